@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mutex>
+
+#include "tendril/autograd/node.h"
+
+namespace tendril::autograd {
+
+/// The history of a leaf: a tensor that the user made and that requires a gradient. Edges to it end the graph. It
+/// holds the leaf's `.grad`; it does not hold the leaf, so gradients of a leaf that is gone are dropped with it.
+///
+/// Thread-safety: runs of several threads may accumulate into one leaf; `grad` may be read meanwhile.
+class AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& leaf) noexcept : Node({nullptr, &info_, nullptr, nullptr, 0, 1, 0}, true) {
+    set_output(0, leaf);
+  }
+
+  const char* name() const noexcept override { return "AccumulateGrad"; }
+  /// Accumulates into `.grad`; the engine calls a run's sink instead.
+  void apply(std::span<Tensor> output_grads, std::span<Tensor>) override { accumulate(std::move(output_grads[0])); }
+
+  /// `.grad += gradient`. A first gradient that nobody else holds is taken without a copy. Recorded if recording is on
+  /// (create_graph), else in place, so that whoever holds `.grad` sees the sum.
+  void accumulate(Tensor gradient);
+
+  Tensor grad() const;
+  void set_grad(Tensor gradient);
+
+  static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }
+  static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
+
+ private:
+  void destroy_now() noexcept override { delete this; }
+
+  OutputInfo info_;
+  mutable std::mutex mutex_;
+  Tensor grad_;
+};
+
+/// Whether the tensor's elements are held by this tensor alone, so that they may be taken or overwritten unseen.
+inline bool uniquely_owned(const Tensor& tensor) noexcept {
+  const TensorImpl& impl = *tensor.impl();
+  return impl.use_count() == 1 && impl.storage->use_count() == 1 && impl.contiguous;
+}
+
+}  // namespace tendril::autograd

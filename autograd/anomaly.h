@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+
+#include "tendril/autograd/node.h"
+
+namespace tendril::autograd {
+
+namespace detail {
+extern constinit thread_local bool anomaly_detection;
+/// Throws AutogradError naming the forward operation if any of its gradients has a NaN.
+void check_for_nan(const Node& node, std::span<const Tensor> input_grads);
+}  // namespace detail
+
+/// While it lives, backward runs of the calling thread stop at the first operation that gives a NaN gradient, with its
+/// name in the error. Costs a pass over every gradient.
+class DetectAnomaly {
+ public:
+  explicit DetectAnomaly(bool enabled = true) noexcept : before_(detail::anomaly_detection) {
+    detail::anomaly_detection = enabled;
+  }
+  ~DetectAnomaly() { detail::anomaly_detection = before_; }
+  DetectAnomaly(const DetectAnomaly&) = delete;
+  DetectAnomaly& operator=(const DetectAnomaly&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace tendril::autograd

@@ -1,0 +1,90 @@
+#include "tendril/autograd/backward.h"
+
+#include "tendril/autograd/engine.h"
+#include "tendril/autograd/history.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::autograd {
+
+namespace {
+
+Tensor root_gradient(const Tensor& root, const Tensor& given, std::size_t i) {
+  if (!given.defined()) {
+    TENDRIL_CHECK_AS(AutogradError, root.numel() == 1,
+                     "grad can be implicitly created only for scalar outputs, output ", i, " has shape ", root.sizes());
+    return raw::ones(root.sizes(), root.dtype(), root.device());
+  }
+  TENDRIL_CHECK_AS(ShapeError, given.sizes() == root.sizes(), "Mismatch in shape: grad_output[", i, "] has a shape of ",
+                   given.sizes(), " and output[", i, "] has a shape of ", root.sizes(), ".");
+  TENDRIL_CHECK_AS(DTypeError, given.dtype() == root.dtype(), "Mismatch in dtype: grad_output[", i, "] is ",
+                   given.dtype(), " and output[", i, "] is ", root.dtype(), ".");
+  return given;
+}
+
+void run(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, GradientSink& sink,
+         GraphTask::Options options) {
+  TENDRIL_CHECK_AS(AutogradError, gradients.empty() || gradients.size() == roots.size(), "got ", roots.size(),
+                   " tensors and ", gradients.size(), " gradients");
+  std::vector<Edge> entries;
+  std::vector<Tensor> values;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    TENDRIL_CHECK_AS(AutogradError, requires_grad(roots[i]), "element ", i,
+                     " of tensors does not require grad and does not have a grad_fn");
+    entries.push_back(gradient_edge(roots[i]));
+    values.push_back(root_gradient(roots[i], gradients.empty() ? Tensor() : gradients[i], i));
+  }
+  GraphTask task(entries, sink, std::move(options));
+  for (std::size_t i = 0; i < entries.size(); ++i) task.add_root(entries[i], std::move(values[i]));
+  task.run();
+}
+
+struct CaptureSink final : GradientSink {
+  explicit CaptureSink(const std::vector<Edge>& wanted) : targets(wanted), captured(wanted.size()) {}
+
+  void accumulate(const Edge& target, Tensor gradient) override {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (targets[i] == target) captured[i] = gradient;
+    }
+  }
+
+  const std::vector<Edge>& targets;
+  std::vector<Tensor> captured;
+};
+
+}  // namespace
+
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, bool retain_graph,
+              bool create_graph) {
+  GradSink sink;
+  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& grad_outputs, bool retain_graph, bool create_graph,
+                         bool allow_unused) {
+  TENDRIL_CHECK_AS(AutogradError, !inputs.empty(), "grad requires non-empty inputs.");
+  std::vector<Edge> targets;
+  for (const Tensor& input : inputs) {
+    TENDRIL_CHECK_AS(AutogradError, requires_grad(input), "One of the differentiated Tensors does not require grad");
+    targets.push_back(gradient_edge(input));
+  }
+  CaptureSink sink(targets);
+  run(outputs, grad_outputs, sink,
+      {.keep_graph = retain_graph || create_graph, .create_graph = create_graph, .wanted = targets});
+  for (const Tensor& gradient : sink.captured) {
+    TENDRIL_CHECK_AS(AutogradError, allow_unused || gradient.defined(),
+                     "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                     "allow_unused = true if this is the desired behavior.");
+  }
+  return std::move(sink.captured);
+}
+
+}  // namespace tendril::autograd
+
+namespace tendril {
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  autograd::backward({*this}, {gradient}, retain_graph, create_graph);
+}
+
+}  // namespace tendril

@@ -1,0 +1,123 @@
+#include "tendril/tensor/creation.h"
+
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+namespace {
+
+Tensor with_options(Tensor made, const TensorOptions& options) {
+  if (options.requires_grad) made.requires_grad_();
+  return made;
+}
+
+}  // namespace
+
+Tensor empty(const Dims& sizes, TensorOptions options) {
+  return with_options(raw::empty(sizes, options.dtype, options.device), options);
+}
+Tensor zeros(const Dims& sizes, TensorOptions options) { return full(sizes, 0, options); }
+Tensor ones(const Dims& sizes, TensorOptions options) { return full(sizes, 1, options); }
+Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
+  return with_options(raw::full(sizes, value, options.dtype, options.device), options);
+}
+Tensor eye(int64_t rows, TensorOptions options) { return eye(rows, rows, options); }
+Tensor eye(int64_t rows, int64_t columns, TensorOptions options) {
+  return with_options(raw::eye(rows, columns, options.dtype), options);
+}
+
+Tensor arange(Scalar end) { return arange(0, end, 1); }
+Tensor arange(Scalar start, Scalar end, Scalar step) {
+  const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
+  return raw::arange(start, end, step, floating ? kFloat32 : kInt64);
+}
+Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
+  return with_options(raw::arange(start, end, step, options.dtype), options);
+}
+Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
+  TENDRIL_CHECK_AS(ShapeError, steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
+  std::vector<double> values(static_cast<std::size_t>(steps));
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  for (int64_t i = 0; i < steps; ++i) {  // from the nearer end, so that both are hit exactly
+    values[static_cast<std::size_t>(i)] =
+        i < (steps + 1) / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);
+  }
+  return from_vector(values, {steps}, options);
+}
+
+Tensor empty_like(const Tensor& x) { return raw::empty_like(x); }
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor full_like(const Tensor& x, Scalar value) { return raw::full(x.sizes(), value, x.dtype(), x.device()); }
+
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Dims& sizes) {
+  return raw::from_data(values, sizes);
+}
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Dims& sizes, TensorOptions options) {
+  return with_options(raw::cast(raw::from_data(values, sizes), options.dtype), options);
+}
+#define TENDRIL_FROM_VECTOR(T)                                     \
+  template Tensor from_vector(const std::vector<T>&, const Dims&); \
+  template Tensor from_vector(const std::vector<T>&, const Dims&, TensorOptions)
+TENDRIL_FROM_VECTOR(float);
+TENDRIL_FROM_VECTOR(double);
+TENDRIL_FROM_VECTOR(int64_t);
+TENDRIL_FROM_VECTOR(int32_t);
+TENDRIL_FROM_VECTOR(uint8_t);
+TENDRIL_FROM_VECTOR(bool);
+TENDRIL_FROM_VECTOR(Half);
+TENDRIL_FROM_VECTOR(BFloat16);
+#undef TENDRIL_FROM_VECTOR
+
+Tensor from_blob(void* data, const Dims& sizes, TensorOptions options, std::function<void(void*)> deleter) {
+  return with_options(raw::from_blob(data, sizes, options.dtype, std::move(deleter)), options);
+}
+Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, TensorOptions options,
+                 std::function<void(void*)> deleter) {
+  return with_options(raw::from_blob(data, sizes, strides, options.dtype, std::move(deleter)), options);
+}
+
+Tensor tensor(Scalar value) { return detail::tensor_of({{value}, {}}, nullptr); }
+Tensor tensor(Scalar value, TensorOptions options) { return detail::tensor_of({{value}, {}}, &options); }
+
+Tensor detail::tensor_of(const Elements& elements, const TensorOptions* options) {
+  const bool empty = elements.values.empty();
+  const DType category = empty ? kFloat64 : elements.values.front().category();
+  const DType natural = category == kFloat64 ? kFloat32 : category;
+  Tensor made;
+  if (category == kFloat64) {
+    std::vector<double> values;
+    for (const Scalar& value : elements.values) values.push_back(value.to<double>());
+    made = raw::from_data(values, elements.sizes);
+  } else {
+    std::vector<int64_t> values;
+    for (const Scalar& value : elements.values) values.push_back(value.to<int64_t>());
+    made = raw::from_data(values, elements.sizes);
+  }
+  if (!options) return raw::cast(made, natural);
+  return with_options(raw::cast(made, options->dtype), *options);
+}
+
+Tensor rand(const Dims& sizes, TensorOptions options) { return rand(sizes, default_generator(), options); }
+Tensor rand(const Dims& sizes, Generator& generator, TensorOptions options) {
+  Tensor made = raw::empty(sizes, options.dtype, options.device);
+  raw::uniform_(made, 0, 1, generator);
+  return with_options(std::move(made), options);
+}
+Tensor randn(const Dims& sizes, TensorOptions options) { return randn(sizes, default_generator(), options); }
+Tensor randn(const Dims& sizes, Generator& generator, TensorOptions options) {
+  Tensor made = raw::empty(sizes, options.dtype, options.device);
+  raw::normal_(made, 0, 1, generator);
+  return with_options(std::move(made), options);
+}
+Tensor randint(int64_t low, int64_t high, const Dims& sizes) { return randint(low, high, sizes, default_generator()); }
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator) {
+  Tensor made = raw::empty(sizes, kInt64);
+  raw::randint_(made, low, high, generator);
+  return made;
+}
+Tensor randperm(int64_t n) { return randperm(n, default_generator()); }
+Tensor randperm(int64_t n, Generator& generator) { return raw::randperm(n, generator); }
+
+}  // namespace tendril

@@ -1,0 +1,46 @@
+#include "tendril/autograd/detail/gradients.h"
+
+#include "tendril/autograd/accumulate_grad.h"
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::autograd {
+
+void fit(Tensor& gradient, const Edge& edge, const Node& node, uint32_t i) {
+  const OutputInfo& expected = edge.node->outputs()[edge.input_nr];
+  TENDRIL_CHECK_AS(AutogradError, gradient.device() == expected.device, "Function ", node.name(),
+                   " returned an invalid gradient at index ", i, " - expected device ", expected.device, " but got ",
+                   gradient.device());
+  if (gradient.sizes() != expected.sizes) {
+    TENDRIL_CHECK_AS(AutogradError, expands_to(expected.sizes, gradient.sizes()), "Function ", node.name(),
+                     " returned an invalid gradient at index ", i, " - got ", gradient.sizes(),
+                     " but expected shape compatible with ", expected.sizes);
+    gradient = sum_to(gradient, expected.sizes);
+  }
+  if (gradient.dtype() != expected.dtype) {
+    TENDRIL_CHECK_AS(AutogradError, is_floating(gradient.dtype()), "Function ", node.name(),
+                     " returned an invalid gradient at index ", i, " - expected ", expected.dtype, " but got ",
+                     gradient.dtype());
+    gradient = gradient.to(expected.dtype);
+  }
+}
+
+void add_up(Tensor& sum, Tensor gradient) {
+  if (!gradient.defined()) return;
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+  } else if (grad_enabled()) {
+    sum = sum + gradient;
+  } else if (uniquely_owned(sum)) {
+    raw::binary_(Binary::add, sum, gradient);
+  } else if (uniquely_owned(gradient)) {
+    raw::binary_(Binary::add, gradient, sum);
+    sum = std::move(gradient);
+  } else {
+    sum = raw::binary(Binary::add, sum, gradient);
+  }
+}
+
+}  // namespace tendril::autograd

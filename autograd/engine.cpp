@@ -1,0 +1,282 @@
+#include "tendril/autograd/engine.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "tendril/autograd/anomaly.h"
+#include "tendril/autograd/detail/gradients.h"
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/hooks.h"
+
+namespace tendril::autograd {
+
+namespace {
+std::atomic<uint64_t> next_run{1};
+
+std::size_t slot_of(const Node& leaf) noexcept {
+  return (reinterpret_cast<uintptr_t>(&leaf) * 0x9E3779B97F4A7C15u) >> 40;
+}
+
+}  // namespace
+
+// ---- preparing
+
+GraphTask::GraphTask(std::vector<Edge> entries, GradientSink& sink, Options options)
+    : sink_(sink), options_(std::move(options)), id_(next_run.fetch_add(1, std::memory_order_relaxed)) {
+  try {
+    for (const Edge& target : options_.wanted) {
+      TENDRIL_CHECK_AS(AutogradError, target, "GraphTask: a wanted edge is empty");
+      if (target.node->is_leaf()) {
+        leaf(*target.node).wanted = true;
+      } else {
+        claim(*target.node);
+        target.node->captured_ = true;
+      }
+    }
+    entries_.reserve(entries.size());
+    for (Edge& entry : entries) {
+      TENDRIL_CHECK_AS(AutogradError, entry, "GraphTask: an entry is empty");
+      visit(*entry.node);
+      entries_.push_back({std::move(entry)});
+    }
+    for (const Entry& entry : entries_) {
+      Node& node = *entry.edge.node;
+      if (!useful(node)) continue;
+      ++(node.is_leaf() ? leaf(node).waiting : node.waiting_);
+    }
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  for (const Node* node : claimed_) remaining_ += node->waiting_ > 0;
+  for (const Leaf& one : leaves_) remaining_ += one.waiting > 0;
+  finished_ = remaining_ == 0;
+}
+
+GraphTask::~GraphTask() { abandon(); }
+
+void GraphTask::claim(Node& node) {
+  if (node.run_.load(std::memory_order_relaxed) == id_) return;
+  uint64_t nobody = 0;
+  TENDRIL_CHECK_AS(AutogradError, node.run_.compare_exchange_strong(nobody, id_, std::memory_order_acquire),
+                   "backward: ", node.name(),
+                   " is part of another backward run that is still going on; a graph can be run by one at a time");
+  node.waiting_ = 0;
+  node.needed_ = 0;
+  node.captured_ = false;
+  node.visited_ = false;
+  claimed_.push_back(&node);
+}
+
+// Gives the nodes that have not run back to whoever comes next.
+void GraphTask::abandon() noexcept {
+  if (num_run_ == claimed_.size()) return;
+  for (Node* node : claimed_) {
+    if (node->run_.load(std::memory_order_relaxed) != id_) continue;
+    for (uint32_t i = 0; i < node->num_outputs_; ++i) node->pending_[i] = Tensor();
+    node->run_.store(0, std::memory_order_release);
+  }
+  claimed_.clear();
+  num_run_ = 0;
+}
+
+bool GraphTask::useful(Node& node) noexcept {
+  if (node.is_leaf_) {
+    if (options_.wanted.empty()) return true;
+    const Leaf* found = find_leaf(node);
+    return found && found->wanted;
+  }
+  return node.needed_ != 0 || node.captured_ || node.always_run_;
+}
+
+// Depth first, on a stack of our own. An edge is looked at again when all that lies behind it is known: only then can
+// be said whether it leads to anything wanted.
+void GraphTask::visit(Node& start) {
+  if (start.is_leaf_) {
+    leaf(start);
+    return;
+  }
+  std::vector<Frame> stack;
+  const auto enter = [&](Node& node) {
+    claim(node);
+    if (node.visited_) return false;
+    node.visited_ = true;
+    stack.push_back({&node, 0});
+    return true;
+  };
+  enter(start);
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    Node& node = *frame.node;
+    if (frame.next_edge == node.num_edges_) {
+      stack.pop_back();
+      continue;
+    }
+    Node* target = node.edges_[frame.next_edge].node.get();
+    if (target && !target->is_leaf_ && enter(*target)) continue;
+    if (target && useful(*target)) {
+      ++(target->is_leaf_ ? leaf(*target).waiting : target->waiting_);
+      node.needed_ |= uint64_t{1} << std::min(frame.next_edge, 63u);
+    }
+    ++frame.next_edge;
+  }
+}
+
+// ---- leaves: found by address, so that they need no cache of their own, which runs would fight over
+
+GraphTask::Leaf* GraphTask::find_leaf(const Node& node) noexcept {
+  if (leaf_index_.empty()) return nullptr;
+  const std::size_t mask = leaf_index_.size() - 1;
+  for (std::size_t slot = slot_of(node) & mask;; slot = (slot + 1) & mask) {
+    const uint32_t position = leaf_index_[slot];
+    if (position == 0) return nullptr;
+    if (leaves_[position - 1].node.get() == &node) return &leaves_[position - 1];
+  }
+}
+
+GraphTask::Leaf& GraphTask::leaf(Node& node) {
+  if (Leaf* found = find_leaf(node)) return *found;
+  leaves_.push_back({Ref<Node>(&node)});
+  if (leaf_index_.size() < 2 * leaves_.size()) {
+    leaf_index_.assign(std::max<std::size_t>(8, 2 * leaf_index_.size()), 0);
+    for (std::size_t i = 0; i < leaves_.size(); ++i) insert_leaf(i);
+  } else {
+    insert_leaf(leaves_.size() - 1);
+  }
+  return leaves_.back();
+}
+
+void GraphTask::insert_leaf(std::size_t position) noexcept {
+  const std::size_t mask = leaf_index_.size() - 1;
+  std::size_t slot = slot_of(*leaves_[position].node) & mask;
+  while (leaf_index_[slot] != 0) slot = (slot + 1) & mask;
+  leaf_index_[slot] = static_cast<uint32_t>(position + 1);
+}
+
+// ---- running
+
+void GraphTask::add_root(const Edge& entry, Tensor gradient) {
+  if (gradient.defined()) {
+    const OutputInfo& expected = entry.node->outputs()[entry.input_nr];
+    TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: the gradient has shape ",
+                     gradient.sizes(), ", the root that it is for has shape ", expected.sizes);
+    TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: the gradient is ", gradient.dtype(),
+                     ", the root that it is for is ", expected.dtype);
+    TENDRIL_CHECK(gradient.device() == expected.device, "backward: the gradient is on ", gradient.device(),
+                  ", the root that it is for is on ", expected.device);
+  }
+  std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& candidate) { return !candidate.fed && candidate.edge == entry; });
+  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "GraphTask: a root that was not declared, or fed before");
+  found->fed = true;
+  inbox_.emplace_back(entry, std::move(gradient));
+}
+
+bool GraphTask::run() {
+  std::unique_lock lock(mutex_);
+  TENDRIL_CHECK_AS(AutogradError, !failed_, "GraphTask: run after an error");
+  if (running_) return false;
+  running_ = true;
+  const SetGrad mode(options_.create_graph);
+  try {
+    while (!inbox_.empty()) {
+      auto inbox = std::exchange(inbox_, {});
+      lock.unlock();
+      for (auto& [edge, gradient] : inbox) {
+        if (useful(*edge.node)) deliver(edge, std::move(gradient));
+      }
+      while (!ready_.empty()) {
+        std::pop_heap(ready_.begin(), ready_.end());
+        Node* node = ready_.back().node;
+        ready_.pop_back();
+        run_node(*node);
+      }
+      lock.lock();
+    }
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    failed_ = true;
+    running_ = false;
+    abandon();
+    throw;
+  }
+  running_ = false;
+  finished_ = remaining_ == 0;
+  if (finished_) abandon();
+  return finished_;
+}
+
+bool GraphTask::finished() const {
+  std::lock_guard lock(mutex_);
+  return finished_;
+}
+
+void GraphTask::run_node(Node& node) {
+  output_grads_.clear();
+  bool any = false;
+  for (uint32_t i = 0; i < node.num_outputs_; ++i) {
+    any |= node.pending_[i].defined();
+    output_grads_.push_back(std::move(node.pending_[i]));
+  }
+  input_grads_.clear();
+  input_grads_.resize(node.num_edges_);
+  if (any || node.always_run_) {
+    if (node.hooks_) [[unlikely]]
+      node.hooks_->before(output_grads_);
+    if (node.captured_) capture(node);
+    if (node.needed_ != 0 || node.always_run_) {
+      node.apply(output_grads_, input_grads_);
+      if (detail::anomaly_detection) [[unlikely]]
+        detail::check_for_nan(node, input_grads_);
+      if (node.hooks_) [[unlikely]]
+        node.hooks_->after(input_grads_, output_grads_);
+    }
+  }
+  output_grads_.clear();  // before adding up: what is held nowhere else may be overwritten
+  if (!options_.keep_graph) node.release_saved();
+  node.run_.store(0, std::memory_order_release);
+  ++num_run_;
+  --remaining_;
+
+  for (uint32_t i = 0; i < node.num_edges_; ++i) {
+    const Edge& edge = node.edges_[i];
+    if (!edge || !useful(*edge.node)) continue;
+    if (input_grads_[i].defined()) fit(input_grads_[i], edge, node, i);
+    deliver(edge, std::move(input_grads_[i]));
+  }
+}
+
+void GraphTask::deliver(const Edge& edge, Tensor gradient) {
+  Node& node = *edge.node;
+  if (node.is_leaf_) {
+    Leaf& leaf = *find_leaf(node);
+    add_up(leaf.sum, std::move(gradient));
+    if (--leaf.waiting == 0) finish_leaf(leaf);
+    return;
+  }
+  add_up(node.pending_[edge.input_nr], std::move(gradient));
+  if (--node.waiting_ == 0) {
+    ready_.push_back({node.sequence_, &node});
+    std::push_heap(ready_.begin(), ready_.end());
+  }
+}
+
+void GraphTask::finish_leaf(Leaf& leaf) {
+  --remaining_;
+  if (!leaf.sum.defined()) return;
+  if (leaf.node->hooks_) [[unlikely]]
+    leaf.node->hooks_->before({&leaf.sum, 1});
+  sink_.accumulate({leaf.node, 0}, std::move(leaf.sum));
+}
+
+void GraphTask::capture(Node& node) {
+  for (uint32_t i = 0; i < node.num_outputs_; ++i) {
+    const Edge target{Ref<Node>(&node), i};
+    if (!output_grads_[i].defined()) continue;
+    if (std::find(options_.wanted.begin(), options_.wanted.end(), target) == options_.wanted.end()) continue;
+    sink_.accumulate(target, output_grads_[i]);
+  }
+}
+
+}  // namespace tendril::autograd

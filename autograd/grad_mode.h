@@ -1,0 +1,39 @@
+#pragma once
+
+/// Whether operations are recorded, per thread. New threads start with recording on.
+namespace tendril::autograd {
+
+namespace detail {
+extern constinit thread_local bool grad_enabled;
+}
+
+inline bool grad_enabled() noexcept { return detail::grad_enabled; }
+
+/// Sets the mode of the calling thread for the guard's lifetime, then restores it. Guards nest.
+class SetGrad {
+ public:
+  explicit SetGrad(bool enabled) noexcept : before_(detail::grad_enabled) { detail::grad_enabled = enabled; }
+  ~SetGrad() { detail::grad_enabled = before_; }
+  SetGrad(const SetGrad&) = delete;
+  SetGrad& operator=(const SetGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Nothing is recorded: results do not require gradients, and leaves may be changed in place.
+struct NoGrad : SetGrad {
+  NoGrad() noexcept : SetGrad(false) {}
+};
+
+/// Recording is on again inside a NoGrad.
+struct EnableGrad : SetGrad {
+  EnableGrad() noexcept : SetGrad(true) {}
+};
+
+}  // namespace tendril::autograd
+
+namespace tendril {
+using autograd::EnableGrad;
+using autograd::NoGrad;
+}  // namespace tendril

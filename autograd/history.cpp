@@ -1,0 +1,196 @@
+#include "tendril/autograd/history.h"
+
+#include "tendril/autograd/detail/window.h"
+#include "tendril/autograd/hooks.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::autograd {
+
+namespace detail {
+
+Tensor alias(const Tensor& tensor) {
+  const TensorImpl& from = *tensor.impl();
+  Ref<TensorImpl> to = TensorImpl::make();
+  to->storage = from.storage;
+  to->offset = from.offset;
+  to->numel = from.numel;
+  to->sizes = from.sizes;
+  to->strides = from.strides;
+  to->dtype = from.dtype;
+  to->contiguous = from.contiguous;
+  return Tensor(std::move(to));
+}
+
+void refresh_view(TensorImpl& view) {
+  const EnableGrad recording;  // the history belongs to the view, however it is looked at
+  const Tensor self{Ref<TensorImpl>(&view)};
+  view.history.reset();
+  view.output_number = 0;
+  record_window(self, Tensor(view.view_base), window_of_view(view), "AsStridedBackward");
+  view.view_version = view.storage->version();
+}
+
+}  // namespace detail
+
+void mark_view(const Tensor& view, const Tensor& base) {
+  const TensorImpl& from = *base.impl();
+  TensorImpl& to = *view.impl();
+  to.view_base = from.view_base ? from.view_base : base.impl_ref();
+  to.view_version = to.storage->version();
+  to.multi_output_view = from.multi_output_view;
+  to.no_grad_view = from.no_grad_view || !grad_enabled();
+}
+
+void check_inplace(const Tensor& target, bool recorded) {
+  const TensorImpl& impl = *target.impl();
+  for (int d = 0; d < impl.sizes.size(); ++d) {
+    TENDRIL_CHECK(impl.sizes[d] <= 1 || impl.strides[d] != 0,
+                  "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                  "location. Please clone() the tensor before performing the operation.");
+  }
+  if (!grad_enabled() || !recorded) return;
+  const Node* node = grad_fn(target);
+  if (impl.view_base) {
+    TENDRIL_CHECK_AS(AutogradError, !impl.multi_output_view, "Output ", impl.output_number, " of ",
+                     node ? node->name() : "a multi-view function",
+                     " is a view and is being modified inplace. This view is the output of a function that returns "
+                     "multiple views. Such functions do not allow the output views to be modified inplace. You should "
+                     "replace the inplace operation by an out-of-place one.");
+    TENDRIL_CHECK_AS(AutogradError, !impl.no_grad_view,
+                     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
+                     "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+                     "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
+                     "inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+    const auto* base = static_cast<const Node*>(impl.view_base->history.get());
+    TENDRIL_CHECK_AS(AutogradError, !base || !base->is_leaf(),
+                     "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+  }
+  TENDRIL_CHECK_AS(AutogradError, !node || !node->is_leaf(),
+                   "a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+namespace {
+
+/// retain_grad() speaks of the tensor, whatever node makes it.
+void move_retained(Node* from, uint32_t from_output, Node* to, uint32_t to_output) {
+  if (!from || !from->hooks()) return;
+  auto* entry = from->hooks()->find_retained(from_output);
+  if (!entry) return;
+  if (to) to->make_hooks().retained.push_back({to_output, std::move(entry->grad)});
+  from->hooks()->retained.erase(from->hooks()->retained.begin() + (entry - from->hooks()->retained.data()));
+}
+
+}  // namespace
+
+void rebase_history(const Tensor& target, const Tensor& result) {
+  TensorImpl& impl = *target.impl();
+  Ref<Node> before(static_cast<Node*>(impl.history.get()));
+  const uint32_t output_before = impl.output_number;
+  if (impl.view_base) {
+    const Tensor base(impl.view_base);
+    const Tensor written = detail::alias(base);
+    record_copy_slices(written, base, result, window_of_view(impl));
+    impl.storage->bump_version();
+    Ref<Node> base_before(static_cast<Node*>(base.impl()->history.get()));
+    const uint32_t base_output_before = base.impl()->output_number;
+    set_history(base, Ref<Node>(static_cast<Node*>(written.impl()->history.get())));
+    move_retained(base_before.get(), base_output_before, static_cast<Node*>(base.impl()->history.get()), 0);
+    detail::refresh_view(impl);
+  } else {
+    impl.storage->bump_version();
+    set_history(target, Ref<Node>(static_cast<Node*>(result.impl()->history.get())), result.impl()->output_number);
+  }
+  move_retained(before.get(), output_before, static_cast<Node*>(impl.history.get()), impl.output_number);
+}
+
+}  // namespace tendril::autograd
+
+namespace tendril {
+
+using autograd::AccumulateGrad;
+using autograd::Node;
+
+namespace {
+
+AccumulateGrad* leaf_of(const Tensor& tensor) {
+  Node* node = autograd::grad_fn(tensor);
+  return node && node->is_leaf() ? static_cast<AccumulateGrad*>(node) : nullptr;
+}
+
+}  // namespace
+
+bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
+
+bool Tensor::is_leaf() const {
+  const Node* node = autograd::grad_fn(*this);
+  return !node || node->is_leaf();
+}
+
+Tensor& Tensor::requires_grad_(bool value) {
+  const Node* node = autograd::grad_fn(*this);
+  if (value == (node != nullptr)) return *this;
+  TENDRIL_CHECK_AS(AutogradError, !node || node->is_leaf(),
+                   "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+                   "in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+  if (!value) {
+    impl_->history.reset();
+    return *this;
+  }
+  TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()), "only Tensors of floating point dtype can require gradients, got ",
+                   dtype());
+  impl_->view_base.reset();  // a leaf of its own, which later changes of the base's history do not touch
+  autograd::set_history(*this, Ref<Node>(new AccumulateGrad(*this)));
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  Node* node = autograd::grad_fn(*this);
+  if (!node) return {};
+  if (node->is_leaf()) return static_cast<AccumulateGrad*>(node)->grad();
+  const auto* entry = node->hooks() ? node->hooks()->find_retained(impl_->output_number) : nullptr;
+  return entry ? entry->grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& g) {
+  AccumulateGrad* leaf = leaf_of(*this);
+  TENDRIL_CHECK_AS(AutogradError, leaf || !g.defined(),
+                   "set_grad: only a leaf that requires a gradient can be given one");
+  if (g.defined()) {
+    TENDRIL_CHECK_AS(AutogradError, !g.is_same(*this), "can't assign Variable as its own grad");
+    TENDRIL_CHECK_AS(ShapeError, g.sizes() == sizes(), "assigned grad has data of a different size: got ", g.sizes(),
+                     ", expected ", sizes());
+    TENDRIL_CHECK_AS(DTypeError, g.dtype() == dtype(), "assigned grad has data of a different type: got ", g.dtype(),
+                     ", expected ", dtype());
+    TENDRIL_CHECK(g.device() == device(), "assigned grad has data located on a different device: got ", g.device(),
+                  ", expected ", device());
+  }
+  if (leaf) leaf->set_grad(g);
+}
+
+void Tensor::zero_grad() {
+  if (AccumulateGrad* leaf = leaf_of(*this)) {
+    leaf->set_grad({});
+  } else if (Node* node = autograd::grad_fn(*this); node && node->hooks()) {
+    if (auto* entry = node->hooks()->find_retained(impl_->output_number)) entry->grad = {};
+  }
+}
+
+Tensor Tensor::detach() const { return autograd::detail::alias(*this); }
+
+Tensor& Tensor::detach_() {
+  TENDRIL_CHECK_AS(AutogradError, !impl_->view_base || !requires_grad(),
+                   "Can't detach views in-place. Use detach() instead.");
+  impl_->history.reset();
+  impl_->output_number = 0;
+  return *this;
+}
+
+void Tensor::retain_grad() {
+  Node* node = autograd::grad_fn(*this);
+  TENDRIL_CHECK_AS(AutogradError, node, "can't retain_grad on Tensor that has requires_grad=False");
+  if (node->is_leaf()) return;
+  autograd::NodeHooks& hooks = node->make_hooks();
+  if (!hooks.find_retained(impl_->output_number)) hooks.retained.push_back({impl_->output_number, {}});
+}
+
+}  // namespace tendril

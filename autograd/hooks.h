@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tendril/autograd/node.h"
+#include "tendril/tensor/tensor.h"
+
+/// Functions that see, and may replace, gradients on their way through a run. They are called by the thread that runs
+/// it, in the order of registration, with recording on under create_graph.
+///
+/// Thread-safety: registering and removing hooks needs the caller's own ordering with runs through the same graph.
+namespace tendril::autograd {
+
+/// Gets the gradient of a tensor, complete (all uses summed) and defined. An undefined result leaves it as it is.
+using TensorHook = std::function<Tensor(const Tensor& gradient)>;
+/// Gets a node's output gradients before it runs; may replace them.
+using NodePreHook = std::function<void(std::span<Tensor> output_grads)>;
+/// Gets a node's results after it ran, and what it was given; may replace the results.
+using NodePostHook = std::function<void(std::span<Tensor> input_grads, std::span<const Tensor> output_grads)>;
+
+/// Takes a hook back; the hook stays if the handle is merely dropped. Does not keep the graph alive.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  explicit HookHandle(std::weak_ptr<bool> active) : active_(std::move(active)) {}
+  void remove() {
+    if (auto active = active_.lock()) *active = false;
+  }
+
+ private:
+  std::weak_ptr<bool> active_;
+};
+
+/// `hook` sees the gradient of `tensor`, a leaf or an intermediate result. For an intermediate result it belongs to
+/// the tensor as it now is: a later in-place change makes it see the gradient with respect to the value before.
+/// Throws AutogradError if the tensor does not require a gradient.
+HookHandle register_hook(const Tensor& tensor, TensorHook hook);
+HookHandle register_pre_hook(Node& node, NodePreHook hook);
+HookHandle register_post_hook(Node& node, NodePostHook hook);
+
+/// What most nodes do not have.
+struct NodeHooks {
+  template <class F>
+  struct Hook {
+    F function;
+    std::shared_ptr<bool> active;
+    uint32_t output_number = 0;
+  };
+  std::vector<Hook<TensorHook>> tensor_hooks;
+  std::vector<Hook<NodePreHook>> pre_hooks;
+  std::vector<Hook<NodePostHook>> post_hooks;
+
+  /// `.grad` of intermediate tensors whose retain_grad() was called.
+  struct Retained {
+    uint32_t output_number;
+    Tensor grad;
+  };
+  std::vector<Retained> retained;
+
+  Retained* find_retained(uint32_t output_number) noexcept;
+
+  /// Tensor hooks, retained gradients and node hooks, in that order.
+  void before(std::span<Tensor> output_grads);
+  void after(std::span<Tensor> input_grads, std::span<const Tensor> output_grads);
+};
+
+}  // namespace tendril::autograd

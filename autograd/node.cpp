@@ -1,0 +1,63 @@
+#include "tendril/autograd/node.h"
+
+#include "tendril/autograd/hooks.h"
+
+namespace tendril::autograd {
+
+namespace {
+// Trivial, so that they outlive every other thread-local object: tensors may die late.
+constinit thread_local Node* dying = nullptr;
+constinit thread_local bool draining = false;
+
+constinit std::atomic<uint64_t> next_block{1};
+constinit thread_local uint64_t next_number = 0;
+constinit thread_local uint64_t numbers_end = 0;
+constexpr uint64_t kNumbersPerBlock = 1 << 16;
+}  // namespace
+
+// Each thread takes numbers in blocks: they are unique, and no two threads write to one cache line for every node.
+uint64_t Node::next_sequence() noexcept {
+  if (next_number == numbers_end) [[unlikely]] {
+    next_number = next_block.fetch_add(1, std::memory_order_relaxed) * kNumbersPerBlock;
+    numbers_end = next_number + kNumbersPerBlock;
+  }
+  return next_number++;
+}
+
+void Node::delete_hooks() noexcept { delete hooks_; }
+
+void Node::set_parts(const Parts& parts) noexcept {
+  edges_ = parts.edges;
+  outputs_ = parts.outputs;
+  pending_ = parts.pending;
+  saved_ = parts.saved;
+  num_edges_ = parts.num_edges;
+  num_outputs_ = parts.num_outputs;
+  num_saved_ = static_cast<uint16_t>(parts.num_saved);
+}
+
+// A node's edges and saved tensors may hold the last references to more nodes, which may hold more: a worklist keeps
+// a graph of any depth off the stack. The dying nodes are chained through `pending_`, which they need no more.
+void Node::dispose() noexcept {
+  pending_ = reinterpret_cast<Tensor*>(dying);
+  dying = this;
+  if (draining) return;
+  draining = true;
+  while (Node* node = dying) {
+    dying = reinterpret_cast<Node*>(node->pending_);
+    node->destroy_now();
+  }
+  draining = false;
+}
+
+void Node::release_saved() noexcept {
+  for (uint16_t i = 0; i < num_saved_; ++i) saved_[i].reset();
+  released_ = num_saved_ > 0;
+}
+
+NodeHooks& Node::make_hooks() {
+  if (!hooks_) hooks_ = new NodeHooks;
+  return *hooks_;
+}
+
+}  // namespace tendril::autograd

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "tendril/autograd/saved.h"
+#include "tendril/tensor/memory.h"
+#include "tendril/tensor/tensor.h"
+
+/// The graph. Recording a forward operation `y_0, y_1, ... = op(x_0, x_1, ...)` makes one Node. It takes the
+/// gradients of the outputs y and gives the gradients of the inputs x. Edge i leads to the node that produced x_i, and
+/// says which of that node's outputs x_i was. A tensor holds its node; nodes hold only nodes that are older than they
+/// are, so the graph has no cycles and is freed as the tensors go.
+namespace tendril::autograd {
+
+class Node;
+struct NodeHooks;  // autograd/hooks.h
+
+/// The way from a node (or a tensor) to the gradient of one output of another node.
+struct Edge {
+  Ref<Node> node;
+  uint32_t input_nr = 0;  ///< which output of the forward operation, that is, which input of `node`'s backward
+
+  explicit operator bool() const noexcept { return node != nullptr; }
+  friend bool operator==(const Edge& a, const Edge& b) noexcept = default;
+};
+
+/// What a gradient must look like to be the gradient of a forward output.
+struct OutputInfo {
+  Dims sizes;
+  DType dtype = kFloat32;
+  Device device;
+};
+
+/// One recorded operation. Immutable after recording but for hooks, saved tensors (freed by the run that used them)
+/// and the cache of the run that owns it.
+///
+/// Thread-safety: any number of threads may hold nodes and record new ones over them. One run at a time may pass
+/// through an interior node; the engine refuses a second.
+class Node : public History {
+ public:
+  virtual const char* name() const noexcept = 0;  ///< the forward operation: "MulBackward"
+
+  /// Gradients of the outputs (undefined: zero) to gradients of the inputs (left undefined: zero). Called by the
+  /// engine, with recording on or off as the run asks; formulas are written in Tensor operations, so that they can be
+  /// recorded. A result may have the shape of any broadcast of its input: the engine sums it down.
+  virtual void apply(std::span<Tensor> output_grads, std::span<Tensor> input_grads) = 0;
+
+  /// Nodes created later have larger numbers (within a thread); the engine runs them first.
+  uint64_t sequence_number() const noexcept { return sequence_; }
+  std::span<const Edge> edges() const noexcept { return {edges_, num_edges_}; }
+  std::span<const OutputInfo> outputs() const noexcept { return {outputs_, num_outputs_}; }
+  bool is_leaf() const noexcept { return is_leaf_; }
+
+  /// Whether somebody wants the gradient of input i in this run. Expensive formulas ask.
+  bool needs_grad(int i) const noexcept { return (needed_ >> (i < 63 ? i : 63)) & 1; }
+
+  /// Frees the saved tensors; a later backward through this node throws.
+  void release_saved() noexcept;
+  bool released() const noexcept { return released_; }
+
+  // ---- while recording
+  void set_edge(int i, Edge edge) noexcept { edges_[i] = std::move(edge); }
+  bool has_edge(int i) const noexcept { return edges_[i].node != nullptr; }
+  void set_output(int i, const Tensor& output) noexcept {
+    outputs_[i].sizes = output.sizes();
+    outputs_[i].dtype = output.dtype();
+    outputs_[i].device = output.device();
+  }
+  /// For an output whose gradient is wanted in another shape than its own (autograd/detail/window.h).
+  void set_output_sizes(int i, const Dims& sizes) noexcept { outputs_[i].sizes = sizes; }
+
+  /// Hooks and retained gradients, null for most nodes.
+  NodeHooks* hooks() const noexcept { return hooks_; }
+  NodeHooks& make_hooks();
+
+ protected:
+  struct Parts {
+    Edge* edges;
+    OutputInfo* outputs;
+    Tensor* pending;
+    SavedTensor* saved;
+    uint32_t num_edges, num_outputs, num_saved;
+  };
+  explicit Node(const Parts& parts, bool is_leaf = false) noexcept
+      : sequence_(next_sequence()),
+        edges_(parts.edges),
+        outputs_(parts.outputs),
+        pending_(parts.pending),
+        saved_(parts.saved),
+        num_edges_(parts.num_edges),
+        num_outputs_(parts.num_outputs),
+        num_saved_(static_cast<uint16_t>(parts.num_saved)),
+        is_leaf_(is_leaf) {}
+  ~Node() override {
+    if (hooks_) [[unlikely]]
+      delete_hooks();
+  }
+
+  /// For nodes whose numbers of inputs and outputs are known only at run time.
+  void set_parts(const Parts& parts) noexcept;
+
+  Tensor unpack(const SavedTensor& tensor) const { return tensor.unpack(*this); }
+  /// A node that must run even if all its output gradients are undefined, or that has no edges (a message to send).
+  void set_always_run() noexcept { always_run_ = true; }
+
+  void dispose() noexcept final;
+  /// Ends the object and gives its memory back.
+  virtual void destroy_now() noexcept = 0;
+
+ private:
+  friend class GraphTask;
+
+  static uint64_t next_sequence() noexcept;
+  void delete_hooks() noexcept;
+
+  uint64_t sequence_;
+  Edge* edges_;
+  OutputInfo* outputs_;
+  Tensor* pending_;  // run cache: the sum of what has arrived, per output
+  SavedTensor* saved_;
+  uint32_t num_edges_;
+  uint32_t num_outputs_;
+  uint16_t num_saved_;
+  bool is_leaf_;
+  bool released_ = false;
+  bool always_run_ = false;
+  bool captured_ = false;         // run cache: the run's sink wants this node's incoming gradients
+  bool visited_ = false;          // run cache: the walk has been here
+  uint32_t waiting_ = 0;          // run cache: gradients still to come
+  uint64_t needed_ = 0;           // run cache: which inputs' gradients are wanted; bit 63 stands for all from 63 on
+  std::atomic<uint64_t> run_{0};  // which run owns the cache; 0: none
+  NodeHooks* hooks_ = nullptr;    // owned
+};
+
+/// Base of nodes with a fixed number of inputs, saved tensors and outputs: everything in one slab block.
+/// `Derived` has `static constexpr const char* kName` and
+///   void backward(const Tensor& g, std::span<Tensor> dx)              for one output (g is always defined), or
+///   void backward(std::span<const Tensor> g, std::span<Tensor> dx)    for several (some of g may be undefined).
+template <class Derived, int Inputs, int Saves = 0, int Outputs = 1>
+class NodeOf : public Node {
+ public:
+  NodeOf() noexcept : Node({edges_.data(), outputs_.data(), pending_.data(), saved_.data(), Inputs, Outputs, Saves}) {}
+
+  const char* name() const noexcept override { return Derived::kName; }
+  void apply(std::span<Tensor> g, std::span<Tensor> dx) final {
+    if constexpr (Outputs == 1) {
+      static_cast<Derived*>(this)->backward(static_cast<const Tensor&>(g[0]), dx);
+    } else {
+      static_cast<Derived*>(this)->backward(std::span<const Tensor>(g), dx);
+    }
+  }
+
+  void save(int i, const Tensor& input) { saved_[static_cast<std::size_t>(i)].save(input); }
+  void save_output(int i, const Tensor& output) { saved_[static_cast<std::size_t>(i)].save_output(output); }
+  Tensor saved(int i) const { return saved_[static_cast<std::size_t>(i)].unpack(*this); }
+
+  static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }
+  static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
+
+ private:
+  void destroy_now() noexcept final { delete static_cast<Derived*>(this); }
+
+  std::array<Edge, Inputs> edges_;
+  std::array<OutputInfo, Outputs> outputs_;
+  std::array<Tensor, Outputs> pending_;
+  [[no_unique_address]] std::array<SavedTensor, Saves> saved_;
+};
+
+}  // namespace tendril::autograd

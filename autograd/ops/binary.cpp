@@ -1,0 +1,87 @@
+#include "tendril/autograd/detail/table.h"
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+using namespace autograd::table;
+
+// Either operand may be a number: then it has no edge, and `number` is what the formula gets for it.
+#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, gradient_x, gradient_y, ...)                 \
+  struct op##_backward : NodeOf<op##_backward, 2, saves == kNone ? 0 : 2> {                             \
+    static constexpr auto kText = node_name(#op);                                                       \
+    static constexpr const char* kName = kText.data();                                                  \
+    static constexpr bool kXNeedsX = mentions(#gradient_x, 'x'), kXNeedsY = mentions(#gradient_x, 'y'); \
+    static constexpr bool kYNeedsX = mentions(#gradient_y, 'x'), kYNeedsY = mentions(#gradient_y, 'y'); \
+    std::optional<Scalar> number;                                                                       \
+    void backward(const Tensor& g, std::span<Tensor> dx) {                                              \
+      [[maybe_unused]] Tensor x, y;                                                                     \
+      if constexpr (saves == kInput) {                                                                  \
+        x = operand(0, g);                                                                              \
+        y = operand(1, g);                                                                              \
+      }                                                                                                 \
+      if (needs_grad(0)) dx[0] = gradient_x;                                                            \
+      if (needs_grad(1)) dx[1] = gradient_y;                                                            \
+    }                                                                                                   \
+    Tensor operand(int i, const Tensor& g) const {                                                      \
+      if (Tensor kept = this->saved(i); kept.defined()) return kept;                                    \
+      return number ? raw::scalar(*number, g.dtype(), g.device()) : Tensor();                           \
+    }                                                                                                   \
+  };
+#include "tendril/tensor/pointwise.def"
+
+/// What the formulas of the gradients that are wanted read.
+template <class N>
+void save_operands(N* n, const Tensor& x, const Tensor& y) {
+  const bool dx = n->has_edge(0), dy = n->has_edge(1);
+  if (x.defined() && ((dx && N::kXNeedsX) || (dy && N::kYNeedsX))) n->save(0, x);
+  if (y.defined() && ((dx && N::kXNeedsY) || (dy && N::kYNeedsY))) n->save(1, y);
+}
+
+template <class N, Saves saves>
+Tensor apply(Binary op, const Tensor& x, const Tensor& y) {
+  Tensor out = raw::binary(op, x, y);
+  if (N* n = track<N>(out, x, y)) {
+    if constexpr (saves == kInput) save_operands(n, x, y);
+  }
+  return out;
+}
+
+template <class N, Saves saves>
+Tensor apply(Binary op, const Tensor& x, Scalar y) {
+  Tensor out = raw::binary(op, x, y);
+  if (N* n = track<N>(out, x)) {
+    n->number = y;
+    if constexpr (saves == kInput) save_operands(n, x, {});
+  }
+  return out;
+}
+
+template <class N, Saves saves>
+Tensor apply(Binary op, Scalar x, const Tensor& y) {
+  Tensor out = raw::binary(op, x, y);
+  if (N* n = track<N>(out, Tensor(), y)) {
+    n->number = x;
+    if constexpr (saves == kInput) save_operands(n, {}, y);
+  }
+  return out;
+}
+
+}  // namespace
+
+#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, ...)                                                  \
+  static_assert(saves != kOutput, "no binary operation needs its output so far");                                \
+  Tensor Tensor::op(const Tensor& other) const { return apply<op##_backward, saves>(Binary::op, *this, other); } \
+  Tensor Tensor::op(Scalar other) const { return apply<op##_backward, saves>(Binary::op, *this, other); }        \
+  Tensor op(Scalar x, const Tensor& y) { return apply<op##_backward, saves>(Binary::op, x, y); }
+#define TENDRIL_COMPARE(op, ...)                                                                   \
+  Tensor Tensor::op(const Tensor& other) const { return raw::compare(Compare::op, *this, other); } \
+  Tensor Tensor::op(Scalar other) const { return raw::compare(Compare::op, *this, other); }
+#include "tendril/tensor/pointwise.def"
+
+}  // namespace tendril

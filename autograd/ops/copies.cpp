@@ -1,0 +1,49 @@
+#include "tendril/autograd/history.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+struct CloneBackward : NodeOf<CloneBackward, 1> {
+  static constexpr const char* kName = "CloneBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g; }
+};
+
+struct CastBackward : NodeOf<CastBackward, 1> {
+  static constexpr const char* kName = "CastBackward";
+  DType dtype = kFloat32;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.to(dtype); }
+};
+
+}  // namespace
+
+Tensor Tensor::clone() const {
+  Tensor out = raw::clone(*this);
+  track<CloneBackward>(out, *this);
+  return out;
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::to(DType wanted) const {
+  if (dtype() == wanted) return *this;
+  Tensor out = raw::cast(*this, wanted);
+  if (auto* n = track<CastBackward>(out, *this)) n->dtype = dtype();
+  return out;
+}
+
+Tensor Tensor::to(Device wanted) const {
+  if (device() == wanted) return *this;
+  Tensor out = raw::empty(sizes(), dtype(), wanted);
+  raw::copy_(out, *this);
+  track<CloneBackward>(out, *this);
+  return out;
+}
+
+}  // namespace tendril

@@ -1,0 +1,202 @@
+// In-place operations. What they may change is checked first (history.h); while recording, the value is computed by the
+// out-of-place operation from a copy of the elements as they were, so that it keeps what its formula needs, and is then
+// written over them.
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+template <class... Operands>
+bool recorded(const Operands&... operands) {
+  return autograd::grad_enabled() && (autograd::requires_grad(operands) || ...);
+}
+
+/// The tensor with its place in the graph, but elements of its own.
+Tensor snapshot(const Tensor& x) {
+  Tensor copy = raw::clone(x);
+  autograd::set_history(copy, Ref<autograd::Node>(autograd::grad_fn(x)), x.impl()->output_number);
+  return copy;
+}
+
+void check_target(const Tensor& target, const Dims& operand, const char* op) {
+  if (target.sizes() == operand) return;
+  const Dims all = broadcast_shapes(target.sizes(), operand, op);
+  TENDRIL_CHECK_AS(ShapeError, all == target.sizes(), op, ": output with shape ", target.sizes(),
+                   " doesn't match the broadcast shape ", all);
+}
+
+/// The result must not leave the target's category: a float does not fit an int64.
+void check_category(const Tensor& target, DType result, const char* op) {
+  const auto category = [](DType dtype) { return is_floating(dtype) ? 2 : dtype == kBool ? 0 : 1; };
+  TENDRIL_CHECK_AS(DTypeError, category(result) <= category(target.dtype()), op, ": result type ", result,
+                   " can't be cast to the desired output type ", target.dtype());
+}
+
+/// Writes over `target` what `compute` makes of its value, and records it.
+template <class Compute>
+void overwrite(const Tensor& target, Compute compute, const char* op) {
+  const Tensor result = compute(snapshot(target));
+  check_target(target, result.sizes(), op);
+  check_category(target, result.dtype(), op);
+  const Tensor fitting = result.to(target.dtype());
+  raw::copy_(target, fitting);
+  autograd::rebase_history(target, fitting);
+}
+
+/// Recorded or not: `compute` as above, `write` changes the elements at once.
+template <class Compute, class Write, class... Operands>
+void change(const Tensor& target, const char* op, Compute compute, Write write, const Operands&... operands) {
+  const bool records = recorded(target, operands...);
+  autograd::check_inplace(target, records);
+  if (records && is_floating(target.dtype())) {
+    overwrite(target, compute, op);
+  } else {
+    write();
+    target.impl()->storage->bump_version();
+  }
+}
+
+/// target = target + alpha * other needs nothing of the old elements, so it is written at once also while recording.
+struct AddInPlaceBackward : NodeOf<AddInPlaceBackward, 2> {
+  static constexpr const char* kName = "AddInPlaceBackward";
+  double alpha = 1;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    dx[0] = g;
+    if (needs_grad(1)) dx[1] = alpha == 1 ? g : g * alpha;
+  }
+};
+
+/// What is overwritten has no say; the source has all.
+struct CopyBackward : NodeOf<CopyBackward, 1> {
+  static constexpr const char* kName = "CopyBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g; }
+};
+
+void add_scaled(const Tensor& target, const Tensor& other, double alpha, const char* op) {
+  TENDRIL_CHECK(other.defined(), op, ": an operand is undefined");
+  const bool records = recorded(target, other);
+  autograd::check_inplace(target, records);
+  check_target(target, other.sizes(), op);
+  check_category(target, raw::result_type(target, other), op);
+  const Tensor result = autograd::detail::alias(target);
+  if (records) {
+    if (auto* n = track<AddInPlaceBackward>(result, target, other)) n->alpha = alpha;
+  }
+  if (alpha == 1 || alpha == -1) {
+    raw::binary_(alpha == 1 ? Binary::add : Binary::sub, target, other);
+  } else {
+    raw::add_scaled_(target, other, alpha);
+  }
+  if (records) {
+    autograd::rebase_history(target, result);
+  } else {
+    target.impl()->storage->bump_version();
+  }
+}
+
+}  // namespace
+
+Tensor& Tensor::add_(const Tensor& other, double alpha) {
+  add_scaled(*this, other, alpha, "add_");
+  return *this;
+}
+Tensor& Tensor::sub_(const Tensor& other, double alpha) {
+  add_scaled(*this, other, -alpha, "sub_");
+  return *this;
+}
+Tensor& Tensor::add_(Scalar other) {
+  change(
+      *this, "add_", [&](const Tensor& x) { return x.add(other); }, [&] { raw::binary_(Binary::add, *this, other); });
+  return *this;
+}
+Tensor& Tensor::sub_(Scalar other) {
+  change(
+      *this, "sub_", [&](const Tensor& x) { return x.sub(other); }, [&] { raw::binary_(Binary::sub, *this, other); });
+  return *this;
+}
+Tensor& Tensor::mul_(const Tensor& other) {
+  change(
+      *this, "mul_", [&](const Tensor& x) { return x.mul(other); }, [&] { raw::binary_(Binary::mul, *this, other); },
+      other);
+  return *this;
+}
+Tensor& Tensor::mul_(Scalar other) {
+  change(
+      *this, "mul_", [&](const Tensor& x) { return x.mul(other); }, [&] { raw::binary_(Binary::mul, *this, other); });
+  return *this;
+}
+Tensor& Tensor::div_(const Tensor& other) {
+  change(
+      *this, "div_", [&](const Tensor& x) { return x.div(other); }, [&] { raw::binary_(Binary::div, *this, other); },
+      other);
+  return *this;
+}
+Tensor& Tensor::div_(Scalar other) {
+  change(
+      *this, "div_", [&](const Tensor& x) { return x.div(other); }, [&] { raw::binary_(Binary::div, *this, other); });
+  return *this;
+}
+
+Tensor& Tensor::relu_() {
+  change(
+      *this, "relu_", [](const Tensor& x) { return x.relu(); }, [&] { raw::unary_(Unary::relu, *this); });
+  return *this;
+}
+
+Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) {
+  change(
+      *this, "clamp_", [&](const Tensor& x) { return x.clamp(low, high); },
+      [&] { raw::copy_(*this, raw::clamp(*this, low, high)); });
+  return *this;
+}
+
+Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) {
+  TENDRIL_CHECK(mask.defined(), "masked_fill_: the mask is undefined");
+  check_target(*this, mask.sizes(), "masked_fill_");
+  change(
+      *this, "masked_fill_", [&](const Tensor& x) { return x.masked_fill(mask, value); },
+      [&] {
+        const NoGrad no_grad;
+        raw::copy_(*this, masked_fill(mask, value));
+      });
+  return *this;
+}
+
+Tensor& Tensor::copy_(const Tensor& source) {
+  TENDRIL_CHECK(source.defined(), "copy_: the source is undefined");
+  const bool records = recorded(*this, source);
+  autograd::check_inplace(*this, records);
+  TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(sizes(), source.sizes(), "copy_") == sizes(),
+                   "copy_: a source of shape ", source.sizes(), " does not broadcast to ", sizes());
+  const Tensor result = autograd::detail::alias(*this);
+  if (records) track<CopyBackward>(result, source);
+  raw::copy_(*this, source);
+  if (records) {
+    autograd::rebase_history(*this, result);
+  } else {
+    impl_->storage->bump_version();
+  }
+  return *this;
+}
+
+Tensor& Tensor::fill_(Scalar value) {
+  const bool records = recorded(*this);
+  autograd::check_inplace(*this, records);
+  raw::fill_(*this, value);
+  if (records) {
+    autograd::rebase_history(*this, autograd::detail::alias(*this));  // it depends on nothing any more
+  } else {
+    impl_->storage->bump_version();
+  }
+  return *this;
+}
+
+}  // namespace tendril

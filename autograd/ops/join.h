@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril {
+
+/// The tensors one after the other along `dim`: equal in all other sizes, on one device; dtypes promote.
+/// Throws Error for none, ShapeError for sizes that differ.
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
+
+/// Tensors of one shape along a new dimension `dim`.
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+
+}  // namespace tendril

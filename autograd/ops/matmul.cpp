@@ -1,0 +1,152 @@
+#include "tendril/autograd/ops/matmul.h"
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+void check_operands(const Tensor& a, const Tensor& b, const char* op) {
+  TENDRIL_CHECK(a.defined() && b.defined(), op, ": an operand is undefined");
+  TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
+                   b.dtype());
+  TENDRIL_CHECK(a.device() == b.device(), op, ": operands are on ", a.device(), " and ", b.device());
+}
+
+Tensor raw_product(const Tensor& a, const Tensor& b, const Dims& sizes, const char* op) {
+  const Kernels& table = kernels(a.device());
+  Tensor out = raw::empty(sizes, a.dtype(), a.device());
+  require(table.matmul, op, table)(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+  return out;
+}
+
+/// All dimensions but the last as one.
+Tensor as_rows(const Tensor& x) {
+  const Dims leading(std::span(x.sizes().data(), static_cast<std::size_t>(x.dim() - 1)));
+  return x.reshape({numel_of(leading), x.sizes().back()});
+}
+
+/// Of two matrices, or of two batches of them.
+struct MatmulBackward : NodeOf<MatmulBackward, 2, 2> {
+  static constexpr const char* kName = "MatmulBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = product(g, saved(1).transpose(-2, -1));
+    if (needs_grad(1)) dx[1] = product(saved(0).transpose(-2, -1), g);
+  }
+  static Tensor product(const Tensor& a, const Tensor& b) { return a.dim() == 2 ? a.mm(b) : a.bmm(b); }
+};
+
+Tensor track_product(const Tensor& out, const Tensor& a, const Tensor& b) {
+  if (auto* n = track<MatmulBackward>(out, a, b)) {
+    if (n->has_edge(1)) n->save(0, a);
+    if (n->has_edge(0)) n->save(1, b);
+  }
+  return out;
+}
+
+struct LinearBackward : NodeOf<LinearBackward, 3, 2> {
+  static constexpr const char* kName = "LinearBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = g.matmul(saved(1));
+    if (needs_grad(1)) dx[1] = as_rows(g).t().mm(as_rows(saved(0)));
+    if (needs_grad(2)) dx[2] = g;
+  }
+};
+
+}  // namespace
+
+Tensor Tensor::mm(const Tensor& other) const {
+  check_operands(*this, other, "mm");
+  TENDRIL_CHECK_AS(ShapeError, dim() == 2 && other.dim() == 2, "mm: expected two matrices, got shapes ", sizes(),
+                   " and ", other.sizes());
+  TENDRIL_CHECK_AS(ShapeError, sizes()[1] == other.sizes()[0], "mm: shapes ", sizes(), " and ", other.sizes(),
+                   " cannot be multiplied");
+  return track_product(raw_product(*this, other, {sizes()[0], other.sizes()[1]}, "mm"), *this, other);
+}
+
+Tensor Tensor::bmm(const Tensor& other) const {
+  check_operands(*this, other, "bmm");
+  TENDRIL_CHECK_AS(ShapeError,
+                   dim() == 3 && other.dim() == 3 && sizes()[0] == other.sizes()[0] && sizes()[2] == other.sizes()[1],
+                   "bmm: expected [batch, m, k] and [batch, k, n], got ", sizes(), " and ", other.sizes());
+  return track_product(raw_product(*this, other, {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm"), *this, other);
+}
+
+Tensor Tensor::dot(const Tensor& other) const {
+  check_operands(*this, other, "dot");
+  TENDRIL_CHECK_AS(ShapeError, dim() == 1 && other.dim() == 1 && numel() == other.numel(),
+                   "dot: expected two vectors of one size, got ", sizes(), " and ", other.sizes());
+  return unsqueeze(0).mm(other.unsqueeze(1)).reshape({});
+}
+
+Tensor Tensor::matmul(const Tensor& other) const {
+  check_operands(*this, other, "matmul");
+  TENDRIL_CHECK_AS(ShapeError, dim() > 0 && other.dim() > 0, "matmul: operands must have at least one dimension, got ",
+                   sizes(), " and ", other.sizes());
+  if (dim() == 2 && other.dim() == 2) return mm(other);
+  if (dim() == 1 && other.dim() == 1) return dot(other);
+  if (dim() == 1) return unsqueeze(0).matmul(other).squeeze(-2);
+  if (other.dim() == 1) return matmul(other.unsqueeze(1)).squeeze(-1);
+
+  const int64_t m = size(-2), k = size(-1), n = other.size(-1);
+  TENDRIL_CHECK_AS(ShapeError, other.size(-2) == k, "matmul: shapes ", sizes(), " and ", other.sizes(),
+                   " cannot be multiplied");
+  if (other.dim() == 2) {  // one matrix for all: one large product
+    Dims out = sizes();
+    out[dim() - 1] = n;
+    return as_rows(*this).mm(other).reshape(out);
+  }
+  const auto batch_of = [](const Tensor& x) {
+    return Dims(std::span(x.sizes().data(), static_cast<std::size_t>(x.dim() - 2)));
+  };
+  const Dims batch = broadcast_shapes(batch_of(*this), batch_of(other), "matmul");
+  const auto flat = [&](const Tensor& x) {
+    Dims full = batch;
+    full.push_back(x.size(-2));
+    full.push_back(x.size(-1));
+    return x.expand(full).reshape({numel_of(batch), x.size(-2), x.size(-1)});
+  };
+  Dims out = batch;
+  out.push_back(m);
+  out.push_back(n);
+  return flat(*this).bmm(flat(other)).reshape(out);
+}
+
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  const Tensor product = a.mm(b);
+  const Tensor scaled = alpha == 1 ? product : product * alpha;
+  return (beta == 1 ? c : c * beta).expand(product.sizes()) + scaled;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_operands(x, weight, "linear");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1],
+                   "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
+                   weight.sizes());
+  const int64_t out_features = weight.sizes()[0];
+  Dims sizes = x.sizes();
+  sizes[x.dim() - 1] = out_features;
+  const Tensor rows = as_rows(autograd::detail::alias(x));
+  Tensor out = raw_product(rows, raw::transpose(weight, 0, 1), {rows.sizes()[0], out_features}, "linear");
+  if (bias.defined()) {
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
+                     bias.sizes(), ", expected [", out_features, "]");
+    check_operands(x, bias, "linear");
+    raw::binary_(Binary::add, out, bias);
+  }
+  out = raw::view(out, sizes);
+  if (auto* n = track<LinearBackward>(out, x, weight, bias)) {
+    if (n->has_edge(1)) n->save(0, x);
+    if (n->has_edge(0)) n->save(1, weight);
+  }
+  return out;
+}
+
+}  // namespace tendril

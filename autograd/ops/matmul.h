@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tendril/tensor/tensor.h"
+
+/// Matrix products. Operands have one floating or integer dtype (DTypeError) and fitting sizes (ShapeError).
+namespace tendril {
+
+/// PyTorch's: two vectors give their dot product; a vector is a row on the left and a column on the right and leaves no
+/// dimension behind; leading dimensions of larger tensors are a batch, and broadcast.
+inline Tensor matmul(const Tensor& a, const Tensor& b) { return a.matmul(b); }
+inline Tensor mm(const Tensor& a, const Tensor& b) { return a.mm(b); }    ///< [m, k] by [k, n]
+inline Tensor bmm(const Tensor& a, const Tensor& b) { return a.bmm(b); }  ///< [batch, m, k] by [batch, k, n]
+inline Tensor dot(const Tensor& a, const Tensor& b) { return a.dot(b); }  ///< [n] by [n]
+
+/// beta * c + alpha * a b, for a [m, k], b [k, n] and c that broadcasts to [m, n].
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+
+/// x weight^T + bias, for x [..., in], weight [out, in], and bias [out] or undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+}  // namespace tendril

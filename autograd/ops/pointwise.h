@@ -1,0 +1,61 @@
+#pragma once
+
+#include "tendril/tensor/tensor.h"
+
+/// Free functions and operators of the pointwise operations (tensor/pointwise.def says what each is). Operands
+/// broadcast and promote as in PyTorch; a number takes part in promotion by its category only.
+namespace tendril {
+
+#define TENDRIL_UNARY(name, doc, ...) \
+  /** doc */                          \
+  inline Tensor name(const Tensor& x) { return x.name(); }
+#define TENDRIL_PREDICATE(name, doc, ...) \
+  /** doc */                              \
+  inline Tensor name(const Tensor& x) { return x.name(); }
+#define TENDRIL_BINARY(name, doc, ...)                                       \
+  /** doc */                                                                 \
+  inline Tensor name(const Tensor& x, const Tensor& y) { return x.name(y); } \
+  inline Tensor name(const Tensor& x, Scalar y) { return x.name(y); }        \
+  Tensor name(Scalar x, const Tensor& y);
+#define TENDRIL_COMPARE(name, doc, ...)                                      \
+  /** doc */                                                                 \
+  inline Tensor name(const Tensor& x, const Tensor& y) { return x.name(y); } \
+  inline Tensor name(const Tensor& x, Scalar y) { return x.name(y); }
+#include "tendril/tensor/pointwise.def"
+
+inline Tensor operator+(const Tensor& x, const Tensor& y) { return x.add(y); }
+inline Tensor operator+(const Tensor& x, Scalar y) { return x.add(y); }
+inline Tensor operator+(Scalar x, const Tensor& y) { return add(x, y); }
+inline Tensor operator-(const Tensor& x, const Tensor& y) { return x.sub(y); }
+inline Tensor operator-(const Tensor& x, Scalar y) { return x.sub(y); }
+inline Tensor operator-(Scalar x, const Tensor& y) { return sub(x, y); }
+inline Tensor operator*(const Tensor& x, const Tensor& y) { return x.mul(y); }
+inline Tensor operator*(const Tensor& x, Scalar y) { return x.mul(y); }
+inline Tensor operator*(Scalar x, const Tensor& y) { return mul(x, y); }
+inline Tensor operator/(const Tensor& x, const Tensor& y) { return x.div(y); }
+inline Tensor operator/(const Tensor& x, Scalar y) { return x.div(y); }
+inline Tensor operator/(Scalar x, const Tensor& y) { return div(x, y); }
+inline Tensor operator-(const Tensor& x) { return x.neg(); }
+inline Tensor operator<(const Tensor& x, const Tensor& y) { return x.lt(y); }
+inline Tensor operator<(const Tensor& x, Scalar y) { return x.lt(y); }
+inline Tensor operator<=(const Tensor& x, const Tensor& y) { return x.le(y); }
+inline Tensor operator<=(const Tensor& x, Scalar y) { return x.le(y); }
+inline Tensor operator>(const Tensor& x, const Tensor& y) { return x.gt(y); }
+inline Tensor operator>(const Tensor& x, Scalar y) { return x.gt(y); }
+inline Tensor operator>=(const Tensor& x, const Tensor& y) { return x.ge(y); }
+inline Tensor operator>=(const Tensor& x, Scalar y) { return x.ge(y); }
+
+/// x where `mask` (bool), y elsewhere. All three broadcast; x and y promote.
+Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
+Tensor where(const Tensor& mask, const Tensor& x, Scalar y);
+Tensor where(const Tensor& mask, Scalar x, const Tensor& y);
+
+/// x kept within [low, high]; either bound may be missing, not both. Integers keep their dtype.
+inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  return x.clamp(low, high);
+}
+
+/// x with `value` where `mask` (bool, broadcasts to x's shape) is true.
+inline Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) { return x.masked_fill(mask, value); }
+
+}  // namespace tendril

@@ -1,0 +1,216 @@
+#include "tendril/autograd/ops/reduce.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+/// Which dimensions go, as flags; checks range and repetition.
+struct Reduced {
+  Dims kept_sizes;      ///< with size 1 where reduced
+  Dims squeezed_sizes;  ///< without those
+  int64_t count = 1;    ///< elements that make one result
+
+  Reduced(const Tensor& x, const Dims& dims, const char* op) {
+    bool reduced[Dims::kMaxDims] = {};
+    for (int64_t given : dims) {
+      const int d = wrap_dim(given, x.dim(), op);
+      TENDRIL_CHECK(!reduced[d], op, ": dim ", d, " appears multiple times in the list of dims");
+      reduced[d] = true;
+    }
+    for (int d = 0; d < x.dim(); ++d) {
+      const bool gone = dims.empty() || reduced[d];
+      if (gone) count *= x.sizes()[d];
+      kept_sizes.push_back(gone ? 1 : x.sizes()[d]);
+      if (!gone) squeezed_sizes.push_back(x.sizes()[d]);
+    }
+  }
+};
+
+DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : kInt64; }
+
+/// Sums to `kept`, unrecorded; integers in int64.
+Tensor raw_reduce(Reduction op, const Tensor& x, const Dims& kept, const char* name) {
+  const Kernels& table = kernels(x.device());
+  Tensor out = raw::empty(kept, x.dtype(), x.device());
+  require(table.reduce, name, table)(op, raw::view_of(out), raw::view_of(x));
+  return out;
+}
+
+/// What a sum's gradient does: it is spread over the elements that were added.
+struct SumBackward : NodeOf<SumBackward, 1> {
+  static constexpr const char* kName = "SumBackward";
+  Dims kept, sizes;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.reshape(kept).expand(sizes); }
+};
+
+Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
+  Tensor out = raw::view(raw_reduce(Reduction::sum, raw::cast(x, sum_dtype(x)), kept, "sum"), result_sizes);
+  if (auto* n = track<SumBackward>(out, x)) {
+    n->kept = kept;
+    n->sizes = x.sizes();
+  }
+  return out;
+}
+
+void check_floating(const Tensor& x, const char* op) {
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
+}
+
+/// The largest or smallest of all; elements that tie share the gradient evenly, as in PyTorch.
+template <bool largest>
+struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
+  static constexpr const char* kName = largest ? "MaxAllBackward" : "MinAllBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor mask = this->saved(0).eq(this->saved(1)).to(g.dtype());
+    dx[0] = mask * (g / mask.sum());
+  }
+};
+
+template <bool largest>
+Tensor extremum_all(const Tensor& x) {
+  const char* name = largest ? "max" : "min";
+  TENDRIL_CHECK_AS(ShapeError, x.numel() > 0, name, ": of no elements; give a dim");
+  const Dims kept = Dims::filled(x.dim(), 1);
+  Tensor out = raw::view(raw_reduce(largest ? Reduction::max : Reduction::min, x, kept, name), {});
+  if (auto* n = track<ExtremumAllBackward<largest>>(out, x)) {
+    n->save(0, x);
+    n->save_output(1, out);
+  }
+  return out;
+}
+
+/// Along one dimension: the gradient goes to the element that was chosen.
+template <bool largest>
+struct ExtremumBackward : NodeOf<ExtremumBackward<largest>, 1, 1> {
+  static constexpr const char* kName = largest ? "MaxBackward" : "MinBackward";
+  Dims sizes, kept;
+  int dim = 0;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    dx[0] = raw::zeros(sizes, g.dtype(), g.device()).scatter_add(dim, this->saved(0), g.reshape(kept));
+  }
+};
+
+struct Extremum {
+  Tensor values, indices;
+};
+
+Extremum raw_extremum(bool largest, const Tensor& x, int dim, bool want_values, const char* name) {
+  const Kernels& table = kernels(x.device());
+  Dims kept = x.sizes();
+  if (x.dim() > 0) {
+    TENDRIL_CHECK_AS(IndexError, x.sizes()[dim] > 0, name, ": dim ", dim, " of shape ", x.sizes(), " has no elements");
+    kept[dim] = 1;
+  }
+  Extremum out{want_values ? raw::empty(kept, x.dtype(), x.device()) : Tensor(), raw::empty(kept, kInt64, x.device())};
+  View values;
+  if (want_values) values = raw::view_of(out.values);
+  const View indices = raw::view_of(out.indices);
+  require(table.extremum, name, table)(largest, want_values ? &values : nullptr, &indices, raw::view_of(x), dim);
+  return out;
+}
+
+Dims without(const Dims& sizes, int dim) {
+  Dims result = sizes;
+  if (!result.empty()) result.erase(dim);
+  return result;
+}
+
+template <bool largest>
+std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool keepdim) {
+  const char* name = largest ? "max" : "min";
+  const int dim = wrap_dim(given_dim, x.dim(), name);
+  // A 0-d tensor is treated as one of one dimension, which the kernel can go along.
+  const Tensor flat = x.dim() == 0 ? raw::view(x, {1}) : x;
+  const Extremum found = raw_extremum(largest, flat, dim, true, name);
+  const Dims kept = found.values.sizes();
+  const Dims sizes = x.dim() == 0 ? Dims{} : keepdim ? kept : without(kept, dim);
+  Tensor values = raw::view(found.values, sizes), indices = raw::view(found.indices, sizes);
+  if (auto* n = track<ExtremumBackward<largest>>(values, x)) {
+    n->save(0, found.indices);
+    n->sizes = flat.sizes();
+    n->kept = kept;
+    n->dim = dim;
+  }
+  return {values, indices};
+}
+
+Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim, const char* name) {
+  const int dim = wrap_dim(given_dim, x.dim(), name);
+  if (x.dim() == 0) return raw::zeros({}, kInt64, x.device());
+  const Tensor indices = raw_extremum(largest, x, dim, false, name).indices;
+  return keepdim ? indices : raw::view(indices, without(indices.sizes(), dim));
+}
+
+Tensor truth(const Tensor& x, Reduction op, const char* name) {
+  const Tensor flags = x.dtype() == kBool ? x : raw::compare(Compare::ne, x, 0);
+  return raw::view(raw_reduce(op, flags, Dims::filled(x.dim(), 1), name), {});
+}
+
+}  // namespace
+
+bool expands_to(const Dims& sizes, const Dims& target) noexcept {
+  const int shift = target.size() - sizes.size();
+  if (shift < 0) return false;
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != 1 && sizes[d] != target[d + shift]) return false;
+  }
+  return true;
+}
+
+Tensor sum_to(const Tensor& x, const Dims& sizes) {
+  if (x.sizes() == sizes) return x;
+  TENDRIL_CHECK_AS(ShapeError, expands_to(sizes, x.sizes()), "sum_to: shape ", sizes, " does not broadcast to ",
+                   x.sizes());
+  const int shift = x.dim() - sizes.size();
+  Dims kept;
+  for (int d = 0; d < x.dim(); ++d) kept.push_back(d < shift ? 1 : sizes[d - shift]);
+  return sum_kept(x, kept, sizes);
+}
+
+Tensor Tensor::sum() const { return sum({}, false); }
+Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
+  const Reduced to(*this, dims, "sum");
+  return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes);
+}
+
+Tensor Tensor::mean() const { return mean({}, false); }
+Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
+  check_floating(*this, "mean");
+  const Reduced to(*this, dims, "mean");
+  return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes) / static_cast<double>(to.count);
+}
+
+Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
+  check_floating(*this, "var");
+  const Reduced to(*this, dims, "var");
+  const Tensor centred = *this - mean(dims, true);
+  // With too few elements 0 / 0 gives NaN, as in PyTorch.
+  const auto divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
+  return centred.square().sum(dims, keepdim) / std::max(divisor, 0.0);
+}
+
+Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const { return var(dims, unbiased, keepdim).sqrt(); }
+
+Tensor Tensor::max() const { return extremum_all<true>(*this); }
+Tensor Tensor::min() const { return extremum_all<false>(*this); }
+std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, bool keepdim) const { return extremum<true>(*this, dim, keepdim); }
+std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, bool keepdim) const { return extremum<false>(*this, dim, keepdim); }
+Tensor Tensor::argmax(int64_t dim, bool keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
+Tensor Tensor::argmin(int64_t dim, bool keepdim) const { return arg_extremum(false, *this, dim, keepdim, "argmin"); }
+Tensor Tensor::all() const { return truth(*this, Reduction::all, "all"); }
+Tensor Tensor::any() const { return truth(*this, Reduction::any, "any"); }
+
+}  // namespace tendril

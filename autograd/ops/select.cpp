@@ -1,0 +1,79 @@
+#include <optional>
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+struct WhereBackward : NodeOf<WhereBackward, 2, 1> {
+  static constexpr const char* kName = "WhereBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor mask = saved(0);
+    if (needs_grad(0)) dx[0] = where(mask, g, 0);
+    if (needs_grad(1)) dx[1] = where(mask, 0, g);
+  }
+};
+
+struct MaskedFillBackward : NodeOf<MaskedFillBackward, 1, 1> {
+  static constexpr const char* kName = "MaskedFillBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
+};
+
+struct ClampBackward : NodeOf<ClampBackward, 1, 1> {
+  static constexpr const char* kName = "ClampBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
+};
+
+Tensor track_where(const Tensor& out, const Tensor& mask, const Tensor& x, const Tensor& y) {
+  if (auto* n = track<WhereBackward>(out, x, y)) n->save(0, mask);
+  return out;
+}
+
+/// A number next to a tensor of this dtype, as a tensor that does not widen it.
+Tensor beside(Scalar value, const Tensor& x) { return raw::scalar(value, raw::result_type(x, value), x.device()); }
+
+}  // namespace
+
+Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
+  return track_where(raw::where(mask, x, y), mask, x, y);
+}
+Tensor where(const Tensor& mask, const Tensor& x, Scalar y) {
+  return track_where(raw::where(mask, x, beside(y, x)), mask, x, {});
+}
+Tensor where(const Tensor& mask, Scalar x, const Tensor& y) {
+  return track_where(raw::where(mask, beside(x, y), y), mask, {}, y);
+}
+
+Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
+  TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
+  TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()) || !value.is_floating(), "masked_fill: the value ", value,
+                   " does not convert to ", dtype());
+  Tensor out = raw::where(mask, raw::scalar(value, dtype(), device()), *this);
+  if (auto* n = track<MaskedFillBackward>(out, *this)) n->save(0, mask);
+  return out;
+}
+
+// The gradient passes where the bounds did not bite; on a bound itself it passes, as in PyTorch.
+Tensor Tensor::clamp(std::optional<double> low, std::optional<double> high) const {
+  Tensor out = raw::clamp(*this, low, high);
+  if (auto* n = track<ClampBackward>(out, *this)) {
+    Tensor outside = low ? raw::compare(Compare::lt, *this, *low) : Tensor();
+    if (high) {
+      const Tensor above = raw::compare(Compare::gt, *this, *high);
+      outside = outside.defined() ? raw::compare(Compare::logical_or, outside, above) : above;
+    }
+    n->save(0, outside);
+  }
+  return out;
+}
+
+}  // namespace tendril

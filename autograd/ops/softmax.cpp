@@ -1,0 +1,139 @@
+// Along one dimension, keeping it: softmax, log_softmax, cumsum; and logsumexp, which removes it.
+#include "tendril/autograd/ops/softmax.h"
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+using AlongDim = void (*)(const View& out, const View& x, int dim);
+
+/// Calls the kernel on x, of which a 0-d one has dimension 0, too.
+Tensor along(AlongDim kernel, const Tensor& x, int dim) {
+  Tensor out = raw::empty_like(x);
+  if (x.dim() == 0) {
+    kernel(raw::view_of(raw::view(out, {1})), raw::view_of(raw::view(x, {1})), 0);
+  } else {
+    kernel(raw::view_of(out), raw::view_of(x), dim);
+  }
+  return out;
+}
+
+void check_floating(const Tensor& x, const char* op) {
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
+}
+
+/// d/dx sum(g * softmax(x)) = y * (g - sum(g * y))
+struct SoftmaxBackward : NodeOf<SoftmaxBackward, 1, 1> {
+  static constexpr const char* kName = "SoftmaxBackward";
+  int dim = 0;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor y = saved(0), gy = g * y;
+    dx[0] = gy - y * gy.sum({dim}, true);
+  }
+};
+
+/// d/dx sum(g * log_softmax(x)) = g - exp(y) * sum(g)
+struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
+  static constexpr const char* kName = "LogSoftmaxBackward";
+  int dim = 0;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g - saved(0).exp() * g.sum({dim}, true); }
+};
+
+/// Each element is in its own partial sum and in all later ones.
+struct CumsumBackward : NodeOf<CumsumBackward, 1> {
+  static constexpr const char* kName = "CumsumBackward";
+  int dim = 0;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (g.dim() == 0) {
+      dx[0] = g;
+    } else {
+      dx[0] = g.sum({dim}, true) - g.cumsum(dim) + g;
+    }
+  }
+};
+
+/// d/dx logsumexp(x) = exp(x - y)
+struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
+  static constexpr const char* kName = "LogsumexpBackward";
+  Dims kept;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    dx[0] = g.reshape(kept) * (saved(0) - saved(1).reshape(kept)).exp();
+  }
+};
+
+}  // namespace
+
+Tensor Tensor::softmax(int64_t given_dim) const {
+  check_floating(*this, "softmax");
+  const int d = wrap_dim(given_dim, dim(), "softmax");
+  const Kernels& table = kernels(device());
+  Tensor out = along(require(table.softmax, "softmax", table), *this, d);
+  if (auto* n = track<SoftmaxBackward>(out, *this)) {
+    n->save_output(0, out);
+    n->dim = d;
+  }
+  return out;
+}
+
+Tensor Tensor::log_softmax(int64_t given_dim) const {
+  check_floating(*this, "log_softmax");
+  const int d = wrap_dim(given_dim, dim(), "log_softmax");
+  const Kernels& table = kernels(device());
+  Tensor out = along(require(table.log_softmax, "log_softmax", table), *this, d);
+  if (auto* n = track<LogSoftmaxBackward>(out, *this)) {
+    n->save_output(0, out);
+    n->dim = d;
+  }
+  return out;
+}
+
+Tensor Tensor::cumsum(int64_t given_dim) const {
+  const int d = wrap_dim(given_dim, dim(), "cumsum");
+  const Tensor x = is_floating(dtype()) ? *this : raw::cast(*this, kInt64);
+  const Kernels& table = kernels(device());
+  Tensor out = along(require(table.cumsum, "cumsum", table), x, d);
+  if (auto* n = track<CumsumBackward>(out, *this)) n->dim = d;
+  return out;
+}
+
+Tensor Tensor::logsumexp(int64_t given_dim, bool keepdim) const {
+  check_floating(*this, "logsumexp");
+  const int d = wrap_dim(given_dim, dim(), "logsumexp");
+  Dims kept = sizes(), removed = sizes();
+  if (dim() > 0) {
+    kept[d] = 1;
+    removed.erase(d);
+  }
+  Tensor out;
+  {
+    const NoGrad no_grad;
+    if (numel() == 0) {
+      out = sum({d}, true).log();  // of no elements: log(0); of no rows: nothing
+    } else {
+      // The largest element is taken out, so that nothing overflows; where it is infinite there is nothing to save.
+      const Tensor largest = dim() == 0 ? *this : std::get<0>(max(d, true));
+      const Tensor shift = largest.masked_fill(largest.isfinite().logical_not(), 0);
+      out = (*this - shift).exp().sum({d}, true).log() + shift;
+    }
+    out = raw::view(out, keepdim ? kept : removed);
+  }
+  if (auto* n = track<LogsumexpBackward>(out, *this)) {
+    n->save(0, *this);
+    n->save_output(1, out);
+    n->kept = kept;
+  }
+  return out;
+}
+
+}  // namespace tendril

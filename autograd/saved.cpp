@@ -1,0 +1,65 @@
+#include "tendril/autograd/saved.h"
+
+#include "tendril/autograd/history.h"
+
+namespace tendril::autograd {
+
+// A saved view is kept without its base: the base's history may come to lead to this node, which would make a cycle.
+// As the elements have not changed when it is unpacked, its history is still right then.
+void SavedTensor::save(const Tensor& input) {
+  Node* producer = grad_fn(input);  // brings a view's history up to date
+  version_ = input.version();
+  if (!input.impl()->view_base) {
+    impl_ = input.impl_ref();
+    return;
+  }
+  Tensor alias = detail::alias(input);
+  set_history(alias, Ref<Node>(producer), input.impl()->output_number);
+  impl_ = alias.impl_ref();
+}
+
+void SavedTensor::save_output(const Tensor& output) {
+  impl_ = detail::alias(output).impl_ref();
+  version_ = output.version();
+  output_number_ = static_cast<uint16_t>(output.impl()->output_number);
+  is_output_ = true;
+}
+
+namespace {
+
+[[noreturn]] [[gnu::cold]] void throw_modified(const Node& owner, const TensorImpl& impl, const char* producer,
+                                               uint32_t output_number, uint32_t expected) {
+  std::ostringstream what;
+  what << impl.dtype << " " << impl.sizes;
+  if (producer) what << ", which is output " << output_number << " of " << producer << ",";
+  tendril::detail::raise<AutogradError>(
+      "one of the variables needed for gradient computation has been modified by an inplace operation: ", what.str(),
+      " is at version ", impl.storage->version(), "; expected version ", expected, " instead. It was saved by ",
+      owner.name(), ".");
+}
+
+}  // namespace
+
+Tensor SavedTensor::unpack(const Node& owner) const {
+  if (!impl_) [[unlikely]] {
+    TENDRIL_CHECK_AS(AutogradError, !owner.released(),
+                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                     "have already been freed). Saved intermediate values of the graph are freed when you call "
+                     "backward() or autograd::grad(). Specify retain_graph = true if you need to backward through the "
+                     "graph a second time or if you need to access saved tensors after calling backward. (",
+                     owner.name(), ")");
+    return {};
+  }
+  if (impl_->storage->version() != version_) [[unlikely]] {
+    const auto* producer = is_output_ ? &owner : static_cast<const Node*>(impl_->history.get());
+    throw_modified(owner, *impl_, producer && !producer->is_leaf() ? producer->name() : nullptr,
+                   is_output_ ? output_number_ : impl_->output_number, version_);
+  }
+  if (!is_output_ || !grad_enabled()) return Tensor(impl_);
+
+  Tensor output = detail::alias(Tensor(impl_));
+  set_history(output, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
+  return output;
+}
+
+}  // namespace tendril::autograd

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::autograd {
+
+class Node;
+
+/// A tensor kept by a node for its backward formula. Remembers the version of the elements when they were saved and
+/// refuses to hand them out once an in-place operation has changed them.
+class SavedTensor {
+ public:
+  /// Keeps an input of the forward operation, with its history.
+  void save(const Tensor& input);
+  /// Keeps the operation's own result. The node must not own a tensor that owns the node, so the history is left out
+  /// and put back on unpacking.
+  void save_output(const Tensor& output);
+
+  /// The tensor, as it was. `owner` is the node that this member belongs to.
+  /// Throws AutogradError if the elements were changed, or if the graph was freed by an earlier backward.
+  Tensor unpack(const Node& owner) const;
+
+  bool defined() const noexcept { return impl_ != nullptr; }
+  void reset() noexcept { impl_.reset(); }
+
+ private:
+  Ref<TensorImpl> impl_;
+  uint32_t version_ = 0;
+  uint16_t output_number_ = 0;
+  bool is_output_ = false;
+};
+
+}  // namespace tendril::autograd

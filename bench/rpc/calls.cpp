@@ -1,0 +1,217 @@
+// Calls between two real processes, beside raw ping-pongs of the same bytes over the same transport in the same run.
+//
+//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]
+//
+// "one": both processes on core 0; "two": on cores 0 and 1. Ratios are against epoll for empty calls (both must wait
+// for a socket) and against the better of blocking and epoll for tensors.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/rpc/raw.h"
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/function.h"
+#include "tendril/tensor/raw.h"
+
+namespace {
+
+using namespace tendril;
+using Seconds = std::chrono::duration<double>;
+
+}  // namespace
+
+// What the server serves.
+void nothing() {}
+Tensor echo(Tensor x) { return x; }
+
+namespace {
+
+struct Options {
+  std::string pin = "none";
+  bool quick = false;
+  std::string only;  // one size, "empty" say
+};
+
+int server_cpu(const Options& options) { return options.pin == "two" ? 1 : options.pin == "one" ? 0 : -1; }
+int client_cpu(const Options& options) { return options.pin == "none" ? -1 : 0; }
+
+rpc::AgentOptions agent_options(int rank) {
+  return {.name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = 2};
+}
+
+/// A server in a process of its own, forked while this one has a single thread; and the agent that calls it.
+class Server {
+ public:
+  Server(bench::Transport transport, const Options& options) {
+    int ready[2], life[2];
+    if (pipe(ready) != 0 || pipe(life) != 0) std::abort();
+    child_ = fork();
+    if (child_ == 0) {
+      close(life[1]);
+      bench::pin_to(server_cpu(options));
+      serve(transport, ready[1], life[0]);
+      _exit(0);
+    }
+    close(life[0]);
+    close(ready[1]);
+    life_ = life[1];
+    std::array<char, 512> text{};
+    if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
+    close(ready[0]);
+    bench::pin_to(client_cpu(options));
+    agent_ = std::make_unique<rpc::Agent>(agent_options(0), rpc::served_functions());
+    agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
+                    rpc::Clock::now() + std::chrono::seconds(30));
+  }
+  ~Server() {
+    agent_->shutdown();
+    close(life_);
+    waitpid(child_, nullptr, 0);
+  }
+  rpc::Agent& agent() { return *agent_; }
+
+ private:
+  static void serve(bench::Transport transport, int ready, int life) {
+    rpc::Agent agent(agent_options(1), rpc::served_functions());
+    const bool tcp = transport == bench::Transport::tcp;
+    const std::string where = agent.listen({.unix_socket = !tcp, .tcp = tcp}).to_string();
+    if (write(ready, where.data(), where.size()) < 0) std::abort();
+    char byte;
+    while (read(life, &byte, 1) > 0) {
+    }
+    agent.shutdown();
+  }
+
+  pid_t child_ = -1;
+  int life_ = -1;
+  std::unique_ptr<rpc::Agent> agent_;
+};
+
+std::vector<double> time_each(int rounds, const std::function<void()>& call) {
+  std::vector<double> micros;
+  for (int i = -rounds / 10; i < rounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    const double took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    if (i >= 0) micros.push_back(took);
+  }
+  std::sort(micros.begin(), micros.end());
+  return micros;
+}
+
+double calls_per_second(rpc::Agent& agent, int in_flight, double seconds) {
+  std::deque<rpc::Future<void>> window;
+  const auto start = std::chrono::steady_clock::now();
+  long done = 0;
+  while (Seconds(std::chrono::steady_clock::now() - start).count() < seconds) {
+    while (static_cast<int>(window.size()) < in_flight) window.push_back(rpc::rpc_async<&nothing>(agent, 1));
+    window.front().wait();
+    window.pop_front();
+    ++done;
+  }
+  for (const auto& future : window) future.wait();
+  return static_cast<double>(done) / Seconds(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Size {
+  const char* name;
+  std::size_t bytes;
+  int rounds;
+};
+const std::array<Size, 6> kSizes{{{"empty", 0, 20000},
+                                  {"1 KB", 1 << 10, 10000},
+                                  {"64 KB", 64 << 10, 5000},
+                                  {"1 MB", 1 << 20, 1000},
+                                  {"16 MB", 16 << 20, 60},
+                                  {"64 MB", 64 << 20, 20}}};
+
+void row(bench::Transport transport, const Options& options) {
+  std::printf("\n%s, %s\n", bench::name_of(transport),
+              options.pin == "none"  ? "not pinned"
+              : options.pin == "one" ? "one core"
+                                     : "two cores");
+  std::printf("%-6s | %9s %9s %9s | %9s %9s | %9s %9s | %s\n", "", "blocking", "epoll", "spinning", "warm", "fresh",
+              "rpc p50", "rpc p99", "ratio");
+  for (const Size& size : kSizes) {
+    if (!options.only.empty() && options.only != size.name) continue;
+    const int rounds = options.quick ? std::max(5, size.rounds / 10) : size.rounds;
+    // The frame around the payload: header and descriptors.
+    const std::size_t bytes = size.bytes + (size.bytes == 0 ? 112 : 192);
+    const auto raw = [&](bench::Waiting waiting, bench::Buffers buffers) {
+      return bench::median(bench::play({.transport = transport,
+                                        .waiting = waiting,
+                                        .buffers = buffers,
+                                        .request_bytes = bytes,
+                                        .reply_bytes = bytes,
+                                        .client_cpu = client_cpu(options),
+                                        .server_cpu = server_cpu(options),
+                                        .rounds = rounds}));
+    };
+    const double blocking = raw(bench::Waiting::blocking, bench::Buffers::warm);
+    const double epoll = raw(bench::Waiting::epoll, bench::Buffers::warm);
+    // Two processes that spin on one core only wait for each other's time slice to end.
+    const bool spins = options.pin != "one";
+    const double spinning = spins ? raw(bench::Waiting::spinning, bench::Buffers::warm) : 0;
+    const double warm = std::min(blocking, epoll);
+    const double fresh = size.bytes >= (64 << 10) ? raw(bench::Waiting::blocking, bench::Buffers::fresh) : 0;
+    std::vector<double> micros;
+    {
+      Server server(transport, options);
+      if (size.bytes == 0) {
+        micros = time_each(rounds, [&] { rpc::rpc_sync<&nothing>(server.agent(), 1); });
+      } else {
+        const Tensor x = raw::full({static_cast<int64_t>(size.bytes / 4)}, 1.0);
+        micros = time_each(rounds, [&] { rpc::rpc_sync<&echo>(server.agent(), 1, x); });
+      }
+    }
+    const double p50 = bench::median(micros);
+    std::printf("%-6s | %9.1f %9.1f %9.1f | %9.1f %9.1f | %9.1f %9.1f | %.2f of %s", size.name, blocking, epoll,
+                spinning, warm, fresh, p50, bench::percentile(micros, 0.99), p50 / (size.bytes == 0 ? epoll : warm),
+                size.bytes == 0 ? "epoll" : "warm");
+    if (fresh > 0) std::printf(", %.2f of fresh", p50 / fresh);
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+  Server server(transport, options);
+  for (const int in_flight : {1, 10, 100}) {
+    calls_per_second(server.agent(), in_flight, 0.2);
+    std::printf("%3d in flight: %.0f calls/s\n", in_flight,
+                calls_per_second(server.agent(), in_flight, options.quick ? 0.5 : 3));
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
+      options.quick = true;
+    } else if (std::strcmp(argv[i], "--pin") == 0 && i + 1 < argc) {
+      options.pin = argv[++i];
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      options.only = argv[++i];
+    }
+    if ((options.pin != "one" && options.pin != "two" && options.pin != "none") || argv[i][0] == '?') {
+      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE]\n");
+      return 2;
+    }
+  }
+  std::printf("Round trips in microseconds, medians unless stated\n");
+  row(bench::Transport::unix_socket, options);
+  row(bench::Transport::tcp, options);
+}

@@ -1,0 +1,28 @@
+# Finds what makes the library fast but is not needed to build it. Sets TENDRIL_HAS_ONEDNN and TENDRIL_HAS_CUDA.
+
+foreach(backend ONEDNN CUDA)
+  set(TENDRIL_HAS_${backend} OFF)
+  if(NOT TENDRIL_${backend} MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "TENDRIL_${backend} is '${TENDRIL_${backend}}'; expected AUTO, ON or OFF")
+  endif()
+endforeach()
+
+if(NOT TENDRIL_ONEDNN STREQUAL "OFF")
+  find_package(OneDNN QUIET)
+  if(OneDNN_FOUND)
+    set(TENDRIL_HAS_ONEDNN ON)
+  elseif(TENDRIL_ONEDNN STREQUAL "ON")
+    message(FATAL_ERROR "TENDRIL_ONEDNN=ON, but oneDNN was not found (Debian: libdnnl-dev)")
+  endif()
+endif()
+
+if(NOT TENDRIL_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(CUDAToolkit_FOUND)
+    set(TENDRIL_HAS_CUDA ON)
+  elseif(TENDRIL_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer was found (set CUDAToolkit_ROOT)")
+  endif()
+endif()
+
+message(STATUS "tendril: oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}")

@@ -1,0 +1,38 @@
+# tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...])
+#
+# The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
+# (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
+# source tree would loop.) Sources are globbed, so that a new file needs no other file to change.
+function(tendril_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  foreach(file IN LISTS ARG_EXCLUDE)
+    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  endforeach()
+
+  file(MAKE_DIRECTORY "${TENDRIL_INCLUDE_DIR}/tendril")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${TENDRIL_INCLUDE_DIR}/tendril/${name}" SYMBOLIC)
+
+  if(NOT sources)  # a folder whose first file is still to come
+    add_library(tendril_${name} INTERFACE)
+    add_library(tendril::${name} ALIAS tendril_${name})
+    target_link_libraries(tendril_${name} INTERFACE ${ARG_DEPENDS})
+    set_target_properties(tendril_${name} PROPERTIES EXPORT_NAME ${name})
+    set_property(GLOBAL APPEND PROPERTY TENDRIL_LIBRARIES ${name})
+    return()
+  endif()
+  add_library(tendril_${name} ${sources})
+  add_library(tendril::${name} ALIAS tendril_${name})
+  set_target_properties(tendril_${name} PROPERTIES
+    EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(tendril_${name} PUBLIC cxx_std_20)
+  target_include_directories(tendril_${name} PUBLIC
+    $<BUILD_INTERFACE:${TENDRIL_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(tendril_${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:tendril_options> ${ARG_PRIVATE})
+  if(BUILD_SHARED_LIBS AND NOT TENDRIL_SANITIZE)
+    # A static link hides a call into a library that is not declared below this one.
+    target_link_options(tendril_${name} PRIVATE -Wl,--no-undefined)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TENDRIL_LIBRARIES ${name})
+endfunction()

@@ -1,0 +1,19 @@
+# What every target of the project is compiled with. Nothing here reaches a consumer: FetchContent stays silent.
+
+set(TENDRIL_INCLUDE_DIR "${PROJECT_BINARY_DIR}/include")
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+add_library(tendril_options INTERFACE)
+target_compile_features(tendril_options INTERFACE cxx_std_20)
+target_compile_options(tendril_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers>
+  $<$<AND:$<BOOL:${TENDRIL_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
+if(TENDRIL_SANITIZE)
+  target_compile_options(tendril_options INTERFACE -fsanitize=${TENDRIL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tendril_options INTERFACE -fsanitize=${TENDRIL_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)

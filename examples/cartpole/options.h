@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+/// The command line of the CartPole example.
+namespace cartpole {
+
+struct Options {
+  int world_size = 3;       ///< Processes: rank 0 is the agent, the others observe. 1: no agent process, no RPC.
+  double gamma = 0.99;      ///< Discount factor, in [0, 1).
+  std::int64_t seed = 543;  ///< Everything random follows from it.
+  int log_interval = 10;    ///< Episodes between status lines.
+  int steps_per_call = 1;   ///< Environments an observer steps together: so many observations travel in one call.
+  int episodes = 0;         ///< Stop after so many episodes even if unsolved; 0: only when solved.
+  bool render = false;      ///< Show an episode of the trained policy in the terminal.
+  std::string curve = "out/cartpole";  ///< The learning curve goes to <curve>.csv and <curve>.svg.
+
+  std::optional<int> rank;  ///< This process is that rank of a group started by hand; else the ranks are spawned.
+  std::string master_addr = "127.0.0.1";
+  int master_port = 29500;
+
+  /// rpc::spawn hands the options to the workers.
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& world_size& gamma& seed& log_interval& steps_per_call& episodes& render& curve& rank& master_addr&
+        master_port;
+  }
+};
+
+/// Flags may be spelled with - or _. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment count where the
+/// flag is absent. Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
+
+}  // namespace cartpole

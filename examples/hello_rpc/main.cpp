@@ -1,0 +1,33 @@
+// Two workers on this host; each asks the other a question.
+//
+//   ./hello_rpc
+
+#include <cstdio>
+#include <string>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/spawn.h"
+
+namespace rpc = tendril::rpc;
+
+namespace hello {
+
+/// Runs on the worker that is called.
+std::string ping(const std::string& from) { return "pong from " + rpc::get_worker_info().name + " to " + from; }
+
+/// Runs once in each of the processes that spawn() starts.
+void run_worker(int rank, const std::string& greeting) {
+  const std::string me = rank == 0 ? "alice" : "bob", other = rank == 0 ? "bob" : "alice";
+  rpc::init_rpc(me);
+  const std::string answer = rpc::rpc_sync<&ping>(other, me);
+  std::printf("%s: %s (%s)\n", me.c_str(), answer.c_str(), greeting.c_str());
+  rpc::shutdown();  // returns when both are done
+}
+
+}  // namespace hello
+
+int main(int argc, char** argv) {
+  rpc::worker_main(argc, argv);  // in a worker: runs its function and exits
+  rpc::spawn<&hello::run_worker>(2, "nice to meet you");
+}

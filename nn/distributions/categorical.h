@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::distributions {
+
+/// One of the two, over the last dimension.
+struct CategoricalParams {
+  Tensor probs;   ///< not negative, not all zero; need not sum to 1
+  Tensor logits;  ///< logarithms of probabilities, up to a constant a row
+};
+
+/// A choice among K classes, for each row of [..., K]; the other dimensions are the batch. As PyTorch's:
+///
+///     distributions::Categorical policy({.probs = probs});
+///     Tensor action = policy.sample(generator);
+///     Tensor loss = -policy.log_prob(action) * reward;
+///
+/// Gradients flow from log_prob, entropy, probs and logits into what it was built from.
+/// Thread-safety: const members may be called by several threads.
+class Categorical {
+ public:
+  /// Throws Error unless exactly one of the two is given, its values are finite (logits may be -infinity, but not a
+  /// whole row), none of probs is negative, and no row of probs sums to zero; ShapeError for no dimension or no class;
+  /// DTypeError unless it is float32 or float64.
+  explicit Categorical(const CategoricalParams& params);
+
+  int64_t num_classes() const { return param_.size(-1); }
+  Dims batch_shape() const;
+
+  Tensor probs() const;   ///< [..., K], rows sum to 1
+  Tensor logits() const;  ///< [..., K], normalised: their logsumexp is 0
+
+  /// int64 of sample_shape + batch_shape; not recorded.
+  Tensor sample(Generator& generator, const Dims& sample_shape = {}) const;
+  Tensor sample(const Dims& sample_shape = {}) const { return sample(default_generator(), sample_shape); }
+  /// log p(value). `value` is int64 and broadcasts with the batch. IndexError for a class that there is not.
+  /// Built from probs, these are kept eps away from 0 and 1 (eps as in numeric_limits), as in PyTorch.
+  Tensor log_prob(const Tensor& value) const;
+  /// -sum p log p, in nats, of batch_shape.
+  Tensor entropy() const;
+
+ private:
+  Tensor param_;  // probs or logits, normalised
+  bool is_logits_;
+};
+
+}  // namespace tendril::distributions

@@ -1,0 +1,110 @@
+#include "tendril/nn/init.h"
+
+#include <cmath>
+
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::nn::init {
+namespace {
+
+void check_fillable(const Tensor& tensor, const char* op) {
+  TENDRIL_CHECK(tensor.defined(), op, ": the tensor is undefined");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(tensor.dtype()), op, ": the tensor has dtype ", tensor.dtype(),
+                   ", expected a floating one");
+}
+
+void check_spread(double value, const char* op, const char* argument) {
+  TENDRIL_CHECK(std::isfinite(value) && value >= 0, op, ": ", argument, ": got ", value,
+                ", expected a finite number, 0 or more");
+}
+
+const Tensor& fill(const Tensor& tensor, double value, const char* op) {
+  check_fillable(tensor, op);
+  raw::fill_(tensor, value);
+  tensor.storage()->bump_version();
+  return tensor;
+}
+
+double kaiming_stddev(const Tensor& tensor, const KaimingOptions& options, const char* op) {
+  check_fillable(tensor, op);
+  const Fans fans = calculate_fans(tensor);
+  const auto fan = static_cast<double>(options.fan == Fan::in ? fans.in : fans.out);
+  return calculate_gain(options.nonlinearity, options.a) / std::sqrt(fan);
+}
+
+double xavier_stddev(const Tensor& tensor, double gain, const char* op) {
+  check_fillable(tensor, op);
+  check_spread(gain, op, "gain");
+  const Fans fans = calculate_fans(tensor);
+  return gain * std::sqrt(2 / static_cast<double>(fans.in + fans.out));
+}
+
+}  // namespace
+
+Fans calculate_fans(const Tensor& weight) {
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() >= 2, "calculate_fans: the weight has shape ", weight.sizes(),
+                   ", expected [out, in, ...]");
+  int64_t window = 1;
+  for (int d = 2; d < weight.dim(); ++d) window *= weight.size(d);
+  return {weight.size(1) * window, weight.size(0) * window};
+}
+
+double calculate_gain(Nonlinearity nonlinearity, double slope) {
+  switch (nonlinearity) {
+    case Nonlinearity::linear:
+    case Nonlinearity::sigmoid:
+      return 1;
+    case Nonlinearity::tanh:
+      return 5.0 / 3;
+    case Nonlinearity::relu:
+      return std::sqrt(2.0);
+    case Nonlinearity::leaky_relu:
+      return std::sqrt(2 / (1 + slope * slope));
+    case Nonlinearity::selu:
+      return 0.75;
+  }
+  TENDRIL_CHECK(false, "calculate_gain: nonlinearity: got ", static_cast<int>(nonlinearity));
+}
+
+const Tensor& zeros_(const Tensor& tensor) { return fill(tensor, 0, "zeros_"); }
+const Tensor& ones_(const Tensor& tensor) { return fill(tensor, 1, "ones_"); }
+const Tensor& constant_(const Tensor& tensor, double value) { return fill(tensor, value, "constant_"); }
+
+const Tensor& uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
+  check_fillable(tensor, "uniform_");
+  TENDRIL_CHECK(std::isfinite(high - low) && low <= high, "uniform_: got [", low, ", ", high,
+                "), expected finite bounds, the lower first");
+  raw::uniform_(tensor, low, high, generator);
+  tensor.storage()->bump_version();
+  return tensor;
+}
+
+const Tensor& normal_(const Tensor& tensor, double mean, double stddev, Generator& generator) {
+  check_fillable(tensor, "normal_");
+  TENDRIL_CHECK(std::isfinite(mean), "normal_: mean: got ", mean, ", expected a finite number");
+  check_spread(stddev, "normal_", "stddev");
+  raw::normal_(tensor, mean, stddev, generator);
+  tensor.storage()->bump_version();
+  return tensor;
+}
+
+const Tensor& xavier_uniform_(const Tensor& tensor, double gain, Generator& generator) {
+  const double bound = std::sqrt(3.0) * xavier_stddev(tensor, gain, "xavier_uniform_");
+  return uniform_(tensor, -bound, bound, generator);
+}
+
+const Tensor& xavier_normal_(const Tensor& tensor, double gain, Generator& generator) {
+  return normal_(tensor, 0, xavier_stddev(tensor, gain, "xavier_normal_"), generator);
+}
+
+const Tensor& kaiming_uniform_(const Tensor& tensor, const KaimingOptions& options) {
+  const double bound = std::sqrt(3.0) * kaiming_stddev(tensor, options, "kaiming_uniform_");
+  return uniform_(tensor, -bound, bound, options.generator);
+}
+
+const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& options) {
+  return normal_(tensor, 0, kaiming_stddev(tensor, options, "kaiming_normal_"), options.generator);
+}
+
+}  // namespace tendril::nn::init

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+/// Initial values, written over a tensor's elements without being recorded; each returns its tensor. As in PyTorch, a
+/// weight is [out, in, ...]: fan_in = in * (product of the rest), fan_out = out * (product of the rest); it needs at
+/// least two dimensions.
+namespace tendril::nn::init {
+
+enum class Fan { in, out };
+enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
+
+struct Fans {
+  int64_t in, out;
+};
+/// Throws ShapeError for fewer than two dimensions.
+Fans calculate_fans(const Tensor& weight);
+/// By how much the weights before a nonlinearity must be wider so that it keeps the variance. `slope` is
+/// leaky_relu's below zero.
+double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
+
+struct KaimingOptions {
+  double a = 0;  ///< leaky_relu's slope below zero; 0 makes it relu
+  Fan fan = Fan::in;
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
+  Generator& generator = default_generator();
+};
+
+const Tensor& zeros_(const Tensor& tensor);
+const Tensor& ones_(const Tensor& tensor);
+const Tensor& constant_(const Tensor& tensor, double value);
+const Tensor& uniform_(const Tensor& tensor, double low = 0, double high = 1,
+                       Generator& generator = default_generator());
+const Tensor& normal_(const Tensor& tensor, double mean = 0, double stddev = 1,
+                      Generator& generator = default_generator());
+/// U(-b, b), b = gain sqrt(6 / (fan_in + fan_out))
+/// (Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010)
+const Tensor& xavier_uniform_(const Tensor& tensor, double gain = 1, Generator& generator = default_generator());
+/// N(0, s^2), s = gain sqrt(2 / (fan_in + fan_out))
+const Tensor& xavier_normal_(const Tensor& tensor, double gain = 1, Generator& generator = default_generator());
+/// U(-b, b), b = gain sqrt(3 / fan) (He et al., "Delving Deep into Rectifiers", 2015)
+const Tensor& kaiming_uniform_(const Tensor& tensor, const KaimingOptions& options = {});
+/// N(0, s^2), s = gain / sqrt(fan)
+const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& options = {});
+
+}  // namespace tendril::nn::init

@@ -1,0 +1,219 @@
+#include "tendril/nn/module.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <typeinfo>
+#include <unordered_set>
+
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::nn {
+namespace {
+
+std::vector<Tensor> values_of(Module::NamedTensors named) {
+  std::vector<Tensor> values;
+  values.reserve(named.size());
+  for (auto& [name, tensor] : named) values.push_back(std::move(tensor));
+  return values;
+}
+
+std::string joined(const std::string& path, const std::string& member) {
+  return path.empty() ? member : path + "." + member;
+}
+
+/// Gives a tensor other elements under the same identity.
+void recast(Tensor& tensor, DType dtype) {
+  if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
+  const Tensor result = raw::cast(tensor, dtype);
+  const TensorImpl& cast = *result.impl();
+  TensorImpl& impl = *tensor.impl();
+  impl.storage = cast.storage;
+  impl.offset = cast.offset;
+  impl.strides = cast.strides;
+  impl.dtype = cast.dtype;
+  impl.contiguous = cast.contiguous;
+  impl.view_base.reset();
+}
+
+}  // namespace
+
+// ---- registration
+
+void Module::check_new_name(const char* op, const std::string& member) const {
+  TENDRIL_CHECK(!member.empty() && member.find('.') == std::string::npos, op, ": name '", member, "' in ", name(),
+                " must not be empty or hold a dot");
+  auto has_name = [&](const auto& entry) { return entry.first == member; };
+  const char* taken = std::ranges::any_of(parameters_, has_name) ? "parameter"
+                      : std::ranges::any_of(buffers_, has_name)  ? "buffer"
+                      : std::ranges::any_of(children_, has_name) ? "module"
+                                                                 : nullptr;
+  TENDRIL_CHECK(taken == nullptr, op, ": name '", member, "' in ", name(), " is taken by a ", taken,
+                ", expected a new one");
+}
+
+void Module::register_parameter(std::string member, Tensor& parameter) {
+  check_new_name("register_parameter", member);
+  TENDRIL_CHECK(parameter.defined(), "register_parameter: '", member, "' in ", name(), " is an undefined tensor");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(parameter.dtype()), "register_parameter: '", member, "' in ", name(),
+                   " has dtype ", parameter.dtype(), ", expected a floating one (integers belong into a buffer)");
+  TENDRIL_CHECK(parameter.is_leaf(), "register_parameter: '", member, "' in ", name(),
+                " is the result of a recorded operation, expected a leaf (detach it first)");
+  parameter.requires_grad_();
+  parameters_.emplace_back(std::move(member), &parameter);
+}
+
+void Module::register_buffer(std::string member, Tensor& buffer) {
+  check_new_name("register_buffer", member);
+  TENDRIL_CHECK(buffer.defined(), "register_buffer: '", member, "' in ", name(), " is an undefined tensor");
+  TENDRIL_CHECK(!buffer.requires_grad(), "register_buffer: '", member, "' in ", name(),
+                " requires a gradient, expected a tensor that does not (or a parameter)");
+  buffers_.emplace_back(std::move(member), &buffer);
+}
+
+void Module::register_module(std::string member, Module& child) {
+  check_new_name("register_module", member);
+  const std::vector<Module*> below = child.modules();
+  TENDRIL_CHECK(std::ranges::find(below, this) == below.end(), "register_module: '", member, "' in ", name(),
+                " is the module itself or holds it, expected a module that does not");
+  children_.emplace_back(std::move(member), &child);
+}
+
+// ---- listing
+
+template <class Self, class Visit>
+void Module::visit(Self& self, const Visit& visit_module) {
+  std::unordered_set<const Module*> seen;
+  auto descend = [&](auto& again, Self& module, const std::string& path) -> void {
+    if (!seen.insert(&module).second) return;
+    visit_module(path, module);
+    for (const auto& [member, child] : module.children_) again(again, *child, joined(path, member));
+  };
+  descend(descend, self, "");
+}
+
+Module::NamedTensors Module::collect(Members<Tensor> Module::*members, bool recurse) const {
+  NamedTensors found;
+  std::unordered_set<const TensorImpl*> seen;
+  auto add = [&](const std::string& path, const Module& module) {
+    for (const auto& [member, tensor] : module.*members) {
+      if (tensor->defined() && seen.insert(tensor->impl()).second) found.emplace_back(joined(path, member), *tensor);
+    }
+  };
+  if (recurse) {
+    visit(*this, add);
+  } else {
+    add("", *this);
+  }
+  return found;
+}
+
+Module::NamedTensors Module::named_parameters(bool recurse) const { return collect(&Module::parameters_, recurse); }
+Module::NamedTensors Module::named_buffers(bool recurse) const { return collect(&Module::buffers_, recurse); }
+std::vector<Tensor> Module::parameters(bool recurse) const { return values_of(named_parameters(recurse)); }
+std::vector<Tensor> Module::buffers(bool recurse) const { return values_of(named_buffers(recurse)); }
+
+Module::NamedModules Module::named_children() const {
+  NamedModules found;
+  std::unordered_set<const Module*> seen;
+  for (const auto& [member, child] : children_) {
+    if (seen.insert(child).second) found.emplace_back(member, child);
+  }
+  return found;
+}
+
+std::vector<Module*> Module::children() const {
+  std::vector<Module*> found;
+  for (auto& [member, child] : named_children()) found.push_back(child);
+  return found;
+}
+
+Module::NamedModules Module::named_modules() {
+  NamedModules found;
+  visit(*this, [&](const std::string& path, Module& module) { found.emplace_back(path, &module); });
+  return found;
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> found;
+  for (auto& [path, module] : named_modules()) found.push_back(module);
+  return found;
+}
+
+int64_t Module::num_parameters() const {
+  int64_t count = 0;
+  for (const Tensor& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+// ---- changing
+
+Module& Module::train(bool mode) {
+  for (Module* module : modules()) module->training_ = mode;
+  return *this;
+}
+
+void Module::zero_grad() {
+  for (Tensor& parameter : parameters()) parameter.zero_grad();
+}
+
+Module& Module::requires_grad_(bool value) {
+  for (Tensor& parameter : parameters()) parameter.requires_grad_(value);
+  return *this;
+}
+
+Module& Module::to(DType dtype) {
+  TENDRIL_CHECK_AS(DTypeError, is_floating(dtype), "Module::to: got ", dtype, ", expected a floating dtype");
+  for (Tensor& buffer : buffers()) recast(buffer, dtype);
+  for (Tensor& parameter : parameters()) {
+    if (parameter.dtype() == dtype) continue;
+    const bool trained = parameter.requires_grad();
+    const Tensor grad = parameter.grad();
+    parameter.requires_grad_(false);  // the leaf's node remembers the old dtype: a new one is made
+    recast(parameter, dtype);
+    parameter.requires_grad_(trained);
+    if (grad.defined()) parameter.set_grad(raw::cast(grad, dtype));
+  }
+  return *this;
+}
+
+// ---- printing
+
+std::string Module::name() const {
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status),
+                                                   std::free);
+  std::string full = status == 0 ? demangled.get() : typeid(*this).name();
+  // Namespaces end at the last "::" that is outside template arguments.
+  const std::size_t scope = full.rfind("::", full.find('<'));
+  return scope == std::string::npos ? full : full.substr(scope + 2);
+}
+
+void Module::print(std::string& out, int indent) const {
+  out += name() + "(" + extra_repr();
+  if (!children_.empty()) {
+    const std::string margin(static_cast<std::size_t>(indent), ' ');
+    out += "\n";
+    for (const auto& [member, child] : children_) {
+      out += margin + "  (" + member + "): ";
+      child->print(out, indent + 2);
+      out += "\n";
+    }
+    out += margin;
+  }
+  out += ")";
+}
+
+std::string Module::to_string() const {
+  std::string out;
+  print(out, 0);
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) { return out << module.to_string(); }
+
+}  // namespace tendril::nn

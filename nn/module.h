@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::nn {
+
+/// Base of everything with parameters. A layer is a plain member of its module; the constructor gives each member a
+/// name:
+///
+///     struct Policy : nn::Module {
+///       nn::Linear affine1{4, 128};
+///       nn::Dropout dropout{0.6};
+///       nn::Linear affine2{128, 2};
+///
+///       Policy() {
+///         register_module("affine1", affine1);
+///         register_module("dropout", dropout);
+///         register_module("affine2", affine2);
+///       }
+///       Tensor forward(const Tensor& x) const { return affine2(dropout(affine1(x)).relu()).softmax(-1); }
+///     };
+///
+/// `forward` is not virtual: a module takes and returns what it likes.
+///
+/// Ownership: a module refers to its registered members by address, so a registered tensor or module must live as long
+/// as it does (members do), and a module can be neither copied nor moved. Build it where it stays: as a member, with
+/// `emplace`, by `std::make_shared`, or from a function that returns a prvalue. Assigning another tensor to a
+/// registered member (`decoder.weight = encoder.weight`) is seen by the module, and ties are listed once; whoever
+/// assigns sees to it that the tensor is a leaf that requires a gradient.
+///
+/// Thread-safety: const members, and `forward` of a module whose training flag nobody changes meanwhile, may run on
+/// several threads at a time (a layer that says otherwise is the exception). Everything else (registration, `train`,
+/// `to`, `zero_grad`, an optimizer's step) needs the caller's own ordering.
+class Module {
+ public:
+  using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+  using NamedModules = std::vector<std::pair<std::string, Module*>>;
+
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+
+  // ---- what it holds: its own tensors first, then its children's, each in the order of registration; a tensor or
+  //      module reachable by two names is listed once, under the first. Names are joined with dots ("affine1.weight").
+  std::vector<Tensor> parameters(bool recurse = true) const;
+  NamedTensors named_parameters(bool recurse = true) const;
+  std::vector<Tensor> buffers(bool recurse = true) const;
+  NamedTensors named_buffers(bool recurse = true) const;
+  std::vector<Module*> children() const;
+  NamedModules named_children() const;
+  std::vector<Module*> modules();  ///< this one and all below it
+  NamedModules named_modules();    ///< this one's name is ""
+  int64_t num_parameters() const;  ///< elements, trainable or not
+
+  // ---- what can be done to it and all below it
+  Module& train(bool mode = true);  ///< dropout drops, batch normalisation uses the batch's statistics
+  Module& eval() { return train(false); }
+  bool is_training() const noexcept { return training_; }
+  void zero_grad();  ///< drops the gradients
+  Module& requires_grad_(bool value = true);
+  /// Casts floating parameters, their gradients and floating buffers. They stay the same objects, so ties hold; but an
+  /// optimizer refuses to step on parameters that were cast after it was built, and tensor hooks on them are dropped.
+  /// Throws DTypeError unless `dtype` is floating.
+  Module& to(DType dtype);
+
+  // ---- printing, as PyTorch does
+  std::string to_string() const;
+  virtual std::string name() const;                      ///< the class's name without its namespace
+  virtual std::string extra_repr() const { return ""; }  ///< what stands between the brackets
+
+ protected:
+  // Names are not empty, hold no dot, and are used once in a module for parameters, buffers and children together;
+  // otherwise these throw Error.
+
+  /// `parameter` is a leaf of floating dtype; it is made to require a gradient.
+  void register_parameter(std::string name, Tensor& parameter);
+  /// State that is not trained, such as running statistics.
+  void register_buffer(std::string name, Tensor& buffer);
+  /// The same child may have two names (it is listed once); a module may not be below itself.
+  void register_module(std::string name, Module& child);
+
+ private:
+  template <class T>
+  using Members = std::vector<std::pair<std::string, T*>>;
+
+  void check_new_name(const char* op, const std::string& member) const;
+  template <class Self, class Visit>
+  static void visit(Self& self, const Visit& visit_module);  ///< visit_module(path, module), each module once
+  NamedTensors collect(Members<Tensor> Module::*members, bool recurse) const;
+  void print(std::string& out, int indent) const;
+
+  Members<Tensor> parameters_;
+  Members<Tensor> buffers_;
+  Members<Module> children_;
+  bool training_ = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
+}  // namespace tendril::nn

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tendril/nn/optim/optimizer.h"
+
+namespace tendril::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;       ///< decay rate of the running average of gradients, in [0, 1)
+  double beta2 = 0.999;     ///< decay rate of the running average of their squares, in [0, 1)
+  double eps = 1e-8;        ///< added to the denominator
+  double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
+  bool amsgrad = false;     ///< divides by the largest average of squares so far
+  bool maximize = false;    ///< steps up the gradient
+
+  void validate(const char* op) const;  ///< throws Error
+};
+
+struct AdamState {
+  int64_t step = 0;       ///< steps taken by this parameter
+  Tensor exp_avg;         ///< running average of gradients; undefined before the first step
+  Tensor exp_avg_sq;      ///< of their squares
+  Tensor max_exp_avg_sq;  ///< its maximum, under amsgrad only
+};
+
+/// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015), AMSGrad (Reddi et al., "On the
+/// Convergence of Adam and Beyond", 2018); arithmetic in PyTorch's order. For a gradient g (negated to maximise,
+/// decayed), in step t:
+///     m <- beta1 m + (1 - beta1) g;    v <- beta2 v + (1 - beta2) g^2
+///     parameter <- parameter - lr / (1 - beta1^t)  m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+class Adam final : public OptimizerOf<AdamOptions, AdamState> {
+ public:
+  explicit Adam(const std::vector<Tensor>& params, const AdamOptions& options = {}) : Adam({Group{params, options}}) {}
+  explicit Adam(const std::vector<Group>& groups) : OptimizerOf("Adam", groups) {}
+
+ protected:
+  void update(std::size_t index, const Flat<float>& data) override;
+  void update(std::size_t index, const Flat<double>& data) override;
+
+ private:
+  template <class T>
+  void update_as(std::size_t index, const Flat<T>& data);
+};
+
+}  // namespace tendril::optim

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::optim {
+
+/// Parameters that share options:
+///
+///     optim::SGD sgd({{.params = base.parameters()},
+///                     {.params = head.parameters(), .options = {.lr = 1e-3}}});
+template <class Options>
+struct ParamGroup {
+  std::vector<Tensor> params;
+  Options options = {};
+};
+
+/// Changes parameters by their gradients.
+///
+/// Parameters are leaves on the CPU of dtype float32 or float64, each given once; otherwise the constructor throws. The
+/// optimizer keeps references to them, and its own state in their dtype; a step after a cast throws.
+///
+/// A step is one fused pass over each parameter: nothing is recorded and, while parameter and gradient are contiguous,
+/// no temporary made. It bumps the parameters' versions, so that a backward through a graph from before the step
+/// throws instead of using changed values.
+///
+/// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
+class Optimizer {
+ public:
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer() = default;
+
+  /// Steps by each parameter's `.grad`; parameters without one stay as they are, and so does their state.
+  void step();
+  /// Steps by gradients that are kept elsewhere: one per parameter in the order of `parameters()`, undefined where
+  /// there is none. `.grad` is not looked at.
+  void step(const std::vector<Tensor>& gradients);
+  /// Drops the parameters' `.grad`.
+  void zero_grad();
+
+  const std::vector<Tensor>& parameters() const noexcept { return params_; }  ///< of all groups, in order
+  std::size_t num_groups() const noexcept { return num_groups_; }
+
+  virtual double lr(std::size_t group = 0) const = 0;
+  virtual void set_lr(double lr) = 0;  ///< of all groups
+  virtual void set_lr(std::size_t group, double lr) = 0;
+
+ protected:
+  /// What `update` works on: `count` elements each of parameter and gradient, without gaps.
+  template <class T>
+  struct Flat {
+    T* param;
+    const T* grad;
+    int64_t count;
+  };
+
+  /// `name` is the class's, for error messages.
+  explicit Optimizer(const char* name) noexcept : name_(name) {}
+
+  /// Called once for each group, in order. Strong: throws before anything is added.
+  void add_group(const std::vector<Tensor>& params);
+
+  /// Changes parameter `index`, which has a gradient.
+  virtual void update(std::size_t index, const Flat<float>& data) = 0;
+  virtual void update(std::size_t index, const Flat<double>& data) = 0;
+
+  const char* name() const noexcept { return name_; }
+  std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
+  /// Throws Error unless `param` is one of `parameters()`.
+  std::size_t index_of(const Tensor& param) const;
+  /// The elements of a tensor of state, which is made, filled with zeros, when it is undefined.
+  template <class T>
+  T* state_data(Tensor& state, std::size_t index) const;
+
+ private:
+  void check_gradient(std::size_t index, const Tensor& gradient) const;
+  void update_one(std::size_t index, const Tensor& gradient);
+
+  const char* name_;
+  std::vector<Tensor> params_;
+  std::vector<std::size_t> groups_;  // of each parameter
+  std::vector<DType> dtypes_;        // of each parameter, as it was given
+  std::unordered_map<const TensorImpl*, std::size_t> index_;
+  std::size_t num_groups_ = 0;
+};
+
+/// What optimizers with `lr` among their options share. `OptionsT::validate(name)` throws on bad values; `StateT` is
+/// what is kept for each parameter.
+template <class OptionsT, class StateT>
+class OptimizerOf : public Optimizer {
+ public:
+  using Options = OptionsT;
+  using State = StateT;
+  using Group = ParamGroup<OptionsT>;
+
+  const Options& options(std::size_t group = 0) const {
+    check_group("options", group);
+    return options_[group];
+  }
+  void set_options(std::size_t group, const Options& options) {
+    check_group("set_options", group);
+    options.validate(name());
+    options_[group] = options;
+  }
+  double lr(std::size_t group = 0) const override { return options(group).lr; }
+  void set_lr(double lr) override {
+    for (std::size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
+  }
+  void set_lr(std::size_t group, double lr) override {
+    Options changed = options(group);
+    changed.lr = lr;
+    set_options(group, changed);
+  }
+  /// What is kept for one parameter; its tensors are undefined before they are needed. Throws Error unless `param` is
+  /// one of `parameters()`.
+  const State& state(const Tensor& param) const { return states_[index_of(param)]; }
+
+ protected:
+  OptimizerOf(const char* optimizer_name, const std::vector<Group>& groups) : Optimizer(optimizer_name) {
+    TENDRIL_CHECK(!groups.empty(), optimizer_name, ": groups: got none, expected at least one");
+    for (const Group& group : groups) {
+      group.options.validate(optimizer_name);
+      add_group(group.params);
+      options_.push_back(group.options);
+    }
+    states_.resize(parameters().size());
+  }
+
+  const Options& options_of(std::size_t index) const noexcept { return options_[group_of(index)]; }
+  State& state_of(std::size_t index) noexcept { return states_[index]; }
+
+ private:
+  void check_group(const char* op, std::size_t group) const {
+    TENDRIL_CHECK_AS(IndexError, group < options_.size(), name(), "::", op, ": group ", group, " of ", options_.size());
+  }
+
+  std::vector<Options> options_;  // of each group
+  std::vector<State> states_;     // of each parameter
+};
+
+}  // namespace tendril::optim

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <vector>
+
+#include "tendril/nn/optim/optimizer.h"
+
+namespace tendril::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;     ///< of the gradient that enters the momentum buffer
+  double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
+  bool nesterov = false;    ///< needs momentum > 0 and dampening 0
+  bool maximize = false;    ///< steps up the gradient
+
+  void validate(const char* op) const;  ///< throws Error
+};
+
+struct SGDState {
+  Tensor momentum_buffer;  ///< undefined before the first step with momentum
+};
+
+/// Stochastic gradient descent, as PyTorch's: for a gradient g (negated to maximise, decayed) and a momentum m
+///     b <- g in the first step, then m b + (1 - dampening) g;    parameter <- parameter - lr d
+/// where d is g without momentum, b with it, and g + m b for Nesterov's.
+/// (Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013)
+class SGD final : public OptimizerOf<SGDOptions, SGDState> {
+ public:
+  explicit SGD(const std::vector<Tensor>& params, const SGDOptions& options = {}) : SGD({Group{params, options}}) {}
+  explicit SGD(const std::vector<Group>& groups) : OptimizerOf("SGD", groups) {}
+
+ protected:
+  void update(std::size_t index, const Flat<float>& data) override;
+  void update(std::size_t index, const Flat<double>& data) override;
+
+ private:
+  template <class T>
+  void update_as(std::size_t index, const Flat<T>& data);
+};
+
+}  // namespace tendril::optim

@@ -1,0 +1,129 @@
+#include "tendril/rpc/agent.h"
+
+#include "tendril/rpc/detail/agent_impl.h"
+#include "tendril/rpc/detail/connect.h"
+#include "tendril/rpc/detail/listener.h"
+#include "tendril/rpc/error.h"
+
+namespace tendril::rpc {
+
+Agent::Agent(AgentOptions options, const FunctionTable& functions)
+    : impl_(std::make_shared<Impl>(*this, std::move(options), functions)) {
+  impl_->start();
+}
+
+Agent::~Agent() { shutdown(); }
+
+const AgentOptions& Agent::options() const noexcept { return impl_->options; }
+const WorkerInfo& Agent::self() const noexcept { return impl_->self; }
+uint64_t Agent::incarnation() const noexcept { return impl_->incarnation; }
+Executor& Agent::executor() const noexcept { return *impl_->loop; }
+void Agent::shutdown() { impl_->shutdown(); }
+
+Agent::Endpoint Agent::listen(ListenOptions options) {
+  if (impl_->accepting) throw UsageError("Agent::listen: this agent listens already");
+  impl_->accepting = detail::Listener::open(impl_, options);
+  return impl_->accepting->endpoint();
+}
+
+void Agent::connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline) {
+  detail::connect(*impl_, peer, endpoint, deadline);
+}
+
+void Agent::add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link) {
+  impl_->add_peer(peer, incarnation, std::move(link));
+}
+
+std::vector<WorkerInfo> Agent::peers() const {
+  std::vector<WorkerInfo> peers;
+  for (const auto& session : impl_->sessions()) {
+    if (!session->is_self()) peers.push_back(session->peer());
+  }
+  return peers;
+}
+
+bool Agent::is_connected(WorkerId peer) const noexcept {
+  for (const auto& session : impl_->sessions()) {
+    if (session->peer().id == peer) return true;
+  }
+  return false;
+}
+
+bool Agent::wait_connected(WorkerId peer, Clock::time_point deadline) { return impl_->wait_connected(peer, deadline); }
+
+void Agent::set_listener(std::shared_ptr<AgentListener> listener) { impl_->listener = std::move(listener); }
+const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return impl_->listener; }
+WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
+WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
+void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
+
+void Agent::call(WorkerId to, Message request, PendingCallRef call, const CallOptions& options) {
+  const auto session = impl_->session(to);
+  if (session) return session->call(std::move(request), std::move(call), options);
+  detail::Counters::add(impl_->counters.made);
+  detail::Counters::add(impl_->counters.failed);
+  call->fail(std::make_exception_ptr(PeerLostError(
+      "call to rank " + std::to_string(to) + ": it is not connected to worker '" + self().name + "'", false)));
+}
+
+bool Agent::send_control(WorkerId to, Bytes payload) {
+  const auto session = impl_->session(to);
+  return session && session->send_control(std::move(payload));
+}
+
+RequestStatus Agent::withdraw_request(WorkerId from, uint64_t call_id) {
+  const auto session = impl_->session(from);
+  if (!session) throw PeerLostError("withdraw_request: rank " + std::to_string(from) + " is not connected", true);
+  return session->withdraw(call_id);
+}
+
+void Agent::set_rpc_timeout(std::chrono::microseconds timeout) {
+  TENDRIL_CHECK_AS(UsageError, timeout.count() >= 0, "set_rpc_timeout: must not be negative, got ", timeout.count(),
+                   " us");
+  impl_->rpc_timeout_us.store(timeout.count(), std::memory_order_relaxed);
+}
+std::chrono::microseconds Agent::rpc_timeout() const noexcept {
+  return std::chrono::microseconds(impl_->rpc_timeout_us.load(std::memory_order_relaxed));
+}
+
+Metrics Agent::metrics() const {
+  const detail::Counters& counters = impl_->counters;
+  const auto read = [](const detail::Counters::Count& count) { return count.load(std::memory_order_relaxed); };
+  Metrics metrics;
+  metrics.calls_made = read(counters.made);
+  metrics.calls_completed = read(counters.completed);
+  metrics.calls_failed = read(counters.failed);
+  metrics.calls_timed_out = read(counters.timed_out);
+  metrics.calls_cancelled = read(counters.cancelled);
+  metrics.calls_served = read(counters.served);
+  metrics.calls_dropped = read(counters.dropped);
+  metrics.late_replies = read(counters.late_replies);
+  metrics.requests_sent = read(counters.requests_sent);
+  metrics.requests_received = read(counters.requests_received);
+  metrics.bytes_sent = read(counters.bytes_sent);
+  metrics.bytes_received = read(counters.bytes_received);
+  for (std::size_t i = 0; i < counters.latency.size(); ++i) metrics.latency.counts[i] = read(counters.latency[i]);
+  for (const auto& session : impl_->sessions()) {
+    metrics.pending_calls += session->pending();
+    metrics.unanswered_calls += session->unanswered();
+    if (!session->link()) continue;
+    const Link::Gauges gauges = session->link()->gauges();
+    metrics.bytes_sent += gauges.bytes_sent;
+    metrics.bytes_received += gauges.bytes_received;
+    metrics.queued_bytes += gauges.queued_bytes;
+  }
+  const detail::Loop::Gauges pool = impl_->loop->gauges();
+  metrics.queued_jobs = pool.queued_jobs;
+  metrics.active_handlers = pool.active;
+  metrics.threads = pool.threads;
+  return metrics;
+}
+
+std::vector<CallInFlight> Agent::calls_in_flight() const {
+  std::vector<CallInFlight> calls;
+  const Clock::time_point now = Clock::now();
+  for (const auto& session : impl_->sessions()) session->list_calls(now, calls);
+  return calls;
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tendril/rpc/agent_listener.h"
+#include "tendril/rpc/call_context.h"
+#include "tendril/rpc/executor.h"
+#include "tendril/rpc/inbound_call.h"
+#include "tendril/rpc/link.h"
+#include "tendril/rpc/message.h"
+#include "tendril/rpc/message_hook.h"
+#include "tendril/rpc/metrics.h"
+#include "tendril/rpc/pending_call.h"
+#include "tendril/rpc/served_function.h"
+#include "tendril/rpc/wire.h"
+#include "tendril/rpc/worker.h"
+
+namespace tendril::rpc {
+
+struct AgentOptions {
+  std::string name;  ///< as WorkerInfo::name
+  WorkerId rank = 0;
+  int world_size = 1;
+  int num_worker_threads = 16;  ///< handlers that run at once; one is enough for everything
+  int max_threads = 256;        ///< of the pool, those that wait included
+  std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
+  std::chrono::microseconds max_spin{50};          ///< a leader polls this long at most before it blocks; 0 = never
+  std::string group;                               ///< the group's id: who states another one is refused
+  Limits limits;                                   ///< of what is received; a message over them closes the connection
+  std::size_t send_limit = std::size_t{64} << 20;  ///< bytes queued to one peer above which senders wait
+  std::size_t receive_limit = std::size_t{256}
+                              << 20;  ///< bytes of unstarted requests of one peer above which nothing is read
+  std::chrono::milliseconds ping_interval{
+      5000};  ///< a peer that owes a reply and is silent this long is pinged; 0 = never
+  std::chrono::milliseconds liveness_timeout{20000};  ///< and lost if silent this long; 0 = never
+};
+
+struct CallOptions {
+  std::optional<std::chrono::microseconds>
+      timeout;           ///< unset: the current context's deadline, else rpc_timeout; 0 = none
+  std::stop_token stop;  ///< gives the call up; default: the current context's
+};
+
+/// One worker: peers, calls in both directions, and the threads that serve them (docs/rpc.md). The typed calls
+/// (call.h), RRefs and groups are built on it. One process may hold many agents. Thread-safe.
+class Agent {
+ public:
+  /// `functions` must outlive the agent. Throws UsageError for an option out of range.
+  Agent(AgentOptions options, const FunctionTable& functions);
+  ~Agent();  ///< as shutdown()
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  const AgentOptions& options() const noexcept;
+  const WorkerInfo& self() const noexcept;
+  uint64_t incarnation() const noexcept;  ///< a random number that tells this agent from earlier ones of its rank
+
+  // ---- peers
+  /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700 and a TCP port on
+  /// loopback.
+  struct Endpoint {
+    std::string unix_path;                           ///< empty: none
+    std::string tcp_host;                            ///< a loopback address
+    uint16_t tcp_port = 0;                           ///< 0: none
+    std::string to_string() const;                   ///< "unix:PATH,tcp:HOST:PORT"
+    static Endpoint parse(const std::string& text);  ///< throws UsageError
+  };
+  struct ListenOptions {
+    bool unix_socket = true, tcp = true;
+    std::string tcp_host = "127.0.0.1";  ///< routable addresses are refused: UsageError
+    uint16_t tcp_port = 0;               ///< 0: a free one
+  };
+  /// Starts to accept peers. Each connection proves itself by the first exchange (hello.h) within 5 s and 4 KiB; one
+  /// that misbehaves is closed without disturbing others. Throws UsageError (a port in use, a routable address).
+  Endpoint listen(ListenOptions options);
+  Endpoint listen() { return listen({}); }
+  /// Connects to a peer, over its Unix-domain socket if it is reachable, else TCP, and adds it. Blocks until the peer
+  /// has answered. Throws PeerLostError (nobody there), TimeoutError, MessageError (not the worker it should be).
+  void connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline);
+  /// Adds a peer behind a link that is not a socket's, and starts the link.
+  /// `incarnation` is the one the peer stated.
+  void add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link);
+  std::vector<WorkerInfo> peers() const;  ///< connected now, self excluded
+  /// A worker of the group (this one, or a peer that has been added): throws UsageError, naming it, if there is none.
+  WorkerInfo worker(std::string_view name) const;
+  WorkerInfo worker(WorkerId rank) const;
+  bool is_connected(WorkerId peer) const noexcept;
+  /// Blocks until the peer is connected (by whichever side). False: the deadline passed first.
+  bool wait_connected(WorkerId peer, Clock::time_point deadline);
+  /// Sets who hears of control messages and lost peers; once, before the first peer.
+  void set_listener(std::shared_ptr<AgentListener> listener);
+  const std::shared_ptr<AgentListener>& listener() const noexcept;
+  void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
+
+  // ---- calls
+  /// Sends `request` (function, payload and tensors; the rest is filled in here) and returns. `call` is completed with
+  /// the reply or failed: TimeoutError, CancelledError, PeerLostError, RemoteError, UnknownFunctionError, MessageError.
+  /// Throws UsageError, and then `call` stays untouched, for a peer that does not exist and after shutdown.
+  void call(WorkerId to, Message request, PendingCallRef call, const CallOptions& options = {});
+  /// One control message; per sending thread they arrive in order. False: the peer is not connected. To oneself: heard
+  /// at once.
+  bool send_control(WorkerId to, Bytes payload);
+  /// The caller has given up a request to this agent: what became of it? If it was never seen, it never will be served.
+  RequestStatus withdraw_request(WorkerId from, uint64_t call_id);
+
+  /// Of calls made from now on that say nothing else; 0 = none. Throws UsageError if it is negative.
+  void set_rpc_timeout(std::chrono::microseconds timeout);
+  std::chrono::microseconds rpc_timeout() const noexcept;
+
+  Executor& executor() const noexcept;
+  Metrics metrics() const;
+  std::vector<CallInFlight> calls_in_flight() const;
+
+  /// Fails all pending calls with CancelledError, closes every connection and ends the threads; running handlers are
+  /// waited for, their stop tokens set off. Idempotent; afterwards calls throw UsageError. Not from a pool thread of
+  /// this agent.
+  void shutdown();
+
+  class Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tendril::rpc

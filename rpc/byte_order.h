@@ -1,0 +1,30 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+namespace tendril::rpc {
+
+static_assert(std::endian::native == std::endian::little,
+              "numbers travel little-endian, as this library's hosts hold them; a big-endian host needs swaps here");
+
+/// Writes a number little-endian; returns the byte after it.
+template <class T>
+std::byte* put(std::byte* to, T value) noexcept {
+  static_assert(std::is_arithmetic_v<T>);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+/// Reads a number little-endian.
+template <class T>
+T get(const std::byte* from) noexcept {
+  static_assert(std::is_arithmetic_v<T>);
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/rref.h"
+#include "tendril/rpc/typed_call.h"
+
+/// Calls of functions on other workers (or this one):
+///
+///     Tensor y = rpc::rpc_sync<&forward>("ps", x);                        // waits for the result
+///     rpc::Future<Tensor> f = rpc::rpc_async<&forward>("ps", x);          // a Future of it
+///     rpc::RRef<Tensor> r = rpc::remote<&forward>("ps", x);               // the result stays there
+///     rpc::RRef<Observer> o = rpc::remote<Observer>("obs1", seed);        // so does the object that is constructed
+///     rpc::rpc_sync<&forward>("ps", {.timeout = std::chrono::seconds(5)}, x);
+///
+/// The function is a template argument: the call is checked by the compiler, and mentioning it makes this program serve
+/// the function too. `to` is a worker's name, its rank or its WorkerInfo. Arguments are converted to the parameters'
+/// types and copied before the call returns, except that tensors' elements must not be changed until the result is
+/// there. A function that returns a Future<R> or Task<R> gives an R on the caller's side.
+///
+/// Errors, thrown by the wait for the result: RemoteError (the function threw), TimeoutError, PeerLostError,
+/// CancelledError, UnknownFunctionError, MessageError; at once: UsageError (no such worker, before init_rpc, after
+/// shutdown), MessageError (arguments that cannot be sent).
+namespace tendril::rpc {
+
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(Agent& agent, const Destination& to,
+                                                                                 const CallOptions& options,
+                                                                                 Args&&... arguments) {
+  return detail::start_call<detail::FreeFunction<F>, ResultOf<F>>(agent, to.resolve(agent), options, nullptr,
+                                                                  std::forward<Args>(arguments)...);
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(Agent& agent, const Destination& to,
+                                                                                 Args&&... arguments) {
+  return rpc_async<F>(agent, to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(const Destination& to,
+                                                                                 const CallOptions& options,
+                                                                                 Args&&... arguments) {
+  return rpc_async<F>(*default_agent(), to, options, std::forward<Args>(arguments)...);
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(const Destination& to,
+                                                                                 Args&&... arguments) {
+  return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(Agent& agent, const Destination& to,
+                                                                        const CallOptions& options,
+                                                                        Args&&... arguments) {
+  return rpc_async<F>(agent, to, options, std::forward<Args>(arguments)...).wait();
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(Agent& agent, const Destination& to,
+                                                                        Args&&... arguments) {
+  return rpc_async<F>(agent, to, CallOptions{}, std::forward<Args>(arguments)...).wait();
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const Destination& to,
+                                                                        const CallOptions& options,
+                                                                        Args&&... arguments) {
+  return rpc_async<F>(*default_agent(), to, options, std::forward<Args>(arguments)...).wait();
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const Destination& to, Args&&... arguments) {
+  return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...).wait();
+}
+
+template <auto F>
+using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;
+
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(Agent& agent, const Destination& to,
+                                                                          const CallOptions& options,
+                                                                          Args&&... arguments) {
+  return RemoteResult<F>::from_state(detail::start_creation<detail::CreatingFunction<F>>(
+      agent, to.resolve(agent), options, nullptr, std::forward<Args>(arguments)...));
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(Agent& agent, const Destination& to,
+                                                                          Args&&... arguments) {
+  return remote<F>(agent, to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(const Destination& to,
+                                                                          const CallOptions& options,
+                                                                          Args&&... arguments) {
+  return remote<F>(*default_agent(), to, options, std::forward<Args>(arguments)...);
+}
+template <auto F, class... Args>
+requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(const Destination& to, Args&&... arguments) {
+  return remote<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+
+/// T can be constructed from copies of these arguments; string literals are sent as std::string.
+template <class T, class... Args>
+concept RemotelyConstructible = std::is_class_v<T> && std::constructible_from<T, detail::WireArgument<Args>...> &&
+    !detail::type_is_in_unnamed_namespace<T>();
+
+template <class T, class... Args>
+requires RemotelyConstructible<T, Args...> RRef<T> remote(Agent& agent, const Destination& to,
+                                                          const CallOptions& options, Args&&... arguments) {
+  return RRef<T>::from_state(detail::start_creation<detail::Constructor<T, detail::WireArgument<Args>...>>(
+      agent, to.resolve(agent), options, nullptr, std::forward<Args>(arguments)...));
+}
+template <class T, class... Args>
+requires RemotelyConstructible<T, Args...> RRef<T> remote(Agent& agent, const Destination& to, Args&&... arguments) {
+  return remote<T>(agent, to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+template <class T, class... Args>
+requires RemotelyConstructible<T, Args...> RRef<T> remote(const Destination& to, const CallOptions& options,
+                                                          Args&&... arguments) {
+  return remote<T>(*default_agent(), to, options, std::forward<Args>(arguments)...);
+}
+template <class T, class... Args>
+requires RemotelyConstructible<T, Args...> RRef<T> remote(const Destination& to, Args&&... arguments) {
+  return remote<T>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
+}
+
+/// Makes this program serve a function, or a method of T through an RRef<T>, that it does not call itself: for programs
+/// that are built apart from their callers. Throws UsageError for a function with internal linkage.
+template <auto F>
+requires RemoteFunction<F>
+void serve() { detail::entry_of<detail::FreeFunction<F>>(); }
+template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
+requires RemoteMethod<F>
+void serve() { detail::entry_of<detail::Method<T, F>>(); }
+/// ... as `rpc::remote` calls it.
+template <auto F>
+requires RemoteFunction<F>
+void serve_remote() { detail::entry_of<detail::CreatingFunction<F>>(); }
+template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
+requires RemoteMethod<F>
+void serve_remote() { detail::entry_of<detail::CreatingMethod<T, F>>(); }
+/// ... T's constructor, called with these arguments.
+template <class T, class... Args>
+requires RemotelyConstructible<T, Args...>
+void serve_constructor() { detail::entry_of<detail::Constructor<T, detail::WireArgument<Args>...>>(); }
+/// ... copies of a T, for `to_here`.
+template <class T>
+void serve_to_here() {
+  detail::entry_of<detail::Fetch<T>>();
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+namespace tendril::rpc {
+
+using Clock = std::chrono::steady_clock;
+
+/// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and
+/// current again where the callee's handler, the continuation or the resumed coroutine runs.
+/// A value; `current()` is this thread's own.
+struct CallContext {
+  Clock::time_point deadline = Clock::time_point::max();  ///< nested calls inherit it
+  std::stop_token stop;                                   ///< the caller gave up, or its connection is gone
+  uint64_t autograd_context = 0;                          ///< 0 = none
+  uint64_t trace_id = 0, span_id = 0;
+  std::shared_ptr<const std::vector<std::byte>> extension;  ///< opaque bytes of whoever set them
+
+  static CallContext& current() noexcept;
+};
+
+/// Makes a context current until the end of the scope.
+class CallContextScope {
+ public:
+  explicit CallContextScope(CallContext context) noexcept;
+  ~CallContextScope();
+  CallContextScope(const CallContextScope&) = delete;
+  CallContextScope& operator=(const CallContextScope&) = delete;
+
+ private:
+  CallContext previous_;
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,28 @@
+#include "tendril/rpc/default_agent.h"
+
+#include <atomic>
+
+#include "tendril/rpc/error.h"
+
+namespace tendril::rpc {
+namespace {
+
+std::atomic<std::shared_ptr<Agent>>& slot() {
+  static auto* agent = new std::atomic<std::shared_ptr<Agent>>();  // outlives every static object that may call
+  return *agent;
+}
+
+}  // namespace
+
+std::shared_ptr<Agent> default_agent() {
+  if (auto agent = default_agent_or_null()) return agent;
+  throw UsageError("RPC has not been initialised: call rpc::init_rpc first (or it has been shut down)");
+}
+
+std::shared_ptr<Agent> default_agent_or_null() noexcept { return slot().load(); }
+
+std::shared_ptr<Agent> set_default_agent(std::shared_ptr<Agent> agent) noexcept {
+  return slot().exchange(std::move(agent));
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+namespace tendril::rpc {
+
+class Agent;
+
+/// The agent that `rpc_sync(to, ...)` and its kin act on: init_rpc sets it, shutdown clears it. Thread-safe.
+/// Throws UsageError if there is none.
+std::shared_ptr<Agent> default_agent();
+/// The default agent or null.
+std::shared_ptr<Agent> default_agent_or_null() noexcept;
+/// Returns the one that was set before.
+std::shared_ptr<Agent> set_default_agent(std::shared_ptr<Agent> agent) noexcept;
+
+}  // namespace tendril::rpc

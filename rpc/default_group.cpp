@@ -1,0 +1,122 @@
+// The group that this process has joined: init_rpc, shutdown and what asks about it.
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/rref_context.h"
+
+namespace tendril::rpc {
+namespace {
+
+/// A program that ends without shutdown leaves alone, before its static objects go.
+struct Default {
+  std::mutex mutex;
+  std::shared_ptr<Group> group;
+  bool busy = false;  // joining or leaving
+
+  ~Default() {
+    set_default_agent(nullptr);
+    group.reset();
+  }
+};
+
+Default& the_default() {
+  static Default instance;
+  return instance;
+}
+
+std::shared_ptr<Group> joined() {
+  Default& d = the_default();
+  const std::lock_guard lock(d.mutex);
+  if (!d.group) throw UsageError("RPC has not been initialised: call rpc::init_rpc first (or it has been shut down)");
+  return d.group;
+}
+
+/// Nobody else joins or leaves meanwhile.
+class Busy {
+ public:
+  explicit Busy(Default& d) : default_(d) { d.busy = true; }
+  ~Busy() {
+    const std::lock_guard lock(default_.mutex);
+    default_.busy = false;
+  }
+
+ private:
+  Default& default_;
+};
+
+}  // namespace
+
+void init_rpc(const std::string& name, const InitOptions& options) {
+  Default& d = the_default();
+  std::optional<Busy> busy;
+  {
+    const std::lock_guard lock(d.mutex);
+    if (d.group)
+      throw UsageError("init_rpc ('" + name + "'): RPC is initialised already, as '" + d.group->agent()->self().name +
+                       "'; shut it down first");
+    if (d.busy) throw UsageError("init_rpc ('" + name + "'): another thread is initialising or shutting down RPC");
+    busy.emplace(d);
+  }
+  // Others may call this worker before init_rpc returns here, and their handlers want to call in turn.
+  InitOptions with_default = options;
+  with_default.prepare = [&](const std::shared_ptr<Agent>& agent) {
+    if (options.prepare) options.prepare(agent);
+    set_default_agent(agent);
+  };
+  try {
+    auto group = std::make_shared<Group>(name, with_default);
+    const std::lock_guard lock(d.mutex);
+    d.group = std::move(group);
+  } catch (...) {
+    set_default_agent(nullptr);
+    throw;
+  }
+}
+
+void shutdown(const ShutdownOptions& options) {
+  Default& d = the_default();
+  std::optional<Busy> busy;
+  std::shared_ptr<Group> group;
+  {
+    const std::lock_guard lock(d.mutex);
+    if (!d.group || d.busy) throw UsageError("rpc::shutdown: RPC has not been initialised (or it has been shut down)");
+    if (Executor::current() != nullptr) throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
+    busy.emplace(d);
+    group = d.group;  // handlers that still run may ask for it
+  }
+  std::exception_ptr error;
+  try {
+    group->shutdown(options);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  set_default_agent(nullptr);
+  {
+    const std::lock_guard lock(d.mutex);
+    d.group.reset();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+bool is_initialized() noexcept { return default_agent_or_null() != nullptr; }
+
+WorkerInfo get_worker_info() { return default_agent()->self(); }
+WorkerInfo get_worker_info(std::string_view name) { return default_agent()->worker(name); }
+WorkerInfo get_worker_info(WorkerId rank) { return default_agent()->worker(rank); }
+std::vector<WorkerInfo> get_worker_infos() {
+  const auto agent = default_agent();
+  std::vector<WorkerInfo> workers;
+  for (WorkerId rank = 0; rank < agent->options().world_size; ++rank) workers.push_back(agent->worker(rank));
+  return workers;
+}
+void barrier(std::chrono::milliseconds timeout) { joined()->barrier(timeout); }
+std::chrono::microseconds get_rpc_timeout() { return default_agent()->rpc_timeout(); }
+void set_rpc_timeout(std::chrono::microseconds timeout) { default_agent()->set_rpc_timeout(timeout); }
+RRefCounters rref_counters() { return RRefContext::of(*default_agent())->counters(); }
+
+}  // namespace tendril::rpc

@@ -1,0 +1,225 @@
+#include "tendril/rpc/detail/agent_impl.h"
+
+#include <algorithm>
+#include <random>
+
+#include "tendril/rpc/detail/listener.h"
+#include "tendril/rpc/detail/thread_state.h"
+#include "tendril/rpc/error.h"
+
+namespace tendril::rpc {
+
+namespace {
+
+uint64_t random_number() {
+  std::random_device device;
+  uint64_t number = 0;
+  while (number == 0) number = uint64_t{device()} << 32 | device();
+  return number;
+}
+
+AgentOptions checked(AgentOptions options) {
+  const auto check = [](bool good, const char* what, auto got, const char* expected) {
+    TENDRIL_CHECK_AS(UsageError, good, "AgentOptions: ", what, " = ", got, ", expected ", expected);
+  };
+  const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_:";
+  check(!options.name.empty() && options.name.size() <= 127 &&
+            options.name.find_first_not_of(allowed) == std::string::npos,
+        "name", "'" + options.name + "'", "1 to 127 of [A-Za-z0-9-_:]");
+  check(options.world_size >= 1, "world_size", options.world_size, "at least 1");
+  check(options.rank >= 0 && options.rank < options.world_size, "rank", options.rank, "0 to world_size - 1");
+  check(options.num_worker_threads >= 1, "num_worker_threads", options.num_worker_threads, "at least 1");
+  check(options.max_threads >= 3 && options.max_threads > options.num_worker_threads, "max_threads",
+        options.max_threads, "at least 3 and more than num_worker_threads");
+  check(options.rpc_timeout.count() >= 0, "rpc_timeout (us)", options.rpc_timeout.count(), "0 (none) or more");
+  check(options.ping_interval.count() >= 0, "ping_interval (ms)", options.ping_interval.count(), "0 (never) or more");
+  check(options.liveness_timeout.count() >= 0, "liveness_timeout (ms)", options.liveness_timeout.count(),
+        "0 (never) or more");
+  return options;
+}
+
+}  // namespace
+
+Agent::Impl::Impl(Agent& facade, AgentOptions given, const FunctionTable& served)
+    : agent(facade),
+      options(checked(std::move(given))),
+      self{options.name, options.rank},
+      incarnation(random_number()),
+      functions(served),
+      loop(new detail::Loop({.name = options.name,
+                             .slots = options.num_worker_threads,
+                             .max_threads = options.max_threads,
+                             .max_spin = options.max_spin})),
+      sessions_(static_cast<std::size_t>(options.world_size)),
+      workers_(static_cast<std::size_t>(options.world_size)),
+      awaited_(static_cast<std::size_t>(options.world_size)),
+      timer_(loop->io()) {}
+
+void Agent::Impl::start() {
+  sessions_[static_cast<std::size_t>(self.id)] =
+      std::make_shared<detail::Session>(shared_from_this(), self, incarnation, nullptr);
+  workers_[static_cast<std::size_t>(self.id)] = self;
+  loop->start();
+}
+
+void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
+  TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": there is no worker of rank ", peer,
+                   "; this group's ranks are 0 to ", options.world_size - 1);
+}
+
+std::shared_ptr<detail::Session> Agent::Impl::session(WorkerId peer) const {
+  check_rank(peer, "rpc");
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) throw UsageError("rpc: worker '" + self.name + "' has been shut down");
+  return sessions_[static_cast<std::size_t>(peer)];
+}
+
+std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
+  std::vector<std::shared_ptr<detail::Session>> open;
+  const std::lock_guard lock(mutex_);
+  for (const auto& session : sessions_) {
+    if (session) open.push_back(session);
+  }
+  return open;
+}
+
+void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link) {
+  check_rank(peer.id, "add_peer");
+  TENDRIL_CHECK_AS(UsageError, peer.id != self.id, "add_peer: rank ", peer.id, " is this worker itself");
+  const auto session = std::make_shared<detail::Session>(shared_from_this(), peer, peer_incarnation, link);
+  std::vector<Ref<FutureState<void>>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) throw UsageError("add_peer: worker '" + self.name + "' has been shut down");
+    auto& slot = sessions_[static_cast<std::size_t>(peer.id)];
+    TENDRIL_CHECK_AS(UsageError, !slot, "add_peer: rank ", peer.id, " is connected already, as '",
+                     slot ? slot->peer().name : "", "'");
+    for (const auto& other : sessions_) {
+      TENDRIL_CHECK_AS(UsageError, !other || other->peer().name != peer.name, "add_peer: the name '", peer.name,
+                       "' is taken by rank ", other ? other->peer().id : -1, "; rank ", peer.id,
+                       " must have another one");
+    }
+    // Under the lock, so that nobody calls the peer before the listener knows it.
+    if (listener) listener->peer_joined(peer, peer_incarnation);
+    slot = session;
+    workers_[static_cast<std::size_t>(peer.id)] = peer;
+    waiting.swap(awaited_[static_cast<std::size_t>(peer.id)]);
+  }
+  link->start(session);
+  listener_told();
+  for (const auto& one : waiting) one->try_set_value();
+}
+
+WorkerInfo Agent::Impl::worker(WorkerId rank) const {
+  check_rank(rank, "worker");
+  const std::lock_guard lock(mutex_);
+  const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
+  TENDRIL_CHECK_AS(UsageError, worker.id == rank, "the worker of rank ", rank, " has not been connected to '",
+                   self.name, "' yet");
+  return worker;
+}
+
+WorkerInfo Agent::Impl::worker(std::string_view name) const {
+  std::string names;
+  const std::lock_guard lock(mutex_);
+  for (const WorkerInfo& worker : workers_) {
+    if (worker.id < 0) continue;
+    if (worker.name == name) return worker;
+    names += (names.empty() ? "'" : ", '") + worker.name + "'";
+  }
+  throw UsageError("there is no worker named '" + std::string(name) + "'; '" + self.name + "' knows " + names);
+}
+
+void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session) {
+  if (session->link()) {
+    const Link::Gauges gauges = session->link()->gauges();
+    detail::Counters::add(counters.bytes_sent, gauges.bytes_sent);
+    detail::Counters::add(counters.bytes_received, gauges.bytes_received);
+  }
+  const std::lock_guard lock(mutex_);
+  auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
+  if (slot == session) slot.reset();
+}
+
+bool Agent::Impl::wait_connected(WorkerId peer, Clock::time_point deadline) {
+  check_rank(peer, "wait_connected");
+  Ref<FutureState<void>> connected(new FutureState<void>(loop.get()));
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) throw UsageError("wait_connected: worker '" + self.name + "' has been shut down");
+    if (sessions_[static_cast<std::size_t>(peer)]) return true;
+    awaited_[static_cast<std::size_t>(peer)].push_back(connected);
+  }
+  if (connected->wait_until(deadline)) {
+    connected->rethrow_error();
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase(awaited_[static_cast<std::size_t>(peer)], connected);
+  return false;
+}
+
+void Agent::Impl::arm(Clock::time_point when) {
+  if (when == Clock::time_point::max()) return;
+  const Clock::rep wanted = when.time_since_epoch().count();
+  Clock::rep armed = armed_.load(std::memory_order_relaxed);
+  do {
+    if (armed <= wanted) return;
+  } while (!armed_.compare_exchange_weak(armed, wanted, std::memory_order_acq_rel));
+  loop->post_io([weak = weak_from_this()] {
+    const auto agent_alive = weak.lock();
+    if (!agent_alive) return;
+    boost::asio::steady_timer& timer = agent_alive->timer_;
+    timer.expires_at(Clock::time_point(Clock::duration(agent_alive->armed_.load(std::memory_order_acquire))));
+    timer.async_wait([weak](const boost::system::error_code& error) {
+      if (error) return;  // armed anew, or cancelled
+      if (const auto alive = weak.lock()) alive->sweep();
+    });
+  });
+}
+
+void Agent::Impl::sweep() {
+  // First: who inserts a call from now on arms the timer for it.
+  armed_.store(Clock::time_point::max().time_since_epoch().count(), std::memory_order_release);
+  const Clock::time_point now = Clock::now();
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& session : sessions()) next = std::min(next, session->sweep(now));
+  if (listener) next = std::min(next, std::max(listener->tick(now), now + std::chrono::milliseconds(1)));
+  arm(next);
+}
+
+void Agent::Impl::shutdown() {
+  TENDRIL_CHECK_AS(UsageError, detail::ThreadState::current().pool != loop.get(),
+                   "Agent::shutdown: called from a function that this agent serves; it would wait for itself");
+  const std::lock_guard one_at_a_time(shutdown_mutex_);
+  std::vector<std::shared_ptr<detail::Session>> open;
+  std::vector<Ref<FutureState<void>>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;
+    shut_down_ = true;
+    for (const auto& session : sessions_) {
+      if (session) open.push_back(session);
+    }
+    for (auto& list : awaited_) waiting.insert(waiting.end(), list.begin(), list.end());
+    awaited_.assign(awaited_.size(), {});
+  }
+  const auto cancelled =
+      std::make_exception_ptr(CancelledError("worker '" + self.name + "' was shut down with the call pending"));
+  if (accepting) accepting->close();
+  for (const auto& session : open) {
+    const detail::IoCallbackScope do_not_block;  // a full queue must not hold up the goodbye
+    if (session->link()) {
+      Message goodbye;
+      goodbye.kind = MessageKind::goodbye;
+      session->link()->send(std::move(goodbye));
+    }
+    session->end(cancelled);
+  }
+  for (const auto& one : waiting) one->try_set_error(cancelled);
+  loop->post_io([this, keep = shared_from_this()] { timer_.cancel(); });
+  loop->stop();
+  if (listener) listener->agent_closing();
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/detail/counters.h"
+#include "tendril/rpc/detail/loop.h"
+#include "tendril/rpc/detail/session.h"
+#include "tendril/rpc/future.h"
+
+namespace tendril::rpc {
+
+namespace detail {
+class Listener;
+}
+
+/// What an agent is made of. Sessions and requests being served keep it alive past the Agent.
+class Agent::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(Agent& facade, AgentOptions options, const FunctionTable& served);
+  void start();  ///< once it is owned by a shared_ptr
+
+  /// The peer's session. Throws UsageError for a rank out of range and after shutdown; null if it is not connected.
+  std::shared_ptr<detail::Session> session(WorkerId peer) const;
+  std::vector<std::shared_ptr<detail::Session>> sessions() const;
+  void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link);
+  void session_ended(const std::shared_ptr<detail::Session>& session);
+  WorkerInfo worker(WorkerId rank) const;
+  WorkerInfo worker(std::string_view name) const;
+  bool wait_connected(WorkerId peer, Clock::time_point deadline);
+  void shutdown();
+
+  /// Sees to it that `sweep` runs by then.
+  void arm(Clock::time_point when);
+  /// The listener was told something: it may want to be ticked.
+  void listener_told() {
+    if (listener) arm(Clock::now() + kTickDelay);
+  }
+
+  static constexpr std::chrono::milliseconds kTickDelay{20};
+
+  Agent& agent;
+  const AgentOptions options;
+  const WorkerInfo self;
+  const uint64_t incarnation;
+  const FunctionTable& functions;
+  const Ref<detail::Loop> loop;
+  std::vector<std::shared_ptr<MessageHook>> hooks;
+  std::shared_ptr<AgentListener> listener;
+  detail::Counters counters;
+  std::atomic<int64_t> rpc_timeout_us{options.rpc_timeout.count()};
+  std::shared_ptr<detail::Listener> accepting;
+
+ private:
+  friend class Agent;
+  void sweep();
+  void check_rank(WorkerId peer, const char* what) const;
+
+  mutable std::mutex mutex_;
+  bool shut_down_ = false;
+  std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
+  std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
+  std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
+  std::mutex shutdown_mutex_;                                 // one shutdown at a time
+
+  std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
+  boost::asio::steady_timer timer_;  // the leader's
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "tendril/rpc/agent.h"
+
+namespace tendril::rpc::detail {
+
+/// Agent::connect. Blocks the calling thread, not the loop.
+void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline);
+
+}  // namespace tendril::rpc::detail

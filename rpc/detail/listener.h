@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/detail/handshake.h"
+
+namespace tendril::rpc::detail {
+
+/// A folder that only this user can enter; gone at the end.
+class PrivateFolder {
+ public:
+  PrivateFolder();  ///< throws UsageError
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Accepts an agent's peers.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  static std::shared_ptr<Listener> open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options);
+  explicit Listener(std::shared_ptr<Agent::Impl> agent);
+  ~Listener();
+
+  const Agent::Endpoint& endpoint() const noexcept { return endpoint_; }
+  void close();  ///< any thread
+
+ private:
+  void listen_unix();
+  void listen_tcp(const Agent::ListenOptions& options);
+  void accept_unix();
+  void accept_tcp();
+  void retry_later(void (Listener::*accept)());
+  void accepted(UniqueFd socket, bool tcp);
+
+  const std::weak_ptr<Agent::Impl> agent_;
+  const Ref<class Loop> loop_;
+  Agent::Endpoint endpoint_;
+  std::optional<PrivateFolder> folder_;
+  boost::asio::local::stream_protocol::acceptor unix_;
+  boost::asio::ip::tcp::acceptor tcp_;
+  boost::asio::steady_timer retry_;
+  std::shared_ptr<int> handshakes_ = std::make_shared<int>(0);  // going on; the leader's
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/detail/job_queue.h"
+#include "tendril/rpc/detail/waiter.h"
+#include "tendril/rpc/executor.h"
+
+namespace tendril::rpc::detail {
+
+struct LoopOptions {
+  std::string name;  ///< of the threads, as debuggers show it
+  int slots = 16;    ///< handlers that run at once
+  int max_threads = 256;
+  std::chrono::microseconds max_spin{50};
+};
+
+/// An io_context, the seat of the one thread that leads it, and a pool of threads that run jobs under slots: the rules
+/// of docs/rpc.md, section "Who runs what". Thread-safe.
+///
+/// The seat is just a flag under the mutex: a thread that finds it free may take it, and then it alone runs the
+/// io_context. Who leaves it sees to it that somebody else comes along: a waiter, or a pool thread that ticks.
+class Loop final : public Executor {
+ public:
+  explicit Loop(LoopOptions options);
+  ~Loop() override;
+
+  void start();  ///< the first pool thread, so that there is always one to take a free seat
+
+  boost::asio::io_context& io() noexcept { return io_; }
+  /// Runs `f` on the leader's thread, as an I/O callback, soon.
+  template <class F>
+  void post_io(F f) {
+    boost::asio::post(io_, std::move(f));
+  }
+
+  void post(std::unique_ptr<Job> job) override;
+  bool wait(FutureCore& future, Clock::time_point deadline) override;
+
+  /// Links tell, on the leader's thread, what they read: it decides who keeps the lead.
+  void message_read(bool is_request) noexcept;
+
+  /// Runs the jobs that are left, ends the pool's threads and then runs what the io_context still holds, so that
+  /// handlers of closed sockets are gone. Not from a pool thread. Idempotent.
+  void stop();
+
+  struct Gauges {
+    std::size_t queued_jobs, active, threads, blocked;
+  };
+  Gauges gauges() const;
+
+  // For BlockedScope.
+  void give_slot(const char* what);
+  void take_slot();
+
+ private:
+  friend class Waiter;
+
+  // Pool (pool.cpp). "_locked": the mutex is held.
+  void work(Worker& self);
+  void run_next_job(std::unique_lock<std::mutex>& lock);
+  void idle(Worker& self, std::unique_lock<std::mutex>& lock);
+  void wake_worker_locked();
+  void ensure_ticker_locked();
+  void spawn_locked(bool ticks);
+  void slot_released_locked();
+  bool can_run_job_locked() const noexcept;
+
+  // Seat (loop.cpp).
+  void lead_in_pool(std::unique_lock<std::mutex>& lock);
+  bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock);
+  void run_some(Clock::time_point deadline);
+  bool spin(Clock::time_point deadline);
+  void take_seat_locked() noexcept;
+  void leave_seat_locked() noexcept;
+  void promote_or_tick_locked();
+  void interrupt_leader();
+  bool requests_come_in() const;
+
+  const LoopOptions options_;
+  boost::asio::io_context io_{1};  // 1: never run by two threads at once
+  // Without work an io_context stops by itself.
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
+  mutable std::mutex mutex_;
+
+  // Under the mutex.
+  JobQueue queue_;
+  int active_ = 0;    // slots in use
+  int blocked_ = 0;   // pool threads that gave their slot back
+  int arriving_ = 0;  // pool threads that have been woken and have not looked around yet
+  bool seat_taken_ = false;
+  bool ticking_ = false;
+  uint64_t seat_epoch_ = 0;  // counts how often the seat was left
+  bool stopping_ = false, stopped_ = false;
+  std::list<Worker> workers_;
+  std::vector<Worker*> idle_;
+  boost::intrusive::list<Resuming> resuming_;  // threads that want their slot back, first come first served
+  boost::intrusive::list<Waiter> passive_;     // waiters whose future is not done and who do not lead
+  std::condition_variable seat_free_;          // stop() waits for it
+
+  std::atomic<bool> look_{false};  // the leader shall leave the seat and look around
+
+  // The leader's own, handed on with the seat.
+  bool job_posted_ = false, waiter_completed_ = false;
+  int messages_since_request_ = 1000;
+  Clock::time_point last_request_{};
+  bool may_spin_ = false;
+  std::chrono::nanoseconds usual_wait_{0};  // moving average
+};
+
+}  // namespace tendril::rpc::detail

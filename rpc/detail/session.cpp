@@ -1,0 +1,381 @@
+// Calls made: the pending table, replies, deadlines, cancellation, loss.
+#include "tendril/rpc/detail/session.h"
+
+#include <algorithm>
+
+#include "tendril/rpc/detail/agent_impl.h"
+#include "tendril/rpc/detail/thread_state.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/error_message.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+std::string name_of(const WorkerInfo& worker) {
+  return "worker '" + worker.name + "' (rank " + std::to_string(worker.id) + ")";
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
+std::string seconds(Clock::duration time) {
+  std::ostringstream text;
+  text << std::chrono::duration<double>(time).count() << " s";
+  return text.str();
+}
+
+Clock::time_point deadline_of(const CallOptions& options, const CallContext& context, std::chrono::microseconds usual,
+                              Clock::time_point now) {
+  if (!options.timeout && context.deadline != Clock::time_point::max()) return context.deadline;
+  const std::chrono::microseconds timeout = options.timeout.value_or(usual);
+  // A timeout too long to be counted is none.
+  if (timeout.count() == 0 || timeout > std::chrono::hours(24 * 365 * 100)) return Clock::time_point::max();
+  return now + timeout;
+}
+
+}  // namespace
+
+/// A reply whose references await their owners' confirmation. Its call stays pending meanwhile.
+class ParkedReply final : public ParkedMessage {
+ public:
+  ParkedReply(Message reply, std::shared_ptr<Session> session)
+      : ParkedMessage(std::move(reply)), call_id_(message.call_id), session_(std::move(session)) {}
+  void resume(Message confirmed) noexcept override { session_->complete(std::move(confirmed)); }
+  void refuse(std::exception_ptr error) noexcept override {
+    if (auto pending = session_->take(call_id_)) session_->fail(std::move(*pending), error);
+  }
+
+ private:
+  const uint64_t call_id_;
+  const std::shared_ptr<Session> session_;
+};
+
+Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link)
+    : agent_(std::move(agent)), peer_(std::move(peer)), incarnation_(incarnation), link_(std::move(link)) {}
+
+void Session::GiveUp::operator()() const noexcept {
+  if (const auto alive = session.lock()) {
+    alive->give_up(call_id, std::make_exception_ptr(
+                                CancelledError("call to " + name_of(alive->peer_) + " was cancelled by its caller")));
+  }
+}
+
+void Session::call(Message request, PendingCallRef call, const CallOptions& options) {
+  Counters::add(agent_->counters.made);
+  const CallContext& context = CallContext::current();
+  Pending pending;
+  pending.call = std::move(call);
+  pending.function = request.function;
+  pending.started = Clock::now();
+  pending.deadline =
+      deadline_of(options, context, std::chrono::microseconds(agent_->rpc_timeout_us.load(std::memory_order_relaxed)),
+                  pending.started);
+  const std::stop_token stop = options.stop.stop_possible() ? options.stop : context.stop;
+  if (pending.deadline <= pending.started) {
+    return fail(std::move(pending), std::make_exception_ptr(TimeoutError(
+                                        "call to " + name_of(peer_) + ": the deadline had passed before it was sent")));
+  }
+  if (stop.stop_requested()) {
+    return fail(std::move(pending), std::make_exception_ptr(CancelledError("call to " + name_of(peer_) +
+                                                                           ": cancelled before it was sent")));
+  }
+
+  request.kind = MessageKind::request;
+  request.autograd_context = context.autograd_context;
+  request.trace_id = context.trace_id;
+  request.span_id = context.span_id;
+  if (context.extension) request.extension = *context.extension;
+  if (pending.deadline != Clock::time_point::max()) {
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(pending.deadline - pending.started);
+    request.timeout_us = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
+  }
+  try {
+    for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
+  } catch (...) {
+    return fail(std::move(pending), std::current_exception());
+  }
+
+  const Clock::time_point deadline = pending.deadline, sent_at = pending.started;
+  uint64_t call_id = 0;
+  {
+    std::unique_lock lock(mutex_);
+    if (ended_) {
+      lock.unlock();
+      return fail(std::move(pending), std::make_exception_ptr(PeerLostError(
+                                          "call to " + name_of(peer_) + ": it is not connected any more", false)));
+    }
+    call_id = ++last_call_id_;
+    pending_.emplace(call_id, std::move(pending));
+  }
+  if (stop.stop_possible()) {
+    auto callback = std::make_unique<StopCallback>(stop, GiveUp{weak_from_this(), call_id});
+    const std::lock_guard lock(mutex_);
+    if (const auto found = pending_.find(call_id); found != pending_.end()) found->second.stop.swap(callback);
+  }
+  const auto ping = agent_->options.ping_interval;
+  agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
+  send_request(call_id, std::move(request));
+}
+
+void Session::send_request(uint64_t call_id, Message request) {
+  request.call_id = call_id;
+  bool forked = false;
+  bool sent = false;
+  std::exception_ptr error;
+  try {
+    if (is_self()) {
+      request_received(looped_back(std::move(request)));
+      sent = true;
+    } else {
+      if (!request.references.empty() && agent_->listener) {
+        agent_->listener->message_leaves(peer_, request);
+        forked = true;
+      }
+      sent = link_->send(std::move(request));
+      if (sent) {
+        Counters::add(agent_->counters.requests_sent);
+      } else {
+        error = std::make_exception_ptr(
+            PeerLostError("call to " + name_of(peer_) + ": the connection was closed before it was sent", false));
+      }
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (sent) return;
+  if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
+  if (auto pending = take(call_id)) fail(std::move(*pending), error);
+}
+
+std::optional<Session::Pending> Session::take(uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pending_.find(call_id);
+  if (found == pending_.end()) return std::nullopt;
+  std::optional<Pending> pending(std::move(found->second));
+  pending_.erase(found);
+  return pending;
+}
+
+void Session::fail(Pending pending, const std::exception_ptr& error) noexcept {
+  pending.stop.reset();
+  Counters::add(agent_->counters.failed);
+  pending.call->fail(error);
+}
+
+void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
+  auto pending = take(call_id);
+  if (!pending) return;
+  Counters::add(agent_->counters.cancelled);
+  fail(std::move(*pending), error);
+  if (is_self()) {
+    cancel_received(call_id);
+    return;
+  }
+  Message cancel;
+  cancel.kind = MessageKind::cancel;
+  cancel.call_id = call_id;
+  link_->send(std::move(cancel));
+  if (agent_->listener) {
+    agent_->listener->call_given_up(peer_, call_id);
+    agent_->listener_told();
+  }
+}
+
+void Session::reply_received(Message reply) {
+  if (!reply.forks.empty() && agent_->listener) {
+    bool waiting = false;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting = pending_.contains(reply.call_id);
+    }
+    if (waiting) {
+      agent_->listener->message_arrived(peer_, std::make_unique<ParkedReply>(std::move(reply), shared_from_this()));
+    } else {
+      Counters::add(agent_->counters.late_replies);
+      agent_->listener->reply_dropped(peer_, reply.call_id);
+    }
+    agent_->listener_told();
+    return;
+  }
+  complete(std::move(reply));
+}
+
+void Session::complete(Message reply) noexcept {
+  auto pending = take(reply.call_id);
+  if (!pending) {
+    Counters::add(agent_->counters.late_replies);
+    return;
+  }
+  if (reply.kind == MessageKind::error) return fail(std::move(*pending), read_error(reply, peer_.name));
+  pending->stop.reset();
+  try {
+    for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
+  } catch (...) {
+    return fail(std::move(*pending), std::current_exception());
+  }
+  const int bucket = LatencyHistogram::bucket_of(Clock::now() - pending->started);
+  Counters::add(agent_->counters.latency[static_cast<std::size_t>(bucket)]);
+  Counters::add(agent_->counters.completed);
+  pending->call->complete(std::move(reply));
+}
+
+Clock::time_point Session::sweep(Clock::time_point now) {
+  Clock::time_point next = Clock::time_point::max();
+  std::vector<std::pair<uint64_t, Pending>> overdue;
+  bool waiting = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = pending_.begin(); at != pending_.end();) {
+      if (at->second.deadline <= now) {
+        overdue.emplace_back(at->first, std::move(at->second));
+        at = pending_.erase(at);
+      } else {
+        next = std::min(next, at->second.deadline);
+        ++at;
+      }
+    }
+    waiting = !pending_.empty() && !ended_;
+  }
+  for (auto& [call_id, pending] : overdue) {
+    Counters::add(agent_->counters.timed_out);
+    const std::string text = "call to " + name_of(peer_) + " timed out after " + seconds(now - pending.started) +
+                             "; it may still be running there";
+    fail(std::move(pending), std::make_exception_ptr(TimeoutError(text)));
+    if (is_self()) {
+      cancel_received(call_id);
+      continue;
+    }
+    Message cancel;
+    cancel.kind = MessageKind::cancel;
+    cancel.call_id = call_id;
+    link_->send(std::move(cancel));
+    if (agent_->listener) {
+      agent_->listener->call_given_up(peer_, call_id);
+      agent_->listener_told();
+    }
+  }
+  if (waiting && !is_self() && ping(now)) next = std::min(next, now + agent_->options.ping_interval);
+  return next;
+}
+
+/// A peer that owes a reply is asked for a sign of life. Lost after unanswered pings, not after mere silence: this
+/// process may have been the one that stood still. True: come again.
+bool Session::ping(Clock::time_point now) {
+  const auto interval = agent_->options.ping_interval;
+  if (interval.count() == 0) return false;
+  const Clock::time_point heard = std::min(link_->gauges().last_received, now);
+  const auto silent = now - heard;
+  // Whatever came since the last ping answers it, also if that was a whole interval ago.
+  if (heard > last_ping_) unanswered_pings_ = 0;
+  if (silent < interval) return true;
+  if (now - last_ping_ < interval) return true;
+  const auto limit = agent_->options.liveness_timeout;
+  if (limit.count() > 0 && (unanswered_pings_ + 1) * interval > limit) {
+    end(std::make_exception_ptr(
+        PeerLostError(name_of(peer_) + " has given no sign of life for " + seconds(silent), true)));
+    return false;
+  }
+  ++unanswered_pings_;
+  last_ping_ = now;
+  Message message;
+  message.kind = MessageKind::ping;
+  link_->send(std::move(message));
+  return true;
+}
+
+void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [call_id, pending] : pending_) {
+    out.push_back({call_id, peer_, pending.function, now - pending.started});
+  }
+}
+
+std::size_t Session::pending() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
+bool Session::send_control(Bytes payload) {
+  if (is_self()) {
+    if (agent_->listener) agent_->listener->control_received(peer_, std::move(payload));
+    return true;
+  }
+  Message message;
+  message.kind = MessageKind::control;
+  message.payload = std::move(payload);
+  agent_->listener_told();  // it may have to send it again
+  return link_->send(std::move(message));
+}
+
+void Session::end(const std::exception_ptr& error) {
+  std::unordered_map<uint64_t, Pending> pending;
+  std::unordered_map<uint64_t, std::stop_source> serving;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    ended_ = true;
+    pending.swap(pending_);
+    serving.swap(serving_);
+  }
+  if (link_) link_->close();
+  agent_->session_ended(shared_from_this());
+  for (auto& [call_id, source] : serving) source.request_stop();
+  for (auto& [call_id, call] : pending) fail(std::move(call), error);
+  if (agent_->listener && !is_self()) {
+    agent_->listener->peer_lost(peer_, error);
+    agent_->listener_told();
+  }
+}
+
+void Session::closed(Link&, std::exception_ptr reason) {
+  const IoCallbackScope io_callback;
+  bool goodbye = false;
+  {
+    const std::lock_guard lock(mutex_);
+    goodbye = said_goodbye_;
+  }
+  end(std::make_exception_ptr(
+      PeerLostError(name_of(peer_) + ": " + (goodbye ? "it has shut down" : text_of(reason)), true)));
+}
+
+void Session::received(Link& link, Message message) {
+  const IoCallbackScope io_callback;  // also where a link without a loop delivers
+  switch (message.kind) {
+    case MessageKind::request:
+      return request_received(std::move(message));
+    case MessageKind::reply:
+    case MessageKind::error:
+      return reply_received(std::move(message));
+    case MessageKind::cancel:
+      return cancel_received(message.call_id);
+    case MessageKind::control:
+      if (agent_->listener) {
+        agent_->listener->control_received(peer_, std::move(message.payload));
+        agent_->listener_told();
+      }
+      return;
+    case MessageKind::ping: {
+      Message pong;
+      pong.kind = MessageKind::pong;
+      link.send(std::move(pong));
+      return;
+    }
+    case MessageKind::pong:
+      return;  // that it came is what counts
+    case MessageKind::goodbye: {
+      const std::lock_guard lock(mutex_);
+      said_goodbye_ = true;
+      return;
+    }
+  }
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <unordered_map>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/agent_listener.h"
+#include "tendril/rpc/link.h"
+#include "tendril/rpc/pending_call.h"
+
+namespace tendril::rpc::detail {
+
+struct InboundState;
+
+/// Everything between this agent and one incarnation of a peer, from joining to loss: the calls in both directions. The
+/// session of an agent with itself has no link. Thread-safe.
+class Session final : public LinkEvents, public std::enable_shared_from_this<Session> {
+ public:
+  Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link);
+
+  const WorkerInfo& peer() const noexcept { return peer_; }
+  const std::shared_ptr<Link>& link() const noexcept { return link_; }
+  bool is_self() const noexcept { return link_ == nullptr; }
+
+  // ---- calls made
+  void call(Message request, PendingCallRef call, const CallOptions& options);
+  /// The caller gives it up; the callee is told. Nothing happens if the call has ended.
+  void give_up(uint64_t call_id, const std::exception_ptr& error);
+  /// Fails what is overdue and pings a silent peer. When to come again; max: not needed.
+  Clock::time_point sweep(Clock::time_point now);
+  void list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const;
+  std::size_t pending() const;
+
+  // ---- calls served
+  void dispatch(Message request);
+  void refuse(uint64_t call_id, const std::exception_ptr& error) noexcept;
+  /// The request leaves the queue: its bytes no longer count against the receive limit.
+  void started(std::size_t bytes);
+  /// Sends a reply or error; the call is then answered. Throws MessageError if the reply cannot be sent as it is; the
+  /// call is then still to be answered.
+  void answer(Message reply);
+  void forget(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
+  RequestStatus withdraw(uint64_t call_id);
+  std::size_t unanswered() const;
+
+  bool send_control(Bytes payload);
+  /// Ends the session from this side: pending calls fail with `error`, handlers' stop tokens are set off.
+  void end(const std::exception_ptr& error);
+
+  // LinkEvents
+  void received(Link& link, Message message) override;
+  void closed(Link& link, std::exception_ptr reason) override;
+
+ private:
+  struct GiveUp {
+    std::weak_ptr<Session> session;
+    uint64_t call_id;
+    void operator()() const noexcept;
+  };
+  using StopCallback = std::stop_callback<GiveUp>;
+  struct Pending {
+    PendingCallRef call;
+    uint64_t function = 0;
+    Clock::time_point started, deadline;
+    std::unique_ptr<StopCallback> stop;
+  };
+
+  void send_request(uint64_t call_id, Message request);
+  std::optional<Pending> take(uint64_t call_id);
+  void fail(Pending pending, const std::exception_ptr& error) noexcept;
+  void reply_received(Message reply);
+  void complete(Message reply) noexcept;
+  void request_received(Message request);
+  void cancel_received(uint64_t call_id);
+  void pause_if_too_much_locked();
+  bool ping(Clock::time_point now);
+
+  friend class ParkedRequest;
+  friend class ParkedReply;
+  friend struct InboundState;
+
+  const std::shared_ptr<Agent::Impl> agent_;
+  const WorkerInfo peer_;
+  const uint64_t incarnation_;
+  const std::shared_ptr<Link> link_;  // null: the agent itself
+
+  mutable std::mutex mutex_;
+  bool ended_ = false;
+  bool said_goodbye_ = false;
+  uint64_t last_call_id_ = 0;
+  std::unordered_map<uint64_t, Pending> pending_;
+  CallFilter filter_;
+  std::unordered_map<uint64_t, std::stop_source> serving_;  // requests received, not yet answered
+  std::size_t unstarted_bytes_ = 0;
+  bool paused_ = false;
+  int unanswered_pings_ = 0;
+  Clock::time_point last_ping_{};
+};
+
+/// One request on its way through queue, handler and reply. Also the pool's job: one allocation a request.
+struct InboundState final : Job {
+  InboundState(std::shared_ptr<Session> s, Message r, const ServedFunction* f, std::stop_token stop);
+  void run(std::unique_ptr<Job> self) noexcept override;
+  bool is_short() const noexcept override;
+
+  std::shared_ptr<Session> session;
+  std::shared_ptr<Agent::Impl> agent;
+  Message request;
+  uint64_t call_id = 0;
+  const ServedFunction* function = nullptr;
+  CallContext context;
+  std::size_t bytes = 0;
+};
+
+}  // namespace tendril::rpc::detail

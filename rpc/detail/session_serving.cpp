@@ -1,0 +1,259 @@
+// Calls served: from the received request to the reply.
+#include <algorithm>
+
+#include "tendril/rpc/detail/agent_impl.h"
+#include "tendril/rpc/detail/session.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/error_message.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+/// A function whose moving average is below this is short: nobody is woken to lead while it runs (docs/rpc.md, rule 4).
+constexpr uint32_t kShortNs = 20'000;
+
+/// When the handler that this thread runs answered; what it does after that, writing the reply above all, is not its
+/// own time: the peer that the reply wakes may be given the processor at once.
+thread_local Clock::time_point answered_at;
+
+void note_answer() noexcept { answered_at = std::min(answered_at, Clock::now()); }
+
+void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
+  const int64_t average = function.average_ns.load(std::memory_order_relaxed);
+  // A handler that lost the processor for a while is no slow function: one sample counts fourfold at most.
+  int64_t sample = std::min<int64_t>(took.count(), 1'000'000'000);
+  if (average > 0) sample = std::min(sample, 4 * average + 1000);
+  const int64_t updated = average == 0 ? sample : average + (sample - average) / 8;
+  function.average_ns.store(static_cast<uint32_t>(std::max<int64_t>(updated, 1)), std::memory_order_relaxed);
+}
+
+std::size_t size_of_request(const Message& request) {
+  std::size_t bytes = request.payload.size() + request.extension.size();
+  for (const Tensor& tensor : request.tensors) {
+    if (tensor.defined()) bytes += static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+/// A request whose references await their owners' confirmation.
+class ParkedRequest final : public ParkedMessage {
+ public:
+  ParkedRequest(Message request, std::shared_ptr<Session> session)
+      : ParkedMessage(std::move(request)), call_id_(message.call_id), session_(std::move(session)) {}
+  void resume(Message confirmed) noexcept override { session_->dispatch(std::move(confirmed)); }
+  void refuse(std::exception_ptr error) noexcept override { session_->refuse(call_id_, error); }
+
+ private:
+  const uint64_t call_id_;
+  const std::shared_ptr<Session> session_;
+};
+
+void Session::request_received(Message request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || !filter_.admit(request.call_id)) return;
+    serving_.try_emplace(request.call_id);
+  }
+  if (!is_self()) Counters::add(agent_->counters.requests_received);
+  if (!request.forks.empty() && agent_->listener) {
+    agent_->listener->message_arrived(peer_, std::make_unique<ParkedRequest>(std::move(request), shared_from_this()));
+    agent_->listener_told();
+  } else {
+    dispatch(std::move(request));
+  }
+}
+
+void Session::dispatch(Message request) {
+  const uint64_t call_id = request.call_id;
+  const ServedFunction* const function = agent_->functions.find(request.function);
+  if (!function) {
+    std::ostringstream text;
+    text << "function " << std::hex << request.function
+         << " is not served here; a program that does not call a function itself must say rpc::serve<&function>()";
+    return refuse(call_id, std::make_exception_ptr(UnknownFunctionError(text.str())));
+  }
+  const std::size_t bytes = size_of_request(request);
+  std::stop_token stop;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = serving_.find(call_id);
+    if (found == serving_.end()) return;  // the session has ended
+    stop = found->second.get_token();
+    unstarted_bytes_ += bytes;
+    pause_if_too_much_locked();
+  }
+  auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop));
+  state->bytes = bytes;
+  agent_->loop->post(std::move(state));
+}
+
+void Session::pause_if_too_much_locked() {
+  const bool too_much = unstarted_bytes_ > agent_->options.receive_limit;
+  if (too_much == paused_ || !link_) return;
+  paused_ = too_much;
+  link_->set_reading(!too_much);
+}
+
+void Session::started(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  unstarted_bytes_ -= bytes;
+  pause_if_too_much_locked();
+}
+
+void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept {
+  Message message = error_message(error);
+  message.call_id = call_id;
+  answer(std::move(message));
+}
+
+void Session::answer(Message reply) {
+  const uint64_t call_id = reply.call_id;
+  const MessageKind kind = reply.kind;
+  // Before it is sent: who has the reply may look at this worker's counters.
+  std::unordered_map<uint64_t, std::stop_source>::node_type entry;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    entry = serving_.extract(call_id);
+    if (entry.empty()) return;
+  }
+  Counters::add(agent_->counters.served);
+  if (is_self()) return complete(looped_back(std::move(reply)));
+  bool forked = false;
+  bool sent = false;
+  try {
+    if (!reply.references.empty() && agent_->listener) {
+      agent_->listener->message_leaves(peer_, reply);
+      forked = true;
+    }
+    sent = link_->send(std::move(reply));
+  } catch (...) {
+    if (forked) agent_->listener->message_not_sent(peer_, kind, call_id);
+    agent_->counters.served.fetch_sub(1, std::memory_order_relaxed);  // it still has to be answered
+    const std::lock_guard lock(mutex_);
+    if (!ended_) serving_.insert(std::move(entry));
+    throw;
+  }
+  if (!sent && forked) agent_->listener->message_not_sent(peer_, kind, call_id);
+}
+
+void Session::forget(uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  serving_.erase(call_id);
+}
+
+void Session::cancel_received(uint64_t call_id) {
+  std::optional<std::stop_source> source;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = serving_.find(call_id);
+    if (found == serving_.end()) return;
+    source = found->second;
+  }
+  source->request_stop();
+}
+
+RequestStatus Session::withdraw(uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  if (!filter_.withdraw(call_id)) return RequestStatus::unseen;
+  return serving_.contains(call_id) ? RequestStatus::serving : RequestStatus::answered;
+}
+
+std::size_t Session::unanswered() const {
+  const std::lock_guard lock(mutex_);
+  return serving_.size();
+}
+
+InboundState::InboundState(std::shared_ptr<Session> s, Message r, const ServedFunction* f, std::stop_token stop)
+    : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
+  if (request.timeout_us > 0) context.deadline = Clock::now() + std::chrono::microseconds(request.timeout_us);
+  context.stop = std::move(stop);
+  context.autograd_context = request.autograd_context;
+  context.trace_id = request.trace_id;
+  context.span_id = request.span_id;
+  if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
+}
+
+bool InboundState::is_short() const noexcept {
+  const uint32_t average = function->average_ns.load(std::memory_order_relaxed);
+  return average > 0 && average < kShortNs;
+}
+
+void InboundState::run(std::unique_ptr<Job> self) noexcept {
+  self.release();
+  std::unique_ptr<InboundState> owned(this);
+  session->started(bytes);
+  const Clock::time_point start = Clock::now();
+  if (context.stop.stop_requested() || context.deadline <= start) {
+    Counters::add(agent->counters.dropped);  // nobody waits for the answer
+    session->forget(call_id);
+    return;
+  }
+  const ServedFunction& served = *function;
+  const CallContextScope scope(context);
+  answered_at = Clock::time_point::max();
+  InboundCall call(std::move(owned));
+  try {
+    for (const auto& hook : agent->hooks) hook->after_receive(session->peer(), call.request());
+    served.invoke(call);
+  } catch (...) {
+    call.fail(std::current_exception());
+  }
+  note_duration(served, std::min(answered_at, Clock::now()) - start);
+}
+
+}  // namespace tendril::rpc::detail
+
+namespace tendril::rpc {
+
+InboundCall::InboundCall(std::unique_ptr<detail::InboundState> state) noexcept : state_(std::move(state)) {}
+InboundCall::InboundCall(InboundCall&&) noexcept = default;
+
+InboundCall& InboundCall::operator=(InboundCall&& other) noexcept {
+  if (this != &other) {
+    InboundCall old(std::move(*this));  // answers, if nobody did
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+InboundCall::~InboundCall() {
+  if (state_) fail(std::make_exception_ptr(UsageError("the function returned without an answer")));
+}
+
+Agent& InboundCall::agent() const noexcept { return state_->agent->agent; }
+const WorkerInfo& InboundCall::from() const noexcept { return state_->session->peer(); }
+Message& InboundCall::request() noexcept { return state_->request; }
+const CallContext& InboundCall::context() const noexcept { return state_->context; }
+
+void InboundCall::reply(Message result) {
+  if (!state_) throw UsageError("InboundCall::reply: the call was answered already");
+  detail::note_answer();
+  result.kind = MessageKind::reply;
+  result.call_id = state_->call_id;
+  result.autograd_context = state_->context.autograd_context;
+  result.trace_id = state_->context.trace_id;
+  result.span_id = state_->context.span_id;
+  try {
+    if (!state_->agent->hooks.empty()) {
+      const CallContextScope scope(state_->context);
+      for (const auto& hook : state_->agent->hooks) hook->before_reply(state_->session->peer(), result);
+    }
+    state_->session->answer(std::move(result));
+    state_.reset();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void InboundCall::fail(std::exception_ptr error) noexcept {
+  const std::unique_ptr<detail::InboundState> state = std::move(state_);
+  if (!state) return;
+  detail::note_answer();
+  state->session->refuse(state->call_id, error);
+}
+
+}  // namespace tendril::rpc

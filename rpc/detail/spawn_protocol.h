@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// What spawn() and the processes it starts agree on.
+///
+/// A worker is started with the descriptors below and TENDRIL_SPAWN=<kMark> in its environment. The job descriptor is
+/// an anonymous file that all workers read by position: the id's length (u64), the id, the arguments as a frame
+/// (wire.h). The control descriptor is a stream socket: the worker sends one report, and its end of file, from either
+/// side, says that the other process is gone.
+namespace tendril::rpc::detail {
+
+inline constexpr int kJobFd = 3;
+inline constexpr int kControlFd = 4;
+inline constexpr int kListenerFd = 5;  ///< rank 0 only
+
+inline constexpr const char* kMarkVariable = "TENDRIL_SPAWN";
+inline constexpr const char* kMark = "1";
+
+/// The first byte of a report. `failed` is followed by the time of the failure (steady clock, nanoseconds, i64) and its
+/// text.
+enum class Report : char { done = 'D', failed = 'F' };
+inline constexpr std::size_t kMaxReport = 64 * 1024;
+
+/// The exit status of a worker whose function threw.
+inline constexpr int kFailedExitCode = 70;
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/list.hpp>
+#include <condition_variable>
+#include <thread>
+
+#include "tendril/rpc/future_core.h"
+
+namespace tendril::rpc::detail {
+
+class Loop;
+
+using WaiterHook = boost::intrusive::list_base_hook<>;
+
+/// A thread that waits for a future, on its stack. What it holds is guarded by the loop's mutex.
+class Waiter final : public FutureCallback, public WaiterHook {
+ public:
+  explicit Waiter(Loop& loop) noexcept : loop_(loop) {}
+  void run(FutureCore& ready) noexcept override;
+
+  std::atomic<bool> done{false};
+  bool leading = false;
+  bool promoted = false;  ///< it is its turn to take the seat
+  std::condition_variable wake;
+
+ private:
+  Loop& loop_;
+};
+
+/// A thread that waits for a slot, on its stack.
+struct Resuming : WaiterHook {
+  std::condition_variable wake;
+  bool granted = false;
+};
+
+/// A pool thread.
+struct Worker {
+  std::thread thread;
+  std::condition_variable wake;
+  bool woken = false;       ///< there may be something to do
+  bool ticks = false;       ///< it looks every tick whether the seat was left empty
+  bool stays_back = false;  ///< it has just left the seat to a waiter
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "tendril/rpc/message.h"
+
+namespace tendril::rpc {
+
+/// Errors as messages (kind `error`). The payload is an archive: u8 kind, string type, string text, with kind
+/// 0: anything a function threw (arrives as RemoteError), 1: UnknownFunctionError, 2: MessageError, 3: RRefError.
+Message error_message(const std::exception_ptr& error) noexcept;
+
+/// The error in a message from `worker`. A payload that cannot be read is an error too: never throws.
+std::exception_ptr read_error(Message& message, const std::string& worker) noexcept;
+
+}  // namespace tendril::rpc

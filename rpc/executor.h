@@ -1,0 +1,93 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "tendril/rpc/call_context.h"
+#include "tendril/tensor/ref.h"
+
+namespace tendril::rpc {
+
+class FutureCore;
+
+namespace detail {
+class JobQueue;
+class Loop;
+}  // namespace detail
+
+/// One piece of work for a pool thread. One allocation: whoever posts it derives from it.
+class Job {
+ public:
+  virtual ~Job() = default;
+  /// `self` owns this job: keep it to go on later, or let it end here.
+  virtual void run(std::unique_ptr<Job> self) noexcept = 0;
+  /// True if it is known to end within microseconds: then nobody else is woken to lead before it runs (docs/rpc.md).
+  virtual bool is_short() const noexcept { return false; }
+
+ private:
+  friend class detail::JobQueue;
+  Job* next_ = nullptr;
+};
+
+/// Where handlers and resumed coroutines run, and how a thread waits for a future. Each agent has one.
+/// Thread-safe; outlives its agent as long as somebody holds a reference.
+class Executor : public RefCounted {
+ public:
+  static void destroy(Executor* executor) noexcept { delete executor; }
+  virtual ~Executor() = default;
+
+  /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread.
+  virtual void post(std::unique_ptr<Job> job) = 0;
+  /// Returns when `future` is done (true) or the deadline has passed (false). The calling thread drives I/O meanwhile
+  /// if nobody else does.
+  virtual bool wait(FutureCore& future, Clock::time_point deadline) = 0;
+
+  /// The executor whose pool this thread belongs to; null elsewhere.
+  static Executor* current() noexcept;
+
+ protected:
+  static void set_current(Executor* executor) noexcept;
+};
+
+/// Posts a callable; the caller's CallContext is current where it runs.
+template <class F>
+void post(Executor& executor, F f) {
+  struct CallableJob final : Job {
+    explicit CallableJob(F&& callable) : f(std::move(callable)) {}
+    void run(std::unique_ptr<Job>) noexcept override {
+      CallContextScope scope(std::move(context));
+      f();
+    }
+    F f;
+    CallContext context = CallContext::current();
+  };
+  executor.post(std::make_unique<CallableJob>(std::move(f)));
+}
+
+/// Runs `f`, which blocks in a way the library cannot see (a mutex, a sleep, foreign I/O), with the pool's slot given
+/// back meanwhile, so that one worker thread still suffices. Outside handlers it just runs `f`.
+template <class F>
+decltype(auto) blocking(F&& f);
+
+/// Gives this pool thread's slot back for as long as it lives; `blocking` and `wait` use it. Throws UsageError if the
+/// pool's cap on threads is reached, or if the thread is in an I/O callback.
+class BlockedScope {
+ public:
+  explicit BlockedScope(const char* what);
+  ~BlockedScope();
+  BlockedScope(const BlockedScope&) = delete;
+  BlockedScope& operator=(const BlockedScope&) = delete;
+
+ private:
+  detail::Loop* pool_;  // null outside a pool
+};
+
+template <class F>
+decltype(auto) blocking(F&& f) {
+  BlockedScope scope("rpc::blocking");
+  return std::forward<F>(f)();
+}
+
+}  // namespace tendril::rpc

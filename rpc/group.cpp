@@ -1,0 +1,223 @@
+#include "tendril/rpc/group.h"
+
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "tendril/rpc/archive.h"
+#include "tendril/rpc/detail/drain.h"
+#include "tendril/rpc/detail/group_settings.h"
+#include "tendril/rpc/detail/rendezvous_client.h"
+#include "tendril/rpc/detail/rendezvous_host.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/function.h"
+#include "tendril/rpc/rref_context.h"
+#include "tendril/rpc/spawn.h"
+
+namespace tendril::rpc {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Of the phases of a graceful shutdown in which nobody's work is waited for.
+constexpr milliseconds kPhaseTimeout = 60s;
+
+/// 128 random bits: tells this group from all others, so that a worker of another one is recognised.
+std::string new_group_id() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 32; ++i) id += "0123456789abcdef"[device() % 16];
+  return id;
+}
+
+/// Runs `f`; its failures say what was being done.
+template <class F>
+decltype(auto) with_prefix(const std::string& prefix, F&& f) {
+  try {
+    return f();
+  } catch (const TimeoutError& e) {
+    throw TimeoutError(prefix + e.what());
+  } catch (const PeerLostError& e) {
+    throw PeerLostError(prefix + e.what(), e.may_have_run());
+  } catch (const UsageError& e) {
+    throw UsageError(prefix + e.what());
+  } catch (const RRefError& e) {
+    throw RRefError(prefix + e.what());
+  } catch (const RpcError& e) {
+    throw RpcError(prefix + e.what());
+  }
+}
+
+/// What is left until a deadline, for those who take a duration and read 0 as "no end".
+milliseconds left_until(Clock::time_point deadline) {
+  if (deadline == Clock::time_point::max()) return 0ms;
+  return std::max(1ms, std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+}
+
+std::string text_of(const RRefCounters& c) {
+  return "owner_rrefs " + std::to_string(c.owner_rrefs) + ", forks " + std::to_string(c.forks) + ", users " +
+         std::to_string(c.users) + ", pending_users " + std::to_string(c.pending_users) + ", pending_children " +
+         std::to_string(c.pending_children);
+}
+
+}  // namespace
+
+class Group::Impl {
+ public:
+  Impl(const std::string& name, const InitOptions& options) {
+    const auto settings = with_prefix("init_rpc: ", [&] { return detail::group_settings(name, options, std::getenv); });
+    const std::string who = "init_rpc ('" + settings.self.name + "', rank " + std::to_string(settings.self.id) + "): ";
+    with_prefix(who, [&] { join(settings, options); });
+  }
+
+  ~Impl() { stop(); }
+
+  void barrier(milliseconds timeout) {
+    const BlockedScope blocked("rpc::barrier");
+    const std::lock_guard lock(mutex_);
+    if (!client_) throw UsageError("rpc::barrier: this worker has left its group");
+    with_prefix("rpc::barrier: ", [&] { client_->gather("barrier", {}, std::max(timeout, 0ms)); });
+  }
+
+  void shutdown(const ShutdownOptions& options) {
+    if (Executor::current() == &agent_->executor())
+      throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
+    const std::lock_guard lock(mutex_);
+    if (!client_) return;
+    std::exception_ptr error;
+    if (options.graceful) {
+      try {
+        with_prefix("rpc::shutdown ('" + agent_->self().name + "'): ", [&] { leave_together(options.timeout); });
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    stop();
+    if (error) std::rethrow_exception(error);
+  }
+
+  std::shared_ptr<Agent> agent_;
+  std::shared_ptr<RRefContext> references_;
+  std::vector<WorkerInfo> workers_;
+
+ private:
+  void join(const detail::GroupSettings& settings, const InitOptions& options) {
+    const auto deadline = Clock::now() + options.init_timeout;
+    boost::asio::ip::tcp::endpoint address(boost::asio::ip::make_address(settings.master_addr), settings.master_port);
+    if (settings.self.id == 0) {
+      const SpawnContext* spawned = SpawnContext::current();
+      if (spawned != nullptr && spawned->listener >= 0 && spawned->master_port == settings.master_port) {
+        host_.emplace(spawned->listener, settings.world_size, new_group_id());
+      } else {
+        host_.emplace(address, settings.world_size, new_group_id());
+      }
+      address = host_->address();
+    }
+    client_.emplace(detail::RendezvousClient::Options{
+        .address = address, .self = settings.self, .world_size = settings.world_size, .timeout = options.init_timeout});
+    for (WorkerId rank = 0; rank < settings.world_size; ++rank)
+      workers_.push_back({client_->names()[static_cast<std::size_t>(rank)], rank});
+    try {
+      start_agent(settings, options);
+      connect_all(options, deadline);
+    } catch (const std::exception& e) {
+      client_->fail(e.what());
+      throw;
+    }
+  }
+
+  void start_agent(const detail::GroupSettings& settings, const InitOptions& options) {
+    AgentOptions agent = options.agent;
+    agent.name = settings.self.name;
+    agent.rank = settings.self.id;
+    agent.world_size = settings.world_size;
+    agent.group = client_->group();
+    agent.num_worker_threads = options.num_worker_threads;
+    agent.rpc_timeout = options.rpc_timeout;
+    agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
+    references_ = RRefContext::attach(*agent_);
+    if (options.prepare) options.prepare(agent_);
+  }
+
+  void connect_all(const InitOptions& options, Clock::time_point deadline) {
+    const Agent::Endpoint mine = agent_->listen(
+        {.unix_socket = options.transport != Transport::tcp, .tcp = options.transport != Transport::unix_socket});
+    const auto endpoints = client_->gather("listening", mine.to_string(), left_until(deadline));
+    const WorkerId self = agent_->self().id;
+    for (const WorkerInfo& peer : workers_) {
+      if (peer.id < self)
+        agent_->connect(peer, Agent::Endpoint::parse(endpoints[static_cast<std::size_t>(peer.id)]), deadline);
+    }
+    for (const WorkerInfo& peer : workers_) {
+      while (peer.id > self && !agent_->wait_connected(peer.id, std::min(deadline, Clock::now() + 100ms))) {
+        client_->check();  // it may have failed
+        if (Clock::now() >= deadline)
+          throw TimeoutError("worker '" + peer.name + "' (rank " + std::to_string(peer.id) + ") has not connected");
+      }
+    }
+    client_->gather("connected", {}, left_until(deadline));
+  }
+
+  void leave_together(milliseconds timeout) {
+    const auto deadline = timeout > 0ms ? Clock::now() + timeout : Clock::time_point::max();
+    auto phase_timeout = [&] { return timeout > 0ms ? left_until(deadline) : kPhaseTimeout; };
+    try {
+      client_->gather("shutdown", {}, left_until(deadline));
+      detail::drain(*agent_, *client_, deadline);
+      references_->table().release_users();
+      const RRefCounters left = wait_for_references(Clock::now() + phase_timeout());
+      const auto all = client_->gather("references given up", left.none() ? "" : text_of(left), phase_timeout());
+      std::string leaks;
+      for (const WorkerInfo& worker : workers_) {
+        const std::string& text = all[static_cast<std::size_t>(worker.id)];
+        if (!text.empty()) leaks += (leaks.empty() ? "" : "; ") + ("worker '" + worker.name + "': " + text);
+      }
+      if (!leaks.empty()) throw RRefError("references are left: " + leaks);
+    } catch (const std::exception& e) {
+      client_->fail(e.what());
+      throw;
+    }
+  }
+
+  /// They go by messages between workers that are idle otherwise.
+  RRefCounters wait_for_references(Clock::time_point deadline) {
+    auto pause = std::chrono::microseconds(50);
+    for (;;) {
+      const RRefCounters counters = references_->counters();
+      if (counters.none() || Clock::now() >= deadline) return counters;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(5000));
+      client_->check();
+    }
+  }
+
+  void stop() noexcept {
+    try {
+      if (agent_) agent_->shutdown();
+    } catch (...) {  // it is given up in any case
+    }
+    if (client_) client_->leave();
+    client_.reset();
+    host_.reset();
+  }
+
+  std::mutex mutex_;  // one barrier or shutdown at a time
+  std::optional<detail::RendezvousHost> host_;
+  std::optional<detail::RendezvousClient> client_;
+};
+
+Group::Group(const std::string& name, const InitOptions& options) : impl_(std::make_unique<Impl>(name, options)) {}
+Group::~Group() = default;
+const std::shared_ptr<Agent>& Group::agent() const noexcept { return impl_->agent_; }
+const std::vector<WorkerInfo>& Group::workers() const noexcept { return impl_->workers_; }
+RRefCounters Group::rref_counters() const { return impl_->references_->counters(); }
+void Group::barrier(milliseconds timeout) { impl_->barrier(timeout); }
+void Group::shutdown(const ShutdownOptions& options) { impl_->shutdown(options); }
+
+}  // namespace tendril::rpc

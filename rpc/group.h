@@ -1,0 +1,98 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/rref_table.h"
+#include "tendril/rpc/worker.h"
+
+/// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.
+namespace tendril::rpc {
+
+enum class Transport {
+  automatic,  ///< Unix-domain sockets between workers of one host, TCP where they cannot reach each other so
+  tcp,        ///< TCP over loopback
+  unix_socket,
+};
+
+/// What is not given here is read from the environment: MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, as torchrun and
+/// rpc::spawn set them; rank and size also as Open MPI, MPICH and Slurm (srun) do.
+struct InitOptions {
+  WorkerId rank = -1;       ///< 0 to world_size - 1
+  int world_size = -1;      ///< how many workers the group has
+  std::string master_addr;  ///< where rank 0 listens: a loopback address. Default: 127.0.0.1
+  int master_port = -1;     ///< and its port; not needed by a group of one
+  int num_worker_threads = 16;
+  std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
+  std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
+  Transport transport = Transport::automatic;
+  /// Called with the new agent before any other worker can call it: the place to add message hooks.
+  std::function<void(const std::shared_ptr<Agent>&)> prepare = {};
+  /// The rest of the agent's options; name, rank, world_size, group and what is named above are filled in.
+  AgentOptions agent = {};
+};
+
+struct ShutdownOptions {
+  /// Wait for all workers, let nested and follow-up calls finish, give up references, leave together. If false: leave
+  /// alone, at once; pending calls fail, here and at others.
+  bool graceful = true;
+  /// For all of a graceful shutdown. 0: it waits for the others as long as they live and have work (a server waits so
+  /// for its clients, all day); a worker that dies ends the wait.
+  std::chrono::milliseconds timeout{0};
+};
+
+/// One worker's membership in a group. A process may hold several (tests do); init_rpc keeps a default one.
+class Group {
+ public:
+  /// Joins: returns when every worker can call every other, or throws at all of them. Rank 0 listens at master_addr.
+  /// Throws UsageError (settings that are missing or wrong, a name or rank that another worker has, a port in use),
+  /// TimeoutError (naming the workers that are missing), PeerLostError (a worker died meanwhile).
+  explicit Group(const std::string& name, const InitOptions& options = {});
+  ~Group();  ///< as shutdown({.graceful = false})
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const std::shared_ptr<Agent>& agent() const noexcept;
+  const std::vector<WorkerInfo>& workers() const noexcept;  ///< by rank
+  RRefCounters rref_counters() const;
+
+  /// Returns when every worker has called it. One thread of each worker, and in the same order everywhere. Throws
+  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that.
+  void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+  /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws
+  /// TimeoutError naming who is missing or busy, PeerLostError naming who died, RRefError if references are left.
+  /// A second call does nothing.
+  void shutdown(const ShutdownOptions& options = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- The group of this process
+
+/// Joins as `name` (1 to 127 of A-Z a-z 0-9 - _ :, unique in the group), as Group's constructor does. Throws UsageError
+/// if this process is in a group already. After shutdown a process may join again.
+void init_rpc(const std::string& name, const InitOptions& options = {});
+/// Leaves, as Group::shutdown does. Throws UsageError if this process is in no group.
+void shutdown(const ShutdownOptions& options = {});
+bool is_initialized() noexcept;
+
+// These throw UsageError if this process is in no group.
+WorkerInfo get_worker_info();  ///< this worker
+WorkerInfo get_worker_info(std::string_view name);
+WorkerInfo get_worker_info(WorkerId rank);
+std::vector<WorkerInfo> get_worker_infos();  ///< all, by rank
+void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+std::chrono::microseconds get_rpc_timeout();
+void set_rpc_timeout(std::chrono::microseconds timeout);  ///< of calls made from now on; 0 = none
+RRefCounters rref_counters();
+
+}  // namespace tendril::rpc

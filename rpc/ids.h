@@ -1,0 +1,52 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tendril/rpc/worker.h"
+
+namespace tendril::rpc {
+
+/// A name for something that never repeats: the worker that made it, that worker's incarnation (a random number drawn
+/// when its agent starts, so that a restarted worker's names differ), and a counter there.
+struct GlobalId {
+  WorkerId worker = -1;
+  uint64_t incarnation = 0;
+  uint64_t number = 0;
+
+  friend bool operator==(const GlobalId&, const GlobalId&) = default;
+  friend auto operator<=>(const GlobalId&, const GlobalId&) = default;
+};
+
+/// A referenced object.
+struct RRefId : GlobalId {
+  friend bool operator==(const RRefId&, const RRefId&) = default;
+  friend auto operator<=>(const RRefId&, const RRefId&) = default;
+};
+
+/// One user's hold on a referenced object.
+struct ForkId : GlobalId {
+  friend bool operator==(const ForkId&, const ForkId&) = default;
+  friend auto operator<=>(const ForkId&, const ForkId&) = default;
+};
+
+/// "3.17": worker and counter. Incarnations are left out: within one group's life they add nothing for a reader.
+std::string to_string(const GlobalId& id);
+
+}  // namespace tendril::rpc
+
+template <>
+struct std::hash<tendril::rpc::GlobalId> {
+  std::size_t operator()(const tendril::rpc::GlobalId& id) const noexcept {
+    uint64_t h = id.incarnation ^ (static_cast<uint64_t>(static_cast<uint32_t>(id.worker)) << 32);
+    h = (h ^ id.number) * 0x9E3779B97F4A7C15u;
+    return static_cast<std::size_t>(h ^ (h >> 32));
+  }
+};
+template <>
+struct std::hash<tendril::rpc::RRefId> : std::hash<tendril::rpc::GlobalId> {};
+template <>
+struct std::hash<tendril::rpc::ForkId> : std::hash<tendril::rpc::GlobalId> {};

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tendril/rpc/call_context.h"
+#include "tendril/rpc/message.h"
+#include "tendril/rpc/worker.h"
+
+namespace tendril::rpc {
+
+/// Sees every user request and reply with its tensor list, on the thread that sends or receives it. dist/ records send
+/// and recv nodes here; rpc/ knows nothing of gradients. Implementations are thread-safe and may throw: the call then
+/// fails with that error.
+class MessageHook {
+ public:
+  virtual ~MessageHook() = default;
+  virtual void before_send(const WorkerInfo& to, Message& request) = 0;  ///< caller, CallContext of the call current
+  virtual void after_receive(const WorkerInfo& from, Message& request) = 0;  ///< callee, before the arguments are read
+  virtual void before_reply(const WorkerInfo& to, Message& reply) = 0;   ///< callee, CallContext of the handler current
+  virtual void after_reply(const WorkerInfo& from, Message& reply) = 0;  ///< caller, before the result is read
+};
+
+}  // namespace tendril::rpc

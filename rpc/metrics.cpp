@@ -1,0 +1,39 @@
+#include "tendril/rpc/metrics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tendril::rpc {
+
+// Bucket 4k + j holds durations from (4 + j) / 4 * 2^k on.
+int LatencyHistogram::bucket_of(std::chrono::nanoseconds duration) noexcept {
+  const auto ns = static_cast<uint64_t>(std::max<int64_t>(duration.count(), 1));
+  const int power = std::bit_width(ns) - 1;
+  const uint64_t quarter = power >= 2 ? (ns >> (power - 2)) & 3 : (ns << (2 - power)) & 3;
+  return std::min(4 * power + static_cast<int>(quarter), buckets - 1);
+}
+
+std::chrono::nanoseconds LatencyHistogram::upper_bound(int bucket) noexcept {
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(std::ldexp(5.0 + bucket % 4, bucket / 4 - 2))));
+}
+
+uint64_t LatencyHistogram::total() const noexcept {
+  uint64_t total = 0;
+  for (const uint64_t count : counts) total += count;
+  return total;
+}
+
+std::chrono::nanoseconds LatencyHistogram::quantile(double q) const noexcept {
+  const uint64_t all = total();
+  if (all == 0) return {};
+  const auto rank = static_cast<uint64_t>(std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(all)));
+  uint64_t seen = 0;
+  for (int bucket = 0; bucket < buckets; ++bucket) {
+    seen += counts[static_cast<std::size_t>(bucket)];
+    if (seen >= std::max<uint64_t>(rank, 1)) return upper_bound(bucket);
+  }
+  return upper_bound(buckets - 1);
+}
+
+}  // namespace tendril::rpc

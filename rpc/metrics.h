@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tendril/rpc/worker.h"
+
+namespace tendril::rpc {
+
+/// Counts of durations in buckets that grow by a quarter of a power of two: quantiles are right to about 19 %.
+struct LatencyHistogram {
+  static constexpr int buckets = 160;  ///< from 1 ns to about 18 minutes
+  std::array<uint64_t, buckets> counts{};
+
+  uint64_t total() const noexcept;
+  /// The duration below which the fraction q (0 to 1) of the calls fell; zero if there were none.
+  std::chrono::nanoseconds quantile(double q) const noexcept;
+  static int bucket_of(std::chrono::nanoseconds duration) noexcept;
+  static std::chrono::nanoseconds upper_bound(int bucket) noexcept;
+};
+
+/// What an agent has done since it was made, and what it holds now. A snapshot: fields are read one after the other.
+struct Metrics {
+  // done so far
+  uint64_t calls_made = 0;       ///< calls to others and to oneself that left, or tried to
+  uint64_t calls_completed = 0;  ///< of these: with a result
+  uint64_t calls_failed = 0;     ///< with any error
+  uint64_t calls_timed_out = 0;  ///< of the failed
+  uint64_t calls_cancelled = 0;  ///< of the failed: given up by their caller
+  uint64_t calls_served = 0;     ///< requests answered
+  uint64_t calls_dropped = 0;    ///< requests not started: cancelled or past their deadline while queued
+  uint64_t late_replies = 0;     ///< replies to calls that had ended already
+  uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others: equal over a group at rest
+  uint64_t bytes_sent = 0, bytes_received = 0;
+  LatencyHistogram latency;  ///< of calls made, from call to result
+  // now
+  uint64_t pending_calls = 0;     ///< made, not yet ended
+  uint64_t queued_jobs = 0;       ///< waiting for a slot
+  uint64_t active_handlers = 0;   ///< holding a slot
+  uint64_t unanswered_calls = 0;  ///< requests received, not yet answered (queued, running or parked)
+  uint64_t queued_bytes = 0;      ///< waiting to be sent
+  uint64_t threads = 0;           ///< of the pool
+};
+
+/// One call that has been made and has not ended.
+struct CallInFlight {
+  uint64_t call_id = 0;
+  WorkerInfo peer;
+  uint64_t function = 0;
+  std::chrono::nanoseconds age{};
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "tendril/rpc/archive.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/message.h"
+
+namespace tendril::rpc {
+
+/// A worker started by spawn() failed.
+class SpawnError : public RpcError {
+ public:
+  SpawnError(const std::string& message, int rank) : RpcError(message), rank_(rank) {}
+  int rank() const noexcept { return rank_; }  ///< of the worker that failed first
+
+ private:
+  int rank_;
+};
+
+struct SpawnOptions {
+  int world_size = 1;                     ///< how many workers, 1 to 4096
+  std::chrono::milliseconds grace{2000};  ///< from SIGTERM to SIGKILL when workers are ended
+  std::chrono::milliseconds timeout{0};   ///< all workers must be done by then; 0 = they may work for ever
+};
+
+/// What a worker started by spawn() knows about itself. Its environment says the same to libraries that read it there:
+/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and OMP_NUM_THREADS where it was not set.
+struct SpawnContext {
+  int rank = 0;
+  int world_size = 1;
+  uint16_t master_port = 0;  ///< on 127.0.0.1, already listening: no other program can take it
+  int num_threads = 1;       ///< this worker's share of the cores
+  int listener = -1;         ///< rank 0: the descriptor that listens there, open as long as the process; others -1
+
+  /// Null in a process that spawn() did not start.
+  static const SpawnContext* current() noexcept;
+};
+
+/// The first line of main in a program that calls spawn(). Where spawn() started the process: runs its function and
+/// exits. Elsewhere: returns at once, argv untouched.
+void worker_main(int argc, char** argv);
+
+namespace detail {
+
+using SpawnEntry = int (*)(int rank, Message& arguments);
+
+bool register_spawn_entry(const char* id, SpawnEntry entry);
+void spawn(const char* id, Message arguments, const SpawnOptions& options);
+
+template <class R, class... P>
+std::tuple<std::decay_t<P>...> spawn_arguments(R (*)(int, P...));
+
+/// One function that can be spawned. Instantiating it registers it, in this process and in those that re-execute the
+/// program.
+template <auto F>
+struct SpawnTarget {
+  using Arguments = decltype(spawn_arguments(F));
+
+  static int run(int rank, Message& message) {
+    Arguments arguments;
+    InputArchive archive(message, "rpc::spawn");
+    std::apply([&](auto&... values) { ((archive >> values), ...); }, arguments);
+    archive.finish();
+    return std::apply(
+        [&](auto&... values) -> int {
+          if constexpr (std::is_void_v<decltype(F(rank, values...))>) {
+            F(rank, values...);
+            return 0;
+          } else {
+            return F(rank, values...);
+          }
+        },
+        arguments);
+  }
+
+  static inline const bool registered = register_spawn_entry(typeid(SpawnTarget).name(), &run);
+};
+
+}  // namespace detail
+
+/// Runs `F(rank, arguments...)` for every rank in a process of its own on this host, and waits until all have returned
+/// (or options.timeout). F is a function `void (int, P...)` or `int (int, P...)`, whose non-zero result is a failure;
+/// the arguments are sent as the wire would send them.
+///
+/// When one worker fails (an exception, a signal, an exit before the function returned), the others are ended and
+/// SpawnError names its rank and the reason. SIGINT and SIGTERM end all workers, then act as they would have without
+/// spawn(). The workers end when this process does, however it does. They inherit the environment, standard input,
+/// output and error, and no other descriptor. May be called again and again. Throws UsageError if main did not begin
+/// with worker_main.
+template <auto F, class... Args>
+void spawn(const SpawnOptions& options, Args&&... arguments) {
+  using Target = detail::SpawnTarget<F>;
+  static_assert(sizeof...(Args) == std::tuple_size_v<typename Target::Arguments>,
+                "rpc::spawn: the function takes (int rank, arguments...)");
+  (void)Target::registered;
+  const typename Target::Arguments values(std::forward<Args>(arguments)...);
+  Message message;
+  OutputArchive archive(message);
+  std::apply([&](const auto&... value) { ((archive << value), ...); }, values);
+  detail::spawn(typeid(Target).name(), std::move(message), options);
+}
+
+template <auto F, class... Args>
+void spawn(int world_size, Args&&... arguments) {
+  spawn<F>(SpawnOptions{.world_size = world_size}, std::forward<Args>(arguments)...);
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <typeinfo>
+
+namespace tendril::rpc {
+
+/// The type as a reader writes it: `std::vector<float>`, not what the linker calls it.
+std::string type_name(const std::type_info& type);
+
+}  // namespace tendril::rpc

@@ -1,0 +1,48 @@
+#include "tendril/rpc/typed_call.h"
+
+#include "tendril/rpc/rref.h"
+
+namespace tendril::rpc::detail {
+
+std::shared_ptr<RRefState> take_created(Message& request) {
+  const bool there = (request.flags & kCreatesReference) != 0 && !request.references.empty() &&
+                     request.references.back() && request.references.back()->is_owner();
+  TENDRIL_CHECK_AS(MessageError, there, "a call that is to keep its result here came without a reference to keep");
+  auto created = std::move(request.references.back());
+  request.references.pop_back();
+  return created;
+}
+
+Executor& executor_of(InboundCall& call) noexcept { return call.agent().executor(); }
+
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message request) {
+  const auto context = RRefContext::of(agent);
+  std::shared_ptr<RRefState> state;
+  if (to == agent.self().id) {
+    state = context->table().make_owner();
+    request.references.push_back(lend_for_creation(state));
+  } else {
+    state = context->table().make_user(to);
+    request.references.push_back(state);
+  }
+  Ref<CreationCall> call(new CreationCall(agent.executor(), state));
+  try {
+    agent.call(to, std::move(request), PendingCallRef(call), options);
+  } catch (...) {
+    call->fail(std::current_exception());
+    throw;
+  }
+  return state;
+}
+
+void CreationCall::complete(Message) noexcept {
+  if (!state_->is_owner()) state_->confirm();
+  try_set_value();
+}
+
+void CreationCall::fail(std::exception_ptr error) noexcept {
+  state_->set_error(error);
+  try_set_error(std::move(error));
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace tendril::rpc {
+
+/// A worker's rank in its group: 0 <= id < world_size.
+using WorkerId = int32_t;
+
+/// Who a worker is. A value: compare it, hash it, send it as an argument.
+struct WorkerInfo {
+  std::string name;  ///< 1 to 127 of [A-Za-z0-9-_:], unique in the group
+  WorkerId id = -1;
+
+  friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
+  friend auto operator<=>(const WorkerInfo&, const WorkerInfo&) = default;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& name& id;
+  }
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [cartpole]; all of them by default.
+# The peers run where they are installed (Debian: python3-torch libtorch-dev libopenblas0-openmp); nothing here installs them.
+source "$(dirname "$0")/lib.sh"
+[ $# -gt 0 ] || set -- ops rpc cartpole
+
+install_dependencies
+say "Building (preset release)"
+configure release
+build release >&2
+bin=build/release/bench
+
+# instructions CASE: executed by one operation, counted by callgrind: exact where timings are noisy.
+instructions() {
+  local few many
+  few=$(count "$1" 10000)
+  many=$(count "$1" 30000)
+  echo $(((many - few) / 20000))
+}
+count() {
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/bench_ops" --only "$1" "$2" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+
+# The first Python that has PyTorch; any, where none has: the program then says so.
+python_with_torch() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import torch' 2>/dev/null && echo "$python" && return
+  done
+  echo python3
+}
+
+echo "<!-- $(uname -sr), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1) -->"
+for what in "$@"; do
+  say "$what"
+  case $what in
+    ops)
+      "$bin/bench_ops"
+      if command -v valgrind >/dev/null; then
+        printf '\n| 4-float add | instructions |\n|---|---|\n'
+        for case in untracked tracked forward+backward; do echo "| $case | $(instructions $case) |"; done
+      fi
+      ;;
+    rpc) "$bin/bench_rpc" ;;
+    cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 "$(python_with_torch)" ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, rpc or cartpole" >&2; exit 2 ;;
+  esac
+  echo
+done

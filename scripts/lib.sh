@@ -1,0 +1,46 @@
+# Sourced by the scripts beside it: what the project needs from Debian, and how to build it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
+[ -t 2 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '==> %s\n' "$*" >&2; }
+
+# install_packages NAME...: asks dpkg first, so that a second run costs nothing and needs neither network nor root.
+install_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "error: these packages are missing and installing them needs root: ${missing[*]}" >&2; exit 1; }
+    sudo=(sudo)
+  fi
+  say "Installing from Debian: ${missing[*]}"
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+install_dependencies() {
+  install_packages g++ cmake ninja-build libboost1.81-dev libboost-test1.81-dev libcli11-dev libssl-dev libdnnl-dev
+}
+
+# configure PRESET [CMake arguments]: CUDA is built where a device can run it (say -DTENDRIL_CUDA=ON to build it anyway).
+configure() {
+  local preset=$1 cuda=OFF
+  shift
+  if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then cuda=AUTO; fi
+  local log="build/$preset/configure.log"
+  mkdir -p "build/$preset"
+  cmake --preset "$preset" -DTENDRIL_CUDA=$cuda "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+}
+
+# build PRESET [targets...]: quiet unless something is wrong or there is a terminal to watch.
+build() {
+  local preset=$1
+  shift
+  local targets=()
+  [ $# -gt 0 ] && targets=(--target "$@")
+  cmake --build "build/$preset" -j "$(nproc)" "${targets[@]}"
+}

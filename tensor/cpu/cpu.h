@@ -1,0 +1,39 @@
+#pragma once
+
+#include "tendril/tensor/kernels.h"
+
+/// The CPU's kernels; contracts in tensor/kernels.h.
+namespace tendril::cpu {
+
+void unary(Unary op, const View& out, const View& x);
+void predicate(Predicate op, const View& out, const View& x);
+void binary(Binary op, const View& out, const View& x, const View& y);
+void compare(Compare op, const View& out, const View& x, const View& y);
+void add_scaled(const View& out, const View& x, const View& y, Scalar alpha);
+void where(const View& out, const View& mask, const View& x, const View& y);
+void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high);
+
+void copy(const View& out, const View& x);
+void fill(const View& out, Scalar value);
+void arange(const View& out, Scalar start, Scalar step);
+
+void reduce(Reduction op, const View& out, const View& x);
+void extremum(bool largest, const View* values, const View* indices, const View& x, int dim);
+void cumsum(const View& out, const View& x, int dim);
+void softmax(const View& out, const View& x, int dim);
+void log_softmax(const View& out, const View& x, int dim);
+void matmul(const View& out, const View& a, const View& b);
+
+void gather(const View& out, const View& x, int dim, const View& index);
+void scatter_add(const View& out, int dim, const View& index, const View& source);
+void index_select(const View& out, const View& x, int dim, const View& index);
+void index_add(const View& out, int dim, const View& index, const View& source);
+
+void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
+void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
+void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
+void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
+
+extern const Kernels table;
+
+}  // namespace tendril::cpu

@@ -1,0 +1,239 @@
+#include <algorithm>
+
+#include "tendril/tensor/cpu/level/level.h"
+
+/// Matrix products. Small ones read their operands in place; large ones are cut into panels that fit the caches, packed
+/// so that the innermost kernel reads memory in order (Goto and van de Geijn, "Anatomy of high-performance matrix
+/// multiplication", 2008).
+namespace tendril::cpu::TENDRIL_CPU_LEVEL {
+namespace {
+
+#ifdef __AVX2__
+constexpr int kRegisterBytes = 32;
+#else
+constexpr int kRegisterBytes = 16;
+#endif
+
+/// A vector register's worth of elements, at any address.
+template <class T>
+struct Lanes {
+  typedef T Vector __attribute__((vector_size(kRegisterBytes), aligned(alignof(T)), may_alias));
+  static constexpr int64_t count = kRegisterBytes / sizeof(T);
+};
+
+/// out row i = sum over p of a[i, p] * row p of b: every inner loop runs along rows that lie together.
+template <class T>
+void by_rows(const Gemm& g) {
+  const T* a = static_cast<const T*>(g.a);
+  const T* b = static_cast<const T*>(g.b);
+  T* out = static_cast<T*>(g.out);
+  for (int64_t i = 0; i < g.m; ++i) {
+    T* o = out + i * g.out_row;
+    for (int64_t j = 0; j < g.n; ++j) o[j] = 0;
+    int64_t p = 0;
+    for (; p + 4 <= g.k; p += 4) {  // four rows a pass: a quarter of the loads and stores of o
+      const T* a0 = a + i * g.a_row + p * g.a_column;
+      const T x0 = a0[0], x1 = a0[g.a_column], x2 = a0[2 * g.a_column], x3 = a0[3 * g.a_column];
+      const T* b0 = b + p * g.b_row;
+      const T *b1 = b0 + g.b_row, *b2 = b1 + g.b_row, *b3 = b2 + g.b_row;
+#pragma GCC ivdep
+      for (int64_t j = 0; j < g.n; ++j) o[j] += (x0 * b0[j] + x1 * b1[j]) + (x2 * b2[j] + x3 * b3[j]);
+    }
+    for (; p < g.k; ++p) {
+      const T x = a[i * g.a_row + p * g.a_column];
+      const T* row = b + p * g.b_row;
+#pragma GCC ivdep
+      for (int64_t j = 0; j < g.n; ++j) o[j] += x * row[j];
+    }
+  }
+}
+
+/// out[i, j] = row i of a times column j of b, where both lie together.
+template <class T>
+void by_dots(const Gemm& g) {
+  using Vector = typename Lanes<T>::Vector;
+  constexpr int64_t L = Lanes<T>::count;
+  const T* a = static_cast<const T*>(g.a);
+  const T* b = static_cast<const T*>(g.b);
+  T* out = static_cast<T*>(g.out);
+  for (int64_t i = 0; i < g.m; ++i) {
+    const T* x = a + i * g.a_row;
+    int64_t j = 0;
+    for (; j + 4 <= g.n; j += 4) {  // four columns a pass share the loads of x
+      const T* y[4];
+      for (int c = 0; c < 4; ++c) y[c] = b + (j + c) * g.b_column;
+      Vector sums[4] = {};
+      int64_t p = 0;
+      for (; p + L <= g.k; p += L) {
+        const Vector v = *reinterpret_cast<const Vector*>(x + p);
+        for (int c = 0; c < 4; ++c) sums[c] += v * *reinterpret_cast<const Vector*>(y[c] + p);
+      }
+      T totals[4] = {};
+      if (g.k >= L) {
+        for (int c = 0; c < 4; ++c) {
+          for (int64_t l = 0; l < L; ++l) totals[c] += sums[c][l];
+        }
+      }
+      for (; p < g.k; ++p) {
+        for (int c = 0; c < 4; ++c) totals[c] += x[p] * y[c][p];
+      }
+      for (int c = 0; c < 4; ++c) out[i * g.out_row + (j + c) * g.out_column] = totals[c];
+    }
+    for (; j < g.n; ++j) {
+      const T* y = b + j * g.b_column;
+      Vector sum = {};
+      int64_t p = 0;
+      for (; p + L <= g.k; p += L)
+        sum += *reinterpret_cast<const Vector*>(x + p) * *reinterpret_cast<const Vector*>(y + p);
+      T total = 0;
+      for (int64_t l = 0; l < L; ++l) total += sum[l];
+      for (; p < g.k; ++p) total += x[p] * y[p];
+      out[i * g.out_row + j * g.out_column] = total;
+    }
+  }
+}
+
+template <class T>
+struct Blocked {
+  using Vector = typename Lanes<T>::Vector;
+  static constexpr int64_t L = Lanes<T>::count;
+  static constexpr int64_t kRows = 4;  // of the register tile: 4 x 2 vectors and 3 more in registers
+  static constexpr int64_t kColumns = 2 * L;
+  static constexpr int64_t kDepth = 256;  // a tile's panel of b stays in the first cache,
+  static constexpr int64_t kHeight = 64;  // a block of a in the second,
+  static constexpr int64_t kWidth = 512;  // a panel of b there or in the third
+  static constexpr std::size_t kScratch = static_cast<std::size_t>(kDepth * (kHeight + kWidth));
+
+  /// [rows, depth] as panels of kRows rows, each panel column by column, padded with zeros.
+  static void pack_a(const T* a, int64_t row, int64_t column, int64_t rows, int64_t depth, T* to) {
+    for (int64_t i = 0; i < rows; i += kRows) {
+      const int64_t height = std::min(kRows, rows - i);
+      for (int64_t p = 0; p < depth; ++p, to += kRows) {
+        for (int64_t r = 0; r < height; ++r) to[r] = a[(i + r) * row + p * column];
+        for (int64_t r = height; r < kRows; ++r) to[r] = 0;
+      }
+    }
+  }
+  static void pack_b(const T* b, int64_t row, int64_t column, int64_t depth, int64_t columns, T* to) {
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      const int64_t width = std::min(kColumns, columns - j);
+      for (int64_t p = 0; p < depth; ++p, to += kColumns) {
+        for (int64_t c = 0; c < width; ++c) to[c] = b[p * row + (j + c) * column];
+        for (int64_t c = width; c < kColumns; ++c) to[c] = 0;
+      }
+    }
+  }
+
+  /// One register tile: tile[kRows][kColumns] = panel of a times panel of b.
+  static void multiply(const T* a, const T* b, int64_t depth, T* tile) {
+    Vector s00 = {}, s01 = {}, s10 = {}, s11 = {}, s20 = {}, s21 = {}, s30 = {}, s31 = {};
+    for (int64_t p = 0; p < depth; ++p, a += kRows, b += kColumns) {
+      const Vector b0 = *reinterpret_cast<const Vector*>(b), b1 = *reinterpret_cast<const Vector*>(b + L);
+      s00 += a[0] * b0, s01 += a[0] * b1;
+      s10 += a[1] * b0, s11 += a[1] * b1;
+      s20 += a[2] * b0, s21 += a[2] * b1;
+      s30 += a[3] * b0, s31 += a[3] * b1;
+    }
+    auto* to = reinterpret_cast<Vector*>(tile);
+    to[0] = s00, to[1] = s01, to[2] = s10, to[3] = s11, to[4] = s20, to[5] = s21, to[6] = s30, to[7] = s31;
+  }
+
+  static void run(const Gemm& g) {
+    static thread_local T scratch[kScratch];
+    T* packed_a = scratch;
+    T* packed_b = scratch + kDepth * kHeight;
+    T* out = static_cast<T*>(g.out);
+    for (int64_t j0 = 0; j0 < g.n; j0 += kWidth) {
+      const int64_t width = std::min(kWidth, g.n - j0);
+      for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
+        const int64_t depth = std::min(kDepth, g.k - p0);
+        pack_b(static_cast<const T*>(g.b) + p0 * g.b_row + j0 * g.b_column, g.b_row, g.b_column, depth, width,
+               packed_b);
+        for (int64_t i0 = 0; i0 < g.m; i0 += kHeight) {
+          const int64_t height = std::min(kHeight, g.m - i0);
+          pack_a(static_cast<const T*>(g.a) + i0 * g.a_row + p0 * g.a_column, g.a_row, g.a_column, height, depth,
+                 packed_a);
+          for (int64_t j = 0; j < width; j += kColumns) {
+            for (int64_t i = 0; i < height; i += kRows) {
+              T tile[kRows * kColumns];
+              multiply(packed_a + i * depth, packed_b + j * depth, depth, tile);
+              store(tile, out + (i0 + i) * g.out_row + (j0 + j) * g.out_column, g.out_row, g.out_column,
+                    std::min(kRows, height - i), std::min(kColumns, width - j), p0 > 0);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  static void store(const T* tile, T* out, int64_t row, int64_t column, int64_t rows, int64_t columns, bool add) {
+    if (rows == kRows && columns == kColumns && column == 1) {  // a whole tile, in vectors
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t c = 0; c < kColumns; c += L) {
+          auto& to = *reinterpret_cast<Vector*>(out + r * row + c);
+          const auto& from = *reinterpret_cast<const Vector*>(tile + r * kColumns + c);
+          to = add ? to + from : from;
+        }
+      }
+      return;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        T& o = out[r * row + c * column];
+        o = add ? o + tile[r * kColumns + c] : tile[r * kColumns + c];
+      }
+    }
+  }
+};
+
+template <class T>
+void gemm(const Gemm& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0 || g.m * g.n * g.k <= 32 * 32 * 32 || g.m <= 2) {
+    if (g.b_column == 1 && g.out_column == 1) return by_rows<T>(g);
+    if (g.a_column == 1 && g.b_row == 1) return by_dots<T>(g);
+  }
+  if (g.k == 0 || g.m * g.n * g.k <= 16 * 16 * 16) {
+    const T* a = static_cast<const T*>(g.a);
+    const T* b = static_cast<const T*>(g.b);
+    T* out = static_cast<T*>(g.out);
+    for (int64_t i = 0; i < g.m; ++i) {
+      for (int64_t j = 0; j < g.n; ++j) {
+        T total = 0;
+        for (int64_t p = 0; p < g.k; ++p) total += a[i * g.a_row + p * g.a_column] * b[p * g.b_row + j * g.b_column];
+        out[i * g.out_row + j * g.out_column] = total;
+      }
+    }
+    return;
+  }
+  Blocked<T>::run(g);
+}
+
+/// Integers and half types, which need no speed yet.
+template <class T>
+void plain_gemm(const Gemm& g) {
+  using C = Compute<T>;
+  using A = std::conditional_t<std::is_integral_v<C>, uint64_t, float>;
+  const T* a = static_cast<const T*>(g.a);
+  const T* b = static_cast<const T*>(g.b);
+  T* out = static_cast<T*>(g.out);
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      A total = 0;
+      for (int64_t p = 0; p < g.k; ++p) {
+        total += static_cast<A>(static_cast<C>(a[i * g.a_row + p * g.a_column])) *
+                 static_cast<A>(static_cast<C>(b[p * g.b_row + j * g.b_column]));
+      }
+      out[i * g.out_row + j * g.out_column] = static_cast<T>(total);
+    }
+  }
+}
+
+}  // namespace
+
+extern const ByDType<void (*)(const Gemm&)> gemms;
+const ByDType<void (*)(const Gemm&)> gemms = {gemm<float>,         gemm<double>,        plain_gemm<int64_t>,
+                                              plain_gemm<int32_t>, plain_gemm<uint8_t>, nullptr,
+                                              plain_gemm<Half>,    plain_gemm<BFloat16>};
+
+}  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -1,0 +1,30 @@
+#include "tendril/tensor/cpu/level/level.h"
+
+namespace tendril::cpu::TENDRIL_CPU_LEVEL {
+
+extern const ByOp<Unary, Loop> unary_loops;
+extern const ByOp<Predicate, Loop> predicate_loops;
+extern const ByOp<Binary, Loop> binary_loops;
+extern const ByOp<Compare, Loop> compare_loops;
+extern const ByOp<Reduction, FoldRow> fold_row_loops;
+extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
+extern const ByDType<SoftmaxLine> softmax_lines;
+extern const ByDType<SoftmaxLine> log_softmax_lines;
+extern const ByDType<void (*)(const Gemm&)> gemms;
+
+#define TENDRIL_TEXT_OF(name) #name
+#define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
+
+extern const Loops all;
+constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
+                             .unary = unary_loops,
+                             .predicate = predicate_loops,
+                             .binary = binary_loops,
+                             .compare = compare_loops,
+                             .fold_row = fold_row_loops,
+                             .fold_columns = fold_columns_loops,
+                             .softmax = softmax_lines,
+                             .log_softmax = log_softmax_lines,
+                             .gemm = gemms};
+
+}  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "tendril/tensor/dtype.h"
+#include "tendril/tensor/kernels.h"
+
+/// The innermost loops. The files of this folder are compiled once for every machine (level `base`) and again for newer
+/// ones (CMakeLists.txt); the processor picks at start-up. Everything that is not a plain loop (dispatch, odometers,
+/// errors) is outside and compiled once.
+///
+/// Code here lives in `namespace tendril::cpu::TENDRIL_CPU_LEVEL` and calls nothing inline from elsewhere but
+/// arithmetic: an inline function compiled for a newer machine could be the copy that the linker keeps for all. A test
+/// looks.
+#ifndef TENDRIL_CPU_LEVEL
+#define TENDRIL_CPU_LEVEL base
+#endif
+
+namespace tendril::cpu {
+
+/// Operand k starts at `pointers[k]` and advances by `steps[k]` bytes; operand 0 is the output.
+using Loop = void (*)(char* const* pointers, const int64_t* steps, int64_t count);
+/// Folds `count` elements, `step` bytes apart, into the one accumulator.
+using FoldRow = void (*)(void* accumulator, const char* x, int64_t step, int64_t count);
+/// Folds element j into accumulator j, for `count` of them.
+using FoldColumns = void (*)(void* accumulators, const char* x, int64_t step, int64_t count);
+/// out[i * out_step] = softmax of x (or its logarithm); steps in elements.
+using SoftmaxLine = void (*)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count);
+
+/// One [m, k] by [k, n] product; strides in elements, `row` from row to row, `column` within one.
+struct Gemm {
+  int64_t m, n, k;
+  const void* a;
+  int64_t a_row, a_column;
+  const void* b;
+  int64_t b_row, b_column;
+  void* out;
+  int64_t out_row, out_column;
+};
+
+template <class F>
+using ByDType = std::array<F, kNumDTypes>;
+template <class Op, class F>
+using ByOp = std::array<ByDType<F>, static_cast<std::size_t>(Op::count_)>;
+
+/// One level's loops; null where a dtype is not served.
+struct Loops {
+  const char* name;
+  const ByOp<Unary, Loop>& unary;
+  const ByOp<Predicate, Loop>& predicate;
+  const ByOp<Binary, Loop>& binary;
+  const ByOp<Compare, Loop>& compare;
+  const ByOp<Reduction, FoldRow>& fold_row;
+  const ByOp<Reduction, FoldColumns>& fold_columns;
+  const ByDType<SoftmaxLine>& softmax;
+  const ByDType<SoftmaxLine>& log_softmax;
+  const ByDType<void (*)(const Gemm&)>& gemm;
+};
+
+/// The best for this machine.
+extern const Loops* best_loops;
+inline const Loops& loops() noexcept { return *best_loops; }
+/// All that this machine can run, the plainest first; for tests.
+std::vector<const Loops*> all_loops();
+
+/// The type that arithmetic on T happens in.
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
+
+/// What a reduction adds up in: double for floating sums, so that float32 results are correctly rounded or nearly so.
+template <Reduction op, class T>
+using Accumulator =
+    std::conditional_t<op == Reduction::all || op == Reduction::any, bool,
+                       std::conditional_t<op == Reduction::max || op == Reduction::min, Compute<T>,
+                                          std::conditional_t<std::is_floating_point_v<Compute<T>>, double, int64_t>>>;
+
+}  // namespace tendril::cpu

@@ -1,0 +1,32 @@
+#include "tendril/tensor/cpu/loops.h"
+
+namespace tendril::cpu {
+
+namespace base {
+extern const Loops all;
+}
+#ifdef TENDRIL_HAS_AVX2_LOOPS
+namespace avx2 {
+extern const Loops all;
+}
+#endif
+
+std::vector<const Loops*> all_loops() {
+  std::vector<const Loops*> levels = {&base::all};
+#ifdef TENDRIL_HAS_AVX2_LOOPS
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("f16c")) {
+    levels.push_back(&avx2::all);
+  }
+#endif
+  return levels;
+}
+
+// Valid before any dynamic initialisation, so that tensors in static objects of other files may compute.
+constinit const Loops* best_loops = &base::all;
+
+namespace {
+[[maybe_unused]] const bool chosen = (best_loops = all_loops().back(), true);
+}
+
+}  // namespace tendril::cpu

@@ -1,0 +1,33 @@
+#include "tendril/tensor/cpu/cpu.h"
+
+namespace tendril::cpu {
+
+constinit const Kernels table = {
+    .device = "cpu",
+    .unary = unary,
+    .predicate = predicate,
+    .binary = binary,
+    .compare = compare,
+    .add_scaled = add_scaled,
+    .where = where,
+    .clamp = clamp,
+    .copy = copy,
+    .fill = fill,
+    .arange = arange,
+    .reduce = reduce,
+    .extremum = extremum,
+    .cumsum = cumsum,
+    .softmax = softmax,
+    .log_softmax = log_softmax,
+    .matmul = matmul,
+    .gather = gather,
+    .scatter_add = scatter_add,
+    .index_select = index_select,
+    .index_add = index_add,
+    .uniform = uniform,
+    .normal = normal,
+    .bernoulli = bernoulli,
+    .randint = randint,
+};
+
+}  // namespace tendril::cpu

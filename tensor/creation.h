@@ -1,0 +1,126 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "tendril/tensor/dims.h"
+#include "tendril/tensor/dtype.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/scalar.h"
+#include "tendril/tensor/tensor.h"
+
+/// Functions that make tensors. Declared here, defined in autograd/creation.cpp, because `options.requires_grad` is
+/// autograd's affair; tensor/ itself uses raw.h. Sizes that are negative or too large are a ShapeError.
+namespace tendril {
+
+Tensor empty(const Dims& sizes, TensorOptions options = {});  ///< uninitialised
+Tensor zeros(const Dims& sizes, TensorOptions options = {});
+Tensor ones(const Dims& sizes, TensorOptions options = {});
+Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});  ///< float32 unless options say otherwise
+Tensor eye(int64_t rows, TensorOptions options = {});
+Tensor eye(int64_t rows, int64_t columns, TensorOptions options = {});
+
+/// start, start + step, ... below end (above it for a negative step). Without options: int64 if all three are integers,
+/// else float32. Throws Error for a step of 0 or one that leads away from end.
+Tensor arange(Scalar end);
+Tensor arange(Scalar start, Scalar end, Scalar step = 1);
+Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
+/// `steps` values from start to end, both included.
+Tensor linspace(double start, double end, int64_t steps, TensorOptions options = {});
+
+// ---- of another tensor's sizes, dtype and device; never requiring a gradient
+Tensor empty_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, Scalar value);
+
+// ---- from values
+/// A copy of `values` in row-major order; ShapeError unless their number is the product of `sizes`. With options, the
+/// elements are converted to their dtype.
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Dims& sizes);
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Dims& sizes, TensorOptions options);
+
+/// Memory that is not ours; `deleter` (may be empty) runs when the last view is gone, on whichever thread that is.
+/// `options.dtype` says what is in it; strides count elements.
+Tensor from_blob(void* data, const Dims& sizes, TensorOptions options = {}, std::function<void(void*)> deleter = {});
+Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, TensorOptions options = {},
+                 std::function<void(void*)> deleter = {});
+
+/// `tensor(3.5)`, `tensor({1, 2, 3})`, `tensor({{1., 2.}, {3., 4.}})`, up to three deep. As in PyTorch integers give
+/// int64, bools bool, and floating numbers float32, unless options say otherwise. Ragged lists are a ShapeError.
+Tensor tensor(Scalar value);
+Tensor tensor(Scalar value, TensorOptions options);
+
+namespace detail {
+/// What nested lists hold, row by row.
+struct Elements {
+  std::vector<Scalar> values;
+  Dims sizes;
+};
+Tensor tensor_of(const Elements& elements, const TensorOptions* options);
+
+template <class T>
+concept Element = std::integral<T> || std::floating_point<T>;
+
+template <Element T>
+Elements elements_of(std::initializer_list<T> list) {
+  return {{list.begin(), list.end()}, {static_cast<int64_t>(list.size())}};
+}
+template <class T>
+Elements elements_of(std::initializer_list<std::initializer_list<T>> list) {
+  Elements all;
+  for (const auto& row : list) {
+    const Elements part = elements_of(row);
+    TENDRIL_CHECK_AS(ShapeError, all.values.empty() || part.sizes == all.sizes, "tensor: rows of shapes ", all.sizes,
+                     " and ", part.sizes, " differ");
+    all.sizes = part.sizes;
+    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+  }
+  all.sizes.insert(0, static_cast<int64_t>(list.size()));
+  return all;
+}
+}  // namespace detail
+
+template <detail::Element T>
+Tensor tensor(std::initializer_list<T> values) {
+  return detail::tensor_of(detail::elements_of(values), nullptr);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<T> values, TensorOptions options) {
+  return detail::tensor_of(detail::elements_of(values), &options);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
+  return detail::tensor_of(detail::elements_of(rows), nullptr);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, TensorOptions options) {
+  return detail::tensor_of(detail::elements_of(rows), &options);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks) {
+  return detail::tensor_of(detail::elements_of(blocks), nullptr);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks, TensorOptions options) {
+  return detail::tensor_of(detail::elements_of(blocks), &options);
+}
+
+// ---- random; without a generator from `default_generator()`
+Tensor rand(const Dims& sizes, TensorOptions options = {});  ///< uniform in [0, 1)
+Tensor rand(const Dims& sizes, Generator& generator, TensorOptions options = {});
+Tensor randn(const Dims& sizes, TensorOptions options = {});  ///< normal, mean 0, variance 1
+Tensor randn(const Dims& sizes, Generator& generator, TensorOptions options = {});
+/// Integers in [low, high), int64. Throws Error unless low < high.
+Tensor randint(int64_t low, int64_t high, const Dims& sizes);
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator);
+Tensor randperm(int64_t n);  ///< 0 .. n-1 in random order, int64
+Tensor randperm(int64_t n, Generator& generator);
+
+}  // namespace tendril

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "tendril/tensor/dtype.h"
+#include "tendril/tensor/error.h"
+
+namespace tendril::detail {
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+/// Calls `f(TypeTag<T>{})` with the C++ type of `dtype`.
+template <class F>
+decltype(auto) visit(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float32:
+      return f(TypeTag<float>{});
+    case DType::float64:
+      return f(TypeTag<double>{});
+    case DType::int64:
+      return f(TypeTag<int64_t>{});
+    case DType::int32:
+      return f(TypeTag<int32_t>{});
+    case DType::uint8:
+      return f(TypeTag<uint8_t>{});
+    case DType::boolean:
+      return f(TypeTag<bool>{});
+    case DType::float16:
+      return f(TypeTag<Half>{});
+    case DType::bfloat16:
+      return f(TypeTag<BFloat16>{});
+  }
+  raise<DTypeError>("unknown dtype ", static_cast<int>(dtype));
+}
+
+}  // namespace tendril::detail

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <vector>
+
+#include "tendril/tensor/error.h"
+
+namespace tendril {
+
+/// Sizes or strides of a tensor: at most `kMaxDims` signed 64-bit numbers, stored inline (no allocation).
+/// Converts from an initializer list, a span and a vector, so that `x.reshape({2, -1})` reads as expected.
+class Dims {
+ public:
+  static constexpr int kMaxDims = 8;
+
+  Dims() noexcept : count_(0) {}
+  Dims(std::initializer_list<int64_t> values) : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
+  Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
+  Dims(std::span<const int64_t> values) : count_(static_cast<int>(values.size())) {
+    TENDRIL_CHECK_AS(ShapeError, values.size() <= kMaxDims, "a tensor has at most ", kMaxDims, " dimensions, got ",
+                     values.size());
+    std::copy(values.begin(), values.end(), values_.begin());
+  }
+  /// `count` copies of `value`.
+  static Dims filled(int count, int64_t value) {
+    TENDRIL_CHECK_AS(ShapeError, count >= 0 && count <= kMaxDims, "a tensor has at most ", kMaxDims,
+                     " dimensions, got ", count);
+    Dims dims;
+    dims.count_ = count;
+    std::fill_n(dims.values_.begin(), count, value);
+    return dims;
+  }
+
+  Dims(const Dims& other) noexcept : count_(other.count_) {
+    std::copy_n(other.values_.begin(), count_, values_.begin());
+  }
+  Dims& operator=(const Dims& other) noexcept {
+    count_ = other.count_;
+    std::copy_n(other.values_.begin(), count_, values_.begin());
+    return *this;
+  }
+
+  int size() const noexcept { return count_; }
+  bool empty() const noexcept { return count_ == 0; }
+  int64_t operator[](int i) const noexcept { return values_[static_cast<std::size_t>(i)]; }
+  int64_t& operator[](int i) noexcept { return values_[static_cast<std::size_t>(i)]; }
+  int64_t back() const noexcept { return (*this)[count_ - 1]; }
+  const int64_t* data() const noexcept { return values_.data(); }
+  int64_t* data() noexcept { return values_.data(); }
+  const int64_t* begin() const noexcept { return values_.data(); }
+  const int64_t* end() const noexcept { return values_.data() + count_; }
+  int64_t* begin() noexcept { return values_.data(); }
+  int64_t* end() noexcept { return values_.data() + count_; }
+
+  void push_back(int64_t value) { insert(count_, value); }
+  void insert(int position, int64_t value) {
+    TENDRIL_CHECK_AS(ShapeError, count_ < kMaxDims, "a tensor has at most ", kMaxDims, " dimensions");
+    std::copy_backward(begin() + position, end(), end() + 1);
+    (*this)[position] = value;
+    ++count_;
+  }
+  void erase(int position) noexcept {
+    std::copy(begin() + position + 1, end(), begin() + position);
+    --count_;
+  }
+
+  friend bool operator==(const Dims& a, const Dims& b) noexcept {
+    return a.count_ == b.count_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  int count_;
+  std::array<int64_t, kMaxDims> values_;  // only the first count_ are set
+};
+
+/// Prints `[2, 3]`.
+std::ostream& operator<<(std::ostream& out, const Dims& dims);
+
+/// The product of the sizes; 1 for no dimensions. Throws ShapeError for a negative size or a product over 2^63 - 1.
+int64_t numel_of(const Dims& sizes);
+
+/// Row-major strides, in elements.
+Dims contiguous_strides(const Dims& sizes) noexcept;
+
+/// NumPy's rule: align at the right, sizes must be equal or 1. Throws ShapeError naming `op`.
+Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op);
+
+/// `dim` counted from the front: [-ndim, ndim) becomes [0, ndim); for ndim 0 both 0 and -1 are 0, as in PyTorch.
+/// Throws IndexError naming `op`.
+int wrap_dim(int64_t dim, int ndim, const char* op);
+
+}  // namespace tendril

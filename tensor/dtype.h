@@ -1,0 +1,96 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+
+namespace tendril {
+
+/// Element types. Values are part of the RPC wire format: never renumber.
+enum class DType : uint8_t {
+  float32 = 0,
+  float64 = 1,
+  int64 = 2,
+  int32 = 3,
+  uint8 = 4,
+  boolean = 5,
+  float16 = 6,
+  bfloat16 = 7,
+};
+inline constexpr int kNumDTypes = 8;
+inline constexpr DType kFloat32 = DType::float32, kFloat64 = DType::float64, kInt64 = DType::int64,
+                       kInt32 = DType::int32, kUInt8 = DType::uint8, kBool = DType::boolean, kFloat16 = DType::float16,
+                       kBFloat16 = DType::bfloat16;
+
+constexpr std::size_t size_of(DType dtype) noexcept {
+  constexpr std::size_t sizes[kNumDTypes] = {4, 8, 8, 4, 1, 1, 2, 2};
+  return sizes[static_cast<int>(dtype)];
+}
+constexpr bool is_floating(DType dtype) noexcept {
+  return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 || dtype == kBFloat16;
+}
+constexpr bool is_integral(DType dtype) noexcept { return dtype == kInt64 || dtype == kInt32 || dtype == kUInt8; }
+
+const char* name_of(DType dtype) noexcept;  ///< "float32", ..., as PyTorch prints them; "bool" for boolean
+std::ostream& operator<<(std::ostream& out, DType dtype);
+
+/// PyTorch's promotion of two tensors' dtypes: the higher category (bool < integer < floating) wins, within one
+/// category the wider type, and float16 with bfloat16 gives float32; uint8 with int32/int64 gives the signed type.
+/// (https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc)
+DType promote(DType a, DType b) noexcept;
+
+/// IEEE 754 binary16, a storage format: arithmetic happens in float.
+struct Half {
+  uint16_t bits = 0;
+  Half() = default;
+  explicit Half(float value) noexcept;
+  explicit operator float() const noexcept;
+};
+
+/// The upper half of an IEEE 754 binary32, a storage format: arithmetic happens in float. Rounds to nearest even.
+struct BFloat16 {
+  uint16_t bits = 0;
+  BFloat16() = default;
+  explicit BFloat16(float value) noexcept;
+  explicit operator float() const noexcept { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = kFloat64;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = kInt64;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = kInt32;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = kUInt8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = kBool;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = kFloat16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = kBFloat16;
+};
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+}  // namespace tendril

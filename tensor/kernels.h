@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tendril/tensor/device.h"
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/scalar.h"
+#include "tendril/tensor/view.h"
+
+/// A backend is a table of functions over `View`s: the seam between tensors and machines.
+namespace tendril {
+
+enum class Unary : uint8_t {
+#define TENDRIL_UNARY(name, ...) name,
+#include "tendril/tensor/pointwise.def"
+  count_
+};
+enum class Predicate : uint8_t {
+#define TENDRIL_PREDICATE(name, ...) name,
+#include "tendril/tensor/pointwise.def"
+  count_
+};
+enum class Binary : uint8_t {
+#define TENDRIL_BINARY(name, ...) name,
+#include "tendril/tensor/pointwise.def"
+  count_
+};
+enum class Compare : uint8_t {
+#define TENDRIL_COMPARE(name, ...) name,
+#include "tendril/tensor/pointwise.def"
+  count_
+};
+enum class Reduction : uint8_t { sum, prod, max, min, all, any, count_ };
+
+/// What an operation does with its (promoted) input dtype; see pointwise.def.
+enum class DTypeRule : uint8_t { kSame, kAny, kFloat };
+
+const char* name_of(Unary op) noexcept;
+const char* name_of(Predicate op) noexcept;
+const char* name_of(Binary op) noexcept;
+const char* name_of(Compare op) noexcept;
+const char* name_of(Reduction op) noexcept;
+
+/// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
+/// that it does not serve with DTypeError and checks the values of indices.
+///
+/// Common contract: "like out" means same sizes, strides free (0 where broadcast). `out` never has a stride 0 on a
+/// size above 1, and overlaps an input either exactly (in place) or not at all. `numel` 0 is allowed everywhere.
+/// Every slot may be null: `require` then says "softmax: no cuda kernel".
+struct Kernels {
+  const char* device = "";
+
+  // ---- pointwise
+  void (*unary)(Unary op, const View& out, const View& x) = nullptr;  ///< x like out, same dtype; kFloat ops: floating
+  void (*predicate)(Predicate op, const View& out, const View& x) = nullptr;             ///< out bool, x like out
+  void (*binary)(Binary op, const View& out, const View& x, const View& y) = nullptr;    ///< like out, same dtype
+  void (*compare)(Compare op, const View& out, const View& x, const View& y) = nullptr;  ///< out bool; x, y same dtype
+  void (*add_scaled)(const View& out, const View& x, const View& y, Scalar alpha) = nullptr;  ///< out = x + alpha * y
+  void (*where)(const View& out, const View& mask, const View& x, const View& y) = nullptr;   ///< mask bool
+  void (*clamp)(const View& out, const View& x, const Scalar* low, const Scalar* high) = nullptr;  ///< null: no bound
+
+  // ---- filling and copying
+  void (*copy)(const View& out, const View& x) = nullptr;  ///< x like out, any two dtypes
+  void (*fill)(const View& out, Scalar value) = nullptr;
+  void (*arange)(const View& out, Scalar start, Scalar step) = nullptr;  ///< out is 1-d
+
+  // ---- along dimensions. `out` has x's ndim, with size 1 in every reduced dimension.
+  void (*reduce)(Reduction op, const View& out,
+                 const View& x) = nullptr;  ///< same dtype (all, any: both bool); numel 0: the identity
+  /// Largest (or smallest) along `dim` and where it first occurs; NaN wins. `values` or `indices` (int64) may be null.
+  void (*extremum)(bool largest, const View* values, const View* indices, const View& x, int dim) = nullptr;
+  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;
+  void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
+  void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
+
+  // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
+  void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
+
+  // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError otherwise, before any write
+  void (*gather)(const View& out, const View& x, int dim, const View& index) = nullptr;  ///< index like out
+  void (*scatter_add)(const View& out, int dim, const View& index,
+                      const View& source) = nullptr;                                             ///< source like index
+  void (*index_select)(const View& out, const View& x, int dim, const View& index) = nullptr;    ///< index 1-d
+  void (*index_add)(const View& out, int dim, const View& index, const View& source) = nullptr;  ///< index 1-d
+
+  // ---- random numbers, from Philox block `offset` of `seed` on (philox.h). In row-major order, elements of float32
+  // and narrower floating types take one word of a block each (normal: words 0, 1 and words 2, 3 make two numbers), and
+  // so does bernoulli in any dtype; float64 and integers take two words each. Contiguous `out` only.
+  void (*uniform)(const View& out, double low, double high, uint64_t seed, uint64_t offset) = nullptr;
+  void (*normal)(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset) = nullptr;
+  void (*bernoulli)(const View& out, double p, uint64_t seed, uint64_t offset) = nullptr;
+  void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
+};
+
+/// The table of a device. Throws Error where this build or machine has none.
+const Kernels& kernels(Device device);
+
+/// `slot` unless it is null: then throws Error, "softmax: no cuda kernel".
+template <class F>
+F* require(F* slot, const char* op, const Kernels& table) {
+  TENDRIL_CHECK(slot, op, ": no ", table.device, " kernel");
+  return slot;
+}
+
+}  // namespace tendril

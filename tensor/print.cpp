@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ostream>
+
+#include "tendril/tensor/raw.h"
+
+/// Printing as PyTorch does (torch/_tensor_str.py): four digits, one width for all elements, three items at either end
+/// of a dimension when there are more than 1000 elements, lines of 80 characters.
+namespace tendril {
+namespace {
+
+constexpr int kPrecision = 4;
+constexpr int64_t kThreshold = 1000;
+constexpr int64_t kEdgeItems = 3;
+constexpr std::size_t kLineWidth = 80;
+
+std::string formatted(const char* format, double value) {
+  char text[512];  // %.0f of 1e308 has 309 digits
+  const int length = std::snprintf(text, sizeof text, format, kPrecision, value);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+/// Chooses one notation and width for all elements that are shown.
+class Formatter {
+ public:
+  explicit Formatter(const Tensor& shown) : dtype_(shown.dtype()) {
+    if (!is_floating(dtype_)) {
+      for (const int64_t value : shown.to_vector<int64_t>()) width_ = std::max(width_, integer(value).size());
+      return;
+    }
+    std::vector<double> values = shown.to_vector<double>();
+    std::erase_if(values, [](double v) { return v == 0 || !std::isfinite(v); });
+    if (values.empty()) return;
+    double smallest = INFINITY, largest = 0;
+    for (const double value : values) {
+      smallest = std::min(smallest, std::abs(value));
+      largest = std::max(largest, std::abs(value));
+      whole_ = whole_ && value == std::ceil(value);
+    }
+    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    for (const double value : values) width_ = std::max(width_, floating(value).size());
+  }
+
+  std::size_t width() const { return width_; }
+
+  std::string operator()(const Tensor& element) const {
+    const Scalar value = element.item_scalar();
+    const std::string text = is_floating(dtype_) ? floating(value.to<double>()) : integer(value.to<int64_t>());
+    return std::string(width_ > text.size() ? width_ - text.size() : 0, ' ') + text;
+  }
+
+ private:
+  std::string integer(int64_t value) const {
+    if (dtype_ == kBool) return value ? "True" : "False";
+    return std::to_string(value);
+  }
+  std::string floating(double value) const {
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+    if (scientific_) return formatted("%.*e", value);
+    if (!whole_) return formatted("%.*f", value);
+    std::string text = formatted("%.*f", value);
+    text.resize(text.find('.') + 1);
+    return text;
+  }
+
+  DType dtype_;
+  std::size_t width_ = 1;
+  bool whole_ = true;
+  bool scientific_ = false;
+};
+
+/// The items of a dimension that are shown; -1 stands for the dots.
+std::vector<int64_t> shown_items(int64_t size, bool summarise) {
+  std::vector<int64_t> items;
+  for (int64_t i = 0; i < size; ++i) {
+    if (summarise && size > 2 * kEdgeItems && i == kEdgeItems) {
+      items.push_back(-1);
+      i = size - kEdgeItems;
+    }
+    items.push_back(i);
+  }
+  return items;
+}
+
+/// `x` without what the dots stand for.
+Tensor without_hidden(Tensor x) {
+  for (int d = 0; d < x.dim(); ++d) {
+    const int64_t size = x.size(d);
+    if (size <= 2 * kEdgeItems) continue;
+    const Tensor ends[] = {raw::narrow(x, d, 0, kEdgeItems), raw::narrow(x, d, size - kEdgeItems, kEdgeItems)};
+    x = raw::cat(ends, d);
+  }
+  return x;
+}
+
+std::string text_of(const Tensor& x, std::size_t indent, bool summarise, const Formatter& format) {
+  if (x.dim() == 0) return format(x);
+  std::string text = "[";
+  const std::size_t per_line =
+      x.dim() > 1 ? 1 : std::max<std::size_t>(1, (kLineWidth - std::min(kLineWidth, indent)) / (format.width() + 2));
+  std::size_t shown = 0;
+  for (const int64_t item : shown_items(x.size(0), summarise)) {
+    if (shown > 0) {
+      const bool new_line = x.dim() > 1 || shown % per_line == 0;
+      text += new_line ? "," : ", ";
+      if (new_line)
+        text += std::string(static_cast<std::size_t>(std::max(x.dim() - 1, 1)), '\n') + std::string(indent + 1, ' ');
+    }
+    ++shown;
+    if (item >= 0) {
+      text += text_of(raw::select(x, 0, item), indent + 1, summarise, format);
+    } else {
+      text += x.dim() > 1 ? "..." : " ...";
+    }
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::string Tensor::to_string() const {
+  if (!defined()) return "tensor(undefined)";
+  const std::string prefix = "tensor(";
+  std::vector<std::string> suffixes;
+  std::string text = prefix;
+  if (!device().is_cpu()) suffixes.push_back("device='" + std::string("cuda:") + std::to_string(device().index) + "'");
+  if (numel() == 0) {
+    text += "[]";
+    if (dim() != 1) {
+      std::string size = "size=(";
+      for (int d = 0; d < dim(); ++d) size += (d ? ", " : "") + std::to_string(sizes()[d]);
+      suffixes.push_back(size + ")");
+    }
+    if (dtype() != kFloat32) suffixes.push_back(std::string("dtype=") + name_of(dtype()));
+  } else {
+    const bool summarise = numel() > kThreshold;
+    text += text_of(*this, prefix.size(), summarise, Formatter(summarise ? without_hidden(*this) : *this));
+    if (dtype() != kFloat32 && dtype() != kInt64 && dtype() != kBool) {
+      suffixes.push_back(std::string("dtype=") + name_of(dtype()));
+    }
+  }
+  if (impl_->history) suffixes.push_back(impl_->history->description());
+
+  const std::size_t last_newline = text.rfind('\n');
+  std::size_t line =
+      text.size() - (last_newline == std::string::npos ? static_cast<std::size_t>(-1) : last_newline) + 1;
+  for (const std::string& suffix : suffixes) {
+    if (line + suffix.size() + 2 > kLineWidth) {
+      text += ",\n" + std::string(prefix.size(), ' ') + suffix;
+      line = prefix.size() + suffix.size();
+    } else {
+      text += ", " + suffix;
+      line += suffix.size() + 2;
+    }
+  }
+  return text + ")";
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
+
+}  // namespace tendril

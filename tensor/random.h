@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+namespace tendril {
+
+/// A stream of random numbers: Philox blocks of four 32-bit words (philox.h), counted from 0. Whoever draws reserves
+/// the blocks it needs; what a tensor is filled with then depends on (seed, offset) only, not on threads, and a CUDA
+/// device draws the same. Thread-safety: all members. With several threads at one generator, which draw comes first is
+/// up to their order.
+class Generator {
+ public:
+  struct State {
+    uint64_t seed = 0;
+    uint64_t offset = 0;  ///< the next unused block
+    friend bool operator==(const State&, const State&) = default;
+  };
+
+  explicit Generator(uint64_t seed) noexcept : state_{seed, 0} {}
+
+  void manual_seed(uint64_t seed) noexcept { set_state({seed, 0}); }
+  State state() const noexcept {
+    std::lock_guard lock(mutex_);
+    return state_;
+  }
+  void set_state(State state) noexcept {
+    std::lock_guard lock(mutex_);
+    state_ = state;
+  }
+  /// Takes `blocks` blocks; the first is at the returned offset.
+  State reserve(uint64_t blocks) noexcept {
+    std::lock_guard lock(mutex_);
+    const State taken = state_;
+    state_.offset += blocks;
+    return taken;
+  }
+
+  // ---- one number at a time, each from a block of its own
+  uint64_t bits() noexcept;                 ///< 64 random bits
+  double uniform() noexcept;                ///< in [0, 1), a multiple of 2^-53
+  uint64_t below(uint64_t bound) noexcept;  ///< in [0, bound), unbiased; 0 for bound 0
+
+ private:
+  mutable std::mutex mutex_;
+  State state_;
+};
+
+/// What functions draw from when no generator is given. Its seed at start-up is a constant, as in PyTorch.
+Generator& default_generator() noexcept;
+void manual_seed(uint64_t seed) noexcept;  ///< of the default generator
+
+}  // namespace tendril

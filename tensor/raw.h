@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tendril/tensor/dims.h"
+#include "tendril/tensor/dtype.h"
+#include "tendril/tensor/kernels.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+/// Operations that autograd never sees: their results have no history, and their operands' is not looked at. For use by
+/// tensor/, rpc/ and envs/, and by autograd/ops as the forward half of an operation. They check shapes, dtypes and
+/// devices, promote, broadcast and allocate; kernels.h does the work.
+namespace tendril::raw {
+
+// ---- making tensors
+Tensor empty(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);  ///< uninitialised
+Tensor empty_strided(const Dims& sizes, const Dims& strides, DType dtype = kFloat32, Device device = kCPU);
+Tensor empty_like(const Tensor& x);  ///< contiguous
+Tensor full(const Dims& sizes, Scalar value, DType dtype = kFloat32, Device device = kCPU);
+Tensor zeros(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
+Tensor ones(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
+Tensor scalar(Scalar value, DType dtype, Device device = kCPU);  ///< 0-d
+/// start, start + step, ... up to but excluding end. Throws Error for step 0 or one that leads away from end.
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = kInt64);
+Tensor eye(int64_t rows, int64_t columns, DType dtype = kFloat32);
+
+/// A copy of `values` in row-major order. ShapeError unless their number is the product of `sizes`.
+template <class T>
+Tensor from_data(std::span<const T> values, const Dims& sizes);
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Dims& sizes) {
+  return from_data(std::span<const T>(values), sizes);
+}
+Tensor from_data(const std::vector<bool>& values, const Dims& sizes);
+
+/// A tensor on memory that is not ours; `deleter` (may be empty) runs when the last view is gone, on whichever thread.
+Tensor from_blob(void* data, const Dims& sizes, DType dtype = kFloat32, std::function<void(void*)> deleter = {});
+Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, DType dtype,
+                 std::function<void(void*)> deleter = {});
+/// A window on `storage`. Throws ShapeError where it would reach outside of it.
+Tensor on_storage(Ref<Storage> storage, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);
+
+// ---- what kernels take. Valid while the tensor lives.
+inline View view_of(const Tensor& x) noexcept {
+  const TensorImpl& impl = *x.impl();
+  return {x.raw_data(),      impl.sizes.data(), impl.strides.data(), impl.numel,
+          impl.sizes.size(), impl.dtype,        impl.contiguous};
+}
+
+// ---- copies
+Tensor clone(const Tensor& x);                   ///< contiguous, its own storage
+Tensor contiguous(const Tensor& x);              ///< x itself if it is
+Tensor cast(const Tensor& x, DType dtype);       ///< x itself if it has that dtype; otherwise contiguous
+void copy_(const Tensor& out, const Tensor& x);  ///< broadcasts and converts; does not bump the version
+void fill_(const Tensor& out, Scalar value);     ///< does not bump the version
+
+// ---- views: share elements (the shape rules are in layout.h)
+Tensor as_strided(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
+Tensor view(const Tensor& x, const Dims& sizes);
+Tensor reshape(const Tensor& x, const Dims& sizes);
+Tensor expand(const Tensor& x, const Dims& sizes);
+Tensor permute(const Tensor& x, const Dims& dims);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+
+// ---- PyTorch's type promotion: a 0-d tensor or a number counts only if its category is higher than the other's
+DType result_type(const Tensor& x, const Tensor& y) noexcept;
+DType result_type(const Tensor& x, Scalar y) noexcept;
+DType result_dtype(DTypeRule rule, DType promoted, const char* op);  ///< DTypeError for bool under kSame
+
+// ---- pointwise. Operands broadcast and promote; they must be on one device (0-d CPU tensors may join any).
+Tensor unary(Unary op, const Tensor& x);
+Tensor predicate(Predicate op, const Tensor& x);
+Tensor binary(Binary op, const Tensor& x, const Tensor& y);
+Tensor binary(Binary op, const Tensor& x, Scalar y);
+Tensor binary(Binary op, Scalar x, const Tensor& y);
+Tensor compare(Compare op, const Tensor& x, const Tensor& y);
+Tensor compare(Compare op, const Tensor& x, Scalar y);
+/// In place: out = op(out, y). y must broadcast to out's sizes, and the result convert to out's dtype without leaving
+/// its category (float into int64 is a DTypeError). Does not bump the version.
+void unary_(Unary op, const Tensor& out);
+void binary_(Binary op, const Tensor& out, const Tensor& y);
+void binary_(Binary op, const Tensor& out, Scalar y);
+void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha);  ///< out += alpha * y
+Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+
+// ---- along dimensions. No `dims` means all of them; `keepdim` leaves reduced dimensions with size 1.
+/// sum and prod of integers and bool are int64; max and min keep the dtype and refuse empty slices (ShapeError); all
+/// and any take every dtype and give bool. Floating sums are accumulated in double.
+Tensor reduce(Reduction op, const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+struct Extremum {
+  Tensor values;
+  Tensor indices;  ///< int64; the first of equals; a NaN wins
+};
+Extremum extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+Tensor cumsum(const Tensor& x, int64_t dim);  ///< of integers and bool: int64
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
+
+// ---- products: dtypes must agree (DTypeError), as in PyTorch
+/// [m, k] by [k, n], or [b, m, k] by [b, k, n]. Transposed operands are read in place. ShapeError otherwise.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+// ---- joining
+Tensor cat(std::span<const Tensor> parts, int64_t dim);    ///< dtypes promote; sizes agree but for `dim`
+Tensor stack(std::span<const Tensor> parts, int64_t dim);  ///< along a new dimension
+
+// ---- by index: int64 (or int32) tensors; values in [0, size): IndexError, before anything is written
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+
+// ---- filling with random numbers: in row-major order, the stream of `generator` from where it stands
+void uniform_(const Tensor& out, double low, double high, Generator& generator);    ///< floating; in [low, high)
+void normal_(const Tensor& out, double mean, double stddev, Generator& generator);  ///< floating
+void bernoulli_(const Tensor& out, double p, Generator& generator);                 ///< any dtype; 1 with probability p
+void randint_(const Tensor& out, int64_t low, int64_t high,
+              Generator& generator);               ///< integers in [low, high); not bool
+Tensor randperm(int64_t n, Generator& generator);  ///< int64
+
+/// Same sizes, dtype and elements. NaN differs from NaN unless `nan_equal`.
+bool equal(const Tensor& x, const Tensor& y, bool nan_equal = false);
+
+}  // namespace tendril::raw

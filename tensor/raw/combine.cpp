@@ -1,0 +1,155 @@
+#include "tendril/tensor/raw.h"
+
+/// Products of matrices, joining, and access by index.
+namespace tendril::raw {
+namespace {
+
+void check_pair(const Tensor& x, const Tensor& y, const char* op) {
+  TENDRIL_CHECK(x.defined() && y.defined(), op, ": an operand is undefined");
+  TENDRIL_CHECK(x.device() == y.device(), op, ": operands are on ", x.device(), " and ", y.device());
+}
+
+/// Indices as kernels want them.
+Tensor as_index(const Tensor& index, const char* op) {
+  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64 || index.dtype() == kInt32, op,
+                   ": the index must be int64 or int32, got ", index.dtype());
+  return cast(index, kInt64);
+}
+
+Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? unsqueeze(x, 0) : x; }
+
+/// gather and scatter_add: as many dimensions, and the index inside the other one but for `dim`.
+void check_index_fits(const Tensor& index, const Tensor& x, int dim, const char* op) {
+  TENDRIL_CHECK_AS(ShapeError, index.dim() == x.dim(), op, ": index of shape ", index.sizes(),
+                   " must have as many dimensions as the tensor of shape ", x.sizes());
+  for (int d = 0; d < x.dim(); ++d) {
+    TENDRIL_CHECK_AS(ShapeError, d == dim || index.sizes()[d] <= x.sizes()[d], op, ": index of shape ", index.sizes(),
+                     " is larger than the tensor of shape ", x.sizes(), " in dimension ", d);
+  }
+}
+
+void check_line_index(const Tensor& index, const char* op) {
+  TENDRIL_CHECK_AS(ShapeError, index.dim() <= 1, op, ": the index must have one dimension, got shape ", index.sizes());
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check_pair(a, b, "matmul");
+  TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), "matmul: dtypes ", a.dtype(), " and ", b.dtype(), " differ");
+  const int ndim = a.dim();
+  TENDRIL_CHECK_AS(ShapeError,
+                   (ndim == 2 || ndim == 3) && b.dim() == ndim && a.sizes()[ndim - 1] == b.sizes()[ndim - 2] &&
+                       (ndim == 2 || a.sizes()[0] == b.sizes()[0]),
+                   "matmul: shapes ", a.sizes(), " and ", b.sizes(), " cannot be multiplied");
+  Dims sizes = a.sizes();
+  sizes[ndim - 1] = b.sizes()[ndim - 1];
+  Tensor out = empty(sizes, a.dtype(), a.device());
+  const Kernels& table = kernels(out.device());
+  require(table.matmul, "matmul", table)(view_of(out), view_of(a), view_of(b));
+  return out;
+}
+
+Tensor cat(std::span<const Tensor> parts, int64_t dim) {
+  TENDRIL_CHECK(!parts.empty(), "cat: no tensors given");
+  const Tensor& first = parts.front();
+  for (const Tensor& part : parts) check_pair(first, part, "cat");
+  TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: tensors of 0 dimensions cannot be joined; use stack");
+  const int d = wrap_dim(dim, first.dim(), "cat");
+  Dims sizes = first.sizes();
+  sizes[d] = 0;
+  DType dtype = first.dtype();
+  for (const Tensor& part : parts) {
+    dtype = promote(dtype, part.dtype());
+    bool fits = part.dim() == first.dim();
+    for (int i = 0; fits && i < first.dim(); ++i) fits = i == d || part.sizes()[i] == sizes[i];
+    TENDRIL_CHECK_AS(ShapeError, fits, "cat: shapes ", first.sizes(), " and ", part.sizes(),
+                     " differ outside of dimension ", d);
+    sizes[d] += part.sizes()[d];
+  }
+  Tensor out = empty(sizes, dtype, first.device());
+  int64_t start = 0;
+  for (const Tensor& part : parts) {
+    copy_(narrow(out, d, start, part.sizes()[d]), part);
+    start += part.sizes()[d];
+  }
+  return out;
+}
+
+Tensor stack(std::span<const Tensor> parts, int64_t dim) {
+  TENDRIL_CHECK(!parts.empty(), "stack: no tensors given");
+  const Tensor& first = parts.front();
+  DType dtype = first.defined() ? first.dtype() : kFloat32;
+  for (const Tensor& part : parts) {
+    check_pair(first, part, "stack");
+    dtype = promote(dtype, part.dtype());
+    TENDRIL_CHECK_AS(ShapeError, part.sizes() == first.sizes(), "stack: shapes ", first.sizes(), " and ", part.sizes(),
+                     " differ");
+  }
+  const int d = wrap_dim(dim, first.dim() + 1, "stack");
+  Dims sizes = first.sizes();
+  sizes.insert(d, static_cast<int64_t>(parts.size()));
+  Tensor out = empty(sizes, dtype, first.device());
+  int64_t i = 0;
+  for (const Tensor& part : parts) copy_(select(out, d, i++), part);
+  return out;
+}
+
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  check_pair(x, index, "gather");
+  const int d = wrap_dim(dim, x.dim(), "gather");
+  check_index_fits(index, x, d, "gather");
+  const Tensor chosen = as_index(index, "gather");
+  const Tensor out = empty(index.sizes(), x.dtype(), x.device());
+  const Kernels& table = kernels(x.device());
+  require(table.gather, "gather", table)(view_of(at_least_1d(out)), view_of(at_least_1d(x)), d,
+                                         view_of(at_least_1d(chosen)));
+  return out;
+}
+
+void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_pair(out, index, "scatter_add");
+  check_pair(out, source, "scatter_add");
+  TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "scatter_add: dtypes ", out.dtype(), " and ",
+                   source.dtype(), " differ");
+  const int d = wrap_dim(dim, out.dim(), "scatter_add");
+  check_index_fits(index, out, d, "scatter_add");
+  check_index_fits(index, source, -1, "scatter_add");
+  const Tensor chosen = as_index(index, "scatter_add");
+  const Kernels& table = kernels(out.device());
+  require(table.scatter_add, "scatter_add", table)(view_of(at_least_1d(out)), d, view_of(at_least_1d(chosen)),
+                                                   view_of(at_least_1d(source)));
+}
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  check_pair(x, index, "index_select");
+  const int d = wrap_dim(dim, x.dim(), "index_select");
+  check_line_index(index, "index_select");
+  const Tensor chosen = as_index(index, "index_select");
+  const Tensor source = at_least_1d(x);
+  Dims sizes = source.sizes();
+  sizes[d] = index.numel();
+  const Tensor out = empty(sizes, x.dtype(), x.device());
+  const Kernels& table = kernels(x.device());
+  require(table.index_select, "index_select", table)(view_of(out), view_of(source), d, view_of(chosen));
+  return x.dim() == 0 ? view(out, {}) : out;
+}
+
+void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_pair(out, index, "index_add");
+  check_pair(out, source, "index_add");
+  TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "index_add: dtypes ", out.dtype(), " and ",
+                   source.dtype(), " differ");
+  const int d = wrap_dim(dim, out.dim(), "index_add");
+  check_line_index(index, "index_add");
+  const Tensor to = at_least_1d(out), from = at_least_1d(source);
+  Dims expected = to.sizes();
+  expected[d] = index.numel();
+  TENDRIL_CHECK_AS(ShapeError, from.sizes() == expected, "index_add: a source of shape ", source.sizes(),
+                   " does not fit ", index.numel(), " indices into dimension ", d, " of ", out.sizes());
+  const Tensor chosen = as_index(index, "index_add");
+  const Kernels& table = kernels(out.device());
+  require(table.index_add, "index_add", table)(view_of(to), d, view_of(chosen), view_of(from));
+}
+
+}  // namespace tendril::raw

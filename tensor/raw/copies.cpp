@@ -1,0 +1,62 @@
+#include <cstring>
+
+#include "tendril/tensor/detail/dispatch.h"
+#include "tendril/tensor/layout.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::raw {
+
+Tensor clone(const Tensor& x) {
+  Tensor result = empty_like(x);
+  copy_(result, x);
+  return result;
+}
+
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor result = empty(x.sizes(), dtype, x.device());
+  copy_(result, x);
+  return result;
+}
+
+void copy_(const Tensor& out, const Tensor& x) {
+  TENDRIL_CHECK(out.device() == x.device(), "copy: from ", x.device(), " to ", out.device(), " is not supported");
+  const Kernels& table = kernels(out.device());
+  const auto copy = require(table.copy, "copy", table);
+  if (out.sizes() == x.sizes()) {
+    copy(view_of(out), view_of(x));
+  } else {
+    copy(view_of(out), view_of(expand(x, out.sizes())));
+  }
+}
+
+void fill_(const Tensor& out, Scalar value) {
+  const Kernels& table = kernels(out.device());
+  require(table.fill, "fill", table)(view_of(out), value);
+}
+
+bool equal(const Tensor& x, const Tensor& y, bool nan_equal) {
+  if (x.dtype() != y.dtype() || !(x.sizes() == y.sizes())) return false;
+  const Tensor a = contiguous(x), b = contiguous(y);
+  return detail::visit(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* p = a.data<T>();
+    const T* q = b.data<T>();
+    for (int64_t i = 0; i < a.numel(); ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        if (p[i] != q[i]) return false;
+      } else {
+        const auto u =
+            static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(p[i]));
+        const auto v =
+            static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(q[i]));
+        if (u != v && !(nan_equal && u != u && v != v)) return false;
+      }
+    }
+    return true;
+  });
+}
+
+}  // namespace tendril::raw

@@ -1,0 +1,266 @@
+#include <array>
+
+#include "tendril/tensor/raw.h"
+
+namespace tendril::raw {
+namespace {
+
+constexpr int category(DType dtype) noexcept { return is_floating(dtype) ? 2 : dtype == kBool ? 0 : 1; }
+
+constexpr DTypeRule rule_of(Unary op) noexcept {
+  constexpr DTypeRule rules[] = {
+#define TENDRIL_UNARY(name, doc, dtypes, ...) DTypeRule::dtypes,
+#include "tendril/tensor/pointwise.def"
+  };
+  return rules[static_cast<int>(op)];
+}
+constexpr DTypeRule rule_of(Binary op) noexcept {
+  constexpr DTypeRule rules[] = {
+#define TENDRIL_BINARY(name, doc, dtypes, ...) DTypeRule::dtypes,
+#include "tendril/tensor/pointwise.def"
+  };
+  return rules[static_cast<int>(op)];
+}
+
+void check_defined(const Tensor& x, const char* op) { TENDRIL_CHECK(x.defined(), op, ": an operand is undefined"); }
+
+void check_same_device(const Tensor& x, const Tensor& y, const char* op) {
+  TENDRIL_CHECK(x.device() == y.device(), op, ": operands are on ", x.device(), " and ", y.device());
+}
+
+/// A tensor seen with the sizes that it broadcasts to; the strides live here.
+class Broadcast {
+ public:
+  Broadcast(const Tensor& x, const Dims& sizes) : view_(view_of(x)) {
+    if (x.sizes() == sizes) return;
+    const int shift = sizes.size() - x.dim();
+    strides_ = Dims::filled(sizes.size(), 0);
+    for (int d = 0; d < x.dim(); ++d) {
+      if (x.sizes()[d] != 1) strides_[d + shift] = x.strides()[d];
+    }
+    view_.sizes = sizes.data();
+    view_.strides = strides_.data();
+    view_.ndim = sizes.size();
+    view_.numel = numel_of(sizes);
+    view_.contiguous = view_.numel == x.numel() && x.is_contiguous();
+  }
+  Broadcast(const Broadcast&) = delete;
+  operator const View&() const noexcept { return view_; }
+
+ private:
+  Dims strides_;
+  View view_;
+};
+
+/// A number seen as an operand of any shape.
+class Repeated {
+ public:
+  Repeated(Scalar value, DType dtype, const Dims& sizes, int64_t numel) : strides_(Dims::filled(sizes.size(), 0)) {
+    view_ = {&bytes_, sizes.data(), strides_.data(), numel, sizes.size(), dtype, false};
+    const View one{&bytes_, nullptr, nullptr, 1, 0, dtype, true};
+    kernels(kCPU).fill(one, value);
+  }
+  Repeated(const Repeated&) = delete;
+  operator const View&() const noexcept { return view_; }
+
+ private:
+  alignas(8) std::array<std::byte, 8> bytes_;
+  Dims strides_;
+  View view_;
+};
+
+void run_binary(Binary op, const Tensor& out, const View& x, const View& y) {
+  const Kernels& table = kernels(out.device());
+  require(table.binary, name_of(op), table)(op, view_of(out), x, y);
+}
+void run_compare(Compare op, const Tensor& out, const View& x, const View& y) {
+  const Kernels& table = kernels(out.device());
+  require(table.compare, name_of(op), table)(op, view_of(out), x, y);
+}
+
+/// In place, a result may be rounded to `out`'s type but not leave its category.
+void check_fits(DType result, const Tensor& out, const char* op) {
+  TENDRIL_CHECK_AS(DTypeError, category(result) <= category(out.dtype()), op, ": a result of ", result,
+                   " cannot be stored in a tensor of ", out.dtype());
+}
+
+void check_broadcasts_to(const Tensor& y, const Tensor& out, const char* op) {
+  TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(out.sizes(), y.sizes(), op) == out.sizes(), op, ": shape ", y.sizes(),
+                   " does not broadcast to ", out.sizes(), ", the shape of the tensor that is changed in place");
+}
+
+}  // namespace
+
+DType result_type(const Tensor& x, const Tensor& y) noexcept {
+  const DType a = x.dtype(), b = y.dtype();
+  if (a == b) return a;
+  if ((x.dim() == 0) == (y.dim() == 0)) return promote(a, b);
+  const DType strong = x.dim() == 0 ? b : a;
+  const DType weak = x.dim() == 0 ? a : b;
+  return category(weak) > category(strong) ? promote(a, b) : strong;
+}
+
+DType result_type(const Tensor& x, Scalar y) noexcept {
+  if (category(y.category()) <= category(x.dtype())) return x.dtype();
+  return y.is_floating() ? kFloat32 : kInt64;
+}
+
+DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
+  if (rule == DTypeRule::kFloat) return is_floating(promoted) ? promoted : kFloat32;
+  TENDRIL_CHECK_AS(DTypeError, promoted != kBool || rule == DTypeRule::kAny, op,
+                   ": not for bool; cast to a number first");
+  return promoted;
+}
+
+Tensor unary(Unary op, const Tensor& x) {
+  check_defined(x, name_of(op));
+  const Tensor input = cast(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
+  Tensor out = empty_like(input);
+  const Kernels& table = kernels(out.device());
+  require(table.unary, name_of(op), table)(op, view_of(out), view_of(input));
+  return out;
+}
+
+Tensor predicate(Predicate op, const Tensor& x) {
+  check_defined(x, name_of(op));
+  Tensor out = empty(x.sizes(), kBool, x.device());
+  const Kernels& table = kernels(out.device());
+  require(table.predicate, name_of(op), table)(op, view_of(out), view_of(x));
+  return out;
+}
+
+Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
+  const char* name = name_of(op);
+  check_defined(x, name);
+  check_defined(y, name);
+  check_same_device(x, y, name);
+  const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
+  if (x.sizes() == y.sizes() && x.dtype() == dtype && y.dtype() == dtype) {
+    Tensor out = empty(x.sizes(), dtype, x.device());
+    run_binary(op, out, view_of(x), view_of(y));
+    return out;
+  }
+  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, x.device());
+  const Tensor a = cast(x, dtype), b = cast(y, dtype);
+  run_binary(op, out, Broadcast(a, out.sizes()), Broadcast(b, out.sizes()));
+  return out;
+}
+
+Tensor binary(Binary op, const Tensor& x, Scalar y) {
+  check_defined(x, name_of(op));
+  const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
+  const Tensor a = cast(x, dtype);
+  Tensor out = empty_like(a);
+  run_binary(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
+  return out;
+}
+
+Tensor binary(Binary op, Scalar x, const Tensor& y) {
+  check_defined(y, name_of(op));
+  const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
+  const Tensor b = cast(y, dtype);
+  Tensor out = empty_like(b);
+  run_binary(op, out, Repeated(x, dtype, out.sizes(), out.numel()), view_of(b));
+  return out;
+}
+
+Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
+  const char* name = name_of(op);
+  check_defined(x, name);
+  check_defined(y, name);
+  check_same_device(x, y, name);
+  const DType dtype = result_type(x, y);
+  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, x.device());
+  const Tensor a = cast(x, dtype), b = cast(y, dtype);
+  run_compare(op, out, Broadcast(a, out.sizes()), Broadcast(b, out.sizes()));
+  return out;
+}
+
+Tensor compare(Compare op, const Tensor& x, Scalar y) {
+  check_defined(x, name_of(op));
+  const DType dtype = result_type(x, y);
+  Tensor out = empty(x.sizes(), kBool, x.device());
+  const Tensor a = cast(x, dtype);
+  run_compare(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
+  return out;
+}
+
+void unary_(Unary op, const Tensor& out) {
+  check_defined(out, name_of(op));
+  const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
+  check_fits(dtype, out, name_of(op));
+  const Kernels& table = kernels(out.device());
+  require(table.unary, name_of(op), table)(op, view_of(out), view_of(out));
+}
+
+void binary_(Binary op, const Tensor& out, const Tensor& y) {
+  const char* name = name_of(op);
+  check_defined(out, name);
+  check_defined(y, name);
+  check_same_device(out, y, name);
+  const DType dtype = result_dtype(rule_of(op), result_type(out, y), name);
+  check_fits(dtype, out, name);
+  check_broadcasts_to(y, out, name);
+  // A partly overlapping operand would change while it is read.
+  const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
+  const Tensor b = overlaps ? cast(clone(y), dtype) : cast(y, dtype);
+  if (out.dtype() == dtype) {
+    run_binary(op, out, view_of(out), Broadcast(b, out.sizes()));
+  } else {
+    const Tensor wide = cast(out, dtype);
+    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes()));
+    copy_(out, wide);
+  }
+}
+
+void binary_(Binary op, const Tensor& out, Scalar y) {
+  check_defined(out, name_of(op));
+  const DType dtype = result_dtype(rule_of(op), result_type(out, y), name_of(op));
+  check_fits(dtype, out, name_of(op));
+  run_binary(op, out, view_of(out), Repeated(y, out.dtype(), out.sizes(), out.numel()));
+}
+
+void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
+  check_defined(out, "add");
+  check_defined(y, "add");
+  check_same_device(out, y, "add");
+  const DType dtype = result_dtype(DTypeRule::kSame, result_type(out, y), "add");
+  check_fits(dtype, out, "add");
+  TENDRIL_CHECK_AS(DTypeError, category(alpha.category()) <= category(dtype), "add: alpha ", alpha, " is not for ",
+                   dtype);
+  check_broadcasts_to(y, out, "add");
+  const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
+  const Tensor b = overlaps ? cast(clone(y), out.dtype()) : cast(y, out.dtype());
+  const Kernels& table = kernels(out.device());
+  require(table.add_scaled, "add", table)(view_of(out), view_of(out), Broadcast(b, out.sizes()), alpha);
+}
+
+Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
+  check_defined(mask, "where");
+  check_defined(x, "where");
+  check_defined(y, "where");
+  check_same_device(mask, x, "where");
+  check_same_device(x, y, "where");
+  TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "where: the mask must be bool, got ", mask.dtype());
+  const DType dtype = result_type(x, y);
+  Tensor out = empty(broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where"), dtype,
+                     x.device());
+  const Tensor a = cast(x, dtype), b = cast(y, dtype);
+  const Kernels& table = kernels(out.device());
+  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes()), Broadcast(a, out.sizes()),
+                                       Broadcast(b, out.sizes()));
+  return out;
+}
+
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  check_defined(x, "clamp");
+  TENDRIL_CHECK(low || high, "clamp: give a lower or an upper bound");
+  result_dtype(DTypeRule::kSame, x.dtype(), "clamp");
+  Tensor out = empty_like(x);
+  const Scalar a = low.value_or(0), b = high.value_or(0);
+  const Kernels& table = kernels(out.device());
+  require(table.clamp, "clamp", table)(view_of(out), view_of(x), low ? &a : nullptr, high ? &b : nullptr);
+  return out;
+}
+
+}  // namespace tendril::raw

@@ -1,0 +1,78 @@
+#include "tendril/tensor/random.h"
+
+#include <utility>
+
+#include "tendril/tensor/raw.h"
+
+namespace tendril::raw {
+namespace {
+
+uint64_t blocks_for(const Tensor& out, int per_block) {
+  return (static_cast<uint64_t>(out.numel()) + static_cast<uint64_t>(per_block) - 1) / static_cast<uint64_t>(per_block);
+}
+
+int floats_per_block(DType dtype) { return dtype == kFloat64 ? 2 : 4; }
+
+/// Runs `fill` on `out`, by way of a contiguous tensor where it is not.
+template <class Fill>
+void fill_in_order(const Tensor& out, Fill&& fill) {
+  if (out.is_contiguous()) return fill(view_of(out));
+  const Tensor dense = empty_like(out);
+  fill(view_of(dense));
+  copy_(out, dense);
+}
+
+void check(const Tensor& out, const char* op) { TENDRIL_CHECK(out.defined(), op, ": the tensor is undefined"); }
+
+}  // namespace
+
+void uniform_(const Tensor& out, double low, double high, Generator& generator) {
+  check(out, "uniform_");
+  TENDRIL_CHECK(low <= high, "uniform_: the bounds ", low, " and ", high, " are not in order");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "uniform_: needs a floating dtype, got ", out.dtype());
+  const Kernels& table = kernels(out.device());
+  const auto kernel = require(table.uniform, "uniform_", table);
+  const auto at = generator.reserve(blocks_for(out, floats_per_block(out.dtype())));
+  fill_in_order(out, [&](const View& view) { kernel(view, low, high, at.seed, at.offset); });
+}
+
+void normal_(const Tensor& out, double mean, double stddev, Generator& generator) {
+  check(out, "normal_");
+  TENDRIL_CHECK(stddev >= 0, "normal_: the standard deviation must not be negative, got ", stddev);
+  TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "normal_: needs a floating dtype, got ", out.dtype());
+  const Kernels& table = kernels(out.device());
+  const auto kernel = require(table.normal, "normal_", table);
+  const auto at = generator.reserve(blocks_for(out, floats_per_block(out.dtype())));
+  fill_in_order(out, [&](const View& view) { kernel(view, mean, stddev, at.seed, at.offset); });
+}
+
+void bernoulli_(const Tensor& out, double p, Generator& generator) {
+  check(out, "bernoulli_");
+  TENDRIL_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability must be in [0, 1], got ", p);
+  const Kernels& table = kernels(out.device());
+  const auto kernel = require(table.bernoulli, "bernoulli_", table);
+  const auto at = generator.reserve(blocks_for(out, 4));
+  fill_in_order(out, [&](const View& view) { kernel(view, p, at.seed, at.offset); });
+}
+
+void randint_(const Tensor& out, int64_t low, int64_t high, Generator& generator) {
+  check(out, "randint_");
+  TENDRIL_CHECK(low < high, "randint_: the range [", low, ", ", high, ") is empty");
+  TENDRIL_CHECK_AS(DTypeError, out.dtype() != kBool, "randint_: not for bool");
+  const Kernels& table = kernels(out.device());
+  const auto kernel = require(table.randint, "randint_", table);
+  const auto at = generator.reserve(blocks_for(out, 2));
+  fill_in_order(out, [&](const View& view) { kernel(view, low, high, at.seed, at.offset); });
+}
+
+Tensor randperm(int64_t n, Generator& generator) {
+  TENDRIL_CHECK_AS(ShapeError, n >= 0, "randperm: the number must not be negative, got ", n);
+  Tensor result = arange(0, n);
+  auto* order = result.data<int64_t>();
+  for (int64_t i = n - 1; i > 0; --i) {
+    std::swap(order[i], order[static_cast<int64_t>(generator.below(static_cast<uint64_t>(i) + 1))]);
+  }
+  return result;
+}
+
+}  // namespace tendril::raw

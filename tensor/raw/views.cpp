@@ -1,0 +1,59 @@
+#include "tendril/tensor/layout.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::raw {
+namespace {
+
+Layout layout_of(const Tensor& x) { return {x.sizes(), x.strides(), x.storage_offset()}; }
+
+/// A view rule maps windows inside a storage to such windows, so nothing is left to check.
+Tensor viewed(const Tensor& x, const Layout& window) {
+  Ref<TensorImpl> impl = TensorImpl::make();
+  impl->storage = x.storage();
+  impl->sizes = window.sizes;
+  impl->strides = window.strides;
+  impl->offset = window.offset;
+  impl->numel = numel_of(window.sizes);
+  impl->dtype = x.dtype();
+  impl->contiguous = layout::is_contiguous(window.sizes, window.strides);
+  return Tensor(std::move(impl));
+}
+
+}  // namespace
+
+Tensor as_strided(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
+  return on_storage(x.storage(), sizes, strides, offset, x.dtype());
+}
+
+Tensor view(const Tensor& x, const Dims& sizes) {
+  const Dims full = layout::infer_size(sizes, x.numel(), "view");
+  const auto window = layout::view(layout_of(x), full);
+  TENDRIL_CHECK_AS(ShapeError, window, "view: shape ", x.sizes(), " with strides ", x.strides(), " cannot be seen as ",
+                   sizes, " without a copy; use reshape");
+  return viewed(x, *window);
+}
+
+Tensor reshape(const Tensor& x, const Dims& sizes) {
+  const Dims full = layout::infer_size(sizes, x.numel(), "reshape");
+  if (const auto window = layout::view(layout_of(x), full)) return viewed(x, *window);
+  return view(clone(x), full);
+}
+
+Tensor expand(const Tensor& x, const Dims& sizes) { return viewed(x, layout::expand(layout_of(x), sizes)); }
+Tensor permute(const Tensor& x, const Dims& dims) { return viewed(x, layout::permute(layout_of(x), dims)); }
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+  return viewed(x, layout::transpose(layout_of(x), dim0, dim1));
+}
+Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+  return viewed(x, layout::select(layout_of(x), dim, index));
+}
+Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  return viewed(x, layout::slice(layout_of(x), dim, start, end, step));
+}
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  return viewed(x, layout::narrow(layout_of(x), dim, start, length));
+}
+Tensor squeeze(const Tensor& x, int64_t dim) { return viewed(x, layout::squeeze(layout_of(x), dim)); }
+Tensor unsqueeze(const Tensor& x, int64_t dim) { return viewed(x, layout::unsqueeze(layout_of(x), dim)); }
+
+}  // namespace tendril::raw

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tendril/tensor/device.h"
+#include "tendril/tensor/ref.h"
+
+namespace tendril {
+
+/// A block of memory shared by the tensors that view it. 64-byte aligned; small blocks come from thread-local slabs,
+/// larger ones from size classes (tensor/memory.h). Contents are uninitialised.
+/// Thread-safety: reference count and version are atomic; the bytes are the users' affair.
+class Storage : public RefCounted {
+ public:
+  using Deleter = void (*)(void* context) noexcept;
+
+  static Ref<Storage> allocate(std::size_t bytes, Device device = kCPU);
+  /// Wraps memory that is not ours; `deleter(context)` runs when the last tensor is gone.
+  static Ref<Storage> wrap(void* data, std::size_t bytes, Device device, Deleter deleter, void* context);
+  static void destroy(Storage* storage) noexcept;
+
+  void* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  Device device() const noexcept { return device_; }
+
+  /// Counts in-place changes. Shared by all views, so that a saved tensor sees a change through any of them.
+  uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
+  void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  Storage() = default;
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Deleter deleter_ = nullptr;  // null: the memory is ours
+  void* context_ = nullptr;
+  std::atomic<uint32_t> version_{0};
+  Device device_;
+};
+
+}  // namespace tendril

@@ -1,0 +1,223 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tendril/tensor/device.h"
+#include "tendril/tensor/dims.h"
+#include "tendril/tensor/dtype.h"
+#include "tendril/tensor/ref.h"
+#include "tendril/tensor/scalar.h"
+#include "tendril/tensor/storage.h"
+
+namespace tendril {
+
+class Tensor;
+
+/// What autograd attaches to a tensor that takes part in a graph. Opaque here: tensor/ only carries it along.
+class History : public RefCounted {
+ public:
+  static void destroy(History* history) noexcept { history->dispose(); }
+  /// What printing a tensor says about it.
+  virtual std::string description() const { return "requires_grad=True"; }
+
+ protected:
+  virtual ~History() = default;
+  virtual void dispose() noexcept = 0;  ///< the last reference is gone
+};
+
+/// The body of a tensor: a strided window on a storage, plus its place in the autograd graph.
+struct TensorImpl : RefCounted {
+  static Ref<TensorImpl> make();  ///< from a thread-local slab
+  static void destroy(TensorImpl* impl) noexcept;
+
+  Ref<Storage> storage;
+  int64_t offset = 0;  ///< of element 0, in elements from the storage's start
+  int64_t numel = 0;
+  Dims sizes;
+  Dims strides;  ///< in elements; 0 where a size is broadcast; never negative
+  DType dtype = kFloat32;
+  bool contiguous = true;  ///< row-major without gaps
+
+  // Kept by autograd (autograd/history.h):
+  bool multi_output_view = false;  ///< made by split, chunk or unbind: may not be changed in place
+  bool no_grad_view = false;       ///< made under NoGrad: may not be changed in place while recording
+  uint32_t output_number = 0;      ///< which output of `history` this is
+  uint32_t view_version = 0;       ///< storage version at which a view's history was made
+  Ref<History> history;            ///< null unless the tensor requires a gradient
+  Ref<TensorImpl> view_base;       ///< the tensor that this one is a differentiable view of
+};
+
+/// Options of the functions that create tensors.
+struct TensorOptions {
+  DType dtype = kFloat32;
+  Device device = kCPU;
+  bool requires_grad = false;
+};
+
+/// An n-dimensional array, by reference: copying a Tensor copies a pointer. Elements live in a Storage that views
+/// share.
+///
+/// Thread-safety: different threads may read one tensor, and record graphs over it, at the same time. Writing to its
+/// elements or changing its graph (in-place operations, requires_grad_) needs the caller's own ordering.
+class Tensor {
+ public:
+  Tensor() = default;  ///< undefined; only `defined()` may be asked
+  explicit Tensor(Ref<TensorImpl> impl) noexcept : impl_(std::move(impl)) {}
+
+  // ---- what it is
+  bool defined() const noexcept { return impl_ != nullptr; }
+  int dim() const noexcept { return impl_->sizes.size(); }
+  const Dims& sizes() const noexcept { return impl_->sizes; }
+  const Dims& strides() const noexcept { return impl_->strides; }
+  int64_t size(int64_t d) const { return impl_->sizes[wrap_dim(d, dim(), "size")]; }
+  int64_t stride(int64_t d) const { return impl_->strides[wrap_dim(d, dim(), "stride")]; }
+  int64_t numel() const noexcept { return impl_->numel; }
+  DType dtype() const noexcept { return impl_->dtype; }
+  Device device() const noexcept { return impl_->storage->device(); }
+  bool is_contiguous() const noexcept { return impl_->contiguous; }
+  int64_t storage_offset() const noexcept { return impl_->offset; }
+  const Ref<Storage>& storage() const noexcept { return impl_->storage; }
+  uint32_t version() const noexcept { return impl_->storage->version(); }
+  bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
+  TensorImpl* impl() const noexcept { return impl_.get(); }
+  const Ref<TensorImpl>& impl_ref() const noexcept { return impl_; }
+
+  /// The address of element 0. Elements follow `strides()`.
+  void* raw_data() const noexcept {
+    return static_cast<char*>(impl_->storage->data()) + impl_->offset * static_cast<int64_t>(size_of(impl_->dtype));
+  }
+  /// As `raw_data`, checked: DTypeError unless T is the tensor's type, Error unless it is on the CPU.
+  template <class T>
+  T* data() const {
+    check_data_access(dtype_of<T>);
+    return static_cast<T*>(raw_data());
+  }
+  /// The value of a one-element tensor, converted. Throws ShapeError otherwise.
+  template <class T>
+  T item() const {
+    return item_scalar().template to<T>();
+  }
+  Scalar item_scalar() const;
+  /// All elements in row-major order, converted.
+  template <class T>
+  std::vector<T> to_vector() const;
+
+  std::string to_string() const;  ///< as PyTorch prints it
+
+  // ---- the place in the graph (defined in autograd/)
+  bool requires_grad() const;
+  Tensor& requires_grad_(bool value = true);  ///< leaves of floating dtype only
+  bool is_leaf() const;
+  Tensor grad() const;             ///< of a leaf or after retain_grad(); undefined if there is none
+  void set_grad(const Tensor& g);  ///< shape, dtype and device must equal this tensor's; undefined clears
+  void zero_grad();                ///< drops the gradient
+  Tensor detach() const;           ///< shares elements, has no history
+  Tensor& detach_();
+  void retain_grad();
+  /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
+
+  // ---- differentiable methods (defined in autograd/ops; tensor/ must not call them, it has tensor/raw.h)
+#define TENDRIL_UNARY(name, ...) Tensor name() const;
+#define TENDRIL_PREDICATE(name, ...) Tensor name() const;
+#define TENDRIL_BINARY(name, ...)         \
+  Tensor name(const Tensor& other) const; \
+  Tensor name(Scalar other) const;
+#define TENDRIL_COMPARE(name, ...)        \
+  Tensor name(const Tensor& other) const; \
+  Tensor name(Scalar other) const;
+#include "tendril/tensor/pointwise.def"
+  Tensor clamp(std::optional<double> low, std::optional<double> high) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;
+
+  Tensor matmul(const Tensor& other) const;
+  Tensor mm(const Tensor& other) const;
+  Tensor bmm(const Tensor& other) const;
+  Tensor dot(const Tensor& other) const;
+  Tensor t() const;
+
+  Tensor sum() const;
+  Tensor sum(const Dims& dims, bool keepdim = false) const;
+  Tensor mean() const;
+  Tensor mean(const Dims& dims, bool keepdim = false) const;
+  Tensor var(const Dims& dims, bool unbiased = true, bool keepdim = false) const;
+  Tensor std(const Dims& dims, bool unbiased = true, bool keepdim = false) const;
+  Tensor max() const;
+  Tensor min() const;
+  std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
+  std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;
+  Tensor argmax(int64_t dim, bool keepdim = false) const;
+  Tensor argmin(int64_t dim, bool keepdim = false) const;
+  Tensor all() const;
+  Tensor any() const;
+  Tensor logsumexp(int64_t dim, bool keepdim = false) const;
+  Tensor cumsum(int64_t dim) const;
+  Tensor softmax(int64_t dim) const;
+  Tensor log_softmax(int64_t dim) const;
+
+  Tensor gather(int64_t dim, const Tensor& index) const;
+  Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor index_select(int64_t dim, const Tensor& index) const;
+  Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
+
+  // ---- views: share elements
+  Tensor view(const Dims& sizes) const;     ///< one size may be -1; throws ShapeError where strides forbid it
+  Tensor reshape(const Dims& sizes) const;  ///< a view where possible, else a copy
+  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
+  Tensor expand(const Dims& sizes) const;  ///< -1 keeps a size
+  Tensor permute(const Dims& dims) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  Tensor squeeze() const;
+  Tensor squeeze(int64_t dim) const;
+  Tensor unsqueeze(int64_t dim) const;
+  Tensor select(int64_t dim, int64_t index) const;
+  Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
+  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  Tensor operator[](int64_t index) const { return select(0, index); }
+  std::vector<Tensor> split(int64_t split_size, int64_t dim = 0) const;
+  std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
+  std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
+  std::vector<Tensor> unbind(int64_t dim = 0) const;
+
+  // ---- copies
+  Tensor contiguous() const;
+  Tensor clone() const;
+  Tensor to(DType dtype) const;
+  Tensor to(Device device) const;
+
+  // ---- in place: change the elements, bump the version, return *this
+  Tensor& add_(const Tensor& other, double alpha = 1.0);
+  Tensor& add_(Scalar other);
+  Tensor& sub_(const Tensor& other, double alpha = 1.0);
+  Tensor& sub_(Scalar other);
+  Tensor& mul_(const Tensor& other);
+  Tensor& mul_(Scalar other);
+  Tensor& div_(const Tensor& other);
+  Tensor& div_(Scalar other);
+  Tensor& operator+=(const Tensor& other) { return add_(other); }
+  Tensor& operator-=(const Tensor& other) { return sub_(other); }
+  Tensor& operator*=(const Tensor& other) { return mul_(other); }
+  Tensor& operator/=(const Tensor& other) { return div_(other); }
+  Tensor& copy_(const Tensor& source);
+  Tensor& fill_(Scalar value);
+  Tensor& zero_() { return fill_(0); }
+  Tensor& relu_();
+  Tensor& clamp_(std::optional<double> low, std::optional<double> high);
+  Tensor& masked_fill_(const Tensor& mask, Scalar value);
+
+ private:
+  void check_data_access(DType wanted) const;
+
+  Ref<TensorImpl> impl_;
+};
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+}  // namespace tendril

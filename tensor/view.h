@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/tensor/dtype.h"
+
+namespace tendril {
+
+/// What a kernel sees of a tensor: borrowed, on the stack, with no way back to the tensor.
+struct View {
+  void* data;              ///< element 0
+  const int64_t* sizes;    ///< `ndim` of them
+  const int64_t* strides;  ///< in elements; 0 where broadcast
+  int64_t numel;
+  int ndim;
+  DType dtype;
+  bool contiguous;  ///< row-major without gaps
+
+  template <class T>
+  T* as() const noexcept {
+    return static_cast<T*>(data);
+  }
+};
+
+}  // namespace tendril

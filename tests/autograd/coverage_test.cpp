@@ -1,0 +1,98 @@
+// labels: gradcheck
+// No operation without samples: the nodes are read off the sources, the samples' graphs say which of them were
+// recorded.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/autograd/samples/samples.h"
+
+namespace {
+
+const std::filesystem::path kSources = TENDRIL_TEST_DATA "/../../../autograd";
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Every "...Backward" (and CopySlices) that a source of autograd/ gives as a node's name.
+std::set<std::string> declared_nodes() {
+  std::set<std::string> names;
+  const std::regex literal("\"([A-Z][A-Za-z0-9]*Backward|CopySlices)\"");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = contents(entry.path());
+    for (std::sregex_iterator match(text.begin(), text.end(), literal), end; match != end; ++match) {
+      names.insert((*match)[1]);
+    }
+  }
+  const auto add_from_table = [&](std::string op) {
+    op[0] = static_cast<char>(std::toupper(op[0]));
+    names.insert(op + "Backward");
+  };
+#define TENDRIL_UNARY(op, ...) add_from_table(#op);
+#define TENDRIL_BINARY(op, ...) add_from_table(#op);
+#include "tendril/tensor/pointwise.def"
+  return names;
+}
+
+int count_node_types() {
+  int count = 0;
+  const std::regex type("(struct|class) \\w+ (final )?: (public )?(autograd::)?Node(Of<|\\s*\\{)");
+  for (const auto& entry : std::filesystem::directory_iterator(kSources / "ops")) {
+    const std::string text = contents(entry.path());
+    count += static_cast<int>(std::distance(std::sregex_iterator(text.begin(), text.end(), type), {}));
+  }
+  return count;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(coverage)
+
+BOOST_AUTO_TEST_CASE(every_node_is_recorded_by_some_sample) {
+  std::set<std::string> seen;
+  for (const auto& family : tendril::samples::families()) {
+    for (const auto& sample : family.samples()) {
+      for (const std::string& name : nodes_of(sample)) seen.insert(name);
+    }
+  }
+  const std::set<std::string> declared = declared_nodes();
+  BOOST_TEST(declared.size() > 60);
+  for (const std::string& name : declared) {
+    BOOST_TEST(seen.contains(name), name << " has no sample in tests/autograd/samples");
+  }
+  for (const std::string& name : seen) {
+    BOOST_TEST(declared.contains(name), name << " is recorded, but not found in the sources");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_node_type_has_a_name_that_the_first_test_sees) {
+  // The two expansions of the pointwise table are one type each in the sources.
+  const std::size_t from_table = 2;
+  BOOST_TEST(static_cast<std::size_t>(count_node_types()) >= from_table + 20);
+  for (const auto& entry : std::filesystem::directory_iterator(kSources / "ops")) {
+    const std::string text = contents(entry.path());
+    const std::regex type("(struct|class) (\\w+) (final )?: (public )?(autograd::)?Node(Of<|\\s*\\{)");
+    for (std::sregex_iterator match(text.begin(), text.end(), type), end; match != end; ++match) {
+      const std::string rest = text.substr(static_cast<std::size_t>(match->position()), 700);
+      BOOST_TEST((rest.find("kName") != std::string::npos || rest.find("name() const") != std::string::npos),
+                 (*match)[2] << " in " << entry.path() << " has no name");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_family_has_its_file_and_every_sample_three_shapes) {
+  for (const auto& family : tendril::samples::families()) {
+    BOOST_TEST(std::filesystem::exists(kSources / "ops" / (std::string(family.name) + ".cpp")));
+    for (const auto& sample : family.samples()) BOOST_TEST(sample.shapes.size() >= 3, sample.name);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,144 @@
+#include "tendril/autograd/function.h"
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
+#include "tests/autograd/raises.h"
+
+using namespace tendril;
+using autograd::FunctionContext;
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+struct Cube : autograd::Function<Cube> {
+  static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+    ctx.save_for_backward({x});
+    return x * x * x;
+  }
+  static Tensors backward(FunctionContext& ctx, const Tensors& grads) {
+    const Tensor x = ctx.saved_tensors()[0];
+    return {grads[0] * x * x * 3};
+  }
+};
+
+/// Saves its output, takes a number, and keeps another in its own context.
+struct ScaledExp : autograd::Function<ScaledExp> {
+  static constexpr const char* kName = "ScaledExp";
+  struct Context : FunctionContext {
+    double scale = 0;
+  };
+  static Tensor forward(Context& ctx, const Tensor& x, double scale) {
+    ctx.scale = scale;
+    const Tensor y = (x * scale).exp();
+    ctx.save_for_backward({y});
+    return y;
+  }
+  static Tensors backward(Context& ctx, const Tensors& grads) {
+    return {grads[0] * ctx.saved_tensors()[0] * ctx.scale, {}};
+  }
+};
+
+struct SumAndDifference : autograd::Function<SumAndDifference> {
+  static Tensors forward(FunctionContext&, const Tensor& x, const Tensor& y) { return {x + y, x - y}; }
+  static Tensors backward(FunctionContext& ctx, const Tensors& grads) {
+    return {ctx.needs_input_grad(0) ? grads[0] + grads[1] : Tensor(),
+            ctx.needs_input_grad(1) ? grads[0] - grads[1] : Tensor()};
+  }
+};
+
+struct WithMask : autograd::Function<WithMask> {
+  static Tensors forward(FunctionContext& ctx, const Tensor& x) {
+    const Tensor sign = x.sign();
+    ctx.mark_non_differentiable(sign);
+    ctx.save_for_backward({sign});
+    return {x * sign, sign};
+  }
+  static Tensors backward(FunctionContext& ctx, const Tensors& grads) { return {grads[0] * ctx.saved_tensors()[0]}; }
+};
+
+struct Identity : autograd::Function<Identity> {
+  static Tensor forward(FunctionContext&, const Tensor& x) { return x; }
+  static Tensors backward(FunctionContext&, const Tensors& grads) { return {grads[0] * 2}; }
+};
+
+struct TooFew : autograd::Function<TooFew> {
+  static Tensor forward(FunctionContext&, const Tensor& x, const Tensor&) { return x * 1; }
+  static Tensors backward(FunctionContext&, const Tensors& grads) { return {grads[0]}; }
+};
+
+struct WrongShape : autograd::Function<WrongShape> {
+  static constexpr const char* kName = "WrongShape";
+  static Tensor forward(FunctionContext&, const Tensor& x) { return x.sum(); }
+  static Tensors backward(FunctionContext&, const Tensors&) { return {ones({7}, {.dtype = kFloat64})}; }
+};
+
+Tensor leaf() { return tensor({0.5, -1.5, 2.}, {.dtype = kFloat64, .requires_grad = true}); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(function)
+
+BOOST_AUTO_TEST_CASE(user_functions_pass_both_gradient_checks) {
+  const auto check = [](const autograd::DifferentiableFunction& f, const Tensors& inputs) {
+    const auto first = autograd::gradcheck(f, inputs);
+    BOOST_TEST(first.ok, first.message);
+    const auto second = autograd::gradgradcheck(f, inputs);
+    BOOST_TEST(second.ok, second.message);
+  };
+  check([](const Tensors& x) { return Tensors{Cube::apply(x[0])}; }, {leaf()});
+  check([](const Tensors& x) { return Tensors{ScaledExp::apply(x[0], 0.7)}; }, {leaf()});
+  check([](const Tensors& x) { return SumAndDifference::apply(x[0], x[1]); }, {leaf(), leaf()});
+  check([](const Tensors& x) { return WithMask::apply(x[0]); }, {leaf()});
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_need) {
+  const Tensor plain = tensor({1., 2.});
+  BOOST_TEST(!Cube::apply(plain).requires_grad());
+  const NoGrad no_grad;
+  BOOST_TEST(!Cube::apply(leaf()).requires_grad());
+}
+
+BOOST_AUTO_TEST_CASE(outputs_marked_so_have_no_gradient) {
+  const auto outputs = WithMask::apply(leaf());
+  BOOST_TEST(outputs[0].requires_grad());
+  BOOST_TEST(!outputs[1].requires_grad());
+}
+
+BOOST_AUTO_TEST_CASE(an_input_handed_through_has_a_history_of_its_own) {
+  const Tensor x = leaf();
+  const Tensor y = Identity::apply(x);
+  BOOST_TEST(x.is_leaf());
+  y.sum().backward();
+  BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>(3, 2));
+}
+
+BOOST_AUTO_TEST_CASE(saved_tensors_are_watched_and_freed) {
+  const Tensor x = leaf();
+  Tensor y = x * 1;
+  const Tensor z = Cube::apply(y);
+  y.add_(1);
+  CHECK_RAISES(AutogradError, "modified by an inplace operation", z.sum().backward());
+  const Tensor w = Cube::apply(x).sum();
+  w.backward();
+  CHECK_RAISES(AutogradError, "Trying to backward through the graph a second time", w.backward());
+}
+
+BOOST_AUTO_TEST_CASE(its_name_is_its_own_or_its_types) {
+  BOOST_TEST(autograd::grad_fn(ScaledExp::apply(leaf(), 1.0))->name() == std::string("ScaledExp"));
+  const std::string name = autograd::grad_fn(Cube::apply(leaf()))->name();
+  BOOST_TEST(name.find("CubeBackward") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_results_of_backward_are_refused) {
+  CHECK_RAISES(AutogradError, "returned an incorrect number of gradients (expected 2, got 1)",
+               TooFew::apply(leaf(), leaf()).sum().backward());
+  CHECK_RAISES(AutogradError,
+               "Function WrongShape returned an invalid gradient at index 0 - got [7] but expected shape compatible "
+               "with [3]",
+               WrongShape::apply(leaf()).backward());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes tests/autograd/data/expressions.txt: values and gradients of some composite expressions, as PyTorch computes them.
+
+Run it with a Python that has PyTorch (made with 1.13): python3 tests/autograd/golden.py
+Format: tests/golden.h. Each expression has inputs x0, x1, ...; its loss is sum(y * g).
+"""
+import pathlib
+
+import torch
+
+DATA = pathlib.Path(__file__).parent / "data"
+RANDOM = torch.Generator().manual_seed(7)
+lines = [f"# Made by tests/autograd/golden.py with PyTorch {torch.__version__.split('a')[0]}"]
+
+
+def draw(*sizes, low=-2.0, high=2.0):
+    return torch.rand(sizes, generator=RANDOM, dtype=torch.float64) * (high - low) + low
+
+
+def write(name, value):
+    value = value.detach()
+    lines.append(" ".join([name, "float64", *map(str, value.shape)]))
+    lines.append(" ".join(repr(v) for v in value.flatten().tolist()))
+
+
+def expression(name, function, *inputs, second=True):
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    y = function(*leaves)
+    g = draw(*y.shape)
+    first = torch.autograd.grad(y, leaves, g, create_graph=True)
+    for i, x in enumerate(inputs):
+        write(f"{name}.x{i}", x)
+    write(f"{name}.y", y)
+    write(f"{name}.g", g)
+    for i, dx in enumerate(first):
+        write(f"{name}.dx{i}", dx)
+    if second:
+        # Of the sum of squares of all first derivatives.
+        again = torch.autograd.grad(sum((dx * dx).sum() for dx in first), leaves, allow_unused=True)
+        for i, (x, ddx) in enumerate(zip(leaves, again)):
+            write(f"{name}.ddx{i}", torch.zeros_like(x) if ddx is None else ddx)
+
+
+expression("mlp", lambda x, w, b, v: torch.tanh(x @ w.t() + b) @ v, draw(4, 3), draw(5, 3), draw(5), draw(5, 2))
+expression("attention", lambda q, k, v: torch.softmax(q @ k.transpose(-2, -1) / 2.0, -1) @ v,
+           draw(2, 3, 4), draw(2, 5, 4), draw(2, 5, 2))
+expression("layer_norm", lambda x, w, b: (x - x.mean(-1, keepdim=True))
+           / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + 1e-5) * w + b, draw(3, 4), draw(4), draw(4))
+target = torch.tensor([[2], [0], [1]])
+expression("cross_entropy", lambda x: -torch.log_softmax(x, 1).gather(1, target).mean(), draw(3, 4))
+expression("logsumexp", lambda x: torch.logsumexp(x * x, 0) - torch.cumsum(x, 0)[1], draw(3, 2))
+expression("pieces", lambda x: torch.cat([x[0:1] * x[1:2], torch.stack(x.unbind(1), 0)[:2, 1:].exp().reshape(1, -1)[:, :3]]),
+           draw(3, 3))
+
+
+def in_place(x, w):
+    y = x * 2
+    y[0].mul_(w)
+    y[:, 1].add_(y[:, 0].exp(), alpha=0.5)
+    y.clamp_(-1.5, 6.0)
+    return y.t() * w.sum()
+
+
+expression("in_place", in_place, draw(2, 3), draw(3))
+expression("powers", lambda x, y: x.pow(y) + torch.atan2(y, x) - x.log1p() * y.abs().sqrt(), draw(2, 3, low=0.3), draw(3))
+expression("activations", lambda x: torch.nn.functional.gelu(x) * torch.nn.functional.silu(x)
+           + torch.nn.functional.softplus(x) / (1 + torch.sigmoid(x)) - torch.erf(x), draw(2, 3))
+expression("selection", lambda x, y: torch.where(x > y, x * y, y.masked_fill(y > 1, 0.5) * x.max(1, keepdim=True)[0]),
+           draw(3, 3), draw(3))
+index = torch.tensor([2, 0, 2, 1])
+expression("embedding", lambda t: t.index_select(0, index).square().sum(1)
+           + torch.zeros(4, dtype=torch.float64).index_add(0, torch.tensor([1, 1, 3]), t[:, 0] ** 3), draw(3, 2))
+
+DATA.mkdir(exist_ok=True)
+(DATA / "expressions.txt").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,359 @@
+// The matrix of in-place operations and views: each legal case equals its out-of-place form, each illegal one says why.
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
+#include "tests/autograd/raises.h"
+#include "tests/golden.h"
+
+using namespace tendril;
+
+namespace {
+
+Tensor leaf() { return tensor({{0.5, -1.5, 2.}, {1., 3., -0.5}}, {.dtype = kFloat64, .requires_grad = true}); }
+Tensor other_leaf() { return tensor({{1.5, 0.5, -2.}, {2., -1., 4.}}, {.dtype = kFloat64, .requires_grad = true}); }
+
+struct Change {
+  const char* name;
+  std::function<void(Tensor&, const Tensor&)> in_place;
+  std::function<Tensor(const Tensor&, const Tensor&)> out_of_place;
+};
+
+const std::vector<Change>& changes() {
+  static const std::vector<Change> all = {
+      {"add_", [](Tensor& x, const Tensor& w) { x.add_(w); }, [](const Tensor& x, const Tensor& w) { return x + w; }},
+      {"add_ alpha", [](Tensor& x, const Tensor& w) { x.add_(w, 0.5); },
+       [](const Tensor& x, const Tensor& w) { return x + w * 0.5; }},
+      {"sub_", [](Tensor& x, const Tensor& w) { x.sub_(w); }, [](const Tensor& x, const Tensor& w) { return x - w; }},
+      {"mul_", [](Tensor& x, const Tensor& w) { x.mul_(w); }, [](const Tensor& x, const Tensor& w) { return x * w; }},
+      {"div_", [](Tensor& x, const Tensor& w) { x.div_(w); }, [](const Tensor& x, const Tensor& w) { return x / w; }},
+      {"+=", [](Tensor& x, const Tensor& w) { x += w; }, [](const Tensor& x, const Tensor& w) { return x + w; }},
+      {"-=", [](Tensor& x, const Tensor& w) { x -= w; }, [](const Tensor& x, const Tensor& w) { return x - w; }},
+      {"*=", [](Tensor& x, const Tensor& w) { x *= w; }, [](const Tensor& x, const Tensor& w) { return x * w; }},
+      {"/=", [](Tensor& x, const Tensor& w) { x /= w; }, [](const Tensor& x, const Tensor& w) { return x / w; }},
+      {"copy_", [](Tensor& x, const Tensor& w) { x.copy_(w); },
+       [](const Tensor& x, const Tensor& w) { return x * 0 + w; }},
+      {"add_ number", [](Tensor& x, const Tensor&) { x.add_(2); },
+       [](const Tensor& x, const Tensor&) { return x + 2; }},
+      {"sub_ number", [](Tensor& x, const Tensor&) { x.sub_(2); },
+       [](const Tensor& x, const Tensor&) { return x - 2; }},
+      {"mul_ number", [](Tensor& x, const Tensor&) { x.mul_(2); },
+       [](const Tensor& x, const Tensor&) { return x * 2; }},
+      {"div_ number", [](Tensor& x, const Tensor&) { x.div_(2); },
+       [](const Tensor& x, const Tensor&) { return x / 2; }},
+      {"relu_", [](Tensor& x, const Tensor&) { x.relu_(); }, [](const Tensor& x, const Tensor&) { return x.relu(); }},
+      {"clamp_", [](Tensor& x, const Tensor&) { x.clamp_(-1, 2); },
+       [](const Tensor& x, const Tensor&) { return x.clamp(-1, 2); }},
+      {"masked_fill_", [](Tensor& x, const Tensor& w) { x.masked_fill_(w.detach() > 0, 3); },
+       [](const Tensor& x, const Tensor& w) { return x.masked_fill(w.detach() > 0, 3); }},
+      {"fill_", [](Tensor& x, const Tensor&) { x.fill_(3); }, [](const Tensor& x, const Tensor&) { return x * 0 + 3; }},
+      {"zero_", [](Tensor& x, const Tensor&) { x.zero_(); }, [](const Tensor& x, const Tensor&) { return x * 0; }},
+  };
+  return all;
+}
+
+/// Value and both gradients of some function of a leaf and another.
+std::vector<Tensor> outcome(const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
+  const Tensor x = leaf(), w = other_leaf();
+  const Tensor y = f(x, w);
+  const Tensor loss = (y * y * 0.5).sum() + (x * 0).sum() + (w * 0).sum();
+  auto gradients = autograd::grad({loss}, {x, w});
+  return {y.detach(), gradients[0], gradients[1]};
+}
+
+void check_same(const std::string& what, const std::function<Tensor(const Tensor&, const Tensor&)>& in_place,
+                const std::function<Tensor(const Tensor&, const Tensor&)>& out_of_place) {
+  const auto got = outcome(in_place), expected = outcome(out_of_place);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    BOOST_TEST_CONTEXT(what << ", result " << i) {
+      BOOST_TEST(testing::difference(got[i], expected[i], 1e-12, 1e-12) == "");
+    }
+  }
+}
+
+/// Ways to see a part of a [2, 3] tensor, and the tensor with that part replaced, without writing.
+struct Part {
+  const char* name;
+  std::function<Tensor(const Tensor&)> see;
+  std::function<Tensor(const Tensor& base, const Tensor& part)> replace;
+};
+
+const std::vector<Part>& parts() {
+  static const std::vector<Part> all = {
+      {"all by view",
+       [](const Tensor& x) {
+         return x.view({3, 2});
+       },
+       [](const Tensor&, const Tensor& part) {
+         return part.reshape({2, 3});
+       }},
+      {"a row", [](const Tensor& x) { return x[1]; },
+       [](const Tensor& base, const Tensor& part) {
+         return stack({base[0], part});
+       }},
+      {"a column", [](const Tensor& x) { return x.select(1, 0); },
+       [](const Tensor& base, const Tensor& part) {
+         return cat({part.unsqueeze(1), base.slice(1, 1)}, 1);
+       }},
+      {"a slice", [](const Tensor& x) { return x.slice(1, 1); },
+       [](const Tensor& base, const Tensor& part) {
+         return cat({base.slice(1, 0, 1), part}, 1);
+       }},
+      {"every other column", [](const Tensor& x) { return x.slice(1, 0, INT64_MAX, 2); },
+       [](const Tensor& base, const Tensor& part) {
+         return cat({part.slice(1, 0, 1), base.slice(1, 1, 2), part.slice(1, 1)}, 1);
+       }},
+      {"the transpose", [](const Tensor& x) { return x.t(); },
+       [](const Tensor&, const Tensor& part) { return part.t(); }},
+      {"a view of a view", [](const Tensor& x) { return x.t().slice(0, 1, 2).squeeze(0).unsqueeze(1); },
+       [](const Tensor& base, const Tensor& part) {
+         return cat({base.slice(1, 0, 1), part, base.slice(1, 2)}, 1);
+       }},
+  };
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(inplace)
+
+BOOST_AUTO_TEST_CASE(on_an_intermediate_result_each_equals_its_out_of_place_form) {
+  for (const Change& change : changes()) {
+    check_same(
+        change.name,
+        [&](const Tensor& x, const Tensor& w) {
+          Tensor y = x * 3;
+          change.in_place(y, w);
+          return y;
+        },
+        [&](const Tensor& x, const Tensor& w) { return change.out_of_place(x * 3, w); });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(on_a_plain_tensor_it_makes_the_tensor_part_of_the_graph) {
+  for (const Change& change : changes()) {
+    check_same(
+        change.name,
+        [&](const Tensor& x, const Tensor& w) {
+          Tensor y = x.detach() * 3;
+          BOOST_TEST(!y.requires_grad());
+          change.in_place(y, w);
+          return y;
+        },
+        [&](const Tensor& x, const Tensor& w) { return change.out_of_place(x.detach() * 3, w); });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(through_a_view_the_base_changes_as_if_it_were_put_together_anew) {
+  for (const Part& part : parts()) {
+    for (const Change& change : changes()) {
+      check_same(
+          std::string(change.name) + " on " + part.name,
+          [&](const Tensor& x, const Tensor& w) {
+            Tensor base = x * 3;
+            Tensor view = part.see(base);
+            change.in_place(view, part.see(w));
+            return base;
+          },
+          [&](const Tensor& x, const Tensor& w) {
+            const Tensor base = x * 3;
+            return part.replace(base, change.out_of_place(part.see(base), part.see(w)));
+          });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_changed_view_itself_has_the_new_history) {
+  for (const Part& part : parts()) {
+    for (const Change& change : changes()) {
+      check_same(
+          std::string(change.name) + " on " + part.name,
+          [&](const Tensor& x, const Tensor& w) {
+            Tensor view = part.see(x * 3);
+            change.in_place(view, part.see(w));
+            return view;
+          },
+          [&](const Tensor& x, const Tensor& w) { return change.out_of_place(part.see(x * 3), part.see(w)); });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(older_views_see_changes_of_the_base_and_of_their_siblings) {
+  for (const Part& part : parts()) {
+    check_same(
+        std::string("base, seen by ") + part.name,
+        [&](const Tensor& x, const Tensor& w) {
+          Tensor base = x * 3;
+          const Tensor view = part.see(base);
+          base.mul_(w);
+          return view;
+        },
+        [&](const Tensor& x, const Tensor& w) { return part.see(x * 3 * w); });
+    check_same(
+        std::string("sibling, seen by ") + part.name,
+        [&](const Tensor& x, const Tensor& w) {
+          Tensor base = x * 3;
+          const Tensor view = part.see(base);
+          Tensor row = base[0];
+          row.mul_(w[1]);
+          return view;
+        },
+        [&](const Tensor& x, const Tensor& w) {
+          return part.see(stack({(x * 3)[0] * w[1], (x * 3)[1]}));
+        });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(changes_follow_one_another) {
+  check_same(
+      "a chain",
+      [](const Tensor& x, const Tensor& w) {
+        Tensor base = x * 3;
+        Tensor row = base[0], column = base.select(1, 2);
+        row.mul_(w[0]);
+        column.add_(w.select(1, 1));
+        base.relu_();
+        row.sub_(1);
+        return base + row;
+      },
+      [](const Tensor& x, const Tensor& w) {
+        Tensor base = x * 3;
+        base = stack({base[0] * w[0], base[1]});
+        base = cat({base.slice(1, 0, 2), (base.select(1, 2) + w.select(1, 1)).unsqueeze(1)}, 1);
+        base = base.relu();
+        base = stack({base[0] - 1, base[1]});
+        return base + base[0];
+      });
+}
+
+BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_sums_its_gradient) {
+  check_same(
+      "expand",
+      [](const Tensor& x, const Tensor& w) {
+        Tensor base = x[0] * 3;
+        const Tensor wide = base.expand({2, 3});
+        base.mul_(w[0]);
+        return wide * w;
+      },
+      [](const Tensor& x, const Tensor& w) {
+        return (x[0] * 3 * w[0]).expand({2, 3}) * w;
+      });
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_base_joins_the_graph_through_its_view) {
+  Tensor buffer = zeros({2, 3}, {.dtype = kFloat64});
+  const Tensor older = buffer[0];
+  const Tensor x = leaf();
+  Tensor row = buffer[0];
+  row.copy_(x[1]);
+  BOOST_TEST(buffer.requires_grad());
+  BOOST_TEST(older.requires_grad());
+  BOOST_TEST(autograd::grad_fn(buffer)->name() == std::string("CopySlices"));
+  (older * 2).sum().backward();
+  BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>({0, 0, 0, 2, 2, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(a_leaf_that_requires_a_gradient_is_not_changed) {
+  for (const Change& change : changes()) {
+    Tensor x = leaf();
+    BOOST_TEST_CONTEXT(change.name) {
+      CHECK_RAISES(AutogradError, "a leaf Variable that requires grad is being used in an in-place operation.",
+                   change.in_place(x, other_leaf()));
+      BOOST_TEST(x.version() == 0);
+      BOOST_TEST(testing::difference(x, leaf(), 0) == "");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nor_is_a_view_of_one) {
+  for (const Part& part : parts()) {
+    for (const Change& change : changes()) {
+      const Tensor x = leaf();
+      Tensor view = part.see(x);
+      BOOST_TEST_CONTEXT(change.name << " on " << part.name) {
+        CHECK_RAISES(AutogradError,
+                     "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+                     change.in_place(view, part.see(other_leaf())));
+        BOOST_TEST(x.version() == 0);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(under_no_grad_leaves_may_be_changed) {
+  for (const Change& change : changes()) {
+    Tensor x = leaf();
+    const NoGrad no_grad;
+    change.in_place(x, other_leaf());
+    BOOST_TEST(x.version() == 1);
+    BOOST_TEST(x.is_leaf());
+    BOOST_TEST(x.requires_grad());
+    BOOST_TEST(testing::difference(x, change.out_of_place(leaf(), other_leaf()), 1e-15) == "");
+    Tensor row = x[0];
+    row.zero_();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_of_several_views_is_not_changed) {
+  const Tensor w = other_leaf();
+  for (const Change& change : changes()) {
+    const Tensor x = leaf() * 2;
+    Tensor part = x.unbind()[1];
+    CHECK_RAISES(AutogradError,
+                 "Output 1 of UnbindBackward is a view and is being modified inplace. This view is the output of a "
+                 "function that returns multiple views. Such functions do not allow the output views to be modified "
+                 "inplace. You should replace the inplace operation by an out-of-place one.",
+                 change.in_place(part, w[0]));
+    Tensor half = x.split(1)[0];
+    CHECK_RAISES(AutogradError, "Output 0 of SplitBackward is a view", change.in_place(half, w.slice(0, 0, 1)));
+    Tensor inner = x.chunk(2)[1][0];
+    CHECK_RAISES(AutogradError, "returns multiple views", change.in_place(inner, w[0]));
+    BOOST_TEST(x.version() == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_view_made_without_recording_is_not_changed_while_recording) {
+  const Tensor x = leaf() * 2;
+  Tensor view;
+  {
+    const NoGrad no_grad;
+    view = x[0];
+    view.add_(1);
+  }
+  CHECK_RAISES(AutogradError,
+               "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
+               view.mul_(other_leaf()[0]));
+}
+
+BOOST_AUTO_TEST_CASE(an_expanded_tensor_is_not_written_to) {
+  Tensor wide = ones({1, 3}).expand({2, 3});
+  CHECK_RAISES(Error, "more than one element of the written-to tensor refers to a single memory location",
+               wide.add_(1));
+  CHECK_RAISES(Error, "Please clone() the tensor", wide.zero_());
+}
+
+BOOST_AUTO_TEST_CASE(shapes_and_dtypes_must_fit_the_target) {
+  Tensor x = ones({3});
+  CHECK_RAISES(ShapeError, "output with shape [3] doesn't match the broadcast shape [2, 3]", x.add_(ones({2, 3})));
+  CHECK_RAISES(ShapeError, "output with shape [3] doesn't match the broadcast shape [2, 3]",
+               x.requires_grad_().clone().mul_(ones({2, 3})));
+  Tensor n = arange(3);
+  CHECK_RAISES(DTypeError, "result type float32 can't be cast to the desired output type int64", n.add_(ones({3})));
+  CHECK_RAISES(DTypeError, "int64", n.mul_(tensor({1.5, 2., 3.}, {.requires_grad = true})));
+  BOOST_TEST(n.version() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_operand_of_higher_precision_keeps_the_dtype_of_the_target) {
+  const Tensor x = tensor({1., 2.}, {.requires_grad = true});
+  const Tensor w = tensor({3., 4.}, {.dtype = kFloat64, .requires_grad = true});
+  Tensor y = x * 1;
+  y.mul_(w);
+  BOOST_TEST((y.dtype() == kFloat32));
+  y.sum().backward();
+  BOOST_TEST(x.grad().to_vector<float>() == std::vector<float>({3, 4}));
+  BOOST_TEST(w.grad().to_vector<double>() == std::vector<double>({1, 2}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,20 @@
+#include "tests/autograd/samples/samples.h"
+
+namespace tendril::samples {
+
+std::vector<OpSample> copies() {
+  const std::vector<std::vector<Dims>> shapes = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}, {{2, 1, 2}}};
+  const OpSample cast{"to float32 and back",
+                      [](const auto& x) { return std::vector{x[0].to(kFloat32).to(kFloat64)}; },
+                      shapes,
+                      {},
+                      false,
+                      1e-2};  // a step that float32 resolves
+  return {
+      cast,
+      {"clone", [](const auto& x) { return std::vector{x[0].clone()}; }, shapes},
+      {"contiguous", [](const auto& x) { return std::vector{x[0].contiguous()}; }, shapes},
+  };
+}
+
+}  // namespace tendril::samples

@@ -1,0 +1,153 @@
+#include "tests/autograd/samples/samples.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/history.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::samples {
+
+namespace {
+
+enum class Layout { contiguous, transposed, strided, broadcast };
+constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::strided, Layout::broadcast};
+constexpr const char* kLayoutNames[] = {"contiguous", "transposed", "strided", "broadcast"};
+
+/// The shape of the leaf from which `lay` makes a tensor of shape `wanted`.
+Dims leaf_shape(const Dims& wanted, Layout layout) {
+  Dims shape = wanted;
+  if (layout == Layout::transposed) std::reverse(shape.begin(), shape.end());
+  if (wanted.empty()) return shape;
+  if (layout == Layout::strided) shape[wanted.size() - 1] *= 2;
+  if (layout == Layout::broadcast) shape[0] = 1;
+  return shape;
+}
+
+Tensor lay(const Tensor& leaf, const Dims& wanted, Layout layout) {
+  switch (layout) {
+    case Layout::contiguous:
+      return leaf;
+    case Layout::transposed: {
+      Dims order;
+      for (int d = leaf.dim() - 1; d >= 0; --d) order.push_back(d);
+      return leaf.permute(order);
+    }
+    case Layout::strided:
+      return wanted.empty() ? leaf : leaf.slice(-1, 1, INT64_MAX, 2);
+    case Layout::broadcast:
+      return wanted.empty() ? leaf : leaf.expand(wanted);
+  }
+  return leaf;
+}
+
+Tensor random_leaf(const Dims& shape, Range range, bool distinct, Generator& generator) {
+  const auto count = static_cast<std::size_t>(numel_of(shape));
+  std::vector<double> values(count);
+  if (distinct) {
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = range.low + (range.high - range.low) * (static_cast<double>(i) + 0.5) / static_cast<double>(count);
+    }
+    for (std::size_t i = count; i > 1; --i) std::swap(values[i - 1], values[generator.below(i)]);
+  } else {
+    for (double& value : values) {
+      do {
+        value = range.low + (range.high - range.low) * generator.uniform();
+      } while (std::abs(value) < 0.1);
+    }
+  }
+  return raw::from_data(values, shape);
+}
+
+std::vector<Tensor> leaves(const OpSample& sample, const std::vector<Dims>& shapes, Layout layout, uint64_t seed) {
+  Generator generator(seed);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const Range range = i < sample.ranges.size() ? sample.ranges[i] : Range{};
+    inputs.push_back(random_leaf(leaf_shape(shapes[i], layout), range, sample.distinct, generator));
+  }
+  return inputs;
+}
+
+std::string describe(const OpSample& sample, const std::vector<Dims>& shapes, const char* layout) {
+  std::ostringstream out;
+  out << sample.name << " of";
+  for (const Dims& shape : shapes) out << ' ' << shape;
+  out << ", " << layout << ": ";
+  return out.str();
+}
+
+std::string check_call(const OpSample& sample, const std::vector<Dims>& shapes, Layout layout,
+                       const std::vector<bool>& requires_grad) {
+  std::vector<Tensor> inputs = leaves(sample, shapes, layout, 17);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (requires_grad[i]) inputs[i].requires_grad_();
+  }
+  const auto f = [&](const std::vector<Tensor>& given) {
+    std::vector<Tensor> laid;
+    for (std::size_t i = 0; i < given.size(); ++i) laid.push_back(lay(given[i], shapes[i], layout));
+    return sample.f(laid);
+  };
+  auto result = autograd::gradcheck(f, inputs, {.eps = sample.eps});
+  if (result) result = autograd::gradgradcheck(f, inputs, {.eps = sample.eps});
+  return result ? "" : describe(sample, shapes, kLayoutNames[static_cast<int>(layout)]) + result.message;
+}
+
+void collect(const autograd::Edge& edge, std::set<const autograd::Node*>& seen, std::set<std::string>& names) {
+  if (!edge || edge.node->is_leaf() || !seen.insert(edge.node.get()).second) return;
+  names.insert(edge.node->name());
+  for (const autograd::Edge& next : edge.node->edges()) collect(next, seen, names);
+}
+
+}  // namespace
+
+std::string check(const OpSample& sample) {
+  if (sample.shapes.size() < 3) return sample.name + ": fewer than three shapes";
+  for (const std::vector<Dims>& shapes : sample.shapes) {
+    for (const Layout layout : kLayouts) {
+      if (sample.distinct && layout == Layout::broadcast) continue;  // equal values
+      if (auto problem = check_call(sample, shapes, layout, std::vector<bool>(shapes.size(), true)); !problem.empty()) {
+        return problem;
+      }
+    }
+    for (std::size_t alone = 0; shapes.size() > 1 && alone < shapes.size(); ++alone) {
+      std::vector<bool> requires_grad(shapes.size(), false);
+      requires_grad[alone] = true;
+      if (auto problem = check_call(sample, shapes, Layout::contiguous, requires_grad); !problem.empty()) {
+        return "only input " + std::to_string(alone) + " requires a gradient: " + problem;
+      }
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> nodes_of(const OpSample& sample) {
+  std::set<std::string> names;
+  for (const std::vector<Dims>& shapes : sample.shapes) {
+    std::vector<Tensor> inputs = leaves(sample, shapes, Layout::contiguous, 17);
+    for (Tensor& input : inputs) input.requires_grad_();
+    std::set<const autograd::Node*> seen;
+    for (const Tensor& output : sample.f(inputs)) {
+      if (!output.requires_grad()) continue;
+      collect(autograd::gradient_edge(output), seen, names);
+      const Tensor g = raw::ones(output.sizes(), output.dtype()).requires_grad_();
+      for (const Tensor& gradient : autograd::grad({output}, inputs, {g}, true, true, true)) {
+        if (gradient.defined() && gradient.requires_grad()) collect(autograd::gradient_edge(gradient), seen, names);
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {
+      {"unary", unary},     {"binary", binary}, {"select", select},  {"inplace", inplace}, {"reduce", reduce},
+      {"softmax", softmax}, {"matmul", matmul}, {"views", views},    {"window", window},   {"join", join},
+      {"index", index},     {"copies", copies}, {"dropout", dropout}};
+  return all;
+}
+
+}  // namespace tendril::samples

@@ -1,0 +1,31 @@
+#include "tests/autograd/samples/samples.h"
+
+namespace tendril::samples {
+
+std::vector<OpSample> softmax() {
+  const std::vector<std::vector<Dims>> shapes = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{0, 3}}, {{1, 1}}};
+  return {
+      {"softmax",
+       [](const auto& x) {
+         return std::vector{x[0].softmax(-1), x[0].softmax(0)};
+       },
+       shapes},
+      {"log_softmax",
+       [](const auto& x) {
+         return std::vector{x[0].log_softmax(-1), x[0].log_softmax(0)};
+       },
+       shapes},
+      {"logsumexp",
+       [](const auto& x) {
+         return std::vector{x[0].logsumexp(-1), x[0].logsumexp(-1, true)};
+       },
+       shapes},
+      {"cumsum",
+       [](const auto& x) {
+         return std::vector{x[0].cumsum(-1), x[0].cumsum(0)};
+       },
+       shapes},
+  };
+}
+
+}  // namespace tendril::samples

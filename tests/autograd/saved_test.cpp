@@ -1,0 +1,137 @@
+#include "tendril/autograd/saved.h"
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
+#include "tests/autograd/raises.h"
+
+using namespace tendril;
+
+namespace {
+Tensor leaf() { return tensor({1., 2., 3., 4.}, {.requires_grad = true}); }
+
+/// Weak: counts destructions of a storage through its deleter.
+Tensor watched(bool& freed) {
+  static float memory[4] = {1, 2, 3, 4};
+  freed = false;
+  return from_blob(memory, {4}, {}, [&freed](void*) { freed = true; });
+}
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(saved)
+
+BOOST_AUTO_TEST_CASE(every_in_place_operation_bumps_the_version_by_one_for_all_views) {
+  Tensor x = ones({2, 2});
+  const Tensor row = x[0], detached = x.detach();
+  BOOST_TEST(x.version() == 0);
+  x.add_(1);
+  x[1].mul_(2);
+  x.zero_();
+  x.copy_(ones({2}));
+  x.clamp_(0, 1);
+  x.masked_fill_(x > 0, 3);
+  BOOST_TEST(x.version() == 6);
+  BOOST_TEST(row.version() == 6);
+  BOOST_TEST(detached.version() == 6);
+  BOOST_TEST(x.clone().version() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_changed_input_is_named_with_its_versions) {
+  const Tensor x = leaf();
+  Tensor y = x + 1;
+  const Tensor z = y * y;
+  y.add_(1);
+  CHECK_RAISES(AutogradError,
+               "one of the variables needed for gradient computation has been modified by an inplace operation: "
+               "float32 [4], which is output 0 of AddBackward, is at version 1; expected version 0 instead. "
+               "It was saved by MulBackward.",
+               z.sum().backward());
+}
+
+BOOST_AUTO_TEST_CASE(a_changed_output_is_named) {
+  const Tensor x = leaf();
+  Tensor y = x.exp();
+  y.mul_(2);
+  CHECK_RAISES(AutogradError, "float32 [4], which is output 0 of ExpBackward, is at version 1; expected version 0",
+               y.sum().backward());
+}
+
+BOOST_AUTO_TEST_CASE(a_change_through_a_view_or_under_no_grad_is_seen_too) {
+  const Tensor x = leaf();
+  Tensor y = x + 1;
+  const Tensor z = y.square();
+  {
+    const NoGrad no_grad;
+    y[0].fill_(7);
+  }
+  CHECK_RAISES(AutogradError, "is at version 1; expected version 0", z.sum().backward());
+}
+
+BOOST_AUTO_TEST_CASE(a_change_of_what_nobody_needs_is_fine) {
+  const Tensor x = leaf();
+  Tensor y = x * 2;
+  const Tensor z = y + 1;
+  y.add_(1);
+  z.sum().backward();
+  BOOST_TEST(x.grad().to_vector<float>() == std::vector<float>(4, 2));
+}
+
+BOOST_AUTO_TEST_CASE(only_operands_that_are_needed_are_saved) {
+  bool freed = false;
+  Tensor y;
+  const Tensor x = leaf();
+  {
+    const Tensor constant = watched(freed);
+    y = x * 2 + constant;
+  }
+  BOOST_TEST(freed);
+  {
+    const Tensor constant = watched(freed);
+    y = x * constant;
+  }
+  BOOST_TEST(!freed);
+  y = {};
+  BOOST_TEST(freed);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_saved_is_freed_by_the_run) {
+  bool freed = false;
+  const Tensor x = leaf();
+  Tensor y;
+  {
+    const Tensor constant = watched(freed);
+    y = (x * constant).sum();
+  }
+  y.backward({}, true);
+  BOOST_TEST(!freed);
+  y.backward();
+  BOOST_TEST(freed);
+}
+
+BOOST_AUTO_TEST_CASE(a_saved_output_does_not_keep_its_graph_alive) {
+  bool freed = false;
+  {
+    Tensor x = watched(freed);
+    x.requires_grad_();
+    const Tensor y = x.clone().exp().sigmoid().softmax(0);
+  }
+  BOOST_TEST(freed);
+}
+
+BOOST_AUTO_TEST_CASE(a_view_saved_before_its_base_is_overwritten_does_not_keep_the_graph_alive) {
+  bool freed = false;
+  {
+    Tensor x = watched(freed);
+    x.requires_grad_();
+    Tensor base = x * 1;
+    const Tensor view = base.view({2, 2});
+    const Tensor y = view * view;
+    base.copy_(y.view({4}));
+    BOOST_TEST(base.requires_grad());
+  }
+  BOOST_TEST(freed);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,88 @@
+#include "options.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+using cartpole::Options;
+
+namespace {
+
+struct Parsed {
+  std::optional<Options> options;
+  int status = 0;
+};
+
+Parsed parse(const std::vector<const char*>& arguments) {
+  std::vector<const char*> argv = {"cartpole"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Parsed result;
+  result.options = cartpole::parse_options(static_cast<int>(argv.size()), argv.data(), result.status);
+  return result;
+}
+
+struct CleanEnvironment {
+  CleanEnvironment() {
+    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
+  }
+  ~CleanEnvironment() {
+    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(options, CleanEnvironment)
+
+BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_tutorial_with_two_observers) {
+  const auto options = parse({}).options.value();
+  BOOST_TEST(options.world_size == 3);
+  BOOST_TEST(options.gamma == 0.99);
+  BOOST_TEST(options.seed == 543);
+  BOOST_TEST(options.log_interval == 10);
+  BOOST_TEST(options.steps_per_call == 1);
+  BOOST_TEST(!options.rank.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(flags_may_be_spelled_with_underscores) {
+  const auto options =
+      parse({"--world_size", "4", "--log_interval=7", "--steps_per_call", "8", "--curve=a_b"}).options.value();
+  BOOST_TEST(options.world_size == 4);
+  BOOST_TEST(options.log_interval == 7);
+  BOOST_TEST(options.steps_per_call == 8);
+  BOOST_TEST(options.curve == "a_b");
+}
+
+BOOST_AUTO_TEST_CASE(the_environment_counts_where_the_flag_is_absent) {
+  setenv("RANK", "2", 1);
+  setenv("WORLD_SIZE", "5", 1);
+  setenv("MASTER_ADDR", "127.0.0.2", 1);
+  setenv("MASTER_PORT", "1234", 1);
+  const auto options = parse({"--rank", "1"}).options.value();
+  BOOST_TEST(options.rank.value() == 1);
+  BOOST_TEST(options.world_size == 5);
+  BOOST_TEST(options.master_addr == "127.0.0.2");
+  BOOST_TEST(options.master_port == 1234);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
+  const std::vector<std::vector<const char*>> wrong = {
+      {"--world-size", "0"},   {"--world-size", "two"},    {"--world-size"},     {"--gamma", "1"},
+      {"--gamma", "-0.1"},     {"--gamma", "nan"},         {"--seed", "-1"},     {"--seed", "1.5"},
+      {"--log-interval", "0"}, {"--steps-per-call", "0"},  {"--episodes", "-1"}, {"--rank", "3"},
+      {"--rank", "-1"},        {"--master-port", "65536"}, {"--no-such-flag"},   {"stray"}};
+  for (const auto& arguments : wrong) {
+    const Parsed result = parse(arguments);
+    BOOST_TEST(!result.options.has_value(), arguments.front());
+    BOOST_TEST(result.status != 0, arguments.front());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(help_is_not_an_error) {
+  const Parsed result = parse({"--help"});
+  BOOST_TEST(!result.options.has_value());
+  BOOST_TEST(result.status == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

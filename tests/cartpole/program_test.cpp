@@ -1,0 +1,187 @@
+// timeout: 300
+// Runs the real program, with real processes.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// A folder of its own for every test case.
+struct Scratch {
+  fs::path folder;
+
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "cartpole_test_XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
+  }
+  ~Scratch() { fs::remove_all(folder); }
+
+  struct Result {
+    int status;
+    std::string out;
+    std::string err;
+  };
+
+  static std::string program(const std::string& flags) { return "timeout -k 5 200 '" CARTPOLE_PROGRAM "' " + flags; }
+
+  Result shell(const std::string& command) const {
+    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
+    const int status = std::system(all.c_str());
+    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
+    BOOST_TEST_MESSAGE(result.out << result.err);
+    return result;
+  }
+
+  Result run(const std::string& flags) const { return shell(program(flags)); }
+
+  // The rewards of the learning curve.
+  std::vector<std::string> rewards() const {
+    std::vector<std::string> column;
+    for (const std::string& line : lines_of(read(folder / "out/cartpole.csv"))) {
+      const auto first = line.find(',') + 1;
+      column.push_back(line.substr(first, line.find(',', first) - first));
+    }
+    return column;
+  }
+};
+
+int free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  BOOST_REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  BOOST_REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+
+BOOST_AUTO_TEST_CASE(every_world_size_trains_reports_and_leaves_a_curve) {
+  for (const char* world_size : {"1", "2", "3"}) {
+    BOOST_TEST_CONTEXT("world size " << world_size) {
+      const Result result = run(std::string("--episodes 4 --log-interval 2 --world-size ") + world_size);
+      BOOST_TEST(result.status == 0);
+      BOOST_TEST(result.err == "");
+      const auto lines = lines_of(result.out);
+      BOOST_REQUIRE(lines.size() > 4);
+      BOOST_TEST(lines[0].rfind("Episode 2\tLast reward: ", 0) == 0U);
+      BOOST_TEST(contains(lines[0], "\tAverage reward: "));
+      BOOST_TEST(lines[1].rfind("Episode 4\tLast reward: ", 0) == 0U);
+      BOOST_TEST(lines[2].rfind("Not solved", 0) == 0U);
+      BOOST_TEST(contains(result.out, "environment steps/s"));
+      BOOST_TEST(contains(result.out, "RPCs/s") == (world_size[0] != '1'));
+      BOOST_TEST(contains(result.out, "call latency") == (world_size[0] != '1'));
+      BOOST_TEST(contains(result.out, (folder / "out/cartpole.svg").string()));
+      BOOST_TEST(contains(result.out, (folder / "out/cartpole.csv").string()));
+      BOOST_TEST(lines_of(read(folder / "out/cartpole.csv")).size() == 5U);
+      BOOST_TEST(contains(read(folder / "out/cartpole.svg"), "</svg>"));
+      fs::remove_all(folder / "out");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_task_is_solved) {
+  const Result result = run("--world-size 1 --seed 1 --episodes 1000");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(contains(result.out, "Solved! Running reward is now 475."));
+  BOOST_TEST(contains(result.out, "time to solve"));
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_repeats_the_training_however_processes_are_timed) {
+  BOOST_TEST(run("--episodes 60 --seed 7").status == 0);
+  const auto first = rewards();
+  BOOST_TEST(run("--episodes 60 --seed 7").status == 0);
+  BOOST_TEST(rewards() == first, boost::test_tools::per_element());
+  BOOST_TEST(run("--episodes 60 --seed 8").status == 0);
+  BOOST_TEST((rewards() != first));
+}
+
+BOOST_AUTO_TEST_CASE(several_environments_share_a_call) {
+  for (const char* world_size : {"1", "3"}) {
+    const Result result = run(std::string("--episodes 3 --steps-per-call 5 --world-size ") + world_size);
+    BOOST_TEST(result.status == 0);
+    BOOST_TEST(contains(result.out, "Not solved"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
+  const std::string port = std::to_string(free_port());
+  const std::string common = "--episodes 2 --log-interval 1 --world-size 3 --master-port " + port;
+  const Result result = shell(program("--rank 1 " + common) + " & " + "WORLD_SIZE=3 RANK=2 MASTER_PORT=" + port + " " +
+                              program("") + " & " + program("--rank 0 " + common) + "; status=$?; wait; exit $status");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(contains(result.out, "Episode 2\t"));
+  BOOST_TEST(result.err == "");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--world-size 0", "--world-size: expected an integer from 1 to 1000, got 0"},
+      {"--gamma 2", "--gamma: expected a number from 0 to below 1, got 2"},
+      {"--rank 3 --world-size 3", "--rank: expected an integer from 0 to below the world size 3, got 3"},
+      {"--speed 9", "--speed"}};
+  for (const auto& [flags, message] : cases) {
+    const Result result = run(flags);
+    BOOST_TEST(result.status != 0);
+    BOOST_TEST(contains(result.err, message), result.err);
+    BOOST_TEST(result.out == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_curve_that_cannot_be_written_is_an_error) {
+  const Result result = run("--world-size 1 --episodes 1 --curve /dev/null/curve");
+  BOOST_TEST(result.status != 0);
+  BOOST_TEST(contains(result.err, "cannot write /dev/null/curve"), result.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_episode_of_the_policy_is_drawn_when_asked_for) {
+  const Result result = run("--world-size 2 --episodes 1 --render");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(contains(result.out, "step 0\n"));
+  BOOST_TEST(contains(result.out, "\xE2\xA0\xA4"));  // the track
+  BOOST_TEST(!contains(result.out, "\x1b"));
+}
+
+BOOST_AUTO_TEST_CASE(a_terminal_gets_a_live_line) {
+  const Result result = shell("script -qec \"" + program("--world-size 1 --episodes 30") + "\" /dev/null");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(contains(result.out, "\r\x1b[K["));
+  BOOST_TEST(contains(result.out, "steps/s"));
+  BOOST_TEST(contains(result.out, "Episode 30\t"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# headers_alone.sh COMPILER SOURCE_DIR INCLUDE_DIR [more flags]
+# Each header compiles alone; a public one (outside detail/) draws in neither Asio nor JSON, CUDA, oneDNN or OpenSSL.
+set -euo pipefail
+compiler=$1 source=$2 include=$3
+shift 3
+export compiler include flags="$*"
+
+check() {
+  local header=$1 deps
+  deps=$(mktemp)
+  trap 'rm -f "$deps"' RETURN
+  if ! echo "#include \"tendril/$header\"" |
+    $compiler -std=c++20 -fsyntax-only -Wall -Wextra -Werror $flags -I"$include" -MD -MF "$deps" -x c++ -; then
+    echo "$header does not compile alone"
+    return 1
+  fi
+  case $header in */detail/*) return 0 ;; esac
+  if grep -o -m1 -E '(boost/asio/|boost/json/|cuda_runtime|dnnl|openssl/)[^ ]*' "$deps"; then
+    echo "$header is public and includes the above"
+    return 1
+  fi
+}
+export -f check
+
+cd "$source"
+# name_inl.h is the second half of name.h and read only by it.
+find tensor autograd nn rpc envs -name '*.h' ! -name '*_inl.h' | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Writes tests/nn/data/*.txt: values, gradients and optimizer steps as PyTorch computes them in float64.
+
+Run it with a Python that has PyTorch (made with 1.13): python3 tests/nn/golden.py
+Inputs are rounded to float32, so that the same files check float32 too. Format: tests/golden.h.
+"""
+import math
+import pathlib
+
+import torch
+from torch import nn
+from torch.distributions import Categorical
+from torch.nn import functional as F
+
+DATA = pathlib.Path(__file__).parent / "data"
+RANDOM = torch.Generator().manual_seed(2023)
+
+
+def draw(*sizes, low=-2.0, high=2.0):
+    return (torch.rand(*sizes, generator=RANDOM, dtype=torch.float64) * (high - low) + low).float().double()
+
+
+class Writer:
+    def __init__(self, name):
+        self.path = DATA / f"{name}.txt"
+        self.lines = [f"# Made by tests/nn/golden.py with PyTorch {torch.__version__.split('a')[0]}"]
+
+    def __call__(self, name, value):
+        value = torch.as_tensor(value).detach()
+        is_int = value.dtype == torch.int64
+        self.lines.append(" ".join([name, "int64" if is_int else "float64", *map(str, value.shape)]))
+        self.lines.append(" ".join(str(v) if is_int else repr(v) for v in value.flatten().tolist()))
+
+    def save(self):
+        DATA.mkdir(exist_ok=True)
+        self.path.write_text("\n".join(self.lines) + "\n")
+
+
+def value_and_gradients(out, name, function, inputs, upstream=None):
+    """Writes function(*inputs) and, for each of `inputs` (name -> tensor), its gradient."""
+    leaves = {key: tensor.clone().requires_grad_() for key, tensor in inputs.items()}
+    y = function(*leaves.values())
+    upstream = draw(*y.shape) if upstream is None else upstream
+    y.backward(upstream)
+    out(f"{name}.y", y)
+    out(f"{name}.g", upstream)
+    for key, leaf in leaves.items():
+        out(f"{name}.d{key}", leaf.grad)
+
+
+def linear():
+    out = Writer("linear")
+    x, weight, bias = draw(2, 3, 4), draw(5, 4), draw(5)
+    for name, value in (("x", x), ("weight", weight), ("bias", bias)):
+        out(name, value)
+    value_and_gradients(out, "with_bias", F.linear, {"x": x, "weight": weight, "bias": bias})
+    value_and_gradients(out, "without_bias", F.linear, {"x": x, "weight": weight})
+    value_and_gradients(out, "vector", F.linear, {"x": x[0, 0], "weight": weight, "bias": bias})
+    out.save()
+
+
+def activations():
+    out = Writer("activations")
+    x = draw(3, 5, low=-4, high=4)
+    out("x", x)
+    cases = {
+        "relu": nn.ReLU(), "sigmoid": nn.Sigmoid(), "tanh": nn.Tanh(), "silu": nn.SiLU(), "gelu": nn.GELU(),
+        "gelu_tanh": nn.GELU(approximate="tanh"), "softmax": nn.Softmax(-1), "softmax0": nn.Softmax(0),
+        "log_softmax": nn.LogSoftmax(-1),
+    }
+    for name, module in cases.items():
+        value_and_gradients(out, name, module, {"x": x})
+    out.save()
+
+
+def init():
+    out = Writer("init")
+    for name in ("linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
+        out(f"gain.{name}", torch.tensor(nn.init.calculate_gain(name), dtype=torch.float64))
+    out("gain.leaky_relu_0.2", torch.tensor(nn.init.calculate_gain("leaky_relu", 0.2), dtype=torch.float64))
+    for name, sizes in (("matrix", (6, 3)), ("filters", (8, 4, 3, 5))):
+        out(f"fans.{name}", torch.tensor(nn.init._calculate_fan_in_and_fan_out(torch.empty(sizes))))
+    out.save()
+
+
+def categorical():
+    out = Writer("categorical")
+    probs = draw(2, 3, 4, low=0.05, high=3)
+    probs[0, 0] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # a certain choice
+    probs[0, 1, 2] = 0
+    logits = draw(2, 3, 4, low=-3, high=3)
+    logits[0, 0] = torch.tensor([500.0, -500.0, 0.0, 499.0])
+    logits[1, 2, 3] = -math.inf
+    value = torch.randint(0, 4, (2, 3), generator=RANDOM)
+    value[0, 0] = 2
+    value[1, 2] = 1
+    batch = torch.randint(0, 3, (5, 2, 3), generator=RANDOM)
+    for name, tensor in (("probs", probs), ("logits", logits), ("value", value), ("values", batch)):
+        out(name, tensor)
+    for kind, param in (("probs", probs), ("logits", logits)):
+        make = lambda p: Categorical(**{kind: p})
+        value_and_gradients(out, f"{kind}.log_prob", lambda p: make(p).log_prob(value), {"param": param})
+        value_and_gradients(out, f"{kind}.log_probs", lambda p: make(p).log_prob(batch), {"param": param})
+        # At a logit of -infinity PyTorch's gradient of the entropy is nan. A class at -800 is as impossible (e^-800 is 0).
+        finite = param.clamp(min=-800)
+        value_and_gradients(out, f"{kind}.entropy", lambda p: make(p).entropy(), {"param": finite})
+        out(f"{kind}.all_probs", make(param).probs)
+        out(f"{kind}.all_logits", make(param).logits)
+    out.save()
+
+
+STEPS = 10
+
+
+def optimizer(name, cases, state_names):
+    """Ten steps by given gradients for each case: a dict of options, or a list of two (a group for each parameter).
+
+    The second parameter has no gradient in the fourth step. A case with "later_lr" uses that from the sixth step on.
+    """
+    out = Writer(name.lower())
+    start = [draw(3, 2), draw(5)]
+    grads = [torch.stack([draw(*p.shape) for _ in range(STEPS)]) for p in start]
+    for i in range(2):
+        out(f"start{i}", start[i])
+        out(f"grads{i}", grads[i])
+    for case, options in cases.items():
+        params = [p.clone().requires_grad_() for p in start]
+        groups = options if isinstance(options, list) else [options, options]
+        later = groups[0].get("later_lr")
+        groups = [{k: v for k, v in g.items() if k != "later_lr"} for g in groups]
+        if isinstance(options, list):
+            opt = getattr(torch.optim, name)([{"params": [p], **g} for p, g in zip(params, groups)], lr=1.0)
+        else:
+            opt = getattr(torch.optim, name)(params, **groups[0])
+        taken = [[], []]
+        for step in range(STEPS):
+            if later is not None and step == 5:
+                for group in opt.param_groups:
+                    group["lr"] = later
+            for i, p in enumerate(params):
+                p.grad = None if i == 1 and step == 3 else grads[i][step].clone()
+            opt.step()
+            for i, p in enumerate(params):
+                taken[i].append(p.detach().clone())
+        for i, p in enumerate(params):
+            out(f"{case}.params{i}", torch.stack(taken[i]))
+            for key in state_names:
+                if opt.state[p].get(key) is not None:
+                    out(f"{case}.{key}{i}", opt.state[p][key])
+    out.save()
+
+
+def sgd():
+    optimizer("SGD", {
+        "plain": dict(lr=0.1),
+        "decay": dict(lr=0.1, weight_decay=0.3),
+        "momentum": dict(lr=0.1, momentum=0.9),
+        "dampening": dict(lr=0.1, momentum=0.9, dampening=0.25),
+        "momentum_decay": dict(lr=0.05, momentum=0.8, dampening=0.5, weight_decay=0.1),
+        "nesterov": dict(lr=0.1, momentum=0.9, nesterov=True),
+        "nesterov_decay": dict(lr=0.1, momentum=0.7, nesterov=True, weight_decay=0.2),
+        "maximize": dict(lr=0.1, momentum=0.9, weight_decay=0.1, maximize=True),
+        "maximize_plain": dict(lr=0.1, maximize=True),
+        "later_lr": dict(lr=0.1, momentum=0.9, later_lr=0.01),
+        "groups": [dict(lr=0.1, momentum=0.9), dict(lr=0.02, weight_decay=0.5)],
+    }, ["momentum_buffer"])
+
+
+def adam():
+    optimizer("Adam", {
+        "plain": dict(lr=0.1),
+        "betas": dict(lr=0.05, betas=(0.5, 0.75), eps=1e-3),
+        "no_betas": dict(lr=0.05, betas=(0.0, 0.0)),
+        "decay": dict(lr=0.1, weight_decay=0.3),
+        "amsgrad": dict(lr=0.1, betas=(0.9, 0.6), amsgrad=True),
+        "amsgrad_decay": dict(lr=0.1, betas=(0.9, 0.6), amsgrad=True, weight_decay=0.1),
+        "maximize": dict(lr=0.1, weight_decay=0.1, maximize=True),
+        "later_lr": dict(lr=0.1, later_lr=0.01),
+        "groups": [dict(lr=0.1), dict(lr=0.02, betas=(0.8, 0.9), amsgrad=True)],
+    }, ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
+
+
+def training():
+    """A small network trained for ten steps: layers, loss, backward and optimizer together."""
+    out = Writer("training")
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(-1)).double()
+    names = {"fc1.weight": "0.weight", "fc1.bias": "0.bias", "fc2.weight": "2.weight", "fc2.bias": "2.bias"}
+    start = {ours: draw(*model.get_parameter(theirs).shape, low=-0.5, high=0.5) for ours, theirs in names.items()}
+    x, target = draw(6, 4), torch.randint(0, 3, (6, 1), generator=RANDOM)
+    out("x", x)
+    out("target", target)
+    for name, value in start.items():
+        out(f"start.{name}", value)
+    optimizers = {
+        "sgd": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True),
+        "adam": lambda params: torch.optim.Adam(params, lr=0.05, weight_decay=0.01),
+    }
+    for case, make in optimizers.items():
+        with torch.no_grad():
+            for ours, theirs in names.items():
+                model.get_parameter(theirs).copy_(start[ours])
+        opt = make(model.parameters())
+        losses = []
+        for step in range(STEPS):
+            opt.zero_grad()
+            loss = -model(x).gather(1, target).mean()
+            loss.backward()
+            losses.append(loss.detach())
+            if step == 0 and case == "sgd":
+                for ours, theirs in names.items():
+                    out(f"grad.{ours}", model.get_parameter(theirs).grad)
+            opt.step()
+        out(f"{case}.losses", torch.stack(losses))
+        for ours, theirs in names.items():
+            out(f"{case}.{ours}", model.get_parameter(theirs))
+    out.save()
+
+
+if __name__ == "__main__":
+    torch.set_default_dtype(torch.float64)
+    for family in (linear, activations, init, categorical, sgd, adam, training):
+        family()

@@ -1,0 +1,144 @@
+#include "tendril/nn/init.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/errors.h"
+#include "tests/golden.h"
+
+using tendril::DTypeError;
+using tendril::Error;
+using tendril::Generator;
+using tendril::ShapeError;
+using tendril::Tensor;
+using tendril::testing::says;
+namespace nn = tendril::nn;
+namespace raw = tendril::raw;
+using nn::init::Nonlinearity;
+
+namespace {
+
+constexpr int64_t kIn = 300, kOut = 400;  // 120,000 values: moments are known to half a percent
+
+struct Moments {
+  double mean, stddev, largest;
+};
+
+Moments moments_of(const Tensor& x) {
+  const std::vector<double> values = x.to_vector<double>();
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0, largest = 0;
+  for (double v : values) {
+    sum += v;
+    squares += v * v;
+    largest = std::max(largest, std::abs(v));
+  }
+  return {sum / n, std::sqrt(squares / n - (sum / n) * (sum / n)), largest};
+}
+
+/// A uniform distribution's largest value is just below sqrt(3) standard deviations, a normal one's well above.
+void check_uniform(const Tensor& x, double stddev) {
+  const Moments m = moments_of(x);
+  BOOST_TEST(std::abs(m.mean) < 0.015 * stddev);
+  BOOST_TEST(m.stddev == stddev, boost::test_tools::tolerance(0.01));
+  BOOST_TEST(m.largest <= std::sqrt(3.0) * stddev * (1 + 1e-6));
+}
+void check_normal(const Tensor& x, double stddev) {
+  const Moments m = moments_of(x);
+  BOOST_TEST(std::abs(m.mean) < 0.015 * stddev);
+  BOOST_TEST(m.stddev == stddev, boost::test_tools::tolerance(0.01));
+  BOOST_TEST(m.largest > 3.5 * stddev);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(init)
+
+BOOST_AUTO_TEST_CASE(gains_and_fans_equal_pytorchs) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/init.txt");
+  auto gain = [&](const std::string& name) { return golden.get("gain." + name).item<double>(); };
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::linear) == gain("linear"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::sigmoid) == gain("sigmoid"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::tanh) == gain("tanh"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::relu) == gain("relu"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::leaky_relu) == gain("leaky_relu"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::leaky_relu, 0.2) == gain("leaky_relu_0.2"));
+  BOOST_TEST(nn::init::calculate_gain(Nonlinearity::selu) == gain("selu"));
+  auto check_fans = [&](const std::string& name, const tendril::Dims& sizes) {
+    const nn::init::Fans fans = nn::init::calculate_fans(raw::empty(sizes));
+    BOOST_TEST((std::vector<int64_t>{fans.in, fans.out} == golden.get("fans." + name).to_vector<int64_t>()));
+  };
+  check_fans("matrix", {6, 3});
+  check_fans("filters", {8, 4, 3, 5});
+}
+
+BOOST_AUTO_TEST_CASE(distributions_have_the_width_that_they_promise) {
+  Generator generator(17);
+  const Tensor weight = raw::empty({kOut, kIn});
+  const double fans = kIn + kOut;
+  check_uniform(nn::init::uniform_(weight, -0.5, 0.5, generator), 0.5 / std::sqrt(3.0));
+  check_normal(nn::init::normal_(weight, 0, 0.3, generator), 0.3);
+  check_uniform(nn::init::xavier_uniform_(weight, 2, generator), 2 * std::sqrt(2 / fans));
+  check_normal(nn::init::xavier_normal_(weight, 2, generator), 2 * std::sqrt(2 / fans));
+  check_uniform(nn::init::kaiming_uniform_(weight, {.generator = generator}), std::sqrt(2.0 / kIn));
+  check_uniform(nn::init::kaiming_uniform_(weight, {.a = std::sqrt(5.0), .generator = generator}),
+                std::sqrt(1.0 / 3 / kIn));
+  check_normal(nn::init::kaiming_normal_(
+                   weight, {.fan = nn::init::Fan::out, .nonlinearity = Nonlinearity::linear, .generator = generator}),
+               std::sqrt(1.0 / kOut));
+}
+
+BOOST_AUTO_TEST_CASE(a_shift_moves_the_mean) {
+  Generator generator(2);
+  const Tensor x = raw::empty({100000}, tendril::kFloat64);
+  BOOST_TEST(moments_of(nn::init::uniform_(x, 2, 4, generator)).mean == 3.0, boost::test_tools::tolerance(0.005));
+  BOOST_TEST(moments_of(nn::init::normal_(x, -5, 1, generator)).mean == -5.0, boost::test_tools::tolerance(0.005));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_written_without_being_recorded) {
+  Tensor weight = raw::empty({2, 3}).requires_grad_();
+  const uint32_t before = weight.version();
+  nn::init::constant_(weight, 2.5);
+  BOOST_TEST((weight.to_vector<double>() == std::vector<double>(6, 2.5)));
+  nn::init::ones_(weight);
+  BOOST_TEST((weight.to_vector<double>() == std::vector<double>(6, 1.0)));
+  nn::init::zeros_(weight);
+  BOOST_TEST((weight.to_vector<double>() == std::vector<double>(6, 0.0)));
+  nn::init::kaiming_uniform_(weight);
+  BOOST_TEST(weight.is_leaf());
+  BOOST_TEST(weight.version() == before + 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
+  const Tensor matrix = raw::zeros({3, 4});
+  nn::init::ones_(raw::select(matrix, 1, 2));
+  Generator generator(1);
+  nn::init::uniform_(raw::select(matrix, 1, 0), 5, 6, generator);
+  const std::vector<double> values = matrix.to_vector<double>();
+  for (std::size_t row = 0; row < 3; ++row) {
+    BOOST_TEST((values[4 * row] >= 5 && values[4 * row] < 6));
+    BOOST_TEST(values[4 * row + 1] == 0);
+    BOOST_TEST(values[4 * row + 2] == 1);
+    BOOST_TEST(values[4 * row + 3] == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor vector = raw::ones({3}), matrix = raw::ones({3, 3}), integers = raw::zeros({3, 3}, tendril::kInt64);
+  BOOST_CHECK_EXCEPTION(nn::init::kaiming_uniform_(vector), ShapeError,
+                        says("calculate_fans", "[3]", "[out, in, ...]"));
+  BOOST_CHECK_EXCEPTION(nn::init::xavier_normal_(vector), ShapeError, says("calculate_fans", "[3]"));
+  BOOST_CHECK_EXCEPTION(nn::init::uniform_(integers), DTypeError, says("uniform_", "int64", "floating"));
+  BOOST_CHECK_EXCEPTION(nn::init::zeros_(Tensor()), Error, says("zeros_", "undefined"));
+  BOOST_CHECK_EXCEPTION(nn::init::uniform_(matrix, 1, 0), Error, says("uniform_", "[1, 0)"));
+  BOOST_CHECK_EXCEPTION(nn::init::uniform_(matrix, nan, 0), Error, says("uniform_", "nan"));
+  BOOST_CHECK_EXCEPTION(nn::init::normal_(matrix, 0, -1), Error, says("normal_", "stddev", "-1"));
+  BOOST_CHECK_EXCEPTION(nn::init::normal_(matrix, nan), Error, says("normal_", "mean", "nan"));
+  BOOST_CHECK_EXCEPTION(nn::init::xavier_uniform_(matrix, -2), Error, says("xavier_uniform_", "gain", "-2"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,272 @@
+#include "tendril/rpc/call.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tendril/tensor/raw.h"
+#include "tests/rpc/cluster.h"
+#include "tests/rpc/messages.h"
+#include "tests/rpc/raw_call.h"
+
+namespace call_test {
+
+using namespace rpc_test;
+
+struct Point {
+  int x = 0, y = 0;
+  friend bool operator==(const Point&, const Point&) = default;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& x& y;
+  }
+};
+
+int add(int a, int b) { return a + b; }
+Point mirrored(const Point& p) { return {p.y, p.x}; }
+std::string greet(std::string_view name, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += std::string(name) + '!';
+  return text;
+}
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (const double value : values) total += value;
+  return total;
+}
+std::atomic<int> touched{0};
+void touch(int by) { touched += by; }
+Tensor doubled(const Tensor& x) { return raw::binary(Binary::mul, x, 2); }
+Tensor same(Tensor x) { return x; }
+std::vector<Tensor> reversed(std::vector<Tensor> list) { return {list.rbegin(), list.rend()}; }
+std::map<std::string, std::optional<Tensor>> named(std::map<std::string, std::optional<Tensor>> map) { return map; }
+std::tuple<int, std::variant<int, std::string>> mixed(std::tuple<int, std::variant<int, std::string>> value) {
+  return value;
+}
+int fail(const std::string& why) { throw std::out_of_range(why); }
+int fail_oddly(int) { throw 42; }
+WorkerInfo echo_worker(const WorkerInfo& worker) { return worker; }
+
+Future<int> later(int x) {
+  auto promise = std::make_shared<Promise<int>>();
+  std::thread([promise, x] { promise->set_value(x + 1); }).detach();
+  return promise->future();
+}
+Future<int> later_failing(int) { return make_error_future<int>(std::make_exception_ptr(std::out_of_range("later"))); }
+Future<int> no_future(int) { return {}; }
+Task<std::string> twice(const std::string& text, int via) {
+  // `text` is a reference to an argument: it lives as long as the call.
+  const int first = co_await rpc_async<&add>(Cluster::agent(1), via, 1, 2);
+  const int second = co_await rpc_async<&add>(Cluster::agent(1), via, first, 2);
+  co_return text + std::to_string(second);
+}
+Task<void> nothing_later() { co_return; }
+
+/// Calls back and forth between two workers, blocking, `depth` deep.
+int ping_pong(int depth, int here) {
+  if (depth == 0) return 0;
+  return 1 + rpc_sync<&ping_pong>(Cluster::agent(here), 1 - here, depth - 1, 1 - here);
+}
+
+std::promise<void> gate;
+std::shared_future<void> gate_opened;
+int wait_at_gate(int x) {
+  blocking([] { gate_opened.wait(); });
+  return x;
+}
+void close_gate() {
+  gate = {};
+  gate_opened = gate.get_future().share();
+}
+
+void takes_reference(int&) {}
+template <auto F, class... Args>
+concept CanCall = requires(Args... args) {
+  rpc_sync<F>(args...);
+};
+
+}  // namespace call_test
+
+using namespace call_test;
+
+BOOST_AUTO_TEST_SUITE(call)
+
+BOOST_AUTO_TEST_CASE(a_worker_is_called_by_name_rank_or_info) {
+  Cluster cluster(2);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], "w1", 1, 2) == 3);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], std::string("w1"), 1, 2) == 3);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 3, 4) == 7);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], int64_t{1}, 3, 4) == 7);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], cluster[1].self(), 5, 6) == 11);
+  BOOST_TEST(rpc_sync<&add>(cluster[1], "w0", 1, 2) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_does_not_exist_is_an_error_at_once) {
+  Cluster cluster(2);
+  BOOST_TEST(contains(message_of<UsageError>([&] { rpc_async<&add>(cluster[0], "nobody", 1, 2); }), "nobody"));
+  BOOST_TEST(contains(message_of<UsageError>([&] { rpc_async<&add>(cluster[0], 7, 1, 2); }), "7"));
+  BOOST_TEST(contains(message_of<UsageError>([&] { rpc_async<&add>(cluster[0], -1, 1, 2); }), "-1"));
+  message_of<UsageError>([&] { rpc_async<&add>(cluster[0], int64_t{1} << 40, 1, 2); });
+}
+
+BOOST_AUTO_TEST_CASE(results_equal_local_ones) {
+  Cluster cluster(2);
+  for (const int to : {0, 1}) {  // 0: to oneself
+    BOOST_TEST((rpc_sync<&mirrored>(cluster[0], to, Point{1, 2}) == Point{2, 1}));
+    BOOST_TEST(rpc_sync<&greet>(cluster[0], to, "you", 2) == "you!you!");
+    BOOST_TEST(rpc_sync<&sum>(cluster[0], to, std::vector<double>{1, 2, 3.5}) == 6.5);
+    BOOST_TEST((rpc_sync<&echo_worker>(cluster[0], to, cluster[1].self()) == cluster[1].self()));
+    const std::tuple<int, std::variant<int, std::string>> value{1, "x"};
+    BOOST_TEST((rpc_sync<&mixed>(cluster[0], to, value) == value));
+    touched = 0;
+    rpc_sync<&touch>(cluster[0], to, 5);
+    BOOST_TEST(touched == 5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(arguments_are_converted_to_the_parameters_types) {
+  Cluster cluster(2);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 2.9, short{3}) == 5);
+  const char* name = "me";
+  BOOST_TEST(rpc_sync<&greet>(cluster[0], 1, name, 1L) == "me!");
+  BOOST_TEST(rpc_sync<&greet>(cluster[0], 1, std::string("me"), 1) == "me!");
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_does_not_compile) {
+  static_assert(Callable<&add, int, double>);
+  static_assert(!Callable<&add, int>);
+  static_assert(!Callable<&add, int, int, int>);
+  static_assert(!Callable<&add, int, std::string>);
+  static_assert(!Callable<&takes_reference, int&>);
+  static_assert(CanCall<&add, int, int, int>);
+  static_assert(CanCall<&add, const char*, CallOptions, int, int>);
+  static_assert(!CanCall<&add, int, int, const char*>);
+  static_assert(!CanCall<&add, double, int, int>);  // 1.5 is no rank
+  static_assert(RemotelyConstructible<std::string, const char*>);
+  static_assert(!RemotelyConstructible<Point, const char*>);
+  static_assert(std::is_same_v<ResultOf<&later>, int>);
+  static_assert(std::is_same_v<ResultOf<&twice>, std::string>);
+  static_assert(std::is_same_v<ResultOf<&nothing_later>, void>);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_travel_in_any_container_with_their_strides) {
+  Cluster cluster(2);
+  const Tensor x = raw::view(raw::arange(0, 24, 1, kFloat32), {4, 6});
+  for (const int to : {0, 1}) {
+    BOOST_TEST(rpc::testing::same_elements(rpc_sync<&doubled>(cluster[0], to, x), doubled(x)));
+    const Tensor transposed = raw::transpose(x, 0, 1);
+    const Tensor arrived = rpc_sync<&same>(cluster[0], to, transposed);
+    BOOST_TEST(arrived.strides() == transposed.strides());
+    BOOST_TEST(rpc::testing::same_elements(arrived, transposed));
+    BOOST_TEST((arrived.storage() != x.storage()));
+
+    const auto list = rpc_sync<&reversed>(cluster[0], to, std::vector<Tensor>{x, transposed, Tensor()});
+    BOOST_REQUIRE_EQUAL(list.size(), 3u);
+    BOOST_TEST(!list[0].defined());
+    BOOST_TEST(rpc::testing::same_elements(list[2], x));
+
+    const std::map<std::string, std::optional<Tensor>> map{{"x", x}, {"none", std::nullopt}};
+    const auto back = rpc_sync<&named>(cluster[0], to, map);
+    BOOST_TEST(rpc::testing::same_elements(*back.at("x"), x));
+    BOOST_TEST(!back.at("none"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_hundred_calls_may_be_in_flight) {
+  Cluster cluster(2);
+  std::vector<Future<Tensor>> futures;
+  for (int i = 0; i < 100; ++i) futures.push_back(rpc_async<&doubled>(cluster[0], 1, raw::full({i * 100 + 1}, i)));
+  const std::vector<Tensor> results = wait_all(futures);
+  for (int i = 0; i < 100; ++i) {
+    BOOST_TEST(results[static_cast<std::size_t>(i)].numel() == i * 100 + 1);
+    BOOST_TEST(raw::select(results[static_cast<std::size_t>(i)], 0, 0).item<double>() == 2 * i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(arguments_are_taken_when_the_call_is_made) {
+  Cluster cluster(2, {.num_worker_threads = 1});
+  close_gate();
+  const Future<int> busy = rpc_async<&wait_at_gate>(cluster[0], 1, 0);
+  std::vector<double> values{1, 2, 3};
+  const Future<double> total = rpc_async<&sum>(cluster[0], 1, values);
+  values.assign(10, 100.0);
+  gate.set_value();
+  BOOST_TEST(total.wait() == 6.0);
+  busy.wait();
+}
+
+BOOST_AUTO_TEST_CASE(what_a_function_throws_arrives_typed) {
+  Cluster cluster(2);
+  for (const int to : {0, 1}) {
+    try {
+      rpc_sync<&fail>(cluster[0], to, "line one\nline \"two\"");
+      BOOST_ERROR("nothing was thrown");
+    } catch (const RemoteError& error) {
+      BOOST_TEST(error.worker() == "w" + std::to_string(to));
+      BOOST_TEST(error.type() == "std::out_of_range");
+      BOOST_TEST(error.message() == "line one\nline \"two\"");
+    }
+    const Future<int> failing = rpc_async<&fail>(cluster[0], to, "again");
+    for (int i = 0; i < 3; ++i) BOOST_CHECK_THROW(failing.wait(), RemoteError);
+    BOOST_CHECK_THROW(rpc_sync<&fail_oddly>(cluster[0], to, 1), RemoteError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_function_may_answer_later) {
+  Cluster cluster(2, {.num_worker_threads = 1});
+  BOOST_TEST(rpc_sync<&later>(cluster[0], 1, 41) == 42);
+  BOOST_TEST(rpc_sync<&twice>(cluster[0], 1, "five: ", 0) == "five: 5");
+  rpc_sync<&nothing_later>(cluster[0], 1);
+  BOOST_CHECK_THROW(rpc_sync<&later_failing>(cluster[0], 1, 0), RemoteError);
+  BOOST_TEST(contains(message_of<RpcError>([&] { rpc_sync<&no_future>(cluster[0], 1, 0); }), "empty Future"));
+}
+
+BOOST_AUTO_TEST_CASE(nested_blocking_calls_work_with_one_worker_thread) {
+  Cluster cluster(2, {.num_worker_threads = 1});
+  BOOST_TEST(rpc_sync<&ping_pong>(cluster[0], 1, 20, 1) == 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
+  Cluster cluster(2);
+  close_gate();
+  BOOST_CHECK_THROW(rpc_sync<&wait_at_gate>(cluster[0], 1, {.timeout = 20ms}, 1), TimeoutError);
+  const Future<int> patient = rpc_async<&wait_at_gate>(cluster[0], 1, {.timeout = 0ms}, 1);
+  gate.set_value();
+  BOOST_TEST(patient.wait() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to_do) {
+  static const Functions nothing([](Functions&) {});
+  Cluster cluster(2, {}, nothing);
+  const std::string text = message_of<UnknownFunctionError>([&] { rpc_sync<&add>(cluster[0], 1, 1, 2); });
+  BOOST_TEST(contains(text, "rpc::serve<&"), text);
+}
+
+BOOST_AUTO_TEST_CASE(arguments_that_cannot_be_read_are_an_error_that_names_them) {
+  Cluster cluster(2);
+  Message bad;
+  bad.function = rpc::detail::entry_of<rpc::detail::FreeFunction<&greet>>().id;
+  bad.payload.resize(3);
+  const std::string text = message_of<MessageError>([&] { rpc_test::call(cluster[0], 1, bad).wait(); });
+  BOOST_TEST(contains(text, "argument 1 (std::string) of call_test::greet"), text);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);  // the connection lives on
+}
+
+BOOST_AUTO_TEST_CASE(without_init_rpc_the_free_functions_say_so) {
+  BOOST_TEST(contains(message_of<UsageError>([] { rpc_sync<&add>("w1", 1, 2); }), "init_rpc"));
+}
+
+BOOST_AUTO_TEST_CASE(the_free_functions_act_on_the_default_agent) {
+  Cluster cluster(2);
+  set_default_agent(std::shared_ptr<Agent>(std::shared_ptr<void>(), &cluster[0]));
+  BOOST_TEST(rpc_sync<&add>("w1", 1, 2) == 3);
+  BOOST_TEST(rpc_sync<&add>("w1", {.timeout = 5s}, 1, 2) == 3);
+  BOOST_TEST(remote<&add>("w1", 1, 2).to_here() == 3);
+  set_default_agent(nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_after_shutdown_is_an_error) {
+  Cluster cluster(2);
+  cluster[0].shutdown();
+  BOOST_CHECK_THROW(rpc_sync<&add>(cluster[0], 1, 1, 2), UsageError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <array>
+#include <boost/exception/diagnostic_information.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/function.h"
+#include "tendril/rpc/memory_network.h"
+
+/// Agents of one group in this process, each connected with each, for tests of typed calls.
+namespace rpc_test {
+
+using namespace tendril;
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+
+class Cluster {
+ public:
+  /// Workers "w0", "w1", ...; over Unix-domain sockets, or over `network`.
+  explicit Cluster(int size, AgentOptions options = {}, const FunctionTable& functions = served_functions(),
+                   MemoryNetwork* network = nullptr) {
+    options.world_size = size;
+    for (int rank = 0; rank < size; ++rank) {
+      options.name = std::string("w").append(std::to_string(rank));
+      options.rank = rank;
+      agents_.push_back(std::make_unique<Agent>(options, functions));
+      RRefContext::attach(*agents_.back());
+      current()[static_cast<std::size_t>(rank)] = agents_.back().get();
+    }
+    if (network != nullptr) {
+      for (int rank = 0; rank < size; ++rank) {
+        for (int lower = 0; lower < rank; ++lower) network->connect((*this)[lower], (*this)[rank]);
+      }
+      return;
+    }
+    for (int rank = 1; rank < size; ++rank) {
+      const Agent::Endpoint endpoint = (*this)[rank].listen({.unix_socket = true, .tcp = false});
+      for (int lower = 0; lower < rank; ++lower) {
+        (*this)[lower].connect((*this)[rank].self(), endpoint, Clock::now() + 10s);
+        BOOST_REQUIRE((*this)[rank].wait_connected(lower, Clock::now() + 10s));
+      }
+    }
+  }
+  /// Every test ends with nobody referring to anything.
+  ~Cluster() {
+    for (const auto& agent : agents_) {
+      const RRefCounters left = settled_counters(*agent);
+      BOOST_TEST(left.none(), agent->self().name << " ends with " << left.owner_rrefs << " owner RRefs, " << left.forks
+                                                 << " forks, " << left.users << " users, " << left.pending_users
+                                                 << " pending users, " << left.pending_children << " pending children");
+    }
+    for (const auto& agent : agents_) agent->shutdown();
+    for (Agent*& agent : current()) agent = nullptr;
+  }
+
+  Agent& operator[](int rank) const { return *agents_[static_cast<std::size_t>(rank)]; }
+  RRefCounters counters(int rank) const { return RRefContext::of((*this)[rank])->counters(); }
+
+  /// The agent of a rank of the cluster that is alive: for functions that call on.
+  static Agent& agent(int rank) { return *current()[static_cast<std::size_t>(rank)]; }
+
+  /// Waits, with a deadline, until `condition()` holds.
+  template <class Condition>
+  static bool eventually(Condition condition, std::chrono::seconds patience = 10s) {
+    const auto deadline = Clock::now() + patience;
+    while (!condition()) {
+      if (Clock::now() > deadline) return false;
+      std::this_thread::sleep_for(1ms);  // what is waited for happens in the agents' own threads and tells nobody
+    }
+    return true;
+  }
+
+ private:
+  static std::array<Agent*, 16>& current() {
+    static std::array<Agent*, 16> agents{};
+    return agents;
+  }
+  RRefCounters settled_counters(Agent& agent) {
+    const auto context = RRefContext::of(agent);
+    eventually([&] { return context->counters().none(); });
+    return context->counters();
+  }
+
+  std::vector<std::unique_ptr<Agent>> agents_;
+};
+
+/// The message of the error that `f` throws; the test fails if it is not an `Error` or there is none.
+template <class Error, class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (...) {
+    BOOST_ERROR("another error than expected: " << boost::current_exception_diagnostic_information());
+    return "";
+  }
+  BOOST_ERROR("no error, one was expected");
+  return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+}  // namespace rpc_test

@@ -1,0 +1,252 @@
+// Strangers, wrong workers and bad bytes at an agent's door.
+// timeout: 120
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "tendril/rpc/hello.h"
+#include "tests/rpc/agent_pair.h"
+
+using namespace rpc_test;
+
+namespace {
+
+/// Never answers the call. It stays reachable, so that the leak detector knows it is meant.
+void keep(InboundCall call) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<InboundCall>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(call));
+}
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "echo", [](InboundCall& inbound) { inbound.reply(reply(text(inbound.request()))); });
+    f.add(2, "keep_for_ever", [](InboundCall& inbound) { keep(std::move(inbound)); });
+  });
+  return table;
+}
+
+AgentOptions options_of(const char* name, int rank) {
+  return {
+      .name = std::string(name), .rank = rank, .world_size = 3, .num_worker_threads = 1, .group = std::string("mine")};
+}
+
+/// A peer written by hand.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& unix_path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, unix_path.c_str(), sizeof address.sun_path - 1);
+    BOOST_REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  }
+  ~Stranger() { ::close(socket_); }
+
+  void say(const Bytes& bytes) { BOOST_TEST(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0); }
+  void hang_up() { ::shutdown(socket_, SHUT_WR); }
+  /// What the agent says until it closes the connection, at most a minute.
+  Bytes listen_until_closed() {
+    Bytes all;
+    for (std::byte part[4096];;) {
+      pollfd one{socket_, POLLIN, 0};
+      BOOST_REQUIRE(::poll(&one, 1, 60'000) == 1);
+      const ssize_t n = ::recv(socket_, part, sizeof part, 0);
+      if (n <= 0) return all;
+      all.insert(all.end(), part, part + n);
+    }
+  }
+  Hello receive_hello() {
+    Bytes bytes(kHelloPrefixBytes);
+    receive(bytes.data(), bytes.size());
+    bytes.resize(*hello_size(bytes));
+    receive(bytes.data() + kHelloPrefixBytes, bytes.size() - kHelloPrefixBytes);
+    return decode_hello(bytes);
+  }
+
+ private:
+  void receive(std::byte* to, std::size_t size) {
+    BOOST_REQUIRE(::recv(socket_, to, size, MSG_WAITALL) == static_cast<ssize_t>(size));
+  }
+  int socket_;
+};
+
+Hello hello(const char* name, int rank) {
+  Hello hello;
+  hello.worker = {std::string(name), rank};
+  hello.world_size = 3;
+  hello.group = std::string("mine");
+  hello.incarnation = 1;
+  return hello;
+}
+
+/// That the agent still serves.
+void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
+  Agent friendly(options_of("friend", 1), functions());
+  friendly.connect(agent.self(), endpoint, Clock::now() + 30s);
+  BOOST_TEST(text(call(friendly, 0, request(1, "fine")).wait()) == "fine");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(connection)
+
+BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  const auto refused = [&](const Hello& said) {
+    Stranger stranger(endpoint.unix_path);
+    stranger.say(encode(said));
+    const Bytes answer = stranger.listen_until_closed();
+    return decode_hello(answer).refusal;
+  };
+  BOOST_TEST(refused(hello("x", 3)).find("rank") != std::string::npos);
+  BOOST_TEST(refused(hello("x", 0)).find("rank") != std::string::npos);
+  Hello other_group = hello("x", 2);
+  other_group.group = std::string("other");
+  BOOST_TEST(refused(other_group).find("other") != std::string::npos);
+  Hello other_size = hello("x", 2);
+  other_size.world_size = 4;
+  BOOST_TEST(!refused(other_size).empty());
+  Hello future_version = hello("x", 2);
+  future_version.min_version = future_version.max_version = 99;
+  BOOST_TEST(!refused(future_version).empty());
+
+  Stranger noise(endpoint.unix_path);
+  noise.say(Bytes(100, std::byte{'G'}));
+  noise.listen_until_closed();
+  Stranger half(endpoint.unix_path);
+  half.say(Bytes(3, std::byte{'T'}));
+  half.hang_up();
+  half.listen_until_closed();
+  BOOST_TEST(agent.peers().empty());
+  check_alive(agent, endpoint);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_is_connected_is_not_connected_twice) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Agent first(options_of("first", 1), functions());
+  first.connect(agent.self(), endpoint, Clock::now() + 30s);
+  BOOST_CHECK_THROW(first.connect(agent.self(), endpoint, Clock::now() + 30s), UsageError);
+  Agent second(options_of("second", 1), functions());
+  BOOST_CHECK_EXCEPTION(second.connect(agent.self(), endpoint, Clock::now() + 30s), UsageError,
+                        [](const UsageError& e) { return std::string(e.what()).find("already") != std::string::npos; });
+  BOOST_TEST(text(call(first, 0, request(1, "still")).wait()) == "still");
+}
+
+BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Stranger stranger(endpoint.unix_path);
+  stranger.say(encode(hello("evil", 2)));
+  BOOST_TEST(stranger.receive_hello().refusal == "");
+  BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
+  const Future<Message> pending = call(agent, 2, request(1), {.timeout = 0us});
+  stranger.say(Bytes(200, std::byte{0xff}));
+  BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
+    return std::string(e.what()).find("'evil' (rank 2)") != std::string::npos;
+  });
+  stranger.listen_until_closed();
+  check_alive(agent, endpoint);
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Future<Message> pending;
+  {
+    Stranger stranger(endpoint.unix_path);
+    stranger.say(encode(hello("ghost", 2)));
+    BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
+    pending = call(agent, 2, request(1), {.timeout = 0us});
+  }
+  BOOST_CHECK_THROW(pending.wait(), PeerLostError);
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_given_up) {
+  AgentOptions options = options_of("server", 0);
+  options.ping_interval = 10ms;
+  options.liveness_timeout = 50ms;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Stranger mute(endpoint.unix_path);
+  mute.say(encode(hello("mute", 2)));
+  BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
+  BOOST_CHECK_EXCEPTION(call(agent, 2, request(1), {.timeout = 0us}).wait(), PeerLostError, [](const PeerLostError& e) {
+    return std::string(e.what()).find("no sign of life") != std::string::npos;
+  });
+  // One that answers pings may take its time.
+  Agent slow(options_of("slow", 1), functions());
+  slow.connect(agent.self(), endpoint, Clock::now() + 30s);
+  BOOST_REQUIRE(agent.wait_connected(1, Clock::now() + 30s));
+  BOOST_CHECK_THROW(call(agent, 1, request(2), {.timeout = 300ms}).wait(), TimeoutError);
+  BOOST_TEST(agent.is_connected(1));
+}
+
+BOOST_AUTO_TEST_CASE(sockets_are_private_and_routable_addresses_refused) {
+  Agent agent(options_of("server", 0), functions());
+  BOOST_CHECK_EXCEPTION(agent.listen({.tcp_host = std::string("0.0.0.0")}), UsageError, [](const UsageError& e) {
+    return std::string(e.what()).find("loopback") != std::string::npos;
+  });
+  BOOST_CHECK_THROW(agent.listen({.tcp_host = std::string("nowhere.example")}), UsageError);
+  const Agent::Endpoint endpoint = agent.listen();
+  BOOST_CHECK_THROW(agent.listen(), UsageError);
+  struct stat info {};
+  const std::string folder = endpoint.unix_path.substr(0, endpoint.unix_path.rfind('/'));
+  BOOST_REQUIRE(::stat(folder.c_str(), &info) == 0);
+  BOOST_TEST((info.st_mode & 0777) == 0700u);
+
+  Agent other(options_of("other", 1), functions());
+  BOOST_CHECK_EXCEPTION(other.listen({.unix_socket = false, .tcp_port = endpoint.tcp_port}), UsageError,
+                        [&](const UsageError& e) {
+                          return std::string(e.what()).find(std::to_string(endpoint.tcp_port)) != std::string::npos;
+                        });
+  BOOST_CHECK_THROW(other.connect(agent.self(), Agent::Endpoint::parse("tcp:8.8.8.8:80"), Clock::now() + 1s),
+                    UsageError);
+  BOOST_CHECK_THROW(other.connect({std::string("server"), 2}, endpoint, Clock::now() + 30s), UsageError);
+  BOOST_CHECK_THROW(other.connect({std::string("other name"), 0}, endpoint, Clock::now() + 30s), UsageError);
+  agent.shutdown();
+  BOOST_CHECK_THROW(other.connect({std::string("server"), 0}, endpoint, Clock::now() + 30s), RpcError);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_never_answers_is_not_waited_for_beyond_the_deadline) {
+  const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  BOOST_REQUIRE(::bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  BOOST_REQUIRE(::listen(silent, 1) == 0);
+  BOOST_REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Agent agent(options_of("a", 0), functions());
+  const Agent::Endpoint endpoint{.tcp_host = std::string("127.0.0.1"), .tcp_port = ntohs(address.sin_port)};
+  BOOST_CHECK_THROW(agent.connect({std::string("b"), 1}, endpoint, Clock::now() + 20ms), TimeoutError);
+  BOOST_TEST(!agent.wait_connected(1, Clock::now() + 5ms));
+  ::close(silent);
+}
+
+BOOST_AUTO_TEST_CASE(endpoints_are_written_and_read) {
+  const Agent::Endpoint both = Agent::Endpoint::parse("unix:/tmp/x/socket,tcp:127.0.0.1:4000");
+  BOOST_TEST(both.unix_path == "/tmp/x/socket");
+  BOOST_TEST(both.tcp_host == "127.0.0.1");
+  BOOST_TEST(both.tcp_port == 4000);
+  BOOST_TEST(both.to_string() == "unix:/tmp/x/socket,tcp:127.0.0.1:4000");
+  BOOST_TEST(Agent::Endpoint::parse("tcp:::1:80").tcp_host == "::1");
+  for (const char* bad : {"", "tcp:127.0.0.1", "tcp:127.0.0.1:0", "tcp:127.0.0.1:70000", "tcp:127.0.0.1:8x", "unix:x",
+                          "udp:1:2", "tcp:"}) {
+    BOOST_CHECK_THROW(Agent::Endpoint::parse(bad), UsageError);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

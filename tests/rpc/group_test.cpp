@@ -1,0 +1,526 @@
+// timeout: 180
+#include "tendril/rpc/group.h"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/error.h"
+#include "tests/rpc/reserved_port.h"
+
+// Groups whose workers are threads of one process: each has an agent of its own, and they talk over real sockets.
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using tendril::test::ReservedPort;
+
+namespace group_test {
+
+int add(int a, int b) { return a + b; }
+
+std::atomic<int> hops{0};
+std::vector<std::shared_ptr<Agent>> agents;  // by rank; the workers of one process have no default agent
+
+/// Passes itself on around the ring; nobody waits for it.
+void hop(int at, int left) {
+  ++hops;
+  if (left > 0) {
+    const int next = (at + 1) % static_cast<int>(agents.size());
+    rpc_async<&hop>(*agents[static_cast<std::size_t>(at)], next, next, left - 1);
+  }
+}
+
+std::latch* gate = nullptr;
+void wait_at_gate() {
+  blocking([] { gate->wait(); });
+}
+
+void leave() { shutdown(); }
+
+struct Counter {
+  explicit Counter(int start = 0) : value(start) {}
+  int increment() { return ++value; }
+  std::atomic<int> value;
+};
+
+}  // namespace group_test
+
+namespace {
+
+using namespace group_test;
+
+struct Results {
+  std::vector<std::string> errors;  ///< by rank; empty: none
+  void expect_none() const {
+    for (const std::string& error : errors) BOOST_TEST(error == "");
+  }
+};
+
+std::string name_of(int rank) {
+  std::string name("w");
+  return name.append(std::to_string(rank));
+}
+
+std::string text_of_error(const std::function<void()>& run) {
+  try {
+    run();
+    return {};
+  } catch (const TimeoutError& e) {
+    return std::string("TimeoutError: ") + e.what();
+  } catch (const PeerLostError& e) {
+    return std::string("PeerLostError: ") + e.what();
+  } catch (const UsageError& e) {
+    return std::string("UsageError: ") + e.what();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+/// As BOOST_TEST, in a worker's thread: Boost.Test's own checks are for one thread. The worker fails with the text.
+#define EXPECT(condition)                                                                           \
+  do {                                                                                              \
+    if (!(condition)) throw std::logic_error("line " + std::to_string(__LINE__) + ": " #condition); \
+  } while (false)
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A group of `world_size` threads on a port of its own.
+struct Party {
+  explicit Party(int size, InitOptions with = {}) : world_size(size), options(std::move(with)) {
+    if (options.init_timeout == InitOptions{}.init_timeout) options.init_timeout = 30s;
+  }
+  InitOptions options_of(int rank) const {
+    InitOptions own = options;
+    own.rank = rank;
+    own.world_size = world_size;
+    own.master_port = port.number();
+    return own;
+  }
+  Results run(const std::function<void(int)>& worker) const {
+    Results results;
+    results.errors.resize(static_cast<std::size_t>(world_size));
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < world_size; ++rank)
+      threads.emplace_back(
+          [&, rank] { results.errors[static_cast<std::size_t>(rank)] = text_of_error([&] { worker(rank); }); });
+    return results;
+  }
+  /// Joins, runs `body`, leaves gracefully.
+  Results run_joined(const std::function<void(Group&, int)>& body, const ShutdownOptions& leaving = {}) const {
+    return run([&](int rank) {
+      Group group(name_of(rank), options_of(rank));
+      body(group, rank);
+      group.shutdown(leaving);
+      EXPECT(group.agent()->metrics().pending_calls == 0u);
+    });
+  }
+
+  int world_size;
+  InitOptions options;
+  ReservedPort port;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(group)
+
+BOOST_AUTO_TEST_CASE(everybody_knows_and_can_call_everybody_as_soon_as_init_returns) {
+  for (const int threads : {1, 16}) {
+    const Party party(5, {.num_worker_threads = threads});
+    party
+        .run_joined([&](Group& group, int rank) {
+          EXPECT(group.workers().size() == 5u);
+          for (int other = 0; other < 5; ++other) {
+            EXPECT(group.workers()[static_cast<std::size_t>(other)].name == name_of(other));
+            EXPECT(rpc_sync<&add>(*group.agent(), name_of(other), 100 * rank, other) == 100 * rank + other);
+            EXPECT(rpc_sync<&add>(*group.agent(), other, rank, other) == rank + other);
+          }
+        })
+        .expect_none();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(both_transports_carry_a_group) {
+  for (const Transport transport : {Transport::tcp, Transport::unix_socket}) {
+    const Party party(3, {.transport = transport});
+    party.run_joined([&](Group& group, int rank) { EXPECT(rpc_sync<&add>(*group.agent(), (rank + 1) % 3, 1, 2) == 3); })
+        .expect_none();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(twenty_four_workers_join) {
+  const Party party(24, {.num_worker_threads = 1});
+  party
+      .run_joined([&](Group& group, int rank) {
+        EXPECT(rpc_sync<&add>(*group.agent(), (rank + 7) % 24, 1, 2) == 3);
+        group.barrier();
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(nobody_returns_from_init_before_the_last_has_come) {
+  const Party party(3);
+  std::atomic<bool> last_started{false};
+  std::latch others_started(2);
+  party
+      .run([&](int rank) {
+        if (rank == 2) {
+          others_started.wait();
+          std::this_thread::sleep_for(100ms);  // long enough for a hasty one to be caught
+          last_started = true;
+        } else {
+          others_started.count_down();
+        }
+        Group group(name_of(rank), party.options_of(rank));
+        EXPECT(last_started.load());
+        group.shutdown();
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_to_all) {
+  const Party party(3, {.init_timeout = 500ms});
+  const Results results = party.run([&](int rank) {
+    if (rank != 1) Group group(name_of(rank), party.options_of(rank));
+  });
+  for (const int rank : {0, 2})
+    BOOST_TEST(contains(results.errors[static_cast<std::size_t>(rank)],
+                        "these workers have not joined: rank 1 (of world size 3)"));
+  BOOST_TEST(contains(results.errors[0], "TimeoutError: init_rpc ('w0', rank 0): after "));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_at_one_worker_fails_all_with_its_name) {
+  struct Case {
+    std::function<void(int, std::string&, InitOptions&)> spoil;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {[](int rank, std::string& name, InitOptions&) {
+         if (rank == 2) name = "w1";
+       },
+       "the name 'w1' is not unique: ranks "},
+      {[](int rank, std::string&, InitOptions& options) {
+         if (rank == 2) options.rank = 1;
+       },
+       "two workers have rank 1: 'w"},
+      {[](int rank, std::string&, InitOptions& options) {
+         if (rank == 2) options.rank = 3;
+       },
+       "rank 3 ('w2') is out of range: the world size is 3"},
+      {[](int rank, std::string&, InitOptions& options) {
+         if (rank == 1) options.world_size = 4;
+       },
+       "world sizes differ: rank 0 says 3, rank 1 ('w1') says 4"},
+      {[](int rank, std::string& name, InitOptions&) {
+         if (rank == 1) name = "no spaces";
+       },
+       "rank 1: the name 'no spaces' is not 1 to 127 characters"},
+      {[](int rank, std::string& name, InitOptions&) {
+         if (rank == 0) name = "";
+       },
+       "rank 0: the name '' is not 1 to 127 characters"},
+      {[](int rank, std::string&, InitOptions& options) {
+         if (rank == 2) options.num_worker_threads = 0;
+       },
+       "num_worker_threads"},
+  };
+  for (const Case& one : cases) {
+    const Party party(3);
+    const Results results = party.run([&](int rank) {
+      InitOptions options = party.options_of(rank);
+      std::string name = name_of(rank);
+      one.spoil(rank, name, options);
+      Group group(name, options);
+    });
+    for (const std::string& error : results.errors) BOOST_TEST(contains(error, one.text));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {
+  const Party party(1);
+  Group group("w0", party.options_of(0));
+  const std::string text = text_of_error([&] { Group second("w0", party.options_of(0)); });
+  BOOST_TEST(contains(text, "UsageError: init_rpc ('w0', rank 0): rank 0 cannot listen on 127.0.0.1:"));
+  group.shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(one_worker_too_many_is_told_that_the_group_is_complete) {
+  const Party party(2);
+  const Results results = party.run_joined([&](Group& group, int rank) {
+    group.barrier();
+    if (rank == 0) {
+      InitOptions options = party.options_of(1);
+      options.init_timeout = 200ms;
+      const std::string text = text_of_error([&] { Group third("w3", options); });
+      EXPECT(contains(text, "there is a group of 2 workers already, whose rank 1 is 'w1'"));
+    }
+    group.barrier();
+  });
+  results.expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(a_group_can_be_formed_again_and_again_on_one_port) {
+  for (const int threads : {1, 16}) {
+    const Party party(3, {.num_worker_threads = threads});
+    for (int round = 0; round < 4; ++round)
+      party
+          .run_joined([&](Group& group, int rank) {
+            const RRef<Counter> counter = remote<Counter>(*group.agent(), (rank + 1) % 3, 10 * round);
+            EXPECT(counter.rpc_sync<&Counter::increment>() == 10 * round + 1);
+          })
+          .expect_none();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(references_still_held_at_shutdown_are_given_up_and_fail_afterwards) {
+  const Party party(2);
+  std::latch seen(2);
+  party
+      .run([&](int rank) {
+        Group group(name_of(rank), party.options_of(rank));
+        const RRef<Counter> counter = remote<Counter>(*group.agent(), 1 - rank, 5);
+        EXPECT(counter.rpc_sync<&Counter::increment>() == 6);
+        seen.arrive_and_wait();
+        const RRefCounters counters = group.rref_counters();
+        EXPECT(counters.users == 1u);
+        EXPECT(counters.owner_rrefs == 1u);
+        EXPECT(counters.forks == 1u);
+        group.shutdown();
+        EXPECT(group.rref_counters().none());
+        EXPECT(text_of_error([&] { counter.rpc_sync<&Counter::increment>(); }) != "");
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(follow_up_calls_that_nobody_waits_for_finish_before_shutdown_returns) {
+  for (const int threads : {1, 16}) {
+    const Party party(4, {.num_worker_threads = threads});
+    hops = 0;
+    agents.assign(4, nullptr);
+    party
+        .run([&](int rank) {
+          Group group(name_of(rank), party.options_of(rank));
+          agents[static_cast<std::size_t>(rank)] = group.agent();
+          group.barrier();
+          rpc_async<&hop>(*group.agent(), (rank + 1) % 4, (rank + 1) % 4, 19);
+          group.shutdown();
+          EXPECT(hops.load() == 4 * 20);
+        })
+        .expect_none();
+    agents.clear();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one_that_still_calls_them) {
+  for (const int threads : {1, 16}) {
+    const Party party(3, {.num_worker_threads = threads});
+    std::atomic<bool> busy_is_done{false};
+    party
+        .run([&](int rank) {
+          Group group(name_of(rank), party.options_of(rank));
+          if (rank == 2) {
+            for (int i = 0; i < 50; ++i) {
+              EXPECT(rpc_sync<&add>(*group.agent(), i % 2, i, 1) == i + 1);
+              std::this_thread::sleep_for(2ms);
+            }
+            busy_is_done = true;
+          }
+          group.shutdown();
+          EXPECT(busy_is_done.load());
+        })
+        .expect_none();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_missing) {
+  const Party party(3);
+  std::latch told(2);
+  const Results results = party.run([&](int rank) {
+    Group group(name_of(rank), party.options_of(rank));
+    if (rank == 1) {
+      told.wait();
+      return;
+    }
+    const std::string error = text_of_error([&] { group.shutdown({.timeout = 200ms}); });
+    told.count_down();
+    throw std::runtime_error(error);
+  });
+  for (const int rank : {0, 2}) {
+    const std::string& error = results.errors[static_cast<std::size_t>(rank)];
+    BOOST_TEST(contains(error, "TimeoutError: rpc::shutdown ('" + name_of(rank) + "'): after "));
+    BOOST_TEST(contains(error, "these workers have not reached 'shutdown': worker 'w1' (rank 1)"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_what) {
+  const Party party(2);
+  std::latch open(1);
+  gate = &open;
+  const Results results = party.run([&](int rank) {
+    Group group(name_of(rank), party.options_of(rank));
+    if (rank == 0) rpc_async<&wait_at_gate>(*group.agent(), 1, CallOptions{.timeout = 0s});
+    group.barrier();
+    // Shutting down waits for the handler: it is let go once the group has given up.
+    std::jthread opener([&, agent = group.agent()] {
+      while (agent->is_connected(1 - rank)) std::this_thread::sleep_for(1ms);
+      if (rank == 0) open.count_down();
+    });
+    group.shutdown({.timeout = 300ms});
+  });
+  const std::string all = results.errors[0] + results.errors[1];
+  BOOST_TEST(contains(all, "still busy: "));
+  // Both are busy with the one call; who says so first, says it for both.
+  BOOST_TEST((contains(all, "1 received calls not answered") || contains(all, "1 calls pending (to 'w1')")), all);
+  for (const std::string& error : results.errors) BOOST_TEST(contains(error, "rpc::shutdown ('w"));
+}
+
+BOOST_AUTO_TEST_CASE(leaving_alone_does_not_wait_and_others_learn_of_it) {
+  const Party party(3);
+  std::latch gone(1);
+  const Results results = party.run([&](int rank) {
+    Group group(name_of(rank), party.options_of(rank));
+    if (rank == 1) {
+      group.shutdown({.graceful = false});
+      gone.count_down();
+      return;
+    }
+    gone.wait();
+    group.shutdown();
+  });
+  BOOST_TEST(results.errors[1] == "");
+  for (const int rank : {0, 2})
+    BOOST_TEST(contains(results.errors[static_cast<std::size_t>(rank)],
+                        "worker 'w1' (rank 1) has left the group while others are at 'shutdown'"));
+}
+
+BOOST_AUTO_TEST_CASE(after_shutdown_calls_and_barriers_are_refused_and_a_second_one_does_nothing) {
+  const Party party(2);
+  party
+      .run([&](int rank) {
+        Group group(name_of(rank), party.options_of(rank));
+        group.shutdown();
+        group.shutdown();
+        EXPECT(contains(text_of_error([&] { rpc_sync<&add>(*group.agent(), 1 - rank, 1, 2); }), "UsageError: "));
+        EXPECT(text_of_error([&] { group.barrier(); }) == "UsageError: rpc::barrier: this worker has left its group");
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(a_barrier_waits_for_all_and_names_who_is_missing) {
+  const Party party(3);
+  std::atomic<int> arrived{0};
+  std::latch told(2);
+  party
+      .run([&](int rank) {
+        Group group(name_of(rank), party.options_of(rank));
+        for (int round = 1; round <= 20; ++round) {
+          ++arrived;
+          group.barrier();
+          EXPECT(arrived.load() >= 3 * round);
+        }
+        if (rank == 0) {
+          told.wait();
+          return;
+        }
+        EXPECT(contains(text_of_error([&] { group.barrier(200ms); }),
+                        "these workers have not reached 'barrier': worker 'w0' (rank 0)"));
+        told.count_down();
+      })
+      .expect_none();
+}
+
+BOOST_AUTO_TEST_CASE(before_init_and_after_shutdown_everything_is_refused) {
+  auto check = [] {
+    BOOST_TEST(!is_initialized());
+    const std::vector<std::function<void()>> uses = {
+        [] { get_worker_info(); },
+        [] { get_worker_info("w0"); },
+        [] { get_worker_infos(); },
+        [] { barrier(); },
+        [] { shutdown(); },
+        [] { get_rpc_timeout(); },
+        [] { rref_counters(); },
+        [] { rpc_sync<&add>("w0", 1, 2); },
+        [] { rpc_async<&add>(0, 1, 2); },
+        [] { remote<Counter>("w0", 1); },
+    };
+    for (const auto& use : uses) {
+      const std::string text = text_of_error(use);
+      BOOST_TEST((contains(text, "UsageError: ") && contains(text, "RPC has not been initialised")), text);
+    }
+  };
+  check();
+  for (int round = 0; round < 3; ++round) {
+    init_rpc("w0", {.rank = 0, .world_size = 1});
+    BOOST_TEST(is_initialized());
+    BOOST_TEST(rpc_sync<&add>("w0", 1, 2) == 3);
+    const RRef<Counter> counter = remote<Counter>("w0", 1);
+    BOOST_TEST(counter.rpc_sync<&Counter::increment>() == 2);
+    shutdown();
+    check();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_second_init_is_refused_and_the_first_stays) {
+  init_rpc("w0", {.rank = 0, .world_size = 1});
+  BOOST_TEST(text_of_error([] { init_rpc("again", {.rank = 0, .world_size = 1}); }) ==
+             "UsageError: init_rpc ('again'): RPC is initialised already, as 'w0'; shut it down first");
+  BOOST_TEST(rpc_sync<&add>(0, 1, 2) == 3);
+  shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_init_can_be_repeated) {
+  BOOST_TEST(contains(text_of_error([] { init_rpc("no spaces", {.rank = 0, .world_size = 1}); }), "UsageError: "));
+  BOOST_TEST(!is_initialized());
+  init_rpc("w0", {.rank = 0, .world_size = 1});
+  shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(workers_are_found_by_name_and_rank) {
+  init_rpc("alone", {.rank = 0, .world_size = 1});
+  const WorkerInfo alone{"alone", 0};
+  BOOST_TEST((get_worker_info() == alone));
+  BOOST_TEST((get_worker_info("alone") == alone));
+  BOOST_TEST((get_worker_info(0) == alone));
+  BOOST_TEST((get_worker_infos() == std::vector<WorkerInfo>{alone}));
+  BOOST_TEST(contains(text_of_error([] { get_worker_info("nobody"); }), "nobody"));
+  BOOST_TEST(contains(text_of_error([] { get_worker_info(1); }), "UsageError: "));
+  BOOST_TEST(contains(text_of_error([] { get_worker_info(-1); }), "UsageError: "));
+  shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(the_default_timeout_can_be_changed_for_later_calls) {
+  init_rpc("w0", {.rank = 0, .world_size = 1, .rpc_timeout = 7s});
+  BOOST_TEST((get_rpc_timeout() == 7s));
+  std::latch open(1);
+  gate = &open;
+  set_rpc_timeout(50ms);
+  BOOST_TEST((get_rpc_timeout() == 50ms));
+  BOOST_TEST(contains(text_of_error([] { rpc_sync<&wait_at_gate>(0); }), "TimeoutError: "));
+  open.count_down();
+  set_rpc_timeout(0s);
+  rpc_sync<&wait_at_gate>(0);
+  BOOST_TEST(contains(text_of_error([] { set_rpc_timeout(-1s); }), "UsageError: "));
+  shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(shutdown_in_a_handler_is_refused) {
+  init_rpc("w0", {.rank = 0, .world_size = 1});
+  BOOST_TEST(contains(text_of_error([] { rpc_sync<&leave>(0); }), "called in a handler"));
+  shutdown();
+}
+
+BOOST_AUTO_TEST_CASE(options_reach_the_agent_and_prepare_runs_before_anybody_calls) {
+  std::shared_ptr<Agent> prepared;
+  InitOptions options{.rank = 0, .world_size = 1, .num_worker_threads = 3};
+  options.prepare = [&](const std::shared_ptr<Agent>& agent) { prepared = agent; };
+  Group group("w0", options);
+  BOOST_TEST(group.agent()->options().num_worker_threads == 3);
+  BOOST_TEST((prepared == group.agent()));
+  group.shutdown();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,146 @@
+// timeout: 240
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <sstream>
+
+#include "tests/rpc/process.h"
+#include "tests/rpc/reserved_port.h"
+
+// Groups of real processes: what happens when one is killed, stopped, or ends early.
+
+using namespace tendril;
+using namespace std::chrono_literals;
+using test::Process;
+
+namespace {
+
+const std::string program = TENDRIL_TEST_PROGRAMS "/group_scenarios";
+
+/// All that a scenario prints, until it and its workers are gone.
+std::string outcome(const std::string& scenario) {
+  Process process({program, scenario});
+  const std::string text = process.rest(120s);
+  BOOST_TEST(process.wait().code == 0);
+  return text;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<pid_t> read_pids(Process& process, int count) {
+  std::vector<pid_t> pids(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    std::istringstream line(process.line());
+    std::string word;
+    std::size_t rank = 0;
+    pid_t pid = -1;
+    line >> word >> rank >> pid;
+    BOOST_REQUIRE(word == "worker");
+    pids.at(rank) = pid;
+  }
+  return pids;
+}
+
+/// Starts one worker by hand.
+Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port) {
+  std::vector<std::string> environment = {"MASTER_ADDR=127.0.0.1"};
+  auto add = [&](std::string name, int value) {
+    environment.push_back(name.append("=").append(std::to_string(value)));
+  };
+  add("RANK", rank);
+  add("WORLD_SIZE", world_size);
+  add("MASTER_PORT", port.number());
+  return Process({program, scenario}, environment);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(processes)
+
+BOOST_AUTO_TEST_CASE(spawned_workers_form_a_group_and_call_each_other) {
+  BOOST_TEST(outcome("call_all") == "no error\n");
+  BOOST_TEST(outcome("call_all_1") == "no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(twenty_four_processes_form_a_group) { BOOST_TEST(outcome("many") == "no error\n"); }
+
+BOOST_AUTO_TEST_CASE(one_program_may_form_groups_again_and_again) {
+  BOOST_TEST(outcome("spawn_three_times") == "no error\n");
+  BOOST_TEST(outcome("init_three_times") == "no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(workers_started_by_hand_find_each_other_in_any_order) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {2, 0, 1}) workers.push_back(member("member", rank, 3, port));
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_TEST(contains(workers[i].rest(), ": no error\n"));
+    BOOST_TEST(workers[i].wait().code == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_peer_fails_its_calls_at_once_and_the_shutdown_names_it) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2}) workers.push_back(member("lose_a_peer", rank, 3, port));
+  // The calls' own timeout is 60 s and would read TimeoutError.
+  BOOST_TEST(contains(workers[0].line(), "PeerLostError (may have run): "));
+  BOOST_TEST(contains(workers[0].line(), "PeerLostError (may have run): "));
+  BOOST_TEST(contains(workers[0].line(), "PeerLostError: "));
+  BOOST_TEST(workers[0].line() == "no error");
+  BOOST_TEST(workers[1].wait().signal == SIGKILL);
+  for (const std::size_t rank : {0, 2}) {
+    const std::string error = workers[rank].line();
+    BOOST_TEST(contains(error, "PeerLostError"));
+    BOOST_TEST(contains(error, "worker 'w1' (rank 1) is gone while others are at 'shutdown'"));
+    BOOST_TEST(workers[rank].wait().code == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2}) workers.push_back(member("wait_for_rank_0", rank, 3, port));
+  for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
+  workers[0].signal(SIGKILL);
+  for (const std::size_t rank : {1, 2}) BOOST_TEST(contains(workers[rank].line(), "rank 0 is gone"));
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_peer_lets_the_calls_deadline_pass_and_the_shutdown_name_it) {
+  const std::string text = outcome("stop_a_peer");
+  BOOST_TEST(contains(text, "TimeoutError: "));
+  BOOST_TEST(contains(text, "worker 'w1' (rank 1)"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_throws_is_the_one_that_is_named) {
+  BOOST_TEST(contains(
+      outcome("throw"),
+      "SpawnError of rank 1: rpc::spawn: the worker of rank 1 of 3 failed: std::runtime_error: no such weather"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_exits_before_it_joins_fails_all) {
+  BOOST_TEST(outcome("never_init") ==
+             "SpawnError of rank 1: rpc::spawn: the worker of rank 1 of 3 failed: exited with code 3\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_forgets_to_shut_down_ends_all_the_same) {
+  BOOST_TEST(outcome("forget_shutdown") == "no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(ctrl_c_and_sigkill_of_the_parent_end_workers_in_the_middle_of_calls) {
+  test::adopt_orphans();
+  for (const int signal : {SIGINT, SIGKILL}) {
+    Process process({program, "call_and_wait"});
+    const auto pids = read_pids(process, 3);
+    process.signal(signal);
+    BOOST_TEST(process.wait().signal == signal);
+    for (const pid_t pid : pids) {
+      if (signal == SIGKILL) {
+        BOOST_TEST(test::wait_for_end(pid).signal == SIGKILL);
+      } else {
+        BOOST_TEST((::kill(pid, 0) != 0 && errno == ESRCH));  // the parent reaped it
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,198 @@
+// What spawn_test runs: spawn_scenarios NAME calls spawn() in one particular way and prints what happened.
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "tendril/rpc/spawn.h"
+#include "tendril/tensor/raw.h"
+
+namespace rpc = tendril::rpc;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// One write, so that the lines of several processes do not mix.
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(1, text.data(), text.size()) < 0) std::abort();
+}
+
+[[noreturn]] void wait_for_a_signal() {
+  for (;;) ::pause();
+}
+
+void greet(int rank) { say("worker " + std::to_string(rank)); }
+void greet_again(int rank) { say("again " + std::to_string(rank)); }
+
+struct Weather {
+  std::string name;
+  double degrees = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& name& degrees;
+  }
+};
+
+void take_arguments(int rank, const std::string& text, double number, const std::vector<Weather>& weather,
+                    tendril::Tensor tensor) {
+  std::string line = std::to_string(rank);
+  line.append(" ").append(text).append(" ").append(std::to_string(number));
+  for (const Weather& w : weather) line.append(" ").append(w.name).append(" ").append(std::to_string(w.degrees));
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) sum += tensor.data<float>()[i];
+  line.append(" ").append(std::to_string(tensor.numel())).append(" ").append(std::to_string(sum));
+  say(line);
+}
+
+void throw_at_1(int rank) {
+  if (rank == 1) throw std::out_of_range("no such weather");
+  wait_for_a_signal();
+}
+
+void exit_0_at_1(int rank) {
+  if (rank == 1) std::exit(0);
+  wait_for_a_signal();
+}
+
+void exit_3_at_1(int rank) {
+  if (rank == 1) std::_Exit(3);
+  wait_for_a_signal();
+}
+
+int return_4_at_2(int rank) { return rank == 2 ? 4 : 0; }
+
+void killed_at_2(int rank) {
+  if (rank == 2) ::raise(SIGKILL);
+  wait_for_a_signal();
+}
+
+void wait_with_pid(int rank) {
+  say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
+  wait_for_a_signal();
+}
+
+void ignore_sigterm(int rank) {
+  if (rank == 0) {
+    std::signal(SIGTERM, SIG_IGN);
+    say("deaf " + std::to_string(::getpid()));
+    wait_for_a_signal();
+  }
+  ::raise(SIGSTOP);  // stopped: SIGTERM alone would not end it either
+}
+
+void list_descriptors(int rank) {
+  std::string list = "descriptors of ";
+  list.append(std::to_string(rank)).append(":");
+  std::map<int, bool> open;
+  for (int fd = 0; fd < 1024; ++fd)
+    if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0) open[fd] = (flags & FD_CLOEXEC) != 0;
+  for (const auto& [fd, close_on_exec] : open)
+    list.append(" ").append(std::to_string(fd)).append(close_on_exec ? "c" : "");
+  say(list);
+}
+
+void meet_at_the_port(int rank) {
+  const rpc::SpawnContext& context = *rpc::SpawnContext::current();
+  if (context.rank != rank || std::atoi(std::getenv("RANK")) != rank || std::atoi(std::getenv("LOCAL_RANK")) != rank)
+    throw std::logic_error("rank");
+  if (context.world_size != 3 || std::string(std::getenv("WORLD_SIZE")) != "3") throw std::logic_error("world size");
+  if (std::string(std::getenv("MASTER_ADDR")) != "127.0.0.1" ||
+      std::atoi(std::getenv("MASTER_PORT")) != context.master_port)
+    throw std::logic_error("master");
+  if (context.num_threads < 1 || std::getenv("OMP_NUM_THREADS") == nullptr) throw std::logic_error("threads");
+  if (std::getenv("TENDRIL_SPAWN") != nullptr) throw std::logic_error("mark");
+  if (rank == 0) {
+    for (int i = 0; i < 2; ++i)
+      if (::accept(context.listener, nullptr, nullptr) < 0) throw std::logic_error("accept");
+  } else {
+    if (context.listener != -1) throw std::logic_error("listener");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(context.master_port);
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) throw std::logic_error("connect");
+  }
+}
+
+void spawn_more(int rank) {
+  rpc::spawn<&greet>(2);
+  say("outer " + std::to_string(rank));
+}
+
+int with_error(const std::function<void()>& run) {
+  try {
+    run();
+    say("no error");
+  } catch (const rpc::SpawnError& e) {
+    say("rank " + std::to_string(e.rank()) + ": " + e.what());
+  } catch (const rpc::RpcError& e) {
+    say(std::string("error: ") + e.what());
+  }
+  return 0;
+}
+
+void note_signal(int signal) { say("own handler: " + std::to_string(signal)); }
+
+int run(const std::string& name) {
+  if (name == "greet") return with_error([] { rpc::spawn<&greet>(4); });
+  if (name == "arguments")
+    return with_error([] {
+      tendril::Tensor tensor = tendril::raw::empty({100'000});
+      for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] = static_cast<float>(i % 10);
+      const std::vector<Weather> weather = {{"rain", 7}, {"sun", 21.5}};
+      rpc::spawn<&take_arguments>(2, "a literal", 2, weather, tensor);
+    });
+  if (name == "three_times")
+    return with_error([] {
+      rpc::spawn<&greet>(2);
+      rpc::spawn<&greet_again>(1);
+      rpc::spawn<&greet>(2);
+    });
+  if (name == "nested") return with_error([] { rpc::spawn<&spawn_more>(2); });
+  if (name == "throw") return with_error([] { rpc::spawn<&throw_at_1>(3); });
+  if (name == "exit_0") return with_error([] { rpc::spawn<&exit_0_at_1>(3); });
+  if (name == "exit_3") return with_error([] { rpc::spawn<&exit_3_at_1>(3); });
+  if (name == "return_4") return with_error([] { rpc::spawn<&return_4_at_2>(3); });
+  if (name == "killed") return with_error([] { rpc::spawn<&killed_at_2>(4); });
+  if (name == "wait") return with_error([] { rpc::spawn<&wait_with_pid>(3); });
+  if (name == "wait_with_handler") {
+    std::signal(SIGINT, note_signal);
+    return with_error([] { rpc::spawn<&wait_with_pid>(3); });
+  }
+  if (name == "timeout") return with_error([] { rpc::spawn<&wait_with_pid>({.world_size = 2, .timeout = 200ms}); });
+  if (name == "stubborn")
+    return with_error([] { rpc::spawn<&ignore_sigterm>({.world_size = 2, .grace = 50ms, .timeout = 300ms}); });
+  if (name == "descriptors") {
+    // Two that would be inherited: spawn() must not let them through.
+    if (::open("/dev/null", O_RDONLY) < 0 || ::dup2(1, 77) < 0) return 1;
+    return with_error([] { rpc::spawn<&list_descriptors>(2); });
+  }
+  if (name == "environment") return with_error([] { rpc::spawn<&meet_at_the_port>(3); });
+  if (name == "no_workers") return with_error([] { rpc::spawn<&greet>(0); });
+  if (name == "without_worker_main") return with_error([] { rpc::spawn<&greet>(1); });
+  if (name == "two_at_once") {
+    std::jthread other([] { rpc::spawn<&greet>(3); });
+    return with_error([] { rpc::spawn<&greet_again>(3); });
+  }
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || std::string(argv[1]) != "without_worker_main") rpc::worker_main(argc, argv);
+  return run(argc > 1 ? argv[1] : "");
+}

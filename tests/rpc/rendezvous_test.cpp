@@ -1,0 +1,468 @@
+// timeout: 120
+#include "tendril/rpc/rendezvous.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "tendril/rpc/detail/rendezvous_client.h"
+#include "tendril/rpc/detail/rendezvous_host.h"
+#include "tendril/rpc/error.h"
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using detail::RendezvousClient;
+using detail::RendezvousHost;
+
+namespace {
+
+using Kind = RendezvousKind;
+
+/// A server, what it sent to each connection, and a clock that stands still.
+struct Scene {
+  explicit Scene(int world_size) : server(world_size, "group-id") {}
+
+  void deliver(int connection, const RendezvousMessage& message) {
+    server.received(connection, message, now);
+    collect();
+  }
+  void join(int connection, WorkerId rank, const std::string& name, uint64_t timeout_ms = 0, int world_size = 0) {
+    deliver(connection, {.kind = Kind::join,
+                         .worker = {name, rank},
+                         .world_size = world_size == 0 ? 3 : world_size,
+                         .timeout_ms = timeout_ms});
+  }
+  void contribute(int connection, uint32_t round, const std::string& phase, const std::string& part,
+                  uint64_t timeout_ms = 0) {
+    RendezvousMessage message{.kind = Kind::contribute};
+    message.text = phase;
+    message.round = round;
+    message.timeout_ms = timeout_ms;
+    message.parts.push_back(part);
+    deliver(connection, message);
+  }
+  void close(int connection) {
+    server.closed(connection);
+    collect();
+  }
+  void pass(std::chrono::milliseconds time) {
+    now += time;
+    server.tick(now);
+    collect();
+  }
+  void collect() {
+    for (const auto& action : server.take_actions()) {
+      if (!action.bytes.empty()) sent[action.to].push_back(decode_rendezvous(action.bytes));
+      if (action.close) closed[action.to] = true;
+    }
+  }
+  void join_all() {
+    join(10, 0, "a");
+    join(11, 1, "b");
+    join(12, 2, "c");
+    sent.clear();
+  }
+  const RendezvousMessage& only(int connection) {
+    BOOST_REQUIRE(sent[connection].size() == 1);
+    return sent[connection][0];
+  }
+  void expect_refused(int connection, const std::string& text) {
+    BOOST_TEST((only(connection).kind == Kind::refused));
+    BOOST_TEST(only(connection).text == text);
+  }
+
+  RendezvousServer server;
+  Clock::time_point now{};
+  std::map<int, std::vector<RendezvousMessage>> sent;
+  std::map<int, bool> closed;
+};
+
+/// The text of the exception that `run` throws.
+template <class E>
+std::string error_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const E& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    return std::string("another exception: ") + e.what();
+  }
+  return "no exception";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+RendezvousHost local_host(int world_size) {
+  return RendezvousHost(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), world_size, "the-group");
+}
+
+RendezvousClient::Options member(const RendezvousHost& host, WorkerId rank, int world_size,
+                                 std::chrono::milliseconds timeout = 30s) {
+  RendezvousClient::Options options{.address = host.address(), .world_size = world_size, .timeout = timeout};
+  options.self.name.append("w").append(std::to_string(rank));
+  options.self.id = rank;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(rendezvous)
+
+BOOST_AUTO_TEST_CASE(a_message_survives_its_bytes) {
+  RendezvousMessage message{.kind = Kind::contribute};
+  message.text = "phase";
+  message.failure = GroupFailure::lost;
+  message.worker = {"name", 3};
+  message.world_size = 4;
+  message.round = 5;
+  message.timeout_ms = 6;
+  message.parts = {"x", std::string(1, '\0'), ""};
+  const Bytes bytes = encode(message);
+  BOOST_TEST(rendezvous_body_size(bytes, 1000) == bytes.size() - kRendezvousPrefixBytes);
+  const RendezvousMessage back = decode_rendezvous(bytes);
+  BOOST_TEST((back.kind == message.kind && back.failure == message.failure && back.worker == message.worker));
+  BOOST_TEST(back.text == message.text);
+  BOOST_TEST(back.parts == message.parts);
+  BOOST_TEST((back.world_size == 4 && back.round == 5 && back.timeout_ms == 6));
+}
+
+BOOST_AUTO_TEST_CASE(bytes_that_are_no_message_are_refused) {
+  Bytes bytes = encode({.kind = Kind::join, .text = "text"});
+  BOOST_CHECK_THROW(rendezvous_body_size(bytes, 8), MessageError);
+  for (std::size_t size = kRendezvousPrefixBytes; size < bytes.size(); ++size)
+    BOOST_CHECK_THROW(decode_rendezvous(std::span(bytes).first(size)), MessageError);
+  bytes.push_back(std::byte{0});
+  BOOST_CHECK_THROW(decode_rendezvous(bytes), MessageError);
+  bytes[5] = std::byte{'!'};
+  BOOST_CHECK_THROW(rendezvous_body_size(bytes, 1000), MessageError);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_welcome_before_all_have_joined) {
+  Scene scene(3);
+  scene.join(10, 0, "a");
+  scene.join(12, 2, "c");
+  BOOST_TEST(scene.sent.empty());
+  scene.join(11, 1, "b");
+  for (const int connection : {10, 11, 12}) {
+    BOOST_TEST((scene.only(connection).kind == Kind::welcome));
+    BOOST_TEST(scene.only(connection).text == "group-id");
+    BOOST_TEST(scene.only(connection).parts == (std::vector<std::string>{"a", "b", "c"}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_a_group_is_refused_to_all_with_the_offenders_name) {
+  struct Case {
+    WorkerId rank;
+    std::string name;
+    int world_size;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {0, "b", 3, "two workers have rank 0: 'a' and 'b'"},
+      {1, "a", 3, "the name 'a' is not unique: ranks 0 and 1 have it"},
+      {3, "b", 3, "rank 3 ('b') is out of range: the world size is 3"},
+      {-1, "b", 3, "rank -1 ('b') is out of range: the world size is 3"},
+      {1, "b", 4, "world sizes differ: rank 0 says 3, rank 1 ('b') says 4"},
+      {1, "", 3, "rank 1: the name '' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
+      {1, "b b", 3, "rank 1: the name 'b b' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
+      {1, "\xC3\xA4", 3,
+       "rank 1: the name '?"
+       "?' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
+      {1, std::string(128, 'x'), 3,
+       "rank 1: the name '" + std::string(64, 'x') + "...' is not 1 to 127 characters of A-Z a-z 0-9 - _ :"},
+  };
+  for (const Case& one : cases) {
+    Scene scene(3);
+    scene.join(10, 0, "a");
+    scene.join(11, one.rank, one.name, 0, one.world_size);
+    scene.expect_refused(10, one.text);
+    scene.expect_refused(11, one.text);
+    BOOST_TEST(scene.closed[11]);
+    BOOST_TEST(!scene.server.all_told());  // rank 2 will ask later:
+    scene.join(12, 2, "c");
+    scene.expect_refused(12, one.text);
+  }
+  BOOST_TEST(name_problem("Az09-_:").empty());
+  BOOST_TEST(name_problem(std::string(127, 'x')).empty());
+}
+
+BOOST_AUTO_TEST_CASE(another_version_is_refused_and_can_read_why) {
+  Scene scene(3);
+  scene.join(10, 0, "a");
+  RendezvousMessage newer{.kind = Kind::join, .version = 7, .worker = {"b", 1}, .world_size = 3};
+  newer.parts.resize(4);
+  const Bytes bytes = encode(newer);
+  const RendezvousMessage seen = decode_rendezvous(bytes);
+  BOOST_TEST(seen.worker.name.empty());  // of another version no more than kind and text is believed
+  scene.deliver(11, seen);
+  for (const int connection : {10, 11})
+    BOOST_TEST(contains(scene.only(connection).text, "speaks version 7 of the rendezvous, rank 0 version 1"));
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_do_not_join_in_time_are_named) {
+  Scene scene(3);
+  scene.join(10, 0, "a", 5000);
+  scene.pass(3s);
+  scene.join(12, 2, "c", 1500);  // the least patient decides
+  scene.pass(1499ms);
+  BOOST_TEST(scene.sent.empty());
+  scene.pass(1ms);
+  for (const int connection : {10, 12}) {
+    scene.expect_refused(connection, "after 1500 ms these workers have not joined: rank 1 (of world size 3)");
+    BOOST_TEST((scene.only(connection).failure == GroupFailure::timeout));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_vanishes_before_the_group_is_complete_may_come_again) {
+  Scene scene(3);
+  scene.join(10, 0, "a");
+  scene.join(11, 1, "b");
+  scene.close(11);
+  scene.join(21, 1, "bb");
+  scene.join(12, 2, "c");
+  BOOST_TEST(scene.only(21).parts == (std::vector<std::string>{"a", "bb", "c"}));
+}
+
+BOOST_AUTO_TEST_CASE(late_comers_of_a_complete_group_are_told_to_wait) {
+  Scene scene(3);
+  scene.join_all();
+  scene.join(13, 1, "d");
+  BOOST_TEST((scene.only(13).kind == Kind::busy));
+  BOOST_TEST(scene.only(13).text == "there is a group of 3 workers already, whose rank 1 is 'b'");
+  BOOST_TEST(scene.closed[13]);
+  scene.contribute(10, 0, "p", "");
+  BOOST_TEST(!scene.server.failed());
+}
+
+BOOST_AUTO_TEST_CASE(a_gathering_gives_every_contribution_to_everybody_round_after_round) {
+  Scene scene(3);
+  scene.join_all();
+  for (uint32_t round = 0; round < 3; ++round) {
+    scene.sent.clear();
+    scene.contribute(12, round, "phase", "C");
+    scene.contribute(10, round, "phase", "A");
+    BOOST_TEST(scene.sent.empty());
+    scene.contribute(11, round, "phase", "B");
+    for (const int connection : {10, 11, 12}) {
+      BOOST_TEST((scene.only(connection).kind == Kind::gathered && scene.only(connection).round == round));
+      BOOST_TEST(scene.only(connection).parts == (std::vector<std::string>{"A", "B", "C"}));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_miss_a_gathering_are_named) {
+  Scene scene(3);
+  scene.join_all();
+  scene.contribute(11, 0, "connecting", "", 2000);
+  scene.pass(2s);
+  scene.expect_refused(
+      10, "after 2 s these workers have not reached 'connecting': worker 'a' (rank 0), worker 'c' (rank 2)");
+  BOOST_TEST((scene.only(11).failure == GroupFailure::timeout));
+  scene.contribute(10, 0, "connecting", "");  // it was on its way; it is not told twice
+  BOOST_TEST(scene.sent[10].size() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_timeout_a_gathering_waits_for_ever) {
+  Scene scene(3);
+  scene.join_all();
+  scene.contribute(11, 0, "leaving", "");
+  BOOST_TEST((scene.server.deadline() == Clock::time_point::max()));
+  scene.pass(24h);
+  BOOST_TEST(scene.sent.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lost_before_it_contributed_ends_the_gathering_whenever_it_was_lost) {
+  for (const bool before : {true, false}) {
+    Scene scene(3);
+    scene.join_all();
+    if (before) scene.close(12);
+    scene.contribute(10, 0, "leaving", "");
+    if (!before) scene.close(12);
+    scene.expect_refused(10, "worker 'c' (rank 2) is gone while others are at 'leaving'");
+    BOOST_TEST((scene.only(10).failure == GroupFailure::lost));
+    scene.expect_refused(11, "worker 'c' (rank 2) is gone while others are at 'leaving'");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lost_after_it_contributed_does_not_disturb_that_gathering) {
+  Scene scene(3);
+  scene.join_all();
+  scene.contribute(12, 0, "leaving", "");
+  scene.close(12);
+  scene.contribute(10, 0, "leaving", "");
+  scene.contribute(11, 0, "leaving", "");
+  BOOST_TEST((scene.only(10).kind == Kind::gathered));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_left_is_told_apart_from_one_that_was_lost) {
+  Scene scene(3);
+  scene.join_all();
+  scene.deliver(12, {.kind = Kind::leave});
+  scene.close(12);
+  scene.contribute(10, 0, "barrier", "");
+  scene.expect_refused(10, "worker 'c' (rank 2) has left the group while others are at 'barrier'");
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_at_one_worker_reaches_all_others) {
+  Scene scene(3);
+  scene.join_all();
+  scene.deliver(11, {.kind = Kind::fail, .text = "no memory"});
+  scene.expect_refused(10, "worker 'b' (rank 1) failed: no memory");
+  scene.expect_refused(12, "worker 'b' (rank 1) failed: no memory");
+  BOOST_TEST(scene.sent[11].empty());
+  BOOST_TEST(scene.server.all_told());
+}
+
+BOOST_AUTO_TEST_CASE(workers_at_different_places_are_told) {
+  Scene scene(3);
+  scene.join_all();
+  scene.contribute(10, 0, "barrier", "");
+  scene.contribute(12, 0, "leaving", "");
+  BOOST_TEST(
+      contains(scene.only(11).text, "worker 'c' (rank 2) is at 'leaving' while worker 'a' (rank 0) is at 'barrier'"));
+}
+
+BOOST_AUTO_TEST_CASE(twenty_four_workers_meet_over_sockets) {
+  constexpr int n = 24;
+  const RendezvousHost host = local_host(n);
+  std::vector<int> good(n);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < n; ++rank)
+      threads.emplace_back([&, rank] {
+        RendezvousClient client(member(host, rank, n));
+        if (client.group() != "the-group" || client.names().at(n - 1) != "w23") return;
+        for (int round = 0; round < 10; ++round) {
+          const std::string mine = std::to_string(rank * 100 + round);
+          const auto all = client.gather("round", mine, 30s);
+          for (int other = 0; other < n; ++other)
+            if (all.at(other) != std::to_string(other * 100 + round)) return;
+        }
+        client.leave();
+        good[rank] = 1;
+      });
+  }
+  for (const int one : good) BOOST_TEST(one == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_missing_are_named_over_sockets) {
+  const RendezvousHost host = local_host(3);
+  std::string at_2;
+  std::jthread other(
+      [&] { at_2 = error_of<tendril::rpc::TimeoutError>([&] { RendezvousClient client(member(host, 2, 3)); }); });
+  const std::string text =
+      error_of<tendril::rpc::TimeoutError>([&] { RendezvousClient client(member(host, 0, 3, 300ms)); });
+  other.join();
+  BOOST_TEST(contains(text, "these workers have not joined: rank 1 (of world size 3)"));
+  BOOST_TEST(at_2 == text);
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_listens_the_worker_says_so) {
+  tcp::endpoint address;
+  {
+    const RendezvousHost host = local_host(1);
+    address = host.address();
+  }
+  const std::string text = error_of<tendril::rpc::TimeoutError>([&] {
+    RendezvousClient client({.address = address, .self = {"w1", 1}, .world_size = 2, .timeout = 100ms});
+  });
+  BOOST_TEST(contains(text, "no group could be joined at 127.0.0.1:"));
+  BOOST_TEST(contains(text, "is rank 0 running?"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_comes_before_rank_0_waits_for_it) {
+  tcp::endpoint address;
+  {
+    const RendezvousHost host = local_host(1);
+    address = host.address();
+  }
+  std::string error;
+  std::jthread early([&] {
+    error = error_of<RpcError>([&] {
+      RendezvousClient client({.address = address, .self = {"w1", 1}, .world_size = 2, .timeout = 30s});
+      client.leave();
+    });
+  });
+  const RendezvousHost host(address, 2, "the-group");
+  RendezvousClient client(member(host, 0, 2));
+  early.join();
+  BOOST_TEST(error == "no exception");
+}
+
+BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused_with_the_way_out) {
+  const RendezvousHost host = local_host(1);
+  const std::string text = error_of<UsageError>([&] { RendezvousHost second(host.address(), 1, "x"); });
+  BOOST_TEST(contains(text, "rank 0 cannot listen on 127.0.0.1:"));
+  BOOST_TEST(contains(text, "Address already in use; choose another master_port (MASTER_PORT)"));
+}
+
+BOOST_AUTO_TEST_CASE(garbage_on_the_port_is_shut_out_and_disturbs_nobody) {
+  const RendezvousHost host = local_host(2);
+  boost::asio::io_context io;
+  std::vector<tcp::socket> strangers;
+  auto send = [&](const std::string& bytes) {
+    strangers.emplace_back(io).connect(host.address());
+    boost::system::error_code closed_meanwhile;
+    boost::asio::write(strangers.back(), boost::asio::buffer(bytes), closed_meanwhile);
+  };
+  send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  send(std::string(100'000, '\xff'));
+  const Bytes join = encode({.kind = Kind::join, .worker = {"x", 0}, .world_size = 2});
+  std::string bytes(reinterpret_cast<const char*>(join.data()), join.size());
+  send(bytes.substr(0, bytes.size() - 1));  // never completed
+  bytes[0] = '\xff', bytes[1] = '\xff', bytes[2] = '\xff', bytes[3] = '\x7f';
+  send(bytes);
+  send({});
+  for (const int i : {0, 1, 3}) {  // closed by the host: it read enough to know
+    char byte;
+    boost::system::error_code error;
+    strangers[i].read_some(boost::asio::buffer(&byte, 1), error);
+    BOOST_TEST(error.failed());
+  }
+  std::string error;
+  std::jthread other([&] {
+    error = error_of<RpcError>([&] {
+      RendezvousClient client(member(host, 1, 2));
+      client.gather("round", "", 30s);
+    });
+  });
+  RendezvousClient client(member(host, 0, 2));
+  client.gather("round", "", 30s);
+  other.join();
+  BOOST_TEST(error == "no exception");
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {
+  auto host = std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "g");
+  auto zero = std::make_unique<std::jthread>([&, options = member(*host, 0, 2)] {
+    RendezvousClient client(options);
+    client.leave();
+  });
+  RendezvousClient client(member(*host, 1, 2));
+  zero.reset();
+  host.reset();
+  const std::string text = error_of<PeerLostError>([&] { client.gather("leaving", "", 0s); });
+  BOOST_TEST(contains(text, "rank 0 is gone"));
+}
+
+BOOST_AUTO_TEST_CASE(a_late_worker_still_learns_why_the_group_failed) {
+  auto host = std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "g");
+  auto late = member(*host, 1, 2);
+  BOOST_TEST(contains(
+      error_of<UsageError>([&] {
+        RendezvousClient client({.address = host->address(), .self = {"bad name", 0}, .world_size = 2, .timeout = 10s});
+      }),
+      "the name 'bad name' is not"));
+  std::string error;
+  std::jthread other([&] { error = error_of<UsageError>([&] { RendezvousClient client(late); }); });
+  host.reset();  // waits until rank 1 has heard of it
+  other.join();
+  BOOST_TEST(contains(error, "rank 0: the name 'bad name' is not"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,69 @@
+#include <boost/test/unit_test.hpp>
+#include <stdexcept>
+
+#include "tendril/rpc/task.h"
+
+using namespace tendril::rpc;
+
+namespace {
+
+Task<int> add(Future<int> a, Future<int> b) { co_return co_await a + co_await b; }
+Task<> fail_after(Future<> f) {
+  co_await f;
+  throw std::runtime_error("late");
+}
+Task<int> twice(Future<int> f) { co_return 2 * co_await add(f, f); }
+
+Task<uint64_t> trace_after(Future<> f, uint64_t trace) {
+  CallContext context = CallContext::current();
+  context.trace_id = trace;
+  const CallContextScope scope(context);
+  co_await f;
+  co_return CallContext::current().trace_id;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(task)
+
+BOOST_AUTO_TEST_CASE(a_coroutine_starts_at_once_and_goes_on_when_its_futures_are_ready) {
+  Promise<int> a, b;
+  const Task<int> sum = add(a.future(), b.future());
+  BOOST_TEST(!sum.future().done());
+  a.set_value(1);
+  BOOST_TEST(!sum.future().done());
+  b.set_value(2);
+  BOOST_TEST(sum.wait() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(tasks_await_tasks) {
+  Promise<int> a;
+  const Task<int> result = twice(a.future());
+  a.set_value(4);
+  BOOST_TEST(result.wait() == 16);
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_becomes_the_error) {
+  Promise<> promise;
+  const Task<> task = fail_after(promise.future());
+  promise.set_value();
+  BOOST_CHECK_THROW(task.wait(), std::runtime_error);
+}
+
+BOOST_AUTO_TEST_CASE(an_awaited_error_is_thrown_inside) {
+  Promise<int> bad;
+  const Task<int> task = twice(bad.future());
+  bad.set_error(std::make_exception_ptr(std::out_of_range("no")));
+  BOOST_CHECK_THROW(task.wait(), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(the_context_is_the_coroutines_own_across_suspensions) {
+  Promise<> promise;
+  const Task<uint64_t> task = trace_after(promise.future(), 9);
+  BOOST_TEST(CallContext::current().trace_id == 0u);  // the caller's, although the coroutine had set its own
+  promise.set_value();
+  BOOST_TEST(task.wait() == 9u);
+  BOOST_TEST(CallContext::current().trace_id == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,183 @@
+// Who runs what: slots, waiting handlers, coroutines, I/O callbacks.
+// timeout: 120
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <latch>
+#include <thread>
+
+#include "tendril/rpc/task.h"
+#include "tests/rpc/agent_pair.h"
+
+using namespace rpc_test;
+
+namespace {
+
+enum Function : uint64_t { kEcho = 1, kPark, kBlockUntilReleased, kRelease, kWaitForGate };
+
+/// What handlers of one test wait for; made anew by each test.
+std::unique_ptr<Promise<>> gate;
+std::atomic<int> parked{0};
+std::latch* blocked = nullptr;
+
+Task<> park(std::shared_ptr<InboundCall> inbound, Future<> open) {
+  ++parked;
+  const uint64_t trace = CallContext::current().trace_id;
+  co_await open;
+  const bool same_context = CallContext::current().trace_id == trace;
+  inbound->reply(reply(same_context && Executor::current() ? "parked" : "wrong"));
+}
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(kEcho, "echo", [](InboundCall& inbound) { inbound.reply(reply(text(inbound.request()))); });
+    f.add(kPark, "park",
+          [](InboundCall& inbound) { park(std::make_shared<InboundCall>(std::move(inbound)), gate->future()); });
+    f.add(kBlockUntilReleased, "block_until_released", [](InboundCall& inbound) {
+      blocking([] { blocked->wait(); });
+      inbound.reply(reply("released"));
+    });
+    f.add(kRelease, "release", [](InboundCall& inbound) {
+      blocked->count_down();
+      inbound.reply(reply("done"));
+    });
+    f.add(kWaitForGate, "wait_for_gate", [](InboundCall& inbound) {
+      ++parked;
+      gate->future().wait();
+      inbound.reply(reply("through"));
+    });
+  });
+  return table;
+}
+
+void reset() {
+  gate = std::make_unique<Promise<>>(nullptr);
+  parked = 0;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(waiting)
+
+BOOST_AUTO_TEST_CASE(a_thousand_coroutines_park_on_one_thread) {
+  reset();
+  AgentPair pair(functions(), one_thread());
+  std::vector<Future<Message>> futures;
+  for (int i = 0; i < 1000; ++i) futures.push_back(call(*pair.a, 1, request(kPark)));
+  // One thread at work: when this has been answered, all before it have been started.
+  call(*pair.a, 1, request(kEcho)).wait();
+  BOOST_TEST(parked == 1000);
+  BOOST_TEST(pair.b->metrics().unanswered_calls == 1000u);
+  BOOST_TEST(pair.b->metrics().threads < 10u);
+  gate->set_value();
+  for (const Message& answer : wait_all(std::move(futures))) BOOST_TEST(text(answer) == "parked");
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(a_declared_wait_lets_the_only_slot_go_on) {
+  AgentPair pair(functions(), one_thread());
+  std::latch latch(1);
+  blocked = &latch;
+  const Future<Message> first = call(*pair.a, 1, request(kBlockUntilReleased));
+  BOOST_TEST(text(call(*pair.a, 1, request(kRelease)).wait()) == "done");
+  BOOST_TEST(text(first.wait()) == "released");
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(handlers_that_wait_give_their_slot_back) {
+  reset();
+  AgentPair pair(functions(), one_thread());
+  std::vector<Future<Message>> futures;
+  for (int i = 0; i < 20; ++i) futures.push_back(call(*pair.a, 1, request(kWaitForGate)));
+  call(*pair.a, 1, request(kEcho)).wait();
+  BOOST_TEST(parked == 20);
+  gate->set_value();
+  for (const Message& answer : wait_all(std::move(futures))) BOOST_TEST(text(answer) == "through");
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(past_the_cap_on_threads_a_wait_in_a_handler_is_an_error) {
+  reset();
+  AgentPair pair(functions(), {.num_worker_threads = 1, .max_threads = 4});
+  std::vector<Future<Message>> futures;
+  for (int i = 0; i < 5; ++i) futures.push_back(call(*pair.a, 1, request(kWaitForGate)));
+  BOOST_TEST(text(call(*pair.a, 1, request(kEcho, "alive")).wait()) == "alive");
+  BOOST_TEST(parked == 5);
+  gate->set_value();
+  int refused = 0;
+  for (const Future<Message>& future : futures) {
+    try {
+      future.wait();
+    } catch (const RemoteError& e) {
+      ++refused;
+      BOOST_TEST(e.message().find("coroutine") != std::string::npos);
+    }
+  }
+  BOOST_TEST(refused == 2);
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_in_an_io_callback_is_an_error) {
+  reset();
+  AgentPair pair(functions(), one_thread());
+  const Future<Message> answered = call(*pair.a, 1, request(kPark));
+  // Attached before the reply can have come, so it runs on the thread that reads it.
+  const Future<std::string> nested =
+      answered.then([&](Future<Message>) { return text(call(*pair.a, 1, request(kEcho, "x")).wait()); });
+  gate->set_value();
+  BOOST_CHECK_EXCEPTION(nested.wait(), UsageError, [](const UsageError& e) {
+    return std::string(e.what()).find("I/O callback") != std::string::npos;
+  });
+  // The way to do it: return the future.
+  reset();
+  const Future<Message> again = call(*pair.a, 1, request(kPark));
+  const Future<Message> flat = again.then([&](Future<Message>) { return call(*pair.a, 1, request(kEcho, "x")); });
+  gate->set_value();
+  BOOST_TEST(text(flat.wait()) == "x");
+  check_at_rest(*pair.a);
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_promise_set_by_another_thread_wakes_a_waiting_handler_and_a_leading_thread) {
+  reset();
+  AgentPair pair(functions(), one_thread());
+  Promise<int> promise(&pair.a->executor());
+  std::thread other([&] { promise.set_value(3); });
+  BOOST_TEST(promise.future().wait() == 3);  // this thread may well lead
+  other.join();
+  Promise<int> never(&pair.a->executor());
+  BOOST_TEST(!never.future().wait_for(5ms));
+  BOOST_TEST(text(call(*pair.a, 1, request(kEcho, "on")).wait()) == "on");
+}
+
+BOOST_AUTO_TEST_CASE(posted_jobs_run_in_the_pool_in_their_posters_context) {
+  Agent agent({.name = std::string("solo"), .num_worker_threads = 1}, functions());
+  CallContext context;
+  context.trace_id = 8;
+  const CallContextScope scope(context);
+  Promise<uint64_t> seen;
+  std::atomic<bool> in_pool{false};
+  post(agent.executor(), [&] {
+    in_pool = Executor::current() == &agent.executor();
+    seen.set_value(CallContext::current().trace_id);
+  });
+  BOOST_TEST(seen.future().wait() == 8u);
+  BOOST_TEST(in_pool);
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_wait_while_requests_come_in) {
+  AgentPair pair(functions(), one_thread());
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      Agent& from = t < 4 ? *pair.a : *pair.b;
+      for (int i = 0; i < 200; ++i) right += text(call(from, t < 4 ? 1 : 0, request(kEcho, "x")).wait()) == "x";
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(right == 1200);
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,64 @@
+"""Writes data/pointwise.txt: PyTorch's values of every operation in pointwise.def. Run it with PyTorch installed.
+
+A line: operation, dtype, operands, result; floats as Python prints them (shortest exact form).
+"""
+
+import itertools
+import pathlib
+
+import torch
+import torch.nn.functional as F
+
+inf, nan = float("inf"), float("nan")
+own = {
+    "logsigmoid": F.logsigmoid, "softplus": F.softplus, "silu": F.silu, "gelu": F.gelu, "elu": F.elu, "relu": torch.relu,
+}
+floats = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.3, -0.7, 3.25, 12.0, -12.0, 30.0, -30.0, 1e-8, inf, -inf, nan]
+integers = [0, 1, -1, 2, -3, 7, 100]
+unary_float = """neg abs sign square relu floor ceil trunc round reciprocal sqrt rsqrt exp expm1 log log1p log2 log10
+    sin cos tan asin acos atan sinh cosh tanh erf sigmoid logsigmoid softplus silu gelu elu""".split()
+unary_kept = "neg abs sign square relu floor ceil trunc round".split()
+predicates = "logical_not isnan isinf isfinite".split()
+binary = "add sub mul div pow maximum minimum atan2".split()
+compares = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
+
+
+def function(name):
+    return own.get(name) or getattr(torch, name)
+
+
+with open(pathlib.Path(__file__).parent / "data" / "pointwise.txt", "w") as f:
+
+    def line(kind, name, dtype, operands, result):
+        values = [o.item() for o in operands]
+        f.write(f"{kind} {name} {dtype} {' '.join(str(v) for v in values)} {float(result.item())}\n")
+
+    for name in unary_float:
+        for v in floats:
+            x = torch.tensor(v, dtype=torch.float64)
+            line("unary", name, "float64", [x], function(name)(x))
+    for name in unary_kept:
+        for v in integers:
+            x = torch.tensor(v, dtype=torch.int64)
+            if hasattr(torch, name):
+                line("unary", name, "int64", [x], function(name)(x))
+    for name in predicates:
+        for v in floats:
+            x = torch.tensor(v, dtype=torch.float64)
+            line("predicate", name, "float64", [x], function(name)(x))
+        for v in integers:
+            x = torch.tensor(v, dtype=torch.int64)
+            line("predicate", name, "int64", [x], function(name)(x))
+    few = [0.0, -0.0, 0.5, -0.5, 1.0, -2.0, 3.0, inf, -inf, nan]
+    for kind, names in ("binary", binary), ("compare", compares):
+        for name in names:
+            for a, b in itertools.product(few, few):
+                x, y = torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
+                line(kind, name, "float64", [x, y], function(name)(x, y))
+            if name in ("div", "atan2"):
+                continue
+            for a, b in itertools.product(integers, integers):
+                if name == "pow" and b < 0:
+                    continue
+                x, y = torch.tensor(a), torch.tensor(b)
+                line(kind, name, "int64", [x, y], function(name)(x, y))

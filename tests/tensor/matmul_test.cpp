@@ -1,0 +1,114 @@
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/raw.h"
+#include "tests/tensor/layouts.h"
+
+using namespace tendril;
+
+namespace {
+
+Tensor noise(const Dims& sizes, DType dtype, Generator& generator) {
+  const Tensor x = raw::empty(sizes, kFloat64);
+  raw::uniform_(x, -1, 1, generator);
+  return raw::cast(x, dtype);
+}
+
+/// The largest difference between `out` and the product computed one element at a time.
+double worst(const Tensor& out, const Tensor& a, const Tensor& b) {
+  const Tensor x = raw::cast(a, kFloat64), y = raw::cast(b, kFloat64), z = raw::cast(out, kFloat64);
+  double difference = 0;
+  testing::for_each_index(z.sizes(), [&](const Dims& index) {
+    Dims row = index, column = index;
+    const int n = index.size();
+    double expected = 0;
+    for (int64_t k = 0; k < x.sizes()[n - 1]; ++k) {
+      row[n - 1] = column[n - 2] = k;
+      expected += testing::at<double>(x, row) * testing::at<double>(y, column);
+    }
+    difference = std::max(difference, std::abs(testing::at<double>(z, index) - expected));
+  });
+  return difference;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(matmul)
+
+BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
+  Generator generator(7);
+  const int64_t sizes[][3] = {{1, 4, 128}, {1, 128, 2},   {5, 7, 3}, {2, 1, 2}, {33, 17, 65},   {64, 64, 64},
+                              {4, 300, 9}, {70, 257, 33}, {3, 0, 4}, {0, 3, 4}, {130, 40, 600}, {65, 513, 17}};
+  for (const auto& [m, k, n] : sizes) {
+    for (const DType dtype : {kFloat32, kFloat64}) {
+      const Tensor a = noise({m, k}, dtype, generator), b = noise({k, n}, dtype, generator);
+      const double tolerance = (dtype == kFloat32 ? 2e-6 : 4e-15) * (1 + std::sqrt(static_cast<double>(k)));
+      for (const auto& [name_a, x] : testing::in_every_layout(a)) {
+        for (const auto& [name_b, y] : testing::in_every_layout(b)) {
+          const Tensor out = raw::matmul(x, y);
+          BOOST_TEST(out.sizes() == Dims({m, n}));
+          BOOST_TEST(worst(out, a, b) <= tolerance,
+                     m << "x" << k << "x" << n << " " << dtype << ", " << name_a << " by " << name_b);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_ours) {
+  Generator generator(10);
+  for (const Dims& size : {Dims{40, 50, 60}, Dims{128, 3, 128}, Dims{3, 300, 70}}) {
+    const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
+    for (const auto& [name_a, x] : testing::in_every_layout(a)) {
+      for (const auto& [name_b, y] : testing::in_every_layout(b)) {
+        const uint64_t before = cpu::onednn::sgemm_count();
+        const Tensor out = raw::matmul(x, y);
+        const bool taken = cpu::onednn::sgemm_count() > before;
+        const bool packed = name_a != "with gaps" && name_b != "with gaps";  // what BLAS can describe
+        BOOST_TEST(taken == (cpu::onednn::available() && packed), name_a << " by " << name_b);
+        BOOST_TEST(worst(out, a, b) < 5e-5);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
+  Generator generator(8);
+  for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {
+    const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
+    const Tensor out = raw::transpose(raw::full({size[2], size[0]}, NAN), 0, 1);
+    kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+    BOOST_TEST(worst(out, a, b) < 2e-5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
+  Generator generator(9);
+  const Tensor a = noise({3, 4, 5}, kFloat64, generator), b = noise({3, 5, 2}, kFloat64, generator);
+  BOOST_TEST(worst(raw::matmul(a, b), a, b) < 1e-14);
+  const Tensor repeated = raw::expand(noise({1, 5, 2}, kFloat64, generator), {3, 5, 2});
+  BOOST_TEST(worst(raw::matmul(a, repeated), a, repeated) < 1e-14);
+  BOOST_TEST(raw::matmul(raw::zeros({0, 2, 3}), raw::zeros({0, 3, 2})).sizes() == Dims({0, 2, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(integers_and_half_types_multiply) {
+  const Tensor a = raw::view(raw::arange(0, 6), {2, 3}), b = raw::view(raw::arange(0, 12), {3, 4});
+  const auto expected = raw::matmul(a, b).to_vector<int64_t>();
+  BOOST_TEST((expected == std::vector<int64_t>{20, 23, 26, 29, 56, 68, 80, 92}));
+  for (const DType dtype : {kInt32, kUInt8, kFloat16, kBFloat16}) {
+    BOOST_TEST((raw::matmul(raw::cast(a, dtype), raw::cast(b, dtype)).to_vector<int64_t>() == expected), dtype);
+  }
+  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 2}, kBool), raw::zeros({2, 2}, kBool)), DTypeError);
+}
+
+BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_refused) {
+  BOOST_CHECK_EXCEPTION(raw::matmul(raw::zeros({2, 3}), raw::zeros({4, 2})), ShapeError, [](const Error& e) {
+    return std::string(e.what()) == "matmul: shapes [2, 3] and [4, 2] cannot be multiplied";
+  });
+  BOOST_CHECK_THROW(raw::matmul(raw::zeros({3}), raw::zeros({3, 2})), ShapeError);
+  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 2, 3}), raw::zeros({3, 3, 2})), ShapeError);
+  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 3}), raw::zeros({3, 2}, kFloat64)), DTypeError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,97 @@
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "tendril/tensor/raw.h"
+
+using namespace tendril;
+
+namespace {
+
+/// data/print.txt: what PyTorch printed (generate_print_golden.py).
+std::map<std::string, std::string> golden() {
+  std::map<std::string, std::string> texts;
+  std::ifstream file(TENDRIL_TEST_DATA "/print.txt");
+  std::string line, name;
+  while (std::getline(file, line)) {
+    if (line.starts_with("== ")) {
+      name = line.substr(3);
+    } else {
+      std::string& text = texts[name];
+      text += (text.empty() ? "" : "\n") + line;
+    }
+  }
+  return texts;
+}
+
+Tensor floats(const std::vector<float>& values, const Dims& sizes) { return raw::from_data(values, sizes); }
+Tensor counted(int64_t count, const Dims& sizes, DType dtype = kInt64) {
+  return raw::view(raw::arange(0, count, 1, dtype), sizes);
+}
+
+std::map<std::string, Tensor> tensors() {
+  const float inf = INFINITY, nan = NAN;
+  const Tensor outlier[] = {raw::ones({500}), floats({12345678.9f}, {1}), raw::ones({600})};
+  return {
+      {"scalar", raw::scalar(3.5, kFloat32)},
+      {"scalar_int", raw::scalar(-7, kInt64)},
+      {"whole", floats({1, 2, 3, 4}, {2, 2})},
+      {"fractions", floats({1.5, -2.25, 0.125, 1000}, {2, 2})},
+      {"sci_ratio", floats({0.001f, 1234.5}, {2})},
+      {"sci_small", floats({0.00001f, 0.5}, {2})},
+      {"sci_large", floats({1e9, 2e9}, {2})},
+      {"whole_ratio", floats({1, 5000}, {2})},
+      {"zeros", raw::zeros({2, 3})},
+      {"negative_zero", floats({-0.0f, 1}, {2})},
+      {"nonfinite", floats({inf, -inf, nan, 1}, {4})},
+      {"nonfinite_fraction", floats({inf, -inf, nan, 1.25}, {4})},
+      {"only_nan", floats({nan, nan}, {2})},
+      {"double", raw::from_data(std::vector<double>{0.1, 0.2}, {2})},
+      {"half", raw::cast(floats({0.1f, 2}, {2}), kFloat16)},
+      {"bfloat16", raw::cast(floats({0.1f, 2}, {2}), kBFloat16)},
+      {"int64", raw::from_data(std::vector<int64_t>{1, -20, 300}, {3})},
+      {"int32", raw::from_data(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})},
+      {"uint8", raw::from_data(std::vector<uint8_t>{0, 255}, {2})},
+      {"bool", raw::from_data(std::vector<bool>{true, false}, {2})},
+      {"empty", raw::zeros({0})},
+      {"empty_2d", raw::zeros({2, 0})},
+      {"empty_int", raw::zeros({0}, kInt64)},
+      {"one_element", raw::zeros({1, 1, 1})},
+      {"cube", counted(24, {2, 3, 4})},
+      {"hypercube", raw::binary(Binary::div, counted(16, {2, 2, 2, 2}), 8)},
+      {"wrapped", raw::binary(Binary::div, counted(40, {40}), 8)},
+      {"wrapped_int", counted(100, {100})},
+      {"exactly_1000", counted(1000, {10, 100})},
+      {"summarised", counted(1001, {1001})},
+      {"summarised_2d", counted(2000, {40, 50}, kFloat32)},
+      {"summarised_tall", raw::binary(Binary::div, counted(1200, {300, 4}), 4)},
+      {"summarised_wide", counted(1200, {4, 300})},
+      {"summarised_3d", counted(2000, {20, 10, 10})},
+      {"hidden_outlier", raw::cat(outlier, 0)},
+      {"transposed", raw::transpose(counted(6, {2, 3}), 0, 1)},
+      {"expanded", raw::expand(floats({1.5}, {1}), {3})},
+      {"long_suffix", raw::binary(Binary::mul, raw::binary(Binary::add, counted(8, {8}, kFloat64), 0.5), 100)},
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(print)
+
+BOOST_AUTO_TEST_CASE(tensors_print_as_in_pytorch) {
+  const auto expected = golden();
+  const auto made = tensors();
+  BOOST_TEST(expected.size() == made.size());
+  for (const auto& [name, text] : expected) {
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_REQUIRE(made.contains(name));
+      BOOST_TEST(made.at(name).to_string() == text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) { BOOST_TEST(Tensor().to_string() == "tensor(undefined)"); }
+
+BOOST_AUTO_TEST_SUITE_END()
