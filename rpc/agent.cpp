@@ -67,14 +67,13 @@ void Agent::call(WorkerId to, Message request, PendingCallRef call, const CallOp
 }
 
 bool Agent::send_control(WorkerId to, Bytes payload) {
-  const auto session = impl_->session(to);
+  const auto session = impl_->open_session(to);
   return session && session->send_control(std::move(payload));
 }
 
 RequestStatus Agent::withdraw_request(WorkerId from, uint64_t call_id) {
-  const auto session = impl_->session(from);
-  if (!session) throw PeerLostError("withdraw_request: rank " + std::to_string(from) + " is not connected", true);
-  return session->withdraw(call_id);
+  const auto session = impl_->open_session(from);
+  return session ? session->withdraw(call_id) : RequestStatus::answered;
 }
 
 void Agent::set_rpc_timeout(std::chrono::microseconds timeout) {

@@ -105,10 +105,11 @@ class Agent {
   /// the reply or failed: TimeoutError, CancelledError, PeerLostError, RemoteError, UnknownFunctionError, MessageError.
   /// Throws UsageError, and then `call` stays untouched, for a peer that does not exist and after shutdown.
   void call(WorkerId to, Message request, PendingCallRef call, const CallOptions& options = {});
-  /// One control message; per sending thread they arrive in order. False: the peer is not connected. To oneself: heard
-  /// at once.
+  /// One control message; per sending thread they arrive in order. False: the peer is not connected, or this agent has
+  /// been shut down. To oneself: heard at once.
   bool send_control(WorkerId to, Bytes payload);
   /// The caller has given up a request to this agent: what became of it? If it was never seen, it never will be served.
+  /// Where the caller is not connected, or this agent has been shut down, nothing is served any more: `answered`.
   RequestStatus withdraw_request(WorkerId from, uint64_t call_id);
 
   /// Of calls made from now on that say nothing else; 0 = none. Throws UsageError if it is negative.

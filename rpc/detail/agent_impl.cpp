@@ -74,6 +74,12 @@ std::shared_ptr<detail::Session> Agent::Impl::session(WorkerId peer) const {
   return sessions_[static_cast<std::size_t>(peer)];
 }
 
+std::shared_ptr<detail::Session> Agent::Impl::open_session(WorkerId peer) const {
+  check_rank(peer, "rpc");
+  const std::lock_guard lock(mutex_);
+  return shut_down_ ? nullptr : sessions_[static_cast<std::size_t>(peer)];
+}
+
 std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
   std::vector<std::shared_ptr<detail::Session>> open;
   const std::lock_guard lock(mutex_);

@@ -26,6 +26,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
 
   /// The peer's session. Throws UsageError for a rank out of range and after shutdown; null if it is not connected.
   std::shared_ptr<detail::Session> session(WorkerId peer) const;
+  /// As session, for those who have nothing to say to an agent that has been shut down: null then.
+  std::shared_ptr<detail::Session> open_session(WorkerId peer) const;
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link);
   void session_ended(const std::shared_ptr<detail::Session>& session);

@@ -190,7 +190,9 @@ BOOST_AUTO_TEST_CASE(shutdown_with_calls_in_flight_ends_them) {
   for (const Future<Message>& future : futures) BOOST_CHECK_THROW(future.wait(), CancelledError);
   pair.a->shutdown();
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho)), UsageError);
-  BOOST_CHECK_THROW(pair.a->send_control(1, {}), UsageError);
+  // Control messages come from destructors, which may be a little late: nobody to tell is not their error.
+  BOOST_TEST(!pair.a->send_control(1, {}));
+  BOOST_TEST((pair.a->withdraw_request(1, 1) == RequestStatus::answered));
   check_at_rest(*pair.b);  // their stop tokens were set off
 }
 
