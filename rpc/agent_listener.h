@@ -52,8 +52,6 @@ class AgentListener {
   /// A call to `to` ends by its deadline or is cancelled: its request may be anywhere, its reply will be dropped. Any
   /// thread; before the call itself fails.
   virtual void call_given_up(const WorkerInfo& to, uint64_t call_id) noexcept = 0;
-  /// A reply with forks came to a call that has ended.
-  virtual void reply_dropped(const WorkerInfo& from, uint64_t call_id) noexcept = 0;
 
   /// The agent shuts down: from now on it must not be used. The last call.
   virtual void agent_closing() noexcept = 0;

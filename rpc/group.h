@@ -22,7 +22,8 @@ enum class Transport {
 };
 
 /// What is not given here is read from the environment: MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, as torchrun and
-/// rpc::spawn set them; rank and size also as Open MPI, MPICH and Slurm (srun) do.
+/// rpc::spawn set them; rank and size also as Open MPI, MPICH and Slurm (srun) do, the
+/// rank as a Kubernetes Indexed Job does.
 struct InitOptions {
   WorkerId rank = -1;       ///< 0 to world_size - 1
   int world_size = -1;      ///< how many workers the group has

@@ -23,6 +23,7 @@ constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_RANK", "PMI_SIZE"},
     {"SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_NTASKS"},
+    {"JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "WORLD_SIZE"},  // Kubernetes Indexed Jobs state no size
 };
 
 std::optional<int> number(const Environment& environment, const char* variable) {

@@ -33,6 +33,9 @@ struct ForkId : GlobalId {
   friend auto operator<=>(const ForkId&, const ForkId&) = default;
 };
 
+/// Of GlobalId::number: the counter. What is above it says on which worker an object is.
+constexpr uint64_t kCounterMask = (uint64_t{1} << 48) - 1;
+
 /// "3.17": worker and counter. Incarnations are left out: within one group's life they add nothing for a reader.
 std::string to_string(const GlobalId& id);
 

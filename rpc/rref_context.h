@@ -52,7 +52,6 @@ class RRefContext final : public AgentListener,
   }
   void call_given_up(const WorkerInfo& to, uint64_t call_id) noexcept override { table_->call_given_up(to, call_id); }
   /// Nothing to do: the callee has been told that the call was given up, and thereby that its reply is void.
-  void reply_dropped(const WorkerInfo&, uint64_t) noexcept override {}
   void agent_closing() noexcept override;
   Clock::time_point tick(Clock::time_point now) noexcept override { return table_->tick(now); }
 

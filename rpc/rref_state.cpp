@@ -78,6 +78,8 @@ std::ostream& operator<<(std::ostream& out, const RRefState& state) {
   return out;
 }
 
-std::string to_string(const GlobalId& id) { return std::to_string(id.worker) + '.' + std::to_string(id.number); }
+std::string to_string(const GlobalId& id) {
+  return std::to_string(id.worker) + '.' + std::to_string(id.number & kCounterMask);
+}
 
 }  // namespace tendril::rpc

@@ -12,9 +12,7 @@ namespace {
 constexpr auto kGivenUpInterval = std::chrono::milliseconds(100);
 }  // namespace
 
-std::string rref_text(const RRefId& id) {
-  return "RRef " + std::to_string(id.worker) + "." + std::to_string(rref_counter(id));
-}
+std::string rref_text(const RRefId& id) { return "RRef " + to_string(id); }
 
 /// A stay at the host, which `close` waits for.
 class RRefTable::HostCall {

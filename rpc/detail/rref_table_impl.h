@@ -85,7 +85,7 @@ inline uint64_t rref_number(WorkerId owner, uint64_t counter) noexcept {
   return static_cast<uint64_t>(owner) << 48 | counter;
 }
 inline WorkerId rref_owner(const RRefId& id) noexcept { return static_cast<WorkerId>(id.number >> 48); }
-inline uint64_t rref_counter(const RRefId& id) noexcept { return id.number & ((uint64_t{1} << 48) - 1); }
+inline uint64_t rref_counter(const RRefId& id) noexcept { return id.number & kCounterMask; }
 
 inline std::exception_ptr rref_error(const std::string& text) { return std::make_exception_ptr(RRefError(text)); }
 std::string rref_text(const RRefId& id);  ///< "RRef 3.17"

@@ -200,7 +200,6 @@ void Session::reply_received(Message reply) {
       agent_->listener->message_arrived(peer_, std::make_unique<ParkedReply>(std::move(reply), shared_from_this()));
     } else {
       Counters::add(agent_->counters.late_replies);
-      agent_->listener->reply_dropped(peer_, reply.call_id);
     }
     agent_->listener_told();
     return;

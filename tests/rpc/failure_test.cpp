@@ -255,7 +255,6 @@ BOOST_AUTO_TEST_CASE(control_messages_arrive_in_order_and_a_loss_is_told) {
     void message_not_sent(const WorkerInfo&, MessageKind, uint64_t) noexcept override {}
     void message_arrived(const WorkerInfo&, std::unique_ptr<ParkedMessage>) noexcept override {}
     void call_given_up(const WorkerInfo&, uint64_t) noexcept override {}
-    void reply_dropped(const WorkerInfo&, uint64_t) noexcept override {}
     void agent_closing() noexcept override { closing = true; }
     Clock::time_point tick(Clock::time_point) noexcept override {
       ++ticks;

@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(other_launchers_say_rank_and_size_in_their_own_words) {
   // An allocation without srun starts one process, whatever SLURM_NTASKS says.
   BOOST_TEST(error_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, port) ==
              "the rank of 'w' is given neither in the options nor by RANK");
+  check(settings({{"JOB_COMPLETION_INDEX", "2"}, {"WORLD_SIZE", "3"}}, port), 2, 3, "127.0.0.1", 4000);
   Variables both = srun;
   both.insert({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   check(settings(both, port), 1, 2, "127.0.0.1", 4000);

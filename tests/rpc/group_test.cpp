@@ -8,14 +8,16 @@
 #include <thread>
 
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/error.h"
+#include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
 // Groups whose workers are threads of one process: each has an agent of its own, and they talk over real sockets.
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
+using tendril::test::contains;
 using tendril::test::ReservedPort;
+using tendril::test::text_of_error;
 
 namespace group_test {
 
@@ -37,8 +39,6 @@ std::latch* gate = nullptr;
 void wait_at_gate() {
   blocking([] { gate->wait(); });
 }
-
-void leave() { shutdown(); }
 
 struct Counter {
   explicit Counter(int start = 0) : value(start) {}
@@ -64,28 +64,11 @@ std::string name_of(int rank) {
   return name.append(std::to_string(rank));
 }
 
-std::string text_of_error(const std::function<void()>& run) {
-  try {
-    run();
-    return {};
-  } catch (const TimeoutError& e) {
-    return std::string("TimeoutError: ") + e.what();
-  } catch (const PeerLostError& e) {
-    return std::string("PeerLostError: ") + e.what();
-  } catch (const UsageError& e) {
-    return std::string("UsageError: ") + e.what();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-}
-
 /// As BOOST_TEST, in a worker's thread: Boost.Test's own checks are for one thread. The worker fails with the text.
 #define EXPECT(condition)                                                                           \
   do {                                                                                              \
     if (!(condition)) throw std::logic_error("line " + std::to_string(__LINE__) + ": " #condition); \
   } while (false)
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A group of `world_size` threads on a port of its own.
 struct Party {
@@ -430,87 +413,6 @@ BOOST_AUTO_TEST_CASE(a_barrier_waits_for_all_and_names_who_is_missing) {
         told.count_down();
       })
       .expect_none();
-}
-
-BOOST_AUTO_TEST_CASE(before_init_and_after_shutdown_everything_is_refused) {
-  auto check = [] {
-    BOOST_TEST(!is_initialized());
-    const std::vector<std::function<void()>> uses = {
-        [] { get_worker_info(); },
-        [] { get_worker_info("w0"); },
-        [] { get_worker_infos(); },
-        [] { barrier(); },
-        [] { shutdown(); },
-        [] { get_rpc_timeout(); },
-        [] { rref_counters(); },
-        [] { rpc_sync<&add>("w0", 1, 2); },
-        [] { rpc_async<&add>(0, 1, 2); },
-        [] { remote<Counter>("w0", 1); },
-    };
-    for (const auto& use : uses) {
-      const std::string text = text_of_error(use);
-      BOOST_TEST((contains(text, "UsageError: ") && contains(text, "RPC has not been initialised")), text);
-    }
-  };
-  check();
-  for (int round = 0; round < 3; ++round) {
-    init_rpc("w0", {.rank = 0, .world_size = 1});
-    BOOST_TEST(is_initialized());
-    BOOST_TEST(rpc_sync<&add>("w0", 1, 2) == 3);
-    const RRef<Counter> counter = remote<Counter>("w0", 1);
-    BOOST_TEST(counter.rpc_sync<&Counter::increment>() == 2);
-    shutdown();
-    check();
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_second_init_is_refused_and_the_first_stays) {
-  init_rpc("w0", {.rank = 0, .world_size = 1});
-  BOOST_TEST(text_of_error([] { init_rpc("again", {.rank = 0, .world_size = 1}); }) ==
-             "UsageError: init_rpc ('again'): RPC is initialised already, as 'w0'; shut it down first");
-  BOOST_TEST(rpc_sync<&add>(0, 1, 2) == 3);
-  shutdown();
-}
-
-BOOST_AUTO_TEST_CASE(a_failed_init_can_be_repeated) {
-  BOOST_TEST(contains(text_of_error([] { init_rpc("no spaces", {.rank = 0, .world_size = 1}); }), "UsageError: "));
-  BOOST_TEST(!is_initialized());
-  init_rpc("w0", {.rank = 0, .world_size = 1});
-  shutdown();
-}
-
-BOOST_AUTO_TEST_CASE(workers_are_found_by_name_and_rank) {
-  init_rpc("alone", {.rank = 0, .world_size = 1});
-  const WorkerInfo alone{"alone", 0};
-  BOOST_TEST((get_worker_info() == alone));
-  BOOST_TEST((get_worker_info("alone") == alone));
-  BOOST_TEST((get_worker_info(0) == alone));
-  BOOST_TEST((get_worker_infos() == std::vector<WorkerInfo>{alone}));
-  BOOST_TEST(contains(text_of_error([] { get_worker_info("nobody"); }), "nobody"));
-  BOOST_TEST(contains(text_of_error([] { get_worker_info(1); }), "UsageError: "));
-  BOOST_TEST(contains(text_of_error([] { get_worker_info(-1); }), "UsageError: "));
-  shutdown();
-}
-
-BOOST_AUTO_TEST_CASE(the_default_timeout_can_be_changed_for_later_calls) {
-  init_rpc("w0", {.rank = 0, .world_size = 1, .rpc_timeout = 7s});
-  BOOST_TEST((get_rpc_timeout() == 7s));
-  std::latch open(1);
-  gate = &open;
-  set_rpc_timeout(50ms);
-  BOOST_TEST((get_rpc_timeout() == 50ms));
-  BOOST_TEST(contains(text_of_error([] { rpc_sync<&wait_at_gate>(0); }), "TimeoutError: "));
-  open.count_down();
-  set_rpc_timeout(0s);
-  rpc_sync<&wait_at_gate>(0);
-  BOOST_TEST(contains(text_of_error([] { set_rpc_timeout(-1s); }), "UsageError: "));
-  shutdown();
-}
-
-BOOST_AUTO_TEST_CASE(shutdown_in_a_handler_is_refused) {
-  init_rpc("w0", {.rank = 0, .world_size = 1});
-  BOOST_TEST(contains(text_of_error([] { rpc_sync<&leave>(0); }), "called in a handler"));
-  shutdown();
 }
 
 BOOST_AUTO_TEST_CASE(options_reach_the_agent_and_prepare_runs_before_anybody_calls) {

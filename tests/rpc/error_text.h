@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tendril/rpc/error.h"
+
+namespace tendril::test {
+
+/// "TimeoutError: ..." with the kinds of error that group operations tell apart; "" if `run` throws nothing.
+inline std::string text_of_error(const std::function<void()>& run) {
+  try {
+    run();
+    return {};
+  } catch (const rpc::TimeoutError& e) {
+    return std::string("TimeoutError: ") + e.what();
+  } catch (const rpc::PeerLostError& e) {
+    return std::string("PeerLostError: ") + e.what();
+  } catch (const rpc::UsageError& e) {
+    return std::string("UsageError: ") + e.what();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace tendril::test
