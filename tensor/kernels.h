@@ -77,6 +77,15 @@ struct Kernels {
   // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
 
+  // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in
+  // the order input, forget, cell, output; the rest is [N, H].
+  /// `gates` holds h W_hh^T; becomes the gates' activations on adding `x_gates`. next_c = f c + i g, h = o
+  /// tanh(next_c).
+  void (*lstm_cell)(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& h) = nullptr;
+  /// `d_c` holds the gradient of next_c, becomes that of c. The gradient of h is d_h + d_out, which may be null.
+  void (*lstm_cell_backward)(const View& d_gates, const View& d_c, const View& d_h, const View* d_out,
+                             const View& gates, const View& c, const View& next_c) = nullptr;
+
   // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError otherwise, before any write
   void (*gather)(const View& out, const View& x, int dim, const View& index) = nullptr;  ///< index like out
   void (*scatter_add)(const View& out, int dim, const View& index,

@@ -23,6 +23,9 @@ void cumsum(const View& out, const View& x, int dim);
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);
 void matmul(const View& out, const View& a, const View& b);
+void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& h);
+void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
+                        const View& c, const View& next_c);
 
 void gather(const View& out, const View& x, int dim, const View& index);
 void scatter_add(const View& out, int dim, const View& index, const View& source);

@@ -17,7 +17,7 @@ RANDOM = torch.Generator().manual_seed(2023)
 
 
 def draw(*sizes, low=-2.0, high=2.0):
-    return (torch.rand(*sizes, generator=RANDOM, dtype=torch.float64) * (high - low) + low).float().double()
+    return (torch.rand(sizes, generator=RANDOM, dtype=torch.float64) * (high - low) + low).float().double()
 
 
 class Writer:
@@ -216,7 +216,98 @@ def training():
     out.save()
 
 
+def embedding():
+    out = Writer("embedding")
+    weight, index = draw(5, 3), torch.tensor([[1, 4, 1], [0, 1, 3]])
+    out("weight", weight)
+    out("index", index)
+    value_and_gradients(out, "plain", lambda w: F.embedding(index, w), {"weight": weight})
+    value_and_gradients(out, "padding", lambda w: F.embedding(index, w, padding_idx=1), {"weight": weight})
+    value_and_gradients(out, "padding_from_the_end", lambda w: F.embedding(index, w, padding_idx=-1), {"weight": weight})
+    value_and_gradients(out, "one", lambda w: F.embedding(torch.tensor(2), w), {"weight": weight})
+    out.save()
+
+
+def lstm():
+    """The output, both states, and the gradients of the sum of all three, each weighted by its own upstream gradient."""
+    out = Writer("lstm")
+    steps, batch, inputs, hidden = 3, 2, 2, 2
+    for name, options, batched in (
+        ("plain", dict(), True),
+        ("no_bias", dict(bias=False), True),
+        ("layers", dict(num_layers=2), True),
+        ("batch_first", dict(num_layers=2, batch_first=True), True),
+        ("bidirectional", dict(num_layers=2, bidirectional=True), True),
+        ("unbatched", dict(), False),
+    ):
+        module = nn.LSTM(inputs, hidden, **options)
+        for key, parameter in module.named_parameters():
+            parameter.data = draw(*parameter.shape, low=-0.6, high=0.6)
+            out(f"{name}.{key}", parameter)
+        states = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+        first = (batch, steps) if options.get("batch_first") else (steps, batch)
+        x = draw(*first, inputs) if batched else draw(steps, inputs)
+        h = draw(states, batch, hidden) if batched else draw(states, hidden)
+        c = draw(*h.shape)
+        for key, value in (("x", x), ("h0", h), ("c0", c)):
+            out(f"{name}.{key}", value)
+        for start in ("given", "zeros"):
+            leaves = {"x": x, "h0": h, "c0": c} if start == "given" else {"x": x}
+            leaves = {key: value.clone().requires_grad_() for key, value in leaves.items()}
+            module.zero_grad()
+            y, (h_n, c_n) = module(leaves["x"], (leaves["h0"], leaves["c0"]) if start == "given" else None)
+            total = 0
+            for key, value in (("y", y), ("h_n", h_n), ("c_n", c_n)):
+                upstream = draw(*value.shape)
+                out(f"{name}.{start}.{key}", value)
+                out(f"{name}.{start}.g_{key}", upstream)
+                total = total + (upstream * value).sum()
+            total.backward()
+            for key, leaf in leaves.items():
+                out(f"{name}.{start}.d{key}", leaf.grad)
+            for key, parameter in module.named_parameters():
+                out(f"{name}.{start}.d{key}", parameter.grad)
+    out.save()
+
+
+def losses():
+    out = Writer("losses")
+    ignored = -7
+    shapes = {"rows": (5, 4), "pixels": (2, 4, 2, 1), "one": (4,)}
+    for shape, sizes in shapes.items():
+        scores = draw(*sizes, low=-4, high=4)
+        target_sizes = sizes[:1] + sizes[2:] if len(sizes) > 1 else ()
+        target = torch.randint(0, 4, target_sizes, generator=RANDOM)
+        some = target.clone()
+        if some.dim():
+            some.view(-1)[::3] = ignored
+        weight = draw(4, low=0.2, high=3)
+        for key, value in (("scores", scores), ("target", target), ("some", some), ("weight", weight)):
+            out(f"{shape}.{key}", value)
+        for reduction in ("none", "mean", "sum"):
+            name = f"{shape}.{reduction}"
+            value_and_gradients(out, f"{name}.nll", lambda s: F.nll_loss(s, target, reduction=reduction), {"scores": scores})
+            value_and_gradients(out, f"{name}.nll_all", lambda s: F.nll_loss(
+                s, some, weight=weight, ignore_index=ignored, reduction=reduction), {"scores": scores})
+            value_and_gradients(out, f"{name}.ce", lambda s: F.cross_entropy(s, target, reduction=reduction), {"scores": scores})
+            value_and_gradients(out, f"{name}.ce_ignored", lambda s: F.cross_entropy(
+                s, some, ignore_index=ignored, reduction=reduction), {"scores": scores})
+            value_and_gradients(out, f"{name}.ce_smooth", lambda s: F.cross_entropy(
+                s, target, label_smoothing=0.2, reduction=reduction), {"scores": scores})
+            value_and_gradients(out, f"{name}.ce_all", lambda s: F.cross_entropy(
+                s, some, weight=weight, ignore_index=ignored, label_smoothing=0.2, reduction=reduction), {"scores": scores})
+    x, y = draw(3, 4), draw(3, 4)
+    out("mse.x", x)
+    out("mse.target", y)
+    for reduction in ("none", "mean", "sum"):
+        value_and_gradients(out, f"mse.{reduction}", lambda a, b: F.mse_loss(a, b, reduction=reduction), {"x": x, "target": y})
+    # Where no target counts, PyTorch's mean is nan and its gradient zero.
+    nothing = torch.full((5,), ignored)
+    value_and_gradients(out, "nothing", lambda s: F.cross_entropy(s, nothing, ignore_index=ignored), {"scores": draw(5, 4)})
+    out.save()
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    for family in (linear, activations, init, categorical, sgd, adam, training):
+    for family in (linear, activations, init, categorical, sgd, adam, training, embedding, lstm, losses):
         family()

@@ -144,9 +144,10 @@ std::vector<std::string> nodes_of(const OpSample& sample) {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      {"unary", unary},     {"binary", binary}, {"select", select},  {"inplace", inplace}, {"reduce", reduce},
-      {"softmax", softmax}, {"matmul", matmul}, {"views", views},    {"window", window},   {"join", join},
-      {"index", index},     {"copies", copies}, {"dropout", dropout}};
+      {"unary", unary},     {"binary", binary},       {"select", select}, {"inplace", inplace},
+      {"reduce", reduce},   {"softmax", softmax},     {"matmul", matmul}, {"views", views},
+      {"window", window},   {"join", join},           {"index", index},   {"copies", copies},
+      {"dropout", dropout}, {"embedding", embedding}, {"loss", loss},     {"lstm", lstm}};
   return all;
 }
 

@@ -42,6 +42,9 @@ std::vector<OpSample> join();
 std::vector<OpSample> index();
 std::vector<OpSample> copies();
 std::vector<OpSample> dropout();
+std::vector<OpSample> embedding();
+std::vector<OpSample> loss();
+std::vector<OpSample> lstm();
 
 struct Family {
   const char* name;  ///< also the file in autograd/ops

@@ -1,0 +1,171 @@
+#include "tendril/autograd/ops/loss.h"
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/softmax.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+/// The targets, checked. Shapes have a 1 in the place of the classes.
+struct Targets {
+  Tensor index;    ///< [N, 1, d1, ...]; 0 where ignored
+  Tensor ignored;  ///< bool, the same shape; undefined if none is
+  Tensor weight;   ///< of each target, 0 where ignored; undefined if all are 1
+  double total = 0;
+};
+
+void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op) {
+  TENDRIL_CHECK(scores.defined() && target.defined(), op, ": an argument is undefined");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(scores.dtype()), op, ": expected scores of floating dtype, got ",
+                   scores.dtype());
+  TENDRIL_CHECK_AS(DTypeError, target.dtype() == kInt64, op, ": expected int64 classes as target, got ",
+                   target.dtype());
+  TENDRIL_CHECK(scores.device() == target.device(), op, ": the scores are on ", scores.device(), ", the target on ",
+                target.device());
+  TENDRIL_CHECK_AS(ShapeError, scores.dim() >= 1, op, ": expected scores of [C] or [N, C, ...], got shape []");
+  Dims expected = scores.sizes();
+  expected.erase(scores.dim() == 1 ? 0 : 1);
+  TENDRIL_CHECK_AS(ShapeError, target.sizes() == expected, op, ": scores of shape ", scores.sizes(),
+                   " need a target of shape ", expected, ", got ", target.sizes());
+  if (!weight.defined()) return;
+  const int64_t classes = scores.sizes()[scores.dim() == 1 ? 0 : 1];
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 1 && weight.numel() == classes, op, ": expected a weight of [", classes,
+                   "], got shape ", weight.sizes());
+  TENDRIL_CHECK_AS(DTypeError, weight.dtype() == scores.dtype(), op, ": the weight is ", weight.dtype(),
+                   ", the scores are ", scores.dtype());
+  TENDRIL_CHECK(weight.device() == scores.device(), op, ": the weight is on ", weight.device(), ", the scores on ",
+                scores.device());
+}
+
+/// `target` is [N, d1, ...].
+Targets read(const Tensor& target, int64_t classes, const Tensor& weight, int64_t ignore_index, const char* op) {
+  Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0};
+  const Tensor given = result.index;
+  const int64_t* values = given.data<int64_t>();
+  int64_t counted = 0;
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    if (values[i] == ignore_index) continue;
+    TENDRIL_CHECK_AS(IndexError, values[i] >= 0 && values[i] < classes, op, ": target ", values[i],
+                     " is out of range for ", classes, " classes");
+    ++counted;
+  }
+  result.total = static_cast<double>(counted);
+  if (counted < given.numel()) {
+    result.ignored = raw::compare(Compare::eq, result.index, ignore_index);
+    result.index = raw::where(result.ignored, raw::scalar(0, kInt64, target.device()), result.index);
+  }
+  if (weight.defined()) {
+    result.weight = raw::view(raw::index_select(weight, 0, raw::view(result.index, {given.numel()})), given.sizes());
+    if (result.ignored.defined()) {
+      result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), weight.device()), result.weight);
+    }
+    result.total = raw::reduce(Reduction::sum, result.weight).item<double>();
+  }
+  return result;
+}
+
+/// loss = sum of factor * weight * log_probs[target], or each summand by itself.
+/// saved(0): the targets; saved(1): their weights, undefined if all are 1.
+struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 2> {
+  static constexpr const char* kName = "NllLossBackward";
+  Dims sizes;
+  double factor = -1;
+  bool each = false;
+  bool weighted = false;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor index = saved(0);
+    Tensor picked = (each ? g.unsqueeze(1) : g) * factor;
+    if (weighted) picked = picked * saved(1);
+    picked = picked.expand(index.sizes());
+    const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
+    if (autograd::grad_enabled()) {
+      dx[0] = zeros.scatter_add(1, index, picked);
+    } else {
+      raw::scatter_add_(zeros, 1, index, picked);  // the same without a copy
+      dx[0] = zeros;
+    }
+  }
+};
+
+/// `log_probs` is [N, C, d1, ...].
+Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction) {
+  Tensor picked = raw::gather(log_probs, 1, targets.index);
+  if (targets.ignored.defined()) {  // not by a weight of 0: what is ignored may be infinite
+    picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype(), picked.device()), picked);
+  }
+  if (targets.weight.defined()) picked = raw::binary(Binary::mul, picked, targets.weight);
+  const double factor = reduction == LossReduction::mean ? -1 / targets.total : -1;
+  const bool each = reduction == LossReduction::none;
+  picked = each ? raw::squeeze(picked, 1) : raw::reduce(Reduction::sum, picked);
+  const Tensor out = raw::binary(Binary::mul, picked, factor);
+  if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
+    n->save(0, targets.index);
+    Tensor weight = targets.weight;
+    if (!weight.defined() && targets.ignored.defined()) {
+      weight = raw::cast(raw::predicate(Predicate::logical_not, targets.ignored), log_probs.dtype());
+    }
+    if (weight.defined()) n->save(1, weight);
+    n->weighted = weight.defined();
+    n->sizes = log_probs.sizes();
+    n->factor = reduction == LossReduction::mean && targets.total == 0 ? 0 : factor;
+    n->each = each;
+  }
+  return out;
+}
+
+/// e / C of every class for each target, in the shape of `reduction`.
+Tensor uniform_part(const Tensor& log_probs, const Targets& targets, const CrossEntropyOptions& options) {
+  Tensor all = log_probs;
+  if (options.weight.defined()) {
+    Dims along = Dims::filled(log_probs.dim(), 1);
+    along[1] = log_probs.sizes()[1];
+    all = all * raw::reshape(options.weight, along);
+  }
+  all = all.sum({1}, true);
+  if (targets.ignored.defined()) all = all.masked_fill(targets.ignored, 0);
+  const double share = -options.label_smoothing / static_cast<double>(log_probs.sizes()[1]);
+  if (options.reduction == LossReduction::none) return all.squeeze(1) * share;
+  return all.sum() * (options.reduction == LossReduction::mean ? share / targets.total : share);
+}
+
+}  // namespace
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOptions& options) {
+  check_shapes(log_probs, target, options.weight, "nll_loss");
+  const bool one = log_probs.dim() == 1;
+  const Tensor scores = one ? log_probs.unsqueeze(0) : log_probs;
+  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, scores.sizes()[1], options.weight,
+                               options.ignore_index, "nll_loss");
+  const Tensor loss = nll(scores, targets, options.reduction);
+  return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  check_shapes(logits, target, options.weight, "cross_entropy");
+  TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  const bool one = logits.dim() == 1;
+  const Tensor log_probs = (one ? logits.unsqueeze(0) : logits).log_softmax(1);
+  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, log_probs.sizes()[1], options.weight,
+                               options.ignore_index, "cross_entropy");
+  Tensor loss = nll(log_probs, targets, options.reduction);
+  if (options.label_smoothing > 0) {
+    loss = loss * (1 - options.label_smoothing) + uniform_part(log_probs, targets, options);
+  }
+  return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
+  TENDRIL_CHECK(x.defined() && y.defined(), "mse_loss: an argument is undefined");
+  TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), "mse_loss: shapes ", x.sizes(), " and ", y.sizes(),
+                   " differ (expand one if they are meant to broadcast)");
+  const Tensor each = (x - y).square();
+  if (reduction == LossReduction::none) return each;
+  return reduction == LossReduction::mean ? each.mean() : each.sum();
+}
+
+}  // namespace tendril

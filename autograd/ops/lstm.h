@@ -1,0 +1,26 @@
+#pragma once
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril {
+
+/// What a recurrent layer gives for a sequence of T steps and a batch of N.
+struct LstmLayerResult {
+  Tensor output;  ///< [T, N, H]: h after every step. The last one is at T - 1, or at 0 in reverse.
+  Tensor c_n;     ///< [N, H]: c after the last step
+};
+
+/// One direction of one layer of a long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers,
+/// Schmidhuber and Cummins, 2000), in PyTorch's form:
+///
+///     i, f, g, o = x_gates[t] + h W^T           (H columns each)
+///     c <- sigmoid(f) c + sigmoid(i) tanh(g)
+///     h <- sigmoid(o) tanh(c)
+///
+/// x_gates [T, N, 4 H] is what the input and the biases contribute, for all steps at once: it is one matrix product.
+/// weight_hh is [4 H, H]; h0 and c0 are [N, H], undefined for zeros. `reverse` walks from the last step to the first.
+/// One node for the whole sequence; twice differentiable in all four. Throws ShapeError (also for T = 0), DTypeError.
+LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const Tensor& h0, const Tensor& c0,
+                           bool reverse = false);
+
+}  // namespace tendril

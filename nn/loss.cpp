@@ -1,0 +1,53 @@
+#include "tendril/nn/loss.h"
+
+#include <sstream>
+
+namespace tendril::nn {
+namespace {
+
+const char* name_of(LossReduction reduction) {
+  switch (reduction) {
+    case LossReduction::none:
+      return "none";
+    case LossReduction::mean:
+      return "mean";
+    case LossReduction::sum:
+      break;
+  }
+  return "sum";
+}
+
+template <class Options>
+void describe(std::ostream& out, const Options& options) {
+  out << "reduction=" << name_of(options.reduction);
+  if (options.ignore_index != Options{}.ignore_index) out << ", ignore_index=" << options.ignore_index;
+}
+
+}  // namespace
+
+CrossEntropyLoss::CrossEntropyLoss(const CrossEntropyOptions& options) : options_(options) {
+  TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1, "CrossEntropyLoss: label_smoothing: got ",
+                options.label_smoothing, ", expected a number in [0, 1]");
+  if (options_.weight.defined()) register_buffer("weight", options_.weight);
+}
+
+std::string CrossEntropyLoss::extra_repr() const {
+  std::ostringstream out;
+  describe(out, options_);
+  if (options_.label_smoothing > 0) out << ", label_smoothing=" << options_.label_smoothing;
+  return out.str();
+}
+
+NLLLoss::NLLLoss(const NllLossOptions& options) : options_(options) {
+  if (options_.weight.defined()) register_buffer("weight", options_.weight);
+}
+
+std::string NLLLoss::extra_repr() const {
+  std::ostringstream out;
+  describe(out, options_);
+  return out.str();
+}
+
+std::string MSELoss::extra_repr() const { return std::string("reduction=") + name_of(reduction_); }
+
+}  // namespace tendril::nn

@@ -1,0 +1,117 @@
+#include "tendril/nn/lstm.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "tendril/autograd/ops/dropout.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/lstm.h"
+#include "tendril/autograd/ops/matmul.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/init.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::nn {
+
+LSTM::LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options)
+    : input_size_(input_size),
+      hidden_size_(hidden_size),
+      num_layers_(options.num_layers),
+      batch_first_(options.batch_first),
+      bidirectional_(options.bidirectional),
+      dropout_(options.dropout),
+      generator_(&options.generator) {
+  TENDRIL_CHECK(input_size > 0, "LSTM: input_size: got ", input_size, ", expected a positive number");
+  TENDRIL_CHECK(hidden_size > 0, "LSTM: hidden_size: got ", hidden_size, ", expected a positive number");
+  TENDRIL_CHECK(num_layers_ > 0, "LSTM: num_layers: got ", num_layers_, ", expected a positive number");
+  TENDRIL_CHECK(dropout_ >= 0 && dropout_ <= 1, "LSTM: dropout: got ", dropout_, ", expected a probability in [0, 1]");
+
+  weights_.resize(static_cast<std::size_t>(num_layers_ * directions()));  // registered by address: grows no more
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    const int64_t width = layer == 0 ? input_size : hidden_size * directions();
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      Weights& w = weights_[static_cast<std::size_t>(layer * directions() + direction)];
+      const std::string suffix = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
+      const auto add = [&](const char* name, Tensor& parameter, const Dims& sizes) {
+        parameter = raw::empty(sizes, options.dtype);
+        register_parameter(name + suffix, parameter);
+      };
+      add("weight_ih", w.weight_ih, {4 * hidden_size, width});
+      add("weight_hh", w.weight_hh, {4 * hidden_size, hidden_size});
+      if (!options.bias) continue;
+      add("bias_ih", w.bias_ih, {4 * hidden_size});
+      add("bias_hh", w.bias_hh, {4 * hidden_size});
+    }
+  }
+  reset_parameters(options.generator);
+}
+
+void LSTM::reset_parameters(Generator& generator) {
+  const double bound = 1 / std::sqrt(static_cast<double>(hidden_size_));
+  for (const Tensor& parameter : parameters()) init::uniform_(parameter, -bound, bound, generator);
+}
+
+void LSTM::check(const Tensor& x, const LSTMState& state) const {
+  TENDRIL_CHECK(x.defined(), "LSTM: x is an undefined tensor");
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(-1) == input_size_, "LSTM: x has shape ",
+                   x.sizes(), ", expected [", batch_first_ ? "batch, steps, " : "steps, batch, ", input_size_,
+                   "] or [steps, ", input_size_, "]");
+  const bool batched = x.dim() == 3;
+  TENDRIL_CHECK_AS(ShapeError, x.size(batched && batch_first_ ? 1 : 0) > 0, "LSTM: x has shape ", x.sizes(),
+                   ", expected at least one step");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == weights_[0].weight_ih.dtype(), "LSTM: x is ", x.dtype(),
+                   ", the parameters are ", weights_[0].weight_ih.dtype());
+  Dims expected = {num_layers_ * directions(), hidden_size_};
+  if (batched) expected.insert(1, x.size(batch_first_ ? 0 : 1));
+  for (const auto& [name, part] : {std::pair{"h", &state.h}, std::pair{"c", &state.c}}) {
+    if (!part->defined()) continue;
+    TENDRIL_CHECK_AS(ShapeError, part->sizes() == expected, "LSTM: state.", name, " has shape ", part->sizes(),
+                     ", expected ", expected);
+    TENDRIL_CHECK_AS(DTypeError, part->dtype() == x.dtype(), "LSTM: state.", name, " is ", part->dtype(), ", x is ",
+                     x.dtype());
+  }
+}
+
+LSTMResult LSTM::forward(const Tensor& given, const LSTMState& state) const {
+  check(given, state);
+  const bool batched = given.dim() == 3;
+  const auto with_batch = [&](const Tensor& all) { return batched || !all.defined() ? all : all.unsqueeze(1); };
+  const LSTMState start{with_batch(state.h), with_batch(state.c)};
+  Tensor x = !batched ? given.unsqueeze(1) : batch_first_ ? given.transpose(0, 1) : given;
+  const int64_t last = x.size(0) - 1;
+
+  std::vector<Tensor> h, c;
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    std::vector<Tensor> outputs;
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      const int64_t at = layer * directions() + direction;
+      const Weights& w = weights_[static_cast<std::size_t>(at)];
+      const bool reverse = direction == 1;
+      const auto first = [&](const Tensor& all) { return all.defined() ? all.select(0, at) : all; };
+      const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
+      const auto [output, c_n] =
+          lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, first(start.h), first(start.c), reverse);
+      outputs.push_back(output);
+      h.push_back(output.narrow(0, reverse ? 0 : last, 1));
+      c.push_back(c_n.unsqueeze(0));
+    }
+    x = bidirectional_ ? cat(outputs, 2) : outputs[0];
+    if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x = dropout(x, dropout_, *generator_);
+  }
+  const auto without_batch = [&](const Tensor& all) { return batched ? all : all.squeeze(1); };
+  return {batched && batch_first_ ? x.transpose(0, 1) : without_batch(x),
+          {without_batch(cat(h, 0)), without_batch(cat(c, 0))}};
+}
+
+std::string LSTM::extra_repr() const {
+  std::ostringstream out;
+  out << input_size_ << ", " << hidden_size_;
+  if (num_layers_ != 1) out << ", num_layers=" << num_layers_;
+  if (!weights_[0].bias_ih.defined()) out << ", bias=false";
+  if (batch_first_) out << ", batch_first=true";
+  if (dropout_ != 0) out << ", dropout=" << dropout_;
+  if (bidirectional_) out << ", bidirectional=true";
+  return out.str();
+}
+
+}  // namespace tendril::nn

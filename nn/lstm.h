@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tendril/nn/module.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::nn {
+
+struct LSTMOptions {
+  int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;  ///< input and output are [batch, steps, features]; states are not affected
+  double dropout = 0;        ///< in training, on the output of each layer but the last
+  bool bidirectional = false;
+  DType dtype = kFloat32;
+  Generator& generator = default_generator();  ///< for the initial values, and for dropout: must outlive the module
+};
+
+/// What is carried from one part of a sequence to the next: [layers * directions, batch, hidden_size] each, or without
+/// the batch for an input without one. The directions of a layer lie together, forward first.
+struct LSTMState {
+  Tensor h, c;
+};
+
+/// `auto [output, state] = lstm(x, state);`
+struct LSTMResult {
+  Tensor output;    ///< of the last layer: [steps, batch, hidden_size * directions]
+  LSTMState state;  ///< of every layer, after its last step
+};
+
+/// Long short-term memory, as PyTorch's nn.LSTM, with its parameters' names ("weight_ih_l0", "weight_hh_l0",
+/// "bias_ih_l0", "bias_hh_l0", "..._reverse") and its order of gates: input, forget, cell, output.
+/// (Hochreiter and Schmidhuber, 1997; autograd/ops/lstm.h has the formula.)
+/// Initial values as PyTorch's: uniform in +-1/sqrt(hidden_size).
+class LSTM : public Module {
+ public:
+  /// Throws Error unless the sizes and the number of layers are positive and dropout is in [0, 1].
+  LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options = {});
+
+  /// x is [steps, batch, input_size], or [steps, input_size] for a batch of one. A state that is undefined is zeros.
+  /// ShapeError for other sizes, no steps, or a state that does not fit; DTypeError for another dtype.
+  LSTMResult forward(const Tensor& x, const LSTMState& state = {}) const;
+  LSTMResult operator()(const Tensor& x, const LSTMState& state = {}) const { return forward(x, state); }
+
+  /// Draws the initial values anew.
+  void reset_parameters(Generator& generator = default_generator());
+
+  int64_t input_size() const noexcept { return input_size_; }
+  int64_t hidden_size() const noexcept { return hidden_size_; }
+  int64_t num_layers() const noexcept { return num_layers_; }
+  std::string extra_repr() const override;
+
+ private:
+  struct Weights {
+    Tensor weight_ih, weight_hh, bias_ih, bias_hh;  // [4 H, in], [4 H, H], [4 H] or undefined
+  };
+
+  int64_t directions() const noexcept { return bidirectional_ ? 2 : 1; }
+  void check(const Tensor& x, const LSTMState& state) const;
+
+  int64_t input_size_, hidden_size_, num_layers_;
+  bool batch_first_, bidirectional_;
+  double dropout_;
+  Generator* generator_;
+  std::vector<Weights> weights_;  // of layer l's forward direction at l * directions, its reverse after it
+};
+
+}  // namespace tendril::nn
