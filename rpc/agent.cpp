@@ -57,7 +57,7 @@ WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(nam
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
-void Agent::call(WorkerId to, Message request, PendingCallRef call, const CallOptions& options) {
+void Agent::call(WorkerId to, Message&& request, PendingCallRef call, const CallOptions& options) {
   const auto session = impl_->session(to);
   if (session) return session->call(std::move(request), std::move(call), options);
   detail::Counters::add(impl_->counters.made);

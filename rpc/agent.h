@@ -104,7 +104,7 @@ class Agent {
   /// Sends `request` (function, payload and tensors; the rest is filled in here) and returns. `call` is completed with
   /// the reply or failed: TimeoutError, CancelledError, PeerLostError, RemoteError, UnknownFunctionError, MessageError.
   /// Throws UsageError, and then `call` stays untouched, for a peer that does not exist and after shutdown.
-  void call(WorkerId to, Message request, PendingCallRef call, const CallOptions& options = {});
+  void call(WorkerId to, Message&& request, PendingCallRef call, const CallOptions& options = {});
   /// One control message; per sending thread they arrive in order. False: the peer is not connected, or this agent has
   /// been shut down. To oneself: heard at once.
   bool send_control(WorkerId to, Bytes payload);

@@ -14,12 +14,12 @@ namespace tendril::rpc {
 /// of the two calls, it is to be forgotten: a repetition of one that is held already.
 class ParkedMessage {
  public:
-  explicit ParkedMessage(Message received) : message(std::move(received)) {}
+  explicit ParkedMessage(Message&& received) : message(std::move(received)) {}
   virtual ~ParkedMessage() = default;
 
   /// `message.references` has been filled in: the request is dispatched, the reply completes its call. At most one of
   /// the two is called, once, on any thread, without locks held.
-  virtual void resume(Message message) noexcept = 0;
+  virtual void resume(Message&& message) noexcept = 0;
   /// A reference was lost: the request is answered with the error, the call fails with it.
   virtual void refuse(std::exception_ptr error) noexcept = 0;
 

@@ -120,7 +120,7 @@ void FrameReader::parse_header() {
   if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::goodbye)) refuse("unknown kind of message ", int{kind});
   if ((flags & ~kKnownFlags) != 0 || get<uint8_t>(at + 7) != 0 || get<uint32_t>(at + 96) != 0) refuse("unknown flags");
 
-  message_ = {};
+  // What was in message_ has been moved out by `next`.
   message_.kind = static_cast<MessageKind>(kind);
   message_.flags = flags;
   message_.call_id = get<uint64_t>(at + 8);

@@ -128,7 +128,7 @@ bool FutureCore::wait_until(Clock::time_point deadline) {
   if (done()) return true;
   run_deferred();  // what this thread put off may be what it is about to wait for
   if (done()) return true;
-  if (deadline <= Clock::now()) return false;
+  if (deadline != Clock::time_point::max() && deadline <= Clock::now()) return false;
   BlockedScope blocked("Future::wait");
   Executor* const executor = executor_ ? executor_.get() : Executor::current();
   if (executor) return executor->wait(*this, deadline);

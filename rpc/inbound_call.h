@@ -34,7 +34,7 @@ class InboundCall {
   const CallContext& context() const noexcept;
 
   /// Sends payload and tensors of `result` back; its other fields are filled in here. Once.
-  void reply(Message result);
+  void reply(Message&& result);
   /// Sends the error back: its type's name and text (RpcErrors arrive with their own type where error_message.h says
   /// so). Once.
   void fail(std::exception_ptr error) noexcept;

@@ -22,7 +22,7 @@ class Link {
   /// Takes the message; per calling thread, messages leave in order. Never throws for a broken connection: `closed`
   /// reports it. Returns false if the link was already closed, so that the message certainly never left. Blocks only
   /// for back-pressure (bytes queued above the link's limit), and then gives up a handler's slot.
-  virtual bool send(Message message) = 0;
+  virtual bool send(Message&& message) = 0;
   /// False: stop reading, so that the peer's writes back up; true: go on. Any thread.
   virtual void set_reading(bool) noexcept {}
   virtual void close() noexcept = 0;
@@ -41,7 +41,7 @@ class Link {
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
-  virtual void received(Link& link, Message message) = 0;
+  virtual void received(Link& link, Message&& message) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
 };
 

@@ -65,7 +65,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
     pump_soon_locked();
   }
 
-  bool send(Message message) override {
+  bool send(Message&& message) override {
     {
       const std::lock_guard lock(mutex_);
       if (reason_) return false;
@@ -159,7 +159,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
         }
       }
       if (reason) return events->closed(*this, reason);
-      loop_->message_read(message.kind == MessageKind::request);
+      loop_->message_read(message.kind == MessageKind::request, Clock::now());
       try {
         events->received(*this, std::move(message));
       } catch (...) {

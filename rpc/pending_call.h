@@ -16,7 +16,7 @@ class PendingCall {
  public:
   /// The callee's result. An error reply has been turned into `fail` already. Must not throw: a reply that cannot be
   /// read completes the future with a MessageError.
-  virtual void complete(Message reply) noexcept = 0;
+  virtual void complete(Message&& reply) noexcept = 0;
   virtual void fail(std::exception_ptr error) noexcept = 0;
 
  protected:

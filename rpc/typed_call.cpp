@@ -15,7 +15,7 @@ std::shared_ptr<RRefState> take_created(Message& request) {
 
 Executor& executor_of(InboundCall& call) noexcept { return call.agent().executor(); }
 
-std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message request) {
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request) {
   const auto context = RRefContext::of(agent);
   std::shared_ptr<RRefState> state;
   if (to == agent.self().id) {
@@ -35,7 +35,7 @@ std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOp
   return state;
 }
 
-void CreationCall::complete(Message) noexcept {
+void CreationCall::complete(Message&&) noexcept {
   if (!state_->is_owner()) state_->confirm();
   try_set_value();
 }

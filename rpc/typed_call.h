@@ -40,7 +40,7 @@ class TypedCall final : public FutureState<R>, public PendingCall {
  public:
   TypedCall(Executor& executor, const char* function) : FutureState<R>(&executor), function_(function) {}
 
-  void complete(Message reply) noexcept override {
+  void complete(Message&& reply) noexcept override {
     try {
       InputArchive archive(reply, function_);
       archive.expect(0, typeid(R));
@@ -68,7 +68,7 @@ class CreationCall final : public FutureState<void>, public PendingCall {
  public:
   CreationCall(Executor& executor, std::shared_ptr<RRefState> state)
       : FutureState<void>(&executor), state_(std::move(state)) {}
-  void complete(Message reply) noexcept override;
+  void complete(Message&& reply) noexcept override;
   void fail(std::exception_ptr error) noexcept override;
 
  private:
@@ -106,7 +106,7 @@ Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, cons
 }
 
 /// Sends a request whose result stays at `to`; returns the reference to it.
-std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message request);
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request);
 
 template <class Callable, class... Args>
 std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallOptions& options,

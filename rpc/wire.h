@@ -30,8 +30,8 @@ struct Limits {
 };
 
 struct ConstBuffer {
-  const void* data = nullptr;
-  std::size_t size = 0;
+  const void* data;
+  std::size_t size;
 };
 struct MutableBuffer {
   void* data = nullptr;
@@ -106,7 +106,7 @@ class FrameReader {
   void fill_from_buffer();
   void expect(void* data, std::size_t size);
 
-  static constexpr std::size_t kBufferBytes = 16 << 10;
+  static constexpr std::size_t kBufferBytes = 4 << 10;
   static constexpr std::size_t kMaxBuffers = 16;
 
   Limits limits_;

@@ -67,10 +67,10 @@ Loop::Loop(LoopOptions options)
 
 Loop::~Loop() { stop(); }
 
-void Loop::message_read(bool is_request) noexcept {
+void Loop::message_read(bool is_request, Clock::time_point now) noexcept {
   if (is_request) {
     messages_since_request_ = 0;
-    last_request_ = Clock::now();
+    last_request_ = now;
   } else {
     ++messages_since_request_;
   }

@@ -49,7 +49,7 @@ class Loop final : public Executor {
   bool wait(FutureCore& future, Clock::time_point deadline) override;
 
   /// Links tell, on the leader's thread, what they read: it decides who keeps the lead.
-  void message_read(bool is_request) noexcept;
+  void message_read(bool is_request, Clock::time_point now) noexcept;
 
   /// Runs the jobs that are left, ends the pool's threads and then runs what the io_context still holds, so that
   /// handlers of closed sockets are gone. Not from a pool thread. Idempotent.

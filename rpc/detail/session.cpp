@@ -46,9 +46,9 @@ Clock::time_point deadline_of(const CallOptions& options, const CallContext& con
 /// A reply whose references await their owners' confirmation. Its call stays pending meanwhile.
 class ParkedReply final : public ParkedMessage {
  public:
-  ParkedReply(Message reply, std::shared_ptr<Session> session)
+  ParkedReply(Message&& reply, std::shared_ptr<Session> session)
       : ParkedMessage(std::move(reply)), call_id_(message.call_id), session_(std::move(session)) {}
-  void resume(Message confirmed) noexcept override { session_->complete(std::move(confirmed)); }
+  void resume(Message&& confirmed) noexcept override { session_->complete(std::move(confirmed)); }
   void refuse(std::exception_ptr error) noexcept override {
     if (auto pending = session_->take(call_id_)) session_->fail(std::move(*pending), error);
   }
@@ -68,7 +68,7 @@ void Session::GiveUp::operator()() const noexcept {
   }
 }
 
-void Session::call(Message request, PendingCallRef call, const CallOptions& options) {
+void Session::call(Message&& request, PendingCallRef call, const CallOptions& options) {
   Counters::add(agent_->counters.made);
   const CallContext& context = CallContext::current();
   Pending pending;
@@ -125,7 +125,7 @@ void Session::call(Message request, PendingCallRef call, const CallOptions& opti
   send_request(call_id, std::move(request));
 }
 
-void Session::send_request(uint64_t call_id, Message request) {
+void Session::send_request(uint64_t call_id, Message&& request) {
   request.call_id = call_id;
   bool forked = false;
   bool sent = false;
@@ -189,7 +189,7 @@ void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
   }
 }
 
-void Session::reply_received(Message reply) {
+void Session::reply_received(Message&& reply) {
   if (!reply.forks.empty() && agent_->listener) {
     bool waiting = false;
     {
@@ -207,7 +207,7 @@ void Session::reply_received(Message reply) {
   complete(std::move(reply));
 }
 
-void Session::complete(Message reply) noexcept {
+void Session::complete(Message&& reply) noexcept {
   auto pending = take(reply.call_id);
   if (!pending) {
     Counters::add(agent_->counters.late_replies);
@@ -345,7 +345,7 @@ void Session::closed(Link&, std::exception_ptr reason) {
       PeerLostError(name_of(peer_) + ": " + (goodbye ? "it has shut down" : text_of(reason)), true)));
 }
 
-void Session::received(Link& link, Message message) {
+void Session::received(Link& link, Message&& message) {
   const IoCallbackScope io_callback;  // also where a link without a loop delivers
   switch (message.kind) {
     case MessageKind::request:

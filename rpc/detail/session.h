@@ -26,7 +26,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   bool is_self() const noexcept { return link_ == nullptr; }
 
   // ---- calls made
-  void call(Message request, PendingCallRef call, const CallOptions& options);
+  void call(Message&& request, PendingCallRef call, const CallOptions& options);
   /// The caller gives it up; the callee is told. Nothing happens if the call has ended.
   void give_up(uint64_t call_id, const std::exception_ptr& error);
   /// Fails what is overdue and pings a silent peer. When to come again; max: not needed.
@@ -35,13 +35,13 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   std::size_t pending() const;
 
   // ---- calls served
-  void dispatch(Message request);
+  void dispatch(Message&& request);
   void refuse(uint64_t call_id, const std::exception_ptr& error) noexcept;
   /// The request leaves the queue: its bytes no longer count against the receive limit.
   void started(std::size_t bytes);
   /// Sends a reply or error; the call is then answered. Throws MessageError if the reply cannot be sent as it is; the
   /// call is then still to be answered.
-  void answer(Message reply);
+  void answer(Message&& reply);
   void forget(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
   RequestStatus withdraw(uint64_t call_id);
   std::size_t unanswered() const;
@@ -51,7 +51,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void end(const std::exception_ptr& error);
 
   // LinkEvents
-  void received(Link& link, Message message) override;
+  void received(Link& link, Message&& message) override;
   void closed(Link& link, std::exception_ptr reason) override;
 
  private:
@@ -68,12 +68,12 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     std::unique_ptr<StopCallback> stop;
   };
 
-  void send_request(uint64_t call_id, Message request);
+  void send_request(uint64_t call_id, Message&& request);
   std::optional<Pending> take(uint64_t call_id);
   void fail(Pending pending, const std::exception_ptr& error) noexcept;
-  void reply_received(Message reply);
-  void complete(Message reply) noexcept;
-  void request_received(Message request);
+  void reply_received(Message&& reply);
+  void complete(Message&& reply) noexcept;
+  void request_received(Message&& request);
   void cancel_received(uint64_t call_id);
   void pause_if_too_much_locked();
   bool ping(Clock::time_point now);
@@ -102,7 +102,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
 
 /// One request on its way through queue, handler and reply. Also the pool's job: one allocation a request.
 struct InboundState final : Job {
-  InboundState(std::shared_ptr<Session> s, Message r, const ServedFunction* f, std::stop_token stop);
+  InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop);
   void run(std::unique_ptr<Job> self) noexcept override;
   bool is_short() const noexcept override;
 

@@ -41,9 +41,9 @@ std::size_t size_of_request(const Message& request) {
 /// A request whose references await their owners' confirmation.
 class ParkedRequest final : public ParkedMessage {
  public:
-  ParkedRequest(Message request, std::shared_ptr<Session> session)
+  ParkedRequest(Message&& request, std::shared_ptr<Session> session)
       : ParkedMessage(std::move(request)), call_id_(message.call_id), session_(std::move(session)) {}
-  void resume(Message confirmed) noexcept override { session_->dispatch(std::move(confirmed)); }
+  void resume(Message&& confirmed) noexcept override { session_->dispatch(std::move(confirmed)); }
   void refuse(std::exception_ptr error) noexcept override { session_->refuse(call_id_, error); }
 
  private:
@@ -51,7 +51,7 @@ class ParkedRequest final : public ParkedMessage {
   const std::shared_ptr<Session> session_;
 };
 
-void Session::request_received(Message request) {
+void Session::request_received(Message&& request) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_ || !filter_.admit(request.call_id)) return;
@@ -66,7 +66,7 @@ void Session::request_received(Message request) {
   }
 }
 
-void Session::dispatch(Message request) {
+void Session::dispatch(Message&& request) {
   const uint64_t call_id = request.call_id;
   const ServedFunction* const function = agent_->functions.find(request.function);
   if (!function) {
@@ -109,7 +109,7 @@ void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept
   answer(std::move(message));
 }
 
-void Session::answer(Message reply) {
+void Session::answer(Message&& reply) {
   const uint64_t call_id = reply.call_id;
   const MessageKind kind = reply.kind;
   // Before it is sent: who has the reply may look at this worker's counters.
@@ -167,7 +167,7 @@ std::size_t Session::unanswered() const {
   return serving_.size();
 }
 
-InboundState::InboundState(std::shared_ptr<Session> s, Message r, const ServedFunction* f, std::stop_token stop)
+InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop)
     : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
   if (request.timeout_us > 0) context.deadline = Clock::now() + std::chrono::microseconds(request.timeout_us);
   context.stop = std::move(stop);
@@ -229,7 +229,7 @@ const WorkerInfo& InboundCall::from() const noexcept { return state_->session->p
 Message& InboundCall::request() noexcept { return state_->request; }
 const CallContext& InboundCall::context() const noexcept { return state_->context; }
 
-void InboundCall::reply(Message result) {
+void InboundCall::reply(Message&& result) {
   if (!state_) throw UsageError("InboundCall::reply: the call was answered already");
   detail::note_answer();
   result.kind = MessageKind::reply;

@@ -26,15 +26,6 @@ std::exception_ptr lost(const std::string& what) {
 
 std::string error_text(int error) { return std::system_category().message(error); }
 
-struct AsioBuffers {
-  using value_type = asio::mutable_buffer;
-  using const_iterator = const asio::mutable_buffer*;
-  const_iterator begin() const noexcept { return buffers.data(); }
-  const_iterator end() const noexcept { return buffers.data() + count; }
-  std::array<asio::mutable_buffer, 16> buffers;
-  std::size_t count = 0;
-};
-
 }  // namespace
 
 SocketLink::SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options)
@@ -63,13 +54,10 @@ void SocketLink::start(std::shared_ptr<LinkEvents> events) {
 
 void SocketLink::arm_read() {
   if (!events_ || read_armed_ || !reading_.load(std::memory_order_acquire)) return;
-  AsioBuffers buffers;
-  for (const MutableBuffer& buffer : reader_.prepare()) {
-    if (buffers.count == buffers.buffers.size()) break;
-    buffers.buffers[buffers.count++] = asio::buffer(buffer.data, buffer.size);
-  }
+  // The first buffer only, which is cheaper to arm: of a message that is longer, read_directly takes the rest.
+  const MutableBuffer first = reader_.prepare().front();
   read_armed_ = true;
-  stream_.async_read_some(buffers,
+  stream_.async_read_some(asio::buffer(first.data, first.size),
                           [self = shared_from_this()](const boost::system::error_code& error, std::size_t bytes) {
                             self->read_armed_ = false;
                             self->read_done(error, bytes);
@@ -89,16 +77,16 @@ void SocketLink::read_done(const boost::system::error_code& error, std::size_t b
 /// False: the link is finished.
 bool SocketLink::deliver(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
-  last_received_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  const Clock::time_point now = Clock::now();
+  last_received_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   try {
     reader_.commit(bytes);
     Message message;
     while (events_ && reader_.next(message)) {
-      loop_->message_read(message.kind == MessageKind::request);
+      loop_->message_read(message.kind == MessageKind::request, now);
       // A copy: `received` may close the link and so reset events_.
       const std::shared_ptr<LinkEvents> events = events_;
       events->received(*this, std::move(message));
-      message = Message();
     }
   } catch (...) {
     finish(std::current_exception());
@@ -173,7 +161,7 @@ void SocketLink::close() noexcept {
 
 // ---- writing
 
-bool SocketLink::send(Message message) {
+bool SocketLink::send(Message&& message) {
   wait_for_room();
   std::list<Frame> one;
   one.emplace_back(std::move(message), options_.send_limits);

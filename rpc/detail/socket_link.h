@@ -29,7 +29,7 @@ class SocketLink final : public Link, public BatchedLink, public std::enable_sha
   ~SocketLink() override = default;
 
   void start(std::shared_ptr<LinkEvents> events) override;
-  bool send(Message message) override;
+  bool send(Message&& message) override;
   void set_reading(bool on) noexcept override;
   void close() noexcept override;
   const char* transport() const noexcept override { return options_.transport; }

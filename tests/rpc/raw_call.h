@@ -37,7 +37,7 @@ class Functions final : public FunctionTable {
 class RawCall final : public FutureState<Message>, public PendingCall {
  public:
   using FutureState<Message>::FutureState;
-  void complete(Message reply) noexcept override { try_set_value(std::move(reply)); }
+  void complete(Message&& reply) noexcept override { try_set_value(std::move(reply)); }
   void fail(std::exception_ptr error) noexcept override { try_set_error(std::move(error)); }
 };
 

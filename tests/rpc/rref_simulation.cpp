@@ -90,7 +90,7 @@ class Simulation::ParkedCall final : public ParkedMessage {
     ++simulation_.parked;
   }
   ~ParkedCall() override { --simulation_.parked; }
-  void resume(Message confirmed) noexcept override {
+  void resume(Message&& confirmed) noexcept override {
     Worker* at = here();
     if (!at) return;
     for (const Handle& handle : confirmed.references) {

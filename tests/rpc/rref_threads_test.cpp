@@ -99,7 +99,7 @@ class Worker final : public RRefTable::Host, public RRefHome, public std::enable
   class Parked final : public ParkedMessage {
    public:
     Parked(Worker& at, Message received) : ParkedMessage(std::move(received)), at_(at) {}
-    void resume(Message confirmed) noexcept override {
+    void resume(Message&& confirmed) noexcept override {
       if (confirmed.flags & kCreatesReference) {
         confirmed.references.back()->set_value(std::make_shared<Object>(), typeid(Object));
         confirmed.references.pop_back();
