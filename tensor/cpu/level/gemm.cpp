@@ -93,6 +93,45 @@ void by_dots(const Gemm& g) {
   }
 }
 
+/// A b of few columns, copied into one or two registers a row: what is left is one multiplication and addition of whole
+/// registers for each element of a, whatever the strides were.
+template <class T>
+struct Narrow {
+  using Vector = typename Lanes<T>::Vector;
+  static constexpr int64_t L = Lanes<T>::count;
+  static constexpr int64_t kDepth = 64;
+
+  /// More work is better done in tiles, which have more sums under way at a time.
+  static bool fits(const Gemm& g) {
+    return g.n <= 2 * L && g.k <= kDepth && g.m > 2 && g.out_column == 1 && g.m * g.n * g.k <= 16 * 16 * 16;
+  }
+  static void run(const Gemm& g) { g.n <= L ? run_with<1>(g) : run_with<2>(g); }
+
+ private:
+  template <int registers>
+  static void run_with(const Gemm& g) {
+    constexpr int64_t width = registers * L;
+    T packed[kDepth * width];
+    const T* b = static_cast<const T*>(g.b);
+    for (int64_t p = 0; p < g.k; ++p) {
+      T* to = packed + p * width;
+      for (int64_t j = 0; j < width; ++j) to[j] = j < g.n ? b[p * g.b_row + j * g.b_column] : T(0);
+    }
+    const T* a = static_cast<const T*>(g.a);
+    T* out = static_cast<T*>(g.out);
+    for (int64_t i = 0; i < g.m; ++i, a += g.a_row, out += g.out_row) {
+      Vector sums[registers] = {};
+      for (int64_t p = 0; p < g.k; ++p) {
+        const T x = a[p * g.a_column];
+        for (int64_t r = 0; r < registers; ++r) {
+          sums[r] += x * *reinterpret_cast<const Vector*>(packed + p * width + r * L);
+        }
+      }
+      for (int64_t j = 0; j < g.n; ++j) out[j] = sums[j / L][j % L];
+    }
+  }
+};
+
 template <class T>
 struct Blocked {
   using Vector = typename Lanes<T>::Vector;
@@ -189,6 +228,7 @@ struct Blocked {
 template <class T>
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0) return;
+  if (Narrow<T>::fits(g)) return Narrow<T>::run(g);
   if (g.k == 0 || g.m * g.n * g.k <= 32 * 32 * 32 || g.m <= 2) {
     if (g.b_column == 1 && g.out_column == 1) return by_rows<T>(g);
     if (g.a_column == 1 && g.b_row == 1) return by_dots<T>(g);
