@@ -5,6 +5,7 @@
 
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/geometry.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/view.h"
 
@@ -41,6 +42,13 @@ const char* name_of(Predicate op) noexcept;
 const char* name_of(Binary op) noexcept;
 const char* name_of(Compare op) noexcept;
 const char* name_of(Reduction op) noexcept;
+
+/// Along one dimension, output i of a mean is over inputs [begin[i], end[i]), and multiplied by scale[i].
+struct PoolAxis {
+  const int64_t* begin;
+  const int64_t* end;
+  const double* scale;
+};
 
 /// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
 /// that it does not serve with DTypeError and checks the values of indices.
@@ -85,6 +93,28 @@ struct Kernels {
   /// `d_c` holds the gradient of next_c, becomes that of c. The gradient of h is d_h + d_out, which may be null.
   void (*lstm_cell_backward)(const View& d_gates, const View& d_c, const View& d_h, const View* d_out,
                              const View& gates, const View& c, const View& next_c) = nullptr;
+
+  // ---- images, float32 and float64. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w];
+  // all contiguous and of one dtype; sizes fit the geometry.
+  /// The three maps of a convolution (in machine learning's sense: without flipping the kernel). Each is the gradient
+  /// of the sum of another's result times a constant.
+  void (*conv2d)(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) = nullptr;
+  void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) = nullptr;
+  void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
+  /// `indices` (int64) are places in the h w elements of a plane. NaN wins.
+  void (*max_pool2d)(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) = nullptr;
+  /// out = scale_h scale_w (sum over a rectangle); and its transpose, x = scatter of out.
+  void (*mean_pool2d)(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) = nullptr;
+  void (*mean_pool2d_transpose)(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) = nullptr;
+
+  // ---- batch normalisation of x [n, c, s], contiguous, float32 or float64. mean, var (biased), weight and bias are
+  // [c] of the same dtype; weight and bias may be null: 1 and 0.
+  /// out = (x - mean) / sqrt(var + eps) * weight + bias. With `batch`, mean and var are x's and are written; else read.
+  void (*batch_norm)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
+                     const View* bias, double eps, bool batch) = nullptr;
+  /// Gradients for g like out, of which any may be null. With `batch`, mean and var depend on x.
+  void (*batch_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                              const View& mean, const View& var, const View* weight, double eps, bool batch) = nullptr;
 
   // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError otherwise, before any write
   void (*gather)(const View& out, const View& x, int dim, const View& index) = nullptr;  ///< index like out

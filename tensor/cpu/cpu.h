@@ -27,6 +27,17 @@ void lstm_cell(const View& gates, const View& x_gates, const View& c, const View
 void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
                         const View& c, const View& next_c);
 
+void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
+void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
+void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
+void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
+void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w);
+void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w);
+void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
+                double eps, bool batch);
+void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                         const View& mean, const View& var, const View* weight, double eps, bool batch);
+
 void gather(const View& out, const View& x, int dim, const View& index);
 void scatter_add(const View& out, int dim, const View& index, const View& source);
 void index_select(const View& out, const View& x, int dim, const View& index);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/view.h"
@@ -123,7 +124,15 @@ void run(Loop loop, const std::array<const View*, N>& views) {
       data[k] = views[k]->template as<char>();
       steps[k] = static_cast<int64_t>(size_of(views[k]->dtype));
     }
-    loop(data.data(), steps.data(), out.numel);
+    if (out.numel < 2 * kParallelGrain) [[likely]] {
+      loop(data.data(), steps.data(), out.numel);
+      return;
+    }
+    parallel_for(out.numel, kParallelGrain, [&](int64_t begin, int64_t end) {
+      std::array<char*, N> part = data;
+      for (std::size_t k = 0; k < N; ++k) part[k] += begin * steps[k];
+      loop(part.data(), steps.data(), end - begin);
+    });
     return;
   }
   for_each_row<N>(nest_of<N>(views), loop);

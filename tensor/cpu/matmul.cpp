@@ -1,27 +1,55 @@
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/parallel.h"
 
 namespace tendril::cpu {
 namespace {
 
 /// Above this many multiplications oneDNN is ahead of our own kernels (bench/ops).
 constexpr int64_t kLarge = 24 * 1024;
+/// A thread's least share of the multiplications of our own kernels: what one needs tens of microseconds for.
+constexpr int64_t kShare = 512 * 1024;
+
+/// Rows `begin` to `end` of the product, or its columns.
+Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element) {
+  Gemm part = g;
+  (rows ? part.m : part.n) = end - begin;
+  if (rows) {
+    part.a = static_cast<const char*>(g.a) + begin * g.a_row * element;
+  } else {
+    part.b = static_cast<const char*>(g.b) + begin * g.b_column * element;
+  }
+  part.out = static_cast<char*>(g.out) + begin * (rows ? g.out_row : g.out_column) * element;
+  return part;
+}
 
 }  // namespace
 
+void multiply(DType dtype, const Gemm& g, const char* op) {
+  const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
+  TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
+  const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
+  if (large && onednn::sgemm(g)) return;
+  // Parts share no element of the result, so the cuts change no bit of it.
+  const bool rows = g.m >= g.n;
+  const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;
+  const int64_t grain = std::max<int64_t>(32, kShare / std::max<int64_t>(1, across * g.k));
+  const auto element = static_cast<int64_t>(size_of(dtype));
+  if (lines < 2 * grain) return gemm(g);
+  parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element)); });
+}
+
 void matmul(const View& out, const View& a, const View& b) {
-  const auto gemm = loops().gemm[static_cast<std::size_t>(out.dtype)];
-  TENDRIL_CHECK_AS(DTypeError, gemm, "matmul: no cpu kernel for ", out.dtype);
   const bool batched = out.ndim == 3;
   const int64_t batch = batched ? out.sizes[0] : 1;
   const int r = batched ? 1 : 0, c = r + 1;
   const auto element = static_cast<int64_t>(size_of(out.dtype));
   Gemm g{out.sizes[r], out.sizes[c], a.sizes[c],   a.data,   a.strides[r],   a.strides[c],
          b.data,       b.strides[r], b.strides[c], out.data, out.strides[r], out.strides[c]};
-  const bool large = out.dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
   for (int64_t i = 0; i < batch; ++i) {
-    if (!(large && onednn::sgemm(g))) gemm(g);
+    multiply(out.dtype, g, "matmul");
     if (!batched) return;
     g.a = static_cast<const char*>(g.a) + a.strides[0] * element;
     g.b = static_cast<const char*>(g.b) + b.strides[0] * element;

@@ -55,7 +55,7 @@ bool sgemm(const Gemm& g) {
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
-                                          0.0f, static_cast<float*>(g.out), out.stride);
+                                          g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.out), out.stride);
   TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));
   products.fetch_add(1, std::memory_order_relaxed);
   return true;

@@ -73,6 +73,171 @@ def activations():
     out.save()
 
 
+def conv():
+    out = Writer("conv")
+    cases = {
+        "plain": dict(x=(2, 3, 5, 4), weight=(4, 3, 3, 2), bias=True),
+        "options": dict(x=(2, 4, 6, 7), weight=(6, 2, 3, 2), bias=True, stride=(2, 1), padding=(1, 2), dilation=(1, 2),
+                        groups=2),
+        "one_place": dict(x=(3, 4, 3, 3), weight=(2, 4, 1, 1), bias=False),
+        "one_place_stride": dict(x=(2, 4, 5, 5), weight=(2, 4, 1, 1), bias=False, stride=2),
+        "depthwise": dict(x=(1, 3, 4, 4), weight=(6, 1, 3, 3), bias=True, padding=1, groups=3),
+        "unbatched": dict(x=(2, 5, 5), weight=(3, 2, 3, 3), bias=True, stride=2, padding=1),
+    }
+    for name, case in cases.items():
+        case = dict(case)
+        inputs = {"x": draw(*case.pop("x")), "weight": draw(*case.pop("weight"))}
+        if case.pop("bias"):
+            inputs["bias"] = draw(inputs["weight"].shape[0])
+        for key, value in inputs.items():
+            out(f"{name}.{key}", value)
+        value_and_gradients(out, name, lambda *args: F.conv2d(*args, **case), inputs)
+    out.save()
+
+
+def pooling():
+    out = Writer("pooling")
+    x = draw(2, 3, 7, 6)
+    out("x", x)
+    cases = {
+        "max": lambda x: F.max_pool2d(x, 2),
+        "max_resnet": lambda x: F.max_pool2d(x, 3, stride=2, padding=1),
+        "max_options": lambda x: F.max_pool2d(x, (3, 2), stride=(1, 2), padding=(1, 0), dilation=(2, 1), ceil_mode=True),
+        "avg": lambda x: F.avg_pool2d(x, 2),
+        "avg_options": lambda x: F.avg_pool2d(x, (3, 2), stride=2, padding=1, ceil_mode=True),
+        "avg_inside": lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        "avg_divisor": lambda x: F.avg_pool2d(x, 3, stride=1, divisor_override=5),
+        "adaptive": lambda x: F.adaptive_avg_pool2d(x, 1),
+        "adaptive_uneven": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+        "adaptive_larger": lambda x: F.adaptive_avg_pool2d(x, (9, 2)),
+    }
+    for name, function in cases.items():
+        value_and_gradients(out, name, function, {"x": x})
+    for name in ("max", "max_resnet"):
+        options = dict(kernel_size=2) if name == "max" else dict(kernel_size=3, stride=2, padding=1)
+        out(f"{name}.indices", F.max_pool2d(x, return_indices=True, **options)[1])
+    out.save()
+
+
+def batch_norm():
+    """Two batches in training, then one in evaluation, by one layer."""
+    out = Writer("batch_norm")
+    weight, bias = draw(3), draw(3)
+    out("weight", weight)
+    out("bias", bias)
+    batches = [draw(4, 3, 2, 3), draw(2, 3, 5, 1, low=0, high=3), draw(1, 3, 2, 2)]
+    for i, batch in enumerate(batches):
+        out(f"x{i}", batch)
+    cases = {
+        "plain": dict(), "options": dict(eps=0.1, momentum=0.3), "cumulative": dict(momentum=None),
+        "no_affine": dict(affine=False), "untracked": dict(track_running_stats=False),
+    }
+    for name, options in cases.items():
+        layer = nn.BatchNorm2d(3, **options).double()
+        if layer.affine:
+            with torch.no_grad():
+                layer.weight.copy_(weight)
+                layer.bias.copy_(bias)
+        for i, batch in enumerate(batches):
+            layer.train(i < 2)
+            x = batch.clone().requires_grad_()
+            y = layer(x)
+            g = draw(*y.shape)
+            layer.zero_grad()
+            y.backward(g)
+            for key, value in (("y", y), ("g", g), ("dx", x.grad)):
+                out(f"{name}{i}.{key}", value)
+            if layer.affine:
+                out(f"{name}{i}.dweight", layer.weight.grad)
+                out(f"{name}{i}.dbias", layer.bias.grad)
+            for key, value in layer.named_buffers():
+                out(f"{name}{i}.{key}", value)
+    out.save()
+
+
+class Block(nn.Module):
+    """torchvision's BasicBlock and Bottleneck in one: the same names, the same arithmetic."""
+
+    def __init__(self, bottleneck, in_channels, width, stride):
+        super().__init__()
+        out = width * (4 if bottleneck else 1)
+        sizes = [(1, in_channels, width), (3, width, width), (1, width, out)] if bottleneck else [
+            (3, in_channels, width), (3, width, width)]
+        strided = 1 if bottleneck else 0
+        self.count = len(sizes)
+        for i, (kernel, before, after) in enumerate(sizes):
+            conv = nn.Conv2d(before, after, kernel, stride if i == strided else 1, kernel // 2, bias=False)
+            setattr(self, f"conv{i + 1}", conv)
+            setattr(self, f"bn{i + 1}", nn.BatchNorm2d(after))
+        self.downsample = None
+        if stride != 1 or in_channels != out:
+            self.downsample = nn.Sequential(nn.Conv2d(in_channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        y = x
+        for i in range(1, self.count + 1):
+            y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
+            if i < self.count:
+                y = F.relu(y)
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    def __init__(self, bottleneck, blocks, base, num_classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, base, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(base)
+        channels, width = base, base
+        for i, count in enumerate(blocks):
+            layers = []
+            for j in range(count):
+                layers.append(Block(bottleneck, channels, width, 2 if i > 0 and j == 0 else 1))
+                channels = width * (4 if bottleneck else 1)
+            setattr(self, f"layer{i + 1}", nn.Sequential(*layers))
+            width *= 2
+        self.fc = nn.Linear(channels, num_classes)
+
+    def forward(self, x):
+        y = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        for i in range(1, 5):
+            y = getattr(self, f"layer{i}")(y)
+        return self.fc(F.adaptive_avg_pool2d(y, 1).flatten(1))
+
+
+def formula(index, shape):
+    """Parameters that both sides can compute: nothing to store."""
+    numel = math.prod(shape)
+    scale = 0.3 if len(shape) == 1 else 2 / math.sqrt(numel / shape[0])
+    offset = 1.0 if len(shape) == 1 else 0.0
+    return torch.tensor([offset + scale * math.sin(index + 0.7 * i) for i in range(numel)]).reshape(shape)
+
+
+def resnet():
+    """Two training steps and an evaluation of narrow networks; sums of gradients and of buffers by name."""
+    out = Writer("resnet")
+    batches = [30 * formula(50 + i, (2, 3, 40, 32)) for i in range(2)]
+    for name, bottleneck, blocks in (("bottleneck", True, (1, 2, 1, 1)), ("basic", False, (2, 1, 1, 1))):
+        model = ResNet(bottleneck, blocks, 4, 5).double()
+        with torch.no_grad():
+            for index, p in enumerate(model.parameters()):
+                p.copy_(formula(index, p.shape))
+        opt = torch.optim.SGD(model.parameters(), lr=0.05)
+        for i, x in enumerate(batches):
+            opt.zero_grad()
+            y = model(x)
+            (y * y).mean().backward()
+            out(f"{name}.y{i}", y)
+            if i == 0:
+                for key, p in model.named_parameters():
+                    out(f"{name}.grad.{key}", (p.grad * formula(0, p.shape)).sum())
+            opt.step()
+        model.eval()
+        out(f"{name}.evaluated", model(batches[0]))
+        for key, b in model.named_buffers():
+            out(f"{name}.buffer.{key}", b.double().sum())
+    out.save()
+
+
 def init():
     out = Writer("init")
     for name in ("linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
@@ -309,5 +474,6 @@ def losses():
 
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    for family in (linear, activations, init, categorical, sgd, adam, training, embedding, lstm, losses):
+    for family in (linear, activations, init, categorical, sgd, adam, training, embedding, lstm, losses, conv, pooling,
+                   batch_norm, resnet):
         family()

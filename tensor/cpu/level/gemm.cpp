@@ -21,6 +21,11 @@ struct Lanes {
   static constexpr int64_t count = kRegisterBytes / sizeof(T);
 };
 
+template <class T>
+void put(const Gemm& g, T& out, T value) {
+  out = g.accumulate ? out + value : value;
+}
+
 /// out row i = sum over p of a[i, p] * row p of b: every inner loop runs along rows that lie together.
 template <class T>
 void by_rows(const Gemm& g) {
@@ -29,7 +34,9 @@ void by_rows(const Gemm& g) {
   T* out = static_cast<T*>(g.out);
   for (int64_t i = 0; i < g.m; ++i) {
     T* o = out + i * g.out_row;
-    for (int64_t j = 0; j < g.n; ++j) o[j] = 0;
+    if (!g.accumulate) {
+      for (int64_t j = 0; j < g.n; ++j) o[j] = 0;
+    }
     int64_t p = 0;
     for (; p + 4 <= g.k; p += 4) {  // four rows a pass: a quarter of the loads and stores of o
       const T* a0 = a + i * g.a_row + p * g.a_column;
@@ -77,7 +84,7 @@ void by_dots(const Gemm& g) {
       for (; p < g.k; ++p) {
         for (int c = 0; c < 4; ++c) totals[c] += x[p] * y[c][p];
       }
-      for (int c = 0; c < 4; ++c) out[i * g.out_row + (j + c) * g.out_column] = totals[c];
+      for (int c = 0; c < 4; ++c) put(g, out[i * g.out_row + (j + c) * g.out_column], totals[c]);
     }
     for (; j < g.n; ++j) {
       const T* y = b + j * g.b_column;
@@ -88,7 +95,7 @@ void by_dots(const Gemm& g) {
       T total = 0;
       for (int64_t l = 0; l < L; ++l) total += sum[l];
       for (; p < g.k; ++p) total += x[p] * y[p];
-      out[i * g.out_row + j * g.out_column] = total;
+      put(g, out[i * g.out_row + j * g.out_column], total);
     }
   }
 }
@@ -197,7 +204,7 @@ struct Blocked {
               T tile[kRows * kColumns];
               multiply(packed_a + i * depth, packed_b + j * depth, depth, tile);
               store(tile, out + (i0 + i) * g.out_row + (j0 + j) * g.out_column, g.out_row, g.out_column,
-                    std::min(kRows, height - i), std::min(kColumns, width - j), p0 > 0);
+                    std::min(kRows, height - i), std::min(kColumns, width - j), g.accumulate || p0 > 0);
             }
           }
         }
@@ -241,7 +248,7 @@ void gemm(const Gemm& g) {
       for (int64_t j = 0; j < g.n; ++j) {
         T total = 0;
         for (int64_t p = 0; p < g.k; ++p) total += a[i * g.a_row + p * g.a_column] * b[p * g.b_row + j * g.b_column];
-        out[i * g.out_row + j * g.out_column] = total;
+        put(g, out[i * g.out_row + j * g.out_column], total);
       }
     }
     return;
@@ -259,12 +266,13 @@ void plain_gemm(const Gemm& g) {
   T* out = static_cast<T*>(g.out);
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
-      A total = 0;
+      T& o = out[i * g.out_row + j * g.out_column];
+      A total = g.accumulate ? static_cast<A>(static_cast<C>(o)) : A(0);
       for (int64_t p = 0; p < g.k; ++p) {
         total += static_cast<A>(static_cast<C>(a[i * g.a_row + p * g.a_column])) *
                  static_cast<A>(static_cast<C>(b[p * g.b_row + j * g.b_column]));
       }
-      out[i * g.out_row + j * g.out_column] = static_cast<T>(total);
+      o = static_cast<T>(total);
     }
   }
 }

@@ -11,6 +11,7 @@ extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
 extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
+extern const ByDType<ChannelLoops> channel_loops;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -25,6 +26,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .fold_columns = fold_columns_loops,
                              .softmax = softmax_lines,
                              .log_softmax = log_softmax_lines,
-                             .gemm = gemms};
+                             .gemm = gemms,
+                             .channel = channel_loops};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -39,6 +39,19 @@ struct Gemm {
   int64_t b_row, b_column;
   void* out;
   int64_t out_row, out_column;
+  bool accumulate = false;  ///< add to what is in `out`
+};
+
+/// A channel's row of `count` elements, for batch normalisation. Sums are added to, and kept in double.
+struct ChannelLoops {
+  void (*sum)(const void* x, int64_t count, double* sum);
+  void (*squares)(const void* x, double mean, int64_t count, double* sum);  ///< of (x - mean)^2
+  /// of g to sums[0], of g (x - mean) to sums[1]
+  void (*products)(const void* g, const void* x, double mean, int64_t count, double* sums);
+  /// out = (x - mean) scale + shift
+  void (*affine)(void* out, const void* x, double mean, double scale, double shift, int64_t count);
+  /// out = g a + (x - mean) b + c
+  void (*combine)(void* out, const void* g, const void* x, double mean, double a, double b, double c, int64_t count);
 };
 
 template <class F>
@@ -58,6 +71,7 @@ struct Loops {
   const ByDType<SoftmaxLine>& softmax;
   const ByDType<SoftmaxLine>& log_softmax;
   const ByDType<void (*)(const Gemm&)>& gemm;
+  const ByDType<ChannelLoops>& channel;
 };
 
 /// The best for this machine.

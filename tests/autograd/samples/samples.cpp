@@ -147,7 +147,8 @@ const std::vector<Family>& families() {
       {"unary", unary},     {"binary", binary},       {"select", select}, {"inplace", inplace},
       {"reduce", reduce},   {"softmax", softmax},     {"matmul", matmul}, {"views", views},
       {"window", window},   {"join", join},           {"index", index},   {"copies", copies},
-      {"dropout", dropout}, {"embedding", embedding}, {"loss", loss},     {"lstm", lstm}};
+      {"dropout", dropout}, {"embedding", embedding}, {"loss", loss},     {"lstm", lstm},
+      {"conv", conv},       {"norm", norm},           {"pool", pool}};
   return all;
 }
 

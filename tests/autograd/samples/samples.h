@@ -45,6 +45,9 @@ std::vector<OpSample> dropout();
 std::vector<OpSample> embedding();
 std::vector<OpSample> loss();
 std::vector<OpSample> lstm();
+std::vector<OpSample> conv();
+std::vector<OpSample> norm();
+std::vector<OpSample> pool();
 
 struct Family {
   const char* name;  ///< also the file in autograd/ops

@@ -1,0 +1,152 @@
+#include "tendril/autograd/ops/conv.h"
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+// The result is linear in x and in the weight. The three maps are each other's gradients:
+//   out = conv(x, w),    x' = data(out, w),    w' = filter(x, out),    <out, conv(x, w)> = <x, data(out, w)> = <w, ...>
+// so that a gradient of any order is made of the same three.
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry);
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry);
+Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry);
+
+struct Conv2dBackward : NodeOf<Conv2dBackward, 3, 2> {
+  static constexpr const char* kName = "Conv2dBackward";
+  Dims x_sizes, w_sizes;
+  ConvGeometry geometry;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, geometry);
+    if (needs_grad(1)) dx[1] = filter(saved(0), g, w_sizes, geometry);
+    if (needs_grad(2)) dx[2] = g.sum({0, 2, 3});
+  }
+};
+
+struct Conv2dDataBackward : NodeOf<Conv2dDataBackward, 2, 2> {
+  static constexpr const char* kName = "Conv2dDataBackward";
+  Dims w_sizes;
+  ConvGeometry geometry;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = conv(g, saved(1), {}, geometry);
+    if (needs_grad(1)) dx[1] = filter(g, saved(0), w_sizes, geometry);
+  }
+};
+
+struct Conv2dFilterBackward : NodeOf<Conv2dFilterBackward, 2, 2> {
+  static constexpr const char* kName = "Conv2dFilterBackward";
+  Dims x_sizes;
+  ConvGeometry geometry;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = data(saved(1), g, x_sizes, geometry);
+    if (needs_grad(1)) dx[1] = conv(saved(0), g, {}, geometry);
+  }
+};
+
+/// Saves of each operand what the other's gradient needs.
+template <class N>
+void save_operands(N* n, const Tensor& first, const Tensor& second, const ConvGeometry& geometry) {
+  if (n->has_edge(1)) n->save(0, first);
+  if (n->has_edge(0)) n->save(1, second);
+  n->geometry = geometry;
+}
+
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+  const Kernels& table = kernels(x.device());
+  const Tensor out = raw::empty(
+      {x.sizes()[0], w.sizes()[0], window_count(x.sizes()[2], w.sizes()[2], g.stride.h, g.padding.h, g.dilation.h),
+       window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
+      x.dtype(), x.device());
+  require(table.conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(raw::contiguous(x)),
+                                         raw::view_of(raw::contiguous(w)), g);
+  if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
+  if (auto* n = track<Conv2dBackward>(out, x, w, bias)) {
+    save_operands(n, x, w, g);
+    n->x_sizes = x.sizes();
+    n->w_sizes = w.sizes();
+  }
+  return out;
+}
+
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry) {
+  const Kernels& table = kernels(out.device());
+  const Tensor x = raw::empty(x_sizes, out.dtype(), out.device());
+  require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out)),
+                                                   raw::view_of(raw::contiguous(w)), geometry);
+  if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
+    save_operands(n, out, w, geometry);
+    n->w_sizes = w.sizes();
+  }
+  return x;
+}
+
+Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry) {
+  const Kernels& table = kernels(out.device());
+  const Tensor w = raw::empty(w_sizes, out.dtype(), out.device());
+  require(table.conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x)),
+                                                       raw::view_of(raw::contiguous(out)), geometry);
+  if (auto* n = track<Conv2dFilterBackward>(w, x, out)) {
+    save_operands(n, x, out, geometry);
+    n->x_sizes = x.sizes();
+  }
+  return w;
+}
+
+void check_geometry(const ConvGeometry& g) {
+  TENDRIL_CHECK(g.stride.h > 0 && g.stride.w > 0, "conv2d: stride: got ", g.stride, ", expected positive numbers");
+  TENDRIL_CHECK(g.padding.h >= 0 && g.padding.w >= 0, "conv2d: padding: got ", g.padding,
+                ", expected numbers of 0 or more");
+  TENDRIL_CHECK(g.dilation.h > 0 && g.dilation.w > 0, "conv2d: dilation: got ", g.dilation,
+                ", expected positive numbers");
+  TENDRIL_CHECK(g.groups > 0, "conv2d: groups: got ", g.groups, ", expected a positive number");
+}
+
+void check_operand(const Tensor& x, const Tensor& other, const char* name) {
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == other.dtype(), "conv2d: ", name, " has dtype ", other.dtype(),
+                   ", expected x's ", x.dtype());
+  TENDRIL_CHECK(x.device() == other.device(), "conv2d: ", name, " is on ", other.device(), ", expected x's device ",
+                x.device());
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
+  TENDRIL_CHECK(x.defined() && weight.defined(), "conv2d: ", x.defined() ? "weight" : "x", " is undefined");
+  check_geometry(geometry);
+  check_operand(x, weight, "weight");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, "conv2d: weight has shape ", weight.sizes(),
+                   ", expected [out, in / groups, height, width]");
+  const int64_t out = weight.sizes()[0], in = weight.sizes()[1] * geometry.groups;
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 4 || x.dim() == 3) && x.size(-3) == in, "conv2d: x has shape ", x.sizes(),
+                   ", expected [batch, ", in, ", height, width] or [", in, ", height, width] for a weight of ",
+                   weight.sizes(), " and ", geometry.groups, " groups");
+  TENDRIL_CHECK_AS(ShapeError, out % geometry.groups == 0, "conv2d: weight has ", out, " output channels, which ",
+                   geometry.groups, " groups do not divide");
+  if (bias.defined()) {
+    check_operand(x, bias, "bias");
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out, "conv2d: bias has shape ", bias.sizes(),
+                     ", expected [", out, "]");
+  }
+  const Size2 image(x.size(-2), x.size(-1)), kernel(weight.size(2), weight.size(3));
+  const auto fits = [](int64_t size, int64_t window, int64_t padding, int64_t dilation) {
+    return window > 0 && window_count(size, window, 1, padding, dilation) > 0;
+  };
+  TENDRIL_CHECK_AS(ShapeError,
+                   fits(image.h, kernel.h, geometry.padding.h, geometry.dilation.h) &&
+                       fits(image.w, kernel.w, geometry.padding.w, geometry.dilation.w),
+                   "conv2d: a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
+                   image, " padded by ", geometry.padding);
+  if (x.dim() == 3) return conv(x.unsqueeze(0), weight, bias, geometry).squeeze(0);
+  return conv(x, weight, bias, geometry);
+}
+
+}  // namespace tendril

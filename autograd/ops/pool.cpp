@@ -1,0 +1,199 @@
+#include "tendril/autograd/ops/pool.h"
+
+#include <memory>
+#include <vector>
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+// ---- what is asked of every window
+
+void check_image(const Tensor& x, const char* op) {
+  TENDRIL_CHECK(x.defined(), op, ": x is undefined");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 || x.dim() == 3, op, ": x has shape ", x.sizes(),
+                   ", expected [batch, channels, height, width] or [channels, height, width]");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x has dtype ", x.dtype(),
+                   ", expected float32 or float64");
+}
+
+/// How many windows there are; checks the geometry.
+Size2 windows(const Tensor& x, const PoolGeometry& g, bool ceil_mode, const char* op) {
+  const auto positive = [&](Size2 size, const char* name) {
+    TENDRIL_CHECK(size.h > 0 && size.w > 0, op, ": ", name, ": got ", size, ", expected positive numbers");
+  };
+  positive(g.kernel, "kernel");
+  positive(g.stride, "stride");
+  positive(g.dilation, "dilation");
+  TENDRIL_CHECK(g.padding.h >= 0 && g.padding.w >= 0 && 2 * g.padding.h <= g.kernel.h && 2 * g.padding.w <= g.kernel.w,
+                op, ": padding: got ", g.padding, ", expected at most half of the kernel ", g.kernel);
+  const Size2 count(window_count(x.size(-2), g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, ceil_mode),
+                    window_count(x.size(-1), g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, ceil_mode));
+  TENDRIL_CHECK_AS(ShapeError, count.h > 0 && count.w > 0, op, ": a window of ", g.kernel, ", dilated by ", g.dilation,
+                   ", does not fit x of ", x.sizes(), " padded by ", g.padding);
+  return count;
+}
+
+/// Shared elements, in four dimensions, contiguous.
+Tensor four(const Tensor& x) {
+  const Tensor whole = raw::contiguous(x);
+  return x.dim() == 4 ? whole : raw::unsqueeze(whole, 0);
+}
+
+Dims with_image(const Dims& sizes, Size2 image) {
+  const bool batched = sizes.size() == 4;
+  Dims result = sizes;
+  result[batched ? 2 : 1] = image.h;
+  result[batched ? 3 : 2] = image.w;
+  return result;
+}
+
+// ---- max
+
+/// The largest element alone has the gradient; scatter_add is differentiable itself.
+struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
+  static constexpr const char* kName = "MaxPool2dBackward";
+  Dims sizes;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
+    dx[0] = zeros.flatten(-2).scatter_add(-1, saved(0).flatten(-2), g.flatten(-2)).reshape(sizes);
+  }
+};
+
+// ---- mean
+
+struct Axis {
+  std::vector<int64_t> begin, end;
+  std::vector<double> scale;
+
+  void add(int64_t from, int64_t to, double factor) {
+    begin.push_back(from);
+    end.push_back(to);
+    scale.push_back(factor);
+  }
+  PoolAxis view() const noexcept { return {begin.data(), end.data(), scale.data()}; }
+};
+
+/// A mean over windows, as a linear map from images to smaller ones.
+struct MeanPool {
+  Dims in, out;
+  Axis h, w;
+};
+using MeanPoolPtr = std::shared_ptr<const MeanPool>;
+
+// The map and its transpose are each other's gradients.
+Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool);
+Tensor mean_pool_transpose(const Tensor& g, const MeanPoolPtr& pool);
+
+struct AvgPool2dBackward : NodeOf<AvgPool2dBackward, 1> {
+  static constexpr const char* kName = "AvgPool2dBackward";
+  MeanPoolPtr pool;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = mean_pool_transpose(g, pool); }
+};
+
+struct AvgPool2dTransposeBackward : NodeOf<AvgPool2dTransposeBackward, 1> {
+  static constexpr const char* kName = "AvgPool2dTransposeBackward";
+  MeanPoolPtr pool;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = mean_pool(g, pool); }
+};
+
+Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
+  const Kernels& table = kernels(x.device());
+  const Tensor out = raw::empty(pool->out, x.dtype(), x.device());
+  require(table.mean_pool2d, "mean_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(x)), pool->h.view(),
+                                                   pool->w.view());
+  if (auto* n = track<AvgPool2dBackward>(out, x)) n->pool = pool;
+  return out;
+}
+
+Tensor mean_pool_transpose(const Tensor& g, const MeanPoolPtr& pool) {
+  const Kernels& table = kernels(g.device());
+  const Tensor x = raw::empty(pool->in, g.dtype(), g.device());
+  require(table.mean_pool2d_transpose, "mean_pool2d_transpose", table)(raw::view_of(four(x)), raw::view_of(four(g)),
+                                                                       pool->h.view(), pool->w.view());
+  if (auto* n = track<AvgPool2dTransposeBackward>(x, g)) n->pool = pool;
+  return x;
+}
+
+Axis sliding(int64_t count, int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool include_pad,
+             bool divided) {
+  Axis axis;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start = i * stride - padding, stop = std::min(start + kernel, size + padding);
+    const int64_t begin = std::max<int64_t>(start, 0), end = std::max(begin, std::min(stop, size));
+    const int64_t number = include_pad ? stop - start : end - begin;
+    axis.add(begin, end, divided ? 1 / static_cast<double>(std::max<int64_t>(number, 1)) : 1.0);
+  }
+  return axis;
+}
+
+Axis adaptive(int64_t count, int64_t size) {
+  Axis axis;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = i * size / count, end = ((i + 1) * size + count - 1) / count;
+    axis.add(begin, end, 1 / static_cast<double>(end - begin));
+  }
+  return axis;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) {
+  check_image(x, "max_pool2d");
+  const PoolGeometry geometry{kernel, options.stride.value_or(kernel), options.padding, options.dilation};
+  const Dims sizes = with_image(x.sizes(), windows(x, geometry, options.ceil_mode, "max_pool2d"));
+  const Tensor out = raw::empty(sizes, x.dtype(), x.device()), indices = raw::empty(sizes, kInt64, x.device());
+  const Kernels& table = kernels(x.device());
+  require(table.max_pool2d, "max_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(indices)),
+                                                 raw::view_of(four(x)), geometry);
+  if (auto* n = track<MaxPool2dBackward>(out, x)) {
+    n->save(0, indices);
+    n->sizes = x.sizes();
+  }
+  return {out, indices};
+}
+
+Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) {
+  return std::get<0>(max_pool2d_with_indices(x, kernel, options));
+}
+
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) {
+  check_image(x, "avg_pool2d");
+  const PoolGeometry g{kernel, options.stride.value_or(kernel), options.padding, 1};
+  const Size2 count = windows(x, g, options.ceil_mode, "avg_pool2d");
+  const bool divided = !options.divisor_override;
+  TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");
+  auto pool = std::make_shared<MeanPool>();
+  pool->in = x.sizes();
+  pool->out = with_image(x.sizes(), count);
+  pool->h = sliding(count.h, x.size(-2), g.kernel.h, g.stride.h, g.padding.h, options.count_include_pad, divided);
+  pool->w = sliding(count.w, x.size(-1), g.kernel.w, g.stride.w, g.padding.w, options.count_include_pad, divided);
+  if (!divided) pool->h.scale.assign(pool->h.scale.size(), 1 / static_cast<double>(*options.divisor_override));
+  return mean_pool(x, pool);
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
+  check_image(x, "adaptive_avg_pool2d");
+  TENDRIL_CHECK(output.h >= 0 && output.w >= 0, "adaptive_avg_pool2d: output: got ", output,
+                ", expected numbers of 0 or more");
+  TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_avg_pool2d: x has shape ", x.sizes(),
+                   ", expected at least one pixel");
+  auto pool = std::make_shared<MeanPool>();
+  pool->in = x.sizes();
+  pool->out = with_image(x.sizes(), output);
+  pool->h = adaptive(output.h, x.size(-2));
+  pool->w = adaptive(output.w, x.size(-1));
+  return mean_pool(x, pool);
+}
+
+}  // namespace tendril

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "tendril/tensor/geometry.h"
+#include "tendril/tensor/tensor.h"
+
+/// Pooling of images x [..., height, width] with 3 or 4 dimensions, float32 or float64. Errors: ShapeError for a window
+/// that does not fit, Error for a geometry that makes no sense, DTypeError for other dtypes.
+namespace tendril {
+
+struct MaxPoolOptions {
+  std::optional<Size2> stride = {};  ///< absent: the kernel
+  Size2 padding = 0;                 ///< at most half of the kernel; with nothing, not zeros
+  Size2 dilation = 1;
+  bool ceil_mode = false;  ///< windows may hang over the end
+};
+/// The largest element of each window.
+Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options = {});
+/// And where it is: int64 places in the height x width elements of its plane.
+std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options = {});
+
+struct AvgPoolOptions {
+  std::optional<Size2> stride = {};  ///< absent: the kernel
+  Size2 padding = 0;                 ///< at most half of the kernel
+  bool ceil_mode = false;            ///< windows may hang over the end
+  bool count_include_pad = true;     ///< padding is zeros that count, rather than nothing
+  std::optional<int64_t> divisor_override = {};
+};
+/// The mean of each window.
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options = {});
+
+/// As many windows as `output` says, whatever x's size: window i is from floor(i size / output) to
+/// ceil((i + 1) size / output).
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output);
+
+}  // namespace tendril

@@ -1,0 +1,69 @@
+#include "tendril/nn/batch_norm.h"
+
+#include <sstream>
+
+#include "tendril/autograd/ops/norm.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::nn {
+
+BatchNorm2d::BatchNorm2d(int64_t num_features, const BatchNormOptions& options)
+    : num_features_(num_features), options_(options) {
+  TENDRIL_CHECK(num_features > 0, "BatchNorm2d: num_features: got ", num_features, ", expected a positive number");
+  TENDRIL_CHECK(options.eps >= 0, "BatchNorm2d: eps: got ", options.eps, ", expected a number of 0 or more");
+  TENDRIL_CHECK(options.momentum >= 0 && options.momentum <= 1, "BatchNorm2d: momentum: got ", options.momentum,
+                ", expected a number in [0, 1]");
+  if (options.affine) {
+    weight = raw::ones({num_features}, options.dtype);
+    bias = raw::zeros({num_features}, options.dtype);
+    register_parameter("weight", weight);
+    register_parameter("bias", bias);
+  }
+  if (options.track_running_stats) {
+    running_mean = raw::zeros({num_features}, options.dtype);
+    running_var = raw::ones({num_features}, options.dtype);
+    num_batches_tracked = raw::zeros({}, kInt64);
+    register_buffer("running_mean", running_mean);
+    register_buffer("running_var", running_var);
+    register_buffer("num_batches_tracked", num_batches_tracked);
+  }
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  TENDRIL_CHECK(x.defined(), "BatchNorm2d: x is an undefined tensor");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(1) == num_features_, "BatchNorm2d: x has shape ", x.sizes(),
+                   ", expected [batch, ", num_features_, ", height, width]");
+  const bool tracked = running_mean.defined();
+  if (!is_training() || !tracked) {
+    return batch_norm(x, running_mean, running_var, weight, bias, !tracked, 0, options_.eps);
+  }
+  const auto batches = num_batches_tracked.item<int64_t>() + 1;
+  const double momentum = options_.cumulative ? 1 / static_cast<double>(batches) : options_.momentum;
+  Tensor y = batch_norm(x, running_mean, running_var, weight, bias, true, momentum, options_.eps);
+  raw::fill_(num_batches_tracked, batches);
+  num_batches_tracked.storage()->bump_version();
+  return y;
+}
+
+void BatchNorm2d::reset_running_stats() {
+  if (!running_mean.defined()) return;
+  raw::fill_(running_mean, 0);
+  raw::fill_(running_var, 1);
+  raw::fill_(num_batches_tracked, 0);
+  for (const Tensor& buffer : {running_mean, running_var, num_batches_tracked}) buffer.storage()->bump_version();
+}
+
+std::string BatchNorm2d::extra_repr() const {
+  std::ostringstream out;
+  out << num_features_ << ", eps=" << options_.eps << ", momentum=";
+  if (options_.cumulative) {
+    out << "none";
+  } else {
+    out << options_.momentum;
+  }
+  out << ", affine=" << (weight.defined() ? "true" : "false")
+      << ", track_running_stats=" << (running_mean.defined() ? "true" : "false");
+  return out.str();
+}
+
+}  // namespace tendril::nn

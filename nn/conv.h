@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tendril/nn/module.h"
+#include "tendril/tensor/geometry.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::nn {
+
+struct Conv2dOptions {
+  Size2 stride = 1;
+  Size2 padding = 0;  ///< zeros on either side
+  Size2 dilation = 1;
+  int64_t groups = 1;  ///< divides both numbers of channels
+  bool bias = true;
+  DType dtype = kFloat32;
+  Generator& generator = default_generator();  ///< for the initial values
+};
+
+/// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
+/// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
+class Conv2d : public Module {
+ public:
+  /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size, const Conv2dOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+
+  /// Draws the initial values anew.
+  void reset_parameters(Generator& generator = default_generator());
+  const ConvGeometry& geometry() const noexcept { return geometry_; }
+  std::string extra_repr() const override;
+
+  Tensor weight;  ///< [out, in / groups, kernel height, kernel width]
+  Tensor bias;    ///< [out]; undefined without bias
+
+ private:
+  ConvGeometry geometry_;
+};
+
+}  // namespace tendril::nn

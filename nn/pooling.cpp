@@ -1,0 +1,28 @@
+#include "tendril/nn/pooling.h"
+
+#include <sstream>
+
+namespace tendril::nn {
+
+std::string MaxPool2d::extra_repr() const {
+  std::ostringstream out;
+  out << "kernel_size=" << kernel_size << ", stride=" << options.stride.value_or(kernel_size)
+      << ", padding=" << options.padding << ", dilation=" << options.dilation
+      << ", ceil_mode=" << (options.ceil_mode ? "true" : "false");
+  return out.str();
+}
+
+std::string AvgPool2d::extra_repr() const {
+  std::ostringstream out;
+  out << "kernel_size=" << kernel_size << ", stride=" << options.stride.value_or(kernel_size)
+      << ", padding=" << options.padding;
+  return out.str();
+}
+
+std::string AdaptiveAvgPool2d::extra_repr() const {
+  std::ostringstream out;
+  out << "output_size=" << output_size;
+  return out.str();
+}
+
+}  // namespace tendril::nn

@@ -1,0 +1,91 @@
+#include <cmath>
+
+#include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/loops.h"
+
+/// Batch normalisation, a channel at a time: its rows are visited again while they are still in the caches.
+namespace tendril::cpu {
+namespace {
+
+const ChannelLoops& loops_for(const View& x, const char* op) {
+  const ChannelLoops& channel = loops().channel[static_cast<std::size_t>(x.dtype)];
+  TENDRIL_CHECK_AS(DTypeError, channel.sum, op, ": no cpu kernel for ", x.dtype);
+  return channel;
+}
+
+double get(const View& v, int64_t i) {
+  return v.dtype == kFloat32 ? static_cast<double>(v.as<const float>()[i]) : v.as<const double>()[i];
+}
+double get_or(const View* v, int64_t i, double absent) { return v ? get(*v, i) : absent; }
+void put(const View& v, int64_t i, double value) {
+  if (v.dtype == kFloat32) {
+    v.as<float>()[i] = static_cast<float>(value);
+  } else {
+    v.as<double>()[i] = value;
+  }
+}
+
+/// The rows of channel `c`.
+template <class Row>
+void for_each_image(const View& x, int64_t c, Row row) {
+  const int64_t bytes = x.sizes[2] * static_cast<int64_t>(size_of(x.dtype));
+  for (int64_t n = 0; n < x.sizes[0]; ++n) row((n * x.sizes[1] + c) * bytes);
+}
+
+}  // namespace
+
+void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
+                double eps, bool batch) {
+  const ChannelLoops& channel = loops_for(x, "batch_norm");
+  const int64_t length = x.sizes[2], count = x.sizes[0] * length;
+  const char* from = x.as<const char>();
+  parallel_for(x.sizes[1], grain_of(count), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      if (batch) {
+        double sum = 0, squares = 0;
+        for_each_image(x, c, [&](int64_t at) { channel.sum(from + at, length, &sum); });
+        put(mean, c, sum / static_cast<double>(count));
+        const double rounded = get(mean, c);  // the same for forward and backward
+        for_each_image(x, c, [&](int64_t at) { channel.squares(from + at, rounded, length, &squares); });
+        put(var, c, squares / static_cast<double>(count));
+      }
+      const double scale = get_or(weight, c, 1) / std::sqrt(get(var, c) + eps), shift = get_or(bias, c, 0);
+      for_each_image(x, c, [&](int64_t at) {
+        channel.affine(out.as<char>() + at, from + at, get(mean, c), scale, shift, length);
+      });
+    }
+  });
+}
+
+// With xhat = (x - mean) r, r = 1 / sqrt(var + eps), and averages over the channel:
+//   dbias = sum(g), dweight = sum(g xhat), dx = weight r (g - mean(g) - xhat mean(g xhat)) for statistics of the batch,
+//   dx = weight r g for given ones.
+void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                         const View& mean, const View& var, const View* weight, double eps, bool batch) {
+  const ChannelLoops& channel = loops_for(x, "batch_norm_backward");
+  const int64_t length = x.sizes[2], count = x.sizes[0] * length;
+  const auto number = static_cast<double>(count);
+  parallel_for(x.sizes[1], grain_of(count), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const double m = get(mean, c), r = 1 / std::sqrt(get(var, c) + eps);
+      double sums[2] = {0, 0};
+      if (batch || dweight || dbias) {
+        for_each_image(x, c, [&](int64_t at) {
+          channel.products(g.as<const char>() + at, x.as<const char>() + at, m, length, sums);
+        });
+      }
+      if (dweight) put(*dweight, c, sums[1] * r);
+      if (dbias) put(*dbias, c, sums[0]);
+      if (!dx) continue;
+      const double scale = get_or(weight, c, 1) * r;
+      const double of_x = batch ? -scale * r * r * sums[1] / number : 0;
+      const double constant = batch ? -scale * sums[0] / number : 0;
+      for_each_image(x, c, [&](int64_t at) {
+        channel.combine(dx->as<char>() + at, g.as<const char>() + at, x.as<const char>() + at, m, scale, of_x, constant,
+                        length);
+      });
+    }
+  });
+}
+
+}  // namespace tendril::cpu

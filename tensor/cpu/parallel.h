@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tendril/tensor/threads.h"
+
+/// One kernel on several threads: those of OpenMP, which oneDNN uses too, so that the two never compete for the cores.
+namespace tendril::cpu {
+
+/// Elements below which a second thread costs more than it gains.
+inline constexpr int64_t kParallelGrain = 32 * 1024;
+
+using Part = void (*)(const void* body, int64_t begin, int64_t end);
+/// Cuts [0, count) into `parts` (2 or more) and runs them at the same time.
+void run_parts(int64_t parts, int64_t count, Part part, const void* body);
+
+/// Runs body(begin, end) over parts of [0, count), on at most num_threads() threads and with at least `grain` of them a
+/// part. Results must not depend on where the cuts are. `body` must not throw. Inside another parallel region, and in
+/// builds without OpenMP, it is one call.
+template <class Body>
+void parallel_for(int64_t count, int64_t grain, const Body& body) {
+  if (count <= 0) return;
+  const int64_t most = count / std::max<int64_t>(grain, 1);
+  const int64_t parts = most < 2 ? 1 : std::min<int64_t>(most, num_threads());
+  if (parts < 2) {
+    body(int64_t{0}, count);
+  } else {
+    run_parts(
+        parts, count,
+        [](const void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
+        &body);
+  }
+}
+
+/// How many items of `elements` each make a part worth a thread.
+inline int64_t grain_of(int64_t elements) {
+  return std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(1, elements));
+}
+
+}  // namespace tendril::cpu

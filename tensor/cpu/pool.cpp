@@ -1,0 +1,105 @@
+#include <limits>
+
+#include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/parallel.h"
+
+namespace tendril::cpu {
+namespace {
+
+template <class F>
+void floating(const View& view, const char* op, F f) {
+  if (view.dtype == kFloat32) return f(float{});
+  TENDRIL_CHECK_AS(DTypeError, view.dtype == kFloat64, op, ": no cpu kernel for ", view.dtype);
+  f(double{});
+}
+
+template <class T>
+void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T* plane, T* values, int64_t* indices) {
+  const int64_t h = x.sizes[2], w = x.sizes[3];
+  const auto first_inside = [](int64_t start, int64_t dilation) {
+    return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
+  };
+  for (int64_t i = 0; i < out.sizes[2]; ++i) {
+    const int64_t top = i * g.stride.h - g.padding.h, bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
+    for (int64_t j = 0; j < out.sizes[3]; ++j) {
+      const int64_t left = j * g.stride.w - g.padding.w,
+                    right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
+      const int64_t a0 = first_inside(top, g.dilation.h), b0 = first_inside(left, g.dilation.w);
+      int64_t best = a0 * w + b0;
+      T largest = -std::numeric_limits<T>::infinity();
+      for (int64_t a = a0; a < bottom; a += g.dilation.h) {
+        for (int64_t b = b0; b < right; b += g.dilation.w) {
+          const T value = plane[a * w + b];
+          if (value > largest || value != value) {
+            largest = value;
+            best = a * w + b;
+          }
+        }
+      }
+      *values++ = largest;
+      *indices++ = best;
+    }
+  }
+}
+
+}  // namespace
+
+void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) {
+  floating(x, "max_pool2d", [&](auto t) {
+    using T = decltype(t);
+    const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3];
+    parallel_for(x.sizes[0] * x.sizes[1], grain_of(places * geometry.kernel.h * geometry.kernel.w),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t p = begin; p < end; ++p) {
+                     max_of_plane<T>(x, out, geometry, x.as<const T>() + p * plane, out.as<T>() + p * places,
+                                     indices.as<int64_t>() + p * places);
+                   }
+                 });
+  });
+}
+
+void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) {
+  floating(x, "mean_pool2d", [&](auto t) {
+    using T = decltype(t);
+    const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
+    parallel_for(x.sizes[0] * x.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {
+      T* to = out.as<T>() + begin * places;
+      for (int64_t p = begin; p < end; ++p) {
+        const T* from = x.as<const T>() + p * plane;
+        for (int64_t i = 0; i < out.sizes[2]; ++i) {
+          for (int64_t j = 0; j < out.sizes[3]; ++j) {
+            double sum = 0;
+            for (int64_t a = h.begin[i]; a < h.end[i]; ++a) {
+              for (int64_t b = w.begin[j]; b < w.end[j]; ++b) sum += static_cast<double>(from[a * row + b]);
+            }
+            *to++ = static_cast<T>(sum * (h.scale[i] * w.scale[j]));
+          }
+        }
+      }
+    });
+  });
+}
+
+void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) {
+  floating(x, "mean_pool2d_transpose", [&](auto t) {
+    using T = decltype(t);
+    const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
+    parallel_for(x.sizes[0] * x.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {
+      const T* from = out.as<const T>() + begin * places;
+      for (int64_t p = begin; p < end; ++p) {
+        T* to = x.as<T>() + p * plane;
+        std::fill_n(to, plane, T(0));
+        for (int64_t i = 0; i < out.sizes[2]; ++i) {
+          for (int64_t j = 0; j < out.sizes[3]; ++j) {
+            const T part = static_cast<T>(static_cast<double>(*from++) * (h.scale[i] * w.scale[j]));
+            for (int64_t a = h.begin[i]; a < h.end[i]; ++a) {
+              for (int64_t b = w.begin[j]; b < w.end[j]; ++b) to[a * row + b] += part;
+            }
+          }
+        }
+      }
+    });
+  });
+}
+
+}  // namespace tendril::cpu

@@ -1,0 +1,37 @@
+#include "tendril/autograd/ops/norm.h"
+
+#include "tendril/tensor/raw.h"
+#include "tests/autograd/samples/samples.h"
+
+namespace tendril::samples {
+
+std::vector<OpSample> norm() {
+  const auto statistics = [](const Tensor& x, double from) {
+    const int64_t channels = x.sizes()[1];
+    return raw::cast(raw::arange(from, from + 0.25 * (static_cast<double>(channels) - 0.5), 0.25), kFloat64);
+  };
+  const auto affine = [](const std::vector<Tensor>& x) {
+    return std::pair{x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor()};
+  };
+  const std::vector<std::vector<Dims>> shapes = {
+      {{3, 2, 1, 2}, {2}, {2}}, {{4, 2}, {2}}, {{2, 1, 3}}, {{3, 1, 1, 1}, {1}, {1}}};
+  std::vector<std::vector<Dims>> with_empty = shapes;
+  with_empty.push_back({{0, 2, 2, 1}, {2}, {2}});
+  return {
+      // An epsilon that keeps variances away from 0 also where the batch is a broadcast of one image.
+      {"batch_norm in training",
+       [affine](const auto& x) {
+         const auto [weight, bias] = affine(x);
+         return std::vector{batch_norm(x[0], {}, {}, weight, bias, true, 0.1, 0.5)};
+       },
+       shapes},
+      {"batch_norm in evaluation",
+       [=](const auto& x) {
+         const auto [weight, bias] = affine(x);
+         return std::vector{batch_norm(x[0], statistics(x[0], -0.5), statistics(x[0], 0.75), weight, bias)};
+       },
+       with_empty},
+  };
+}
+
+}  // namespace tendril::samples

@@ -1,0 +1,122 @@
+#include "tendril/nn/batch_norm.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "tendril/autograd/ops/norm.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tests/errors.h"
+#include "tests/nn/layer_golden.h"
+
+using tendril::DTypeError;
+using tendril::Error;
+using tendril::ShapeError;
+using tendril::Tensor;
+using tendril::nn::BatchNorm2d;
+using tendril::nn::BatchNormOptions;
+using tendril::testing::difference;
+using tendril::testing::says;
+namespace raw = tendril::raw;
+
+BOOST_AUTO_TEST_SUITE(batch_norm)
+
+BOOST_AUTO_TEST_CASE(training_and_evaluation_equal_pytorchs) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/batch_norm.txt");
+  const std::vector<std::pair<std::string, BatchNormOptions>> cases = {{"plain", {}},
+                                                                       {"options", {.eps = 0.1, .momentum = 0.3}},
+                                                                       {"cumulative", {.cumulative = true}},
+                                                                       {"no_affine", {.affine = false}},
+                                                                       {"untracked", {.track_running_stats = false}}};
+  for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    const tendril::testing::Tolerance close(dtype);
+    for (auto [name, options] : cases) {
+      options.dtype = dtype;
+      BatchNorm2d layer(3, options);
+      if (options.affine) {
+        raw::copy_(layer.weight, golden.get("weight", dtype));
+        raw::copy_(layer.bias, golden.get("bias", dtype));
+      }
+      for (int i = 0; i < 3; ++i) {
+        layer.train(i < 2);
+        Tensor x = golden.get("x" + std::to_string(i), dtype).requires_grad_();
+        std::vector<std::pair<std::string, Tensor>> leaves = {{"x", x}};
+        if (options.affine) {
+          leaves.emplace_back("weight", layer.weight);
+          leaves.emplace_back("bias", layer.bias);
+        }
+        const std::string step = name + std::to_string(i);
+        check_layer(
+            golden, step, dtype, [&] { return layer(x); }, leaves);
+        for (const auto& [key, buffer] : layer.named_buffers()) {
+          BOOST_TEST(difference(buffer, golden.get(step + "." + key), close.rtol, close.atol) == "", step << key);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(it_has_pytorchs_parameters_and_buffers) {
+  BatchNorm2d layer(3);
+  std::string names;
+  for (const auto& [name, tensor] : layer.named_parameters()) names += name + " ";
+  for (const auto& [name, tensor] : layer.named_buffers()) names += name + " ";
+  BOOST_TEST(names == "weight bias running_mean running_var num_batches_tracked ");
+  BOOST_TEST((layer.num_batches_tracked.dtype() == tendril::kInt64));
+  layer.to(tendril::kFloat64);
+  BOOST_TEST((layer.num_batches_tracked.dtype() == tendril::kInt64));
+  BOOST_TEST(layer.to_string() == "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=true, track_running_stats=true)");
+}
+
+BOOST_AUTO_TEST_CASE(statistics_of_large_means_keep_their_digits) {
+  tendril::Generator generator(2);
+  Tensor x = raw::empty({8, 2, 9, 9});
+  raw::normal_(x, 0, 1, generator);
+  const Tensor shifted = x + 1000;
+  BatchNorm2d layer(2);
+  // float32 keeps 1000 + x to 6e-5 (half a unit in the last place: 3e-5), and so is the result.
+  BOOST_TEST(difference(layer(shifted), BatchNorm2d(2)(x), 0, 2e-4) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_backward_after_the_next_training_step_uses_its_own_statistics) {
+  tendril::Generator generator(2);
+  Tensor x = raw::empty({4, 2, 3, 3}, tendril::kFloat64);
+  raw::normal_(x, 1, 2, generator);
+  x.requires_grad_();
+  BatchNorm2d layer(2, {.dtype = tendril::kFloat64});
+  layer.eval();
+  layer(x).square().sum().backward();
+  const Tensor expected = raw::clone(x.grad());
+  x.zero_grad();
+  const Tensor loss = layer(x).square().sum();
+  layer.train();
+  layer(x);
+  loss.backward();
+  BOOST_TEST(difference(x.grad(), expected, 1e-14) == "");
+}
+
+BOOST_AUTO_TEST_CASE(running_statistics_can_be_reset) {
+  BatchNorm2d layer(2);
+  layer(tendril::raw::arange(0, 16, 1, tendril::kFloat32).reshape({2, 2, 2, 2}));
+  BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 1);
+  BOOST_TEST(!raw::equal(layer.running_mean, raw::zeros({2})));
+  layer.reset_running_stats();
+  BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 0);
+  BOOST_TEST(raw::equal(layer.running_mean, raw::zeros({2})));
+  BOOST_TEST(raw::equal(layer.running_var, raw::ones({2})));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  BatchNorm2d layer(3);
+  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 2, 4, 4})), ShapeError, says("BatchNorm2d", "[2, 2, 4, 4]", "3"));
+  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 3})), ShapeError, says("BatchNorm2d", "[2, 3]"));
+  BOOST_CHECK_EXCEPTION(layer(raw::ones({1, 3, 1, 1})), ShapeError, says("more than one value", "[1, 3, 1, 1]"));
+  BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 0);
+  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 3, 4, 4}, tendril::kFloat64)), DTypeError, says("float32", "float64"));
+  BOOST_CHECK_EXCEPTION(layer(Tensor()), Error, says("undefined"));
+  BOOST_CHECK_EXCEPTION(tendril::batch_norm(raw::ones({2, 3}), {}, {}), Error, says("running_mean"));
+  BOOST_CHECK_EXCEPTION(BatchNorm2d(0), Error, says("num_features", "0"));
+  BOOST_CHECK_EXCEPTION(BatchNorm2d(2, {.eps = -1}), Error, says("eps", "-1"));
+  BOOST_CHECK_EXCEPTION(BatchNorm2d(2, {.momentum = 2}), Error, says("momentum", "2"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

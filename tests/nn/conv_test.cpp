@@ -1,0 +1,142 @@
+#include "tendril/nn/conv.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "tendril/autograd/ops/conv.h"
+#include "tests/errors.h"
+#include "tests/nn/layer_golden.h"
+
+using tendril::ConvGeometry;
+using tendril::DTypeError;
+using tendril::Error;
+using tendril::ShapeError;
+using tendril::Tensor;
+using tendril::nn::Conv2d;
+using tendril::testing::says;
+namespace raw = tendril::raw;
+
+BOOST_AUTO_TEST_SUITE(conv)
+
+BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/conv.txt");
+  const std::vector<std::pair<std::string, ConvGeometry>> cases = {
+      {"plain", {}},
+      {"options", {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2}},
+      {"one_place", {}},
+      {"one_place_stride", {.stride = 2}},
+      {"depthwise", {.padding = 1, .groups = 3}},
+      {"unbatched", {.stride = 2, .padding = 1}}};
+  for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    for (const auto& [name, g] : cases) {
+      Tensor x = golden.get(name + ".x", dtype).requires_grad_();
+      const Tensor weight = golden.get(name + ".weight", dtype);
+      const bool bias = golden.has(name + ".bias");
+      Conv2d layer(weight.size(1) * g.groups, weight.size(0), {weight.size(2), weight.size(3)},
+                   {.stride = g.stride,
+                    .padding = g.padding,
+                    .dilation = g.dilation,
+                    .groups = g.groups,
+                    .bias = bias,
+                    .dtype = dtype});
+      raw::copy_(layer.weight, weight);
+      std::vector<std::pair<std::string, Tensor>> leaves = {{"x", x}, {"weight", layer.weight}};
+      if (bias) {
+        raw::copy_(layer.bias, golden.get(name + ".bias", dtype));
+        leaves.emplace_back("bias", layer.bias);
+      }
+      check_layer(
+          golden, name, dtype, [&] { return layer(x); }, leaves);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(float32_by_the_fast_path_is_close_to_float64_over_many_shapes) {
+  tendril::Generator generator(4);
+  const auto draw = [&](const tendril::Dims& sizes) {
+    const Tensor x = raw::empty(sizes, tendril::kFloat64);
+    raw::uniform_(x, -1, 1, generator);
+    return raw::cast(raw::cast(x, tendril::kFloat32), tendril::kFloat64);  // the same values in both
+  };
+  struct Case {
+    int64_t images, in, out;
+    tendril::Size2 image, kernel;
+    ConvGeometry geometry;
+  };
+  const Case cases[] = {{3, 8, 16, 9, 3, {.padding = 1}},
+                        {40, 8, 24, 6, 3, {.stride = 2, .padding = 1}},
+                        {5, 32, 16, {33, 40}, 1, {}},
+                        {70, 16, 48, 4, 1, {}},
+                        {2, 3, 8, 30, 7, {.stride = 2, .padding = 3}},
+                        {4, 12, 12, {7, 5}, {1, 3}, {.padding = {0, 2}, .dilation = 2, .groups = 4}},
+                        {0, 3, 4, 5, 3, {}}};
+  for (const Case& c : cases) {
+    const Tensor x = draw({c.images, c.in, c.image.h, c.image.w});
+    const Tensor w = draw({c.out, c.in / c.geometry.groups, c.kernel.h, c.kernel.w});
+    Tensor results[2][3];
+    for (const bool wide : {true, false}) {
+      const tendril::DType dtype = wide ? tendril::kFloat64 : tendril::kFloat32;
+      Tensor a = raw::clone(raw::cast(x, dtype)).requires_grad_(), b = raw::clone(raw::cast(w, dtype)).requires_grad_();
+      const Tensor y = conv2d(a, b, {}, c.geometry);
+      y.backward(y.detach());
+      results[wide][0] = y.detach();
+      results[wide][1] = a.grad();
+      results[wide][2] = b.grad();
+    }
+    for (int i = 0; i < 3; ++i) {
+      // Sums of up to 10^4 products of numbers around 1 (and of sums of those): 1e-6 of the largest.
+      const Tensor& exact = results[1][i];
+      double largest = 0;
+      for (double value : exact.to_vector<double>()) largest = std::max(largest, std::abs(value));
+      BOOST_TEST(tendril::testing::difference(results[0][i], exact, 0, 2e-6 * largest) == "",
+                 "result " << i << " of x " << x.sizes() << ", weight " << w.sizes());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(it_prints_as_pytorch_does) {
+  BOOST_TEST(Conv2d(3, 8, 3).to_string() == "Conv2d(3, 8, kernel_size=[3, 3], stride=[1, 1])");
+  BOOST_TEST(
+      Conv2d(4, 8, {3, 1}, {.stride = 2, .padding = {1, 0}, .dilation = 2, .groups = 2, .bias = false}).to_string() ==
+      "Conv2d(4, 8, kernel_size=[3, 1], stride=[2, 2], padding=[1, 0], dilation=[2, 2], groups=2, bias=false)");
+}
+
+BOOST_AUTO_TEST_CASE(initial_values_keep_within_pytorchs_bound) {
+  tendril::Generator generator(7);
+  Conv2d layer(8, 64, 3, {.groups = 2, .generator = generator});
+  double largest = 0, sum = 0;
+  for (double value : layer.weight.to_vector<double>()) {
+    largest = std::max(largest, std::abs(value));
+    sum += value * value;
+  }
+  const double bound = 1.0 / 6;  // fan in 4 * 9
+  BOOST_TEST(largest <= bound);
+  BOOST_TEST(largest > 0.99 * bound);
+  BOOST_TEST(sum / 2304 == bound * bound / 3, boost::test_tools::tolerance(0.1));
+  for (double value : layer.bias.to_vector<double>()) BOOST_TEST(std::abs(value) <= bound);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  const Tensor x = raw::ones({2, 4, 5, 5}), weight = raw::ones({6, 4, 3, 3});
+  BOOST_CHECK_EXCEPTION(conv2d(raw::ones({2, 3, 5, 5}), weight), ShapeError, says("conv2d", "[2, 3, 5, 5]", "4"));
+  BOOST_CHECK_EXCEPTION(conv2d(raw::ones({5, 5}), weight), ShapeError, says("conv2d", "[5, 5]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({6, 4, 3})), ShapeError, says("weight", "[6, 4, 3]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({6, 4, 6, 3})), ShapeError, says("kernel", "[6, 3]", "[5, 5]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.dilation = {1, 3}}), ShapeError, says("dilated", "[1, 3]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({5, 2, 3, 3}), {}, {.groups = 2}), ShapeError,
+                        says("5 output", "2 groups"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, raw::ones({5})), ShapeError, says("bias", "[5]", "[6]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.stride = 0}), Error, says("stride", "[0, 0]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.padding = {0, -1}}), Error, says("padding", "[0, -1]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.dilation = 0}), Error, says("dilation"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.groups = 0}), Error, says("groups", "0"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, raw::cast(weight, tendril::kFloat64)), DTypeError, says("float64", "float32"));
+  BOOST_CHECK_EXCEPTION(conv2d(raw::cast(x, tendril::kInt64), raw::cast(weight, tendril::kInt64)), DTypeError,
+                        says("conv2d", "int64"));
+  BOOST_CHECK_EXCEPTION(conv2d(Tensor(), weight), Error, says("x is undefined"));
+  BOOST_CHECK_EXCEPTION(Conv2d(3, 4, 3, {.groups = 2}), Error, says("in_channels", "3", "2"));
+  BOOST_CHECK_EXCEPTION(Conv2d(4, 3, 3, {.groups = 2}), Error, says("out_channels", "3", "2"));
+  BOOST_CHECK_EXCEPTION(Conv2d(4, 4, {3, 0}), Error, says("kernel_size", "[3, 0]"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

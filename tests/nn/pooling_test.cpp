@@ -1,0 +1,98 @@
+#include "tendril/nn/pooling.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "tests/errors.h"
+#include "tests/nn/layer_golden.h"
+
+using tendril::DTypeError;
+using tendril::Error;
+using tendril::ShapeError;
+using tendril::Tensor;
+using tendril::testing::says;
+namespace nn = tendril::nn;
+namespace raw = tendril::raw;
+using namespace tendril;
+
+BOOST_AUTO_TEST_SUITE(pooling)
+
+BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/pooling.txt");
+  const std::vector<std::pair<std::string, std::function<Tensor(const Tensor&)>>> cases = {
+      {"max", [](const Tensor& x) { return nn::MaxPool2d(2)(x); }},
+      {"max_resnet", [](const Tensor& x) { return nn::MaxPool2d(3, {.stride = 2, .padding = 1})(x); }},
+      {"max_options",
+       [](const Tensor& x) {
+         return max_pool2d(x, {3, 2}, {.stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 1}, .ceil_mode = true});
+       }},
+      {"avg", [](const Tensor& x) { return nn::AvgPool2d(2)(x); }},
+      {"avg_options",
+       [](const Tensor& x) {
+         return avg_pool2d(x, {3, 2}, {.stride = 2, .padding = 1, .ceil_mode = true});
+       }},
+      {"avg_inside",
+       [](const Tensor& x) {
+         return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false});
+       }},
+      {"avg_divisor", [](const Tensor& x) { return avg_pool2d(x, 3, {.stride = 1, .divisor_override = 5}); }},
+      {"adaptive", [](const Tensor& x) { return nn::AdaptiveAvgPool2d(1)(x); }},
+      {"adaptive_uneven",
+       [](const Tensor& x) {
+         return adaptive_avg_pool2d(x, {3, 4});
+       }},
+      {"adaptive_larger", [](const Tensor& x) {
+         return adaptive_avg_pool2d(x, {9, 2});
+       }}};
+  for (DType dtype : {kFloat64, kFloat32}) {
+    for (const auto& [name, function] : cases) {
+      Tensor x = golden.get("x", dtype).requires_grad_();
+      check_layer(golden, name, dtype, [&, &f = function] { return f(x); }, {{"x", x}});
+    }
+  }
+  const Tensor x = golden.get("x");
+  BOOST_TEST(raw::equal(std::get<1>(max_pool2d_with_indices(x, 2)), golden.get("max.indices")));
+  BOOST_TEST(raw::equal(std::get<1>(max_pool2d_with_indices(x, 3, {.stride = 2, .padding = 1})),
+                        golden.get("max_resnet.indices")));
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_the_maximum) {
+  Tensor x = raw::zeros({1, 2, 2});
+  x.data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+  const auto [value, index] = max_pool2d_with_indices(x, 2);
+  BOOST_TEST(std::isnan(value.item<float>()));
+  BOOST_TEST(index.item<int64_t>() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(of_minus_infinities_one_is_the_maximum) {
+  const auto [value, index] =
+      max_pool2d_with_indices(raw::full({1, 3, 3}, -std::numeric_limits<double>::infinity()), 3, {.padding = 1});
+  BOOST_TEST(value.item<float>() == -std::numeric_limits<float>::infinity());
+  BOOST_TEST(index.item<int64_t>() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(they_print_what_they_do) {
+  BOOST_TEST(nn::MaxPool2d(3, {.stride = 2, .padding = 1}).to_string() ==
+             "MaxPool2d(kernel_size=[3, 3], stride=[2, 2], padding=[1, 1], dilation=[1, 1], ceil_mode=false)");
+  BOOST_TEST(nn::AvgPool2d(2).to_string() == "AvgPool2d(kernel_size=[2, 2], stride=[2, 2], padding=[0, 0])");
+  BOOST_TEST(nn::AdaptiveAvgPool2d({1, 2}).to_string() == "AdaptiveAvgPool2d(output_size=[1, 2])");
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  const Tensor x = raw::ones({2, 3, 4, 4});
+  BOOST_CHECK_EXCEPTION(max_pool2d(x, 5), ShapeError, says("max_pool2d", "[5, 5]", "[2, 3, 4, 4]"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(raw::ones({4, 4}), 2), ShapeError, says("max_pool2d", "[4, 4]"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(x, 3, {.padding = 2}), Error, says("padding", "[2, 2]", "half"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(x, 0), Error, says("kernel", "[0, 0]"));
+  BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.stride = {1, 0}}), Error, says("avg_pool2d", "stride", "[1, 0]"));
+  BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.divisor_override = 0}), Error, says("divisor_override"));
+  BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(x, -1), Error, says("adaptive_avg_pool2d", "[-1, -1]"));
+  BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(raw::ones({2, 3, 0, 4}), 1), ShapeError, says("[2, 3, 0, 4]"));
+  BOOST_CHECK_EXCEPTION(avg_pool2d(raw::cast(x, kInt64), 2), DTypeError, says("avg_pool2d", "int64"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(Tensor(), 2), Error, says("undefined"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,124 @@
+#include "tendril/nn/models/resnet.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <string>
+
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tests/errors.h"
+#include "tests/golden.h"
+
+using tendril::Dims;
+using tendril::Error;
+using tendril::Tensor;
+using tendril::testing::difference;
+using tendril::testing::says;
+namespace nn = tendril::nn;
+namespace raw = tendril::raw;
+
+namespace {
+
+/// golden.py's formula().
+Tensor formula(double index, const Dims& sizes) {
+  const auto count = static_cast<std::size_t>(tendril::numel_of(sizes));
+  const double scale =
+      sizes.size() == 1 ? 0.3 : 2 / std::sqrt(static_cast<double>(count) / static_cast<double>(sizes[0]));
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = (sizes.size() == 1 ? 1 : 0) + scale * std::sin(index + 0.7 * static_cast<double>(i));
+  }
+  return raw::from_data(values, sizes);
+}
+
+/// Two steps of training and an evaluation, as golden.py's.
+template <class Block>
+void check_training(const std::string& name, const std::array<int64_t, 4>& blocks) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/resnet.txt");
+  nn::ResNet<Block> model(blocks, {.num_classes = 5, .base = 4, .dtype = tendril::kFloat64});
+  double index = 0;
+  for (const Tensor& p : model.parameters()) raw::copy_(p, formula(index++, p.sizes()));
+  tendril::optim::SGD sgd(model.parameters(), {.lr = 0.05});
+  const auto batch = [](int i) { return formula(50 + i, {2, 3, 40, 32}) * 30; };
+  for (int i = 0; i < 2; ++i) {
+    sgd.zero_grad();
+    const Tensor y = model(batch(i));
+    // Rounding errors grow through the statistics of batches of few values.
+    BOOST_TEST(difference(y, golden.get(name + ".y" + std::to_string(i)), 1e-8, 1e-9) == "");
+    y.square().mean().backward();
+    if (i == 0) {
+      for (const auto& [key, p] : model.named_parameters()) {
+        const Tensor sum = (p.grad() * formula(0, p.sizes())).sum();
+        BOOST_TEST(difference(sum, golden.get(name + ".grad." + key), 1e-8, 1e-9) == "", key);
+      }
+    }
+    sgd.step();
+  }
+  model.eval();
+  BOOST_TEST(difference(model(batch(0)), golden.get(name + ".evaluated"), 1e-8, 1e-9) == "");
+  const auto buffers = model.named_buffers();
+  BOOST_TEST(!buffers.empty());
+  for (const auto& [key, buffer] : buffers) {
+    const Tensor sum = raw::cast(buffer, tendril::kFloat64).sum();
+    BOOST_TEST(difference(sum, golden.get(name + ".buffer." + key), 1e-8, 1e-9) == "", key);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(resnet)
+
+BOOST_AUTO_TEST_CASE(a_narrow_bottleneck_network_trains_as_in_pytorch) {
+  check_training<nn::Bottleneck>("bottleneck", {1, 2, 1, 1});
+}
+
+BOOST_AUTO_TEST_CASE(a_narrow_network_of_basic_blocks_trains_as_in_pytorch) {
+  check_training<nn::BasicBlock>("basic", {2, 1, 1, 1});
+}
+
+BOOST_AUTO_TEST_CASE(the_known_networks_have_the_known_numbers_of_parameters) {
+  BOOST_TEST(nn::resnet18().num_parameters() == 11689512);
+  BOOST_TEST(nn::resnet34({.base = 8}).num_parameters() < 500000);
+  auto model = nn::resnet50();
+  BOOST_TEST(model.num_parameters() == 25557032);
+  const auto parameters = model.named_parameters();
+  BOOST_TEST(parameters.size() == 161u);
+  BOOST_TEST(parameters[0].first == "conv1.weight");
+  BOOST_TEST(parameters[12].first == "layer1.0.downsample.0.weight");
+  BOOST_TEST(parameters.back().first == "fc.bias");
+}
+
+BOOST_AUTO_TEST_CASE(images_become_scores) {
+  auto model = nn::resnet50({.num_classes = 7, .base = 4});
+  model.eval();
+  const tendril::NoGrad no_grad;
+  BOOST_TEST((model(raw::ones({2, 3, 32, 32})).sizes() == Dims{2, 7}));
+}
+
+BOOST_AUTO_TEST_CASE(a_generator_decides_the_initial_values) {
+  tendril::Generator first(3), second(3);
+  auto a = nn::resnet18({.base = 4, .generator = first}), b = nn::resnet18({.base = 4, .generator = second});
+  const auto left = a.parameters(), right = b.parameters();
+  for (std::size_t i = 0; i < left.size(); ++i) BOOST_TEST(raw::equal(left[i], right[i]));
+}
+
+BOOST_AUTO_TEST_CASE(a_sequence_holds_layers_by_number) {
+  nn::Sequential layers;
+  nn::Linear& first = layers.emplace<nn::Linear>(4, 3);
+  layers.emplace<nn::ReLU>();
+  BOOST_TEST(layers.size() == 2u);
+  BOOST_TEST(&layers[0] == &first);
+  BOOST_TEST(layers.named_parameters()[0].first == "0.weight");
+  const Tensor x = formula(1, {2, 4}).to(tendril::kFloat32);
+  BOOST_TEST(raw::equal(layers(x).detach(), first(x).relu().detach()));
+  BOOST_CHECK_EXCEPTION(layers[2], tendril::IndexError, says("Sequential", "2"));
+  BOOST_TEST(raw::equal(nn::Sequential()(x), x));
+}
+
+BOOST_AUTO_TEST_CASE(a_network_of_nothing_is_refused) {
+  BOOST_CHECK_EXCEPTION(nn::ResNet<nn::BasicBlock>({1, 0, 1, 1}), Error, says("ResNet", "stage 2"));
+  BOOST_CHECK_EXCEPTION(nn::resnet18({.base = 0}), Error, says("out_channels", "0"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
