@@ -6,7 +6,7 @@ namespace tendril::nn {
 
 std::string MaxPool2d::extra_repr() const {
   std::ostringstream out;
-  out << "kernel_size=" << kernel_size << ", stride=" << options.stride.value_or(kernel_size)
+  out << "kernel_size=" << kernel_size << ", stride=" << (options.stride == Size2(0) ? kernel_size : options.stride)
       << ", padding=" << options.padding << ", dilation=" << options.dilation
       << ", ceil_mode=" << (options.ceil_mode ? "true" : "false");
   return out.str();
@@ -14,7 +14,7 @@ std::string MaxPool2d::extra_repr() const {
 
 std::string AvgPool2d::extra_repr() const {
   std::ostringstream out;
-  out << "kernel_size=" << kernel_size << ", stride=" << options.stride.value_or(kernel_size)
+  out << "kernel_size=" << kernel_size << ", stride=" << (options.stride == Size2(0) ? kernel_size : options.stride)
       << ", padding=" << options.padding;
   return out.str();
 }

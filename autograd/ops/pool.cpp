@@ -41,6 +41,8 @@ Size2 windows(const Tensor& x, const PoolGeometry& g, bool ceil_mode, const char
   return count;
 }
 
+Size2 stride_of(Size2 given, Size2 kernel) { return given == Size2(0) ? kernel : given; }
+
 /// Shared elements, in four dimensions, contiguous.
 Tensor four(const Tensor& x) {
   const Tensor whole = raw::contiguous(x);
@@ -150,7 +152,7 @@ Axis adaptive(int64_t count, int64_t size) {
 
 std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) {
   check_image(x, "max_pool2d");
-  const PoolGeometry geometry{kernel, options.stride.value_or(kernel), options.padding, options.dilation};
+  const PoolGeometry geometry{kernel, stride_of(options.stride, kernel), options.padding, options.dilation};
   const Dims sizes = with_image(x.sizes(), windows(x, geometry, options.ceil_mode, "max_pool2d"));
   const Tensor out = raw::empty(sizes, x.dtype(), x.device()), indices = raw::empty(sizes, kInt64, x.device());
   const Kernels& table = kernels(x.device());
@@ -169,7 +171,7 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) 
 
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) {
   check_image(x, "avg_pool2d");
-  const PoolGeometry g{kernel, options.stride.value_or(kernel), options.padding, 1};
+  const PoolGeometry g{kernel, stride_of(options.stride, kernel), options.padding, 1};
   const Size2 count = windows(x, g, options.ceil_mode, "avg_pool2d");
   const bool divided = !options.divisor_override;
   TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");

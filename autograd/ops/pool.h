@@ -11,8 +11,8 @@
 namespace tendril {
 
 struct MaxPoolOptions {
-  std::optional<Size2> stride = {};  ///< absent: the kernel
-  Size2 padding = 0;                 ///< at most half of the kernel; with nothing, not zeros
+  Size2 stride = 0;   ///< 0: the kernel
+  Size2 padding = 0;  ///< at most half of the kernel; with nothing, not zeros
   Size2 dilation = 1;
   bool ceil_mode = false;  ///< windows may hang over the end
 };
@@ -22,10 +22,10 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options =
 std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options = {});
 
 struct AvgPoolOptions {
-  std::optional<Size2> stride = {};  ///< absent: the kernel
-  Size2 padding = 0;                 ///< at most half of the kernel
-  bool ceil_mode = false;            ///< windows may hang over the end
-  bool count_include_pad = true;     ///< padding is zeros that count, rather than nothing
+  Size2 stride = 0;               ///< 0: the kernel
+  Size2 padding = 0;              ///< at most half of the kernel
+  bool ceil_mode = false;         ///< windows may hang over the end
+  bool count_include_pad = true;  ///< padding is zeros that count, rather than nothing
   std::optional<int64_t> divisor_override = {};
 };
 /// The mean of each window.
