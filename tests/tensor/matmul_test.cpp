@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+#include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/raw.h"
 #include "tests/tensor/layouts.h"
@@ -90,6 +91,32 @@ BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
   const Tensor repeated = raw::expand(noise({1, 5, 2}, kFloat64, generator), {3, 5, 2});
   BOOST_TEST(worst(raw::matmul(a, repeated), a, repeated) < 1e-14);
   BOOST_TEST(raw::matmul(raw::zeros({0, 2, 3}), raw::zeros({0, 3, 2})).sizes() == Dims({0, 2, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
+  Generator generator(11);
+  // One for each way that a product is made.
+  const int64_t sizes[][3] = {{3, 5, 4}, {1, 90, 40}, {20, 100, 4}, {7, 100, 9}, {40, 300, 50}, {70, 2, 30}, {4, 0, 5}};
+  for (const auto& [m, k, n] : sizes) {
+    for (const DType dtype : {kFloat32, kFloat64, kInt64, kFloat16}) {
+      const auto whole = [&](const Dims& shape) {  // small integers: every dtype adds them up exactly
+        const Tensor x = raw::empty(shape, kInt64);
+        raw::randint_(x, -2, 3, generator);
+        return raw::cast(x, dtype);
+      };
+      const Tensor a = whole({m, k}), b = whole({k, n}), column_major = raw::contiguous(raw::transpose(b, 0, 1));
+      const Tensor before = whole({m, n});
+      const Tensor expected = raw::binary(Binary::add, before, raw::matmul(a, b));
+      for (const bool by_columns : {false, true}) {
+        const Tensor out = raw::clone(before);
+        cpu::multiply(dtype,
+                      {m, n, k, a.raw_data(), k, 1, by_columns ? column_major.raw_data() : b.raw_data(),
+                       by_columns ? 1 : n, by_columns ? k : 1, out.raw_data(), n, 1, true},
+                      "test");
+        BOOST_TEST(raw::equal(out, expected), m << "x" << k << "x" << n << " " << dtype << " " << by_columns);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(integers_and_half_types_multiply) {

@@ -134,7 +134,7 @@ struct Narrow {
           sums[r] += x * *reinterpret_cast<const Vector*>(packed + p * width + r * L);
         }
       }
-      for (int64_t j = 0; j < g.n; ++j) out[j] = sums[j / L][j % L];
+      for (int64_t j = 0; j < g.n; ++j) put(g, out[j], static_cast<T>(sums[j / L][j % L]));
     }
   }
 };
