@@ -65,6 +65,7 @@ void GraphTask::claim(Node& node) {
   node.needed_ = 0;
   node.captured_ = false;
   node.visited_ = false;
+  node.reached_ = false;
   claimed_.push_back(&node);
 }
 
@@ -156,8 +157,22 @@ void GraphTask::insert_leaf(std::size_t position) noexcept {
 // ---- running
 
 void GraphTask::add_root(const Edge& entry, Tensor gradient) {
+  std::size_t place = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const Entry& candidate) { return !candidate.fed && candidate.edge == entry; });
+    TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "GraphTask: a root that was not declared, or fed before");
+    place = static_cast<std::size_t>(found - entries_.begin());
+  }
+  add_root(place, std::move(gradient));
+}
+
+void GraphTask::add_root(std::size_t entry, Tensor gradient) {
+  TENDRIL_CHECK_AS(AutogradError, entry < entries_.size(), "GraphTask: there is no root ", entry);
   if (gradient.defined()) {
-    const OutputInfo& expected = entry.node->outputs()[entry.input_nr];
+    const Edge& edge = entries_[entry].edge;
+    const OutputInfo& expected = edge.node->outputs()[edge.input_nr];
     TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: the gradient has shape ",
                      gradient.sizes(), ", the root that it is for has shape ", expected.sizes);
     TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: the gradient is ", gradient.dtype(),
@@ -165,12 +180,19 @@ void GraphTask::add_root(const Edge& entry, Tensor gradient) {
     TENDRIL_CHECK(gradient.device() == expected.device, "backward: the gradient is on ", gradient.device(),
                   ", the root that it is for is on ", expected.device);
   }
-  std::lock_guard lock(mutex_);
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& candidate) { return !candidate.fed && candidate.edge == entry; });
-  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "GraphTask: a root that was not declared, or fed before");
-  found->fed = true;
-  inbox_.emplace_back(entry, std::move(gradient));
+  arrive(entry, std::move(gradient), false);
+}
+
+void GraphTask::drop_root(std::size_t entry) {
+  TENDRIL_CHECK_AS(AutogradError, entry < entries_.size(), "GraphTask: there is no root ", entry);
+  arrive(entry, {}, true);
+}
+
+void GraphTask::arrive(std::size_t entry, Tensor gradient, bool dropped) {
+  const std::lock_guard lock(mutex_);
+  TENDRIL_CHECK_AS(AutogradError, !entries_[entry].fed, "GraphTask: a root that was fed or dropped before");
+  entries_[entry].fed = true;
+  inbox_.push_back({static_cast<uint32_t>(entry), std::move(gradient), dropped});
 }
 
 bool GraphTask::run() {
@@ -183,14 +205,24 @@ bool GraphTask::run() {
     while (!inbox_.empty()) {
       auto inbox = std::exchange(inbox_, {});
       lock.unlock();
-      for (auto& [edge, gradient] : inbox) {
-        if (useful(*edge.node)) deliver(edge, std::move(gradient));
+      for (Arrival& arrival : inbox) {
+        const Edge& edge = entries_[arrival.entry].edge;
+        if (!useful(*edge.node)) continue;
+        if (arrival.dropped) {
+          drop(edge);
+        } else {
+          deliver(edge, std::move(arrival.gradient));
+        }
       }
       while (!ready_.empty()) {
         std::pop_heap(ready_.begin(), ready_.end());
         Node* node = ready_.back().node;
         ready_.pop_back();
-        run_node(*node);
+        if (node->reached_) {
+          run_node(*node);
+        } else {
+          pass_by(*node);
+        }
       }
       lock.lock();
     }
@@ -256,10 +288,35 @@ void GraphTask::deliver(const Edge& edge, Tensor gradient) {
     return;
   }
   add_up(node.pending_[edge.input_nr], std::move(gradient));
-  if (--node.waiting_ == 0) {
-    ready_.push_back({node.sequence_, &node});
-    std::push_heap(ready_.begin(), ready_.end());
+  node.reached_ = true;
+  if (--node.waiting_ == 0) make_ready(node);
+}
+
+/// As `deliver`, but nothing will come this way.
+void GraphTask::drop(const Edge& edge) {
+  Node& node = *edge.node;
+  if (node.is_leaf_) {
+    Leaf& leaf = *find_leaf(node);
+    if (--leaf.waiting == 0) finish_leaf(leaf);
+  } else if (--node.waiting_ == 0) {
+    make_ready(node);
   }
+}
+
+/// Instead of `run_node`, for a node whose every way from an entry was dropped.
+void GraphTask::pass_by(Node& node) {
+  node.run_.store(0, std::memory_order_release);
+  ++num_run_;
+  --remaining_;
+  for (uint32_t i = 0; i < node.num_edges_; ++i) {
+    const Edge& edge = node.edges_[i];
+    if (edge && useful(*edge.node)) drop(edge);
+  }
+}
+
+void GraphTask::make_ready(Node& node) {
+  ready_.push_back({node.sequence_, &node});
+  std::push_heap(ready_.begin(), ready_.end());
 }
 
 void GraphTask::finish_leaf(Leaf& leaf) {

@@ -67,6 +67,11 @@ class GraphTask {
   /// The gradient of one declared entry; an edge declared n times is fed n times. Throws AutogradError for an edge that
   /// was not declared or was fed before, ShapeError, DTypeError or AutogradError if the gradient cannot be of it.
   void add_root(const Edge& entry, Tensor gradient);
+  /// As above, of the entry that was declared in this place: without a search.
+  void add_root(std::size_t entry, Tensor gradient);
+  /// The gradient of this entry will never come. What can be reached through no other entry is left as it is, not run
+  /// and its saved tensors kept; what can does not wait for this one any more.
+  void drop_root(std::size_t entry);
 
   /// Runs until no node is ready. Returns whether all is done: every entry was fed and every node has run.
   bool run();
@@ -88,6 +93,11 @@ class GraphTask {
     Edge edge;
     bool fed = false;
   };
+  struct Arrival {
+    uint32_t entry;
+    Tensor gradient;
+    bool dropped;
+  };
   struct Frame {
     Node* node;
     uint32_t next_edge;
@@ -101,7 +111,11 @@ class GraphTask {
   bool useful(Node& node) noexcept;
   void abandon() noexcept;
 
+  void arrive(std::size_t entry, Tensor gradient, bool dropped);
   void deliver(const Edge& edge, Tensor gradient);
+  void drop(const Edge& edge);
+  void pass_by(Node& node);
+  void make_ready(Node& node);
   void finish_leaf(Leaf& leaf);
   void run_node(Node& node);
   void capture(Node& node);
@@ -119,7 +133,7 @@ class GraphTask {
 
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Entry> entries_;
-  std::vector<std::pair<Edge, Tensor>> inbox_;
+  std::vector<Arrival> inbox_;
   bool running_ = false;
   bool failed_ = false;
   bool finished_ = false;

@@ -131,6 +131,7 @@ class Node : public History {
   bool always_run_ = false;
   bool captured_ = false;         // run cache: the run's sink wants this node's incoming gradients
   bool visited_ = false;          // run cache: the walk has been here
+  bool reached_ = false;          // run cache: some gradient came, if only an undefined one
   uint32_t waiting_ = 0;          // run cache: gradients still to come
   uint64_t needed_ = 0;           // run cache: which inputs' gradients are wanted; bit 63 stands for all from 63 on
   std::atomic<uint64_t> run_{0};  // which run owns the cache; 0: none

@@ -57,6 +57,8 @@ WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(nam
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
+const std::vector<std::shared_ptr<MessageHook>>& Agent::hooks() const noexcept { return impl_->hooks; }
+
 void Agent::call(WorkerId to, Message&& request, PendingCallRef call, const CallOptions& options) {
   const auto session = impl_->session(to);
   if (session) return session->call(std::move(request), std::move(call), options);

@@ -99,6 +99,7 @@ class Agent {
   void set_listener(std::shared_ptr<AgentListener> listener);
   const std::shared_ptr<AgentListener>& listener() const noexcept;
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
+  const std::vector<std::shared_ptr<MessageHook>>& hooks() const noexcept;
 
   // ---- calls
   /// Sends `request` (function, payload and tensors; the rest is filled in here) and returns. `call` is completed with

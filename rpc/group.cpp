@@ -28,6 +28,21 @@ namespace {
 // Of the phases of a graceful shutdown in which nobody's work is waited for.
 constexpr milliseconds kPhaseTimeout = 60s;
 
+struct Extensions {
+  std::mutex mutex;
+  std::vector<void (*)(Agent&)> functions;
+};
+
+Extensions& extensions() {
+  static auto* instance = new Extensions();  // filled before main, in whatever order
+  return *instance;
+}
+
+std::vector<void (*)(Agent&)> agent_extensions() {
+  const std::lock_guard lock(extensions().mutex);
+  return extensions().functions;
+}
+
 /// 128 random bits: tells this group from all others, so that a worker of another one is recognised.
 std::string new_group_id() {
   std::random_device device;
@@ -67,6 +82,13 @@ std::string text_of(const RRefCounters& c) {
 }
 
 }  // namespace
+
+bool extend_agents(void (*extend)(Agent&)) {
+  const std::lock_guard lock(extensions().mutex);
+  auto& functions = extensions().functions;
+  if (std::find(functions.begin(), functions.end(), extend) == functions.end()) functions.push_back(extend);
+  return true;
+}
 
 class Group::Impl {
  public:
@@ -142,6 +164,7 @@ class Group::Impl {
     agent.rpc_timeout = options.rpc_timeout;
     agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
     references_ = RRefContext::attach(*agent_);
+    for (const auto extend : agent_extensions()) extend(*agent_);
     if (options.prepare) options.prepare(agent_);
   }
 

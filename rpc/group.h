@@ -77,6 +77,11 @@ class Group {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Has `extend` called with every agent that a Group makes from now on, before any other worker can call it, and before
+/// `InitOptions::prepare`. For libraries that add message hooks (dist/ does): called before main,
+/// it holds for all of the process. Once for each function, however often it is named. Returns true.
+bool extend_agents(void (*extend)(Agent&));
+
 // ---- The group of this process
 
 /// Joins as `name` (1 to 127 of A-Z a-z 0-9 - _ :, unique in the group), as Group's constructor does. Throws UsageError

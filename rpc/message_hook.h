@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/message.h"
 #include "tendril/rpc/worker.h"
@@ -16,6 +18,11 @@ class MessageHook {
   virtual void after_receive(const WorkerInfo& from, Message& request) = 0;  ///< callee, before the arguments are read
   virtual void before_reply(const WorkerInfo& to, Message& reply) = 0;   ///< callee, CallContext of the handler current
   virtual void after_reply(const WorkerInfo& from, Message& reply) = 0;  ///< caller, before the result is read
+
+  /// The session with a peer has ended: it died, was cut off or has shut down. Any thread; must not block or throw.
+  virtual void peer_lost(const WorkerInfo&, const std::exception_ptr&) noexcept {}
+  /// The agent has been shut down: its threads have ended, and from now on it must not be used. The last call.
+  virtual void agent_closing() noexcept {}
 };
 
 }  // namespace tendril::rpc

@@ -225,6 +225,7 @@ void Agent::Impl::shutdown() {
   for (const auto& one : waiting) one->try_set_error(cancelled);
   loop->post_io([this, keep = shared_from_this()] { timer_.cancel(); });
   loop->stop();
+  for (const auto& hook : hooks) hook->agent_closing();
   if (listener) listener->agent_closing();
 }
 

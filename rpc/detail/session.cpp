@@ -328,7 +328,9 @@ void Session::end(const std::exception_ptr& error) {
   agent_->session_ended(shared_from_this());
   for (auto& [call_id, source] : serving) source.request_stop();
   for (auto& [call_id, call] : pending) fail(std::move(call), error);
-  if (agent_->listener && !is_self()) {
+  if (is_self()) return;
+  for (const auto& hook : agent_->hooks) hook->peer_lost(peer_, error);
+  if (agent_->listener) {
     agent_->listener->peer_lost(peer_, error);
     agent_->listener_told();
   }

@@ -3,6 +3,7 @@
 
 #include "tendril/rpc/detail/agent_impl.h"
 #include "tendril/rpc/detail/session.h"
+#include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/error_message.h"
 
@@ -87,6 +88,12 @@ void Session::dispatch(Message&& request) {
   }
   auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop));
   state->bytes = bytes;
+  if (function->on_reader) {
+    const IoCallbackScope io_callback;  // also where this agent calls itself
+    InboundState* const raw = state.get();
+    raw->run(std::move(state));
+    return;
+  }
   agent_->loop->post(std::move(state));
 }
 

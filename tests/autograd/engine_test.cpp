@@ -337,4 +337,28 @@ BOOST_AUTO_TEST_CASE(a_graph_without_elements_runs) {
   BOOST_TEST((x.grad().sizes() == Dims{0, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(a_dropped_root_is_not_waited_for_and_what_only_it_reaches_stays_as_it_was) {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor shared = x * x;
+  const Tensor only = y * y;
+  const Tensor used = shared.sum(), dropped = (shared * only).sum();
+  Recorder sink;
+  {
+    GraphTask task({gradient_edge(used), gradient_edge(dropped)}, sink);
+    task.add_root(std::size_t{0}, tensor(1., {.dtype = kFloat64}));
+    BOOST_TEST(!task.run());
+    BOOST_TEST(sink.received.empty());  // x's gradient waits for both
+    task.drop_root(1);
+    BOOST_TEST(task.run());
+    BOOST_CHECK_THROW(task.drop_root(1), AutogradError);
+    BOOST_CHECK_THROW(task.add_root(std::size_t{1}, Tensor()), AutogradError);
+    BOOST_CHECK_THROW(task.drop_root(2), AutogradError);
+  }
+  BOOST_REQUIRE(sink.received.size() == 1);
+  BOOST_TEST(values(sink.received[0].second) == Values({2, 4}));
+  // Its saved tensors are there still.
+  only.sum().backward();
+  BOOST_TEST(values(y.grad()) == Values({6, 8}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

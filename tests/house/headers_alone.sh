@@ -25,4 +25,4 @@ export -f check
 
 cd "$source"
 # name_inl.h is the second half of name.h and read only by it.
-find tensor autograd nn rpc envs -name '*.h' ! -name '*_inl.h' | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'
+find tensor autograd nn rpc dist envs -name '*.h' ! -name '*_inl.h' | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "tendril/dist/autograd/context.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::dist::autograd {
+
+enum class Mode : uint8_t {
+  smart,  ///< gradients equal local autograd's whatever part of the context the roots depend on
+  fast,   ///< PyTorch's only algorithm: every recorded message must get a gradient, or it waits for ever
+};
+
+struct BackwardOptions {
+  bool retain_graph = false;  ///< keep what a second backward over the same graph needs
+  Mode mode = Mode::smart;
+  std::chrono::milliseconds timeout{0};  ///< for all of it, on all workers; 0 = as long as the workers live
+};
+
+/// Adds d(sum of roots)/d(leaf) to the context's gradients of every leaf the roots were computed from, on every worker.
+/// `.grad` is left alone. Returns when all workers are done.
+///
+/// The roots are tensors of this worker with one element each; what they are computed from may be anywhere. A backward
+/// that fails leaves the context usable; gradients that it had added by then stay.
+///
+/// Throws, before anything is run: AutogradError for no roots, one that is not scalar or has no history, a context that
+/// is unknown here or released, another backward of this context that is running. Later: rpc::RemoteError (the worker
+/// that failed and why), rpc::PeerLostError, rpc::TimeoutError, or what a node of this worker threw.
+void backward(const Context& context, const std::vector<Tensor>& roots, const BackwardOptions& options = {});
+/// ... of a context that was made elsewhere (as get_gradients).
+void backward(ContextId context, const std::vector<Tensor>& roots, const BackwardOptions& options = {});
+
+}  // namespace tendril::dist::autograd

@@ -1,0 +1,349 @@
+#include "tendril/dist/autograd/container.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/history.h"
+#include "tendril/dist/autograd/detail/context_state.h"
+#include "tendril/dist/autograd/detail/handlers.h"
+#include "tendril/dist/autograd/detail/messages.h"
+#include "tendril/dist/autograd/detail/pass.h"
+#include "tendril/dist/autograd/detail/transmitter.h"
+#include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/error.h"
+
+namespace tendril::dist::autograd {
+
+namespace {
+
+// What Message::autograd_message of a reply says when it is no id. 0: the callee takes no part.
+constexpr MessageId kNothingRecorded = ~MessageId{0};
+
+/// Released contexts of one worker that are remembered one by one; older ones are behind `floor`.
+constexpr std::size_t kMaxReleased = 4096;
+
+/// Which container serves which pool, for functions that are called. Emptied as agents close.
+struct ByExecutor {
+  std::mutex mutex;
+  std::unordered_map<const rpc::Executor*, std::weak_ptr<Container>> containers;
+};
+ByExecutor& by_executor() {
+  static auto* instance = new ByExecutor();  // outlives every agent
+  return *instance;
+}
+
+std::string text_of(ContextId id) { return std::to_string(worker_of(id)) + "." + std::to_string(number_of(id)); }
+
+}  // namespace
+
+// ---- attaching
+
+std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
+  TENDRIL_CHECK_AS(rpc::UsageError, agent.options().world_size <= 1 << 15,
+                   "distributed autograd: a group may have 32768 workers, got ", agent.options().world_size);
+  detail::serve_requests();
+  auto container = std::make_shared<Container>(agent);
+  agent.add_hook(container);
+  const std::lock_guard lock(by_executor().mutex);
+  by_executor().containers[&agent.executor()] = container;
+  return container;
+}
+
+std::shared_ptr<Container> Container::of(const rpc::Agent& agent) {
+  for (const auto& hook : agent.hooks()) {
+    if (auto container = std::dynamic_pointer_cast<Container>(hook)) return container;
+  }
+  throw rpc::UsageError("worker '" + agent.self().name +
+                        "' takes no part in distributed autograd: call dist::autograd::enable() before rpc::init_rpc, "
+                        "or Container::attach for an agent of your own");
+}
+
+std::shared_ptr<Container> Container::current() {
+  if (const rpc::Executor* executor = rpc::Executor::current()) {
+    const std::lock_guard lock(by_executor().mutex);
+    const auto found = by_executor().containers.find(executor);
+    if (found != by_executor().containers.end()) {
+      if (auto container = found->second.lock()) return container;
+    }
+  }
+  return of(*rpc::default_agent());
+}
+
+Container::Container(rpc::Agent& agent)
+    : census_(std::make_shared<detail::Census>()),
+      transmitter_(std::make_shared<detail::Transmitter>(agent)),
+      world_size_(agent.options().world_size) {}
+
+Container::~Container() = default;
+
+const rpc::WorkerInfo& Container::self() const noexcept { return transmitter_->self(); }
+
+Counters Container::counters() const {
+  const auto read = [](const std::atomic<int64_t>& count) { return count.load(std::memory_order_relaxed); };
+  return {read(census_->contexts), read(census_->send_nodes), read(census_->recv_nodes), read(census_->passes)};
+}
+
+void Container::agent_closing() noexcept {
+  transmitter_->close();
+  {
+    const std::lock_guard lock(by_executor().mutex);
+    by_executor().containers.erase(&transmitter_->executor());
+  }
+  std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts;
+  {
+    const std::lock_guard lock(mutex_);
+    contexts.swap(contexts_);
+    own_.clear();
+  }
+  for (const auto& [id, context] : contexts) context->release();
+}
+
+// ---- contexts
+
+bool Container::is_released_locked(ContextId id) const {
+  const auto found = released_.find(worker_of(id));
+  if (found == released_.end()) return false;
+  return number_of(id) <= found->second.floor || found->second.numbers.contains(number_of(id));
+}
+
+std::shared_ptr<detail::ContextState> Container::find(ContextId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = contexts_.find(id);
+  return found == contexts_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<detail::ContextState> Container::find_or_make(ContextId id) {
+  const rpc::WorkerId maker = worker_of(id);
+  TENDRIL_CHECK_AS(rpc::MessageError, maker >= 0 && maker < world_size_ && number_of(id) > 0,
+                   "a call came in the autograd context ", text_of(id), " of a worker that is not in this group");
+  const std::lock_guard lock(mutex_);
+  const auto found = contexts_.find(id);
+  if (found != contexts_.end()) return found->second;
+  // This worker's own contexts are here until they are released.
+  if (maker == self().id || is_released_locked(id)) return nullptr;
+  auto context = std::make_shared<detail::ContextState>(id, census_);
+  contexts_.emplace(id, context);
+  return context;
+}
+
+std::shared_ptr<detail::ContextState> Container::require(ContextId id, const char* what) const {
+  auto context = find(id);
+  TENDRIL_CHECK_AS(AutogradError, context != nullptr, what, ": autograd context ", text_of(id),
+                   " is unknown on worker '", self().name, "', or it was released");
+  return context;
+}
+
+ContextId Container::make_context() {
+  const std::lock_guard lock(mutex_);
+  const ContextId id = make_id(self().id, next_context_++);
+  contexts_.emplace(id, std::make_shared<detail::ContextState>(id, census_));
+  own_.insert(id);
+  return id;
+}
+
+bool Container::contains(ContextId id) const { return find(id) != nullptr; }
+Gradients Container::gradients(ContextId id) const { return require(id, "get_gradients")->gradients(); }
+
+// ---- release
+
+void Container::release(ContextId id) {
+  uint64_t oldest_alive = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (own_.erase(id) == 0) return;
+    oldest_alive = own_.empty() ? next_context_ : number_of(*own_.begin());
+  }
+  release_here(id, oldest_alive, self().id, [] {});
+}
+
+void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, std::function<void()> done) {
+  std::shared_ptr<detail::ContextState> context;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = contexts_.find(id);
+    if (found != contexts_.end()) {
+      context = std::move(found->second);
+      contexts_.erase(found);
+    }
+    if (worker_of(id) != self().id) {
+      Released& released = released_[worker_of(id)];
+      released.numbers.insert(number_of(id));
+      if (oldest_alive > 0) released.floor = std::max(released.floor, oldest_alive - 1);
+      while (!released.numbers.empty() &&
+             (*released.numbers.begin() <= released.floor || released.numbers.size() > kMaxReleased)) {
+        released.floor = std::max(released.floor, *released.numbers.begin());
+        released.numbers.erase(released.numbers.begin());
+      }
+    }
+  }
+  if (!context) return done();
+  std::vector<rpc::WorkerId> known = context->release();
+  std::erase(known, except);
+  std::erase(known, self().id);
+  if (known.empty()) return done();
+
+  struct Progress {
+    std::atomic<std::size_t> left;
+    std::atomic<bool> told_everyone{false};
+    std::function<void()> done;
+    void one_done() {
+      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) done();
+    }
+  };
+  auto progress = std::make_shared<Progress>();
+  progress->left = known.size();
+  progress->done = std::move(done);
+  for (const rpc::WorkerId worker : known) {
+    send_release(worker, id, oldest_alive, 0, [self = shared_from_this(), id, oldest_alive, progress](bool gone) {
+      // Whom that one had called nobody knows: so everybody is told.
+      if (gone && !progress->told_everyone.exchange(true)) {
+        const auto everyone = self->transmitter_->peers();
+        progress->left.fetch_add(everyone.size(), std::memory_order_relaxed);
+        for (const rpc::WorkerInfo& peer : everyone)
+          self->send_release(peer.id, id, oldest_alive, 0, [progress](bool) { progress->one_done(); });
+      }
+      progress->one_done();
+    });
+  }
+}
+
+void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt,
+                             std::function<void(bool gone)> done) {
+  // It is answered as soon as those that `to` called have answered; a second one at once.
+  const auto patience = std::chrono::milliseconds(1000) * (1 << std::min(attempt, 4));
+  transmitter_->call(to, detail::write_release({id, oldest_alive}), rpc::Clock::now() + patience,
+                     [self = shared_from_this(), to, id, oldest_alive, attempt, done = std::move(done)](
+                         rpc::Message*, const std::exception_ptr& error) mutable {
+                       if (!error) return done(false);
+                       try {
+                         std::rethrow_exception(error);
+                       } catch (const rpc::TimeoutError&) {
+                         self->send_release(to, id, oldest_alive, attempt + 1, std::move(done));
+                       } catch (const rpc::PeerLostError&) {
+                         done(true);
+                       } catch (...) {  // this agent is closing; or the peer takes no part, and has nothing to release
+                         done(false);
+                       }
+                     });
+}
+
+void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&) noexcept {
+  std::vector<std::shared_ptr<detail::ContextState>> lost;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = contexts_.begin(); at != contexts_.end();) {
+      if (worker_of(at->first) == peer.id) {
+        lost.push_back(std::move(at->second));
+        at = contexts_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    released_[peer.id] = {~uint64_t{0}, {}};  // nobody is left who would release any
+  }
+  for (const auto& context : lost) context->release();
+}
+
+// ---- backward
+
+void Container::backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options) {
+  TENDRIL_CHECK_AS(AutogradError, !roots.empty(), "backward: there are no roots");
+  TENDRIL_CHECK_AS(AutogradError, options.timeout.count() >= 0, "backward: timeout must not be negative, got ",
+                   options.timeout.count(), " ms");
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    TENDRIL_CHECK_AS(AutogradError, roots[i].defined(), "backward: root ", i, " is undefined");
+    TENDRIL_CHECK_AS(AutogradError, roots[i].numel() == 1, "backward: root ", i, " is not a scalar: its shape is ",
+                     roots[i].sizes());
+    TENDRIL_CHECK_AS(AutogradError, roots[i].requires_grad(), "backward: root ", i,
+                     " has no history: it does not require a gradient");
+  }
+  const auto context = require(id, "backward");
+  const bool fast = options.mode == Mode::fast;
+  const auto pass = std::make_shared<detail::Pass>(
+      detail::Pass::Options{.header = {.context = id,
+                                       .pass = make_id(self().id, next_pass_.fetch_add(1, std::memory_order_relaxed)),
+                                       .retain_graph = options.retain_graph,
+                                       .fast = fast},
+                            .mark_first = !fast && context->was_stuck(),
+                            .deadline = options.timeout.count() == 0 ? rpc::Clock::time_point::max()
+                                                                     : rpc::Clock::now() + options.timeout},
+      context, transmitter_);
+  TENDRIL_CHECK_AS(AutogradError, context->begin_pass(pass), "backward: another backward of context ", text_of(id),
+                   " is running on worker '", self().name, "', or the context was released");
+  pass->run_from(roots);
+}
+
+// ---- recording
+
+namespace {
+
+std::vector<Tensor> with_history(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> found;
+  for (const Tensor& tensor : tensors) {
+    if (tendril::autograd::requires_grad(tensor)) found.push_back(tensor);
+  }
+  return found;
+}
+
+}  // namespace
+
+void Container::record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context) {
+  const std::vector<Tensor> sent = with_history(message.tensors);
+  if (sent.empty()) return;
+  context.check_recordable();
+  message.autograd_message = make_id(self().id, next_message_.fetch_add(1, std::memory_order_relaxed));
+  context.add_send(Ref<SendNode>(new SendNode(message.autograd_message, to.id, sent, census_)));
+}
+
+void Container::record_receive(const rpc::WorkerInfo& from, rpc::Message& message, detail::ContextState& context) {
+  std::vector<Tensor> received;
+  for (std::size_t i = 0; i < message.requires_grad.size() && i < message.tensors.size(); ++i) {
+    if (!message.requires_grad[i]) continue;
+    const Tensor& tensor = message.tensors[i];
+    TENDRIL_CHECK_AS(rpc::MessageError, is_floating(tensor.dtype()), "worker '", from.name, "' sent a ", tensor.dtype(),
+                     " tensor as one that requires a gradient");
+    received.push_back(tensor);
+  }
+  TENDRIL_CHECK_AS(rpc::MessageError, worker_of(message.autograd_message) == from.id && !received.empty(), "worker '",
+                   from.name, "' sent a recorded message without tensors, or with an id of another worker");
+  const Ref<RecvNode> node(new RecvNode(context.id(), message.autograd_message, from.id, received, census_));
+}
+
+void Container::before_send(const rpc::WorkerInfo& to, rpc::Message& request) {
+  if (request.autograd_context == 0) return;
+  const auto context = tendril::autograd::grad_enabled() ? find(request.autograd_context) : nullptr;
+  if (!context) {  // under NoGrad, or what is left running of a context that was released
+    request.autograd_context = 0;
+    return;
+  }
+  context->add_known(to.id);
+  record_send(to, request, *context);
+}
+
+void Container::after_receive(const rpc::WorkerInfo& from, rpc::Message& request) {
+  if (request.autograd_context == 0) return;
+  const auto context = find_or_make(request.autograd_context);
+  if (!context) {
+    rpc::CallContext::current().autograd_context = 0;  // late: what it calls in turn is not recorded either
+    return;
+  }
+  if (request.autograd_message != 0) record_receive(from, request, *context);
+}
+
+void Container::before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) {
+  if (reply.autograd_context == 0) return;
+  if (const auto context = find(reply.autograd_context)) record_send(to, reply, *context);
+  if (reply.autograd_message == 0) reply.autograd_message = kNothingRecorded;
+}
+
+void Container::after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) {
+  if (reply.autograd_context == 0) return;
+  TENDRIL_CHECK_AS(AutogradError, reply.autograd_message != 0, "worker '", from.name,
+                   "' takes no part in distributed autograd, but was called within a context: its program must mention "
+                   "dist::autograd::Context or call dist::autograd::enable()");
+  if (reply.autograd_message == kNothingRecorded) return;
+  if (const auto context = find(reply.autograd_context)) record_receive(from, reply, *context);
+}
+
+}  // namespace tendril::dist::autograd

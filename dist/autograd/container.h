@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "tendril/dist/autograd/backward.h"
+#include "tendril/dist/autograd/gradients.h"
+#include "tendril/dist/autograd/ids.h"
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/message_hook.h"
+
+namespace tendril::dist::autograd {
+
+namespace detail {
+class ContextState;
+class Transmitter;
+struct Census;
+}  // namespace detail
+
+/// What one worker holds; all zero when no context is left.
+struct Counters {
+  int64_t contexts = 0;
+  int64_t send_nodes = 0, recv_nodes = 0;
+  int64_t passes = 0;  ///< backwards that this worker takes part in right now
+  bool none() const noexcept { return contexts == 0 && send_nodes == 0 && recv_nodes == 0 && passes == 0; }
+};
+
+/// One agent's contexts: records sends and receives as the agent's message hook, and takes part in backwards. The
+/// functions of context.h and backward.h are a façade over the default agent's. Thread-safe.
+class Container final : public rpc::MessageHook, public std::enable_shared_from_this<Container> {
+ public:
+  /// Gives the agent its contexts, before its first call. Agents of init_rpc get theirs from `enable`.
+  static std::shared_ptr<Container> attach(rpc::Agent& agent);
+  /// Throws rpc::UsageError if `attach` was not called.
+  static std::shared_ptr<Container> of(const rpc::Agent& agent);
+  /// Of the agent whose pool thread this is, else of the default agent. Throws rpc::UsageError if there is none.
+  static std::shared_ptr<Container> current();
+
+  explicit Container(rpc::Agent& agent);  ///< use `attach`
+  ~Container() override;
+
+  ContextId make_context();
+  /// On every worker that the context has reached. Nothing happens if it is unknown or released.
+  void release(ContextId id);
+  void backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options);
+  Gradients gradients(ContextId id) const;
+  bool contains(ContextId id) const;
+  Counters counters() const;
+  const rpc::WorkerInfo& self() const noexcept;
+
+  // MessageHook
+  void before_send(const rpc::WorkerInfo& to, rpc::Message& request) override;
+  void after_receive(const rpc::WorkerInfo& from, rpc::Message& request) override;
+  void before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) override;
+  void after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) override;
+  void peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) noexcept override;
+  void agent_closing() noexcept override;
+
+ private:
+  friend struct Handlers;
+  struct Released {
+    uint64_t floor = 0;  // every number up to this, unless its context is here
+    std::set<uint64_t> numbers;
+  };
+
+  std::shared_ptr<detail::ContextState> find(ContextId id) const;
+  std::shared_ptr<detail::ContextState> find_or_make(ContextId id);
+  std::shared_ptr<detail::ContextState> require(ContextId id, const char* what) const;
+  bool is_released_locked(ContextId id) const;
+  /// Releases it here and with those that this worker called in it, but for `except`; then calls `done`.
+  void release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, std::function<void()> done);
+  /// Sends the release until it is answered or the peer is gone.
+  void send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt,
+                    std::function<void(bool gone)> done);
+  void record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context);
+  void record_receive(const rpc::WorkerInfo& from, rpc::Message& message, detail::ContextState& context);
+
+  const std::shared_ptr<detail::Census> census_;
+  const std::shared_ptr<detail::Transmitter> transmitter_;
+  const int world_size_;
+  std::atomic<uint64_t> next_message_{1}, next_pass_{1};
+
+  mutable std::mutex mutex_;
+  uint64_t next_context_ = 1;
+  std::set<ContextId> own_;  // contexts made here that are alive
+  std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;
+  std::map<rpc::WorkerId, Released> released_;  // by who made them
+};
+
+}  // namespace tendril::dist::autograd

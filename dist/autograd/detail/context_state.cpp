@@ -1,0 +1,134 @@
+#include "tendril/dist/autograd/detail/context_state.h"
+
+#include <algorithm>
+
+#include "tendril/dist/autograd/detail/pass.h"
+
+namespace tendril::dist::autograd::detail {
+
+namespace {
+constexpr std::size_t kFailedPasses = 64;
+}
+
+ContextState::ContextState(ContextId id, std::shared_ptr<Census> census) : id_(id), census_(std::move(census)) {
+  census_->contexts.fetch_add(1, std::memory_order_relaxed);
+}
+
+ContextState::~ContextState() { census_->contexts.fetch_sub(1, std::memory_order_relaxed); }
+
+void ContextState::add_known(rpc::WorkerId worker) {
+  if (worker == worker_of(id_)) return;  // it is the one that releases
+  const std::lock_guard lock(mutex_);
+  if (std::find(known_.begin(), known_.end(), worker) == known_.end()) known_.push_back(worker);
+}
+
+void ContextState::check_recordable() const {
+  const std::lock_guard lock(mutex_);
+  TENDRIL_CHECK_AS(AutogradError, !pass_, "a tensor that requires a gradient was sent in context ", worker_of(id_), ".",
+                   number_of(id_), " while a backward of this context is running on this worker");
+}
+
+void ContextState::add_send(Ref<SendNode> node) {
+  const MessageId message = node->message();
+  const std::lock_guard lock(mutex_);
+  if (!released_) sends_.emplace(message, std::move(node));
+}
+
+void ContextState::accumulate(const tendril::autograd::Edge& target, Tensor gradient) {
+  const std::lock_guard lock(gradients_mutex_);
+  gradients_.add(target.node, std::move(gradient));
+}
+
+Gradients ContextState::gradients() const {
+  const std::lock_guard lock(gradients_mutex_);
+  return gradients_;
+}
+
+std::vector<Ref<SendNode>> ContextState::sends() const {
+  std::vector<Ref<SendNode>> nodes;
+  const std::lock_guard lock(mutex_);
+  nodes.reserve(sends_.size());
+  for (const auto& [id, node] : sends_) nodes.push_back(node);
+  return nodes;
+}
+
+Ref<SendNode> ContextState::send(MessageId message) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sends_.find(message);
+  return found == sends_.end() ? Ref<SendNode>() : found->second;
+}
+
+std::shared_ptr<Pass> ContextState::pass() const {
+  const std::lock_guard lock(mutex_);
+  return pass_;
+}
+
+bool ContextState::begin_pass(const std::shared_ptr<Pass>& pass) {
+  const std::lock_guard lock(mutex_);
+  if (pass_ || released_) return false;
+  pass_ = pass;
+  census_->passes.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void ContextState::end_pass(Pass& pass, bool finished, uint64_t reports_made) {
+  if (!finished) note_failed(pass.id());
+  std::shared_ptr<Pass> ended;  // dies after the lock is given back
+  const std::lock_guard lock(mutex_);
+  if (pass_.get() != &pass) return;
+  if (finished) finished_ = pass.id();
+  reports_made_ = std::max(reports_made_, reports_made);
+  ended = std::move(pass_);
+  census_->passes.fetch_sub(1, std::memory_order_relaxed);
+}
+
+ContextState::Past ContextState::past(PassId pass) const {
+  const std::lock_guard lock(mutex_);
+  if (pass == finished_) return Past::finished;
+  return std::find(failed_.begin(), failed_.end(), pass) != failed_.end() ? Past::failed : Past::unknown;
+}
+
+void ContextState::note_failed(PassId pass) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(failed_.begin(), failed_.end(), pass) != failed_.end()) return;
+  failed_.push_back(pass);
+  if (failed_.size() > kFailedPasses) failed_.pop_front();
+}
+
+uint64_t ContextState::reports_made() const {
+  const std::lock_guard lock(mutex_);
+  return reports_made_;
+}
+
+bool ContextState::was_stuck() const {
+  const std::lock_guard lock(mutex_);
+  return was_stuck_;
+}
+
+void ContextState::set_stuck() {
+  const std::lock_guard lock(mutex_);
+  was_stuck_ = true;
+}
+
+std::vector<rpc::WorkerId> ContextState::release() {
+  std::unordered_map<MessageId, Ref<SendNode>> sends;
+  std::shared_ptr<Pass> pass;
+  std::vector<rpc::WorkerId> known;
+  {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    sends.swap(sends_);
+    known.swap(known_);
+    pass = pass_;
+  }
+  if (pass) {
+    pass->fail(std::make_exception_ptr(AutogradError("backward: its context was released while it was running")));
+    pass->abandon();
+  }
+  Gradients gradients;
+  const std::lock_guard lock(gradients_mutex_);
+  std::swap(gradients, gradients_);
+  return known;
+}
+
+}  // namespace tendril::dist::autograd::detail

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/rpc/function.h"
+
+/// The requests of dist/ as functions that agents serve.
+namespace tendril::dist::autograd::detail {
+
+enum class RequestKind : uint8_t { gradient, mark, resolve, over, release };
+
+rpc::FunctionId function_of(RequestKind kind);
+
+/// Has this process serve them. Not by static initialisation: a static library would drop it.
+void serve_requests();
+
+}  // namespace tendril::dist::autograd::detail

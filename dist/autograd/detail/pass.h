@@ -1,0 +1,121 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tendril/autograd/engine.h"
+#include "tendril/dist/autograd/detail/context_state.h"
+#include "tendril/dist/autograd/detail/messages.h"
+#include "tendril/dist/autograd/detail/transmitter.h"
+#include "tendril/dist/autograd/pass_protocol.h"
+#include "tendril/rpc/future.h"
+#include "tendril/rpc/inbound_call.h"
+
+namespace tendril::dist::autograd::detail {
+
+/// One worker's part in one backward over one context: joins the protocol, which knows no tensors, to the graph, the
+/// engine and the agent. Made by the first message of the pass, or, on the root, by backward.
+///
+/// Thread-safety: all of it. One thread at a time runs the graph: on the root the thread that called backward, on the
+/// others one of the pool.
+class Pass final : public std::enable_shared_from_this<Pass> {
+ public:
+  struct Options {
+    PassHeader header;
+    bool mark_first = false;  ///< of the root
+    bool all_fed = false;     ///< this worker had ended its part already
+    rpc::Clock::time_point deadline = rpc::Clock::time_point::max();
+  };
+  Pass(const Options& options, std::shared_ptr<ContextState> context, std::shared_ptr<Transmitter> transmitter);
+  ~Pass();
+
+  PassId id() const noexcept { return header_.pass; }
+
+  /// Of the root: returns when the pass is over on all workers, throws what went wrong.
+  void run_from(const std::vector<Tensor>& roots);
+
+  // ---- messages of other workers
+  void gradient(rpc::InboundCall call, GradientMessage message);
+  void mark(rpc::InboundCall call, const std::vector<MessageId>& messages);
+  void resolve(rpc::InboundCall call);
+  void over(rpc::InboundCall call);
+
+  /// Gives the pass up here, for this reason.
+  void fail(const std::exception_ptr& error);
+  /// ... and do not wait to be told that it is over: nobody is left who would.
+  void abandon();
+  bool failed() const;
+  /// Calls `f` when this worker's part is over: now, if it is.
+  void when_ended(std::function<void()> f);
+
+  /// The pass whose graph this thread is running; null if it is running none.
+  static Pass* running() noexcept;
+  /// Sends a recv node's gradients on their way.
+  void send(const RecvNode& node, std::span<Tensor> gradients);
+
+ private:
+  struct Fed {
+    MessageId message;
+    rpc::WorkerId from;
+    std::vector<Tensor> gradients;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  PassProtocol::Token keep(rpc::InboundCall call);
+  /// Gives the lock back and does what the protocol asks for.
+  void act(Lock& lock);
+  void request_run();
+  bool run_once();  ///< true: again
+  void make_task();
+  void feed(Fed& fed);
+  void drop_unmarked();
+  std::vector<RemoteEdge> walk(std::vector<const tendril::autograd::Node*> stack);
+  void walk_sends(const std::vector<MessageId>& messages);
+  void walk_roots();
+  void answered(rpc::Message* reply, const std::exception_ptr& error);
+  void over_answered(const std::exception_ptr& error);
+  void call_and_settle(rpc::WorkerId to, rpc::Message request);
+  void tell_over(rpc::WorkerId to);
+  void fail_locked(const std::exception_ptr& error);
+
+  const PassHeader header_;
+  const rpc::Clock::time_point deadline_;
+  const std::shared_ptr<ContextState> context_;
+  const std::shared_ptr<Transmitter> transmitter_;
+  const bool is_root_;
+
+  mutable std::mutex mutex_;
+  PassProtocol protocol_;
+  std::exception_ptr error_;
+  PassProtocol::Token next_token_ = 1;
+  std::unordered_map<PassProtocol::Token, rpc::InboundCall> calls_;  // to be answered
+  std::vector<Fed> fed_;                                             // to be given to the task
+  bool drop_unmarked_ = false;
+  bool abandoned_ = false;
+  bool ended_ = false;
+  bool told_everyone_ = false;
+  std::vector<std::function<void()>> at_end_;
+
+  // Of the root: what its thread is woken for.
+  bool work_ = false, walk_roots_ = false, done_ = false;
+  Ref<rpc::FutureState<void>> wake_;
+
+  // Of the thread that runs the graph.
+  std::vector<tendril::autograd::Edge> roots_;
+  std::vector<Tensor> root_gradients_;
+  std::unique_ptr<tendril::autograd::GraphTask> task_;
+  std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // of the task, and the first's place
+  std::unordered_set<MessageId> had_;                                             // gradients
+
+  std::mutex walk_mutex_;
+  std::unordered_set<const tendril::autograd::Node*> walked_;
+};
+
+}  // namespace tendril::dist::autograd::detail

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/future_core.h"
+#include "tendril/rpc/pending_call.h"
+
+namespace tendril::dist::autograd::detail {
+
+/// Sends the requests of dist/ through an agent, until that is closed. Thread-safe.
+class Transmitter {
+ public:
+  explicit Transmitter(rpc::Agent& agent) : self_(agent.self()), executor_(&agent.executor()), agent_(&agent) {}
+
+  const rpc::WorkerInfo& self() const noexcept { return self_; }
+  rpc::Executor& executor() const noexcept { return *executor_; }
+  std::vector<rpc::WorkerInfo> peers() const;
+  void close() noexcept { agent_.store(nullptr, std::memory_order_release); }
+
+  /// `f(reply or null, error or null)` is called once, as an I/O callback: by the thread that reads the reply, or at
+  /// once if the request could not be sent. Belongs to no context; `deadline` max(): no deadline but the peer's life.
+  template <class F>
+  void call(rpc::WorkerId to, rpc::Message request, rpc::Clock::time_point deadline, F f) {
+    send(to, std::move(request), rpc::PendingCallRef(Ref<Call<F>>(new Call<F>(executor(), std::move(f)))), deadline);
+  }
+
+ private:
+  template <class F>
+  class Call final : public rpc::FutureCore, public rpc::PendingCall {
+   public:
+    Call(rpc::Executor& executor, F f) : FutureCore(&executor), f_(std::move(f)) {}
+    void complete(rpc::Message&& reply) noexcept override { f_(&reply, std::exception_ptr()); }
+    void fail(std::exception_ptr error) noexcept override { f_(nullptr, std::move(error)); }
+
+   private:
+    F f_;
+  };
+
+  void send(rpc::WorkerId to, rpc::Message request, rpc::PendingCallRef call, rpc::Clock::time_point deadline);
+
+  const rpc::WorkerInfo self_;
+  const Ref<rpc::Executor> executor_;  // outlives the agent
+  std::atomic<rpc::Agent*> agent_;     // null once it is shut down
+};
+
+}  // namespace tendril::dist::autograd::detail

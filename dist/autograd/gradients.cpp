@@ -1,0 +1,40 @@
+#include "tendril/dist/autograd/gradients.h"
+
+#include "tendril/autograd/accumulate_grad.h"
+#include "tendril/autograd/detail/gradients.h"
+#include "tendril/autograd/history.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::dist::autograd {
+
+Tensor Gradients::find(const Tensor& leaf) const {
+  TENDRIL_CHECK_AS(AutogradError, leaf.defined() && leaf.requires_grad() && leaf.is_leaf(),
+                   "get_gradients: asked for a tensor that is ",
+                   !leaf.defined()        ? "undefined"
+                   : leaf.requires_grad() ? "no leaf"
+                                          : "not one that requires a gradient",
+                   "; a context has gradients of leaves");
+  const auto found = entries_.find(tendril::autograd::grad_fn(leaf));
+  return found == entries_.end() ? Tensor() : found->second.gradient;
+}
+
+Tensor Gradients::at(const Tensor& leaf) const {
+  Tensor gradient = find(leaf);
+  TENDRIL_CHECK_AS(AutogradError, gradient.defined(),
+                   "get_gradients: no backward of this context has reached the leaf ", "of shape ", leaf.sizes(),
+                   " on this worker");
+  return gradient;
+}
+
+void Gradients::add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient) {
+  Entry& entry = entries_[leaf.get()];
+  if (!entry.leaf) {
+    entry.leaf = leaf;
+    // Two leaves may have been given one tensor; who changes one of their gradients must not change the other.
+    entry.gradient = tendril::autograd::uniquely_owned(gradient) ? std::move(gradient) : raw::clone(gradient);
+  } else {
+    tendril::autograd::add_up(entry.gradient, std::move(gradient));
+  }
+}
+
+}  // namespace tendril::dist::autograd

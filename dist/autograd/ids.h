@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tendril/rpc/worker.h"
+
+namespace tendril::dist::autograd {
+
+// Names that are unique in the group: the worker that made one in the upper 16 bits, a counter there (from 1) below.
+using ContextId = uint64_t;
+using MessageId = uint64_t;  ///< a recorded message: its send node here, its recv node there
+using PassId = uint64_t;     ///< one backward over a context
+
+constexpr uint64_t make_id(rpc::WorkerId worker, uint64_t number) noexcept {
+  return static_cast<uint64_t>(worker) << 48 | (number & ((uint64_t{1} << 48) - 1));
+}
+/// Who made it.
+constexpr rpc::WorkerId worker_of(uint64_t id) noexcept { return static_cast<rpc::WorkerId>(id >> 48); }
+constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} << 48) - 1); }
+
+}  // namespace tendril::dist::autograd

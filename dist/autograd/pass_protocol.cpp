@@ -1,0 +1,232 @@
+#include "tendril/dist/autograd/pass_protocol.h"
+
+#include <algorithm>
+
+namespace tendril::dist::autograd {
+
+// ---- engagement
+
+/// A worker that takes part already answers at once: the message has come, and it is not done yet.
+void PassProtocol::engage(Token token) {
+  if (is_root() || engaged_) {
+    out_.answers.push_back({token, {}});
+    return;
+  }
+  engaged_ = true;
+  parent_ = token;
+}
+
+/// After every event: is there anything left to do, or to wait for?
+void PassProtocol::settle() {
+  if (failed_ || running_ || walking_ > 0 || outstanding_ > 0) return;
+  if (options_.fast && unfinished_) return;
+  if (is_root()) return advance();
+  if (!engaged_) return;
+  reports_[options_.self] = {options_.self, ++reports_made_, unfinished_};
+  std::vector<WorkerReport> reports;
+  reports.reserve(reports_.size());
+  for (const auto& [worker, report] : reports_) reports.push_back(report);
+  reports_.clear();
+  out_.answers.push_back({parent_, std::move(reports)});
+  engaged_ = false;
+  // Nothing more can come if every send node that can be reached has had its gradients.
+  out_.ended =
+      !unfinished_ && (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_unfed_ == 0);
+}
+
+/// Nothing happens anywhere: the root decides what comes next.
+void PassProtocol::advance() {
+  const bool missing =
+      unfinished_ || std::any_of(reports_.begin(), reports_.end(), [](const auto& r) { return r.second.unfinished; });
+  switch (stage_) {
+    case Stage::gradients:
+      if (missing) return begin_marking();
+      break;
+    case Stage::marking:
+      stage_ = Stage::resolved;
+      out_.drop_unmarked = has_graph_;
+      if (!options_.mark_first) {
+        for (const auto& [worker, report] : reports_) {
+          out_.resolves.push_back(worker);
+          told(worker);
+          ++outstanding_;
+        }
+      }
+      return start_run();
+    case Stage::resolved:
+      // Every marked send node has had its gradients, so no graph can be waiting: a broken promise of a worker.
+      if (missing) return fail();
+      break;
+  }
+  out_.done = out_.ended = true;
+}
+
+void PassProtocol::begin_marking() {
+  was_stuck_ = true;
+  stage_ = Stage::marking;
+  ++walking_;
+  out_.walk_roots = true;
+}
+
+void PassProtocol::start_run() {
+  has_graph_ = true;
+  if (running_) {
+    run_again_ = true;
+  } else {
+    running_ = true;
+    out_.run = true;
+  }
+}
+
+void PassProtocol::learn_resolved() {
+  if (stage_ == Stage::resolved) return;
+  stage_ = Stage::resolved;
+  if (!has_graph_) return;
+  out_.drop_unmarked = true;
+  start_run();
+}
+
+// ---- events
+
+void PassProtocol::start() {
+  if (options_.mark_first && !options_.fast) {
+    begin_marking();
+  } else {
+    start_run();
+  }
+}
+
+bool PassProtocol::gradient(Token token, MessageId message, bool resolved) {
+  if (failed_) {
+    out_.refusals.push_back(token);
+    return true;
+  }
+  if (!fed_.insert(message).second) return false;
+  if (marked_.contains(message)) --marked_unfed_;
+  engage(token);
+  if (resolved) learn_resolved();
+  start_run();
+  return true;
+}
+
+void PassProtocol::mark(Token token, const std::vector<MessageId>& messages) {
+  if (failed_) return out_.refusals.push_back(token);
+  engage(token);
+  if (stage_ == Stage::gradients) stage_ = Stage::marking;
+  bool walks = false;
+  for (const MessageId message : messages) {
+    if (!marked_.insert(message).second) continue;
+    if (!options_.all_fed && !fed_.contains(message)) ++marked_unfed_;
+    out_.walk.push_back(message);
+    walks = true;
+  }
+  walking_ += walks;
+  settle();
+}
+
+void PassProtocol::walked(const std::vector<RemoteEdge>& reached) {
+  --walking_;
+  if (failed_) return;
+  std::map<rpc::WorkerId, std::vector<MessageId>> by_worker;
+  for (const RemoteEdge& edge : reached) by_worker[edge.worker].push_back(edge.message);
+  for (auto& [worker, messages] : by_worker) {
+    told(worker);
+    ++outstanding_;
+    out_.marks.emplace_back(worker, std::move(messages));
+  }
+  settle();
+}
+
+void PassProtocol::resolve(Token token) {
+  if (failed_) return out_.refusals.push_back(token);
+  engage(token);
+  learn_resolved();
+  settle();
+}
+
+bool PassProtocol::run_ended(bool finished) {
+  if (std::exchange(run_again_, false) && !failed_) return true;
+  running_ = false;
+  unfinished_ = !finished;
+  if (failed_) {
+    settle_over();
+  } else {
+    settle();
+  }
+  return false;
+}
+
+bool PassProtocol::sending(rpc::WorkerId to) {
+  if (failed_) return false;
+  told(to);
+  ++outstanding_;
+  return true;
+}
+
+void PassProtocol::answered(const std::vector<WorkerReport>& reports) {
+  --outstanding_;
+  for (const WorkerReport& report : reports) {
+    if (report.worker == options_.self) continue;  // this worker knows better
+    WorkerReport& known = reports_[report.worker];
+    if (report.number >= known.number) known = report;
+  }
+  settle();
+}
+
+// ---- the end by an error
+
+void PassProtocol::fail() {
+  if (failed_) return;
+  failed_ = true;
+  if (engaged_) {
+    engaged_ = false;
+    out_.refusals.push_back(parent_);
+  }
+  if (is_root()) begin_over(options_.root);
+  settle_over();
+}
+
+void PassProtocol::begin_over(rpc::WorkerId except) {
+  over_begun_ = true;
+  for (const rpc::WorkerId worker : told_) {
+    if (worker == options_.root || worker == except || worker == options_.self) continue;
+    out_.overs.push_back(worker);
+    ++overs_outstanding_;
+  }
+}
+
+void PassProtocol::over(Token token, rpc::WorkerId from) {
+  fail();
+  if (over_heard_) {
+    over_others_.push_back(token);
+  } else {
+    over_heard_ = true;
+    over_parent_ = token;
+    if (!over_begun_) begin_over(from);
+  }
+  settle_over();
+}
+
+void PassProtocol::telling_over(std::size_t more) { overs_outstanding_ += more; }
+
+void PassProtocol::over_answered() {
+  --overs_outstanding_;
+  settle_over();
+}
+
+/// The first to say so is answered when all this worker told are, the others as soon as the graph is free: two workers
+/// that tell each other do not wait for each other.
+void PassProtocol::settle_over() {
+  if (!failed_ || running_) return;
+  out_.over_answers.insert(out_.over_answers.end(), over_others_.begin(), over_others_.end());
+  over_others_.clear();
+  if (overs_outstanding_ > 0) return;
+  if (is_root()) {
+    out_.done = out_.ended = true;
+  } else if (over_heard_) {
+    out_.over_answers.push_back(over_parent_);
+    out_.ended = true;
+  }
+}
+
+}  // namespace tendril::dist::autograd
