@@ -17,6 +17,11 @@ struct AdamOptions {
   bool maximize = false;    ///< steps up the gradient
 
   void validate(const char* op) const;  ///< throws Error
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& lr& beta1& beta2& eps& weight_decay& amsgrad& maximize;
+  }
 };
 
 struct AdamState {
@@ -24,6 +29,11 @@ struct AdamState {
   Tensor exp_avg;         ///< running average of gradients; undefined before the first step
   Tensor exp_avg_sq;      ///< of their squares
   Tensor max_exp_avg_sq;  ///< its maximum, under amsgrad only
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& step& exp_avg& exp_avg_sq& max_exp_avg_sq;
+  }
 };
 
 /// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015), AMSGrad (Reddi et al., "On the

@@ -15,10 +15,20 @@ struct SGDOptions {
   bool maximize = false;    ///< steps up the gradient
 
   void validate(const char* op) const;  ///< throws Error
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& lr& momentum& dampening& weight_decay& nesterov& maximize;
+  }
 };
 
 struct SGDState {
   Tensor momentum_buffer;  ///< undefined before the first step with momentum
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& momentum_buffer;
+  }
 };
 
 /// Stochastic gradient descent, as PyTorch's: for a gradient g (negated to maximise, decayed) and a momentum m

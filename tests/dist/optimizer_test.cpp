@@ -1,0 +1,353 @@
+// Parameters on three workers, trained from one of them.
+#include "tendril/dist/optimizer.h"
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "tendril/nn/optim/adam.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/rpc/call.h"
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+using dist::DistributedOptimizer;
+using dist::OptimizerError;
+using rpc::RRef;
+
+namespace dist_optimizer {
+
+/// Holds one parameter, on the worker of this rank.
+class Layer {
+ public:
+  Layer(int rank, std::vector<double> start) : rank_(rank), weight_(raw::from_data(start, {std::ssize(start)})) {
+    weight_.requires_grad_();
+  }
+  Tensor forward(const Tensor& x) const { return (x * weight_).tanh(); }
+  RRef<Tensor> parameter() const { return RRef<Tensor>(Cluster::agent(rank_), weight_); }
+  std::vector<double> values() const { return weight_.to_vector<double>(); }
+  bool has_grad() const { return weight_.grad().defined(); }
+  Tensor& weight() { return weight_; }
+
+ private:
+  int rank_;
+  Tensor weight_;
+};
+
+const std::vector<double> kStart[] = {{0.5, -1, 2}, {1.5, 0.25, -0.75}, {-0.5, 1, 0.125}};
+Tensor input(int step) { return constant({0.3 * step + 0.1, -0.2 * step, 0.7}); }
+
+/// A layer on each of three workers; the first is the one that trains.
+struct Model {
+  explicit Model(Agent& agent) {
+    for (int rank = 0; rank < 3; ++rank) {
+      layers.push_back(rpc::remote<Layer>(agent, rank, rank, kStart[rank]));
+      params.push_back(layers.back().rpc_sync<&Layer::parameter>());
+    }
+  }
+  /// Through the first `depth` layers, one after the other.
+  Tensor loss(const Tensor& x, std::size_t depth = 3) const {
+    Tensor y = x;
+    for (std::size_t i = 0; i < depth; ++i) y = layers[i].rpc_sync<&Layer::forward>(y);
+    return y.square().sum();
+  }
+  Values values(std::size_t i) const { return layers[i].rpc_sync<&Layer::values>(); }
+
+  std::vector<RRef<Layer>> layers;
+  std::vector<RRef<Tensor>> params;
+};
+
+struct ProbeOptions {
+  double lr = 1;
+  double refuse = 0;  ///< parameters whose first element this is
+
+  void validate(const char*) const {}
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& lr& refuse;
+  }
+};
+struct ProbeState {
+  int64_t updates = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& updates;
+  }
+};
+
+/// Adds the learning rate to a parameter, slowly; looks for others who are at it, and may refuse.
+class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
+ public:
+  explicit Probe(const std::vector<Tensor>& params, const ProbeOptions& options = {})
+      : OptimizerOf("Probe", {Group{params, options}}) {
+    for (const Tensor& param : params) {
+      if (param.data<double>()[0] == options.refuse) throw std::invalid_argument("this parameter is not to my taste");
+    }
+  }
+  static inline std::atomic<int> inside{0}, overlaps{0};
+  static inline std::atomic<double> fail_at{1e300};  ///< updates of a parameter whose first element this is throw
+  static inline std::atomic<std::latch*> entered{nullptr};  ///< counted down by an update
+  static inline std::atomic<std::latch*> go_on{nullptr};    ///< ... that then waits for this
+
+ protected:
+  void update(std::size_t, const Flat<float>&) override {}
+  void update(std::size_t index, const Flat<double>& data) override {
+    if (inside.fetch_add(1) > 0) ++overlaps;
+    if (std::latch* latch = entered.exchange(nullptr)) {
+      latch->count_down();
+      go_on.load()->wait();
+    }
+    std::this_thread::sleep_for(200us);  // long enough for others to come
+    const bool fails = data.param[0] == fail_at;
+    for (int64_t i = 0; i < data.count && !fails; ++i) data.param[i] += options_of(index).lr;
+    ++state_of(index).updates;
+    inside.fetch_sub(1);
+    if (fails) throw std::runtime_error("this parameter does not step");
+  }
+};
+
+/// Six steps on three workers and six here must end in the same bits.
+template <class O>
+void check_equals_local(const typename O::Options& options) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<O> distributed(group[0], model.params, options);
+  std::vector<std::unique_ptr<Layer>> layers;
+  std::vector<Tensor> params;
+  for (int rank = 0; rank < 3; ++rank) {
+    layers.push_back(std::make_unique<Layer>(rank, kStart[rank]));
+    params.push_back(layers.back()->weight());
+  }
+  O local(params, options);
+  for (int step = 0; step < 6; ++step) {
+    if (step == 4) {
+      distributed.set_lr(0.01);
+      local.set_lr(0.01);
+    }
+    const std::size_t depth = step == 2 ? 2 : 3;  // the third parameter has no gradient in one step
+    {
+      const Context context(group[0]);
+      backward(context, {model.loss(input(step), depth)});
+      distributed.step(context);
+    }
+    local.zero_grad();
+    Tensor y = input(step);
+    for (std::size_t i = 0; i < depth; ++i) y = layers[i]->forward(y);
+    y.square().sum().backward();
+    local.step();
+    for (std::size_t i = 0; i < 3; ++i) {
+      BOOST_TEST(model.values(i) == values(params[i]), boost::test_tools::per_element());
+      BOOST_TEST(!model.layers[i].rpc_sync<&Layer::has_grad>());
+    }
+  }
+  BOOST_TEST(distributed.lr() == 0.01);
+}
+
+}  // namespace dist_optimizer
+using namespace dist_optimizer;
+
+BOOST_AUTO_TEST_SUITE(optimizer)
+
+BOOST_AUTO_TEST_CASE(it_equals_the_local_optimizer) {
+  check_equals_local<optim::SGD>({.lr = 0.1});
+  check_equals_local<optim::SGD>({.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+  check_equals_local<optim::Adam>({.lr = 0.05});
+  check_equals_local<optim::Adam>({.lr = 0.05, .weight_decay = 0.1, .amsgrad = true});
+}
+
+BOOST_AUTO_TEST_CASE(owners_with_one_thread_are_enough) {
+  const Group group(3, {.num_worker_threads = 1});
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1});
+  const Context context(group[0]);
+  backward(context, {model.loss(input(1))});
+  opt.step(context);
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(model.values(i) != kStart[i], boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_without_a_gradient_in_this_context_stays_as_it_is) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.9});
+  {
+    const Context context(group[0]);
+    backward(context, {model.loss(input(1))});
+    opt.step(context);
+  }
+  const Values first = model.values(0), last = model.values(2);
+  const Context context(group[0]);
+  backward(context, {model.loss(input(2), 2)});
+  opt.step(context);
+  BOOST_TEST((model.values(0) != first));
+  BOOST_TEST(model.values(2) == last, boost::test_tools::per_element());  // neither a stale gradient nor momentum
+}
+
+BOOST_AUTO_TEST_CASE(a_step_uses_the_gradients_of_its_own_context_only) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1});
+  const Context context(group[0]);
+  backward(context, {model.loss(input(1))});
+  std::thread([&] {
+    const Context other(group[0]);
+    backward(other, {model.loss(input(2), 1)});
+    opt.step(other);
+  }).join();
+  BOOST_TEST((model.values(0) != kStart[0]));
+  BOOST_TEST(model.values(1) == kStart[1], boost::test_tools::per_element());
+  BOOST_TEST(model.values(2) == kStart[2], boost::test_tools::per_element());
+  opt.step(context);
+  BOOST_TEST((model.values(2) != kStart[2]));
+}
+
+BOOST_AUTO_TEST_CASE(a_context_without_a_backward_changes_nothing) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<Probe> opt(group[0], model.params);
+  const Context context(group[0]);
+  opt.step(context);
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(model.values(i) == kStart[i], boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_is_unknown_or_released_is_refused) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params);
+  ContextId id = 0;
+  {
+    const Context context(group[0]);
+    id = context.id();
+  }
+  BOOST_CHECK_EXCEPTION(opt.step(id), AutogradError,
+                        says("DistributedOptimizer<tendril::optim::SGD>::step", "context 0.1", "unknown", "'w0'"));
+}
+
+BOOST_AUTO_TEST_CASE(a_constructor_that_throws_on_one_owner_names_it) {
+  const Group group(3);
+  const Model model(group[0]);
+  const auto is_of_w1 = [](const OptimizerError& error) {
+    BOOST_REQUIRE(error.failures().size() == 1u);
+    BOOST_TEST(error.failures()[0].worker.name == "w1");
+    return says("DistributedOptimizer<", "Probe", "1 of 3 owners failed", "worker 'w1'", "not to my taste")(error);
+  };
+  BOOST_CHECK_EXCEPTION(DistributedOptimizer<Probe>(group[0], model.params, {.refuse = kStart[1][0]}), OptimizerError,
+                        is_of_w1);
+  BOOST_CHECK_EXCEPTION(DistributedOptimizer<Probe>(group[0], model.params, {.refuse = kStart[0][0]}), OptimizerError,
+                        says("1 of 3 owners failed", "worker 'w0'", "not to my taste"));
+  BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], model.params, {.lr = -1}), OptimizerError,
+                        says("3 of 3 owners failed", "'w0'", "'w1'", "'w2'", "lr", "-1"));
+}
+
+BOOST_AUTO_TEST_CASE(no_parameters_and_references_to_nothing_are_refused) {
+  const Group group(1);
+  BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], {}), Error, says("SGD", "params", "empty"));
+  BOOST_CHECK_EXCEPTION(DistributedOptimizer<optim::SGD>(group[0], {RRef<Tensor>()}), Error,
+                        says("SGD", "params[0]", "nothing"));
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_fails_on_one_owner_is_reported_and_the_others_have_stepped) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<Probe> opt(group[0], model.params);
+  const Context context(group[0]);
+  backward(context, {model.loss(input(1))});
+  Probe::fail_at = kStart[1][0];
+  BOOST_CHECK_EXCEPTION(opt.step(context), OptimizerError,
+                        says("Probe>::step: 1 of 3 owners failed", "worker 'w1'", "does not step"));
+  Probe::fail_at = 1e300;
+  BOOST_TEST(model.values(0)[0] == kStart[0][0] + 1);
+  BOOST_TEST(model.values(1)[0] == kStart[1][0]);
+  BOOST_TEST(model.values(2)[0] == kStart[2][0] + 1);
+  opt.step(context);  // and it goes on
+  BOOST_TEST(model.values(1)[0] == kStart[1][0] + 1);
+}
+
+BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<Probe> first(group[0], model.params), second(group[0], model.params);
+  constexpr int kThreads = 4, kSteps = 3;
+  Probe::overlaps = 0;
+  std::latch ready(kThreads);  // a step would change what another's forward reads
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const Context context(group[0]);
+      backward(context, {model.loss(input(t))});
+      ready.arrive_and_wait();
+      for (int step = 0; step < kSteps; ++step) (t % 2 == 0 ? first : second).step(context);
+    });
+  }
+  threads.clear();
+  BOOST_TEST(Probe::overlaps == 0);
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(model.values(i)[0] == kStart[i][0] + kThreads * kSteps);
+  BOOST_TEST(first.state(model.params[1]).updates + second.state(model.params[1]).updates == kThreads * kSteps);
+}
+
+BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_within_reach) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.5});
+  BOOST_TEST(opt.lr() == 0.1);
+  BOOST_TEST(opt.owners().size() == 3u);
+  opt.set_lr(0);
+  BOOST_TEST(opt.lr() == 0);
+  BOOST_TEST(!opt.state(model.params[2]).momentum_buffer.defined());
+  const Context context(group[0]);
+  backward(context, {model.loss(input(1))});
+  opt.step(context);
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_TEST(model.values(i) == kStart[i], boost::test_tools::per_element());
+    const Tensor momentum = opt.state(model.params[i]).momentum_buffer;
+    BOOST_REQUIRE(momentum.numel() == 3);
+    BOOST_TEST((values(momentum) != Values{0, 0, 0}));
+    raw::fill_(momentum, 0);  // a copy, also of this worker's own
+    BOOST_TEST((values(opt.state(model.params[i]).momentum_buffer) != Values{0, 0, 0}));
+  }
+  BOOST_CHECK_EXCEPTION(opt.set_lr(-1), OptimizerError, says("set_lr", "3 of 3 owners failed", "-1"));
+  BOOST_TEST(opt.lr() == 0);
+  DistributedOptimizer<optim::SGD> one(group[0], {model.params[1]});
+  BOOST_CHECK_EXCEPTION(one.state(model.params[2]), Error, says("state", "'w2'", "holds none"));
+}
+
+BOOST_AUTO_TEST_CASE(an_owner_that_is_lost_during_a_step_is_reported_at_once) {
+  const Group group(3);
+  {
+    const Model model(group[0]);
+    DistributedOptimizer<Probe> opt(group[0], {model.params[1]});
+    const Context context(group[0]);
+    backward(context, {model.loss(input(1))});
+    std::latch entered(1), go_on(1);
+    Probe::go_on = &go_on;
+    Probe::entered = &entered;
+    std::thread cutter([&] {
+      entered.wait();
+      group.network().cut(0, 1);
+    });
+    BOOST_CHECK_EXCEPTION(opt.step(context), OptimizerError,
+                          says("1 of 1 owner failed", "worker 'w1'", "connection lost"));
+    cutter.join();
+    go_on.count_down();
+    BOOST_TEST(Cluster::eventually([] { return Probe::inside == 0; }));
+    BOOST_CHECK_EXCEPTION(opt.step(context), OptimizerError, says("1 of 1 owner failed", "worker 'w1'"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_may_have_a_deadline) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<Probe> opt(group[0], {model.params[1]});
+  const Context context(group[0]);
+  backward(context, {model.loss(input(1))});
+  std::latch entered(1), go_on(1);
+  Probe::go_on = &go_on;
+  Probe::entered = &entered;
+  BOOST_CHECK_EXCEPTION(opt.step(context, {.timeout = 50ms}), OptimizerError, says("worker 'w1'", "timed out"));
+  go_on.count_down();
+  Probe::entered = nullptr;  // if it did not even begin
+  BOOST_TEST(Cluster::eventually([] { return Probe::inside == 0; }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
