@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [cartpole]; all of them by default.
+# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [cartpole] [language_model]; all
+# of them by default.
 # The peers run where they are installed (Debian: python3-torch libtorch-dev libopenblas0-openmp); nothing here installs them.
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- ops rpc cartpole
+[ $# -gt 0 ] || set -- ops rpc cartpole language_model
 
 install_dependencies
 say "Building (preset release)"
@@ -43,7 +44,8 @@ for what in "$@"; do
       ;;
     rpc) "$bin/bench_rpc" ;;
     cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 "$(python_with_torch)" ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, rpc or cartpole" >&2; exit 2 ;;
+    language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 "$(python_with_torch)" ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, rpc, cartpole or language_model" >&2; exit 2 ;;
   esac
   echo
 done

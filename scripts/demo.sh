@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds an example and runs it: scripts/demo.sh [cartpole] [the example's own flags], e.g. scripts/demo.sh cartpole --seed 1
+# Builds an example and runs it: scripts/demo.sh [cartpole|language_model] [the example's own flags], e.g.
+# scripts/demo.sh cartpole --seed 1
 source "$(dirname "$0")/lib.sh"
-examples=(cartpole)
+examples=(cartpole language_model)
 
 usage() {
   echo "usage: scripts/demo.sh [EXAMPLE] [flags of the example]"

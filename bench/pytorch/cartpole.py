@@ -7,10 +7,8 @@ The program is PyTorch's RPC tutorial (pytorch/examples, distributed/rpc/rl/main
 examples/cartpole makes too: returns per observer and per episode, a truncated episode goes on for ever in expectation, no
 update when no episode failed, a seed per observer. Gym is not needed: CartPole-v1 is below, in plain Python floats.
 
-Settings: PyTorch's best on one machine. One intra-op thread, argument validation of distributions off, the OpenMP
-OpenBLAS if installed, and OPENBLAS_CORETYPE set from the CPU's flags (in a virtual machine OpenBLAS may not recognise
-the CPU and fall back to plain kernels). Prints a summary whose first words are those of examples/cartpole. Where PyTorch
-is not installed it says so and exits 0.
+Settings: PyTorch's best on one machine (settings.py), argument validation of distributions off. Prints a summary whose
+first words are those of examples/cartpole. Where PyTorch is not installed it says so and exits 0.
 """
 import argparse
 import math
@@ -19,31 +17,14 @@ import socket
 import sys
 import time
 
+import settings
+
 AGENT_NAME = "agent"
 OBSERVER_NAME = "observer{}"
 TOTAL_EPISODE_STEP = 5000
-OPENMP_OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
 
-
-def best_environment():
-    """The environment variables that PyTorch must see before it is loaded."""
-    wanted = {"OMP_NUM_THREADS": "1", "GLOG_minloglevel": "2"}
-    try:
-        with open("/proc/cpuinfo") as f:
-            flags = next((line.split() for line in f if line.startswith("flags")), [])
-    except OSError:
-        flags = []
-    if "avx512f" in flags:
-        wanted["OPENBLAS_CORETYPE"] = "SKYLAKEX"
-    elif "avx2" in flags:
-        wanted["OPENBLAS_CORETYPE"] = "HASWELL"
-    if os.path.isdir(OPENMP_OPENBLAS):
-        wanted["LD_LIBRARY_PATH"] = OPENMP_OPENBLAS
-    return {name: value for name, value in wanted.items() if name not in os.environ}
-
-
-if __name__ == "__main__" and (missing := best_environment()):
-    os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **missing})
+if __name__ == "__main__":
+    settings.use_best()
 
 try:
     import numpy as np

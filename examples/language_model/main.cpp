@@ -1,0 +1,110 @@
+// A language model whose embedding table and decoder live on a parameter server ("ps", rank 0) and whose LSTM lives on
+// the trainer (rank 1), after PyTorch's tutorial "Getting started with distributed RPC framework".
+#include <tendril/dist/autograd/backward.h>
+#include <tendril/dist/autograd/context.h>
+#include <tendril/dist/optimizer.h>
+#include <tendril/nn/optim/sgd.h>
+#include <tendril/rpc/group.h>
+#include <tendril/rpc/spawn.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "corpus.h"
+#include "model.h"
+#include "options.h"
+#include "report.h"
+
+namespace language_model {
+
+namespace optim = tendril::optim;
+using tendril::cross_entropy;
+
+namespace {
+
+/// `iterate(data, target, hidden)` learns from one batch and returns the loss; `hidden` goes on to the next.
+template <class Iterate>
+void train(const Options& options, Report& report, Iterate iterate) {
+  const auto corpus = make_corpus(options);
+  for (int epoch = 0; epoch < options.epochs; ++epoch) {
+    nn::LSTMState hidden;  // zeros
+    for (const auto& [data, target] : corpus) report.iteration(iterate(data, target, hidden).template item<double>());
+    report.epoch();
+  }
+}
+
+/// The next iteration starts from this state, but its gradients end there.
+nn::LSTMState detached(const nn::LSTMState& state) { return {state.h.detach(), state.c.detach()}; }
+
+void run_trainer(const Options& options) {
+  const RNNModel model("ps", options);
+  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = options.lr});
+  Report report(options);
+  const auto requests = [] {
+    const auto metrics = rpc::default_agent()->metrics();
+    return metrics.requests_sent + metrics.requests_received;
+  };
+  const auto before = requests();
+  train(options, report, [&](const Tensor& data, const Tensor& target, nn::LSTMState& hidden) {
+    dist::autograd::Context ctx;  // its id travels with every call made here
+    const auto [output, state] = model.forward(data, hidden);
+    const Tensor loss = cross_entropy(output, target);
+    dist::autograd::backward(ctx, {loss});
+    opt.step(ctx);
+    hidden = detached(state);
+    return loss;
+  });
+  report.finish(requests() - before);
+}
+
+// --world-size 1: the same in one process, without RPC.
+void run_alone(const Options& options) {
+  LocalModel model(options);
+  optim::SGD opt(model.parameters(), {.lr = options.lr});
+  Report report(options);
+  train(options, report, [&](const Tensor& data, const Tensor& target, nn::LSTMState& hidden) {
+    opt.zero_grad();
+    const auto [output, state] = model.forward(data, hidden);
+    const Tensor loss = cross_entropy(output, target);
+    loss.backward();
+    opt.step();
+    hidden = detached(state);
+    return loss;
+  });
+  report.finish(0);
+}
+
+}  // namespace
+
+/// What each process of the group does. The parameter server waits in shutdown() and serves until the trainer is done.
+void run_worker(int rank, const Options& options) {
+  rpc::InitOptions init{.rank = rank, .world_size = options.world_size};
+  if (options.rank) {  // started by hand; spawned processes know where to meet
+    init.master_addr = options.master_addr;
+    init.master_port = options.master_port;
+  }
+  rpc::init_rpc(rank == 0 ? "ps" : "trainer", init);
+  if (rank == 1) run_trainer(options);
+  rpc::shutdown();
+}
+
+}  // namespace language_model
+
+int main(int argc, char** argv) {
+  tendril::rpc::worker_main(argc, argv);  // a spawned worker starts here, and ends here
+  int status = 0;
+  const auto options = language_model::parse_options(argc, argv, status);
+  if (!options) return status;
+  try {
+    if (options->world_size == 1)
+      language_model::run_alone(*options);
+    else if (options->rank)
+      language_model::run_worker(*options->rank, *options);
+    else
+      tendril::rpc::spawn<&language_model::run_worker>(options->world_size, *options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,177 @@
+// timeout: 120
+// Runs the real program, with real processes.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A folder of its own for every test case.
+struct Scratch {
+  fs::path folder;
+
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "language_model_test_XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
+  }
+  ~Scratch() { fs::remove_all(folder); }
+
+  struct Result {
+    int status;
+    std::string out;
+    std::string err;
+  };
+
+  static std::string program(const std::string& flags) {
+    return "timeout -k 5 100 '" LANGUAGE_MODEL_PROGRAM "' " + flags;
+  }
+
+  Result shell(const std::string& command) const {
+    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
+    const int status = std::system(all.c_str());
+    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
+    BOOST_TEST_MESSAGE(result.out << result.err);
+    return result;
+  }
+
+  Result run(const std::string& flags) const { return shell(program(flags)); }
+
+  // The loss of every iteration.
+  std::vector<double> losses(const std::string& flags) const {
+    const Result result = run(flags + " --losses losses");
+    BOOST_TEST(result.status == 0, result.err);
+    std::ifstream in(folder / "losses");
+    return {std::istream_iterator<double>(in), {}};
+  }
+};
+
+int free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  BOOST_REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  BOOST_REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+
+BOOST_AUTO_TEST_CASE(two_processes_compute_the_losses_that_one_does) {
+  for (const char* flags : {"--tiny --dropout 0", "--tiny --dropout 0.5 --seed 4",
+                            "--tiny --dropout 0 --lr 2 --nlayers 2 --nhid 16 --ninp 8"}) {
+    BOOST_TEST_CONTEXT(flags) {
+      const std::vector<double> alone = losses(flags + std::string(" --world-size 1"));
+      const std::vector<double> distributed = losses(flags + std::string(" --world-size 2"));
+      BOOST_REQUIRE(alone.size() == 38u);
+      BOOST_REQUIRE(distributed.size() == alone.size());
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        // float32 rounds by 6e-8; a few roundings that differ are passed on from step to step.
+        BOOST_TEST(std::abs(distributed[i] - alone[i]) <= 2e-6 * alone[i],
+                   "step " << i << ": " << distributed[i] << ", alone " << alone[i]);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(it_prints_the_tutorials_lines_and_a_summary) {
+  for (const char* world_size : {"1", "2"}) {
+    const Result result = run(std::string("--tiny --world-size ") + world_size);
+    BOOST_TEST(result.status == 0);
+    BOOST_TEST(result.err == "");
+    BOOST_TEST(result.out.rfind("Training epoch 0\tLoss: ", 0) == 0u);
+    BOOST_TEST(contains(result.out, "\nTraining epoch 1\tLoss: "));
+    BOOST_TEST(contains(result.out, "  iterations/s  "));
+    BOOST_TEST(contains(result.out, "  loss  "));
+    BOOST_TEST(contains(result.out, "  RPCs per iteration  ") == (world_size[0] == '2'));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_loss_falls_at_the_tutorials_sizes) {
+  const std::vector<double> all = losses("--world-size 1 --epochs 4");
+  const auto mean = [&](std::size_t from, std::size_t count) {
+    double sum = 0;
+    for (std::size_t i = from; i < from + count; ++i) sum += all[i];
+    return sum / static_cast<double>(count);
+  };
+  BOOST_REQUIRE(all.size() == 4u * 399);
+  BOOST_TEST(mean(0, 20) > 2.2);  // ln 10 is 2.3
+  BOOST_TEST(mean(all.size() - 399, 399) < 2.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_larger_model_learns_more_than_how_frequent_words_are) {
+  const Result result = run("--world-size 1 --ninp 16 --nhid 32 --nlayers 1 --dropout 0 --lr 2 --epochs 3");
+  const auto at = result.out.find("Training epoch 2\tLoss: ");
+  BOOST_REQUIRE(at != std::string::npos);
+  BOOST_TEST(std::stod(result.out.substr(at + 23)) < 1.2);
+}
+
+BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
+  const std::string port = std::to_string(free_port());
+  const Result result = shell("WORLD_SIZE=2 RANK=0 MASTER_PORT=" + port + " " + program("--tiny") + " & " +
+                              program("--tiny --rank 1 --master-port " + port) + "; status=$?; wait; exit $status");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(contains(result.out, "Training epoch 1\t"));
+  BOOST_TEST(result.err == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_error_that_names_it) {
+  const std::string port = std::to_string(free_port());
+  const std::string flags = "--epochs 1000000 --master-port " + port;
+  // The trainer's first line says that training is under way.
+  const Result result =
+      shell("'" LANGUAGE_MODEL_PROGRAM "' --rank 0 " + flags + " & ps=$!; { " + program("--rank 1 " + flags) +
+            "; echo status $?; } | { read -r line; kill -KILL $ps; echo \"$line\"; cat; }; wait");
+  BOOST_TEST(result.out.rfind("Training epoch 0\t", 0) == 0u);
+  BOOST_TEST(contains(result.out, "status 1\n"));
+  BOOST_TEST(contains(result.err, "worker 'ps'"), result.err);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--world-size 3", "--world-size: expected a number from 1 to 2, got 3"},
+      {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
+      {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
+      {"--rank 2", "--rank: expected an integer from 0 to below the world size 2, got 2"},
+      {"--speed 9", "--speed"}};
+  for (const auto& [flags, message] : cases) {
+    const Result result = run(flags);
+    BOOST_TEST(result.status != 0);
+    BOOST_TEST(contains(result.err, message), result.err);
+    BOOST_TEST(result.out == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(losses_that_cannot_be_written_are_an_error_before_training) {
+  const Result result = run("--tiny --losses /dev/null/losses");
+  BOOST_TEST(result.status != 0);
+  BOOST_TEST(contains(result.err, "cannot write /dev/null/losses"), result.err);
+  BOOST_TEST(result.out == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
