@@ -44,6 +44,11 @@ bool intact(const Block& block) {
 
 }  // namespace
 
+namespace {
+/// Made in a thread before the allocator is first used there, so destroyed after the allocator's own.
+thread_local std::vector<Tensor> kept;
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(memory_blocks)
 
 BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_apart) {
@@ -168,8 +173,6 @@ BOOST_AUTO_TEST_CASE(many_threads_trade_blocks_without_mixing_them_up) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_may_outlive_its_thread_and_be_freed_while_one_ends) {
-  // A thread_local made before the allocator is first used is destroyed after the allocator's own.
-  static thread_local std::vector<Tensor> kept;
   std::vector<Tensor> outliving;
   for (int round = 0; round < 20; ++round) {
     std::thread([&] {
