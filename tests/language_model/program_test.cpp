@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
 
 BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_error_that_names_it) {
   const std::string port = std::to_string(free_port());
-  const std::string flags = "--epochs 1000000 --master-port " + port;
+  const std::string flags = "--epochs 1000000 --tokens 500 --master-port " + port;
   // The trainer's first line says that training is under way.
   const Result result =
       shell("'" LANGUAGE_MODEL_PROGRAM "' --rank 0 " + flags + " & ps=$!; { " + program("--rank 1 " + flags) +
