@@ -96,8 +96,9 @@ struct Kernels {
 
   // ---- images, float32 and float64. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w];
   // all contiguous and of one dtype; sizes fit the geometry.
-  /// The three maps of a convolution (in machine learning's sense: without flipping the kernel). Each is the gradient
-  /// of the sum of another's result times a constant.
+  /// The three maps of a convolution (in machine learning's sense: the kernel is not flipped): the result from image
+  /// and weight; the image's gradient from the result's and the weight; the weight's gradient from the image and the
+  /// result's.
   void (*conv2d)(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) = nullptr;
   void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) = nullptr;
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;

@@ -59,8 +59,7 @@ Inside inside(int64_t outputs, int64_t input, int64_t k, int64_t stride, int64_t
   return {std::min(begin, outputs), std::max(std::min(begin, outputs), std::min(end, outputs))};
 }
 
-/// Visits the rows of the columns matrix: row(channel, rows of output that are inside, columns that are, the input
-/// offset of output (0, 0)).
+/// Between images and their columns matrix.
 template <class T>
 class Columns {
  public:
