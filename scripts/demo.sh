@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds an example and runs it: scripts/demo.sh [cartpole|language_model] [the example's own flags], e.g.
-# scripts/demo.sh cartpole --seed 1
+# Builds an example and runs it: scripts/demo.sh [cartpole|language_model|resnet50_pipeline] [the example's own flags],
+# e.g. scripts/demo.sh cartpole --seed 1
 source "$(dirname "$0")/lib.sh"
-examples=(cartpole language_model)
+examples=(cartpole language_model resnet50_pipeline)
 
 usage() {
   echo "usage: scripts/demo.sh [EXAMPLE] [flags of the example]"
@@ -16,6 +16,8 @@ case "${1:-}" in
   *) example=$1; shift ;;
 esac
 [[ " ${examples[*]} " == *" $example "* ]] || { echo "error: no example is called '$example'" >&2; usage >&2; exit 2; }
+# Without flags: what is done in seconds, rather than the tutorial's minutes.
+[ "$example $*" != "resnet50_pipeline " ] || set -- --tiny
 
 install_dependencies
 say "Building $example"

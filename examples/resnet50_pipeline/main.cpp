@@ -1,0 +1,103 @@
+// ResNet-50 cut in two: a master feeds two workers with micro-batches, which go through both at the same time. After
+// PyTorch's tutorial "Distributed pipeline parallelism using RPC".
+#include <tendril/autograd/ops/loss.h>
+#include <tendril/dist/autograd/backward.h>
+#include <tendril/dist/autograd/context.h>
+#include <tendril/dist/optimizer.h>
+#include <tendril/nn/optim/sgd.h>
+#include <tendril/rpc/group.h>
+#include <tendril/rpc/spawn.h>
+#include <tendril/tensor/creation.h>
+#include <tendril/tensor/threads.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <thread>
+
+#include "options.h"
+#include "pipeline.h"
+
+namespace dist = tendril::dist;
+namespace optim = tendril::optim;
+namespace rpc = tendril::rpc;
+using pipeline::Options;
+using tendril::Tensor;
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void run_master(const Options& options, const std::vector<std::int64_t>& micro_batches) {
+  const std::int64_t batch = options.batch_size, classes = options.network.classes;
+  const pipeline::DistResNet50 model(options.network, micro_batches);
+  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
+
+  tendril::Generator generator(options.network.seed);
+  const Tensor one_hot_indices = tendril::randint(0, classes, {batch, 1}, generator);
+  const Tensor ones = tendril::ones({batch, 1});
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < options.batches; ++i) {
+    std::printf("Processing batch %lld\n", static_cast<long long>(i));
+    std::fflush(stdout);
+    const Tensor inputs = tendril::randn({batch, 3, options.image, options.image}, generator);
+    const Tensor labels = tendril::zeros({batch, classes}).scatter_add(1, one_hot_indices, ones);
+
+    dist::autograd::Context context;
+    const Tensor outputs = model.forward(inputs);
+    dist::autograd::backward(context, {mse_loss(outputs, labels)});
+    opt.step(context);
+  }
+  const double seconds = seconds_since(start);
+  std::printf("trained on %lld images in %.2f s, %.1f images/s\n", static_cast<long long>(batch * options.batches),
+              seconds, static_cast<double>(batch * options.batches) / seconds);
+  std::fflush(stdout);  // before the launcher's line
+}
+
+}  // namespace
+
+namespace pipeline {
+
+/// What each process of the group does. Workers wait in shutdown() and serve the master until it is done.
+void run_worker(int rank, const Options& options, const std::vector<std::int64_t>& micro_batches) {
+  rpc::InitOptions init{.rank = rank, .world_size = 3};
+  init.rpc_timeout = std::chrono::minutes(10);  // a call is a forward pass, and waits for those before it
+  if (options.rank) {                           // started by hand; spawned processes know where to meet
+    init.master_addr = options.master_addr;
+    init.master_port = options.master_port;
+  }
+  // The master only waits, so the shards share the cores.
+  const int half = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+  if (rank > 0) tendril::set_num_threads(options.threads > 0 ? options.threads : half);
+  rpc::init_rpc(rank == 0 ? "master" : "worker" + std::to_string(rank), init);
+  if (rank == 0) run_master(options, micro_batches);
+  rpc::shutdown();
+}
+
+}  // namespace pipeline
+
+int main(int argc, char** argv) {
+  rpc::worker_main(argc, argv);  // a spawned worker starts here, and ends here
+  int status = 0;
+  const auto options = pipeline::parse_options(argc, argv, status);
+  if (!options) return status;
+  try {
+    for (const auto& micro_batches : options->runs) {
+      const auto start = std::chrono::steady_clock::now();
+      if (options->rank)
+        pipeline::run_worker(*options->rank, *options, micro_batches);
+      else
+        rpc::spawn<&pipeline::run_worker>(3, *options, micro_batches);
+      if (options->rank.value_or(0) == 0)
+        std::printf("number of splits = %zu, execution time = %.2f\n", micro_batches.size(), seconds_since(start));
+      std::fflush(stdout);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

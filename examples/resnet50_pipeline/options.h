@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shards.h"
+
+/// The command line of the pipeline example.
+namespace pipeline {
+
+struct Options {
+  Network network;
+  std::int64_t batch_size = 120;
+  std::int64_t batches = 3;
+  std::int64_t image = 128;  ///< height and width
+  int threads = 0;           ///< of each shard; 0: half of this machine's cores
+  /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
+  std::vector<std::vector<std::int64_t>> runs;
+
+  std::optional<int> rank;  ///< this process is that rank of a group started by hand; else the ranks are spawned
+  std::string master_addr = "127.0.0.1";
+  int master_port = 29500;
+
+  /// rpc::spawn hands the options to the workers.
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& network& batch_size& batches& image& threads& runs& rank& master_addr& master_port;
+  }
+};
+
+/// `batch` in `count` parts that differ by one at most, the larger ones first. 1 <= count <= batch.
+std::vector<std::int64_t> split_into(std::int64_t batch, std::int64_t count);
+/// `batch` in parts of `size`; what is left over is a smaller last part. 1 <= size <= batch.
+std::vector<std::int64_t> split_by(std::int64_t batch, std::int64_t size);
+
+/// Flags may be spelled with - or _. RANK, MASTER_ADDR and MASTER_PORT of the environment count where the flag is
+/// absent. Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
+
+}  // namespace pipeline

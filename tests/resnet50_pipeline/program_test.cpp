@@ -1,0 +1,118 @@
+// timeout: 300
+// Runs the real program, with real processes.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/rpc/reserved_port.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A folder of its own for every test case.
+struct Scratch {
+  fs::path folder;
+
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "pipeline_test_XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
+  }
+  ~Scratch() { fs::remove_all(folder); }
+
+  struct Result {
+    int status;
+    std::string out, err;
+  };
+  static std::string program(const std::string& flags) {
+    return "timeout -k 5 250 '" RESNET50_PIPELINE_PROGRAM "' --tiny --threads 1 " + flags;
+  }
+  Result shell(const std::string& command) const {
+    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
+    const int status = std::system(all.c_str());
+    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
+    BOOST_TEST_MESSAGE(result.out << result.err);
+    return result;
+  }
+  Result run(const std::string& flags) const { return shell(program(flags)); }
+};
+
+/// The text with its times left out.
+std::string without_times(const std::string& text) {
+  std::istringstream in(text);
+  std::string result;
+  for (std::string line; std::getline(in, line);) {
+    if (const auto at = line.find(" images in "); at != std::string::npos) line.resize(at + 7);
+    if (const auto at = line.find("time = "); at != std::string::npos) line.resize(at + 6);
+    result += line + "\n";
+  }
+  return result;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+
+BOOST_AUTO_TEST_CASE(gradients_and_a_step_equal_those_of_one_process) {
+  const Result result = shell("timeout -k 5 250 '" TENDRIL_TEST_PROGRAMS "/one_step'");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(result.out == "equal\n");
+  BOOST_TEST(result.err == "");
+}
+
+BOOST_AUTO_TEST_CASE(each_number_of_micro_batches_is_a_group_of_its_own) {
+  const Result result = run("--micro-batches 1 3 --batches 2 --batch-size 8");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(result.err == "");
+  BOOST_TEST(without_times(result.out) ==
+             "Processing batch 0\nProcessing batch 1\ntrained on 16 images\nnumber of splits = 1, execution time =\n"
+             "Processing batch 0\nProcessing batch 1\ntrained on 16 images\nnumber of splits = 3, execution time =\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
+  const tendril::test::ReservedPort port;
+  const std::string common =
+      "--batches 1 --batch-size 4 --micro-batches 1 2 --master-port " + std::to_string(port.number());
+  const Result result = shell(program("--rank 1 " + common) + " & RANK=2 " + program(common) + " & " +
+                              program("--rank 0 " + common) + "; status=$?; wait; exit $status");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(result.err == "");
+  BOOST_TEST(without_times(result.out) ==
+             "Processing batch 0\ntrained on 4 images\nnumber of splits = 1, execution time =\n"
+             "Processing batch 0\ntrained on 4 images\nnumber of splits = 2, execution time =\n");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--micro-batches 17", "--micro-batches: expected at most the batch size 16, got 17"},
+      {"--micro-batches 0", "--micro-batches: expected an integer from 1 to 1000000, got 0"},
+      {"--micro-batches 16", "a batch of 16 in 16 leaves a micro-batch of one image"},
+      {"--rank 3", "--rank: expected an integer from 0 to 2, got 3"},
+      {"--micro-batches 2 --micro-batch-size 2", "--micro-batches excludes --micro-batch-size"},
+      {"--speed 9", "--speed"}};
+  for (const auto& [flags, message] : cases) {
+    const Result result = run(flags);
+    BOOST_TEST(result.status != 0);
+    BOOST_TEST(contains(result.err, message), result.err);
+    BOOST_TEST(result.out == "");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
