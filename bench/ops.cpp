@@ -1,8 +1,9 @@
-// The price of a small operation: ns an operation on 4-float operands, untracked, tracked, and forward + backward a
-// node. Where bench_ops_pytorch stands beside it (LibTorch was found), the peer runs in the same run, in turn, and the
-// ratio is printed.
+// The price of small operations. Times, ns an operation on 4-float operands: untracked, tracked, and forward + backward
+// a node, for an addition. Where bench_ops_pytorch stands beside it (LibTorch was found), the peer runs in the same
+// run, in turn, and the ratio is printed. Further cases are there to be counted from outside, where timings are noisy.
 //
 //   bench_ops                   the table
+//   bench_ops --list            the names of all cases
 //   bench_ops --only CASE N     N operations of one case and nothing else, for counting instructions from outside
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/tensor.h"
@@ -21,26 +23,71 @@ namespace {
 
 using namespace tendril;
 
-constexpr int kNodes = 1000;  // of the chain that is run backward
+constexpr int kNodes = 1000;  // of a chain that is run backward
 
 struct Operands {
-  Tensor a = full({4}, 0.5), b = full({4}, 0.25), w = full({4}, 0.5, {.requires_grad = true});
+  Tensor a = full({4}, 0.5), b = full({4}, 1), w = full({4}, 0.5, {.requires_grad = true});
+  Tensor a2 = full({4, 4}, 0.5), b2 = full({4, 4}, 0.25), w2 = full({4, 4}, 0.5, {.requires_grad = true});
+  Tensor one = full({}, 1);
 };
 
-void untracked(const Operands& in, int calls) {
-  for (int i = 0; i < calls; ++i) Tensor c = in.a + in.b;
-}
+// ---- one operation, on plain tensors and on ones that require a gradient
 
-void tracked(const Operands& in, int calls) {
-  for (int i = 0; i < calls; ++i) Tensor c = in.w + in.b;
+using BinaryMethod = Tensor (Tensor::*)(const Tensor&) const;
+using UnaryMethod = Tensor (Tensor::*)() const;
+using Operand = Tensor Operands::*;
+
+template <BinaryMethod op, Operand x, Operand y>
+void binary(const Operands& in, int calls) {
+  for (int i = 0; i < calls; ++i) Tensor c = ((in.*x).*op)(in.*y);
+}
+template <UnaryMethod op, Operand x>
+void unary(const Operands& in, int calls) {
+  for (int i = 0; i < calls; ++i) Tensor c = ((in.*x).*op)();
 }
 
 /// `calls` nodes, in chains of kNodes.
-void forward_backward(const Operands& in, int calls) {
+template <BinaryMethod op, Operand x, Operand y>
+void chain(const Operands& in, int calls) {
   for (int done = 0; done < calls; done += kNodes) {
-    Tensor c = in.w + in.b;
-    for (int i = 1; i < kNodes; ++i) c = c + in.b;
-    c.backward(in.b);
+    Tensor c = ((in.*x).*op)(in.*y);
+    for (int i = 1; i < kNodes; ++i) c = (c.*op)(in.*y);
+    c.backward(in.*y);
+  }
+}
+/// `calls` graphs of one node: what a chain shares among its nodes is paid by each.
+template <UnaryMethod op, Operand g>
+void graphs_of_one(const Operands& in, int calls) {
+  for (int i = 0; i < calls; ++i) (in.w.*op)().backward(in.*g);
+}
+
+// ---- a cell of a recurrent network, as a program writes it
+
+constexpr int64_t kHidden = 4;
+constexpr int kSteps = 10;  // between two backward runs
+
+struct Cell {
+  Tensor wx, wh, bias, x = full({1, kHidden}, 0.5);
+  explicit Cell(bool recorded)
+      : wx(full({kHidden, 4 * kHidden}, 0.1, {.requires_grad = recorded})),
+        wh(full({kHidden, 4 * kHidden}, 0.1, {.requires_grad = recorded})),
+        bias(full({4 * kHidden}, 0.1, {.requires_grad = recorded})) {}
+
+  void step(Tensor& h, Tensor& c) const {
+    const auto gates = (x.matmul(wx) + h.matmul(wh) + bias).chunk(4, 1);
+    c = gates[1].sigmoid() * c + gates[0].sigmoid() * gates[2].tanh();
+    h = gates[3].sigmoid() * c.tanh();
+  }
+};
+
+/// `calls` steps of the cell, in sequences of kSteps.
+template <bool recorded, bool backward>
+void lstm(const Operands&, int calls) {
+  const Cell cell(recorded);
+  for (int done = 0; done < calls; done += kSteps) {
+    Tensor h = full({1, kHidden}, 0), c = full({1, kHidden}, 0);
+    for (int i = 0; i < kSteps; ++i) cell.step(h, c);
+    if constexpr (backward) h.backward(cell.x);
   }
 }
 
@@ -49,8 +96,28 @@ struct Case {
   void (*run)(const Operands&, int);
   double ceiling_ns;
 };
+using In = Operands;
+constexpr int kTimed = 3;  // the first ones, which the peer has too
 constexpr Case kCases[] = {
-    {"untracked", untracked, 90}, {"tracked", tracked, 190}, {"forward+backward", forward_backward, 350}};
+    {"add-untracked", binary<&Tensor::add, &In::a, &In::b>, 90},
+    {"add-tracked", binary<&Tensor::add, &In::w, &In::b>, 190},
+    {"add-backward", chain<&Tensor::add, &In::w, &In::b>, 350},
+    {"mul-untracked", binary<&Tensor::mul, &In::a, &In::b>, 0},
+    {"mul-tracked", binary<&Tensor::mul, &In::w, &In::b>, 0},
+    {"mul-backward", chain<&Tensor::mul, &In::w, &In::b>, 0},
+    {"exp-untracked", unary<&Tensor::exp, &In::a>, 0},
+    {"exp-tracked", unary<&Tensor::exp, &In::w>, 0},
+    {"exp-backward", graphs_of_one<&Tensor::exp, &In::b>, 0},
+    {"matmul-untracked", binary<&Tensor::matmul, &In::a2, &In::b2>, 0},
+    {"matmul-tracked", binary<&Tensor::matmul, &In::w2, &In::b2>, 0},
+    {"matmul-backward", chain<&Tensor::matmul, &In::w2, &In::b2>, 0},
+    {"sum-untracked", unary<&Tensor::sum, &In::a>, 0},
+    {"sum-tracked", unary<&Tensor::sum, &In::w>, 0},
+    {"sum-backward", graphs_of_one<&Tensor::sum, &In::one>, 0},
+    {"lstm-untracked", lstm<false, false>, 0},
+    {"lstm-tracked", lstm<true, false>, 0},
+    {"lstm-backward", lstm<true, true>, 0},
+};
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
@@ -66,7 +133,7 @@ double time_ns(const Case& c, const Operands& in) {
 
 /// The three numbers of the peer; empty where it is not there.
 std::vector<double> run_peer(const std::string& program) {
-  std::vector<double> values(3);
+  std::vector<double> values(kTimed);
   FILE* pipe = popen(program.c_str(), "r");
   if (!pipe) return {};
   const int read = std::fscanf(pipe, "%lf %lf %lf", &values[0], &values[1], &values[2]);
@@ -85,17 +152,25 @@ int main(int argc, char** argv) {
         return 0;
       }
     }
-    std::fprintf(stderr, "bench_ops: no case '%s'; expected untracked, tracked or forward+backward\n", argv[2]);
+    std::fprintf(stderr, "bench_ops: no case '%s'; --list names them\n", argv[2]);
+    return 2;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
+    for (const Case& c : kCases) std::puts(c.name);
+    return 0;
+  }
+  if (argc != 1) {
+    std::fprintf(stderr, "usage: bench_ops [--list | --only CASE N]\n");
     return 2;
   }
 
   const auto peer = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "bench_ops_pytorch";
   const bool has_peer = std::filesystem::exists(peer);
   constexpr int rounds = 5;
-  std::vector<double> ours[3], theirs[3], ratios[3];
+  std::vector<double> ours[kTimed], theirs[kTimed], ratios[kTimed];
   for (int round = 0; round < rounds; ++round) {  // in turn, so that a drift of the machine meets both
-    double now[3];
-    for (int i = 0; i < 3; ++i) {
+    double now[kTimed];
+    for (int i = 0; i < kTimed; ++i) {
       time_ns(kCases[i], in);
       std::vector<double> times;
       for (int repeat = 0; repeat < 21; ++repeat) times.push_back(time_ns(kCases[i], in));
@@ -109,8 +184,8 @@ int main(int argc, char** argv) {
   }
 
   std::printf(
-      "| 4-float add | Tendril, ns | ceiling, ns | LibTorch, ns | LibTorch / Tendril |\n|---|---|---|---|---|\n");
-  for (int i = 0; i < 3; ++i) {
+      "| 4-float operands | Tendril, ns | ceiling, ns | LibTorch, ns | LibTorch / Tendril |\n|---|---|---|---|---|\n");
+  for (int i = 0; i < kTimed; ++i) {
     std::printf("| %s | %.0f | %.0f | ", kCases[i].name, median(ours[i]), kCases[i].ceiling_ns);
     if (theirs[i].empty()) {
       std::printf("not installed | |\n");

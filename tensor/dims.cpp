@@ -24,16 +24,6 @@ int64_t numel_of(const Dims& sizes) {
   return numel;
 }
 
-Dims contiguous_strides(const Dims& sizes) noexcept {
-  Dims strides = sizes;
-  uint64_t step = 1;  // unsigned: beside a size of 0 the others may be absurd
-  for (int i = sizes.size() - 1; i >= 0; --i) {
-    strides[i] = static_cast<int64_t>(step);
-    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
-  }
-  return strides;
-}
-
 Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op) {
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;

@@ -36,15 +36,6 @@ class Dims {
     return dims;
   }
 
-  Dims(const Dims& other) noexcept : count_(other.count_) {
-    std::copy_n(other.values_.begin(), count_, values_.begin());
-  }
-  Dims& operator=(const Dims& other) noexcept {
-    count_ = other.count_;
-    std::copy_n(other.values_.begin(), count_, values_.begin());
-    return *this;
-  }
-
   int size() const noexcept { return count_; }
   bool empty() const noexcept { return count_ == 0; }
   int64_t operator[](int i) const noexcept { return values_[static_cast<std::size_t>(i)]; }
@@ -70,12 +61,17 @@ class Dims {
   }
 
   friend bool operator==(const Dims& a, const Dims& b) noexcept {
-    return a.count_ == b.count_ && std::equal(a.begin(), a.end(), b.begin());
+    if (a.count_ != b.count_) return false;
+    for (int i = 0; i < a.count_; ++i) {  // std::equal would call memcmp for two numbers
+      if (a[i] != b[i]) return false;
+    }
+    return true;
   }
 
  private:
   int count_;
-  std::array<int64_t, kMaxDims> values_;  // only the first count_ are set
+  // Only the first count_ mean anything, but all are copied: nine known words cost less than a call for one or two.
+  std::array<int64_t, kMaxDims> values_;
 };
 
 /// Prints `[2, 3]`.
@@ -85,7 +81,15 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims);
 int64_t numel_of(const Dims& sizes);
 
 /// Row-major strides, in elements.
-Dims contiguous_strides(const Dims& sizes) noexcept;
+inline Dims contiguous_strides(const Dims& sizes) noexcept {
+  Dims strides = sizes;
+  uint64_t step = 1;  // unsigned: beside a size of 0 the others may be absurd
+  for (int i = sizes.size() - 1; i >= 0; --i) {
+    strides[i] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
+  }
+  return strides;
+}
 
 /// NumPy's rule: align at the right, sizes must be equal or 1. Throws ShapeError naming `op`.
 Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op);

@@ -23,10 +23,11 @@ inline constexpr DType kFloat32 = DType::float32, kFloat64 = DType::float64, kIn
                        kInt32 = DType::int32, kUInt8 = DType::uint8, kBool = DType::boolean, kFloat16 = DType::float16,
                        kBFloat16 = DType::bfloat16;
 
-constexpr std::size_t size_of(DType dtype) noexcept {
-  constexpr std::size_t sizes[kNumDTypes] = {4, 8, 8, 4, 1, 1, 2, 2};
-  return sizes[static_cast<int>(dtype)];
-}
+namespace detail {
+// Not inside the function: there it would be built on the stack for every call.
+inline constexpr std::size_t kElementBytes[kNumDTypes] = {4, 8, 8, 4, 1, 1, 2, 2};
+}  // namespace detail
+constexpr std::size_t size_of(DType dtype) noexcept { return detail::kElementBytes[static_cast<int>(dtype)]; }
 constexpr bool is_floating(DType dtype) noexcept {
   return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 || dtype == kBFloat16;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/error.h"
@@ -133,13 +134,28 @@ struct Kernels {
   void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
 };
 
-/// The table of a device. Throws Error where this build or machine has none.
-const Kernels& kernels(Device device);
+namespace cpu {
+extern const Kernels table;
+}
+namespace detail {
+const Kernels& kernels_elsewhere(Device device);
+}
 
-/// `slot` unless it is null: then throws Error, "softmax: no cuda kernel".
+/// The table of a device. Throws Error where this build or machine has none.
+inline const Kernels& kernels(Device device) {
+  return device.is_cpu() ? cpu::table : detail::kernels_elsewhere(device);
+}
+
+/// `slot` unless it is null: then throws Error, "softmax: no cuda kernel". `op` is a name, or the operation itself,
+/// which is then named on failure only.
 template <class F>
 F* require(F* slot, const char* op, const Kernels& table) {
   TENDRIL_CHECK(slot, op, ": no ", table.device, " kernel");
+  return slot;
+}
+template <class F, class Op>
+requires std::is_enum_v<Op> F* require(F* slot, Op op, const Kernels& table) {
+  TENDRIL_CHECK(slot, name_of(op), ": no ", table.device, " kernel");
   return slot;
 }
 

@@ -19,8 +19,11 @@
 namespace tendril::memory {
 namespace {
 
-constexpr int kSmallClasses = kSmallLimit / 64;
-constexpr int kClasses = kSmallClasses + 11;  // 1 KiB .. 1 MiB
+using detail::FreeBlock;
+using detail::kClasses;
+using detail::kSmallClasses;
+using detail::ThreadCache;
+
 constexpr std::size_t kSlabBytes = std::size_t{64} << 10;
 constexpr std::size_t kSharedLimit = std::size_t{32} << 20;  // bytes of one medium class that the store keeps
 
@@ -41,16 +44,14 @@ constexpr uint32_t batch_of(int cls) noexcept {
   return static_cast<uint32_t>(std::clamp<std::size_t>((std::size_t{32} << 10) / bytes_of(cls), 1, 64));
 }
 
-struct Block {
-  Block* next;
-  Block* next_chain;     // of the first block of a chain in the shared store
-  uint32_t chain_count;  // likewise
-};
-static_assert(sizeof(Block) <= 64);
+constexpr uint32_t limit_of(int cls) noexcept { return 2 * batch_of(cls); }  // that a thread keeps
+
+static_assert(sizeof(FreeBlock) <= 64);
 
 std::atomic<std::size_t> reserved{0};  // from the system
 std::atomic<std::size_t> peak{0};
-std::atomic<int64_t> shared_live{0};  // of ended threads, and of large blocks
+std::atomic<std::size_t> in_blocks{0};   // of it in blocks up to kMediumLimit, whoever has them
+std::atomic<std::size_t> large_live{0};  // above kMediumLimit, in use
 
 void count_reserved(std::size_t bytes) noexcept {
   const std::size_t now = reserved.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -62,36 +63,25 @@ void count_reserved(std::size_t bytes) noexcept {
 void* system_allocate(std::size_t bytes) {
   void* block = nullptr;
   if (posix_memalign(&block, kAlignment, bytes) != 0) throw std::bad_alloc();
+  in_blocks.fetch_add(bytes, std::memory_order_relaxed);
   count_reserved(bytes);
   return block;
 }
 void system_release(void* block, std::size_t bytes) noexcept {
   std::free(block);
+  in_blocks.fetch_sub(bytes, std::memory_order_relaxed);
   reserved.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 #ifndef TENDRIL_BYPASS_CACHES
 
-struct ThreadCache {
-  struct List {
-    Block* head = nullptr;
-    uint32_t count = 0;
-    uint32_t limit = 0;  // 0 until the thread is registered and after it has ended: the slow path then decides
-  };
-  std::array<List, kClasses> lists{};
-  std::atomic<int64_t> live{0};  // written by its thread only; may be negative
-  ThreadCache* next = nullptr;
-  ThreadCache* previous = nullptr;
-  bool ended = false;
-};
-// Trivially destructible, so that it can be used until the very end of its thread.
-constinit thread_local ThreadCache cache;
+using detail::cache;
 
 /// What threads share. Never destroyed: tensors in static objects are freed after it would be.
 struct Store {
   struct Class {
     std::mutex mutex;
-    Block* chains = nullptr;
+    FreeBlock* chains = nullptr;
     std::size_t bytes = 0;
   };
   std::array<Class, kClasses> classes;
@@ -99,7 +89,7 @@ struct Store {
   ThreadCache* threads = nullptr;
 
   /// Takes a chain of `count` blocks, or gives it back to the system when there are plenty.
-  void put(int cls, Block* chain, uint32_t count) noexcept {
+  void put(int cls, FreeBlock* chain, uint32_t count) noexcept {
     Class& c = classes[static_cast<std::size_t>(cls)];
     {
       std::lock_guard lock(c.mutex);
@@ -115,11 +105,11 @@ struct Store {
   }
 
   /// A chain of at least one block, and their number.
-  Block* get(int cls, uint32_t& count) {
+  FreeBlock* get(int cls, uint32_t& count) {
     Class& c = classes[static_cast<std::size_t>(cls)];
     {
       std::lock_guard lock(c.mutex);
-      if (Block* chain = c.chains) {
+      if (FreeBlock* chain = c.chains) {
         c.chains = chain->next_chain;
         count = chain->chain_count;
         c.bytes -= count * bytes_of(cls);
@@ -129,16 +119,16 @@ struct Store {
     const std::size_t bytes = bytes_of(cls);
     if (cls >= kSmallClasses) {
       count = 1;
-      auto* block = static_cast<Block*>(system_allocate(bytes));
+      auto* block = static_cast<FreeBlock*>(system_allocate(bytes));
       block->next = nullptr;
       return block;
     }
     char* slab = static_cast<char*>(system_allocate(kSlabBytes));
     const auto total = static_cast<uint32_t>(kSlabBytes / bytes);
-    Block* chain = nullptr;
+    FreeBlock* chain = nullptr;
     uint32_t length = 0;
     for (uint32_t i = total; i-- > 0;) {  // backwards, so that blocks are handed out in address order
-      auto* block = reinterpret_cast<Block*>(slab + i * bytes);
+      auto* block = reinterpret_cast<FreeBlock*>(slab + i * bytes);
       block->next = chain;
       chain = block;
       if (++length == batch_of(cls) && i > 0) {
@@ -154,20 +144,37 @@ struct Store {
   void trim() noexcept {
     for (int cls = kSmallClasses; cls < kClasses; ++cls) {
       Class& c = classes[static_cast<std::size_t>(cls)];
-      Block* chains;
+      FreeBlock* chains;
       {
         std::lock_guard lock(c.mutex);
         chains = std::exchange(c.chains, nullptr);
         c.bytes = 0;
       }
       while (chains) {
-        Block* chain = std::exchange(chains, chains->next_chain);
+        FreeBlock* chain = std::exchange(chains, chains->next_chain);
         free_chain(cls, chain);
       }
     }
   }
 
-  static void free_chain(int cls, Block* chain) noexcept {
+  /// In the store and in the threads' caches.
+  std::size_t idle_bytes() noexcept {
+    std::size_t bytes = 0;
+    for (Class& c : classes) {
+      std::lock_guard lock(c.mutex);
+      bytes += c.bytes;
+    }
+    std::lock_guard lock(threads_mutex);
+    for (ThreadCache* thread = threads; thread; thread = thread->next) {
+      for (int cls = 0; cls < kClasses; ++cls) {
+        const uint32_t room = thread->lists[static_cast<std::size_t>(cls)].room.load(std::memory_order_relaxed);
+        bytes += (limit_of(cls) - room) * bytes_of(cls);
+      }
+    }
+    return bytes;
+  }
+
+  static void free_chain(int cls, FreeBlock* chain) noexcept {
     while (chain) system_release(std::exchange(chain, chain->next), bytes_of(cls));
   }
 };
@@ -181,9 +188,10 @@ Store& store() noexcept {
 void flush(ThreadCache& mine, int first_class) noexcept {
   for (int cls = first_class; cls < kClasses; ++cls) {
     auto& list = mine.lists[static_cast<std::size_t>(cls)];
-    if (list.head) store().put(cls, list.head, list.count);
-    list.head = nullptr;
-    list.count = 0;
+    const uint32_t room = list.room.load(std::memory_order_relaxed);
+    if (!list.head) continue;
+    store().put(cls, std::exchange(list.head, nullptr), limit_of(cls) - room);
+    list.room.store(limit_of(cls), std::memory_order_relaxed);
   }
 }
 
@@ -191,7 +199,9 @@ void flush(ThreadCache& mine, int first_class) noexcept {
 struct Membership {
   Membership() noexcept {
     Store& s = store();
-    for (int cls = 0; cls < kClasses; ++cls) cache.lists[static_cast<std::size_t>(cls)].limit = 2 * batch_of(cls);
+    for (int cls = 0; cls < kClasses; ++cls) {
+      cache.lists[static_cast<std::size_t>(cls)].room.store(limit_of(cls), std::memory_order_relaxed);
+    }
     std::lock_guard lock(s.threads_mutex);
     cache.next = s.threads;
     if (s.threads) s.threads->previous = &cache;
@@ -201,21 +211,13 @@ struct Membership {
     Store& s = store();
     cache.ended = true;
     flush(cache, 0);
-    for (auto& list : cache.lists) list.limit = 0;
     std::lock_guard lock(s.threads_mutex);
-    shared_live.fetch_add(cache.live.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    for (auto& list : cache.lists) list.room.store(0, std::memory_order_relaxed);
     if (cache.previous) cache.previous->next = cache.next;
     if (cache.next) cache.next->previous = cache.previous;
     if (s.threads == &cache) s.threads = cache.next;
   }
 };
-
-void count_live(int64_t bytes) noexcept {
-  if (cache.ended) [[unlikely]]
-    shared_live.fetch_add(bytes, std::memory_order_relaxed);
-  else
-    cache.live.store(cache.live.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
-}
 
 bool join() noexcept {
   if (cache.ended) return false;
@@ -223,15 +225,39 @@ bool join() noexcept {
   return true;
 }
 
-[[gnu::noinline]] void* allocate_slowly(int cls) {
+#endif
+
+}  // namespace
+
+namespace detail {
+
+constinit thread_local ThreadCache cache;
+
+#ifndef TENDRIL_BYPASS_CACHES
+
+void* allocate_slowly(std::size_t bytes) {
+  if (bytes > kMediumLimit) {
+    const std::size_t size = LargePool::rounded(bytes);
+    bool fresh = false;
+    void* block = LargePool::instance().take(size, fresh);
+    if (fresh) count_reserved(size);
+    large_live.fetch_add(size, std::memory_order_relaxed);
+    return block;
+  }
+  const int cls = class_of(bytes);
+  auto& list = cache.lists[static_cast<std::size_t>(cls)];
+  if (FreeBlock* block = list.head) {
+    list.head = block->next;
+    list.add_room(1);
+    return block;
+  }
   uint32_t count = 0;
   const bool member = join();
-  Block* chain = store().get(cls, count);
-  if (Block* rest = chain->next) {
+  FreeBlock* chain = store().get(cls, count);
+  if (FreeBlock* rest = chain->next) {
     if (member) {
-      auto& list = cache.lists[static_cast<std::size_t>(cls)];
       list.head = rest;
-      list.count = count - 1;
+      list.add_room(1 - count);
     } else {
       store().put(cls, rest, count - 1);
     }
@@ -239,84 +265,59 @@ bool join() noexcept {
   return chain;
 }
 
-[[gnu::noinline]] void release_slowly(Block* block, int cls) noexcept {
+void release_slowly(void* pointer, std::size_t bytes) noexcept {
+  if (bytes > kMediumLimit) {
+    const std::size_t size = LargePool::rounded(bytes);
+    large_live.fetch_sub(size, std::memory_order_relaxed);
+    reserved.fetch_sub(LargePool::instance().give(pointer, size), std::memory_order_relaxed);
+    return;
+  }
+  const int cls = class_of(bytes);
+  auto* block = static_cast<FreeBlock*>(pointer);
   if (!join()) {
     block->next = nullptr;
     store().put(cls, block, 1);
     return;
   }
   auto& list = cache.lists[static_cast<std::size_t>(cls)];
-  if (list.count >= list.limit) {  // hand on one batch
-    Block* chain = list.head;
-    Block* last = chain;
+  if (list.room.load(std::memory_order_relaxed) == 0) {  // hand on one batch
+    FreeBlock* chain = list.head;
+    FreeBlock* last = chain;
     for (uint32_t i = 1; i < batch_of(cls); ++i) last = last->next;
     list.head = std::exchange(last->next, nullptr);
-    list.count -= batch_of(cls);
+    list.add_room(batch_of(cls));
     store().put(cls, chain, batch_of(cls));
   }
   block->next = list.head;
   list.head = block;
-  ++list.count;
+  list.add_room(-1u);
+}
+
+#else
+
+// The lists stay empty and without room, so that every call comes here.
+void* allocate_slowly(std::size_t bytes) {
+  large_live.fetch_add(bytes, std::memory_order_relaxed);
+  return system_allocate(bytes);
+}
+void release_slowly(void* block, std::size_t bytes) noexcept {
+  large_live.fetch_sub(bytes, std::memory_order_relaxed);
+  system_release(block, bytes);
 }
 
 #endif
 
-}  // namespace
+}  // namespace detail
 
 #ifndef TENDRIL_BYPASS_CACHES
 
-void* allocate(std::size_t bytes) {
-  if (bytes > kMediumLimit) [[unlikely]] {
-    const std::size_t size = detail::LargePool::rounded(bytes);
-    bool fresh = false;
-    void* block = detail::LargePool::instance().take(size, fresh);
-    if (fresh) count_reserved(size);
-    shared_live.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
-    return block;
-  }
-  const int cls = class_of(bytes);
-  auto& list = cache.lists[static_cast<std::size_t>(cls)];
-  Block* block = list.head;
-  if (block) [[likely]] {
-    list.head = block->next;
-    --list.count;
-  } else {
-    block = static_cast<Block*>(allocate_slowly(cls));
-  }
-  count_live(static_cast<int64_t>(bytes_of(cls)));
-  return block;
-}
-
-void release(void* pointer, std::size_t bytes) noexcept {
-  if (bytes > kMediumLimit) [[unlikely]] {
-    const std::size_t size = detail::LargePool::rounded(bytes);
-    shared_live.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
-    reserved.fetch_sub(detail::LargePool::instance().give(pointer, size), std::memory_order_relaxed);
-    return;
-  }
-  const int cls = class_of(bytes);
-  auto* block = static_cast<Block*>(pointer);
-  auto& list = cache.lists[static_cast<std::size_t>(cls)];
-  count_live(-static_cast<int64_t>(bytes_of(cls)));
-  if (list.count < list.limit) [[likely]] {
-    block->next = list.head;
-    list.head = block;
-    ++list.count;
-  } else {
-    release_slowly(block, cls);
-  }
-}
-
 Stats stats() noexcept {
-  int64_t live = shared_live.load(std::memory_order_relaxed);
-  Store& s = store();
-  {
-    std::lock_guard lock(s.threads_mutex);
-    for (ThreadCache* c = s.threads; c; c = c->next) live += c->live.load(std::memory_order_relaxed);
-  }
   // The counters are read one after another: while other threads work they may not fit each other exactly.
   const auto held = reserved.load(std::memory_order_relaxed);
-  const auto used = static_cast<std::size_t>(std::max<int64_t>(live, 0));
+  const auto large = large_live.load(std::memory_order_relaxed);
+  const auto blocks = in_blocks.load(std::memory_order_relaxed);
+  const std::size_t idle = store().idle_bytes();  // counted here, so that an operation need not count what is in use
+  const std::size_t used = large + (blocks > idle ? blocks - idle : 0);
   return {used, held > used ? held - used : 0, peak.load(std::memory_order_relaxed)};
 }
 
@@ -332,18 +333,7 @@ void trim() noexcept {
 
 #else
 
-void* allocate(std::size_t bytes) {
-  shared_live.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-  return system_allocate(bytes);
-}
-void release(void* block, std::size_t bytes) noexcept {
-  shared_live.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-  system_release(block, bytes);
-}
-Stats stats() noexcept {
-  return {static_cast<std::size_t>(shared_live.load(std::memory_order_relaxed)), 0,
-          peak.load(std::memory_order_relaxed)};
-}
+Stats stats() noexcept { return {large_live.load(std::memory_order_relaxed), 0, peak.load(std::memory_order_relaxed)}; }
 void set_cache_limit(std::size_t) noexcept {}
 void trim() noexcept {}
 

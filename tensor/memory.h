@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 /// Host memory for tensors, their headers and autograd's nodes. Every block is 64-byte aligned and uninitialised.
 ///
@@ -20,10 +23,70 @@ inline constexpr std::size_t kAlignment = 64;
 inline constexpr std::size_t kSmallLimit = 512;
 inline constexpr std::size_t kMediumLimit = std::size_t{1} << 20;
 
+namespace detail {
+
+inline constexpr int kSmallClasses = kSmallLimit / 64;
+inline constexpr int kClasses = kSmallClasses + 11;  // 1 KiB .. 1 MiB
+
+struct FreeBlock {
+  FreeBlock* next;
+  FreeBlock* next_chain;  // of the first block of a chain in the shared store
+  uint32_t chain_count;   // likewise
+};
+
+/// A thread's free blocks. Trivially destructible, so that it can be used until the very end of its thread.
+struct ThreadCache {
+  struct List {
+    FreeBlock* head = nullptr;
+    /// How many blocks more it takes. 0 until the thread is registered and after it has ended: the slow path then
+    /// decides. Written by its thread only; stats() of other threads reads it.
+    std::atomic<uint32_t> room{0};
+
+    void add_room(uint32_t blocks) noexcept {
+      room.store(room.load(std::memory_order_relaxed) + blocks, std::memory_order_relaxed);
+    }
+  };
+  std::array<List, kClasses> lists{};
+  ThreadCache* next = nullptr;
+  ThreadCache* previous = nullptr;
+  bool ended = false;
+};
+extern constinit thread_local ThreadCache cache;
+
+constexpr std::size_t small_class_of(std::size_t bytes) noexcept { return (bytes - (bytes != 0)) / 64; }
+void* allocate_slowly(std::size_t bytes);
+void release_slowly(void* block, std::size_t bytes) noexcept;
+
+}  // namespace detail
+
 /// Throws std::bad_alloc.
-[[nodiscard]] void* allocate(std::size_t bytes);
+[[nodiscard]] inline void* allocate(std::size_t bytes) {
+  // Inline, like `release`: most sizes are known where they are asked for, and an operation asks for four blocks.
+  if (bytes <= kSmallLimit) [[likely]] {
+    auto& list = detail::cache.lists[detail::small_class_of(bytes)];
+    if (detail::FreeBlock* block = list.head) [[likely]] {
+      list.head = block->next;
+      list.add_room(1);
+      return block;
+    }
+  }
+  return detail::allocate_slowly(bytes);
+}
+
 /// `bytes` must be what was asked for.
-void release(void* block, std::size_t bytes) noexcept;
+inline void release(void* block, std::size_t bytes) noexcept {
+  if (bytes <= kSmallLimit) [[likely]] {
+    auto& list = detail::cache.lists[detail::small_class_of(bytes)];
+    if (list.room.load(std::memory_order_relaxed) > 0) [[likely]] {
+      auto* free = static_cast<detail::FreeBlock*>(block);
+      free->next = list.head;
+      list.head = free;
+      list.add_room(-1u);
+      return;
+    }
+  }
+  detail::release_slowly(block, bytes);
+}
 
 struct Stats {
   std::size_t live_bytes;    ///< in blocks that are in use, rounded up to their class

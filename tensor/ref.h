@@ -18,6 +18,8 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
+  /// Counts the first reference to an object that nobody else has seen: a store, where `retain` is an atomic addition.
+  void retain_first() const noexcept { refs_.store(1, std::memory_order_relaxed); }
   void retain() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   /// True when this was the last reference. A sole owner need not pay for an atomic subtraction.
   bool release() const noexcept {
@@ -63,6 +65,11 @@ class Ref {
   void swap(Ref& other) noexcept { std::swap(object_, other.object_); }
   /// Hands the reference to the caller, who must give it to `Ref::adopt`.
   [[nodiscard]] T* take() noexcept { return std::exchange(object_, nullptr); }
+  /// The first reference to a new object.
+  [[nodiscard]] static Ref first(T* object) noexcept {
+    object->retain_first();
+    return adopt(object);
+  }
   [[nodiscard]] static Ref adopt(T* object) noexcept {
     Ref ref;
     ref.object_ = object;

@@ -1,37 +1,21 @@
 #include "tendril/tensor/storage.h"
 
-#include <new>
-
 #include "tendril/tensor/error.h"
-#include "tendril/tensor/memory.h"
 
 namespace tendril {
-namespace {
 
-// Few elements live behind the header, in the same block: one allocation instead of two.
-constexpr std::size_t kHeader = 64;
-constexpr std::size_t kInlineLimit = 256;
-static_assert(sizeof(Storage) <= kHeader);
-
-}  // namespace
-
-Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
+Ref<Storage> Storage::allocate_apart(std::size_t bytes, Device device) {
+  static_assert(sizeof(Storage) <= kHeader);
   TENDRIL_CHECK(device.is_cpu(), "cannot allocate ", bytes, " bytes on ", device, ": this build has no such device");
-  const bool inlined = bytes <= kInlineLimit;
-  void* block = memory::allocate(inlined ? kHeader + bytes : kHeader);
-  auto* storage = new (block) Storage;
+  auto* storage = new (memory::allocate(kHeader)) Storage;
   storage->bytes_ = bytes;
-  if (inlined) {
-    storage->data_ = static_cast<char*>(block) + kHeader;
-  } else {
-    try {
-      storage->data_ = memory::allocate(bytes);
-    } catch (const std::bad_alloc&) {
-      memory::release(block, kHeader);
-      tendril::detail::raise<Error>("out of memory: cannot allocate ", bytes, " bytes on cpu");
-    }
+  try {
+    storage->data_ = memory::allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    memory::release(storage, kHeader);
+    tendril::detail::raise<Error>("out of memory: cannot allocate ", bytes, " bytes on cpu");
   }
-  return Ref<Storage>(storage);
+  return Ref<Storage>::first(storage);
 }
 
 Ref<Storage> Storage::wrap(void* data, std::size_t bytes, Device device, Deleter deleter, void* context) {
@@ -41,7 +25,7 @@ Ref<Storage> Storage::wrap(void* data, std::size_t bytes, Device device, Deleter
   storage->device_ = device;
   storage->deleter_ = deleter ? deleter : [](void*) noexcept {};
   storage->context_ = context;
-  return Ref<Storage>(storage);
+  return Ref<Storage>::first(storage);
 }
 
 void Storage::destroy(Storage* storage) noexcept {

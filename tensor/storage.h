@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/memory.h"
 #include "tendril/tensor/ref.h"
 
 namespace tendril {
@@ -16,7 +18,9 @@ class Storage : public RefCounted {
  public:
   using Deleter = void (*)(void* context) noexcept;
 
-  static Ref<Storage> allocate(std::size_t bytes, Device device = kCPU);
+  static Ref<Storage> allocate(std::size_t bytes, Device device = kCPU) {
+    return bytes <= kInlineLimit && device.is_cpu() ? allocate_inlined(bytes) : allocate_apart(bytes, device);
+  }
   /// Wraps memory that is not ours; `deleter(context)` runs when the last tensor is gone.
   static Ref<Storage> wrap(void* data, std::size_t bytes, Device device, Deleter deleter, void* context);
   static void destroy(Storage* storage) noexcept;
@@ -30,7 +34,13 @@ class Storage : public RefCounted {
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  // Few elements live behind the header, in the same block: one allocation instead of two.
+  static constexpr std::size_t kHeader = 64;
+  static constexpr std::size_t kInlineLimit = 256;
+
   Storage() = default;
+  static Ref<Storage> allocate_inlined(std::size_t bytes);
+  static Ref<Storage> allocate_apart(std::size_t bytes, Device device);
 
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
@@ -39,5 +49,13 @@ class Storage : public RefCounted {
   std::atomic<uint32_t> version_{0};
   Device device_;
 };
+
+inline Ref<Storage> Storage::allocate_inlined(std::size_t bytes) {
+  void* block = memory::allocate(kHeader + bytes);
+  auto* storage = new (block) Storage;
+  storage->bytes_ = bytes;
+  storage->data_ = static_cast<char*>(block) + kHeader;
+  return Ref<Storage>::first(storage);
+}
 
 }  // namespace tendril

@@ -1,14 +1,9 @@
 #include "tendril/tensor/tensor.h"
 
-#include <new>
-
 #include "tendril/tensor/detail/dispatch.h"
-#include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
-
-Ref<TensorImpl> TensorImpl::make() { return Ref<TensorImpl>(new (memory::allocate(sizeof(TensorImpl))) TensorImpl); }
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   impl->~TensorImpl();

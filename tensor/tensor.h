@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/memory.h"
 #include "tendril/tensor/ref.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/storage.h"
@@ -34,7 +36,10 @@ class History : public RefCounted {
 
 /// The body of a tensor: a strided window on a storage, plus its place in the autograd graph.
 struct TensorImpl : RefCounted {
-  static Ref<TensorImpl> make();  ///< from a thread-local slab
+  /// From a thread-local slab.
+  static Ref<TensorImpl> make() {
+    return Ref<TensorImpl>::first(new (memory::allocate(sizeof(TensorImpl))) TensorImpl);
+  }
   static void destroy(TensorImpl* impl) noexcept;
 
   Ref<Storage> storage;

@@ -48,6 +48,4 @@ void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 
-extern const Kernels table;
-
 }  // namespace tendril::cpu

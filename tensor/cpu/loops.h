@@ -110,32 +110,56 @@ void for_each_line(const std::array<const View*, N>& views, int dim, Body&& body
   });
 }
 
-/// Runs `loop` over operands of one shape: in one go where all are contiguous.
+/// One element, repeated for all.
+inline bool is_repeated(const View& x) noexcept {
+  for (int d = 0; d < x.ndim; ++d) {
+    if (x.strides[d] != 0) return false;
+  }
+  return true;
+}
+
+/// Runs `loop` over operands that advance by `steps` throughout.
+template <int N>
+void run_evenly(Loop loop, const std::array<char*, N>& data, const std::array<int64_t, N>& steps, int64_t count) {
+  if (count < 2 * kParallelGrain) [[likely]]
+    return loop(data.data(), steps.data(), count);
+  parallel_for(count, kParallelGrain, [&](int64_t begin, int64_t end) {
+    std::array<char*, N> part = data;
+    for (std::size_t k = 0; k < N; ++k) part[k] += begin * steps[k];
+    loop(part.data(), steps.data(), end - begin);
+  });
+}
+
+/// Runs `loop` in one go where each operand is contiguous or one element repeated, else row by row.
+template <int N>
+[[gnu::noinline]] void run_strided(Loop loop, const std::array<const View*, N>& views) {
+  std::array<char*, N> data;
+  std::array<int64_t, N> steps;
+  for (std::size_t k = 0; k < N; ++k) {
+    const View& x = *views[k];
+    if (!x.contiguous && (k == 0 || !is_repeated(x))) return for_each_row<N>(nest_of<N>(views), loop);
+    data[k] = x.as<char>();
+    steps[k] = x.contiguous ? static_cast<int64_t>(size_of(x.dtype)) : 0;
+  }
+  run_evenly<N>(loop, data, steps, views[0]->numel);
+}
+
+/// Runs `loop` over operands of one shape.
 template <int N>
 void run(Loop loop, const std::array<const View*, N>& views) {
   const View& out = *views[0];
   if (out.numel == 0) return;
   bool contiguous = true;
   for (std::size_t k = 0; k < N; ++k) contiguous = contiguous && views[k]->contiguous;
-  if (contiguous) [[likely]] {
-    std::array<char*, N> data;
-    std::array<int64_t, N> steps;
-    for (std::size_t k = 0; k < N; ++k) {
-      data[k] = views[k]->template as<char>();
-      steps[k] = static_cast<int64_t>(size_of(views[k]->dtype));
-    }
-    if (out.numel < 2 * kParallelGrain) [[likely]] {
-      loop(data.data(), steps.data(), out.numel);
-      return;
-    }
-    parallel_for(out.numel, kParallelGrain, [&](int64_t begin, int64_t end) {
-      std::array<char*, N> part = data;
-      for (std::size_t k = 0; k < N; ++k) part[k] += begin * steps[k];
-      loop(part.data(), steps.data(), end - begin);
-    });
-    return;
+  if (!contiguous) [[unlikely]]
+    return run_strided<N>(loop, views);
+  std::array<char*, N> data;
+  std::array<int64_t, N> steps;
+  for (std::size_t k = 0; k < N; ++k) {
+    data[k] = views[k]->template as<char>();
+    steps[k] = static_cast<int64_t>(size_of(views[k]->dtype));
   }
-  for_each_row<N>(nest_of<N>(views), loop);
+  run_evenly<N>(loop, data, steps, out.numel);
 }
 
 }  // namespace tendril::cpu

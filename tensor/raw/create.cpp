@@ -8,18 +8,25 @@
 
 namespace tendril::raw {
 
-Tensor empty(const Dims& sizes, DType dtype, Device device) {
-  const int64_t numel = numel_of(sizes);
-  const auto element = static_cast<int64_t>(size_of(dtype));
-  TENDRIL_CHECK_AS(ShapeError, numel <= INT64_MAX / element, "too many elements: shape ", sizes, " of ", dtype);
+namespace {
+
+Tensor make(const Dims& sizes, int64_t numel, DType dtype, Device device) {
+  int64_t bytes;
+  TENDRIL_CHECK_AS(ShapeError, !__builtin_mul_overflow(numel, static_cast<int64_t>(size_of(dtype)), &bytes),
+                   "too many elements: shape ", sizes, " of ", dtype);
+  Ref<Storage> storage = Storage::allocate(static_cast<std::size_t>(bytes), device);
   Ref<TensorImpl> impl = TensorImpl::make();
-  impl->storage = Storage::allocate(static_cast<std::size_t>(numel * element), device);
+  impl->storage = std::move(storage);
   impl->sizes = sizes;
   impl->strides = contiguous_strides(sizes);
   impl->numel = numel;
   impl->dtype = dtype;
   return Tensor(std::move(impl));
 }
+
+}  // namespace
+
+Tensor empty(const Dims& sizes, DType dtype, Device device) { return make(sizes, numel_of(sizes), dtype, device); }
 
 Tensor empty_strided(const Dims& sizes, const Dims& strides, DType dtype, Device device) {
   TENDRIL_CHECK_AS(ShapeError, sizes.size() == strides.size(), "empty_strided: sizes ", sizes, " and strides ", strides,
@@ -37,7 +44,7 @@ Tensor empty_strided(const Dims& sizes, const Dims& strides, DType dtype, Device
   return on_storage(owner.storage(), sizes, strides, 0, dtype);
 }
 
-Tensor empty_like(const Tensor& x) { return empty(x.sizes(), x.dtype(), x.device()); }
+Tensor empty_like(const Tensor& x) { return make(x.sizes(), x.numel(), x.dtype(), x.device()); }
 
 Tensor full(const Dims& sizes, Scalar value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);

@@ -7,20 +7,38 @@ namespace {
 
 constexpr int category(DType dtype) noexcept { return is_floating(dtype) ? 2 : dtype == kBool ? 0 : 1; }
 
-constexpr DTypeRule rule_of(Unary op) noexcept {
-  constexpr DTypeRule rules[] = {
+DTypeRule rule_of(Unary op) noexcept {
+  static constexpr DTypeRule rules[] = {
 #define TENDRIL_UNARY(name, doc, dtypes, ...) DTypeRule::dtypes,
 #include "tendril/tensor/pointwise.def"
   };
   return rules[static_cast<int>(op)];
 }
-constexpr DTypeRule rule_of(Binary op) noexcept {
-  constexpr DTypeRule rules[] = {
+DTypeRule rule_of(Binary op) noexcept {
+  static constexpr DTypeRule rules[] = {
 #define TENDRIL_BINARY(name, doc, dtypes, ...) DTypeRule::dtypes,
 #include "tendril/tensor/pointwise.def"
   };
   return rules[static_cast<int>(op)];
 }
+
+/// Whether operands of `dtype` are taken as they are.
+constexpr bool keeps(DTypeRule rule, DType dtype) noexcept {
+  return rule == DTypeRule::kAny || (rule == DTypeRule::kSame ? dtype != kBool : is_floating(dtype));
+}
+
+/// `x` in another dtype, where it has to be: then it lives here. Otherwise `x` itself, without a reference.
+class Cast {
+ public:
+  Cast(const Tensor& x, DType dtype) : x_(x.dtype() == dtype ? x : copy_ = cast(x, dtype)) {}
+  Cast(const Cast&) = delete;
+  operator const Tensor&() const noexcept { return x_; }
+  const Tensor* operator->() const noexcept { return &x_; }
+
+ private:
+  Tensor copy_;
+  const Tensor& x_;
+};
 
 void check_defined(const Tensor& x, const char* op) { TENDRIL_CHECK(x.defined(), op, ": an operand is undefined"); }
 
@@ -31,18 +49,17 @@ void check_same_device(const Tensor& x, const Tensor& y, const char* op) {
 /// A tensor seen with the sizes that it broadcasts to; the strides live here.
 class Broadcast {
  public:
-  Broadcast(const Tensor& x, const Dims& sizes) : view_(view_of(x)) {
+  Broadcast(const Tensor& x, const Dims& sizes, int64_t numel) : view_(view_of(x)) {
     if (x.sizes() == sizes) return;
     const int shift = sizes.size() - x.dim();
-    strides_ = Dims::filled(sizes.size(), 0);
-    for (int d = 0; d < x.dim(); ++d) {
-      if (x.sizes()[d] != 1) strides_[d + shift] = x.strides()[d];
+    for (int d = 0; d < sizes.size(); ++d) {
+      strides_.push_back(d < shift || x.sizes()[d - shift] == 1 ? 0 : x.strides()[d - shift]);
     }
     view_.sizes = sizes.data();
     view_.strides = strides_.data();
     view_.ndim = sizes.size();
-    view_.numel = numel_of(sizes);
-    view_.contiguous = view_.numel == x.numel() && x.is_contiguous();
+    view_.numel = numel;
+    view_.contiguous = numel == x.numel() && x.is_contiguous();
   }
   Broadcast(const Broadcast&) = delete;
   operator const View&() const noexcept { return view_; }
@@ -69,13 +86,17 @@ class Repeated {
   View view_;
 };
 
+void run_unary(Unary op, const Tensor& out, const Tensor& x) {
+  const Kernels& table = kernels(out.device());
+  require(table.unary, op, table)(op, view_of(out), view_of(x));
+}
 void run_binary(Binary op, const Tensor& out, const View& x, const View& y) {
   const Kernels& table = kernels(out.device());
-  require(table.binary, name_of(op), table)(op, view_of(out), x, y);
+  require(table.binary, op, table)(op, view_of(out), x, y);
 }
 void run_compare(Compare op, const Tensor& out, const View& x, const View& y) {
   const Kernels& table = kernels(out.device());
-  require(table.compare, name_of(op), table)(op, view_of(out), x, y);
+  require(table.compare, op, table)(op, view_of(out), x, y);
 }
 
 /// In place, a result may be rounded to `out`'s type but not leave its category.
@@ -85,6 +106,7 @@ void check_fits(DType result, const Tensor& out, const char* op) {
 }
 
 void check_broadcasts_to(const Tensor& y, const Tensor& out, const char* op) {
+  if (y.sizes() == out.sizes()) return;
   TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(out.sizes(), y.sizes(), op) == out.sizes(), op, ": shape ", y.sizes(),
                    " does not broadcast to ", out.sizes(), ", the shape of the tensor that is changed in place");
 }
@@ -114,10 +136,9 @@ DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
 
 Tensor unary(Unary op, const Tensor& x) {
   check_defined(x, name_of(op));
-  const Tensor input = cast(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
+  const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
   Tensor out = empty_like(input);
-  const Kernels& table = kernels(out.device());
-  require(table.unary, name_of(op), table)(op, view_of(out), view_of(input));
+  run_unary(op, out, input);
   return out;
 }
 
@@ -125,31 +146,33 @@ Tensor predicate(Predicate op, const Tensor& x) {
   check_defined(x, name_of(op));
   Tensor out = empty(x.sizes(), kBool, x.device());
   const Kernels& table = kernels(out.device());
-  require(table.predicate, name_of(op), table)(op, view_of(out), view_of(x));
+  require(table.predicate, op, table)(op, view_of(out), view_of(x));
   return out;
 }
 
 Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
+  // Operands that need neither promotion nor broadcasting, as most do, are asked for first: it spares them the rest.
+  if (x.defined() && y.defined() && x.dtype() == y.dtype() && x.sizes() == y.sizes() && x.device() == y.device() &&
+      keeps(rule_of(op), x.dtype())) [[likely]] {
+    Tensor out = empty_like(x);
+    run_binary(op, out, view_of(x), view_of(y));
+    return out;
+  }
   const char* name = name_of(op);
   check_defined(x, name);
   check_defined(y, name);
   check_same_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
-  if (x.sizes() == y.sizes() && x.dtype() == dtype && y.dtype() == dtype) {
-    Tensor out = empty(x.sizes(), dtype, x.device());
-    run_binary(op, out, view_of(x), view_of(y));
-    return out;
-  }
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, x.device());
-  const Tensor a = cast(x, dtype), b = cast(y, dtype);
-  run_binary(op, out, Broadcast(a, out.sizes()), Broadcast(b, out.sizes()));
+  const Cast a(x, dtype), b(y, dtype);
+  run_binary(op, out, Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
   return out;
 }
 
 Tensor binary(Binary op, const Tensor& x, Scalar y) {
   check_defined(x, name_of(op));
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
-  const Tensor a = cast(x, dtype);
+  const Cast a(x, dtype);
   Tensor out = empty_like(a);
   run_binary(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
   return out;
@@ -158,7 +181,7 @@ Tensor binary(Binary op, const Tensor& x, Scalar y) {
 Tensor binary(Binary op, Scalar x, const Tensor& y) {
   check_defined(y, name_of(op));
   const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
-  const Tensor b = cast(y, dtype);
+  const Cast b(y, dtype);
   Tensor out = empty_like(b);
   run_binary(op, out, Repeated(x, dtype, out.sizes(), out.numel()), view_of(b));
   return out;
@@ -171,8 +194,8 @@ Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
   check_same_device(x, y, name);
   const DType dtype = result_type(x, y);
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, x.device());
-  const Tensor a = cast(x, dtype), b = cast(y, dtype);
-  run_compare(op, out, Broadcast(a, out.sizes()), Broadcast(b, out.sizes()));
+  const Cast a(x, dtype), b(y, dtype);
+  run_compare(op, out, Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
   return out;
 }
 
@@ -180,7 +203,7 @@ Tensor compare(Compare op, const Tensor& x, Scalar y) {
   check_defined(x, name_of(op));
   const DType dtype = result_type(x, y);
   Tensor out = empty(x.sizes(), kBool, x.device());
-  const Tensor a = cast(x, dtype);
+  const Cast a(x, dtype);
   run_compare(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
   return out;
 }
@@ -190,7 +213,7 @@ void unary_(Unary op, const Tensor& out) {
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const Kernels& table = kernels(out.device());
-  require(table.unary, name_of(op), table)(op, view_of(out), view_of(out));
+  require(table.unary, op, table)(op, view_of(out), view_of(out));
 }
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {
@@ -203,12 +226,13 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   check_broadcasts_to(y, out, name);
   // A partly overlapping operand would change while it is read.
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
-  const Tensor b = overlaps ? cast(clone(y), dtype) : cast(y, dtype);
+  const Tensor copy = overlaps ? clone(y) : Tensor();
+  const Cast b(overlaps ? copy : y, dtype);
   if (out.dtype() == dtype) {
-    run_binary(op, out, view_of(out), Broadcast(b, out.sizes()));
+    run_binary(op, out, view_of(out), Broadcast(b, out.sizes(), out.numel()));
   } else {
     const Tensor wide = cast(out, dtype);
-    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes()));
+    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes(), out.numel()));
     copy_(out, wide);
   }
 }
@@ -230,9 +254,10 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
                    dtype);
   check_broadcasts_to(y, out, "add");
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
-  const Tensor b = overlaps ? cast(clone(y), out.dtype()) : cast(y, out.dtype());
+  const Tensor copy = overlaps ? clone(y) : Tensor();
+  const Cast b(overlaps ? copy : y, out.dtype());
   const Kernels& table = kernels(out.device());
-  require(table.add_scaled, "add", table)(view_of(out), view_of(out), Broadcast(b, out.sizes()), alpha);
+  require(table.add_scaled, "add", table)(view_of(out), view_of(out), Broadcast(b, out.sizes(), out.numel()), alpha);
 }
 
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
@@ -245,10 +270,10 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   const DType dtype = result_type(x, y);
   Tensor out = empty(broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where"), dtype,
                      x.device());
-  const Tensor a = cast(x, dtype), b = cast(y, dtype);
+  const Cast a(x, dtype), b(y, dtype);
   const Kernels& table = kernels(out.device());
-  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes()), Broadcast(a, out.sizes()),
-                                       Broadcast(b, out.sizes()));
+  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel()),
+                                       Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
   return out;
 }
 
