@@ -21,12 +21,14 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, std::size_t i) {
   return given;
 }
 
-void run(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, GradientSink& sink,
+void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, GradientSink& sink,
          GraphTask::Options options) {
   TENDRIL_CHECK_AS(AutogradError, gradients.empty() || gradients.size() == roots.size(), "got ", roots.size(),
                    " tensors and ", gradients.size(), " gradients");
-  std::vector<Edge> entries;
-  std::vector<Tensor> values;
+  std::vector<Edge, memory::Allocator<Edge>> entries;
+  std::vector<Tensor, memory::Allocator<Tensor>> values;
+  entries.reserve(roots.size());
+  values.reserve(roots.size());
   for (std::size_t i = 0; i < roots.size(); ++i) {
     TENDRIL_CHECK_AS(AutogradError, requires_grad(roots[i]), "element ", i,
                      " of tensors does not require grad and does not have a grad_fn");
@@ -36,6 +38,12 @@ void run(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients,
   GraphTask task(entries, sink, std::move(options));
   for (std::size_t i = 0; i < entries.size(); ++i) task.add_root(entries[i], std::move(values[i]));
   task.run();
+}
+
+void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, bool retain_graph,
+                   bool create_graph) {
+  GradSink sink;
+  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
 }
 
 struct CaptureSink final : GradientSink {
@@ -55,8 +63,7 @@ struct CaptureSink final : GradientSink {
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, bool retain_graph,
               bool create_graph) {
-  GradSink sink;
-  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
+  run_to_leaves(roots, gradients, retain_graph, create_graph);
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
@@ -84,7 +91,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 namespace tendril {
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  autograd::backward({*this}, {gradient}, retain_graph, create_graph);
+  autograd::run_to_leaves({this, 1}, {&gradient, 1}, retain_graph, create_graph);
 }
 
 }  // namespace tendril

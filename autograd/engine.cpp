@@ -21,9 +21,11 @@ std::size_t slot_of(const Node& leaf) noexcept {
 
 // ---- preparing
 
-GraphTask::GraphTask(std::vector<Edge> entries, GradientSink& sink, Options options)
+GraphTask::GraphTask(std::span<const Edge> entries, GradientSink& sink, Options options)
     : sink_(sink), options_(std::move(options)), id_(next_run.fetch_add(1, std::memory_order_relaxed)) {
   try {
+    claimed_.reserve(16);
+    ready_.reserve(8);
     for (const Edge& target : options_.wanted) {
       TENDRIL_CHECK_AS(AutogradError, target, "GraphTask: a wanted edge is empty");
       if (target.node->is_leaf()) {
@@ -34,10 +36,10 @@ GraphTask::GraphTask(std::vector<Edge> entries, GradientSink& sink, Options opti
       }
     }
     entries_.reserve(entries.size());
-    for (Edge& entry : entries) {
+    for (const Edge& entry : entries) {
       TENDRIL_CHECK_AS(AutogradError, entry, "GraphTask: an entry is empty");
       visit(*entry.node);
-      entries_.push_back({std::move(entry)});
+      entries_.push_back({entry});
     }
     for (const Entry& entry : entries_) {
       Node& node = *entry.edge.node;
@@ -55,7 +57,7 @@ GraphTask::GraphTask(std::vector<Edge> entries, GradientSink& sink, Options opti
 
 GraphTask::~GraphTask() { abandon(); }
 
-void GraphTask::claim(Node& node) {
+inline void GraphTask::claim(Node& node) {
   if (node.run_.load(std::memory_order_relaxed) == id_) return;
   uint64_t nobody = 0;
   TENDRIL_CHECK_AS(AutogradError, node.run_.compare_exchange_strong(nobody, id_, std::memory_order_acquire),
@@ -81,7 +83,7 @@ void GraphTask::abandon() noexcept {
   num_run_ = 0;
 }
 
-bool GraphTask::useful(Node& node) noexcept {
+inline bool GraphTask::useful(Node& node) noexcept {
   if (node.is_leaf_) {
     if (options_.wanted.empty()) return true;
     const Leaf* found = find_leaf(node);
@@ -97,7 +99,8 @@ void GraphTask::visit(Node& start) {
     leaf(start);
     return;
   }
-  std::vector<Frame> stack;
+  Vector<Frame> stack;
+  stack.reserve(16);
   const auto enter = [&](Node& node) {
     claim(node);
     if (node.visited_) return false;
@@ -131,13 +134,13 @@ GraphTask::Leaf* GraphTask::find_leaf(const Node& node) noexcept {
   for (std::size_t slot = slot_of(node) & mask;; slot = (slot + 1) & mask) {
     const uint32_t position = leaf_index_[slot];
     if (position == 0) return nullptr;
-    if (leaves_[position - 1].node.get() == &node) return &leaves_[position - 1];
+    if (leaves_[position - 1].target.node.get() == &node) return &leaves_[position - 1];
   }
 }
 
 GraphTask::Leaf& GraphTask::leaf(Node& node) {
   if (Leaf* found = find_leaf(node)) return *found;
-  leaves_.push_back({Ref<Node>(&node)});
+  leaves_.push_back({{Ref<Node>(&node), 0}});
   if (leaf_index_.size() < 2 * leaves_.size()) {
     leaf_index_.assign(std::max<std::size_t>(8, 2 * leaf_index_.size()), 0);
     for (std::size_t i = 0; i < leaves_.size(); ++i) insert_leaf(i);
@@ -149,7 +152,7 @@ GraphTask::Leaf& GraphTask::leaf(Node& node) {
 
 void GraphTask::insert_leaf(std::size_t position) noexcept {
   const std::size_t mask = leaf_index_.size() - 1;
-  std::size_t slot = slot_of(*leaves_[position].node) & mask;
+  std::size_t slot = slot_of(*leaves_[position].target.node) & mask;
   while (leaf_index_[slot] != 0) slot = (slot + 1) & mask;
   leaf_index_[slot] = static_cast<uint32_t>(position + 1);
 }
@@ -245,41 +248,40 @@ bool GraphTask::finished() const {
 }
 
 void GraphTask::run_node(Node& node) {
-  output_grads_.clear();
+  const std::span<Tensor> output_grads(node.pending_, node.num_outputs_);
+  if (input_grads_.size() < node.num_edges_) input_grads_.resize(node.num_edges_);
+  const std::span<Tensor> input_grads(input_grads_.data(), node.num_edges_);
   bool any = false;
-  for (uint32_t i = 0; i < node.num_outputs_; ++i) {
-    any |= node.pending_[i].defined();
-    output_grads_.push_back(std::move(node.pending_[i]));
-  }
-  input_grads_.clear();
-  input_grads_.resize(node.num_edges_);
+  for (const Tensor& gradient : output_grads) any |= gradient.defined();
   if (any || node.always_run_) {
     if (node.hooks_) [[unlikely]]
-      node.hooks_->before(output_grads_);
-    if (node.captured_) capture(node);
+      node.hooks_->before(output_grads);
+    if (node.captured_) capture(node, output_grads);
     if (node.needed_ != 0 || node.always_run_) {
-      node.apply(output_grads_, input_grads_);
+      node.apply(output_grads, input_grads);
       if (detail::anomaly_detection) [[unlikely]]
-        detail::check_for_nan(node, input_grads_);
+        detail::check_for_nan(node, input_grads);
       if (node.hooks_) [[unlikely]]
-        node.hooks_->after(input_grads_, output_grads_);
+        node.hooks_->after(input_grads, output_grads);
     }
   }
-  output_grads_.clear();  // before adding up: what is held nowhere else may be overwritten
-  if (!options_.keep_graph) node.release_saved();
+  for (Tensor& gradient : output_grads) gradient = {};  // first: what is held nowhere else may be overwritten below
+  if (!options_.keep_graph && node.num_saved_ > 0) node.release_saved();
   node.run_.store(0, std::memory_order_release);
   ++num_run_;
   --remaining_;
 
   for (uint32_t i = 0; i < node.num_edges_; ++i) {
     const Edge& edge = node.edges_[i];
-    if (!edge || !useful(*edge.node)) continue;
-    if (input_grads_[i].defined()) fit(input_grads_[i], edge, node, i);
-    deliver(edge, std::move(input_grads_[i]));
+    if (edge && useful(*edge.node)) {
+      if (input_grads[i].defined()) fit(input_grads[i], edge, node, i);
+      deliver(edge, std::move(input_grads[i]));
+    }
+    input_grads[i] = {};
   }
 }
 
-void GraphTask::deliver(const Edge& edge, Tensor gradient) {
+void GraphTask::deliver(const Edge& edge, Tensor&& gradient) {
   Node& node = *edge.node;
   if (node.is_leaf_) {
     Leaf& leaf = *find_leaf(node);
@@ -322,17 +324,17 @@ void GraphTask::make_ready(Node& node) {
 void GraphTask::finish_leaf(Leaf& leaf) {
   --remaining_;
   if (!leaf.sum.defined()) return;
-  if (leaf.node->hooks_) [[unlikely]]
-    leaf.node->hooks_->before({&leaf.sum, 1});
-  sink_.accumulate({leaf.node, 0}, std::move(leaf.sum));
+  if (NodeHooks* hooks = leaf.target.node->hooks_) [[unlikely]]
+    hooks->before({&leaf.sum, 1});
+  sink_.accumulate(leaf.target, std::move(leaf.sum));
 }
 
-void GraphTask::capture(Node& node) {
+void GraphTask::capture(Node& node, std::span<const Tensor> output_grads) {
   for (uint32_t i = 0; i < node.num_outputs_; ++i) {
     const Edge target{Ref<Node>(&node), i};
-    if (!output_grads_[i].defined()) continue;
+    if (!output_grads[i].defined()) continue;
     if (std::find(options_.wanted.begin(), options_.wanted.end(), target) == options_.wanted.end()) continue;
-    sink_.accumulate(target, output_grads_[i]);
+    sink_.accumulate(target, output_grads[i]);
   }
 }
 

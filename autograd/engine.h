@@ -58,8 +58,8 @@ class GraphTask {
     std::vector<Edge> wanted = {};
   };
 
-  GraphTask(std::vector<Edge> entries, GradientSink& sink, Options options);
-  GraphTask(std::vector<Edge> entries, GradientSink& sink) : GraphTask(std::move(entries), sink, Options{}) {}
+  GraphTask(std::span<const Edge> entries, GradientSink& sink, Options options);
+  GraphTask(const std::vector<Edge>& entries, GradientSink& sink) : GraphTask(std::span(entries), sink, Options{}) {}
   ~GraphTask();
   GraphTask(const GraphTask&) = delete;
   GraphTask& operator=(const GraphTask&) = delete;
@@ -79,7 +79,7 @@ class GraphTask {
 
  private:
   struct Leaf {
-    Ref<Node> node;
+    Edge target;
     Tensor sum;
     uint32_t waiting = 0;
     bool wanted = false;
@@ -112,28 +112,31 @@ class GraphTask {
   void abandon() noexcept;
 
   void arrive(std::size_t entry, Tensor gradient, bool dropped);
-  void deliver(const Edge& edge, Tensor gradient);
+  void deliver(const Edge& edge, Tensor&& gradient);
   void drop(const Edge& edge);
   void pass_by(Node& node);
   void make_ready(Node& node);
   void finish_leaf(Leaf& leaf);
   void run_node(Node& node);
-  void capture(Node& node);
+  void capture(Node& node, std::span<const Tensor> output_grads);
+
+  template <class T>
+  using Vector = std::vector<T, memory::Allocator<T>>;
 
   GradientSink& sink_;
   const Options options_;
   const uint64_t id_;
-  std::vector<Node*> claimed_;
+  Vector<Node*> claimed_;
   std::size_t num_run_ = 0;
-  std::vector<Leaf> leaves_;
-  std::vector<uint32_t> leaf_index_;  // open addressing: position in leaves_ + 1, or 0
-  std::vector<Ready> ready_;          // a heap
-  std::vector<Tensor> input_grads_, output_grads_;
-  std::size_t remaining_ = 0;  // useful nodes and leaves that are still to be finished
+  Vector<Leaf> leaves_;
+  Vector<uint32_t> leaf_index_;  // open addressing: position in leaves_ + 1, or 0
+  Vector<Ready> ready_;          // a heap
+  Vector<Tensor> input_grads_;   // all undefined between two nodes
+  std::size_t remaining_ = 0;    // useful nodes and leaves that are still to be finished
 
   mutable std::mutex mutex_;  // guards what follows
-  std::vector<Entry> entries_;
-  std::vector<Arrival> inbox_;
+  Vector<Entry> entries_;
+  Vector<Arrival> inbox_;
   bool running_ = false;
   bool failed_ = false;
   bool finished_ = false;

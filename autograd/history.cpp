@@ -10,8 +10,7 @@ namespace detail {
 
 Tensor alias(const Tensor& tensor) {
   const TensorImpl& from = *tensor.impl();
-  Ref<TensorImpl> to = TensorImpl::make();
-  to->storage = from.storage;
+  Ref<TensorImpl> to = TensorImpl::make(from.storage);
   to->offset = from.offset;
   to->numel = from.numel;
   to->sizes = from.sizes;

@@ -21,6 +21,10 @@ namespace detail {
 Tensor alias(const Tensor& tensor);
 /// Brings the history of a view up to date after its base changed.
 void refresh_view(TensorImpl& view);
+/// In no graph, and not a view that might yet be: most tensors of a program that does not train.
+inline bool is_plain(const Tensor& tensor) noexcept {
+  return !tensor.defined() || (!tensor.impl()->history && !tensor.impl()->view_base);
+}
 inline bool is_stale(const TensorImpl& impl) noexcept {
   return impl.view_base && impl.view_version != impl.storage->version() && (impl.history || impl.view_base->history) &&
          !impl.no_grad_view;
@@ -48,17 +52,16 @@ inline void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_nu
   tensor.impl()->output_number = output_number;
 }
 
-/// Records `output = op(inputs...)`: a new N with its edges, which is now the history of `output`; null if nothing is
-/// to be recorded. The caller saves what the formula needs: after all that can throw, `n->save(...)`.
+namespace detail {
 template <class N, std::same_as<Tensor>... Inputs>
-N* track(const Tensor& output, const Inputs&... inputs) {
-  if (!grad_enabled() || !is_floating(output.dtype())) return nullptr;
+[[gnu::noinline]] N* record(const Tensor& output, const Inputs&... inputs) {
+  if (!autograd::grad_enabled() || !is_floating(output.dtype())) return nullptr;
   Node* const producers[] = {(inputs.defined() ? grad_fn(inputs) : nullptr)...};
   bool recorded = false;
   for (const Node* producer : producers) recorded |= producer != nullptr;
   if (!recorded) return nullptr;
   N* node = new N();
-  Ref<Node> owner(node);
+  Ref<Node> owner = Ref<Node>::first(node);
   int i = 0;
   const auto connect = [&](const Tensor& input) {
     if (producers[i]) node->set_edge(i, {Ref<Node>(producers[i]), input.impl()->output_number});
@@ -68,6 +71,15 @@ N* track(const Tensor& output, const Inputs&... inputs) {
   node->set_output(0, output);
   set_history(output, std::move(owner));
   return node;
+}
+}  // namespace detail
+
+/// Records `output = op(inputs...)`: a new N with its edges, which is now the history of `output`; null if nothing is
+/// to be recorded. The caller saves what the formula needs: after all that can throw, `n->save(...)`.
+template <class N, std::same_as<Tensor>... Inputs>
+N* track(const Tensor& output, const Inputs&... inputs) {
+  if ((detail::is_plain(inputs) && ...)) return nullptr;  // small enough to be inlined, and most often all there is
+  return detail::record<N>(output, inputs...);
 }
 
 /// Marks `view` as a differentiable view of `base` (or of what `base` is a view of). Elements must be shared already.

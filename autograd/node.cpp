@@ -10,18 +10,14 @@ constinit thread_local Node* dying = nullptr;
 constinit thread_local bool draining = false;
 
 constinit std::atomic<uint64_t> next_block{1};
-constinit thread_local uint64_t next_number = 0;
-constinit thread_local uint64_t numbers_end = 0;
 constexpr uint64_t kNumbersPerBlock = 1 << 16;
 }  // namespace
 
-// Each thread takes numbers in blocks: they are unique, and no two threads write to one cache line for every node.
-uint64_t Node::next_sequence() noexcept {
-  if (next_number == numbers_end) [[unlikely]] {
-    next_number = next_block.fetch_add(1, std::memory_order_relaxed) * kNumbersPerBlock;
-    numbers_end = next_number + kNumbersPerBlock;
-  }
-  return next_number++;
+constinit thread_local detail::SequenceNumbers detail::sequence_numbers;
+
+void detail::take_sequence_numbers() noexcept {
+  sequence_numbers.next = next_block.fetch_add(1, std::memory_order_relaxed) * kNumbersPerBlock;
+  sequence_numbers.end = sequence_numbers.next + kNumbersPerBlock;
 }
 
 void Node::delete_hooks() noexcept { delete hooks_; }

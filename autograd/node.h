@@ -20,6 +20,16 @@ namespace tendril::autograd {
 class Node;
 struct NodeHooks;  // autograd/hooks.h
 
+namespace detail {
+// Each thread takes numbers in blocks: they are unique, and no two threads write to one cache line for every node.
+struct SequenceNumbers {
+  uint64_t next = 0;
+  uint64_t end = 0;
+};
+extern constinit thread_local SequenceNumbers sequence_numbers;
+void take_sequence_numbers() noexcept;
+}  // namespace detail
+
 /// The way from a node (or a tensor) to the gradient of one output of another node.
 struct Edge {
   Ref<Node> node;
@@ -115,7 +125,12 @@ class Node : public History {
  private:
   friend class GraphTask;
 
-  static uint64_t next_sequence() noexcept;
+  static uint64_t next_sequence() noexcept {
+    detail::SequenceNumbers& mine = detail::sequence_numbers;
+    if (mine.next == mine.end) [[unlikely]]
+      detail::take_sequence_numbers();
+    return mine.next++;
+  }
   void delete_hooks() noexcept;
 
   uint64_t sequence_;
@@ -164,7 +179,11 @@ class NodeOf : public Node {
   static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
 
  private:
-  void destroy_now() noexcept final { delete static_cast<Derived*>(this); }
+  void destroy_now() noexcept final {
+    auto* self = static_cast<Derived*>(this);
+    self->Derived::~Derived();  // `delete` would look up the type, which is known here
+    memory::release(self, sizeof(Derived));
+  }
 
   std::array<Edge, Inputs> edges_;
   std::array<OutputInfo, Outputs> outputs_;

@@ -10,16 +10,15 @@ void SavedTensor::save(const Tensor& input) {
   Node* producer = grad_fn(input);  // brings a view's history up to date
   version_ = input.version();
   if (!input.impl()->view_base) {
-    impl_ = input.impl_ref();
+    tensor_ = input;
     return;
   }
-  Tensor alias = detail::alias(input);
-  set_history(alias, Ref<Node>(producer), input.impl()->output_number);
-  impl_ = alias.impl_ref();
+  tensor_ = detail::alias(input);
+  set_history(tensor_, Ref<Node>(producer), input.impl()->output_number);
 }
 
 void SavedTensor::save_output(const Tensor& output) {
-  impl_ = detail::alias(output).impl_ref();
+  tensor_ = detail::alias(output);
   version_ = output.version();
   output_number_ = static_cast<uint16_t>(output.impl()->output_number);
   is_output_ = true;
@@ -41,7 +40,7 @@ namespace {
 }  // namespace
 
 Tensor SavedTensor::unpack(const Node& owner) const {
-  if (!impl_) [[unlikely]] {
+  if (!tensor_.defined()) [[unlikely]] {
     TENDRIL_CHECK_AS(AutogradError, !owner.released(),
                      "Trying to backward through the graph a second time (or directly access saved tensors after they "
                      "have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -50,14 +49,15 @@ Tensor SavedTensor::unpack(const Node& owner) const {
                      owner.name(), ")");
     return {};
   }
-  if (impl_->storage->version() != version_) [[unlikely]] {
-    const auto* producer = is_output_ ? &owner : static_cast<const Node*>(impl_->history.get());
-    throw_modified(owner, *impl_, producer && !producer->is_leaf() ? producer->name() : nullptr,
-                   is_output_ ? output_number_ : impl_->output_number, version_);
+  const TensorImpl& impl = *tensor_.impl();
+  if (impl.storage->version() != version_) [[unlikely]] {
+    const auto* producer = is_output_ ? &owner : static_cast<const Node*>(impl.history.get());
+    throw_modified(owner, impl, producer && !producer->is_leaf() ? producer->name() : nullptr,
+                   is_output_ ? output_number_ : impl.output_number, version_);
   }
-  if (!is_output_ || !grad_enabled()) return Tensor(impl_);
+  if (!is_output_ || !grad_enabled()) return tensor_;
 
-  Tensor output = detail::alias(Tensor(impl_));
+  Tensor output = detail::alias(tensor_);
   set_history(output, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
   return output;
 }

@@ -22,11 +22,11 @@ class SavedTensor {
   /// Throws AutogradError if the elements were changed, or if the graph was freed by an earlier backward.
   Tensor unpack(const Node& owner) const;
 
-  bool defined() const noexcept { return impl_ != nullptr; }
-  void reset() noexcept { impl_.reset(); }
+  bool defined() const noexcept { return tensor_.defined(); }
+  void reset() noexcept { tensor_ = {}; }
 
  private:
-  Ref<TensorImpl> impl_;
+  Tensor tensor_;
   uint32_t version_ = 0;
   uint16_t output_number_ = 0;
   bool is_output_ = false;

@@ -14,9 +14,9 @@ bin=build/release/bench
 # instructions CASE: executed by one operation, counted by callgrind: exact where timings are noisy.
 instructions() {
   local few many
-  few=$(count "$1" 10000)
-  many=$(count "$1" 30000)
-  echo $(((many - few) / 20000))
+  few=$(count "$1" 1000)
+  many=$(count "$1" 5000)
+  echo $(((many - few) / 4000))
 }
 count() {
   valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/bench_ops" --only "$1" "$2" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
@@ -38,8 +38,8 @@ for what in "$@"; do
     ops)
       "$bin/bench_ops"
       if command -v valgrind >/dev/null; then
-        printf '\n| 4-float add | instructions |\n|---|---|\n'
-        for case in untracked tracked forward+backward; do echo "| $case | $(instructions $case) |"; done
+        printf '\n| case | instructions |\n|---|---|\n'
+        for case in $("$bin/bench_ops" --list); do echo "| $case | $(instructions "$case") |"; done
       fi
       ;;
     rpc) "$bin/bench_rpc" ;;

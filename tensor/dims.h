@@ -37,6 +37,8 @@ class Dims {
   }
 
   int size() const noexcept { return count_; }
+  /// Makes it `count` numbers (at most kMaxDims) that are still to be written.
+  void set_size(int count) noexcept { count_ = count; }
   bool empty() const noexcept { return count_ == 0; }
   int64_t operator[](int i) const noexcept { return values_[static_cast<std::size_t>(i)]; }
   int64_t& operator[](int i) noexcept { return values_[static_cast<std::size_t>(i)]; }
@@ -80,14 +82,19 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims);
 /// The product of the sizes; 1 for no dimensions. Throws ShapeError for a negative size or a product over 2^63 - 1.
 int64_t numel_of(const Dims& sizes);
 
-/// Row-major strides, in elements.
-inline Dims contiguous_strides(const Dims& sizes) noexcept {
-  Dims strides = sizes;
+/// Row-major strides, in elements, written where they are to be: a copy of numbers just written would have to wait for
+/// them.
+inline void make_contiguous_strides(const Dims& sizes, Dims& strides) noexcept {
+  strides.set_size(sizes.size());
   uint64_t step = 1;  // unsigned: beside a size of 0 the others may be absurd
   for (int i = sizes.size() - 1; i >= 0; --i) {
     strides[i] = static_cast<int64_t>(step);
     step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
   }
+}
+inline Dims contiguous_strides(const Dims& sizes) noexcept {
+  Dims strides;
+  make_contiguous_strides(sizes, strides);
   return strides;
 }
 

@@ -50,7 +50,6 @@ static_assert(sizeof(FreeBlock) <= 64);
 
 std::atomic<std::size_t> reserved{0};  // from the system
 std::atomic<std::size_t> peak{0};
-std::atomic<std::size_t> in_blocks{0};   // of it in blocks up to kMediumLimit, whoever has them
 std::atomic<std::size_t> large_live{0};  // above kMediumLimit, in use
 
 void count_reserved(std::size_t bytes) noexcept {
@@ -63,19 +62,19 @@ void count_reserved(std::size_t bytes) noexcept {
 void* system_allocate(std::size_t bytes) {
   void* block = nullptr;
   if (posix_memalign(&block, kAlignment, bytes) != 0) throw std::bad_alloc();
-  in_blocks.fetch_add(bytes, std::memory_order_relaxed);
   count_reserved(bytes);
   return block;
 }
 void system_release(void* block, std::size_t bytes) noexcept {
   std::free(block);
-  in_blocks.fetch_sub(bytes, std::memory_order_relaxed);
   reserved.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 #ifndef TENDRIL_BYPASS_CACHES
 
 using detail::cache;
+
+std::atomic<std::size_t> in_blocks{0};  // reserved bytes in blocks up to kMediumLimit, whoever has them
 
 /// What threads share. Never destroyed: tensors in static objects are freed after it would be.
 struct Store {
@@ -120,11 +119,13 @@ struct Store {
     if (cls >= kSmallClasses) {
       count = 1;
       auto* block = static_cast<FreeBlock*>(system_allocate(bytes));
+      in_blocks.fetch_add(bytes, std::memory_order_relaxed);
       block->next = nullptr;
       return block;
     }
     char* slab = static_cast<char*>(system_allocate(kSlabBytes));
     const auto total = static_cast<uint32_t>(kSlabBytes / bytes);
+    in_blocks.fetch_add(total * bytes, std::memory_order_relaxed);
     FreeBlock* chain = nullptr;
     uint32_t length = 0;
     for (uint32_t i = total; i-- > 0;) {  // backwards, so that blocks are handed out in address order
@@ -175,7 +176,10 @@ struct Store {
   }
 
   static void free_chain(int cls, FreeBlock* chain) noexcept {
-    while (chain) system_release(std::exchange(chain, chain->next), bytes_of(cls));
+    while (chain) {
+      system_release(std::exchange(chain, chain->next), bytes_of(cls));
+      in_blocks.fetch_sub(bytes_of(cls), std::memory_order_relaxed);
+    }
   }
 };
 

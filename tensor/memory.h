@@ -88,6 +88,20 @@ inline void release(void* block, std::size_t bytes) noexcept {
   detail::release_slowly(block, bytes);
 }
 
+/// For the containers of short-lived things: their few elements then cost no system allocation.
+template <class T>
+struct Allocator {
+  using value_type = T;
+  static_assert(alignof(T) <= kAlignment);
+
+  Allocator() = default;
+  template <class U>
+  constexpr Allocator(const Allocator<U>&) noexcept {}
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(memory::allocate(count * sizeof(T))); }
+  void deallocate(T* block, std::size_t count) noexcept { memory::release(block, count * sizeof(T)); }
+  friend constexpr bool operator==(const Allocator&, const Allocator&) noexcept { return true; }
+};
+
 struct Stats {
   std::size_t live_bytes;    ///< in blocks that are in use, rounded up to their class
   std::size_t cached_bytes;  ///< in blocks that are kept for reuse

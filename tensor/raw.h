@@ -9,6 +9,7 @@
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/kernels.h"
+#include "tendril/tensor/layout.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
 
@@ -60,6 +61,7 @@ void copy_(const Tensor& out, const Tensor& x);  ///< broadcasts and converts; d
 void fill_(const Tensor& out, Scalar value);     ///< does not bump the version
 
 // ---- views: share elements (the shape rules are in layout.h)
+Tensor viewed(const Tensor& x, const Layout& window);  ///< unchecked: `window` comes from a rule of layout.h
 Tensor as_strided(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
 Tensor view(const Tensor& x, const Dims& sizes);
 Tensor reshape(const Tensor& x, const Dims& sizes);

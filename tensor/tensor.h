@@ -36,9 +36,10 @@ class History : public RefCounted {
 
 /// The body of a tensor: a strided window on a storage, plus its place in the autograd graph.
 struct TensorImpl : RefCounted {
+  explicit TensorImpl(Ref<Storage> elements) noexcept : storage(std::move(elements)) {}
   /// From a thread-local slab.
-  static Ref<TensorImpl> make() {
-    return Ref<TensorImpl>::first(new (memory::allocate(sizeof(TensorImpl))) TensorImpl);
+  static Ref<TensorImpl> make(Ref<Storage> storage) {
+    return Ref<TensorImpl>::first(new (memory::allocate(sizeof(TensorImpl))) TensorImpl(std::move(storage)));
   }
   static void destroy(TensorImpl* impl) noexcept;
 

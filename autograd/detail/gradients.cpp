@@ -8,8 +8,7 @@
 
 namespace tendril::autograd {
 
-void fit(Tensor& gradient, const Edge& edge, const Node& node, uint32_t i) {
-  const OutputInfo& expected = edge.node->outputs()[edge.input_nr];
+void refit(Tensor& gradient, const OutputInfo& expected, const Node& node, uint32_t i) {
   TENDRIL_CHECK_AS(AutogradError, gradient.device() == expected.device, "Function ", node.name(),
                    " returned an invalid gradient at index ", i, " - expected device ", expected.device, " but got ",
                    gradient.device());
@@ -27,11 +26,8 @@ void fit(Tensor& gradient, const Edge& edge, const Node& node, uint32_t i) {
   }
 }
 
-void add_up(Tensor& sum, Tensor gradient) {
-  if (!gradient.defined()) return;
-  if (!sum.defined()) {
-    sum = std::move(gradient);
-  } else if (grad_enabled()) {
+void add_to(Tensor& sum, Tensor& gradient) {
+  if (grad_enabled()) {
     sum = sum + gradient;
   } else if (uniquely_owned(sum)) {
     raw::binary_(Binary::add, sum, gradient);

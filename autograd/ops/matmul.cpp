@@ -18,15 +18,16 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   TENDRIL_CHECK(a.device() == b.device(), op, ": operands are on ", a.device(), " and ", b.device());
 }
 
-Tensor raw_product(const Tensor& a, const Tensor& b, const Dims& sizes, const char* op) {
+Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op) {
   const Kernels& table = kernels(a.device());
   Tensor out = raw::empty(sizes, a.dtype(), a.device());
-  require(table.matmul, op, table)(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+  require(table.matmul, op, table)(raw::view_of(out), raw::view_of(a), b);
   return out;
 }
 
 /// All dimensions but the last as one.
 Tensor as_rows(const Tensor& x) {
+  if (x.dim() == 2) return x;
   const Dims leading(std::span(x.sizes().data(), static_cast<std::size_t>(x.dim() - 1)));
   return x.reshape({numel_of(leading), x.sizes().back()});
 }
@@ -42,7 +43,7 @@ struct MatmulBackward : NodeOf<MatmulBackward, 2, 2> {
   static Tensor product(const Tensor& a, const Tensor& b) { return a.dim() == 2 ? a.mm(b) : a.bmm(b); }
 };
 
-Tensor track_product(const Tensor& out, const Tensor& a, const Tensor& b) {
+Tensor track_product(Tensor out, const Tensor& a, const Tensor& b) {
   if (auto* n = track<MatmulBackward>(out, a, b)) {
     if (n->has_edge(1)) n->save(0, a);
     if (n->has_edge(0)) n->save(1, b);
@@ -68,7 +69,7 @@ Tensor Tensor::mm(const Tensor& other) const {
                    " and ", other.sizes());
   TENDRIL_CHECK_AS(ShapeError, sizes()[1] == other.sizes()[0], "mm: shapes ", sizes(), " and ", other.sizes(),
                    " cannot be multiplied");
-  return track_product(raw_product(*this, other, {sizes()[0], other.sizes()[1]}, "mm"), *this, other);
+  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], other.sizes()[1]}, "mm"), *this, other);
 }
 
 Tensor Tensor::bmm(const Tensor& other) const {
@@ -76,7 +77,8 @@ Tensor Tensor::bmm(const Tensor& other) const {
   TENDRIL_CHECK_AS(ShapeError,
                    dim() == 3 && other.dim() == 3 && sizes()[0] == other.sizes()[0] && sizes()[2] == other.sizes()[1],
                    "bmm: expected [batch, m, k] and [batch, k, n], got ", sizes(), " and ", other.sizes());
-  return track_product(raw_product(*this, other, {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm"), *this, other);
+  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm"),
+                       *this, other);
 }
 
 Tensor Tensor::dot(const Tensor& other) const {
@@ -131,17 +133,21 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                    "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
                    weight.sizes());
   const int64_t out_features = weight.sizes()[0];
-  Dims sizes = x.sizes();
-  sizes[x.dim() - 1] = out_features;
-  const Tensor rows = as_rows(autograd::detail::alias(x));
-  Tensor out = raw_product(rows, raw::transpose(weight, 0, 1), {rows.sizes()[0], out_features}, "linear");
+  const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
+  const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
+  const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
+  Tensor out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear");
   if (bias.defined()) {
     TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
                      bias.sizes(), ", expected [", out_features, "]");
     check_operands(x, bias, "linear");
     raw::binary_(Binary::add, out, bias);
   }
-  out = raw::view(out, sizes);
+  if (x.dim() != 2) {
+    Dims sizes = x.sizes();
+    sizes[x.dim() - 1] = out_features;
+    out = raw::view(out, sizes);
+  }
   if (auto* n = track<LinearBackward>(out, x, weight, bias)) {
     if (n->has_edge(1)) n->save(0, x);
     if (n->has_edge(0)) n->save(1, weight);

@@ -38,11 +38,13 @@ struct Reduced {
 
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : kInt64; }
 
-/// Sums to `kept`, unrecorded; integers in int64.
-Tensor raw_reduce(Reduction op, const Tensor& x, const Dims& kept, const char* name) {
+/// Reduces to `kept`, unrecorded, as a tensor of `sizes` (as many elements).
+Tensor raw_reduce(Reduction op, const Tensor& x, const Dims& kept, const Dims& sizes, const char* name) {
   const Kernels& table = kernels(x.device());
-  Tensor out = raw::empty(kept, x.dtype(), x.device());
-  require(table.reduce, name, table)(op, raw::view_of(out), raw::view_of(x));
+  Tensor out = raw::empty(sizes, x.dtype(), x.device());
+  const Dims strides = contiguous_strides(kept);
+  const View to{out.raw_data(), kept.data(), strides.data(), out.numel(), kept.size(), x.dtype(), true};
+  require(table.reduce, name, table)(op, to, raw::view_of(x));
   return out;
 }
 
@@ -55,7 +57,8 @@ struct SumBackward : NodeOf<SumBackward, 1> {
 };
 
 Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
-  Tensor out = raw::view(raw_reduce(Reduction::sum, raw::cast(x, sum_dtype(x)), kept, "sum"), result_sizes);
+  const Tensor wide = x.dtype() == sum_dtype(x) ? Tensor() : raw::cast(x, kInt64);
+  Tensor out = raw_reduce(Reduction::sum, wide.defined() ? wide : x, kept, result_sizes, "sum");
   if (auto* n = track<SumBackward>(out, x)) {
     n->kept = kept;
     n->sizes = x.sizes();
@@ -83,7 +86,7 @@ Tensor extremum_all(const Tensor& x) {
   const char* name = largest ? "max" : "min";
   TENDRIL_CHECK_AS(ShapeError, x.numel() > 0, name, ": of no elements; give a dim");
   const Dims kept = Dims::filled(x.dim(), 1);
-  Tensor out = raw::view(raw_reduce(largest ? Reduction::max : Reduction::min, x, kept, name), {});
+  Tensor out = raw_reduce(largest ? Reduction::max : Reduction::min, x, kept, {}, name);
   if (auto* n = track<ExtremumAllBackward<largest>>(out, x)) {
     n->save(0, x);
     n->save_output(1, out);
@@ -156,7 +159,7 @@ Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepd
 
 Tensor truth(const Tensor& x, Reduction op, const char* name) {
   const Tensor flags = x.dtype() == kBool ? x : raw::compare(Compare::ne, x, 0);
-  return raw::view(raw_reduce(op, flags, Dims::filled(x.dim(), 1), name), {});
+  return raw_reduce(op, flags, Dims::filled(x.dim(), 1), {}, name);
 }
 
 }  // namespace

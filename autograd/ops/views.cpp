@@ -13,15 +13,8 @@ using autograd::NodeOf;
 using autograd::track;
 using autograd::Window;
 
-// A rule of layout.h maps windows inside a storage to such windows, so nothing is left to check.
 Tensor make_view(const Tensor& x, const Layout& layout) {
-  Tensor out = autograd::detail::alias(x);
-  TensorImpl& impl = *out.impl();
-  impl.sizes = layout.sizes;
-  impl.strides = layout.strides;
-  impl.offset = layout.offset;
-  impl.numel = numel_of(layout.sizes);
-  impl.contiguous = layout::is_contiguous(layout.sizes, layout.strides);
+  Tensor out = raw::viewed(x, layout);
   autograd::mark_view(out, x);
   return out;
 }
@@ -73,6 +66,9 @@ Tensor part_of(const Tensor& x, const char* name, Narrow narrow) {
 /// Split, chunk and unbind: one node for all parts, so that the gradients are joined once.
 class PartsBackward : public autograd::Node {
  public:
+  static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }
+  static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
+
   PartsBackward(bool stacked, int dim, std::size_t parts)
       : Node({&edge_, nullptr, nullptr, nullptr, 1, 0, 0}), stacked_(stacked), dim_(dim), infos_(parts), grads_(parts) {
     set_parts({&edge_, infos_.data(), grads_.data(), nullptr, 1, static_cast<uint32_t>(parts), 0});
@@ -96,14 +92,14 @@ class PartsBackward : public autograd::Node {
   autograd::Edge edge_;
   bool stacked_;
   int dim_;
-  std::vector<autograd::OutputInfo> infos_;
-  std::vector<Tensor> grads_;
+  std::vector<autograd::OutputInfo, memory::Allocator<autograd::OutputInfo>> infos_;
+  std::vector<Tensor, memory::Allocator<Tensor>> grads_;
 };
 
 void record_parts(const std::vector<Tensor>& parts, const Tensor& x, bool stacked, int dim) {
   for (const Tensor& part : parts) part.impl()->multi_output_view = true;
   if (!autograd::grad_enabled() || !autograd::requires_grad(x) || !is_floating(x.dtype()) || parts.empty()) return;
-  Ref<autograd::Node> node(new PartsBackward(stacked, dim, parts.size()));
+  auto node = Ref<autograd::Node>::first(new PartsBackward(stacked, dim, parts.size()));
   node->set_edge(0, autograd::gradient_edge(x));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     node->set_output(static_cast<int>(i), parts[i]);

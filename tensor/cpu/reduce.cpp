@@ -102,6 +102,12 @@ void reduce_as(const View& out, const View& x) {
   const FoldColumns fold_columns =
       loops().fold_columns[static_cast<std::size_t>(op)][static_cast<std::size_t>(x.dtype)];
   TENDRIL_CHECK_AS(DTypeError, fold_row, name_of(op), ": no cpu kernel for ", x.dtype);
+  if (out.numel == 1 && x.contiguous) {  // all to one: nothing to sort out
+    A total = identity<op, T>();
+    fold_row(&total, x.as<const char>(), sizeof(T), x.numel);
+    *out.as<T>() = convert<T>(total);
+    return;
+  }
   Axes kept, reduced;
   for (int d = 0; d < x.ndim; ++d) {
     const auto x_step = x.strides[d] * static_cast<int64_t>(sizeof(T));

@@ -14,11 +14,9 @@ Tensor make(const Dims& sizes, int64_t numel, DType dtype, Device device) {
   int64_t bytes;
   TENDRIL_CHECK_AS(ShapeError, !__builtin_mul_overflow(numel, static_cast<int64_t>(size_of(dtype)), &bytes),
                    "too many elements: shape ", sizes, " of ", dtype);
-  Ref<Storage> storage = Storage::allocate(static_cast<std::size_t>(bytes), device);
-  Ref<TensorImpl> impl = TensorImpl::make();
-  impl->storage = std::move(storage);
+  Ref<TensorImpl> impl = TensorImpl::make(Storage::allocate(static_cast<std::size_t>(bytes), device));
   impl->sizes = sizes;
-  impl->strides = contiguous_strides(sizes);
+  make_contiguous_strides(sizes, impl->strides);
   impl->numel = numel;
   impl->dtype = dtype;
   return Tensor(std::move(impl));
@@ -153,8 +151,7 @@ Tensor on_storage(Ref<Storage> storage, const Dims& sizes, const Dims& strides, 
   }
   TENDRIL_CHECK_AS(ShapeError, fits && (numel == 0 || last < capacity), "a view of sizes ", sizes, ", strides ",
                    strides, " and offset ", offset, " does not fit a storage of ", capacity, " elements");
-  Ref<TensorImpl> impl = TensorImpl::make();
-  impl->storage = std::move(storage);
+  Ref<TensorImpl> impl = TensorImpl::make(std::move(storage));
   impl->sizes = sizes;
   impl->strides = strides;
   impl->offset = offset;

@@ -135,6 +135,11 @@ DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
 }
 
 Tensor unary(Unary op, const Tensor& x) {
+  if (x.defined() && keeps(rule_of(op), x.dtype())) [[likely]] {
+    Tensor out = empty_like(x);
+    run_unary(op, out, x);
+    return out;
+  }
   check_defined(x, name_of(op));
   const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
   Tensor out = empty_like(input);
@@ -150,14 +155,9 @@ Tensor predicate(Predicate op, const Tensor& x) {
   return out;
 }
 
-Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
-  // Operands that need neither promotion nor broadcasting, as most do, are asked for first: it spares them the rest.
-  if (x.defined() && y.defined() && x.dtype() == y.dtype() && x.sizes() == y.sizes() && x.device() == y.device() &&
-      keeps(rule_of(op), x.dtype())) [[likely]] {
-    Tensor out = empty_like(x);
-    run_binary(op, out, view_of(x), view_of(y));
-    return out;
-  }
+namespace {
+
+[[gnu::noinline]] Tensor binary_promoted(Binary op, const Tensor& x, const Tensor& y) {
   const char* name = name_of(op);
   check_defined(x, name);
   check_defined(y, name);
@@ -167,6 +167,20 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
   const Cast a(x, dtype), b(y, dtype);
   run_binary(op, out, Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
   return out;
+}
+
+}  // namespace
+
+Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
+  // Operands that need neither promotion nor broadcasting, as most do, are asked for first: it spares them the rest.
+  if (x.defined() && y.defined() && x.dtype() == y.dtype() && x.sizes() == y.sizes() && x.device() == y.device() &&
+      keeps(rule_of(op), x.dtype())) [[likely]] {
+    Tensor out = empty_like(x);
+    const Kernels& table = kernels(x.device());
+    require(table.binary, op, table)(op, view_of(out), view_of(x), view_of(y));
+    return out;
+  }
+  return binary_promoted(op, x, y);
 }
 
 Tensor binary(Binary op, const Tensor& x, Scalar y) {

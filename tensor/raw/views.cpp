@@ -6,10 +6,11 @@ namespace {
 
 Layout layout_of(const Tensor& x) { return {x.sizes(), x.strides(), x.storage_offset()}; }
 
-/// A view rule maps windows inside a storage to such windows, so nothing is left to check.
+}  // namespace
+
+// A view rule maps windows inside a storage to such windows, so nothing is left to check.
 Tensor viewed(const Tensor& x, const Layout& window) {
-  Ref<TensorImpl> impl = TensorImpl::make();
-  impl->storage = x.storage();
+  Ref<TensorImpl> impl = TensorImpl::make(x.storage());
   impl->sizes = window.sizes;
   impl->strides = window.strides;
   impl->offset = window.offset;
@@ -18,8 +19,6 @@ Tensor viewed(const Tensor& x, const Layout& window) {
   impl->contiguous = layout::is_contiguous(window.sizes, window.strides);
   return Tensor(std::move(impl));
 }
-
-}  // namespace
 
 Tensor as_strided(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
   return on_storage(x.storage(), sizes, strides, offset, x.dtype());
