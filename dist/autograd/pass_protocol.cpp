@@ -169,6 +169,7 @@ void PassProtocol::answered(const std::vector<WorkerReport>& reports) {
     if (report.worker == options_.self) continue;  // this worker knows better
     WorkerReport& known = reports_[report.worker];
     if (report.number >= known.number) known = report;
+    if (over_begun_) tell_over(report.worker);  // whoever drew it in may have forgotten the pass
   }
   settle();
 }
@@ -188,11 +189,15 @@ void PassProtocol::fail() {
 
 void PassProtocol::begin_over(rpc::WorkerId except) {
   over_begun_ = true;
-  for (const rpc::WorkerId worker : told_) {
-    if (worker == options_.root || worker == except || worker == options_.self) continue;
-    out_.overs.push_back(worker);
-    ++overs_outstanding_;
-  }
+  over_told_ = {options_.root, except, options_.self};
+  for (const rpc::WorkerId worker : told_) tell_over(worker);
+  for (const auto& [worker, report] : reports_) tell_over(worker);
+}
+
+void PassProtocol::tell_over(rpc::WorkerId worker) {
+  if (!over_told_.insert(worker).second) return;
+  out_.overs.push_back(worker);
+  ++overs_outstanding_;
 }
 
 void PassProtocol::over(Token token, rpc::WorkerId from) {

@@ -104,6 +104,7 @@ class PassProtocol {
   void begin_marking();
   void learn_resolved();
   void begin_over(rpc::WorkerId except);
+  void tell_over(rpc::WorkerId worker);
   void settle_over();
   void told(rpc::WorkerId worker) { told_.insert(worker); }
 
@@ -123,6 +124,7 @@ class PassProtocol {
   uint64_t reports_made_ = options_.reports_made;
   std::map<rpc::WorkerId, WorkerReport> reports_;  // heard and not handed on; of the root: all
   std::unordered_set<rpc::WorkerId> told_;         // whom this worker has sent anything in this pass
+  std::unordered_set<rpc::WorkerId> over_told_;    // ... that the pass is over
 
   bool failed_ = false;
   bool over_begun_ = false, over_heard_ = false;

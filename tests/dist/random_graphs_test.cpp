@@ -1,0 +1,167 @@
+// labels: property
+// timeout: 300
+// Gradients of random computations over 2 to 4 workers equal local autograd's.
+//
+// TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure says its seed.
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "tendril/autograd/backward.h"
+#include "tests/dist/random_program.h"
+
+namespace dist_test {
+
+std::vector<Tensor> run_program(const Program& program, const std::vector<Tensor>& inputs) {
+  return DistributedRunner().run(program, inputs);
+}
+
+}  // namespace dist_test
+
+using namespace dist_test;
+
+namespace {
+
+int64_t setting(const char* name, int64_t usual) {
+  const char* const text = std::getenv(name);
+  return text ? std::strtoll(text, nullptr, 10) : usual;
+}
+
+Parameters random_parameters(uint64_t seed) {
+  std::mt19937_64 random(seed * 7919 + 1);
+  std::normal_distribution<double> normal;
+  Parameters parameters;
+  for (auto& of_worker : parameters) {
+    for (Tensor& parameter : of_worker) parameter = leaf({normal(random), normal(random), normal(random)});
+  }
+  return parameters;
+}
+
+Parameters copies(const Parameters& parameters) {
+  Parameters copied = parameters;
+  for (auto& of_worker : copied) {
+    for (Tensor& parameter : of_worker) parameter = parameter.detach().clone().requires_grad_();
+  }
+  return copied;
+}
+
+std::vector<Tensor> scalars(const std::vector<Tensor>& results) {
+  std::vector<Tensor> roots;
+  for (const Tensor& result : results) {
+    if (result.requires_grad()) roots.push_back(result.sum());
+  }
+  return roots;
+}
+
+/// True if both are undefined, or equal up to rounding.
+bool agree(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  const Values x = values(a), y = values(b);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!(std::abs(x[i] - y[i]) <= 1e-12 * std::max(1.0, std::abs(y[i])))) return false;
+  }
+  return x.size() == y.size();
+}
+
+struct Totals {
+  int64_t graphs = 0, with_unused = 0, nested = 0, shared = 0, several_roots = 0, fast = 0, twice = 0;
+  int64_t crossing = 0, local = 0, messages = 0;
+
+  void print(const char* where) const {
+    std::cout << where << ": " << graphs << " graphs, " << messages << " messages, "
+              << 100 * crossing / std::max<int64_t>(crossing + local, 1) << "% of edges across workers, "
+              << 100 * with_unused / graphs << "% of graphs with unused outputs, " << 100 * nested / graphs
+              << "% with nested calls, " << 100 * shared / graphs << "% with shared parameters, "
+              << 100 * several_roots / graphs << "% with several roots, " << fast << " also run by FAST, " << twice
+              << " run twice\n";
+  }
+};
+
+/// False if the graph has no root that requires a gradient.
+bool check_graph(const Group& group, uint64_t seed, Totals& totals) {
+  const int workers = 2 + static_cast<int>(seed % 3);
+  const Program program = ProgramGenerator(seed, workers).root();
+  distributed_parameters() = random_parameters(seed);
+  Parameters local = copies(distributed_parameters());
+
+  LocalRunner runner(local);
+  const std::vector<Tensor> expected_roots = scalars(runner.run(program, {}));
+  if (expected_roots.empty()) return false;
+  const bool twice = seed % 5 == 0;
+  tendril::autograd::backward(expected_roots, {}, twice);
+  if (twice) tendril::autograd::backward({expected_roots.back()});
+  const Shape shape = runner.shape();
+
+  const auto compare = [&](const Context& context, const char* mode) {
+    for (int rank = 0; rank < workers; ++rank) {
+      const auto container = Container::of(group[rank]);
+      const Gradients gradients = container->contains(context.id()) ? container->gradients(context.id()) : Gradients();
+      for (std::size_t i = 0; i < kParameters; ++i) {
+        const auto at = static_cast<std::size_t>(rank);
+        BOOST_TEST(agree(gradients.find(distributed_parameters()[at][i]), local[at][i].grad()),
+                   "seed " << seed << ", " << mode << ": parameter " << i << " of w" << rank);
+        BOOST_TEST(!distributed_parameters()[at][i].grad().defined());
+      }
+    }
+  };
+  {
+    const Context context(group[0]);
+    const std::vector<Tensor> roots = scalars(DistributedRunner().run(program, {}));
+    backward(context, roots, {.retain_graph = twice, .timeout = 60s});
+    if (twice) backward(context, {roots.back()}, {.timeout = 60s});
+    compare(context, "SMART");
+  }
+  if (shape.unused_messages == 0 && !twice) {
+    const Context context(group[0]);
+    backward(context, scalars(DistributedRunner().run(program, {})), {.mode = Mode::fast, .timeout = 60s});
+    compare(context, "FAST");
+    ++totals.fast;
+  }
+  ++totals.graphs;
+  totals.with_unused += shape.unused_messages > 0;
+  totals.nested += shape.depth > 1;
+  totals.shared += shape.most_uses_of_a_parameter > 1;
+  totals.several_roots += expected_roots.size() > 1;
+  totals.twice += twice;
+  totals.crossing += shape.crossing_edges;
+  totals.local += shape.local_edges;
+  totals.messages += shape.messages;
+  return true;
+}
+
+void check_graphs(const Group& group, int64_t count, const char* where) {
+  const int64_t first = setting("TENDRIL_GRAPH_SEED", 1);
+  Totals totals;
+  for (int64_t seed = first; totals.graphs < count; ++seed) {
+    if (!check_graph(group, static_cast<uint64_t>(seed), totals)) continue;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      BOOST_REQUIRE(Cluster::eventually([&] { return group.counters(rank).contexts == 0; }));
+    }
+  }
+  distributed_parameters() = {};
+  totals.print(where);
+  if (count < 40) return;
+  BOOST_TEST(10 * totals.crossing >= 3 * (totals.crossing + totals.local));
+  BOOST_TEST(4 * totals.with_unused >= totals.graphs);
+  BOOST_TEST(4 * totals.nested >= totals.graphs);
+  BOOST_TEST(4 * totals.shared >= totals.graphs);
+  BOOST_TEST(4 * totals.several_roots >= totals.graphs);
+  BOOST_TEST(10 * totals.fast >= totals.graphs);
+  BOOST_TEST(10 * totals.twice >= totals.graphs);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(random_graphs)
+
+BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_with_one_worker_thread) {
+  const Group group(kWorkers, {.num_worker_threads = 1});
+  check_graphs(group, setting("TENDRIL_GRAPHS", 500), "one thread each, in memory");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_over_sockets) {
+  const Group group(kWorkers, {}, false);
+  check_graphs(group, std::min<int64_t>(setting("TENDRIL_GRAPHS", 60), 60), "over sockets");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
