@@ -154,10 +154,16 @@ void Container::release(ContextId id) {
     if (own_.erase(id) == 0) return;
     oldest_alive = own_.empty() ? next_context_ : number_of(*own_.begin());
   }
-  release_here(id, oldest_alive, self().id, [] {});
+  release_here(id, oldest_alive, self().id, [self = shared_from_this(), id, oldest_alive](bool incomplete) {
+    if (!incomplete) return;
+    // Whom the unreachable one had called nobody knows: so everybody is told.
+    std::vector<rpc::WorkerId> everyone;
+    for (const rpc::WorkerInfo& peer : self->transmitter_->peers()) everyone.push_back(peer.id);
+    self->send_releases(everyone, id, oldest_alive, [](bool) {});
+  });
 }
 
-void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, std::function<void()> done) {
+void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, Heard done) {
   std::shared_ptr<detail::ContextState> context;
   {
     const std::lock_guard lock(mutex_);
@@ -177,54 +183,49 @@ void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId 
       }
     }
   }
-  if (!context) return done();
+  if (!context) return done(false);
   std::vector<rpc::WorkerId> known = context->release();
   std::erase(known, except);
   std::erase(known, self().id);
-  if (known.empty()) return done();
+  send_releases(known, id, oldest_alive, std::move(done));
+}
 
+void Container::send_releases(const std::vector<rpc::WorkerId>& to, ContextId id, uint64_t oldest_alive, Heard done) {
+  if (to.empty()) return done(false);
   struct Progress {
     std::atomic<std::size_t> left;
-    std::atomic<bool> told_everyone{false};
-    std::function<void()> done;
-    void one_done() {
-      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) done();
-    }
+    std::atomic<bool> incomplete{false};
+    Heard done;
   };
   auto progress = std::make_shared<Progress>();
-  progress->left = known.size();
+  progress->left = to.size();
   progress->done = std::move(done);
-  for (const rpc::WorkerId worker : known) {
-    send_release(worker, id, oldest_alive, 0, [self = shared_from_this(), id, oldest_alive, progress](bool gone) {
-      // Whom that one had called nobody knows: so everybody is told.
-      if (gone && !progress->told_everyone.exchange(true)) {
-        const auto everyone = self->transmitter_->peers();
-        progress->left.fetch_add(everyone.size(), std::memory_order_relaxed);
-        for (const rpc::WorkerInfo& peer : everyone)
-          self->send_release(peer.id, id, oldest_alive, 0, [progress](bool) { progress->one_done(); });
-      }
-      progress->one_done();
+  for (const rpc::WorkerId worker : to) {
+    send_release(worker, id, oldest_alive, 0, [progress](bool incomplete) {
+      if (incomplete) progress->incomplete = true;
+      if (progress->left.fetch_sub(1, std::memory_order_acq_rel) == 1) progress->done(progress->incomplete);
     });
   }
 }
 
-void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt,
-                             std::function<void(bool gone)> done) {
+void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt, Heard done) {
   // It is answered as soon as those that `to` called have answered; a second one at once.
   const auto patience = std::chrono::milliseconds(1000) * (1 << std::min(attempt, 4));
   transmitter_->call(to, detail::write_release({id, oldest_alive}), rpc::Clock::now() + patience,
                      [self = shared_from_this(), to, id, oldest_alive, attempt, done = std::move(done)](
-                         rpc::Message*, const std::exception_ptr& error) mutable {
-                       if (!error) return done(false);
+                         rpc::Message* reply, const std::exception_ptr& error) mutable {
+                       bool incomplete = false;
                        try {
-                         std::rethrow_exception(error);
+                         if (error) std::rethrow_exception(error);
+                         incomplete = detail::read_heard(*reply);
                        } catch (const rpc::TimeoutError&) {
-                         self->send_release(to, id, oldest_alive, attempt + 1, std::move(done));
+                         return self->send_release(to, id, oldest_alive, attempt + 1, std::move(done));
                        } catch (const rpc::PeerLostError&) {
-                         done(true);
-                       } catch (...) {  // this agent is closing; or the peer takes no part, and has nothing to release
-                         done(false);
+                         incomplete = true;
+                       } catch (...) {
+                         // This agent is closing; or the peer takes no part, and has nothing to release.
                        }
+                       done(incomplete);
                      });
 }
 

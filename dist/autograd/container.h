@@ -74,11 +74,13 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   std::shared_ptr<detail::ContextState> find_or_make(ContextId id);
   std::shared_ptr<detail::ContextState> require(ContextId id, const char* what) const;
   bool is_released_locked(ContextId id) const;
-  /// Releases it here and with those that this worker called in it, but for `except`; then calls `done`.
-  void release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, std::function<void()> done);
+  /// Called when all have heard; `incomplete`: all but some that could not be reached.
+  using Heard = std::function<void(bool incomplete)>;
+  /// Releases it here and with those that this worker called in it, but for `except`.
+  void release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId except, Heard done);
+  void send_releases(const std::vector<rpc::WorkerId>& to, ContextId id, uint64_t oldest_alive, Heard done);
   /// Sends the release until it is answered or the peer is gone.
-  void send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt,
-                    std::function<void(bool gone)> done);
+  void send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_alive, int attempt, Heard done);
   void record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context);
   void record_receive(const rpc::WorkerInfo& from, rpc::Message& message, detail::ContextState& context);
 

@@ -72,7 +72,7 @@ struct Handlers {
     const auto pass = context ? context->pass() : nullptr;
     if (pass && pass->id() == header.pass) return pass->over(std::move(call));
     if (context) context->note_failed(header.pass);  // what comes later is refused
-    call.reply({});
+    call.reply(detail::write_heard(false));
   }
 
   static void release(rpc::InboundCall call) {
@@ -81,7 +81,8 @@ struct Handlers {
     const rpc::WorkerId from = call.from().id;
     auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
     // Answered when those that this worker told have answered, so that the first to tell knows if one is gone.
-    container->release_here(message.context, message.oldest_alive, from, [kept] { kept->reply({}); });
+    container->release_here(message.context, message.oldest_alive, from,
+                            [kept](bool incomplete) { kept->reply(detail::write_heard(incomplete)); });
   }
 };
 

@@ -121,6 +121,20 @@ ReleaseMessage read_release(Message& request) {
   return read;
 }
 
+Message write_heard(bool incomplete) {
+  Message message;
+  OutputArchive archive(message);
+  archive.number<uint8_t>(incomplete);
+  return message;
+}
+
+bool read_heard(Message& reply) {
+  InputArchive archive(reply, "the answer to the end of a pass or a context");
+  const bool incomplete = archive.number<uint8_t>() != 0;
+  archive.finish();
+  return incomplete;
+}
+
 Message write_answer(const std::vector<WorkerReport>& reports) {
   Message message;
   message.payload.reserve(9 + 13 * reports.size());

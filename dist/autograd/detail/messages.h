@@ -58,6 +58,11 @@ PassHeader read_resolve(rpc::Message& request);
 PassHeader read_over(rpc::Message& request);
 ReleaseMessage read_release(rpc::Message& request);
 
+/// The answer to an over or a release. `incomplete`: a worker that should have heard of it cannot be reached from here,
+/// so whoever began must tell everybody.
+rpc::Message write_heard(bool incomplete);
+bool read_heard(rpc::Message& reply);
+
 rpc::Message write_answer(const std::vector<WorkerReport>& reports);
 /// `self` is the worker that reports it. An error that came from another worker keeps that one's name.
 rpc::Message write_error(const std::exception_ptr& error, const std::string& self);

@@ -15,6 +15,22 @@ using tendril::autograd::Node;
 
 namespace {
 
+std::exception_ptr too_late() {
+  return std::make_exception_ptr(rpc::TimeoutError(
+      "backward: not done in time; a worker takes longer, or (Mode::fast) a message was recorded that the roots do not "
+      "depend on"));
+}
+
+bool is_timeout(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const rpc::TimeoutError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 /// How long a pass that has failed waits for another worker to say that it has heard; past the caller's own deadline it
 /// waits but shortly.
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
@@ -79,9 +95,7 @@ void Pass::run_from(const std::vector<Tensor>& roots) {
       lock.unlock();
       // Once it has failed: until all who take part have heard, each call of which has its own deadline.
       if (wake->wait_until(in_time ? deadline_ : rpc::Clock::time_point::max())) continue;
-      fail(std::make_exception_ptr(rpc::TimeoutError(
-          "backward: not done in time; some worker takes longer, or (Mode::fast) a message was recorded that the "
-          "roots do not depend on")));
+      fail(too_late());
     }
   }
   if (protocol_.was_stuck()) context_->set_stuck();
@@ -183,7 +197,7 @@ void Pass::act(Lock& lock) {
   const std::string& self = transmitter_->self().name;
   for (const auto& [token, reports] : actions.answers) reply(token, [&, &r = reports] { return write_answer(r); });
   for (const auto token : actions.refusals) reply(token, [&] { return write_error(error_, self); });
-  for (const auto token : actions.over_answers) reply(token, [] { return rpc::Message(); });
+  for (const auto token : actions.over_answers) reply(token, [&] { return write_heard(over_incomplete_); });
   if (actions.drop_unmarked) drop_unmarked_ = true;
   PassHeader header = header_;
   header.resolved = protocol_.resolved();
@@ -244,6 +258,8 @@ void Pass::answered(rpc::Message* reply, const std::exception_ptr& error) {
       answer.error = std::current_exception();
     }
   }
+  // All share one deadline; which of them noticed first says nothing.
+  if (answer.error && is_root_ && is_timeout(answer.error)) answer.error = too_late();
   Lock lock(mutex_);
   if (answer.error) fail_locked(answer.error);
   protocol_.answered(answer.reports);
@@ -253,25 +269,28 @@ void Pass::answered(rpc::Message* reply, const std::exception_ptr& error) {
 void Pass::tell_over(rpc::WorkerId to) {
   const auto now = rpc::Clock::now();
   const auto deadline = std::min(now + kOverTimeout, std::max(deadline_, now + kLateOverTimeout));
-  transmitter_->call(
-      to, write_over(header_), deadline,
-      [pass = shared_from_this()](rpc::Message*, const std::exception_ptr& error) { pass->over_answered(error); });
+  transmitter_->call(to, write_over(header_), deadline,
+                     [pass = shared_from_this()](rpc::Message* reply, const std::exception_ptr& error) {
+                       pass->over_answered(reply, error);
+                     });
 }
 
-/// A worker that is gone cannot tell those that it had drawn in: then everybody is told.
-void Pass::over_answered(const std::exception_ptr& error) {
-  std::vector<rpc::WorkerInfo> everyone;
-  if (error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const rpc::PeerLostError&) {
-      everyone = transmitter_->peers();
-    } catch (...) {
-    }
+/// A worker that is gone cannot tell those that it had drawn in: then the root tells everybody.
+void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
+  bool incomplete = false;
+  try {
+    if (error) std::rethrow_exception(error);
+    incomplete = read_heard(*reply);
+  } catch (const rpc::PeerLostError&) {
+    incomplete = true;
+  } catch (...) {  // it takes too long, or this agent is closing
   }
+  std::vector<rpc::WorkerInfo> everyone;
+  if (incomplete && is_root_) everyone = transmitter_->peers();
   Lock lock(mutex_);
+  over_incomplete_ |= incomplete;
   if (told_everyone_) everyone.clear();
-  if (!everyone.empty()) told_everyone_ = true;
+  told_everyone_ |= !everyone.empty();
   protocol_.telling_over(everyone.size());
   lock.unlock();
   for (const rpc::WorkerInfo& worker : everyone) tell_over(worker.id);

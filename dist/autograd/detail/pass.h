@@ -80,7 +80,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void walk_sends(const std::vector<MessageId>& messages);
   void walk_roots();
   void answered(rpc::Message* reply, const std::exception_ptr& error);
-  void over_answered(const std::exception_ptr& error);
+  void over_answered(rpc::Message* reply, const std::exception_ptr& error);
   void call_and_settle(rpc::WorkerId to, rpc::Message request);
   void tell_over(rpc::WorkerId to);
   void fail_locked(const std::exception_ptr& error);
@@ -100,6 +100,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   bool drop_unmarked_ = false;
   bool abandoned_ = false;
   bool ended_ = false;
+  bool over_incomplete_ = false;  // not all could be told that the pass is over
   bool told_everyone_ = false;
   std::vector<std::function<void()>> at_end_;
 

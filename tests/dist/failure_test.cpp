@@ -1,0 +1,168 @@
+// A backward that fails names the worker, tells the others, and leaves the context usable and nothing behind.
+// timeout: 180
+#include <atomic>
+#include <thread>
+
+#include "tendril/autograd/hooks.h"
+#include "tendril/rpc/error.h"
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+
+namespace dist_failure {
+
+std::function<void()>& in_backward() {
+  static std::function<void()> f;
+  return f;
+}
+std::atomic<int>& late_calls() {
+  static std::atomic<int> count;
+  return count;
+}
+
+/// x * 2, and `in_backward` is called when its gradient comes.
+Tensor watched(const Tensor& x) {
+  const Tensor y = x * 2;
+  tendril::autograd::register_hook(y, [](const Tensor&) -> Tensor {
+    if (in_backward()) in_backward()();
+    return {};
+  });
+  return y;
+}
+Tensor by_way_of_1(const Tensor& x) { return rpc::rpc_sync<&watched>(Cluster::agent(1), 2, x * 3); }
+Tensor twice(const Tensor& x) { return x * 2; }
+Tensor branches(const Tensor& x) {
+  return rpc::rpc_sync<&watched>(Cluster::agent(1), 2, x) + rpc::rpc_sync<&twice>(Cluster::agent(1), 3, x);
+}
+Tensor late(const Tensor& x) {
+  ++late_calls();
+  return x;
+}
+/// Does not wait for the call that it makes.
+void call_and_forget(const Tensor& x) { rpc::rpc_async<&late>(Cluster::agent(1), 2, x * 1); }
+
+}  // namespace dist_failure
+using namespace dist_failure;
+
+namespace {
+
+struct Fixture {
+  ~Fixture() { in_backward() = nullptr; }
+  const Group group{4};
+  const Tensor x = leaf({1, 2});
+
+  void nobody_is_in_a_pass() const {
+    for (int rank = 0; rank < group.size(); ++rank) BOOST_TEST(group.counters(rank).passes == 0);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(failure, Fixture)
+
+BOOST_AUTO_TEST_CASE(fifty_failing_backwards_then_fifty_good_ones_on_one_context) {
+  const Context context(group[0]);
+  const Tensor root = rpc::rpc_sync<&watched>(group[0], 1, x).sum();
+  in_backward() = [] { throw std::domain_error("this node is broken"); };
+  for (int i = 0; i < 50; ++i) {
+    BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true}), rpc::RemoteError,
+                          says("error on worker 'w1'", "std::domain_error", "this node is broken"));
+    nobody_is_in_a_pass();
+  }
+  in_backward() = nullptr;
+  for (int i = 0; i < 50; ++i) backward(context, {root}, {.retain_graph = true});
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({100, 100}));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_three_workers_away_names_its_worker_and_ends_the_siblings) {
+  const Context context(group[0]);
+  const Tensor root = rpc::rpc_sync<&branches>(group[0], 1, x).sum();
+  in_backward() = [] { throw std::domain_error("broken"); };
+  for (const Mode mode : {Mode::smart, Mode::fast}) {
+    BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .mode = mode}), rpc::RemoteError,
+                          says("error on worker 'w2'", "broken"));
+    nobody_is_in_a_pass();
+  }
+  in_backward() = nullptr;
+  const auto before = get_gradients(context).find(x);
+  BOOST_TEST(!before.defined());
+  backward(context, {root});
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_the_roots_own_graph_is_thrown_as_it_is) {
+  const Context context(group[0]);
+  const Tensor root = watched(rpc::rpc_sync<&twice>(group[0], 1, x)).sum();
+  in_backward() = [] { throw std::domain_error("broken here"); };
+  BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true}), std::domain_error, says("broken here"));
+  in_backward() = nullptr;
+  backward(context, {root});
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_breaks_is_an_error_and_the_others_go_on) {
+  {
+    const Context context(group[0]);
+    const Tensor root = (rpc::rpc_sync<&by_way_of_1>(group[0], 1, x) + rpc::rpc_sync<&twice>(group[0], 3, x)).sum();
+    in_backward() = [&] { group.network().cut(1, 2); };
+    BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .timeout = 60s}), rpc::PeerLostError,
+                          says("backward on 'w1'", "worker 'w2'"));
+    nobody_is_in_a_pass();
+    in_backward() = nullptr;
+    backward(context, {rpc::rpc_sync<&twice>(group[0], 3, x).sum()}, {.timeout = 60s});
+  }
+  // w2 hears of the release although w1, which had called it, cannot reach it any more.
+  BOOST_TEST(Cluster::eventually([&] { return group.counters(2).contexts == 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_recorded_or_begun_during_a_backward_is_refused) {
+  const Context context(group[0]);
+  const Tensor y = watched(rpc::rpc_sync<&twice>(group[0], 1, x));
+  bool was_called = false;
+  in_backward() = [&] {
+    was_called = true;
+    std::thread([&] {
+      const rpc::CallContextScope scope({.autograd_context = context.id()});
+      BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&twice>(group[0], 1, x), AutogradError, says("while a backward", "0.1"));
+      BOOST_CHECK_EXCEPTION(backward(context, {x.sum()}), AutogradError, says("another backward of context 0.1"));
+      rpc::rpc_sync<&twice>(group[0], 1, x.detach());
+    }).join();
+  };
+  backward(context, {y.sum()});
+  BOOST_TEST(was_called);
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({4, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(a_context_released_during_its_backward_ends_it) {
+  std::atomic<bool> released{false};
+  ContextId id = 0;
+  {
+    const Context context(group[0]);
+    id = context.id();
+    const Tensor root = rpc::rpc_sync<&by_way_of_1>(group[0], 1, x).sum();
+    in_backward() = [&] {
+      if (!released.exchange(true)) Container::of(group[0])->release(id);
+    };
+    BOOST_CHECK_EXCEPTION(backward(context, {root}, {.timeout = 60s}), AutogradError, says("released"));
+  }
+  BOOST_TEST(!Container::of(group[0])->contains(id));
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_comes_after_the_release_does_not_bring_the_context_back) {
+  late_calls() = 0;
+  group.network().set_rule([](const rpc::PassingMessage& passing) {
+    rpc::MessageFate fate;
+    const bool first = passing.from == 1 && passing.to == 2 && passing.message.kind == rpc::MessageKind::request &&
+                       passing.message.autograd_context != 0;
+    if (first) fate.delay = 150ms;
+    return fate;
+  });
+  {
+    const Context context(group[0]);
+    rpc::rpc_sync<&call_and_forget>(group[0], 1, x);
+  }
+  BOOST_TEST(Cluster::eventually([&] { return late_calls() == 1; }));
+  for (int rank = 0; rank < 4; ++rank) BOOST_TEST(group.counters(rank).none());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,83 @@
+// Messages that are lost, repeated and delayed: right gradients or an error in time, and nothing left in the end.
+// timeout: 180
+#include <chrono>
+
+#include "tendril/rpc/error.h"
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+
+namespace dist_faults {
+
+Tensor times_itself(const Tensor& x) { return x * x; }
+Tensor through_2(const Tensor& x) { return rpc::rpc_sync<&times_itself>(Cluster::agent(1), 2, x * 2); }
+
+}  // namespace dist_faults
+using namespace dist_faults;
+
+namespace {
+
+struct Outcomes {
+  int right = 0, errors = 0;
+};
+
+/// One iteration over three workers, with an unused output on odd seeds.
+void iterate(const Group& group, uint64_t seed, Outcomes& outcomes) {
+  const Tensor x = leaf({1, 2});
+  const rpc::CallOptions soon{.timeout = 250ms};
+  const auto start = rpc::Clock::now();
+  try {
+    const Context context(group[0]);
+    const Tensor y = rpc::rpc_sync<&through_2>(group[0], 1, soon, x);
+    if (seed % 2) rpc::rpc_sync<&times_itself>(group[0], 2, soon, y);
+    backward(context, {y.sum()}, {.timeout = 250ms});
+    BOOST_TEST(values(get_gradients(context).at(x)) == Values({8, 16}), "seed " << seed);
+    ++outcomes.right;
+  } catch (const rpc::RpcError&) {
+    ++outcomes.errors;
+  } catch (const AutogradError&) {
+    ++outcomes.errors;
+  }
+  BOOST_TEST((rpc::Clock::now() - start < 10s), "seed " << seed);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(faults)
+
+BOOST_AUTO_TEST_CASE(lost_repeated_and_delayed_messages_end_in_right_gradients_or_an_error_in_time) {
+  const Group group(3);
+  Outcomes outcomes;
+  for (uint64_t seed = 1; seed <= 14; ++seed) {
+    group.network().set_rule(rpc::random_faults(seed, {.lose = 0.03, .repeat = 0.1, .delay = 0.2}));
+    iterate(group, seed, outcomes);
+  }
+  BOOST_TEST(outcomes.right > 0);
+  BOOST_TEST(outcomes.errors > 0);
+  group.network().set_rule({});
+}
+
+BOOST_AUTO_TEST_CASE(repeated_and_delayed_messages_alone_never_fail) {
+  const Group group(3);
+  Outcomes outcomes;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    group.network().set_rule(
+        rpc::random_faults(seed, {.repeat = 0.3, .delay = 0.4, .max_delay = std::chrono::microseconds(500)}));
+    iterate(group, seed, outcomes);
+  }
+  BOOST_TEST(outcomes.errors == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_cut_at_any_message_is_an_error_or_right_gradients_and_nothing_is_left) {
+  Outcomes outcomes;
+  for (uint64_t n = 1; n <= 24; ++n) {
+    const Group group(3);
+    group.network().set_rule(rpc::nth_message(n, {.cut = true}));
+    iterate(group, n, outcomes);
+    group.network().set_rule({});
+  }
+  BOOST_TEST(outcomes.right > 0);
+  BOOST_TEST(outcomes.errors > 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,115 @@
+// What a backward costs in messages, and where FAST waits.
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+
+namespace dist_messages {
+
+Tensor& table() {
+  static Tensor tensor;
+  return tensor;
+}
+Tensor& decoder() {
+  static Tensor tensor;
+  return tensor;
+}
+Tensor embed(const Tensor& x) { return x * table(); }
+Tensor decode(const Tensor& h) { return (h * decoder()).sum(); }
+Tensor metrics(const Tensor& h) { return h * 3; }
+
+}  // namespace dist_messages
+using namespace dist_messages;
+
+namespace {
+
+/// Requests that both workers have sent.
+uint64_t requests(const Group& group) {
+  uint64_t sent = 0;
+  for (int rank = 0; rank < group.size(); ++rank) sent += group[rank].metrics().requests_sent;
+  return sent;
+}
+
+struct Fixture {
+  Fixture() {
+    table() = leaf({1, 2});
+    decoder() = leaf({3, 5});
+  }
+  ~Fixture() { table() = decoder() = Tensor(); }
+  const Group group{2};
+  const Tensor inner = leaf({7, 11});
+
+  Tensor loss(bool with_unused) const {
+    const Tensor h = rpc::rpc_sync<&embed>(group[0], 1, constant({1, 1}));
+    if (with_unused) rpc::rpc_sync<&metrics>(group[0], 1, h);
+    return rpc::rpc_sync<&decode>(group[0], 1, h * inner);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(messages, Fixture)
+
+BOOST_AUTO_TEST_CASE(three_recorded_messages_cost_three_requests_in_either_mode) {
+  for (const Mode mode : {Mode::smart, Mode::fast}) {
+    const Context context(group[0]);
+    const Tensor root = loss(false);
+    const uint64_t before = requests(group);
+    backward(context, {root}, {.mode = mode});
+    BOOST_TEST(requests(group) - before == 3);
+    BOOST_TEST(values(get_gradients(context).at(inner)) == Values({3, 10}));
+    BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({21, 55}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unused_output_costs_one_marking_and_one_resolve_more) {
+  const Context context(group[0]);
+  const Tensor root = loss(true);
+  const uint64_t before = requests(group);
+  backward(context, {root}, {.retain_graph = true});
+  BOOST_TEST(requests(group) - before == 3 + 3 + 1);
+  BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({21, 55}));
+  // From then on the context is marked first, and nobody needs to be told the end of it.
+  const uint64_t again = requests(group);
+  backward(context, {root});
+  BOOST_TEST(requests(group) - again == 3 + 3);
+  BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({42, 110}));
+}
+
+BOOST_AUTO_TEST_CASE(fast_waits_for_an_unused_output_where_smart_ends) {
+  const Context context(group[0]);
+  const Tensor root = loss(true);
+  BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .mode = Mode::fast, .timeout = 100ms}),
+                        rpc::TimeoutError, says("not done in time", "the roots do not depend on"));
+  // The context is usable, and so is the graph. (The gradients that FAST got to before it gave up are in it.)
+  backward(context, {root}, {.timeout = 60s});
+  BOOST_TEST(group.counters(0).passes == 0);
+  BOOST_TEST(group.counters(1).passes == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_branch_not_taken_and_a_result_thrown_away_do_not_hold_smart_up) {
+  const Context context(group[0]);
+  const Tensor h = rpc::rpc_sync<&embed>(group[0], 1, constant({1, 1}));
+  const Tensor other = rpc::rpc_sync<&embed>(group[0], 1, inner);
+  const Tensor root = rpc::rpc_sync<&decode>(group[0], 1, h.sum().item<double>() > 0 ? h * inner : other);
+  backward(context, {root}, {.timeout = 60s});
+  BOOST_TEST(values(get_gradients(context).at(inner)) == Values({3, 10}));
+  BOOST_TEST(values(Container::of(group[1])->gradients(context.id()).at(table())) == Values({21, 55}));
+}
+
+BOOST_AUTO_TEST_CASE(what_one_backward_did_not_reach_another_can_without_retain_graph) {
+  const Context context(group[0]);
+  const Tensor x = leaf({2, 3});
+  const Tensor first = rpc::rpc_sync<&embed>(group[0], 1, x).sin().sum();
+  const Tensor second = rpc::rpc_sync<&embed>(group[0], 1, x * x).sum();
+  backward(context, {first}, {.timeout = 60s});
+  backward(context, {second}, {.timeout = 60s});
+  const Tensor y = leaf({2, 3}), e = leaf({1, 2});
+  ((y * e).sin().sum() + (y * y * e).sum()).backward();
+  const Tensor there = Container::of(group[1])->gradients(context.id()).at(table());
+  for (std::size_t i = 0; i < 2; ++i) {
+    BOOST_TEST(values(get_gradients(context).at(x))[i] == values(y.grad())[i], boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(values(there)[i] == values(e.grad())[i], boost::test_tools::tolerance(1e-12));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,105 @@
+// Bad input: a clear error, at once, and nothing left behind.
+#include "tendril/autograd/grad_mode.h"
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+
+namespace dist_usage {
+
+Tensor pass_on(const Tensor& x) { return x * 1; }
+void make_context() { const dist::autograd::Context context(Cluster::agent(1)); }
+Tensor broken(const Tensor& x) {
+  if (x.numel() > 0) throw std::invalid_argument("this function is broken");
+  return x;
+}
+
+}  // namespace dist_usage
+using namespace dist_usage;
+
+namespace {
+
+struct Fixture {
+  const Group group{2};
+  const Tensor x = leaf({1, 2});
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(usage, Fixture)
+
+BOOST_AUTO_TEST_CASE(roots_must_be_scalars_with_history) {
+  const Context context(group[0]);
+  const Tensor y = rpc::rpc_sync<&pass_on>(group[0], 1, x);
+  BOOST_CHECK_EXCEPTION(backward(context, {}), AutogradError, says("there are no roots"));
+  BOOST_CHECK_EXCEPTION(backward(context, {Tensor()}), AutogradError, says("root 0 is undefined"));
+  BOOST_CHECK_EXCEPTION(backward(context, {y.sum(), y}), AutogradError, says("root 1 is not a scalar", "[2]"));
+  BOOST_CHECK_EXCEPTION(backward(context, {constant({1})}), AutogradError, says("root 0 has no history"));
+  BOOST_CHECK_EXCEPTION(backward(context, {y.sum()}, {.timeout = -1ms}), AutogradError, says("timeout", "-1 ms"));
+  BOOST_TEST(group.counters(0).passes == 0);
+  backward(context, {y.sum()});
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_and_a_released_context_are_refused) {
+  ContextId id = 0;
+  Tensor y;
+  {
+    const Context context(group[0]);
+    id = context.id();
+    y = rpc::rpc_sync<&pass_on>(group[0], 1, x).sum();
+  }
+  const auto container = Container::of(group[0]);
+  for (const ContextId bad : {id, id + 7, ContextId{12345} << 48 | 1}) {
+    BOOST_CHECK_EXCEPTION(container->backward(bad, {y}, {}), AutogradError, says("is unknown on worker 'w0'"));
+    BOOST_CHECK_EXCEPTION((void)container->gradients(bad), AutogradError, says("get_gradients", "is unknown"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_graph_of_another_context_is_refused) {
+  Tensor y;
+  {
+    const Context context(group[0]);
+    y = rpc::rpc_sync<&pass_on>(group[0], 1, x).sum();
+  }
+  const Context context(group[0]);
+  BOOST_CHECK_EXCEPTION(backward(context, {y}), AutogradError, says("received in another context, 0.1"));
+  BOOST_CHECK_EXCEPTION(y.backward(), AutogradError,
+                        says("goes on on the worker of rank 1", "dist::autograd::backward"));
+}
+
+BOOST_AUTO_TEST_CASE(a_callee_cannot_make_a_context_within_its_callers) {
+  const Context context(group[0]);
+  BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&make_context>(group[0], 1), rpc::RemoteError, says("do not nest"));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_a_function_within_a_context_is_the_callers) {
+  const Context context(group[0]);
+  BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&broken>(group[0], 1, x), rpc::RemoteError, says("this function is broken"));
+  backward(context, {rpc::rpc_sync<&pass_on>(group[0], 1, x).sum()}, {.timeout = 60s});
+  BOOST_TEST(values(get_gradients(context).at(x)) == Values({1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_asked_for_by_leaf) {
+  const Context context(group[0]);
+  const Tensor y = rpc::rpc_sync<&pass_on>(group[0], 1, x);
+  backward(context, {y.sum()});
+  const Gradients gradients = get_gradients(context);
+  BOOST_TEST(gradients.size() == 1);
+  BOOST_TEST(gradients.contains(x));
+  BOOST_TEST(!gradients.contains(leaf({1})));
+  BOOST_CHECK_EXCEPTION(gradients.at(leaf({1})), AutogradError, says("no backward of this context has reached"));
+  BOOST_CHECK_EXCEPTION(gradients.find(y), AutogradError, says("no leaf"));
+  BOOST_CHECK_EXCEPTION(gradients.find(constant({1})), AutogradError, says("not one that requires a gradient"));
+}
+
+BOOST_AUTO_TEST_CASE(calls_under_no_grad_are_not_recorded) {
+  const Context context(group[0]);
+  {
+    const NoGrad no_grad;
+    BOOST_TEST(!rpc::rpc_sync<&pass_on>(group[0], 1, x).requires_grad());
+  }
+  BOOST_TEST(group.counters(0).send_nodes == 0);
+  BOOST_TEST(group.counters(1).contexts == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
