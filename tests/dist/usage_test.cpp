@@ -102,4 +102,19 @@ BOOST_AUTO_TEST_CASE(calls_under_no_grad_are_not_recorded) {
   BOOST_TEST(group.counters(1).contexts == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_callee_that_takes_no_part_fails_the_call_instead_of_losing_gradients) {
+  const auto network = rpc::MemoryNetwork::make();
+  const Cluster cluster(2, {}, rpc::served_functions(), network.get(), [](Agent& agent) {
+    if (agent.self().id == 0) Container::attach(agent);
+  });
+  {
+    const Context context(cluster[0]);
+    BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&pass_on>(cluster[0], 1, x), AutogradError,
+                          says("worker 'w1' takes no part in distributed autograd", "dist::autograd::enable()"));
+  }
+  BOOST_CHECK_EXCEPTION(const Context context(cluster[1]), rpc::UsageError, says("worker 'w1' takes no part"));
+  rpc::rpc_sync<&pass_on>(cluster[0], 1, x);
+  BOOST_TEST(Cluster::eventually([&] { return Container::of(cluster[0])->counters().none(); }));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

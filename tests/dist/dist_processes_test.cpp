@@ -1,0 +1,60 @@
+// timeout: 240
+// Distributed autograd over real processes, as programs use it, and what happens when one is killed.
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/rpc/process.h"
+#include "tests/rpc/reserved_port.h"
+
+using namespace tendril;
+using test::Process;
+
+namespace {
+
+const std::string program = TENDRIL_TEST_PROGRAMS "/dist_scenarios";
+
+void check_spawned(const std::string& scenario) {
+  Process process({program, scenario});
+  BOOST_TEST(process.rest() == "done\n");
+  BOOST_TEST(process.wait().code == 0);
+}
+
+/// Three workers, of which w1 is killed; what w0 says.
+void check_loss(const std::string& scenario) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (int rank = 0; rank < 3; ++rank) {
+    workers.push_back(
+        Process({program, scenario}, {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()),
+                                      "WORLD_SIZE=3", "RANK=" + std::to_string(rank)}));
+  }
+  const std::string error = workers[0].line();
+  BOOST_TEST(error.starts_with("PeerLostError: "), error);
+  BOOST_TEST(error.find("worker 'w1'") != std::string::npos, error);
+  for (const char* const expected : {"in time", "goes on", "clean", "done"}) BOOST_TEST(workers[0].line() == expected);
+  BOOST_TEST(workers[1].wait().signal == SIGKILL);
+  BOOST_TEST(workers[0].wait().code == 0);
+  BOOST_TEST(workers[2].wait().code == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(dist_processes)
+
+BOOST_AUTO_TEST_CASE(spawned_workers_take_part_without_saying_so) {
+  check_spawned("smart");
+  check_spawned("fast");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_killed_in_forward_is_an_error_of_the_call_and_the_context_is_usable) {
+  check_loss("killed_in_forward");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_killed_in_backward_is_an_error_of_the_backward_and_the_context_is_usable) {
+  check_loss("killed_in_backward");
+}
+
+BOOST_AUTO_TEST_CASE(so_it_is_if_the_worker_was_called_by_another) { check_loss("killed_in_backward_two_hops_away"); }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,174 @@
+// What dist_processes_test runs: dist_scenarios NAME. Programs that use only what the tutorials use.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/dist/autograd/backward.h"
+#include "tendril/dist/autograd/container.h"
+#include "tendril/dist/autograd/context.h"
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/spawn.h"
+#include "tendril/tensor/creation.h"
+
+namespace rpc = tendril::rpc;
+namespace dist = tendril::dist;
+using namespace tendril;
+using namespace std::chrono_literals;
+
+namespace dist_scenarios {
+
+/// One write, so that the lines of several processes do not mix.
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(1, text.data(), text.size()) < 0) std::abort();
+}
+
+std::string name_of(int rank) {
+  std::string name("w");
+  return name.append(std::to_string(rank));
+}
+
+void check(bool good, const char* what) {
+  if (!good) throw std::logic_error(std::string("wrong: ") + what);
+}
+
+/// A model whose embedding and decoder are on one worker, as in the RNN tutorial.
+struct Shard {
+  Tensor table = tensor({1., 2., 3., 4.}, {.requires_grad = true});
+  Tensor weight = tensor({4., 3., 2., 1.}, {.requires_grad = true});
+  Tensor embed(const Tensor& x) { return x * table; }
+  Tensor decode(const Tensor& h) { return h * weight; }
+  /// The optimizer's visit: on the agent that serves this thread.
+  bool has_gradients(dist::autograd::ContextId context) {
+    const dist::autograd::Gradients gradients = dist::autograd::get_gradients(context);
+    return gradients.contains(table) && gradients.contains(weight);
+  }
+};
+
+bool nothing_left() {
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (!dist::autograd::Container::of(*rpc::default_agent())->counters().none()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+void train(int rank, int iterations, bool fast) {
+  rpc::init_rpc(name_of(rank));
+  if (rank == 0) {
+    const auto shard = rpc::remote<Shard>("w1");
+    const Tensor x = ones({4});
+    const Tensor inner = tensor({1., 1., 1., 1.}, {.requires_grad = true});
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < iterations; ++i) {
+      const dist::autograd::Context context;
+      const Tensor h = shard.rpc_sync<&Shard::embed>(x);
+      const Tensor out = shard.rpc_sync<&Shard::decode>(h * inner);
+      dist::autograd::backward(context, {out.sum()},
+                               {.mode = fast ? dist::autograd::Mode::fast : dist::autograd::Mode::smart});
+      check(shard.rpc_sync<&Shard::has_gradients>(context.id()), "the owner has no gradients");
+      if (i == 0) {
+        const Tensor gradient = dist::autograd::get_gradients(context).at(inner);
+        check(gradient.to_vector<double>() == std::vector<double>({4, 6, 6, 4}), "the gradient of the inner layer");
+      }
+    }
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    if (iterations > 100) {
+      say(std::to_string(iterations / time.count()) + " iterations/s, " + (fast ? "FAST" : "SMART") + ", " +
+          std::to_string(static_cast<double>(rpc::default_agent()->metrics().requests_sent) / iterations) +
+          " requests an iteration from rank 0");
+    }
+  }
+  rpc::shutdown();
+}
+
+// ---- members of a group of three, one of which is killed
+
+Tensor twice(const Tensor& x) { return x * 2; }
+Tensor dies_at_once(const Tensor& x) {
+  ::raise(SIGKILL);
+  return x;
+}
+Tensor dies_in_backward(const Tensor& x) {
+  const Tensor y = x * 2;
+  autograd::register_hook(y, [](const Tensor&) -> Tensor {
+    ::raise(SIGKILL);
+    return {};
+  });
+  return y;
+}
+Tensor by_way_of_2(const Tensor& x) { return rpc::rpc_sync<&twice>("w2", x) + rpc::rpc_sync<&twice>("w2", x * 3); }
+Tensor by_way_of_1(const Tensor& x) { return rpc::rpc_sync<&dies_in_backward>("w1", x); }
+bool is_clean() { return nothing_left(); }
+
+template <auto Deadly>
+void lose_a_worker() {
+  const int rank = std::atoi(std::getenv("RANK"));
+  rpc::init_rpc(name_of(rank));
+  if (rank == 0) {
+    const Tensor x = tensor({1., 2.}, {.requires_grad = true});
+    {
+      const dist::autograd::Context context;
+      const auto start = std::chrono::steady_clock::now();
+      try {
+        const Tensor y = rpc::rpc_sync<&by_way_of_2>("w2", x);
+        const Tensor z = rpc::rpc_sync<Deadly>(Deadly == &by_way_of_1 ? "w2" : "w1", y);
+        dist::autograd::backward(context, {z.sum()});
+        say("no error");
+      } catch (const rpc::PeerLostError& e) {
+        say(std::string("PeerLostError: ") + e.what());
+      } catch (const std::exception& e) {
+        say(std::string("another error: ") + e.what());
+      }
+      say(std::chrono::steady_clock::now() - start < 15s ? "in time" : "late");
+      // The context is usable, and so is the other worker.
+      dist::autograd::backward(context, {rpc::rpc_sync<&twice>("w2", x).sum()});
+      say(dist::autograd::get_gradients(context).contains(x) ? "goes on" : "no gradient");
+    }
+    say(nothing_left() && rpc::rpc_sync<&is_clean>("w2") ? "clean" : "something is left");
+  }
+  try {
+    rpc::shutdown({.timeout = 30s});
+  } catch (const rpc::RpcError&) {  // one of them is gone
+  }
+}
+
+}  // namespace dist_scenarios
+using namespace dist_scenarios;
+
+int main(int argc, char** argv) {
+  rpc::worker_main(argc, argv);
+  const std::string name = argc > 1 ? argv[1] : "";
+  const int iterations = argc > 2 ? std::atoi(argv[2]) : 3;
+  try {
+    if (name == "smart") {
+      rpc::spawn<&train>(2, iterations, false);
+    } else if (name == "fast") {
+      rpc::spawn<&train>(2, iterations, true);
+    } else if (name == "killed_in_forward") {
+      lose_a_worker<&dies_at_once>();
+    } else if (name == "killed_in_backward") {
+      lose_a_worker<&dies_in_backward>();
+    } else if (name == "killed_in_backward_two_hops_away") {
+      lose_a_worker<&by_way_of_1>();
+    } else {
+      throw std::invalid_argument("no scenario '" + name + "'");
+    }
+    say("done");
+  } catch (const std::exception& e) {
+    say(std::string("error: ") + e.what());
+    return 1;
+  }
+  return 0;
+}
