@@ -1,30 +1,18 @@
 // timeout: 300
 // Runs the real program, with real processes.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/example_program.h"
+#include "tests/rpc/reserved_port.h"
+
 namespace fs = std::filesystem;
+using tendril::test::contains;
+using tendril::test::read_file;
 
 namespace {
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -33,40 +21,11 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A folder of its own for every test case.
-struct Scratch {
-  fs::path folder;
-
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "cartpole_test_XXXXXX").string();
-    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
-  }
-  ~Scratch() { fs::remove_all(folder); }
-
-  struct Result {
-    int status;
-    std::string out;
-    std::string err;
-  };
-
-  static std::string program(const std::string& flags) { return "timeout -k 5 200 '" CARTPOLE_PROGRAM "' " + flags; }
-
-  Result shell(const std::string& command) const {
-    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
-    const int status = std::system(all.c_str());
-    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
-    BOOST_TEST_MESSAGE(result.out << result.err);
-    return result;
-  }
-
-  Result run(const std::string& flags) const { return shell(program(flags)); }
-
+struct Program : tendril::test::ExampleProgram {
   // The rewards of the learning curve.
   std::vector<std::string> rewards() const {
     std::vector<std::string> column;
-    for (const std::string& line : lines_of(read(folder / "out/cartpole.csv"))) {
+    for (const std::string& line : lines_of(read_file(folder / "out/cartpole.csv"))) {
       const auto first = line.find(',') + 1;
       column.push_back(line.substr(first, line.find(',', first) - first));
     }
@@ -74,21 +33,9 @@ struct Scratch {
   }
 };
 
-int free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  BOOST_REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  BOOST_REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(listener);
-  return ntohs(address.sin_port);
-}
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+BOOST_FIXTURE_TEST_SUITE(program, Program)
 
 BOOST_AUTO_TEST_CASE(every_world_size_trains_reports_and_leaves_a_curve) {
   for (const char* world_size : {"1", "2", "3"}) {
@@ -107,8 +54,8 @@ BOOST_AUTO_TEST_CASE(every_world_size_trains_reports_and_leaves_a_curve) {
       BOOST_TEST(contains(result.out, "call latency") == (world_size[0] != '1'));
       BOOST_TEST(contains(result.out, (folder / "out/cartpole.svg").string()));
       BOOST_TEST(contains(result.out, (folder / "out/cartpole.csv").string()));
-      BOOST_TEST(lines_of(read(folder / "out/cartpole.csv")).size() == 5U);
-      BOOST_TEST(contains(read(folder / "out/cartpole.svg"), "</svg>"));
+      BOOST_TEST(lines_of(read_file(folder / "out/cartpole.csv")).size() == 5U);
+      BOOST_TEST(contains(read_file(folder / "out/cartpole.svg"), "</svg>"));
       fs::remove_all(folder / "out");
     }
   }
@@ -139,7 +86,8 @@ BOOST_AUTO_TEST_CASE(several_environments_share_a_call) {
 }
 
 BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
-  const std::string port = std::to_string(free_port());
+  const tendril::test::ReservedPort reserved;
+  const std::string port = std::to_string(reserved.number());
   const std::string common = "--episodes 2 --log-interval 1 --world-size 3 --master-port " + port;
   const Result result = shell(program("--rank 1 " + common) + " & " + "WORLD_SIZE=3 RANK=2 MASTER_PORT=" + port + " " +
                               program("") + " & " + program("--rank 0 " + common) + "; status=$?; wait; exit $status");

@@ -1,62 +1,21 @@
 // timeout: 120
 // Runs the real program, with real processes.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-namespace fs = std::filesystem;
+#include "tests/example_program.h"
+#include "tests/rpc/reserved_port.h"
+
+using tendril::test::contains;
+using tendril::test::read_file;
 
 namespace {
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// A folder of its own for every test case.
-struct Scratch {
-  fs::path folder;
-
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "language_model_test_XXXXXX").string();
-    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
-  }
-  ~Scratch() { fs::remove_all(folder); }
-
-  struct Result {
-    int status;
-    std::string out;
-    std::string err;
-  };
-
-  static std::string program(const std::string& flags) {
-    return "timeout -k 5 100 '" LANGUAGE_MODEL_PROGRAM "' " + flags;
-  }
-
-  Result shell(const std::string& command) const {
-    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
-    const int status = std::system(all.c_str());
-    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
-    BOOST_TEST_MESSAGE(result.out << result.err);
-    return result;
-  }
-
-  Result run(const std::string& flags) const { return shell(program(flags)); }
-
+struct Program : tendril::test::ExampleProgram {
   // The loss of every iteration.
   std::vector<double> losses(const std::string& flags) const {
     const Result result = run(flags + " --losses losses");
@@ -66,21 +25,9 @@ struct Scratch {
   }
 };
 
-int free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  BOOST_REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  BOOST_REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(listener);
-  return ntohs(address.sin_port);
-}
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+BOOST_FIXTURE_TEST_SUITE(program, Program)
 
 BOOST_AUTO_TEST_CASE(two_processes_compute_the_losses_that_one_does) {
   for (const char* flags : {"--tiny --dropout 0", "--tiny --dropout 0.5 --seed 4",
@@ -132,7 +79,8 @@ BOOST_AUTO_TEST_CASE(a_larger_model_learns_more_than_how_frequent_words_are) {
 }
 
 BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
-  const std::string port = std::to_string(free_port());
+  const tendril::test::ReservedPort reserved;
+  const std::string port = std::to_string(reserved.number());
   const Result result = shell("WORLD_SIZE=2 RANK=0 MASTER_PORT=" + port + " " + program("--tiny") + " & " +
                               program("--tiny --rank 1 --master-port " + port) + "; status=$?; wait; exit $status");
   BOOST_TEST(result.status == 0);
@@ -141,11 +89,12 @@ BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_error_that_names_it) {
-  const std::string port = std::to_string(free_port());
+  const tendril::test::ReservedPort reserved;
+  const std::string port = std::to_string(reserved.number());
   const std::string flags = "--epochs 1000000 --tokens 500 --master-port " + port;
   // The trainer's first line says that training is under way.
   const Result result =
-      shell("'" LANGUAGE_MODEL_PROGRAM "' --rank 0 " + flags + " & ps=$!; { " + program("--rank 1 " + flags) +
+      shell("'" EXAMPLE_PROGRAM "' --rank 0 " + flags + " & ps=$!; { " + program("--rank 1 " + flags) +
             "; echo status $?; } | { read -r line; kill -KILL $ps; echo \"$line\"; cat; }; wait");
   BOOST_TEST(result.out.rfind("Training epoch 0\t", 0) == 0u);
   BOOST_TEST(contains(result.out, "status 1\n"));

@@ -1,55 +1,19 @@
 // timeout: 300
 // Runs the real program, with real processes.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
-#include <vector>
 
+#include "tests/example_program.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace fs = std::filesystem;
+using tendril::test::contains;
 
 namespace {
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-/// A folder of its own for every test case.
-struct Scratch {
-  fs::path folder;
-
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "pipeline_test_XXXXXX").string();
-    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
-  }
-  ~Scratch() { fs::remove_all(folder); }
-
-  struct Result {
-    int status;
-    std::string out, err;
-  };
+struct Program : tendril::test::ExampleProgram {
   static std::string program(const std::string& flags) {
-    return "timeout -k 5 250 '" RESNET50_PIPELINE_PROGRAM "' --tiny --threads 1 " + flags;
-  }
-  Result shell(const std::string& command) const {
-    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
-    const int status = std::system(all.c_str());
-    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "stdout"), read(folder / "stderr")};
-    BOOST_TEST_MESSAGE(result.out << result.err);
-    return result;
+    return ExampleProgram::program("--tiny --threads 1 " + flags);
   }
   Result run(const std::string& flags) const { return shell(program(flags)); }
 };
@@ -68,7 +32,7 @@ std::string without_times(const std::string& text) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(program, Scratch)
+BOOST_FIXTURE_TEST_SUITE(program, Program)
 
 BOOST_AUTO_TEST_CASE(gradients_and_a_step_equal_those_of_one_process) {
   const Result result = shell("timeout -k 5 250 '" TENDRIL_TEST_PROGRAMS "/one_step'");

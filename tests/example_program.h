@@ -1,0 +1,56 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+/// Tests of an example as it is run: the real program (EXAMPLE_PROGRAM), with real processes.
+namespace tendril::test {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A fixture: runs programs in a folder that is each test case's own.
+struct ExampleProgram {
+  std::filesystem::path folder;
+
+  ExampleProgram() {
+    std::string name = (std::filesystem::temp_directory_path() / "tendril_example_XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    for (const char* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(variable);
+  }
+  ~ExampleProgram() { std::filesystem::remove_all(folder); }
+  ExampleProgram(const ExampleProgram&) = delete;
+  ExampleProgram& operator=(const ExampleProgram&) = delete;
+
+  struct Result {
+    int status;  ///< of exit; -1: killed
+    std::string out, err;
+  };
+
+  /// The shell's words for the program with these flags; it is killed if it hangs.
+  static std::string program(const std::string& flags) { return "timeout -k 5 200 '" EXAMPLE_PROGRAM "' " + flags; }
+
+  Result shell(const std::string& command) const {
+    const std::string all = "cd '" + folder.string() + "' && { " + command + "; } >stdout 2>stderr </dev/null";
+    const int status = std::system(all.c_str());
+    Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder / "stdout"),
+                  read_file(folder / "stderr")};
+    BOOST_TEST_MESSAGE(result.out << result.err);
+    return result;
+  }
+
+  Result run(const std::string& flags) const { return shell(program(flags)); }
+};
+
+}  // namespace tendril::test
