@@ -88,12 +88,13 @@ struct Kernels {
 
   // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in
   // the order input, forget, cell, output; the rest is [N, H].
-  /// `gates` holds h W_hh^T; becomes the gates' activations on adding `x_gates`. next_c = f c + i g, h = o
-  /// tanh(next_c).
-  void (*lstm_cell)(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& h) = nullptr;
+  /// `gates` holds h W_hh^T; becomes the gates' activations on adding `x_gates`. next_c = f c + i g,
+  /// tanh_c = tanh(next_c), h = o tanh_c.
+  void (*lstm_cell)(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
+                    const View& h) = nullptr;
   /// `d_c` holds the gradient of next_c, becomes that of c. The gradient of h is d_h + d_out, which may be null.
   void (*lstm_cell_backward)(const View& d_gates, const View& d_c, const View& d_h, const View* d_out,
-                             const View& gates, const View& c, const View& next_c) = nullptr;
+                             const View& gates, const View& c, const View& tanh_c) = nullptr;
 
   // ---- images, float32 and float64. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w];
   // all contiguous and of one dtype; sizes fit the geometry.

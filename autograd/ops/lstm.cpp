@@ -23,10 +23,10 @@ Tensor steps_as_rows(const Tensor& x, int64_t start, int64_t count) {
 }
 
 /// Inputs: x_gates, weight_hh, h0, c0. Outputs: output, c_n. Saved: the inputs (for a recorded backward: a formula in
-/// Tensor operations), output, and the gates' activations and cells of all steps (for a fast one).
-struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 7, 2> {
+/// Tensor operations), output, and the gates' activations, cells and their tanh of all steps (for a fast one).
+struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
   static constexpr const char* kName = "LstmBackward";
-  enum : int { kXGates, kWeight, kH0, kC0, kOutput, kGates, kCells };
+  enum : int { kXGates, kWeight, kH0, kC0, kOutput, kGates, kCells, kTanhC };
   bool reverse = false, has_h0 = false, has_c0 = false;
 
   void backward(std::span<const Tensor> g, std::span<Tensor> dx) {
@@ -41,7 +41,8 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 7, 2> {
   int64_t step(int64_t s, int64_t steps) const { return reverse ? steps - 1 - s : s; }
 
   void fused(std::span<const Tensor> g, std::span<Tensor> dx) const {
-    const Tensor gates = saved(kGates), cells = saved(kCells), output = saved(kOutput), weight = saved(kWeight);
+    const Tensor gates = saved(kGates), cells = saved(kCells), tanh_c = saved(kTanhC);
+    const Tensor output = saved(kOutput), weight = saved(kWeight);
     const int64_t steps = gates.sizes()[0];
     const Dims state = {gates.sizes()[1], output.sizes()[2]};
     const Tensor zeros = raw::zeros(state, gates.dtype(), gates.device());
@@ -59,7 +60,7 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 7, 2> {
       const View before = s > 0 ? step_of(cells, step(s - 1, steps)) : raw::view_of(c0);
       const View d_gate = step_of(d_gates, t);
       cell(d_gate, raw::view_of(d_c), raw::view_of(d_h), d_out.defined() ? &given : nullptr, step_of(gates, t), before,
-           step_of(cells, t));
+           step_of(tanh_c, t));
       if (s > 0 || needs_grad(kH0)) table.matmul(raw::view_of(d_h), d_gate, raw::view_of(weight));
     }
     dx[kXGates] = d_gates;
@@ -156,7 +157,7 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
   const Tensor zeros = h0.defined() && c0.defined() ? Tensor() : raw::zeros({batch, cell_count}, dtype, device);
   const Tensor first_h = h0.defined() ? h0 : zeros, first_c = c0.defined() ? raw::contiguous(c0) : zeros;
   const Tensor output = raw::empty({steps, batch, cell_count}, dtype, device);
-  const Tensor cells = raw::empty_like(output), gates = raw::empty_like(x);
+  const Tensor cells = raw::empty_like(output), tanh_c = raw::empty_like(output), gates = raw::empty_like(x);
   const Kernels& table = kernels(device);
   const auto cell = require(table.lstm_cell, "lstm_layer", table);
   const auto product = require(table.matmul, "lstm_layer", table);
@@ -164,7 +165,7 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
   for (int64_t s = 0; s < steps; ++s) {
     const int64_t t = reverse ? steps - 1 - s : s;
     product(step_of(gates, t), h, raw::view_of(weight));
-    cell(step_of(gates, t), step_of(x, t), c, step_of(cells, t), step_of(output, t));
+    cell(step_of(gates, t), step_of(x, t), c, step_of(cells, t), step_of(tanh_c, t), step_of(output, t));
     h = step_of(output, t);
     c = step_of(cells, t);
   }
@@ -181,6 +182,7 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
     n->save_output(LstmBackward::kOutput, output);
     n->save(LstmBackward::kGates, gates);
     n->save(LstmBackward::kCells, cells);
+    n->save(LstmBackward::kTanhC, tanh_c);
     n->reverse = reverse;
     n->has_h0 = h0.defined();
     n->has_c0 = c0.defined();

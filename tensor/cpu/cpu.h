@@ -23,9 +23,10 @@ void cumsum(const View& out, const View& x, int dim);
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);
 void matmul(const View& out, const View& a, const View& b);
-void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& h);
+void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
+               const View& h);
 void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
-                        const View& c, const View& next_c);
+                        const View& c, const View& tanh_c);
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);

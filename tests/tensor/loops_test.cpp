@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <bit>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/raw.h"
@@ -65,6 +69,58 @@ BOOST_AUTO_TEST_CASE(every_level_multiplies) {
     const Tensor error = raw::unary(Unary::abs, raw::binary(Binary::sub, raw::cast(out, kFloat64), expected));
     BOOST_TEST(raw::reduce(Reduction::max, error).item<double>() < 1e-5, level->name);
   }
+}
+
+BOOST_AUTO_TEST_CASE(every_level_takes_the_same_lstm_step) {
+  constexpr int64_t batch = 3;
+  for (const int64_t cells : {1, 5, 16, 37}) {
+    const auto filled = [&](int64_t width) {
+      return raw::reshape(raw::narrow(noise(kFloat32, -3, 3), 0, 0, batch * width), {batch, width});
+    };
+    const Tensor x = filled(4 * cells), c = filled(cells), d_h = filled(cells), d_out = filled(cells);
+    std::vector<Tensor> expected;
+    for (const cpu::Loops* level : cpu::all_loops()) {
+      const Tensor gates = raw::clone(x), next_c = raw::empty_like(c), tanh_c = raw::empty_like(c),
+                   h = raw::empty_like(c);
+      level->lstm[0].forward({gates.raw_data(), x.raw_data(), c.raw_data(), next_c.raw_data(), tanh_c.raw_data(),
+                              h.raw_data(), batch, cells});
+      const Tensor d_gates = raw::empty_like(gates), d_c = raw::clone(c);
+      level->lstm[0].backward({d_gates.raw_data(), d_c.raw_data(), d_h.raw_data(), d_out.raw_data(), gates.raw_data(),
+                               c.raw_data(), tanh_c.raw_data(), batch, cells});
+      const std::vector<Tensor> results = {gates, next_c, tanh_c, h, d_gates, d_c};
+      if (expected.empty()) expected = results;
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        BOOST_TEST(raw::equal(results[i], expected[i]), level->name << ", " << cells << " cells, result " << i);
+      }
+    }
+  }
+}
+
+// One float32 in 99991 of all there are, and the special ones, against double.
+BOOST_AUTO_TEST_CASE(exponentials_of_float32_are_within_a_few_units_in_the_last_place) {
+  std::vector<float> inputs;
+  for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 99991) {
+    inputs.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  inputs.insert(inputs.end(), {88.72F, 88.73F, -87.34F, -103.97F, -104.1F, 0.625F, -0.0F, INFINITY, -INFINITY, NAN});
+  const Tensor x = raw::from_data(inputs, {std::ssize(inputs)});
+  const auto check = [&](Unary op, double units, double floor, auto reference) {
+    const Tensor y = raw::unary(op, x);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const float got = y.data<float>()[i];
+      const double want = reference(static_cast<double>(inputs[i]));
+      const auto rounded = static_cast<float>(want);
+      if (got == rounded || (std::isnan(want) && std::isnan(got))) continue;
+      const double unit = static_cast<double>(std::nextafter(std::abs(rounded), INFINITY)) - std::abs(rounded);
+      if (std::isfinite(got) && std::abs(got - want) <= std::max(units * unit, floor)) continue;
+      BOOST_ERROR(name_of(op) << " of " << inputs[i] << " is " << got << ", expected " << want);
+    }
+  };
+  check(Unary::exp, 1.5, 0, [](double v) { return std::exp(v); });
+  check(Unary::tanh, 1.5, 0, [](double v) { return std::tanh(v); });
+  // Where e^-x is infinite the result is 0 instead of a subnormal number.
+  check(Unary::sigmoid, 3, std::numeric_limits<float>::min(), [](double v) { return 1 / (1 + std::exp(-v)); });
+  BOOST_TEST(std::signbit(raw::unary(Unary::tanh, raw::from_data(std::vector<float>{-0.0F}, {})).data<float>()[0]));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@ extern const ByDType<SoftmaxLine> softmax_lines;
 extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
 extern const ByDType<ChannelLoops> channel_loops;
+extern const ByDType<LstmLoops> lstm_loops;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -27,6 +28,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .softmax = softmax_lines,
                              .log_softmax = log_softmax_lines,
                              .gemm = gemms,
-                             .channel = channel_loops};
+                             .channel = channel_loops,
+                             .lstm = lstm_loops};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

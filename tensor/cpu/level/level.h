@@ -54,6 +54,23 @@ struct ChannelLoops {
   void (*combine)(void* out, const void* g, const void* x, double mean, double a, double b, double c, int64_t count);
 };
 
+/// One step of an LSTM (kernels.h); everything is contiguous.
+struct LstmStep {
+  void* gates;
+  const void *x_gates, *c;
+  void *next_c, *tanh_c, *h;
+  int64_t batch, cells;
+};
+struct LstmStepBackward {
+  void *d_gates, *d_c;
+  const void *d_h, *d_out, *gates, *c, *tanh_c;  ///< d_out may be null
+  int64_t batch, cells;
+};
+struct LstmLoops {
+  void (*forward)(const LstmStep& step);
+  void (*backward)(const LstmStepBackward& step);
+};
+
 template <class F>
 using ByDType = std::array<F, kNumDTypes>;
 template <class Op, class F>
@@ -72,6 +89,7 @@ struct Loops {
   const ByDType<SoftmaxLine>& log_softmax;
   const ByDType<void (*)(const Gemm&)>& gemm;
   const ByDType<ChannelLoops>& channel;
+  const ByDType<LstmLoops>& lstm;
 };
 
 /// The best for this machine.

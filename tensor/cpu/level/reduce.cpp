@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/scalar_math.h"
 
 namespace tendril::cpu::TENDRIL_CPU_LEVEL {
 namespace {
@@ -106,7 +107,7 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
   for (int64_t i = 0; i < count; ++i) largest = combine<Reduction::max>(largest, static_cast<C>(x[i * x_step]));
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const C e = std::exp(static_cast<C>(x[i * x_step]) - largest);
+    const C e = scalar_math::exponential(static_cast<C>(x[i * x_step]) - largest);
     sum += static_cast<double>(e);
     if constexpr (!logarithm && std::is_same_v<C, T>) out[i * out_step] = e;
   }
@@ -121,7 +122,7 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
   } else {  // a half type would round twice
     const C scale = static_cast<C>(1 / sum);
     for (int64_t i = 0; i < count; ++i) {
-      out[i * out_step] = static_cast<T>(std::exp(static_cast<C>(x[i * x_step]) - largest) * scale);
+      out[i * out_step] = static_cast<T>(scalar_math::exponential(static_cast<C>(x[i * x_step]) - largest) * scale);
     }
   }
 }
