@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "tendril/nn/activation.h"
+#include "tendril/nn/batch_norm.h"
+#include "tendril/nn/conv.h"
 #include "tendril/nn/distributions/categorical.h"
 #include "tendril/nn/dropout.h"
 #include "tendril/nn/linear.h"
+#include "tendril/nn/pooling.h"
 #include "tendril/tensor/raw.h"
 
 using tendril::Dims;
@@ -106,6 +109,52 @@ BOOST_AUTO_TEST_CASE(relu_away_from_its_kink) {
     check("relu", forward, {draw({2, 3}, 0.1, 2)});
     check("relu", forward, {draw({2, 3}, -2, -0.1)});
   }
+}
+
+BOOST_AUTO_TEST_CASE(conv2d) {
+  for (bool bias : {true, false}) {
+    nn::Conv2d layer(4, 2, {3, 2}, {.stride = 2, .padding = 1, .groups = 2, .bias = bias, .dtype = tendril::kFloat64});
+    const DifferentiableFunction forward = [&](const std::vector<Tensor>& in) {
+      layer.weight = in[1];
+      if (bias) layer.bias = in[2];
+      return std::vector<Tensor>{layer(in[0])};
+    };
+    for (bool training : {true, false}) {
+      layer.train(training);
+      std::vector<Tensor> inputs = {draw({2, 4, 3, 2}), draw({2, 2, 3, 2})};
+      if (bias) inputs.push_back(draw({2}));
+      check("conv2d", forward, inputs);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(batch_norm2d) {
+  for (bool affine : {true, false}) {
+    nn::BatchNorm2d layer(2, {.affine = affine, .dtype = tendril::kFloat64});
+    const DifferentiableFunction forward = [&](const std::vector<Tensor>& in) {
+      if (affine) {
+        layer.weight = in[1];
+        layer.bias = in[2];
+      }
+      return std::vector<Tensor>{layer(in[0])};
+    };
+    for (bool training : {true, false}) {
+      layer.train(training);
+      std::vector<Tensor> inputs = {draw({3, 2, 2, 1})};
+      if (affine) inputs.insert(inputs.end(), {draw({2}), draw({2})});
+      check(training ? "batch_norm2d in training" : "batch_norm2d in evaluation", forward, inputs);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mean_pooling) {
+  check("avg_pool2d", [](const std::vector<Tensor>& in) { return std::vector<Tensor>{nn::AvgPool2d(2)(in[0])}; },
+        {draw({2, 1, 4, 3})});
+  check("adaptive_avg_pool2d",
+        [](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{nn::AdaptiveAvgPool2d({1, 2})(in[0])};
+        },
+        {draw({2, 1, 4, 3})});
 }
 
 BOOST_AUTO_TEST_CASE(dropout) {
