@@ -229,8 +229,8 @@ void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_ali
                      });
 }
 
-void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&) noexcept {
-  std::vector<std::shared_ptr<detail::ContextState>> lost;
+void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) noexcept {
+  std::vector<std::shared_ptr<detail::ContextState>> lost, others;
   {
     const std::lock_guard lock(mutex_);
     for (auto at = contexts_.begin(); at != contexts_.end();) {
@@ -238,12 +238,19 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
         lost.push_back(std::move(at->second));
         at = contexts_.erase(at);
       } else {
+        others.push_back(at->second);
         ++at;
       }
     }
     released_[peer.id] = {~uint64_t{0}, {}};  // nobody is left who would release any
   }
   for (const auto& context : lost) context->release();
+  for (const auto& context : others) {
+    const auto pass = context->pass();
+    if (!pass || worker_of(pass->id()) != peer.id) continue;
+    pass->fail(reason);  // nobody is left who would say that it is over
+    pass->abandon();
+  }
 }
 
 // ---- backward

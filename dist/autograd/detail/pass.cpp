@@ -100,9 +100,7 @@ void Pass::run_from(const std::vector<Tensor>& roots) {
   }
   if (protocol_.was_stuck()) context_->set_stuck();
   if (!protocol_.failed()) return;
-  if (error_) std::rethrow_exception(error_);
-  throw AutogradError(
-      "backward: it came to rest with gradients missing; a worker has recorded into the context meanwhile");
+  std::rethrow_exception(error_);
 }
 
 // ---- messages
@@ -186,6 +184,10 @@ void Pass::when_ended(std::function<void()> f) {
 
 void Pass::act(Lock& lock) {
   PassProtocol::Actions actions = protocol_.take();
+  if (protocol_.failed() && !error_) {
+    error_ = std::make_exception_ptr(AutogradError(
+        "backward: it came to rest with gradients missing; a worker has recorded into the context meanwhile"));
+  }
   if (abandoned_ && protocol_.failed() && protocol_.idle() && !is_root_) actions.ended = true;
   std::vector<std::pair<rpc::InboundCall, rpc::Message>> replies;
   const auto reply = [&](PassProtocol::Token token, auto make) {
