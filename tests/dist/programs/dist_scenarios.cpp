@@ -91,8 +91,7 @@ void train(int rank, int iterations, bool fast) {
     if (iterations > 100) {
       say(std::to_string(iterations / time.count()) + " iterations/s, " + (fast ? "FAST" : "SMART") + ", " +
           std::to_string(static_cast<double>(rpc::default_agent()->metrics().requests_sent) / iterations) +
-          " requests and " +
-          std::to_string(static_cast<double>(after.ru_nvcsw - before.ru_nvcsw) / iterations) +
+          " requests and " + std::to_string(static_cast<double>(after.ru_nvcsw - before.ru_nvcsw) / iterations) +
           " waits an iteration at rank 0");
     }
   }
