@@ -59,6 +59,16 @@ Dims with_image(const Dims& sizes, Size2 image) {
 
 // ---- max
 
+/// Whether each window has a pixel. A dilated one may step from the padding before a small image to that behind it.
+bool all_see_pixels(int64_t count, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start = i * stride - padding;
+    const int64_t skipped = start < 0 ? (-start + dilation - 1) / dilation : 0;  // places before the image
+    if (skipped >= kernel || start + skipped * dilation >= size) return false;
+  }
+  return true;
+}
+
 /// The largest element alone has the gradient; scatter_add is differentiable itself.
 struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
   static constexpr const char* kName = "MaxPool2dBackward";
@@ -153,7 +163,14 @@ Axis adaptive(int64_t count, int64_t size) {
 std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) {
   check_image(x, "max_pool2d");
   const PoolGeometry geometry{kernel, stride_of(options.stride, kernel), options.padding, options.dilation};
-  const Dims sizes = with_image(x.sizes(), windows(x, geometry, options.ceil_mode, "max_pool2d"));
+  const Size2 count = windows(x, geometry, options.ceil_mode, "max_pool2d");
+  TENDRIL_CHECK_AS(
+      ShapeError,
+      all_see_pixels(count.h, x.size(-2), kernel.h, geometry.stride.h, geometry.padding.h, geometry.dilation.h) &&
+          all_see_pixels(count.w, x.size(-1), kernel.w, geometry.stride.w, geometry.padding.w, geometry.dilation.w),
+      "max_pool2d: a window of ", kernel, ", dilated by ", geometry.dilation, ", sees nothing but the padding of x ",
+      x.sizes());
+  const Dims sizes = with_image(x.sizes(), count);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device()), indices = raw::empty(sizes, kInt64, x.device());
   const Kernels& table = kernels(x.device());
   require(table.max_pool2d, "max_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(indices)),

@@ -7,7 +7,8 @@
 #include "tendril/tensor/tensor.h"
 
 /// Pooling of images x [..., height, width] with 3 or 4 dimensions, float32 or float64. Errors: ShapeError for a window
-/// that does not fit, Error for a geometry that makes no sense, DTypeError for other dtypes.
+/// that does not fit or that sees no pixel somewhere, Error for a geometry that makes no sense, DTypeError for other
+/// dtypes.
 namespace tendril {
 
 struct MaxPoolOptions {

@@ -84,6 +84,9 @@ BOOST_AUTO_TEST_CASE(they_print_what_they_do) {
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   const Tensor x = raw::ones({2, 3, 4, 4});
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 5), ShapeError, says("max_pool2d", "[5, 5]", "[2, 3, 4, 4]"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(raw::ones({1, 4, 2}), 2, {.padding = {0, 1}, .dilation = {1, 3}}), ShapeError,
+                        says("max_pool2d", "[1, 3]", "nothing but the padding", "[1, 4, 2]"));
+  BOOST_TEST((max_pool2d(raw::ones({1, 4, 3}), 2, {.padding = {0, 1}, .dilation = {1, 3}}).sizes() == Dims{1, 2, 1}));
   BOOST_CHECK_EXCEPTION(max_pool2d(raw::ones({4, 4}), 2), ShapeError, says("max_pool2d", "[4, 4]"));
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 3, {.padding = 2}), Error, says("padding", "[2, 2]", "half"));
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 0), Error, says("kernel", "[0, 0]"));
