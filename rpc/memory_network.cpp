@@ -159,7 +159,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
         }
       }
       if (reason) return events->closed(*this, reason);
-      loop_->message_read(message.kind == MessageKind::request, Clock::now());
+      loop_->message_read(Clock::now());
       try {
         events->received(*this, std::move(message));
       } catch (...) {

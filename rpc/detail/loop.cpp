@@ -67,17 +67,8 @@ Loop::Loop(LoopOptions options)
 
 Loop::~Loop() { stop(); }
 
-void Loop::message_read(bool is_request, Clock::time_point now) noexcept {
-  if (is_request) {
-    messages_since_request_ = 0;
-    last_request_ = now;
-  } else {
-    ++messages_since_request_;
-  }
-}
-
-bool Loop::requests_come_in() const {
-  return messages_since_request_ < kRecentMessages || Clock::now() - last_request_ < kRecentTime;
+bool Loop::work_comes_in() const {
+  return messages_since_job_ < kRecentMessages || Clock::now() - last_job_ < kRecentTime;
 }
 
 void Loop::interrupt_leader() {
@@ -152,7 +143,7 @@ void Loop::lead_in_pool(std::unique_lock<std::mutex>& lock) {
     }
     lock.lock();
     if (job_posted_ || stopping_ || can_run_job_locked()) return;
-    if (waiter_completed_ && passive_.empty() && !requests_come_in()) return;  // it leads its next wait itself
+    if (waiter_completed_ && passive_.empty() && !work_comes_in()) return;  // it leads its next wait itself
     waiter_completed_ = false;
   }
 }

@@ -48,8 +48,12 @@ class Loop final : public Executor {
   void post(std::unique_ptr<Job> job) override;
   bool wait(FutureCore& future, Clock::time_point deadline) override;
 
-  /// Links tell, on the leader's thread, what they read: it decides who keeps the lead.
-  void message_read(bool is_request, Clock::time_point now) noexcept;
+  /// Links tell, on the leader's thread, that they read a message. Whether it makes work for the pool (post) decides
+  /// who keeps the lead.
+  void message_read(Clock::time_point now) noexcept {
+    ++messages_since_job_;
+    last_read_ = now;
+  }
 
   /// Runs the jobs that are left, ends the pool's threads and then runs what the io_context still holds, so that
   /// handlers of closed sockets are gone. Not from a pool thread. Idempotent.
@@ -86,7 +90,7 @@ class Loop final : public Executor {
   void leave_seat_locked() noexcept;
   void promote_or_tick_locked();
   void interrupt_leader();
-  bool requests_come_in() const;
+  bool work_comes_in() const;
 
   const LoopOptions options_;
   boost::asio::io_context io_{1};  // 1: never run by two threads at once
@@ -113,8 +117,8 @@ class Loop final : public Executor {
 
   // The leader's own, handed on with the seat.
   bool job_posted_ = false, waiter_completed_ = false;
-  int messages_since_request_ = 1000;
-  Clock::time_point last_request_{};
+  int messages_since_job_ = 1000;
+  Clock::time_point last_read_{}, last_job_{};
   bool may_spin_ = false;
   std::chrono::nanoseconds usual_wait_{0};  // moving average
 };

@@ -32,6 +32,8 @@ void Loop::post(std::unique_ptr<Job> job) {
       queue_.push(std::move(job));
       if (ThreadState::current().leading == this) {
         job_posted_ = true;  // the leader looks after it as soon as the callback has returned
+        messages_since_job_ = 0;
+        last_job_ = last_read_;
       } else if (can_run_job_locked()) {
         wake_worker_locked();
       }

@@ -83,7 +83,7 @@ bool SocketLink::deliver(std::size_t bytes) {
     reader_.commit(bytes);
     Message message;
     while (events_ && reader_.next(message)) {
-      loop_->message_read(message.kind == MessageKind::request, now);
+      loop_->message_read(now);
       // A copy: `received` may close the link and so reset events_.
       const std::shared_ptr<LinkEvents> events = events_;
       events->received(*this, std::move(message));
