@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [cartpole] [language_model]
+# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [dist] [cartpole] [language_model]
 # [resnet50_pipeline]; all of them by default.
 # The peers run where they are installed (Debian: python3-torch libtorch-dev libopenblas0-openmp); nothing here installs them.
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- ops rpc cartpole language_model resnet50_pipeline
+[ $# -gt 0 ] || set -- ops rpc dist cartpole language_model resnet50_pipeline
 
 install_dependencies
 say "Building (preset release)"
@@ -42,13 +42,14 @@ for what in "$@"; do
         for case in $("$bin/bench_ops" --list); do echo "| $case | $(instructions "$case") |"; done
       fi
       ;;
-    rpc) "$bin/bench_rpc" ;;
+    rpc) for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done ;;
+    dist) for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done ;;
     cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 "$(python_with_torch)" ;;
     language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 "$(python_with_torch)" ;;
     resnet50_pipeline)
       bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline "$(python_with_torch)" --batches 1
       ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, rpc, cartpole, language_model or resnet50_pipeline" >&2; exit 2 ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, rpc, dist, cartpole, language_model or resnet50_pipeline" >&2; exit 2 ;;
   esac
   echo
 done

@@ -4,23 +4,18 @@
 //
 // "one": both processes on core 0; "two": on cores 0 and 1. Ratios are against epoll for empty calls (both must wait
 // for a socket) and against the better of blocking and epoll for tensors.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/rpc/raw.h"
+#include "bench/rpc/server.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/function.h"
@@ -47,58 +42,6 @@ struct Options {
 
 int server_cpu(const Options& options) { return options.pin == "two" ? 1 : options.pin == "one" ? 0 : -1; }
 int client_cpu(const Options& options) { return options.pin == "none" ? -1 : 0; }
-
-rpc::AgentOptions agent_options(int rank) {
-  return {.name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = 2};
-}
-
-/// A server in a process of its own, forked while this one has a single thread; and the agent that calls it.
-class Server {
- public:
-  Server(bench::Transport transport, const Options& options) {
-    int ready[2], life[2];
-    if (pipe(ready) != 0 || pipe(life) != 0) std::abort();
-    child_ = fork();
-    if (child_ == 0) {
-      close(life[1]);
-      bench::pin_to(server_cpu(options));
-      serve(transport, ready[1], life[0]);
-      _exit(0);
-    }
-    close(life[0]);
-    close(ready[1]);
-    life_ = life[1];
-    std::array<char, 512> text{};
-    if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
-    close(ready[0]);
-    bench::pin_to(client_cpu(options));
-    agent_ = std::make_unique<rpc::Agent>(agent_options(0), rpc::served_functions());
-    agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
-                    rpc::Clock::now() + std::chrono::seconds(30));
-  }
-  ~Server() {
-    agent_->shutdown();
-    close(life_);
-    waitpid(child_, nullptr, 0);
-  }
-  rpc::Agent& agent() { return *agent_; }
-
- private:
-  static void serve(bench::Transport transport, int ready, int life) {
-    rpc::Agent agent(agent_options(1), rpc::served_functions());
-    const bool tcp = transport == bench::Transport::tcp;
-    const std::string where = agent.listen({.unix_socket = !tcp, .tcp = tcp}).to_string();
-    if (write(ready, where.data(), where.size()) < 0) std::abort();
-    char byte;
-    while (read(life, &byte, 1) > 0) {
-    }
-    agent.shutdown();
-  }
-
-  pid_t child_ = -1;
-  int life_ = -1;
-  std::unique_ptr<rpc::Agent> agent_;
-};
 
 std::vector<double> time_each(int rounds, const std::function<void()>& call) {
   std::vector<double> micros;
@@ -169,7 +112,7 @@ void row(bench::Transport transport, const Options& options) {
     const double fresh = size.bytes >= (64 << 10) ? raw(bench::Waiting::blocking, bench::Buffers::fresh) : 0;
     std::vector<double> micros;
     {
-      Server server(transport, options);
+      bench::Server server(transport, client_cpu(options), server_cpu(options));
       if (size.bytes == 0) {
         micros = time_each(rounds, [&] { rpc::rpc_sync<&nothing>(server.agent(), 1); });
       } else {
@@ -185,7 +128,7 @@ void row(bench::Transport transport, const Options& options) {
     std::printf("\n");
     std::fflush(stdout);
   }
-  Server server(transport, options);
+  bench::Server server(transport, client_cpu(options), server_cpu(options));
   for (const int in_flight : {1, 10, 100}) {
     calls_per_second(server.agent(), in_flight, 0.2);
     std::printf("%3d in flight: %.0f calls/s\n", in_flight,

@@ -1,0 +1,64 @@
+#include "bench/rpc/server.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "tendril/rpc/function.h"
+
+namespace tendril::bench {
+
+namespace {
+
+rpc::AgentOptions agent_options(int rank) {
+  return {.name = std::string(rank == 0 ? "client" : "server"), .rank = rank, .world_size = 2};
+}
+
+void serve(Transport transport, int ready, int life, const std::function<void(rpc::Agent&)>& prepare) {
+  rpc::Agent agent(agent_options(1), rpc::served_functions());
+  prepare(agent);
+  const bool tcp = transport == Transport::tcp;
+  const std::string where = agent.listen({.unix_socket = !tcp, .tcp = tcp}).to_string();
+  if (write(ready, where.data(), where.size()) < 0) std::abort();
+  char byte;
+  while (read(life, &byte, 1) > 0) {
+  }
+  agent.shutdown();
+}
+
+}  // namespace
+
+Server::Server(Transport transport, int client_cpu, int server_cpu, const std::function<void(rpc::Agent&)>& prepare) {
+  int ready[2], life[2];
+  if (pipe(ready) != 0 || pipe(life) != 0) std::abort();
+  child_ = fork();
+  if (child_ == 0) {
+    close(life[1]);
+    pin_to(server_cpu);
+    serve(transport, ready[1], life[0], prepare);
+    _exit(0);
+  }
+  close(life[0]);
+  close(ready[1]);
+  life_ = life[1];
+  std::array<char, 512> text{};
+  if (read(ready[0], text.data(), text.size() - 1) <= 0) std::abort();
+  close(ready[0]);
+  pin_to(client_cpu);
+  agent_ = std::make_unique<rpc::Agent>(agent_options(0), rpc::served_functions());
+  prepare(*agent_);
+  agent_->connect({std::string("server"), 1}, rpc::Agent::Endpoint::parse(text.data()),
+                  rpc::Clock::now() + std::chrono::seconds(30));
+}
+
+Server::~Server() {
+  agent_->shutdown();
+  close(life_);
+  waitpid(child_, nullptr, 0);
+}
+
+}  // namespace tendril::bench
