@@ -55,6 +55,9 @@ function(tendril_tests folder)
     if(TENDRIL_SANITIZE MATCHES "address")
       # A test asks for more memory than there is, and wants the library's own error.
       set_tests_properties(${folder}/${suite} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
+    elseif(TENDRIL_SANITIZE MATCHES "thread")
+      set_tests_properties(${folder}/${suite} PROPERTIES
+        ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
     endif()
   endforeach()
 endfunction()
