@@ -160,39 +160,40 @@ void GraphTask::insert_leaf(std::size_t position) noexcept {
 // ---- running
 
 void GraphTask::add_root(const Edge& entry, Tensor gradient) {
-  std::size_t place = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const Entry& candidate) { return !candidate.fed && candidate.edge == entry; });
-    TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "GraphTask: a root that was not declared, or fed before");
-    place = static_cast<std::size_t>(found - entries_.begin());
-  }
-  add_root(place, std::move(gradient));
+  TENDRIL_CHECK_AS(AutogradError, entry, "GraphTask: a root is empty");
+  check_gradient(entry, gradient);
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& candidate) { return !candidate.fed && candidate.edge == entry; });
+  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "GraphTask: a root that was not declared, or fed before");
+  arrive_locked(static_cast<std::size_t>(found - entries_.begin()), std::move(gradient), false);
 }
 
 void GraphTask::add_root(std::size_t entry, Tensor gradient) {
   TENDRIL_CHECK_AS(AutogradError, entry < entries_.size(), "GraphTask: there is no root ", entry);
-  if (gradient.defined()) {
-    const Edge& edge = entries_[entry].edge;
-    const OutputInfo& expected = edge.node->outputs()[edge.input_nr];
-    TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: the gradient has shape ",
-                     gradient.sizes(), ", the root that it is for has shape ", expected.sizes);
-    TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: the gradient is ", gradient.dtype(),
-                     ", the root that it is for is ", expected.dtype);
-    TENDRIL_CHECK(gradient.device() == expected.device, "backward: the gradient is on ", gradient.device(),
-                  ", the root that it is for is on ", expected.device);
-  }
-  arrive(entry, std::move(gradient), false);
+  check_gradient(entries_[entry].edge, gradient);
+  const std::lock_guard lock(mutex_);
+  arrive_locked(entry, std::move(gradient), false);
 }
 
 void GraphTask::drop_root(std::size_t entry) {
   TENDRIL_CHECK_AS(AutogradError, entry < entries_.size(), "GraphTask: there is no root ", entry);
-  arrive(entry, {}, true);
+  const std::lock_guard lock(mutex_);
+  arrive_locked(entry, {}, true);
 }
 
-void GraphTask::arrive(std::size_t entry, Tensor gradient, bool dropped) {
-  const std::lock_guard lock(mutex_);
+void GraphTask::check_gradient(const Edge& root, const Tensor& gradient) {
+  if (!gradient.defined()) return;
+  const OutputInfo& expected = root.node->outputs()[root.input_nr];
+  TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: the gradient has shape ",
+                   gradient.sizes(), ", the root that it is for has shape ", expected.sizes);
+  TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: the gradient is ", gradient.dtype(),
+                   ", the root that it is for is ", expected.dtype);
+  TENDRIL_CHECK(gradient.device() == expected.device, "backward: the gradient is on ", gradient.device(),
+                ", the root that it is for is on ", expected.device);
+}
+
+void GraphTask::arrive_locked(std::size_t entry, Tensor&& gradient, bool dropped) {
   TENDRIL_CHECK_AS(AutogradError, !entries_[entry].fed, "GraphTask: a root that was fed or dropped before");
   entries_[entry].fed = true;
   inbox_.push_back({static_cast<uint32_t>(entry), std::move(gradient), dropped});

@@ -111,7 +111,8 @@ class GraphTask {
   bool useful(Node& node) noexcept;
   void abandon() noexcept;
 
-  void arrive(std::size_t entry, Tensor gradient, bool dropped);
+  static void check_gradient(const Edge& root, const Tensor& gradient);
+  void arrive_locked(std::size_t entry, Tensor&& gradient, bool dropped);
   void deliver(const Edge& edge, Tensor&& gradient);
   void drop(const Edge& edge);
   void pass_by(Node& node);

@@ -40,14 +40,22 @@ DistributedOptimizer<O>::DistributedOptimizer(rpc::Agent& agent, const std::vect
     : container_(autograd::Container::of(agent)), lr_(options.lr) {
   const auto grouped = detail::by_owner(params, name());
   const detail::Unrecorded scope;
+  std::vector<std::exception_ptr> not_asked;  // one that is not connected, say: the others are asked all the same
   for (const auto& [rank, owned] : grouped) {
     const rpc::WorkerInfo& worker = owned[0].owner();
     owners_.push_back({worker, nullptr, {}});
-    if (!owned[0].is_owner()) owners_.back().there = rpc::remote<Local>(agent, worker, owned, options);
+    not_asked.emplace_back();
+    try {
+      if (!owned[0].is_owner()) owners_.back().there = rpc::remote<Local>(agent, worker, owned, options);
+    } catch (...) {
+      not_asked.back() = std::current_exception();
+    }
   }
   std::vector<OptimizerError::Failure> failures;
-  for (Owner& owner : owners_) {
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    Owner& owner = owners_[i];
     try {
+      if (not_asked[i]) std::rethrow_exception(not_asked[i]);
       const auto& owned = grouped.at(owner.worker.id);
       if (owned[0].is_owner()) {
         owner.here = std::make_shared<Local>(owned, options);
@@ -66,12 +74,18 @@ template <class Ask, class DoHere>
 void DistributedOptimizer<O>::on_every_owner(const char* what, Ask ask, DoHere do_here) const {
   const detail::Unrecorded scope;
   std::vector<rpc::Future<void>> answers(owners_.size());
+  std::vector<std::exception_ptr> not_asked(owners_.size());
   for (std::size_t i = 0; i < owners_.size(); ++i) {
-    if (owners_[i].here == nullptr) answers[i] = ask(owners_[i].there);
+    try {
+      if (owners_[i].here == nullptr) answers[i] = ask(owners_[i].there);
+    } catch (...) {
+      not_asked[i] = std::current_exception();
+    }
   }
   std::vector<OptimizerError::Failure> failures;
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     try {
+      if (not_asked[i]) std::rethrow_exception(not_asked[i]);
       if (owners_[i].here != nullptr) {
         do_here(*owners_[i].here);
       } else {

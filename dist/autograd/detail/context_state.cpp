@@ -22,15 +22,11 @@ void ContextState::add_known(rpc::WorkerId worker) {
   if (std::find(known_.begin(), known_.end(), worker) == known_.end()) known_.push_back(worker);
 }
 
-void ContextState::check_recordable() const {
-  const std::lock_guard lock(mutex_);
-  TENDRIL_CHECK_AS(AutogradError, !pass_, "a tensor that requires a gradient was sent in context ", worker_of(id_), ".",
-                   number_of(id_), " while a backward of this context is running on this worker");
-}
-
 void ContextState::add_send(Ref<SendNode> node) {
   const MessageId message = node->message();
   const std::lock_guard lock(mutex_);
+  TENDRIL_CHECK_AS(AutogradError, !pass_, "a tensor that requires a gradient was sent in context ", worker_of(id_), ".",
+                   number_of(id_), " while a backward of this context is running on this worker");
   if (!released_) sends_.emplace(message, std::move(node));
 }
 

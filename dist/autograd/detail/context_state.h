@@ -31,7 +31,6 @@ class ContextState final : public tendril::autograd::GradientSink {
   void add_known(rpc::WorkerId worker);  ///< it has been sent a call in this context
   /// Throws AutogradError while a pass is running.
   void add_send(Ref<SendNode> node);
-  void check_recordable() const;
 
   // ---- gradients
   void accumulate(const tendril::autograd::Edge& target, Tensor gradient) override;

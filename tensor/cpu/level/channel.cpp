@@ -1,21 +1,10 @@
+#include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 
 /// Rows of one channel. Elements are added up in registers of their own type for kBlock at a time, then in double: the
 /// error is that of a short sum, at the speed of a plain one.
 namespace tendril::cpu::TENDRIL_CPU_LEVEL {
 namespace {
-
-#ifdef __AVX2__
-constexpr int kRegisterBytes = 32;
-#else
-constexpr int kRegisterBytes = 16;
-#endif
-
-template <class T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(kRegisterBytes), aligned(alignof(T)), may_alias));
-  static constexpr int64_t count = kRegisterBytes / sizeof(T);
-};
 
 constexpr int64_t kBlock = 256;
 

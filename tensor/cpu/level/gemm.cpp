@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 
 /// Matrix products. Small ones read their operands in place; large ones are cut into panels that fit the caches, packed
@@ -7,19 +8,6 @@
 /// multiplication", 2008).
 namespace tendril::cpu::TENDRIL_CPU_LEVEL {
 namespace {
-
-#ifdef __AVX2__
-constexpr int kRegisterBytes = 32;
-#else
-constexpr int kRegisterBytes = 16;
-#endif
-
-/// A vector register's worth of elements, at any address.
-template <class T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(kRegisterBytes), aligned(alignof(T)), may_alias));
-  static constexpr int64_t count = kRegisterBytes / sizeof(T);
-};
 
 template <class T>
 void put(const Gemm& g, T& out, T value) {
