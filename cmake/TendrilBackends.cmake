@@ -16,14 +16,7 @@ if(NOT TENDRIL_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 
-if(NOT TENDRIL_CUDA STREQUAL "OFF")
-  find_package(CUDAToolkit 12.0 QUIET)
-  if(CUDAToolkit_FOUND)
-    set(TENDRIL_HAS_CUDA ON)
-  elseif(TENDRIL_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer was found (set CUDAToolkit_ROOT)")
-  endif()
-endif()
+include(TendrilCuda)
 
 # OpenMP runs our own kernels on several threads. ThreadSanitizer does not understand it.
 set(TENDRIL_HAS_OPENMP OFF)

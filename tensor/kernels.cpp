@@ -35,8 +35,4 @@ const char* name_of(Reduction op) noexcept {
   return names[static_cast<int>(op)];
 }
 
-const Kernels& detail::kernels_elsewhere(Device device) {
-  raise<Error>("no kernels for ", device, ": this build has no such device");
-}
-
 }  // namespace tendril

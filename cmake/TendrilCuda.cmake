@@ -1,0 +1,50 @@
+# Finds the CUDA toolkit and cuDNN. Sets TENDRIL_HAS_CUDA and TENDRIL_HAS_CUDNN, and makes the target tendril_cuda of
+# what the CUDA backend compiles and links with.
+
+set(TENDRIL_HAS_CUDNN OFF)
+if(TENDRIL_CUDA_EMULATOR)
+  # The toolkit's headers, and our own functions behind them: nothing of CUDA runs.
+  find_package(CUDAToolkit 12.0 REQUIRED)
+  set(TENDRIL_HAS_CUDA ON)
+elseif(NOT TENDRIL_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(CUDAToolkit_FOUND)
+    if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
+      set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
+    endif()
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      # "native" fails without a device to ask.
+      execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE devices ERROR_QUIET RESULT_VARIABLE no_devices)
+      if(devices MATCHES "GPU" AND NOT no_devices)
+        set(CMAKE_CUDA_ARCHITECTURES native)
+      else()
+        set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90)
+      endif()
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      enable_language(CUDA)
+      set(TENDRIL_HAS_CUDA ON)
+    endif()
+  endif()
+  if(NOT TENDRIL_HAS_CUDA AND TENDRIL_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer with its compiler was found (set CUDAToolkit_ROOT)")
+  endif()
+endif()
+
+if(TENDRIL_HAS_CUDA)
+  find_package(CUDNN QUIET)
+  set(TENDRIL_HAS_CUDNN ${CUDNN_FOUND})
+  add_library(tendril_cuda INTERFACE)
+  if(TENDRIL_CUDA_EMULATOR)
+    target_include_directories(tendril_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+    target_link_libraries(tendril_cuda INTERFACE tendril_cuda_emulator)
+  else()
+    target_link_libraries(tendril_cuda INTERFACE CUDA::cudart CUDA::cublas $<TARGET_NAME_IF_EXISTS:CUDNN::CUDNN>)
+    # CMake 3.25 does not know nvcc's flag for C++20, and would silently fall back to 17.
+    target_compile_options(tendril_cuda INTERFACE
+      "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>"
+      "$<$<AND:$<BOOL:${TENDRIL_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings;-Xcompiler=-Werror>")
+  endif()
+endif()

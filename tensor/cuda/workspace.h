@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tendril::cuda {
+
+/// Scratch memory of the current device, in order with the current stream, from the caching allocator. 512-byte
+/// aligned; uninitialised. May be freed while kernels that use it are still running on that stream: the next user of
+/// the block runs after them.
+class Workspace {
+ public:
+  explicit Workspace(std::size_t bytes);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  void* data() const noexcept { return data_; }
+  template <class T>
+  T* as() const noexcept {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+  int device_ = 0;
+};
+
+}  // namespace tendril::cuda
