@@ -54,11 +54,15 @@ inline View view_of(const Tensor& x) noexcept {
 }
 
 // ---- copies
-Tensor clone(const Tensor& x);                   ///< contiguous, its own storage
-Tensor contiguous(const Tensor& x);              ///< x itself if it is
-Tensor cast(const Tensor& x, DType dtype);       ///< x itself if it has that dtype; otherwise contiguous
-void copy_(const Tensor& out, const Tensor& x);  ///< broadcasts and converts; does not bump the version
-void fill_(const Tensor& out, Scalar value);     ///< does not bump the version
+Tensor clone(const Tensor& x);              ///< contiguous, its own storage
+Tensor contiguous(const Tensor& x);         ///< x itself if it is
+Tensor cast(const Tensor& x, DType dtype);  ///< x itself if it has that dtype; otherwise contiguous
+/// Broadcasts, converts, and goes between devices; does not bump the version. A copy to or from the host is waited for
+/// unless `non_blocking`, which lets one between a device and pinned memory (cuda/runtime.h) run behind the caller's
+/// back.
+void copy_(const Tensor& out, const Tensor& x, bool non_blocking = false);
+Tensor to(const Tensor& x, Device device, bool non_blocking = false);  ///< x itself if it is there
+void fill_(const Tensor& out, Scalar value);                           ///< does not bump the version
 
 // ---- views: share elements (the shape rules are in layout.h)
 Tensor viewed(const Tensor& x, const Layout& window);  ///< unchecked: `window` comes from a rule of layout.h

@@ -1,14 +1,21 @@
 #include "tendril/tensor/storage.h"
 
+#include "tendril/tensor/cuda/device.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril {
 
 Ref<Storage> Storage::allocate_apart(std::size_t bytes, Device device) {
   static_assert(sizeof(Storage) <= kHeader);
-  TENDRIL_CHECK(device.is_cpu(), "cannot allocate ", bytes, " bytes on ", device, ": this build has no such device");
+  const cuda::Allocation elsewhere = device.is_cpu() ? cuda::Allocation{} : cuda::allocate(bytes, device);
   auto* storage = new (memory::allocate(kHeader)) Storage;
   storage->bytes_ = bytes;
+  storage->device_ = device;
+  if (!device.is_cpu()) {
+    storage->data_ = elsewhere.data;
+    storage->context_ = elsewhere.block;
+    return Ref<Storage>::first(storage);
+  }
   try {
     storage->data_ = memory::allocate(bytes);
   } catch (const std::bad_alloc&) {
@@ -32,6 +39,8 @@ void Storage::destroy(Storage* storage) noexcept {
   std::size_t block_bytes = kHeader;
   if (storage->deleter_) {
     storage->deleter_(storage->context_);
+  } else if (!storage->device_.is_cpu()) {
+    cuda::release(storage->context_);
   } else if (storage->bytes_ <= kInlineLimit) {
     block_bytes += storage->bytes_;
   } else {

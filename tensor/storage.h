@@ -28,6 +28,8 @@ class Storage : public RefCounted {
   void* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
+  /// For the allocator of a device's memory; null where it gave none.
+  void* block() const noexcept { return deleter_ ? nullptr : context_; }
 
   /// Counts in-place changes. Shared by all views, so that a saved tensor sees a change through any of them.
   uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }

@@ -19,7 +19,7 @@ void Tensor::check_data_access(DType wanted) const {
 Scalar Tensor::item_scalar() const {
   TENDRIL_CHECK(defined(), "item: the tensor is undefined");
   TENDRIL_CHECK_AS(ShapeError, numel() == 1, "item: the tensor must have one element, got shape ", sizes());
-  TENDRIL_CHECK(device().is_cpu(), "item: the tensor is on ", device(), "; copy it to the cpu first");
+  if (!device().is_cpu()) return raw::to(*this, kCPU).item_scalar();
   return detail::visit(dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
     const T element = *static_cast<const T*>(raw_data());
@@ -34,7 +34,7 @@ Scalar Tensor::item_scalar() const {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   TENDRIL_CHECK(defined(), "to_vector: the tensor is undefined");
-  const Tensor elements = raw::contiguous(raw::cast(*this, dtype_of<T>));
+  const Tensor elements = raw::to(raw::contiguous(raw::cast(*this, dtype_of<T>)), kCPU);
   const T* first = elements.data<T>();
   return std::vector<T>(first, first + elements.numel());
 }

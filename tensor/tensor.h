@@ -105,7 +105,7 @@ class Tensor {
     check_data_access(dtype_of<T>);
     return static_cast<T*>(raw_data());
   }
-  /// The value of a one-element tensor, converted. Throws ShapeError otherwise.
+  /// The value of a one-element tensor, converted; on a device it is waited for. Throws ShapeError otherwise.
   template <class T>
   T item() const {
     return item_scalar().template to<T>();
@@ -196,7 +196,9 @@ class Tensor {
   Tensor contiguous() const;
   Tensor clone() const;
   Tensor to(DType dtype) const;
-  Tensor to(Device device) const;
+  /// A copy on `device`, or this tensor if it is there. `non_blocking`: copies between a device and pinned memory
+  /// (cuda/runtime.h) are not waited for.
+  Tensor to(Device device, bool non_blocking = false) const;
 
   // ---- in place: change the elements, bump the version, return *this
   Tensor& add_(const Tensor& other, double alpha = 1.0);

@@ -21,6 +21,13 @@ struct CastBackward : NodeOf<CastBackward, 1> {
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.to(dtype); }
 };
 
+struct ToDeviceBackward : NodeOf<ToDeviceBackward, 1> {
+  static constexpr const char* kName = "ToDeviceBackward";
+  Device device = kCPU;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.to(device); }
+};
+
 }  // namespace
 
 Tensor Tensor::clone() const {
@@ -38,11 +45,10 @@ Tensor Tensor::to(DType wanted) const {
   return out;
 }
 
-Tensor Tensor::to(Device wanted) const {
+Tensor Tensor::to(Device wanted, bool non_blocking) const {
   if (device() == wanted) return *this;
-  Tensor out = raw::empty(sizes(), dtype(), wanted);
-  raw::copy_(out, *this);
-  track<CloneBackward>(out, *this);
+  Tensor out = raw::to(*this, wanted, non_blocking);
+  if (auto* n = track<ToDeviceBackward>(out, *this)) n->device = device();
   return out;
 }
 

@@ -1,13 +1,60 @@
 #include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/error.h"
 #include "tendril/tensor/kernels.h"
 
 /// Stands in for the CUDA backend in a library that was built without it.
 namespace tendril {
 
-int cuda::device_count() noexcept { return 0; }
+namespace {
+
+[[noreturn]] void no_cuda(const char* op) { detail::raise<Error>(op, ": no CUDA device: ", cuda::why_unavailable()); }
+
+}  // namespace
 
 const Kernels& detail::kernels_elsewhere(Device device) {
-  raise<Error>("no kernels for ", device, ": this library was built without CUDA");
+  raise<Error>("no kernels for ", device, ": ", cuda::why_unavailable());
 }
 
+namespace cuda {
+
+int device_count() noexcept { return 0; }
+Allocation allocate(std::size_t bytes, Device device) {
+  tendril::detail::raise<Error>("cannot allocate ", bytes, " bytes on ", device, ": ", why_unavailable());
+}
+void release(void*) noexcept {}
+void transfer(void*, Device, const void*, Device, std::size_t, bool) { no_cuda("copy"); }
+
+bool is_available() noexcept { return false; }
+std::string why_unavailable() { return "this library was built without CUDA"; }
+std::string device_name(int) { no_cuda("device_name"); }
+void synchronize(int) { no_cuda("synchronize"); }
+
+Stream::Stream(int device, int) : device_(device) { no_cuda("Stream"); }
+Stream Stream::default_of(int) { no_cuda("Stream::default_of"); }
+Stream Stream::current(int) { no_cuda("Stream::current"); }
+bool Stream::done() const { return true; }
+void Stream::synchronize() const {}
+void Stream::wait(const Event&) const {}
+void Event::record() { no_cuda("Event::record"); }
+void Event::record(const Stream&) { no_cuda("Event::record"); }
+bool Event::done() const { return true; }
+void Event::synchronize() const {}
+double Event::milliseconds_since(const Event&) const { no_cuda("milliseconds_since"); }
+StreamGuard::StreamGuard(const Stream& stream) : stream_(stream), before_(nullptr) {}
+StreamGuard::~StreamGuard() = default;
+void record_stream(const Tensor&, const Stream&) {}
+
+MemoryStats memory_stats(int) { no_cuda("memory_stats"); }
+void reset_peak_memory(int) { no_cuda("reset_peak_memory"); }
+void empty_cache(int) { no_cuda("empty_cache"); }
+PinnedBuffer::PinnedBuffer(std::size_t) { no_cuda("pinned memory"); }
+PinnedBuffer::PinnedBuffer(PinnedBuffer&&) noexcept = default;
+PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&&) noexcept = default;
+PinnedBuffer::~PinnedBuffer() = default;
+void PinnedBuffer::used_by(const Stream&) {}
+Tensor pinned_empty(const Dims&, DType) { no_cuda("pinned memory"); }
+void copy_async(void*, Device, const void*, Device, std::size_t) { no_cuda("copy"); }
+
+}  // namespace cuda
 }  // namespace tendril

@@ -9,6 +9,7 @@ namespace tendril::cuda {
 /// the block runs after them.
 class Workspace {
  public:
+  /// Throws Error when memory runs out.
   explicit Workspace(std::size_t bytes);
   ~Workspace();
   Workspace(const Workspace&) = delete;
@@ -22,7 +23,8 @@ class Workspace {
 
  private:
   void* data_ = nullptr;
-  int device_ = 0;
+  void* owner_ = nullptr;
+  void* block_ = nullptr;
 };
 
 }  // namespace tendril::cuda

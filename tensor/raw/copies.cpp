@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "tendril/tensor/cuda/device.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/layout.h"
 #include "tendril/tensor/raw.h"
@@ -21,8 +22,29 @@ Tensor cast(const Tensor& x, DType dtype) {
   return result;
 }
 
-void copy_(const Tensor& out, const Tensor& x) {
-  TENDRIL_CHECK(out.device() == x.device(), "copy: from ", x.device(), " to ", out.device(), " is not supported");
+namespace {
+
+/// Bytes travel between contiguous tensors of one dtype and shape; the rest is done where they arrive.
+void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
+  const bool direct = out.is_contiguous() && out.dtype() == x.dtype() && out.sizes() == x.sizes();
+  const Tensor source = contiguous(x), target = direct ? out : empty(x.sizes(), x.dtype(), out.device());
+  cuda::transfer(target.raw_data(), target.device(), source.raw_data(), source.device(),
+                 static_cast<std::size_t>(source.numel()) * size_of(source.dtype()), non_blocking && direct);
+  if (!direct) copy_(out, target);
+}
+
+}  // namespace
+
+Tensor to(const Tensor& x, Device device, bool non_blocking) {
+  if (x.device() == device) return x;
+  Tensor result = empty(x.sizes(), x.dtype(), device);
+  copy_(result, x, non_blocking);
+  return result;
+}
+
+void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
+  if (out.device() != x.device()) [[unlikely]]
+    return copy_across(out, x, non_blocking);
   const Kernels& table = kernels(out.device());
   const auto copy = require(table.copy, "copy", table);
   if (out.sizes() == x.sizes()) {
@@ -39,7 +61,7 @@ void fill_(const Tensor& out, Scalar value) {
 
 bool equal(const Tensor& x, const Tensor& y, bool nan_equal) {
   if (x.dtype() != y.dtype() || !(x.sizes() == y.sizes())) return false;
-  const Tensor a = contiguous(x), b = contiguous(y);
+  const Tensor a = contiguous(to(x, kCPU)), b = contiguous(to(y, kCPU));
   return detail::visit(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* p = a.data<T>();

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "tendril/tensor/cuda/memory_stats.h"
+#include "tendril/tensor/device.h"
+#include "tendril/tensor/tensor.h"
+
+/// What a program may say to CUDA devices beyond putting tensors on them. In a library without CUDA, and on a machine
+/// without a device, everything that needs one throws Error and says why there is none.
+///
+/// Work is asynchronous and goes to the calling thread's current stream. Results are waited for where their values are
+/// read (`item`, `to(kCPU)`, printing).
+namespace tendril::cuda {
+
+bool is_available() noexcept;  ///< device_count(DeviceType::cuda) > 0
+/// Why `device_count` is 0: "this library was built without CUDA", "the driver (CUDA 12.2) is older than ...". Empty
+/// where there is a device.
+std::string why_unavailable();
+std::string device_name(int device = 0);  ///< "NVIDIA H200"
+/// Waits for everything that was issued to the device. Throws what failed since the last wait.
+void synchronize(int device = 0);
+
+// ---- order
+
+class Event;
+
+/// A queue of work of one device: what is in it runs in the order of issue, beside other streams. Copies share the
+/// queue; it ends with the last of them, after its work. Thread-safe.
+class Stream {
+ public:
+  /// A new queue that does not wait for the default stream. `priority`: lower numbers go first, 0 is usual.
+  explicit Stream(int device = 0, int priority = 0);
+  static Stream default_of(int device = 0);  ///< the one that work goes to unless a StreamGuard says otherwise
+  static Stream current(int device = 0);     ///< this thread's
+
+  int device() const noexcept { return device_; }
+  bool done() const;                    ///< nothing is left in it
+  void synchronize() const;             ///< waits until nothing is
+  void wait(const Event& event) const;  ///< what is issued from now on comes after `event`; does not block the caller
+  void* native() const noexcept { return queue_.get(); }  ///< cudaStream_t
+  friend bool operator==(const Stream&, const Stream&) = default;
+
+ private:
+  Stream(int device, std::shared_ptr<void> queue) noexcept : device_(device), queue_(std::move(queue)) {}
+  int device_;
+  std::shared_ptr<void> queue_;
+};
+
+/// A point in a stream. Not thread-safe: one thread at a time.
+class Event {
+ public:
+  /// `timing`: it can be used with `milliseconds_since`, and costs more.
+  explicit Event(bool timing = false) noexcept : timing_(timing) {}
+  Event(Event&&) noexcept = default;
+  Event& operator=(Event&&) noexcept = default;
+
+  void record(const Stream& stream);  ///< after what `stream` holds now; again: at a new place
+  void record();                      ///< in the thread's current stream of device 0
+  bool done() const;                  ///< true for one that was never recorded
+  void synchronize() const;           ///< waits for it
+  /// Between two timing events of one device that are done.
+  double milliseconds_since(const Event& start) const;
+  void* native() const noexcept { return event_.get(); }  ///< cudaEvent_t; null before the first record
+
+ private:
+  bool timing_;
+  std::shared_ptr<void> event_;
+};
+
+/// While it lives, this thread's work on the stream's device goes to `stream`. Guards nest.
+class StreamGuard {
+ public:
+  explicit StreamGuard(const Stream& stream);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  Stream stream_;
+  void* before_;
+};
+
+/// Tells the allocator that `stream` uses x's memory up to now, so that it is not handed out again before `stream` has
+/// come so far. Needed for tensors that are used on another stream than the one they were made on. No-op on the CPU.
+void record_stream(const Tensor& x, const Stream& stream);
+
+// ---- memory
+
+MemoryStats memory_stats(int device = 0);
+void reset_peak_memory(int device = 0);
+/// Gives memory that is cached and unused back to the driver. The environment variable TENDRIL_CUDA_CACHE=0 turns
+/// caching off, which is slow, but lets compute-sanitizer see the ends of blocks.
+void empty_cache(int device = 0);
+
+/// Page-locked host memory: a device copies to and from it without the CPU and beside kernels. Blocks are kept and
+/// reused; one whose copies are still under way when it is dropped is reused when they are done, if `used_by` said so.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  explicit PinnedBuffer(std::size_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept;
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
+  ~PinnedBuffer();
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  /// `stream` reads or writes it up to now.
+  void used_by(const Stream& stream);
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Event last_use_;
+};
+
+/// A CPU tensor like x in page-locked memory: `pinned_like(x)`, then `copy_`, is asynchronous (`non_blocking`).
+Tensor pinned_empty(const Dims& sizes, DType dtype = kFloat32);
+
+/// Copies bytes between host and devices on the current stream of the device involved (of `from`'s if both are), and
+/// returns at once: host memory must be pinned and stay until the stream has come so far. Host to host is a memcpy.
+void copy_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
+
+}  // namespace tendril::cuda

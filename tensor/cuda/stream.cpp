@@ -1,0 +1,113 @@
+#include <array>
+#include <utility>
+
+#include "tendril/tensor/cuda/check.h"
+#include "tendril/tensor/cuda/current.h"
+#include "tendril/tensor/cuda/runtime.h"
+
+namespace tendril::cuda {
+
+namespace {
+
+constexpr int kMostDevices = 64;
+/// Null: the device's default stream.
+thread_local std::array<cudaStream_t, kMostDevices> current{};
+
+cudaStream_t& current_of(int device) { return current[static_cast<std::size_t>(device)]; }
+cudaStream_t queue(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+/// A stream that somebody else owns.
+std::shared_ptr<void> borrowed(cudaStream_t stream) { return {std::shared_ptr<void>(), stream}; }
+
+void check_device(int device) {
+  const DeviceGuard guard(device);
+  TENDRIL_CHECK(device < kMostDevices, "cuda:", device, ": at most ", kMostDevices, " devices are supported");
+}
+
+}  // namespace
+
+cudaStream_t current_stream() {
+  int device = 0;
+  TENDRIL_CUDA("cuda", cudaGetDevice, &device);
+  return current_of(device);
+}
+
+void synchronize(int device) {
+  const DeviceGuard guard(device);
+  TENDRIL_CUDA("synchronize", cudaDeviceSynchronize);
+}
+
+Stream::Stream(int device, int priority) : device_(device) {
+  check_device(device);
+  const DeviceGuard guard(device);
+  cudaStream_t made = nullptr;
+  TENDRIL_CUDA("Stream", cudaStreamCreateWithPriority, &made, cudaStreamNonBlocking, priority);
+  queue_ = std::shared_ptr<void>(made, [](void* stream) { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); });
+}
+
+Stream Stream::default_of(int device) {
+  check_device(device);
+  return {device, borrowed(nullptr)};
+}
+
+Stream Stream::current(int device) {
+  check_device(device);
+  return {device, borrowed(current_of(device))};
+}
+
+bool Stream::done() const {
+  const DeviceGuard guard(device_);
+  const cudaError_t status = cudaStreamQuery(queue(*this));
+  if (status != cudaErrorNotReady) check(status, "Stream::done", "cudaStreamQuery");
+  return status == cudaSuccess;
+}
+
+void Stream::synchronize() const {
+  const DeviceGuard guard(device_);
+  TENDRIL_CUDA("Stream::synchronize", cudaStreamSynchronize, queue(*this));
+}
+
+void Stream::wait(const Event& event) const {
+  if (!event.native()) return;
+  const DeviceGuard guard(device_);
+  TENDRIL_CUDA("Stream::wait", cudaStreamWaitEvent, queue(*this), static_cast<cudaEvent_t>(event.native()), 0);
+}
+
+void Event::record() { record(Stream::current()); }
+
+void Event::record(const Stream& stream) {
+  const DeviceGuard guard(stream.device());
+  // A new one each time an event changes devices would need the device of the old: events are cheap, streams few.
+  cudaEvent_t made = nullptr;
+  TENDRIL_CUDA("Event::record", cudaEventCreateWithFlags, &made, timing_ ? cudaEventDefault : cudaEventDisableTiming);
+  event_ = std::shared_ptr<void>(made, [](void* event) { cudaEventDestroy(static_cast<cudaEvent_t>(event)); });
+  TENDRIL_CUDA("Event::record", cudaEventRecord, made, queue(stream));
+}
+
+bool Event::done() const {
+  if (!event_) return true;
+  const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_.get()));
+  if (status != cudaErrorNotReady) check(status, "Event::done", "cudaEventQuery");
+  return status == cudaSuccess;
+}
+
+void Event::synchronize() const {
+  if (event_) TENDRIL_CUDA("Event::synchronize", cudaEventSynchronize, static_cast<cudaEvent_t>(event_.get()));
+}
+
+double Event::milliseconds_since(const Event& start) const {
+  TENDRIL_CHECK(timing_ && start.timing_ && event_ && start.event_,
+                "milliseconds_since: both events must be made with timing and recorded");
+  float milliseconds = 0;
+  TENDRIL_CUDA("milliseconds_since", cudaEventElapsedTime, &milliseconds, static_cast<cudaEvent_t>(start.event_.get()),
+               static_cast<cudaEvent_t>(event_.get()));
+  return milliseconds;
+}
+
+StreamGuard::StreamGuard(const Stream& stream) : stream_(stream) {
+  before_ = std::exchange(current_of(stream.device()), queue(stream));
+}
+
+StreamGuard::~StreamGuard() { current_of(stream_.device()) = static_cast<cudaStream_t>(before_); }
+
+}  // namespace tendril::cuda
