@@ -66,6 +66,7 @@ BOOST_AUTO_TEST_CASE(every_node_is_recorded_by_some_sample) {
   const std::set<std::string> declared = declared_nodes();
   BOOST_TEST(declared.size() > 60);
   for (const std::string& name : declared) {
+    if (name == "ToDeviceBackward" && tendril::device_count(tendril::DeviceType::cuda) == 0) continue;
     BOOST_TEST(seen.contains(name), name << " has no sample in tests/autograd/samples");
   }
   for (const std::string& name : seen) {

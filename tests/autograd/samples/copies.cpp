@@ -10,11 +10,19 @@ std::vector<OpSample> copies() {
                       {},
                       false,
                       1e-2};  // a step that float32 resolves
-  return {
+  std::vector<OpSample> all = {
       cast,
       {"clone", [](const auto& x) { return std::vector{x[0].clone()}; }, shapes},
       {"contiguous", [](const auto& x) { return std::vector{x[0].contiguous()}; }, shapes},
   };
+  if (device_count(DeviceType::cuda) > 0) {
+    const auto there_and_back = [](const auto& x) {
+      const Device device{DeviceType::cuda, 0}, other = x[0].device() == device ? kCPU : device;
+      return std::vector{x[0].to(other).to(x[0].device())};
+    };
+    all.push_back({"to another device and back", there_and_back, shapes});
+  }
+  return all;
 }
 
 }  // namespace tendril::samples
