@@ -1,0 +1,378 @@
+#include "cuda_emulator/block.h"
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+/// The threads of the running block. A thread runs on a fibre from its start until it meets others (a barrier, a
+/// shuffle) or ends; a fibre whose thread ended goes on with the next thread that has not started.
+namespace cuda_emulator {
+namespace {
+
+using boost::context::fiber;
+
+enum class State : std::uint8_t { kNew, kReady, kRunning, kAtBarrier, kInWarp, kExited };
+
+struct Fibre {
+  fiber self;
+};
+
+struct Thread {
+  State state = State::kNew;
+  bool predicate = false;
+  detail::WarpOp op{};
+  unsigned mask = 0, source = 0;
+  std::uint64_t value = 0, result = 0;
+  detail::Site site{};
+  Fibre* fibre = nullptr;
+};
+
+constexpr unsigned kNone = ~0u;
+constexpr std::size_t kStack = 256 * 1024;
+
+/// One block runs at a time, whichever host thread holds the world's lock; so this is not thread-local.
+struct Block {
+  const std::function<void()>* body = nullptr;
+  std::vector<Thread> threads;
+  std::vector<unsigned> ready;
+  unsigned size = 0, live = 0, waiting = 0;
+  unsigned barrier_count = 0, barrier_live = 0;
+  unsigned current = kNone, picked = kNone;
+  std::vector<std::unique_ptr<Fibre>> fibres;
+  std::vector<Fibre*> idle;
+  Fibre* running = nullptr;
+  fiber host;
+  std::vector<unsigned char> shared;
+  Shuffler order;
+};
+
+/// Never destroyed: a library's last objects may still wait for their streams when the process ends.
+Block& block = *new Block;
+
+std::string name(unsigned thread) {
+  const dim3& d = detail::block_size;
+  return "(" + std::to_string(thread % d.x) + ", " + std::to_string(thread / d.x % d.y) + ", " +
+         std::to_string(thread / d.x / d.y) + ")";
+}
+
+std::string describe(const detail::Site& site) {
+  return std::string(site.what) + " at " + site.file + ":" + std::to_string(site.line);
+}
+
+std::string where_is(const Thread& thread) {
+  switch (thread.state) {
+    case State::kNew:
+      return "has not started";
+    case State::kReady:
+      return "is about to go on";
+    case State::kRunning:
+      return "runs";
+    case State::kExited:
+      return "has ended";
+    case State::kAtBarrier:
+      return "waits in " + describe(thread.site);
+    case State::kInWarp: {
+      char mask[16];
+      std::snprintf(mask, sizeof mask, "0x%08x", thread.mask);
+      return "waits in " + describe(thread.site) + " for the lanes " + mask;
+    }
+  }
+  return "?";
+}
+
+/// Says what all threads do, neighbours together, and ends the process: a device would hang or compute nonsense.
+[[noreturn]] void fail(const std::string& reason) {
+  const uint3& b = detail::block_index;
+  std::fprintf(stderr, "cuda_emulator: %s\n  block (%u, %u, %u) of (%u, %u, %u), %u threads:\n", reason.c_str(), b.x,
+               b.y, b.z, detail::grid_size.x, detail::grid_size.y, detail::grid_size.z, block.size);
+  for (unsigned first = 0; first < block.size;) {
+    const std::string what = where_is(block.threads[first]);
+    unsigned last = first;
+    while (last + 1 < block.size && where_is(block.threads[last + 1]) == what) ++last;
+    if (first == last) {
+      std::fprintf(stderr, "    thread %s %s\n", name(first).c_str(), what.c_str());
+    } else {
+      std::fprintf(stderr, "    threads %s to %s: each %s\n", name(first).c_str(), name(last).c_str(), what.c_str());
+    }
+    first = last + 1;
+  }
+  std::fflush(stderr);
+  std::abort();
+}
+
+void set_ready(unsigned thread) {
+  block.threads[thread].state = State::kReady;
+  block.ready.push_back(thread);
+}
+
+unsigned pick() {
+  const std::size_t i = block.order.below(block.ready.size());
+  const unsigned thread = block.ready[i];
+  block.ready[i] = block.ready.back();
+  block.ready.pop_back();
+  return thread;
+}
+
+void make_current(unsigned thread) {
+  const dim3& d = detail::block_size;
+  block.current = thread;
+  block.threads[thread].state = State::kRunning;
+  detail::thread_index = {thread % d.x, thread / d.x % d.y, thread / d.x / d.y};
+}
+
+/// Lets others run until somebody makes this thread ready.
+void wait() {
+  const unsigned self = block.current;
+  block.threads[self].fibre = block.running;
+  block.host = std::move(block.host).resume();
+  make_current(self);
+}
+
+void finish_barrier(unsigned last) {
+  block.barrier_live = block.live;
+  block.barrier_count = 0;
+  block.waiting = 0;
+  for (unsigned i = 0; i < block.size; ++i) {
+    Thread& thread = block.threads[i];
+    if (thread.state != State::kAtBarrier) continue;
+    block.barrier_count += thread.predicate;
+    if (i == last) {
+      thread.state = State::kRunning;
+    } else {
+      set_ready(i);
+    }
+  }
+}
+
+/// The lanes of `thread`'s warp that its meeting waits for.
+unsigned live_lanes(unsigned warp, unsigned mask) {
+  unsigned lanes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const unsigned thread = warp * 32 + lane;
+    if ((mask >> lane & 1u) && thread < block.size && block.threads[thread].state != State::kExited) {
+      lanes |= 1u << lane;
+    }
+  }
+  return lanes;
+}
+
+std::uint64_t warp_result(unsigned warp, unsigned lane, unsigned lanes) {
+  Thread* const threads = &block.threads[warp * 32];
+  const Thread& own = threads[lane];
+  std::uint64_t result = 0;
+  switch (own.op) {
+    case detail::WarpOp::kSync:
+      return 0;
+    case detail::WarpOp::kShuffle:
+      if (!(lanes >> own.source & 1u)) {
+        fail("thread " + name(warp * 32 + lane) + " reads lane " + std::to_string(own.source) + " in " +
+             describe(own.site) + ", which has ended, is not in the block or is not in the mask");
+      }
+      return threads[own.source].value;
+    case detail::WarpOp::kBallot:
+    case detail::WarpOp::kAll:
+    case detail::WarpOp::kMatch:
+      for (unsigned i = 0; i < 32; ++i) {
+        const bool set = lanes >> i & 1u;
+        if (own.op == detail::WarpOp::kMatch ? set && threads[i].value == own.value : set && threads[i].value != 0) {
+          result |= std::uint64_t{1} << i;
+        }
+      }
+      return own.op == detail::WarpOp::kAll ? result == lanes : result;
+  }
+  return 0;
+}
+
+/// Lets the lanes of `thread`'s meeting go when all of them are there.
+bool try_to_meet(unsigned thread, unsigned last) {
+  const unsigned warp = thread / 32;
+  const Thread& own = block.threads[thread];
+  const unsigned lanes = live_lanes(warp, own.mask);
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (!(lanes >> lane & 1u)) continue;
+    const Thread& other = block.threads[warp * 32 + lane];
+    if (other.state != State::kInWarp || other.op != own.op || other.mask != own.mask ||
+        other.site.line != own.site.line || std::strcmp(other.site.file, own.site.file) != 0) {
+      return false;
+    }
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (lanes >> lane & 1u) block.threads[warp * 32 + lane].result = warp_result(warp, lane, lanes);
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const unsigned other = warp * 32 + lane;
+    if (!(lanes >> lane & 1u)) continue;
+    if (other == last) {
+      block.threads[other].state = State::kRunning;
+    } else {
+      set_ready(other);
+    }
+  }
+  return true;
+}
+
+/// Those who wait for a thread that ended wait for the others only.
+void on_exit(unsigned thread) {
+  block.threads[thread].state = State::kExited;
+  --block.live;
+  if (block.waiting > 0 && block.waiting == block.live) finish_barrier(kNone);
+  const unsigned first = thread / 32 * 32, end = std::min(first + 32, block.size);
+  for (unsigned other = first; other < end; ++other) {
+    if (block.threads[other].state == State::kInWarp && (block.threads[other].mask >> (thread % 32) & 1u)) {
+      try_to_meet(other, kNone);
+    }
+  }
+}
+
+/// A fibre's life: threads, one after another, for as long as the next one has not started.
+fiber live(fiber&& host) {
+  block.host = std::move(host);
+  for (;;) {
+    Fibre* const self = block.running;
+    (*block.body)();
+    on_exit(block.current);
+    while (!block.ready.empty()) {
+      block.picked = pick();
+      if (block.threads[block.picked].state != State::kNew) break;
+      make_current(std::exchange(block.picked, kNone));
+      (*block.body)();
+      on_exit(block.current);
+    }
+    block.idle.push_back(self);
+    block.host = std::move(block.host).resume();
+  }
+}
+
+void resume(unsigned thread) {
+  Fibre* fibre = block.threads[thread].fibre;
+  if (block.threads[thread].state == State::kNew) {
+    if (block.idle.empty()) {
+      block.fibres.push_back(std::make_unique<Fibre>());
+      fibre = block.fibres.back().get();
+      fibre->self = fiber(std::allocator_arg, boost::context::protected_fixedsize_stack(kStack), live);
+    } else {
+      fibre = block.idle.back();
+      block.idle.pop_back();
+    }
+    make_current(thread);
+  }
+  block.running = fibre;
+  fibre->self = std::move(fibre->self).resume();
+}
+
+void run_block() {
+  block.live = block.size;
+  block.waiting = 0;
+  block.threads.assign(block.size, Thread{});
+  block.ready.resize(block.size);
+  std::iota(block.ready.begin(), block.ready.end(), 0u);
+  block.picked = kNone;
+  for (;;) {
+    if (block.picked == kNone) {
+      if (block.ready.empty()) break;
+      block.picked = pick();
+    }
+    resume(std::exchange(block.picked, kNone));
+  }
+  if (block.live > 0) fail("threads wait for others that never come: a divergent barrier or a wrong mask");
+}
+
+}  // namespace
+
+uint3 detail::thread_index, detail::block_index;
+dim3 detail::block_size, detail::grid_size;
+
+void* dynamic_shared() {
+  const auto address = reinterpret_cast<std::uintptr_t>(block.shared.data());
+  return block.shared.data() + (128 - address % 128) % 128;
+}
+
+unsigned detail::lane() { return block.current % 32; }
+
+unsigned detail::block_barrier(bool predicate, Site site) {
+  const unsigned self = block.current;
+  Thread& thread = block.threads[self];
+  thread.state = State::kAtBarrier;
+  thread.predicate = predicate;
+  thread.site = site;
+  if (block.waiting++ > 0) {
+    for (const Thread& other : block.threads) {
+      if (other.state != State::kAtBarrier || &other == &thread) continue;
+      if (other.site.line != site.line || std::strcmp(other.site.file, site.file) != 0) {
+        fail("the threads of a block wait in different barriers");
+      }
+      break;  // the others agreed with this one when they came
+    }
+  }
+  if (block.waiting == block.live) {
+    finish_barrier(self);
+  } else {
+    wait();
+  }
+  return block.barrier_count;
+}
+
+std::uint64_t detail::warp_meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Site site) {
+  const unsigned self = block.current;
+  Thread& thread = block.threads[self];
+  thread.state = State::kInWarp;
+  thread.op = op;
+  thread.mask = mask;
+  thread.value = value;
+  thread.source = source;
+  thread.site = site;
+  if (!(mask >> (self % 32) & 1u)) fail("thread " + name(self) + " is not in the mask of its own " + describe(site));
+  if (!try_to_meet(self, self)) wait();
+  return thread.result;
+}
+
+void detail::trap(Site site) { fail("thread " + name(block.current) + " met " + describe(site)); }
+
+void run_grid(dim3 grid, dim3 threads, unsigned shared, const std::function<void()>& thread) {
+  detail::grid_size = grid;
+  detail::block_size = threads;
+  block.size = threads.x * threads.y * threads.z;
+  block.body = &thread;
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  // Every block once, in an order that is no kernel's business.
+  std::uint64_t step = 1 + block.order.below(blocks);
+  while (std::gcd(step, blocks) != 1) ++step;
+  std::uint64_t at = block.order.below(blocks);
+  for (std::uint64_t i = 0; i < blocks; ++i, at = (at + step) % blocks) {
+    detail::block_index = {static_cast<unsigned>(at % grid.x), static_cast<unsigned>(at / grid.x % grid.y),
+                           static_cast<unsigned>(at / grid.x / grid.y)};
+    block.shared.assign(shared + 128, 0xFF);
+    run_block();
+  }
+  block.body = nullptr;
+}
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  if (*end != '\0') {
+    std::fprintf(stderr, "cuda_emulator: %s is '%s'; expected a number\n", name, text);
+    std::abort();
+  }
+  return number;
+}
+
+Shuffler::Shuffler() : state_(from_environment("TENDRIL_EMULATED_SEED", 1)) {}
+
+std::uint64_t Shuffler::below(std::uint64_t bound) {
+  state_ += 0x9E3779B97F4A7C15u;
+  std::uint64_t z = state_;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  z ^= z >> 31;
+  return static_cast<std::uint64_t>(static_cast<cuda_emulator_uint128>(z) * bound >> 64);
+}
+
+}  // namespace cuda_emulator

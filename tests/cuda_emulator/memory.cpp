@@ -1,0 +1,296 @@
+#include "cuda_emulator/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "cuda_emulator/block.h"
+#include "cuda_emulator/world.h"
+
+namespace cuda_emulator {
+namespace {
+
+constexpr std::size_t kAlignment = 512;     // what cudaMalloc gives
+constexpr std::size_t kHugePage = 2 << 20;  // opening and closing a region costs per page
+constexpr int kPoison = 0xFF;               // a NaN in every floating type, -1 in every integer
+
+/// One device's memory: a reserved region, whose pages come when they are touched.
+struct Region {
+  unsigned char* base = nullptr;
+  std::size_t size = 0;
+  std::map<std::size_t, std::size_t> blocks;  // offset -> bytes
+  bool open = false;
+
+  /// First fit; size for none.
+  std::size_t find(std::size_t bytes) const {
+    std::size_t at = 0;
+    for (const auto& [offset, length] : blocks) {
+      if (offset - at >= bytes) return at;
+      at = offset + length;
+    }
+    return size - at >= bytes ? at : size;
+  }
+  std::size_t used() const {
+    std::size_t sum = 0;
+    for (const auto& [offset, length] : blocks) sum += length;
+    return sum;
+  }
+  void protect(bool opened) {
+    if (open == opened) return;
+    if (mprotect(base, size, opened ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+      std::perror("cuda_emulator: mprotect");
+      std::abort();
+    }
+    open = opened;
+  }
+};
+
+std::vector<Region> reserve() {
+  const std::size_t size =
+      (from_environment("TENDRIL_EMULATED_MEMORY", std::size_t{1} << 30) + kAlignment - 1) / kAlignment * kAlignment;
+  std::vector<Region> regions(static_cast<std::size_t>(world().devices));
+  for (Region& region : regions) {
+    const std::size_t reserved = size + 2 * kHugePage;
+    void* const memory = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      std::perror("cuda_emulator: mmap");
+      std::abort();
+    }
+    madvise(memory, reserved, MADV_HUGEPAGE);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    region.base = static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
+    region.size = size;
+  }
+  return regions;
+}
+
+std::vector<Region>& regions() {
+  static std::vector<Region>& it = *new std::vector<Region>(reserve());
+  return it;
+}
+
+/// Pinned memory, by its first byte.
+std::map<const unsigned char*, std::size_t>& pinned() {
+  static auto& it = *new std::map<const unsigned char*, std::size_t>;
+  return it;
+}
+
+Region* region_of(const void* address) {
+  const auto* const byte = static_cast<const unsigned char*>(address);
+  for (Region& region : regions()) {
+    if (byte >= region.base && byte < region.base + region.size) return &region;
+  }
+  return nullptr;
+}
+
+cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return error;
+  if (bytes == 0) return cudaSuccess;
+  const int device = current_device();
+  Region& region = regions()[static_cast<std::size_t>(device)];
+  if (bytes > region.size) return cudaErrorMemoryAllocation;
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  std::size_t offset = region.find(rounded);
+  if (offset == region.size) {
+    drive_device(lock, device);  // a cudaFreeAsync may be on its way
+    offset = region.find(rounded);
+  }
+  if (offset == region.size) return cudaErrorMemoryAllocation;
+  region.blocks.emplace(offset, rounded);
+  region.protect(true);
+  std::memset(region.base + offset, kPoison, rounded);
+  *pointer = region.base + offset;
+  ++world().counters.allocations;
+  world().counters.allocated_bytes += rounded;
+  return cudaSuccess;
+}
+
+void release(Region& region, std::map<std::size_t, std::size_t>::iterator block) {
+  region.protect(true);
+  std::memset(region.base + block->first, kPoison, block->second);
+  ++world().counters.frees;
+  world().counters.allocated_bytes -= block->second;
+  region.blocks.erase(block);
+}
+
+cudaError_t pin(void** pointer, std::size_t bytes) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return error;
+  if (bytes == 0) return cudaSuccess;
+  void* const memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (memory == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(memory, kPoison, bytes);
+  pinned().emplace(static_cast<unsigned char*>(memory), bytes);
+  *pointer = memory;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void open_memory(int device) {
+  for (std::size_t i = 0; i < regions().size(); ++i) {
+    const int other = static_cast<int>(i);
+    regions()[i].protect(other == device || world().peers.count({device, other}) != 0);
+  }
+}
+
+void open_all_memory() {
+  for (Region& region : regions()) region.protect(true);
+}
+
+void close_memory() {
+  for (Region& region : regions()) region.protect(false);
+}
+
+Location locate(const void* address) {
+  if (Region* const region = region_of(address)) {
+    Location where{Place::kDevice, static_cast<int>(region - regions().data()), 0};
+    const auto offset = static_cast<std::size_t>(static_cast<const unsigned char*>(address) - region->base);
+    auto block = region->blocks.upper_bound(offset);
+    if (block != region->blocks.begin() && offset < (--block)->first + block->second) {
+      where.bytes = block->first + block->second - offset;
+    }
+    return where;
+  }
+  const auto* const byte = static_cast<const unsigned char*>(address);
+  auto range = pinned().upper_bound(byte);
+  if (range != pinned().begin() && byte < (--range)->first + range->second) {
+    return {Place::kPinned, -1, static_cast<std::size_t>(range->first + range->second - byte)};
+  }
+  return {};
+}
+
+}  // namespace cuda_emulator
+
+using namespace cuda_emulator;
+
+extern "C" {
+
+cudaError_t CUDARTAPI cudaMalloc(void** pointer, size_t bytes) {
+  Lock lock;
+  return note(allocate(lock, pointer, bytes));
+}
+
+cudaError_t CUDARTAPI cudaFree(void* pointer) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (pointer == nullptr) return cudaSuccess;
+  Region* const region = region_of(pointer);
+  if (region == nullptr) return note(cudaErrorInvalidValue);
+  drive_device(lock, static_cast<int>(region - regions().data()));
+  const auto block = region->blocks.find(static_cast<std::size_t>(static_cast<unsigned char*>(pointer) - region->base));
+  if (block == region->blocks.end()) return note(cudaErrorInvalidValue);
+  release(*region, block);
+  ++world().counters.synchronisations;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
+  return note(allocate(lock, pointer, bytes));
+}
+
+cudaError_t CUDARTAPI cudaFreeAsync(void* pointer, cudaStream_t handle) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (pointer == nullptr) return cudaSuccess;
+  Region* const region = region_of(pointer);
+  if (region == nullptr) return note(cudaErrorInvalidValue);
+  const auto offset = static_cast<std::size_t>(static_cast<unsigned char*>(pointer) - region->base);
+  if (region->blocks.count(offset) == 0) return note(cudaErrorInvalidValue);
+  push(lock, *stream,
+       {[region, offset] {
+          const auto block = region->blocks.find(offset);
+          if (block != region->blocks.end()) release(*region, block);
+        },
+        {}});
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  const Region& region = regions()[static_cast<std::size_t>(current_device())];
+  if (free != nullptr) *free = region.size - region.used();
+  if (total != nullptr) *total = region.size;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaMallocHost(void** pointer, size_t bytes) {
+  Lock lock;
+  return note(pin(pointer, bytes));
+}
+
+cudaError_t CUDARTAPI cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
+  Lock lock;
+  return note(pin(pointer, bytes));
+}
+
+cudaError_t CUDARTAPI cudaFreeHost(void* pointer) {
+  Lock lock;
+  if (pointer == nullptr) return cudaSuccess;
+  const auto range = pinned().find(static_cast<unsigned char*>(pointer));
+  if (range == pinned().end()) return note(cudaErrorInvalidValue);
+  for (int device = 0; device < world().devices; ++device) drive_device(lock, device);
+  ++world().counters.synchronisations;
+  pinned().erase(range);
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaHostRegister(void* pointer, size_t bytes, unsigned) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (pointer == nullptr || bytes == 0) return note(cudaErrorInvalidValue);
+  if (locate(pointer).place != Place::kPageable) return note(cudaErrorHostMemoryAlreadyRegistered);
+  pinned().emplace(static_cast<unsigned char*>(pointer), bytes);
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaHostUnregister(void* pointer) {
+  Lock lock;
+  if (pinned().erase(static_cast<unsigned char*>(pointer)) == 0) return note(cudaErrorHostMemoryNotRegistered);
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaHostGetDevicePointer(void** on_device, void* pointer, unsigned) {
+  Lock lock;
+  if (on_device == nullptr || locate(pointer).place != Place::kPinned) return note(cudaErrorInvalidValue);
+  *on_device = pointer;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (attributes == nullptr) return note(cudaErrorInvalidValue);
+  *attributes = {};
+  const Location where = locate(pointer);
+  void* const address = const_cast<void*>(pointer);
+  attributes->type = cudaMemoryTypeUnregistered;
+  attributes->device = -2;  // cudaInvalidDeviceId
+  attributes->hostPointer = address;
+  if (where.place == Place::kDevice && where.bytes > 0) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->device = where.device;
+    attributes->devicePointer = address;
+    attributes->hostPointer = nullptr;
+  } else if (where.place == Place::kPinned) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = current_device();
+    attributes->devicePointer = address;
+  }
+  return cudaSuccess;
+}
+
+}  // extern "C"

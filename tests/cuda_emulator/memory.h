@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+
+/// The memory of the emulated devices and the pinned memory of the host. All under the world's lock.
+namespace cuda_emulator {
+
+/// Lets kernels on `device` touch its memory and that of the peers it enabled; no other device's.
+void open_memory(int device);
+/// Copies may touch all devices' memory.
+void open_all_memory();
+/// Nobody may. Cheap when nothing is open.
+void close_memory();
+
+enum class Place { kPageable, kPinned, kDevice };
+
+struct Location {
+  Place place = Place::kPageable;
+  int device = -1;        ///< of device memory
+  std::size_t bytes = 0;  ///< from the address to its allocation's end; 0 for device memory that is not allocated
+};
+Location locate(const void* address);
+
+}  // namespace cuda_emulator

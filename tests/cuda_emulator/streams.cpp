@@ -1,0 +1,114 @@
+#include "cuda_emulator/world.h"
+
+using namespace cuda_emulator;
+
+extern "C" {
+
+cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, int priority) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (handle == nullptr || (flags & ~unsigned{cudaStreamNonBlocking})) return note(cudaErrorInvalidValue);
+  auto& streams = world().streams[static_cast<std::size_t>(current_device())];
+  streams.push_back(std::make_unique<CUstream_st>(CUstream_st{current_device(), flags, priority, false}));
+  *handle = streams.back().get();
+  world().handles.insert(*handle);
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
+  return cudaStreamCreateWithPriority(handle, flags, 0);
+}
+
+cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t* handle) {
+  return cudaStreamCreateWithPriority(handle, cudaStreamDefault, 0);
+}
+
+cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t handle) {
+  Lock lock;
+  if (world().handles.erase(handle) == 0) return note(cudaErrorInvalidResourceHandle);
+  handle->destroyed = true;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  ++world().counters.synchronisations;
+  drive(lock, {stream, stream->issued});
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  return poll(lock, {stream, stream->issued}) ? cudaSuccess : note(cudaErrorNotReady);
+}
+
+cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr || world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
+  if (flags != cudaEventWaitDefault) return note(cudaErrorInvalidValue);
+  if (event->record) push(lock, *stream, {{}, {event->record->ticket}});
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  *flags = stream->flags;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t handle, int* device) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  *device = stream->device;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (function == nullptr) return note(cudaErrorInvalidValue);
+  push(lock, *stream, {[function, data] { function(data); }, {}, true});
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaDeviceSynchronize() {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  ++world().counters.synchronisations;
+  drive_device(lock, current_device());
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,138 @@
+#include "cuda_emulator/world.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "cuda_emulator/block.h"
+#include "cuda_emulator/memory.h"
+
+namespace cuda_emulator {
+namespace {
+
+/// As deep as a queue gets before its oldest work runs.
+constexpr std::size_t kDepth = 1024;
+
+int visible_devices() {
+  const int present = static_cast<int>(from_environment("TENDRIL_EMULATED_DEVICES", 2));
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return present;
+  // As the driver reads it: indices up to the first that is not one.
+  int count = 0;
+  for (std::string_view rest = visible; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    if (item.size() != 1 || item[0] < '0' || item[0] - '0' >= present) break;
+    ++count;
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+World::World() : devices(visible_devices()), streams(static_cast<std::size_t>(devices)) {
+  for (int device = 0; device < devices; ++device) {
+    auto& of_device = streams[static_cast<std::size_t>(device)];
+    of_device.push_back(std::make_unique<CUstream_st>(CUstream_st{device, cudaStreamDefault, 0, true}));
+    legacy.push_back(of_device.back().get());
+  }
+}
+
+World& world() {
+  // Never destroyed: a library's last objects may still free their memory when the process ends.
+  static World& it = *new World;
+  return it;
+}
+
+Lock::~Lock() { close_memory(); }
+
+void Lock::outside(const std::function<void()>& f) {
+  close_memory();
+  lock_.unlock();
+  f();
+  lock_.lock();
+}
+
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
+
+CUstream_st* find_stream(cudaStream_t handle) {
+  if (handle == nullptr || handle == cudaStreamLegacy)
+    return world().legacy[static_cast<std::size_t>(current_device())];
+  return world().handles.count(handle) != 0 ? handle : nullptr;
+}
+
+Ticket push(Lock& lock, CUstream_st& stream, Work work) {
+  const auto device = static_cast<std::size_t>(stream.device);
+  const auto follow = [&](CUstream_st& other) {
+    if (&other != &stream && other.done < other.issued) work.after.push_back({&other, other.issued});
+  };
+  if (stream.legacy) {
+    for (const auto& other : world().streams[device]) {
+      if (!(other->flags & cudaStreamNonBlocking)) follow(*other);
+    }
+  } else if (!(stream.flags & cudaStreamNonBlocking)) {
+    follow(*world().legacy[device]);
+  }
+  stream.queue.push_back(std::move(work));
+  const Ticket ticket{&stream, ++stream.issued};
+  if (stream.queue.size() > kDepth) drive(lock, {&stream, stream.issued - kDepth / 2});
+  return ticket;
+}
+
+void drive(Lock& lock, Ticket ticket) {
+  CUstream_st& stream = *ticket.stream;
+  while (stream.done < ticket.number) {
+    if (stream.running) {
+      lock.wait();  // for the thread that is at it: it holds the lock, or runs a host function
+      continue;
+    }
+    stream.running = true;
+    const Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    // What it waits for was issued before it, so this ends, and goes no deeper than there are streams.
+    for (const Ticket& before : work.after) drive(lock, before);
+    if (work.on_host) {
+      lock.outside(work.run);
+    } else if (work.run) {
+      open_memory(stream.device);
+      work.run();
+    }
+    ++stream.done;
+    ++world().counters.executed;
+    stream.running = false;
+    world().progress.notify_all();
+  }
+}
+
+bool poll(Lock& lock, Ticket ticket) {
+  CUstream_st& stream = *ticket.stream;
+  if (stream.done >= ticket.number) return true;
+  if (!stream.running) drive(lock, {&stream, stream.done + (ticket.number - stream.done + 1) / 2});
+  return false;
+}
+
+void drive_device(Lock& lock, int device) {
+  // By index: while a host function runs, others may create streams.
+  auto& streams = world().streams[static_cast<std::size_t>(device)];
+  for (std::size_t i = 0; i < streams.size(); ++i) drive(lock, {streams[i].get(), streams[i]->issued});
+}
+
+cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
+  Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
+  ++world().counters.enqueued;
+  push(lock, *stream, {std::move(work), {}});
+  return cudaSuccess;
+}
+
+Counters counters() {
+  Lock lock;
+  return world().counters;
+}
+
+}  // namespace cuda_emulator

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_set>
+#include <vector>
+
+#include "cuda_emulator/emulator.h"
+
+/// What the runtime's functions share: streams of deferred work, and the one lock under which it runs.
+
+namespace cuda_emulator {
+
+/// A piece of queued work, done when its stream has done `ticket` pieces.
+struct Ticket {
+  CUstream_st* stream;
+  std::uint64_t number;
+};
+
+/// Runs in the order of its stream, after what is named in `after`.
+struct Work {
+  std::function<void()> run;
+  std::vector<Ticket> after;
+  bool on_host = false;  ///< user code: runs without the lock
+};
+
+/// What cudaEventRecord leaves behind. Complete when the ticket's work is.
+struct Record {
+  Ticket ticket;
+  std::chrono::steady_clock::time_point when;
+};
+
+}  // namespace cuda_emulator
+
+/// Lives forever, so that using a destroyed stream is always noticed.
+struct CUstream_st {
+  int device;
+  unsigned flags;
+  int priority;
+  bool legacy;             ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
+  bool destroyed = false;  ///< goes on with what it has
+  bool running = false;    ///< a host thread is at its next piece of work
+  std::uint64_t issued = 0, done = 0;
+  std::deque<cuda_emulator::Work> queue;
+};
+
+struct CUevent_st {
+  int device;
+  unsigned flags;
+  std::shared_ptr<cuda_emulator::Record> record;  ///< null before the first cudaEventRecord
+};
+
+namespace cuda_emulator {
+
+struct World {
+  World();
+
+  std::mutex mutex;
+  std::condition_variable progress;
+  int devices;
+  std::vector<CUstream_st*> legacy;  ///< by device
+  std::vector<std::vector<std::unique_ptr<CUstream_st>>> streams;
+  std::set<CUstream_st*> handles;  ///< what cudaStreamCreate gave out
+  std::unordered_set<CUevent_st*> events;
+  std::set<std::pair<int, int>> peers;  ///< (device, whose memory it may touch)
+  Counters counters;
+};
+
+World& world();
+
+/// Every runtime function holds one. Device memory is closed again when it ends.
+class Lock {
+ public:
+  Lock() : lock_(world().mutex) {}
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void wait() { world().progress.wait(lock_); }
+  /// Runs user code without the lock.
+  void outside(const std::function<void()>& f);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// The calling thread's device.
+int& current_device();
+/// Notes the error for cudaGetLastError and gives it back.
+cudaError_t note(cudaError_t error);
+/// cudaErrorNoDevice where there is none.
+cudaError_t need_device();
+
+/// The stream behind a handle (null and cudaStreamLegacy: of the thread's device), or null for what is no stream.
+CUstream_st* find_stream(cudaStream_t handle);
+/// Queues `work`, in order with the legacy default stream as CUDA has it. May run some of what is queued already: a
+/// device's queue is not endless either.
+Ticket push(Lock& lock, CUstream_st& stream, Work work);
+/// Runs what it takes until the ticket's work is done.
+void drive(Lock& lock, Ticket ticket);
+/// Asks once, as a poll does: true when done; else goes a part of the way.
+bool poll(Lock& lock, Ticket ticket);
+/// Everything that was issued to the device so far.
+void drive_device(Lock& lock, int device);
+
+}  // namespace cuda_emulator
