@@ -8,4 +8,7 @@ namespace tendril::cuda {
 
 extern const Kernels table;
 
+void matmul(const View& out, const View& a, const View& b);
+void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
+
 }  // namespace tendril::cuda

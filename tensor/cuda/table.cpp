@@ -5,6 +5,7 @@ namespace tendril {
 
 constinit const Kernels cuda::table = {
     .device = "cuda",
+    .matmul = matmul,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {

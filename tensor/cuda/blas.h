@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <memory>
+#include <vector>
+
+#include "tendril/tensor/cuda/workspace.h"
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/view.h"
+
+/// cuBLAS.
+namespace tendril::cuda {
+
+/// Throws Error: "matmul: cublasGemmEx: an unsupported value ... (CUBLAS_STATUS_INVALID_VALUE)".
+[[noreturn]] void raise(cublasStatus_t status, const char* op, const char* call);
+
+inline void check(cublasStatus_t status, const char* op, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+    raise(status, op, call);
+}
+
+/// A cuBLAS handle of the device that was current when it was made; see thread_handle.
+class Blas {
+ public:
+  Blas();
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  /// The calling thread's handle for its current device and stream, with scratch memory of our allocator's.
+  static cublasHandle_t current();
+
+ private:
+  struct OfStream {
+    cudaStream_t stream;
+    std::unique_ptr<Workspace> scratch;
+  };
+
+  Workspace& scratch_for(cudaStream_t stream);
+
+  cublasHandle_t handle_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  std::vector<OfStream> scratch_;  // products in two streams may run side by side, and must not share it
+};
+
+/// Kernels::matmul for floating dtypes, by cuBLAS; sums are float32 for the half types. `tf32` is for float32 (see
+/// math_mode.h). With `accumulate` the product is added to what is in `out`. Does not wait. Throws Error, naming `op`.
+void multiply(const char* op, const View& out, const View& a, const View& b, bool tf32, bool accumulate = false);
+
+}  // namespace tendril::cuda
+
+/// TENDRIL_CUBLAS("matmul", cublasSetStream, handle, stream)
+#define TENDRIL_CUBLAS(op, function, ...) ::tendril::cuda::check(function(__VA_ARGS__), op, #function)

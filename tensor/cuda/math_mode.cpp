@@ -1,0 +1,25 @@
+#include "tendril/tensor/cuda/math_mode.h"
+
+#include <atomic>
+
+namespace tendril::cuda {
+namespace {
+
+std::atomic<bool> tf32_products{false}, tf32_convolutions{true}, use_cudnn{true};
+std::atomic<int64_t> by_cudnn{0}, by_products{0};
+
+constexpr auto kRelaxed = std::memory_order_relaxed;  // a setting orders nothing but itself
+
+}  // namespace
+
+void set_matmul_tf32(bool allow) noexcept { tf32_products.store(allow, kRelaxed); }
+bool matmul_tf32() noexcept { return tf32_products.load(kRelaxed); }
+void set_convolution_tf32(bool allow) noexcept { tf32_convolutions.store(allow, kRelaxed); }
+bool convolution_tf32() noexcept { return tf32_convolutions.load(kRelaxed); }
+void set_cudnn(bool use) noexcept { use_cudnn.store(use, kRelaxed); }
+bool cudnn_enabled() noexcept { return use_cudnn.load(kRelaxed); }
+
+ConvolutionPaths convolution_paths() noexcept { return {by_cudnn.load(kRelaxed), by_products.load(kRelaxed)}; }
+void detail::count_convolution(bool cudnn) noexcept { (cudnn ? by_cudnn : by_products).fetch_add(1, kRelaxed); }
+
+}  // namespace tendril::cuda

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+/// How CUDA devices compute products and convolutions: settings of the process, readable and writable from any thread,
+/// that hold for what is issued from then on. They may be set in any build and on any machine.
+namespace tendril::cuda {
+
+/// Whether float32 products may round their operands to TF32 (8 bits of exponent, 10 of fraction) for the sake of
+/// tensor cores, which are several times faster; sums stay float32. Devices before Ampere do not know it.
+/// As in PyTorch, off for matrix products and on for convolutions at first.
+void set_matmul_tf32(bool allow) noexcept;
+bool matmul_tf32() noexcept;
+void set_convolution_tf32(bool allow) noexcept;
+bool convolution_tf32() noexcept;
+
+/// Off: convolutions are arranged as matrix products by kernels of our own, as they are where cuDNN was not found when
+/// the library was built, and for what cuDNN refuses. On at first.
+void set_cudnn(bool use) noexcept;
+bool cudnn_enabled() noexcept;
+
+/// How many convolutions (forward and backward maps) went which way since the start of the process.
+struct ConvolutionPaths {
+  int64_t cudnn = 0;
+  int64_t products = 0;  ///< our own
+};
+ConvolutionPaths convolution_paths() noexcept;
+
+namespace detail {
+void count_convolution(bool cudnn) noexcept;
+}
+
+}  // namespace tendril::cuda

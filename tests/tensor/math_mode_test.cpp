@@ -1,0 +1,24 @@
+#include "tendril/tensor/cuda/math_mode.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace tendril;
+
+BOOST_AUTO_TEST_SUITE(math_mode)
+
+BOOST_AUTO_TEST_CASE(products_are_exact_and_convolutions_fast_unless_told_otherwise) {
+  BOOST_TEST(!cuda::matmul_tf32());
+  BOOST_TEST(cuda::convolution_tf32());
+  BOOST_TEST(cuda::cudnn_enabled());
+  cuda::set_matmul_tf32(true);
+  cuda::set_convolution_tf32(false);
+  cuda::set_cudnn(false);
+  BOOST_TEST(cuda::matmul_tf32());
+  BOOST_TEST(!cuda::convolution_tf32());
+  BOOST_TEST(!cuda::cudnn_enabled());
+  cuda::set_matmul_tf32(false);
+  cuda::set_convolution_tf32(true);
+  cuda::set_cudnn(true);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
