@@ -1,9 +1,13 @@
-# Writes <build>/include/tendril/{tendril.h,version.h}. The umbrella header includes every public header (those outside detail/ folders).
+# Writes <build>/include/tendril/{tendril.h,version.h}. The umbrella header includes every public header (those outside detail/ and cuda/
+# folders, and what a program may say to CUDA devices).
 get_property(libraries GLOBAL PROPERTY TENDRIL_LIBRARIES)
 set(includes)
 foreach(library IN LISTS libraries)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${library}/*.h")
-  list(FILTER headers EXCLUDE REGEX "/detail/")
+  list(FILTER headers EXCLUDE REGEX "/(detail|cuda)/")
+  if(library STREQUAL "tensor")
+    list(APPEND headers tensor/cuda/runtime.h)
+  endif()
   list(SORT headers)
   foreach(header IN LISTS headers)
     list(APPEND includes "#include \"tendril/${header}\"  // IWYU pragma: export")

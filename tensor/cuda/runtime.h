@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "tendril/tensor/cuda/memory_stats.h"
+#include "tendril/tensor/cuda/math_mode.h"     // IWYU pragma: export
+#include "tendril/tensor/cuda/memory_stats.h"  // IWYU pragma: export
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/tensor.h"
 
