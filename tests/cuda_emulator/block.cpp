@@ -18,8 +18,9 @@ using boost::context::fiber;
 
 enum class State : std::uint8_t { kNew, kReady, kRunning, kAtBarrier, kInWarp, kExited };
 
+/// Where it goes on; empty while it runs.
 struct Fibre {
-  fiber self;
+  fiber here;
 };
 
 struct Thread {
@@ -35,18 +36,26 @@ struct Thread {
 constexpr unsigned kNone = ~0u;
 constexpr std::size_t kStack = 256 * 1024;
 
+/// Lanes as bits.
+struct Warp {
+  unsigned live = 0, waiting = 0;
+};
+
 /// One block runs at a time, whichever host thread holds the world's lock; so this is not thread-local.
 struct Block {
   const std::function<void()>* body = nullptr;
+  std::vector<uint3> indices;  // of threads; the same for all blocks of a grid
   std::vector<Thread> threads;
+  std::vector<Warp> warps;
   std::vector<unsigned> ready;
   unsigned size = 0, live = 0, waiting = 0;
-  unsigned barrier_count = 0, barrier_live = 0;
-  unsigned current = kNone, picked = kNone;
+  detail::Site barrier{};  // where those who wait are
+  unsigned barrier_count = 0;
+  unsigned current = kNone;
   std::vector<std::unique_ptr<Fibre>> fibres;
   std::vector<Fibre*> idle;
-  Fibre* running = nullptr;
-  fiber host;
+  Fibre host;  // the host thread that runs the block
+  Fibre *running = &host, *before = nullptr;
   std::vector<unsigned char> shared;
   Shuffler order;
 };
@@ -55,9 +64,12 @@ struct Block {
 Block& block = *new Block;
 
 std::string name(unsigned thread) {
-  const dim3& d = detail::block_size;
-  return "(" + std::to_string(thread % d.x) + ", " + std::to_string(thread / d.x % d.y) + ", " +
-         std::to_string(thread / d.x / d.y) + ")";
+  const uint3& i = block.indices[thread];
+  return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
+}
+
+bool same(const detail::Site& a, const detail::Site& b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
 std::string describe(const detail::Site& site) {
@@ -119,22 +131,51 @@ unsigned pick() {
 }
 
 void make_current(unsigned thread) {
-  const dim3& d = detail::block_size;
   block.current = thread;
   block.threads[thread].state = State::kRunning;
-  detail::thread_index = {thread % d.x, thread / d.x % d.y, thread / d.x / d.y};
+  detail::thread_index = block.indices[thread];
+}
+
+fiber live(fiber&& caller);
+
+/// Stops here and goes on there, until somebody switches back.
+void switch_to(Fibre* next) {
+  Fibre* const self = block.running;
+  block.before = self;
+  block.running = next;
+  fiber caller = std::move(next->here).resume();
+  block.before->here = std::move(caller);
+}
+
+/// The fibre to run a picked thread on; a new thread becomes the current one.
+Fibre* fibre_of(unsigned thread) {
+  if (block.threads[thread].state != State::kNew) return block.threads[thread].fibre;
+  make_current(thread);
+  if (!block.idle.empty()) {
+    Fibre* const fibre = block.idle.back();
+    block.idle.pop_back();
+    return fibre;
+  }
+  // Stacks that all began at the same place in a page would share a few lines of the cache.
+  const std::size_t skipped = block.fibres.size() % 64 * 448;
+  boost::context::protected_fixedsize_stack memory(kStack);
+  const boost::context::stack_context stack = memory.allocate();
+  const boost::context::preallocated usable(static_cast<char*>(stack.sp) - skipped, stack.size - skipped, stack);
+  block.fibres.push_back(std::make_unique<Fibre>());
+  block.fibres.back()->here = fiber(std::allocator_arg, usable, memory, live);
+  return block.fibres.back().get();
 }
 
 /// Lets others run until somebody makes this thread ready.
 void wait() {
   const unsigned self = block.current;
   block.threads[self].fibre = block.running;
-  block.host = std::move(block.host).resume();
+  if (block.ready.empty()) fail("threads wait for others that never come: a divergent barrier or a wrong mask");
+  switch_to(fibre_of(pick()));
   make_current(self);
 }
 
 void finish_barrier(unsigned last) {
-  block.barrier_live = block.live;
   block.barrier_count = 0;
   block.waiting = 0;
   for (unsigned i = 0; i < block.size; ++i) {
@@ -147,18 +188,6 @@ void finish_barrier(unsigned last) {
       set_ready(i);
     }
   }
-}
-
-/// The lanes of `thread`'s warp that its meeting waits for.
-unsigned live_lanes(unsigned warp, unsigned mask) {
-  unsigned lanes = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    const unsigned thread = warp * 32 + lane;
-    if ((mask >> lane & 1u) && thread < block.size && block.threads[thread].state != State::kExited) {
-      lanes |= 1u << lane;
-    }
-  }
-  return lanes;
 }
 
 std::uint64_t warp_result(unsigned warp, unsigned lane, unsigned lanes) {
@@ -192,18 +221,17 @@ std::uint64_t warp_result(unsigned warp, unsigned lane, unsigned lanes) {
 bool try_to_meet(unsigned thread, unsigned last) {
   const unsigned warp = thread / 32;
   const Thread& own = block.threads[thread];
-  const unsigned lanes = live_lanes(warp, own.mask);
+  const unsigned lanes = own.mask & block.warps[warp].live;
+  if ((block.warps[warp].waiting & lanes) != lanes) return false;
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (!(lanes >> lane & 1u)) continue;
     const Thread& other = block.threads[warp * 32 + lane];
-    if (other.state != State::kInWarp || other.op != own.op || other.mask != own.mask ||
-        other.site.line != own.site.line || std::strcmp(other.site.file, own.site.file) != 0) {
-      return false;
-    }
+    if (other.op != own.op || other.mask != own.mask || !same(other.site, own.site)) return false;
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (lanes >> lane & 1u) block.threads[warp * 32 + lane].result = warp_result(warp, lane, lanes);
   }
+  block.warps[warp].waiting &= ~lanes;
   for (unsigned lane = 0; lane < 32; ++lane) {
     const unsigned other = warp * 32 + lane;
     if (!(lanes >> lane & 1u)) continue;
@@ -218,68 +246,51 @@ bool try_to_meet(unsigned thread, unsigned last) {
 
 /// Those who wait for a thread that ended wait for the others only.
 void on_exit(unsigned thread) {
+  Warp& warp = block.warps[thread / 32];
   block.threads[thread].state = State::kExited;
+  warp.live &= ~(1u << thread % 32);
   --block.live;
   if (block.waiting > 0 && block.waiting == block.live) finish_barrier(kNone);
-  const unsigned first = thread / 32 * 32, end = std::min(first + 32, block.size);
-  for (unsigned other = first; other < end; ++other) {
-    if (block.threads[other].state == State::kInWarp && (block.threads[other].mask >> (thread % 32) & 1u)) {
+  for (unsigned waiting = warp.waiting; waiting != 0; waiting &= waiting - 1) {
+    const unsigned other = thread / 32 * 32 + static_cast<unsigned>(std::countr_zero(waiting));
+    if (block.threads[other].state == State::kInWarp && (block.threads[other].mask >> thread % 32 & 1u)) {
       try_to_meet(other, kNone);
     }
   }
 }
 
 /// A fibre's life: threads, one after another, for as long as the next one has not started.
-fiber live(fiber&& host) {
-  block.host = std::move(host);
+fiber live(fiber&& caller) {
+  block.before->here = std::move(caller);
   for (;;) {
-    Fibre* const self = block.running;
-    (*block.body)();
-    on_exit(block.current);
-    while (!block.ready.empty()) {
-      block.picked = pick();
-      if (block.threads[block.picked].state != State::kNew) break;
-      make_current(std::exchange(block.picked, kNone));
+    Fibre* next = nullptr;
+    while (!next) {
       (*block.body)();
       on_exit(block.current);
+      if (block.live == 0) {
+        next = &block.host;
+      } else if (block.ready.empty()) {
+        fail("threads wait for others that never come: a divergent barrier or a wrong mask");
+      } else if (const unsigned thread = pick(); block.threads[thread].state == State::kNew) {
+        make_current(thread);
+      } else {
+        next = block.threads[thread].fibre;
+      }
     }
-    block.idle.push_back(self);
-    block.host = std::move(block.host).resume();
+    block.idle.push_back(block.running);
+    switch_to(next);
   }
-}
-
-void resume(unsigned thread) {
-  Fibre* fibre = block.threads[thread].fibre;
-  if (block.threads[thread].state == State::kNew) {
-    if (block.idle.empty()) {
-      block.fibres.push_back(std::make_unique<Fibre>());
-      fibre = block.fibres.back().get();
-      fibre->self = fiber(std::allocator_arg, boost::context::protected_fixedsize_stack(kStack), live);
-    } else {
-      fibre = block.idle.back();
-      block.idle.pop_back();
-    }
-    make_current(thread);
-  }
-  block.running = fibre;
-  fibre->self = std::move(fibre->self).resume();
 }
 
 void run_block() {
   block.live = block.size;
   block.waiting = 0;
   block.threads.assign(block.size, Thread{});
+  block.warps.assign((block.size + 31) / 32, Warp{~0u, 0});
+  if (block.size % 32 != 0) block.warps.back().live = (1u << block.size % 32) - 1;
   block.ready.resize(block.size);
   std::iota(block.ready.begin(), block.ready.end(), 0u);
-  block.picked = kNone;
-  for (;;) {
-    if (block.picked == kNone) {
-      if (block.ready.empty()) break;
-      block.picked = pick();
-    }
-    resume(std::exchange(block.picked, kNone));
-  }
-  if (block.live > 0) fail("threads wait for others that never come: a divergent barrier or a wrong mask");
+  switch_to(fibre_of(pick()));
 }
 
 }  // namespace
@@ -300,15 +311,8 @@ unsigned detail::block_barrier(bool predicate, Site site) {
   thread.state = State::kAtBarrier;
   thread.predicate = predicate;
   thread.site = site;
-  if (block.waiting++ > 0) {
-    for (const Thread& other : block.threads) {
-      if (other.state != State::kAtBarrier || &other == &thread) continue;
-      if (other.site.line != site.line || std::strcmp(other.site.file, site.file) != 0) {
-        fail("the threads of a block wait in different barriers");
-      }
-      break;  // the others agreed with this one when they came
-    }
-  }
+  if (block.waiting++ == 0) block.barrier = site;
+  if (!same(site, block.barrier)) fail("the threads of a block wait in different barriers");
   if (block.waiting == block.live) {
     finish_barrier(self);
   } else {
@@ -327,6 +331,7 @@ std::uint64_t detail::warp_meet(WarpOp op, unsigned mask, std::uint64_t value, u
   thread.source = source;
   thread.site = site;
   if (!(mask >> (self % 32) & 1u)) fail("thread " + name(self) + " is not in the mask of its own " + describe(site));
+  block.warps[self / 32].waiting |= 1u << self % 32;
   if (!try_to_meet(self, self)) wait();
   return thread.result;
 }
@@ -338,6 +343,12 @@ void run_grid(dim3 grid, dim3 threads, unsigned shared, const std::function<void
   detail::block_size = threads;
   block.size = threads.x * threads.y * threads.z;
   block.body = &thread;
+  block.indices.clear();
+  for (unsigned z = 0; z < threads.z; ++z) {
+    for (unsigned y = 0; y < threads.y; ++y) {
+      for (unsigned x = 0; x < threads.x; ++x) block.indices.push_back({x, y, z});
+    }
+  }
   const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
   // Every block once, in an order that is no kernel's business.
   std::uint64_t step = 1 + block.order.below(blocks);

@@ -47,8 +47,6 @@ enum class WarpOp : std::uint8_t { kSync, kShuffle, kBallot, kAll, kMatch };
 
 /// All live threads of the block; how many of them gave a true predicate.
 unsigned block_barrier(bool predicate, Site site);
-/// The live lanes of the block that barrier brought together last.
-unsigned block_live();
 /// The live lanes of `mask`: the value of lane `source` (kShuffle), the lanes whose value is not 0 (kBallot), whether
 /// all are (kAll), the lanes whose value equals this lane's (kMatch).
 std::uint64_t warp_meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Site site);
