@@ -1,0 +1,70 @@
+#include <cstdio>
+
+#include "emulated.h"
+
+using namespace tendril::test;
+
+namespace {
+
+/// What programs/devices.cpp prints with these variables in its environment.
+std::string devices_with(const std::string& environment) {
+  const std::string command = "env -u CUDA_VISIBLE_DEVICES " + environment + " " TENDRIL_TEST_PROGRAMS "/devices";
+  std::FILE* const output = ::popen(command.c_str(), "r");
+  BOOST_TEST_REQUIRE(output != nullptr);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(output)) != EOF;) text.push_back(static_cast<char>(c));
+  BOOST_TEST(::pclose(output) == 0);
+  return text;
+}
+
+bool begins(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(devices)
+
+BOOST_AUTO_TEST_CASE(the_environment_says_how_many_devices_there_are_and_how_large) {
+  BOOST_TEST(begins(devices_with(""), "cudaSuccess 2 cudaSuccess cudaSuccess order"));
+  BOOST_TEST(begins(devices_with("TENDRIL_EMULATED_DEVICES=3"), "cudaSuccess 3 "));
+  BOOST_TEST(begins(devices_with("CUDA_VISIBLE_DEVICES=1"), "cudaSuccess 1 "));
+  BOOST_TEST(devices_with("TENDRIL_EMULATED_MEMORY=1000000") ==
+             "cudaSuccess 2 cudaErrorMemoryAllocation cudaErrorMemoryAllocation");
+}
+
+BOOST_AUTO_TEST_CASE(without_devices_every_call_says_so) {
+  BOOST_TEST(devices_with("CUDA_VISIBLE_DEVICES=") == "cudaErrorNoDevice 0 cudaErrorNoDevice");
+  BOOST_TEST(devices_with("CUDA_VISIBLE_DEVICES=-1") == "cudaErrorNoDevice 0 cudaErrorNoDevice");
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_is_an_order_of_the_threads) {
+  BOOST_TEST(devices_with("TENDRIL_EMULATED_SEED=5") == devices_with("TENDRIL_EMULATED_SEED=5"));
+  BOOST_TEST(devices_with("TENDRIL_EMULATED_SEED=5") != devices_with("TENDRIL_EMULATED_SEED=6"));
+}
+
+BOOST_AUTO_TEST_CASE(devices_tell_their_limits) {
+  cudaDeviceProp properties;
+  CUDA_OK(cudaGetDeviceProperties(&properties, 1));
+  BOOST_TEST(std::string(properties.name) == "emulated");
+  BOOST_TEST(properties.warpSize == 32);
+  int value = 0;
+  CUDA_OK(cudaDeviceGetAttribute(&value, cudaDevAttrMaxThreadsPerBlock, 0));
+  BOOST_TEST(value == properties.maxThreadsPerBlock);
+  BOOST_TEST(cudaGetDeviceProperties(&properties, 2) == cudaErrorInvalidDevice);
+  BOOST_TEST(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  BOOST_TEST(cudaSetDevice(-1) == cudaErrorInvalidDevice);
+  cudaGetLastError();
+}
+
+BOOST_AUTO_TEST_CASE(the_last_error_stays_until_it_is_asked_for) {
+  cudaGetLastError();
+  CUDA_OK(cudaPeekAtLastError());
+  BOOST_TEST(cudaSetDevice(77) == cudaErrorInvalidDevice);
+  CUDA_OK(cudaSetDevice(0));
+  BOOST_TEST(cudaPeekAtLastError() == cudaErrorInvalidDevice);
+  BOOST_TEST(cudaGetLastError() == cudaErrorInvalidDevice);
+  CUDA_OK(cudaGetLastError());
+  BOOST_TEST(std::string(cudaGetErrorName(cudaErrorInvalidDevice)) == "cudaErrorInvalidDevice");
+  BOOST_TEST(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,193 @@
+#include <cmath>
+#include <cstring>
+
+#include "emulated.h"
+
+using namespace tendril::test;
+using cuda_emulator::enqueue;
+using cuda_emulator::launch;
+
+namespace {
+
+__global__ void write_value(int* x, int value) { *x = value; }
+
+/// Pinned host memory.
+class Pinned {
+ public:
+  Pinned() {
+    void* memory = nullptr;
+    CUDA_OK(cudaMallocHost(&memory, sizeof(int)));
+    value_ = static_cast<int*>(memory);
+  }
+  ~Pinned() { cudaFreeHost(value_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  int& operator*() const { return *value_; }
+  int* get() const { return value_; }
+
+ private:
+  int* value_ = nullptr;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(memory)
+
+BOOST_AUTO_TEST_CASE(fresh_and_freed_memory_is_nan) {
+  for (int again = 0; again < 2; ++again) {
+    const Array<float> x(100);
+    for (const float value : x.values()) BOOST_TEST_REQUIRE(std::isnan(value));
+    CUDA_OK(cudaMemset(x.data(), 0, 100 * sizeof(float)));
+    BOOST_TEST(x.values()[99] == 0.0f);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(host_code_that_touches_device_memory_dies) {
+  const Array<int> x(std::vector<int>{5});
+  BOOST_TEST(die([&] { x.data()[0] = 1; }).signal == SIGSEGV);
+  // Also right after a kernel was there.
+  BOOST_TEST(die([&] {
+               CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, x.data(), 7));
+               CUDA_OK(cudaDeviceSynchronize());
+               ::_exit(*x.data());
+             }).signal == SIGSEGV);
+  BOOST_TEST(x.values()[0] == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_runs_out_of_memory_and_recovers) {
+  std::size_t free = 0, total = 0;
+  CUDA_OK(cudaMemGetInfo(&free, &total));
+  BOOST_TEST(free <= total);
+  void* memory = &free;
+  BOOST_TEST(cudaMalloc(&memory, total + 1) == cudaErrorMemoryAllocation);
+  BOOST_TEST(memory == nullptr);
+  BOOST_TEST(cudaGetLastError() == cudaErrorMemoryAllocation);
+  const Array<int> held(1);
+  BOOST_TEST(cudaMalloc(&memory, free) == cudaErrorMemoryAllocation);
+  std::size_t left = 0;
+  CUDA_OK(cudaMemGetInfo(&left, nullptr));
+  BOOST_TEST(left == free - 512);
+  cudaGetLastError();
+  CUDA_OK(cudaMalloc(&memory, 1));
+  CUDA_OK(cudaFree(memory));
+}
+
+BOOST_AUTO_TEST_CASE(freeing_waits_for_the_work_in_flight) {
+  const NewStream stream;
+  void* memory = nullptr;
+  CUDA_OK(cudaMalloc(&memory, 4));
+  bool ran = false;
+  CUDA_OK(enqueue(stream, [&] { ran = true; }));
+  CUDA_OK(cudaFree(memory));
+  BOOST_TEST(ran);
+  BOOST_TEST(cudaFree(memory) == cudaErrorInvalidValue);  // twice
+  cudaGetLastError();
+}
+
+BOOST_AUTO_TEST_CASE(stream_ordered_memory_is_freed_when_its_stream_comes_there) {
+  const NewStream stream;
+  std::size_t before = 0, during = 0, after = 0;
+  CUDA_OK(cudaMemGetInfo(&before, nullptr));
+  void* memory = nullptr;
+  CUDA_OK(cudaMallocAsync(&memory, 4096, stream));
+  CUDA_OK(cudaFreeAsync(memory, stream));
+  CUDA_OK(cudaMemGetInfo(&during, nullptr));
+  BOOST_TEST(during == before - 4096);
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CUDA_OK(cudaMemGetInfo(&after, nullptr));
+  BOOST_TEST(after == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_pageable_source_is_read_at_once_and_a_pinned_one_when_the_copy_runs) {
+  const NewStream stream;
+  const Array<int> x(1), y(1);
+  int pageable = 1;
+  const Pinned pinned;
+  *pinned = 1;
+  CUDA_OK(cudaMemcpyAsync(x.data(), &pageable, sizeof(int), cudaMemcpyHostToDevice, stream));
+  CUDA_OK(cudaMemcpyAsync(y.data(), pinned.get(), sizeof(int), cudaMemcpyHostToDevice, stream));
+  pageable = *pinned = 2;
+  CUDA_OK(cudaStreamSynchronize(stream));
+  BOOST_TEST(x.values()[0] == 1);
+  BOOST_TEST(y.values()[0] == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_to_pageable_memory_waits_and_one_to_pinned_memory_does_not) {
+  const NewStream stream;
+  const Array<int> x(1);
+  CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, stream, x.data(), 3));
+  const Pinned pinned;
+  *pinned = -1;
+  CUDA_OK(cudaMemcpyAsync(pinned.get(), x.data(), sizeof(int), cudaMemcpyDeviceToHost, stream));
+  BOOST_TEST(*pinned == -1);
+  int pageable = -1;
+  CUDA_OK(cudaMemcpyAsync(&pageable, x.data(), sizeof(int), cudaMemcpyDefault, stream));
+  BOOST_TEST(pageable == 3);
+  BOOST_TEST(*pinned == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_blocking_copy_within_a_device_does_not_wait) {
+  const Array<int> x(std::vector<int>{4}), y(1);
+  const auto before = cuda_emulator::counters().executed;
+  CUDA_OK(cudaMemcpy(y.data(), x.data(), sizeof(int), cudaMemcpyDeviceToDevice));
+  BOOST_TEST(cuda_emulator::counters().executed == before);
+  BOOST_TEST(y.values()[0] == 4);
+}
+
+BOOST_AUTO_TEST_CASE(copies_with_a_wrong_end_are_refused) {
+  const Array<int> x(std::vector<int>{1, 2});
+  int host[2] = {};
+  BOOST_TEST(cudaMemcpy(host, x.data(), 8, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  BOOST_TEST(cudaMemcpy(x.data(), host, 8, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+  BOOST_TEST(cudaMemcpy(host, x.data(), 8, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue);
+  BOOST_TEST(cudaMemcpy(host, x.data(), 8, cudaMemcpyHostToHost) == cudaErrorInvalidValue);
+  BOOST_TEST(cudaMemcpy(host, nullptr, 8, cudaMemcpyDefault) == cudaErrorInvalidValue);
+  std::vector<unsigned char> large(513);
+  BOOST_TEST(cudaMemcpy(large.data(), x.data(), 513, cudaMemcpyDefault) == cudaErrorInvalidValue);  // beyond the end
+  BOOST_TEST(cudaMemset(host, 0, 8) == cudaErrorInvalidValue);
+  CUDA_OK(cudaMemcpy(host, nullptr, 0, cudaMemcpyDefault));
+  CUDA_OK(cudaMemcpy(host, x.data(), 8, cudaMemcpyDefault));
+  BOOST_TEST(host[1] == 2);
+  cudaGetLastError();
+}
+
+BOOST_AUTO_TEST_CASE(pointers_tell_where_they_point) {
+  const Array<int> x(1);
+  const Pinned pinned;
+  int pageable = 0;
+  cudaPointerAttributes attributes;
+  CUDA_OK(cudaPointerGetAttributes(&attributes, x.data()));
+  BOOST_TEST(attributes.type == cudaMemoryTypeDevice);
+  BOOST_TEST(attributes.device == 0);
+  CUDA_OK(cudaPointerGetAttributes(&attributes, pinned.get()));
+  BOOST_TEST(attributes.type == cudaMemoryTypeHost);
+  CUDA_OK(cudaPointerGetAttributes(&attributes, &pageable));
+  BOOST_TEST(attributes.type == cudaMemoryTypeUnregistered);
+  CUDA_OK(cudaHostRegister(&pageable, sizeof pageable, cudaHostRegisterDefault));
+  CUDA_OK(cudaPointerGetAttributes(&attributes, &pageable));
+  BOOST_TEST(attributes.type == cudaMemoryTypeHost);
+  CUDA_OK(cudaHostUnregister(&pageable));
+}
+
+BOOST_AUTO_TEST_CASE(another_devices_memory_is_reached_by_copies_and_by_enabled_peers_only) {
+  const Array<int> here(std::vector<int>{6});
+  CUDA_OK(cudaSetDevice(1));
+  const Array<int> there(std::vector<int>{-1});
+  CUDA_OK(cudaMemcpyPeerAsync(there.data(), 1, here.data(), 0, sizeof(int), nullptr));
+  BOOST_TEST(there.values()[0] == 6);
+  BOOST_TEST(cudaMemcpyPeerAsync(there.data(), 0, here.data(), 1, sizeof(int), nullptr) == cudaErrorInvalidValue);
+  BOOST_TEST(die([&] {
+               CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, here.data(), 8));
+               cudaDeviceSynchronize();
+             }).signal == SIGSEGV);
+  CUDA_OK(cudaDeviceEnablePeerAccess(0, 0));
+  BOOST_TEST(cudaDeviceEnablePeerAccess(0, 0) == cudaErrorPeerAccessAlreadyEnabled);
+  CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, here.data(), 8));
+  CUDA_OK(cudaDeviceSynchronize());
+  CUDA_OK(cudaDeviceDisablePeerAccess(0));
+  CUDA_OK(cudaSetDevice(0));
+  BOOST_TEST(here.values()[0] == 8);
+  cudaGetLastError();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
