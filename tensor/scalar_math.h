@@ -22,6 +22,21 @@ constexpr bool is_inf(T x) {
   return false;
 }
 
+/// A number as another arithmetic type. A floating value that does not fit an integer type has no promised result, but
+/// is not undefined behaviour.
+template <class To, class From>
+constexpr To converted(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From limit = static_cast<From>(9223372036854775808.0);
+    const bool fits = value >= -limit && value < limit;
+    return static_cast<To>(fits ? static_cast<int64_t>(value) : INT64_MIN);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
 template <class T>
 constexpr T magnitude(T x) {
   if constexpr (std::is_floating_point_v<T>) return std::abs(x);
@@ -29,12 +44,19 @@ constexpr T magnitude(T x) {
   return x;
 }
 template <class T>
+[[gnu::always_inline]] constexpr bool is_negative(T x) {
+  if constexpr (std::is_unsigned_v<T>)
+    return false;
+  else
+    return x < T(0);
+}
+template <class T>
 constexpr T sign_of(T x) {
-  return static_cast<T>((x > T(0)) - (x < T(0)));
+  return static_cast<T>((x > T(0)) - is_negative(x));
 }
 template <class T>
 constexpr T positive_part(T x) {  // NaN stays
-  return x < T(0) ? T(0) : x;
+  return is_negative(x) ? T(0) : x;
 }
 
 template <class T>

@@ -8,7 +8,24 @@ namespace tendril::cuda {
 
 extern const Kernels table;
 
+void unary(Unary op, const View& out, const View& x);
+void predicate(Predicate op, const View& out, const View& x);
+void binary(Binary op, const View& out, const View& x, const View& y);
+void compare(Compare op, const View& out, const View& x, const View& y);
+void add_scaled(const View& out, const View& x, const View& y, Scalar alpha);
+void where(const View& out, const View& mask, const View& x, const View& y);
+void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high);
+
+void copy(const View& out, const View& x);
+void fill(const View& out, Scalar value);
+void arange(const View& out, Scalar start, Scalar step);
+
 void matmul(const View& out, const View& a, const View& b);
 void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
+
+void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
+void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
+void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
+void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 
 }  // namespace tendril::cuda

@@ -5,7 +5,21 @@ namespace tendril {
 
 constinit const Kernels cuda::table = {
     .device = "cuda",
+    .unary = unary,
+    .predicate = predicate,
+    .binary = binary,
+    .compare = compare,
+    .add_scaled = add_scaled,
+    .where = where,
+    .clamp = clamp,
+    .copy = copy,
+    .fill = fill,
+    .arange = arange,
     .matmul = matmul,
+    .uniform = uniform,
+    .normal = normal,
+    .bernoulli = bernoulli,
+    .randint = randint,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {
