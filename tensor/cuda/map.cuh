@@ -148,7 +148,7 @@ struct Map {
     constexpr int N = 1 + sizeof...(In);
     std::array<const View*, N> all{&out};
     std::copy(views.begin(), views.end(), all.begin() + 1);
-    for_each_piece<N>(strided<N>(all), [&](const Strided<N>& piece, const std::array<int64_t, N>& start) {
+    for_each_piece<N>(collapse<N>(all), [&](const Strided<N>& piece, const std::array<int64_t, N>& start) {
       run(std::index_sequence_for<In...>(), op, param, piece, start, out.as<Out>(), in...);
     });
   }

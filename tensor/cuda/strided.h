@@ -17,14 +17,14 @@ namespace tendril::cuda {
 /// no size is 1, and neighbours that every operand permits to merge are one. Strides are in elements.
 template <int N>
 struct Strided {
-  int ndim = 0;  ///< at least 1 after `strided`
+  int ndim = 0;  ///< at least 1 after `collapse`
   std::array<int64_t, Dims::kMaxDims> sizes{};
   std::array<std::array<int64_t, Dims::kMaxDims>, N> strides{};
 };
 
 /// Makes the above of views; views[0]->numel > 0.
 template <int N>
-Strided<N> strided(const std::array<const View*, N>& views) {
+Strided<N> collapse(const std::array<const View*, N>& views) {
   Strided<N> result;
   const View& shape = *views[0];
   bool flat = true;
