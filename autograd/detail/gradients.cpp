@@ -9,7 +9,9 @@
 namespace tendril::autograd {
 
 void refit(Tensor& gradient, const OutputInfo& expected, const Node& node, uint32_t i) {
-  TENDRIL_CHECK_AS(AutogradError, gradient.device() == expected.device, "Function ", node.name(),
+  // A CPU tensor of 0 dimensions joins operands of any device, where its gradient then is.
+  const bool joined = expected.sizes.empty() && expected.device.is_cpu();
+  TENDRIL_CHECK_AS(AutogradError, gradient.device() == expected.device || joined, "Function ", node.name(),
                    " returned an invalid gradient at index ", i, " - expected device ", expected.device, " but got ",
                    gradient.device());
   if (gradient.sizes() != expected.sizes) {
@@ -24,6 +26,7 @@ void refit(Tensor& gradient, const OutputInfo& expected, const Node& node, uint3
                      gradient.dtype());
     gradient = gradient.to(expected.dtype);
   }
+  if (gradient.device() != expected.device) gradient = gradient.to(expected.device);
 }
 
 void add_to(Tensor& sum, Tensor& gradient) {

@@ -30,7 +30,7 @@ using namespace autograd::table;
     }                                                                                                   \
     Tensor operand(int i, const Tensor& g) const {                                                      \
       if (Tensor kept = this->saved(i); kept.defined()) return kept;                                    \
-      return number ? raw::scalar(*number, g.dtype(), g.device()) : Tensor();                           \
+      return number ? raw::scalar(*number, g.dtype()) : Tensor();                                       \
     }                                                                                                   \
   };
 #include "tendril/tensor/pointwise.def"

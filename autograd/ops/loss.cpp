@@ -55,12 +55,12 @@ Targets read(const Tensor& target, int64_t classes, const Tensor& weight, int64_
   result.total = static_cast<double>(counted);
   if (counted < given.numel()) {
     result.ignored = raw::compare(Compare::eq, result.index, ignore_index);
-    result.index = raw::where(result.ignored, raw::scalar(0, kInt64, target.device()), result.index);
+    result.index = raw::where(result.ignored, raw::scalar(0, kInt64), result.index);
   }
   if (weight.defined()) {
     result.weight = raw::view(raw::index_select(weight, 0, raw::view(result.index, {given.numel()})), given.sizes());
     if (result.ignored.defined()) {
-      result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), weight.device()), result.weight);
+      result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype()), result.weight);
     }
     result.total = raw::reduce(Reduction::sum, result.weight).item<double>();
   }
@@ -95,7 +95,7 @@ struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 2> {
 Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction) {
   Tensor picked = raw::gather(log_probs, 1, targets.index);
   if (targets.ignored.defined()) {  // not by a weight of 0: what is ignored may be infinite
-    picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype(), picked.device()), picked);
+    picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype()), picked);
   }
   if (targets.weight.defined()) picked = raw::binary(Binary::mul, picked, targets.weight);
   const double factor = reduction == LossReduction::mean ? -1 / targets.total : -1;

@@ -38,8 +38,8 @@ Tensor track_where(const Tensor& out, const Tensor& mask, const Tensor& x, const
   return out;
 }
 
-/// A number next to a tensor of this dtype, as a tensor that does not widen it.
-Tensor beside(Scalar value, const Tensor& x) { return raw::scalar(value, raw::result_type(x, value), x.device()); }
+/// A number next to a tensor of this dtype, as a tensor that does not widen it. It joins tensors of any device.
+Tensor beside(Scalar value, const Tensor& x) { return raw::scalar(value, raw::result_type(x, value)); }
 
 }  // namespace
 
@@ -57,7 +57,7 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
   TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()) || !value.is_floating(), "masked_fill: the value ", value,
                    " does not convert to ", dtype());
-  Tensor out = raw::where(mask, raw::scalar(value, dtype(), device()), *this);
+  Tensor out = raw::where(mask, raw::scalar(value, dtype()), *this);
   if (auto* n = track<MaskedFillBackward>(out, *this)) n->save(0, mask);
   return out;
 }

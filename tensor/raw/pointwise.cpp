@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "tendril/tensor/raw.h"
 
@@ -42,14 +43,31 @@ class Cast {
 
 void check_defined(const Tensor& x, const char* op) { TENDRIL_CHECK(x.defined(), op, ": an operand is undefined"); }
 
-void check_same_device(const Tensor& x, const Tensor& y, const char* op) {
-  TENDRIL_CHECK(x.device() == y.device(), op, ": operands are on ", x.device(), " and ", y.device());
+/// A CPU tensor of 0 dimensions is one number, which joins operands of any device.
+bool joins(const Tensor& x) noexcept { return x.dim() == 0 && x.device().is_cpu(); }
+
+[[noreturn]] [[gnu::cold]] [[gnu::noinline]] void refuse_devices(const Tensor& x, const char* x_name, const Tensor& y,
+                                                                 const char* y_name, const char* op) {
+  detail::raise<Error>(op, ": ", x_name, " is on ", x.device(), ", ", y_name, " on ", y.device(),
+                       "; expected one device");
 }
 
-/// A tensor seen with the sizes that it broadcasts to; the strides live here.
+/// Where operands meet: on their device, or on that of the one that the other joins.
+Device common_device(const Tensor& x, const Tensor& y, const char* op) {
+  if (x.device() == y.device() || joins(y)) return x.device();
+  if (!joins(x)) refuse_devices(x, "x", y, "y", op);
+  return y.device();
+}
+/// For an operation in place: the tensor that is changed joins nobody.
+void check_joins(const Tensor& out, const Tensor& y, const char* op) {
+  if (out.device() != y.device() && !joins(y)) refuse_devices(out, "the tensor that is changed", y, "y", op);
+}
+
+/// A tensor seen with the sizes that it broadcasts to, by the kernels of `device`; the strides live here.
 class Broadcast {
  public:
-  Broadcast(const Tensor& x, const Dims& sizes, int64_t numel) : view_(view_of(x)) {
+  Broadcast(const Tensor& x, const Dims& sizes, int64_t numel, Device device) : view_(view_of(x)) {
+    view_.host = x.device() != device;
     if (x.sizes() == sizes) return;
     const int shift = sizes.size() - x.dim();
     for (int d = 0; d < sizes.size(); ++d) {
@@ -73,7 +91,7 @@ class Broadcast {
 class Repeated {
  public:
   Repeated(Scalar value, DType dtype, const Dims& sizes, int64_t numel) : strides_(Dims::filled(sizes.size(), 0)) {
-    view_ = {&bytes_, sizes.data(), strides_.data(), numel, sizes.size(), dtype, false};
+    view_ = {&bytes_, sizes.data(), strides_.data(), numel, sizes.size(), dtype, false, true};
     const View one{&bytes_, nullptr, nullptr, 1, 0, dtype, true};
     kernels(kCPU).fill(one, value);
   }
@@ -161,11 +179,11 @@ namespace {
   const char* name = name_of(op);
   check_defined(x, name);
   check_defined(y, name);
-  check_same_device(x, y, name);
+  const Device device = common_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
-  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, x.device());
+  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, device);
   const Cast a(x, dtype), b(y, dtype);
-  run_binary(op, out, Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
+  run_binary(op, out, Broadcast(a, out.sizes(), out.numel(), device), Broadcast(b, out.sizes(), out.numel(), device));
   return out;
 }
 
@@ -205,11 +223,11 @@ Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
   const char* name = name_of(op);
   check_defined(x, name);
   check_defined(y, name);
-  check_same_device(x, y, name);
+  const Device device = common_device(x, y, name);
   const DType dtype = result_type(x, y);
-  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, x.device());
+  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, device);
   const Cast a(x, dtype), b(y, dtype);
-  run_compare(op, out, Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
+  run_compare(op, out, Broadcast(a, out.sizes(), out.numel(), device), Broadcast(b, out.sizes(), out.numel(), device));
   return out;
 }
 
@@ -234,7 +252,7 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   const char* name = name_of(op);
   check_defined(out, name);
   check_defined(y, name);
-  check_same_device(out, y, name);
+  check_joins(out, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(out, y), name);
   check_fits(dtype, out, name);
   check_broadcasts_to(y, out, name);
@@ -243,10 +261,10 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   const Tensor copy = overlaps ? clone(y) : Tensor();
   const Cast b(overlaps ? copy : y, dtype);
   if (out.dtype() == dtype) {
-    run_binary(op, out, view_of(out), Broadcast(b, out.sizes(), out.numel()));
+    run_binary(op, out, view_of(out), Broadcast(b, out.sizes(), out.numel(), out.device()));
   } else {
     const Tensor wide = cast(out, dtype);
-    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes(), out.numel()));
+    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes(), out.numel(), out.device()));
     copy_(out, wide);
   }
 }
@@ -261,7 +279,7 @@ void binary_(Binary op, const Tensor& out, Scalar y) {
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   check_defined(out, "add");
   check_defined(y, "add");
-  check_same_device(out, y, "add");
+  check_joins(out, y, "add");
   const DType dtype = result_dtype(DTypeRule::kSame, result_type(out, y), "add");
   check_fits(dtype, out, "add");
   TENDRIL_CHECK_AS(DTypeError, category(alpha.category()) <= category(dtype), "add: alpha ", alpha, " is not for ",
@@ -271,23 +289,27 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   const Tensor copy = overlaps ? clone(y) : Tensor();
   const Cast b(overlaps ? copy : y, out.dtype());
   const Kernels& table = kernels(out.device());
-  require(table.add_scaled, "add", table)(view_of(out), view_of(out), Broadcast(b, out.sizes(), out.numel()), alpha);
+  require(table.add_scaled, "add", table)(view_of(out), view_of(out),
+                                          Broadcast(b, out.sizes(), out.numel(), out.device()), alpha);
 }
 
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   check_defined(mask, "where");
   check_defined(x, "where");
   check_defined(y, "where");
-  check_same_device(mask, x, "where");
-  check_same_device(x, y, "where");
+  const Device device = joins(mask) ? common_device(x, y, "where") : mask.device();
+  for (const auto& [operand, name] : {std::pair(&x, "x"), std::pair(&y, "y")}) {
+    if (operand->device() != device && !joins(*operand)) refuse_devices(mask, "the mask", *operand, name, "where");
+  }
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "where: the mask must be bool, got ", mask.dtype());
   const DType dtype = result_type(x, y);
-  Tensor out = empty(broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where"), dtype,
-                     x.device());
+  Tensor out =
+      empty(broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where"), dtype, device);
   const Cast a(x, dtype), b(y, dtype);
   const Kernels& table = kernels(out.device());
-  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel()),
-                                       Broadcast(a, out.sizes(), out.numel()), Broadcast(b, out.sizes(), out.numel()));
+  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
+                                       Broadcast(a, out.sizes(), out.numel(), device),
+                                       Broadcast(b, out.sizes(), out.numel(), device));
   return out;
 }
 
