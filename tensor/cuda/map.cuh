@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kMapThreads)
     for (int k = 0; k < K; ++k) {
       const uint32_t i = first + static_cast<uint32_t>(k) * blockDim.x;
       if (i >= vectors) break;
-      Lanes<Compute<Out>, V> result;
+      Lanes<Compute<Out>, V> result{};  // (an operation that a dtype has not leaves it)
       apply_to<F, V>(each, param, result, x[k]);
       store_lanes<Out, V>(out + to[k], result, numel - i * V);
     }
