@@ -15,8 +15,8 @@ struct View {
   int ndim;
   DType dtype;
   bool contiguous;  ///< row-major without gaps
-  /// One number in the host's memory, repeated for every element: for operands that kernels.h says may be so. A device's
-  /// kernel reads it when it is called; the CPU's need not look.
+  /// One number in the host's memory, repeated for every element: for operands that kernels.h says may be so. A
+  /// device's kernel reads it when it is called; the CPU's need not look.
   bool host = false;
 
   template <class T>
