@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda_emulator/shared_memory.h"
+
 /// The threads of the running block. A thread runs on a fibre from its start until it meets others (a barrier, a
 /// shuffle) or ends; a fibre whose thread ended goes on with the next thread that has not started.
 namespace cuda_emulator {
@@ -43,6 +45,7 @@ struct Warp {
 
 /// One block runs at a time, whichever host thread holds the world's lock; so this is not thread-local.
 struct Block {
+  const void *kernel = nullptr, *last = nullptr;
   const std::function<void()>* body = nullptr;
   std::vector<uint3> indices;  // of threads; the same for all blocks of a grid
   std::vector<Thread> threads;
@@ -56,7 +59,6 @@ struct Block {
   std::vector<Fibre*> idle;
   Fibre host;  // the host thread that runs the block
   Fibre *running = &host, *before = nullptr;
-  std::vector<unsigned char> shared;
   Shuffler order;
 };
 
@@ -100,8 +102,9 @@ std::string where_is(const Thread& thread) {
 /// Says what all threads do, neighbours together, and ends the process: a device would hang or compute nonsense.
 [[noreturn]] void fail(const std::string& reason) {
   const uint3& b = detail::block_index;
-  std::fprintf(stderr, "cuda_emulator: %s\n  block (%u, %u, %u) of (%u, %u, %u), %u threads:\n", reason.c_str(), b.x,
-               b.y, b.z, detail::grid_size.x, detail::grid_size.y, detail::grid_size.z, block.size);
+  std::fprintf(stderr, "cuda_emulator: %s\n  kernel %s, block (%u, %u, %u) of (%u, %u, %u), %u threads:\n",
+               reason.c_str(), name_of(block.kernel).c_str(), b.x, b.y, b.z, detail::grid_size.x, detail::grid_size.y,
+               detail::grid_size.z, block.size);
   for (unsigned first = 0; first < block.size;) {
     const std::string what = where_is(block.threads[first]);
     unsigned last = first;
@@ -298,11 +301,6 @@ void run_block() {
 uint3 detail::thread_index, detail::block_index;
 dim3 detail::block_size, detail::grid_size;
 
-void* dynamic_shared() {
-  const auto address = reinterpret_cast<std::uintptr_t>(block.shared.data());
-  return block.shared.data() + (128 - address % 128) % 128;
-}
-
 unsigned detail::lane() { return block.current % 32; }
 
 unsigned detail::block_barrier(bool predicate, Site site) {
@@ -338,7 +336,18 @@ std::uint64_t detail::warp_meet(WarpOp op, unsigned mask, std::uint64_t value, u
 
 void detail::trap(Site site) { fail("thread " + name(block.current) + " met " + describe(site)); }
 
-void run_grid(dim3 grid, dim3 threads, unsigned shared, const std::function<void()>& thread) {
+std::string running() {
+  if (block.kernel == nullptr) return {};
+  const uint3& b = detail::block_index;
+  return "kernel " + name_of(block.kernel) + ", block (" + std::to_string(b.x) + ", " + std::to_string(b.y) + ", " +
+         std::to_string(b.z) + "), thread " + name(block.current);
+}
+
+std::string last_run() { return block.last == nullptr ? "nothing" : name_of(block.last); }
+
+void run_grid(const void* kernel, dim3 grid, dim3 threads, unsigned shared, const std::function<void()>& thread) {
+  SharedMemory& memory = shared_memory_of(kernel);
+  block.kernel = block.last = kernel;
   detail::grid_size = grid;
   detail::block_size = threads;
   block.size = threads.x * threads.y * threads.z;
@@ -357,10 +366,11 @@ void run_grid(dim3 grid, dim3 threads, unsigned shared, const std::function<void
   for (std::uint64_t i = 0; i < blocks; ++i, at = (at + step) % blocks) {
     detail::block_index = {static_cast<unsigned>(at % grid.x), static_cast<unsigned>(at / grid.x % grid.y),
                            static_cast<unsigned>(at / grid.x / grid.y)};
-    block.shared.assign(shared + 128, 0xFF);
+    memory.begin_block(shared);
     run_block();
+    memory.end_block();
   }
-  block.body = nullptr;
+  block.kernel = nullptr;
 }
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {

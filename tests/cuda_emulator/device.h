@@ -18,9 +18,10 @@
 #include <tuple>
 #include <type_traits>
 
-// Blocks run one at a time, so that all their threads, and they alone, share a static array.
+// Blocks run one at a time, so that all their threads, and they alone, share a static array. By its alignment the
+// emulator knows it for what it is, and makes it NaN before each block.
 #undef __shared__
-#define __shared__ static
+#define __shared__ static __attribute__((aligned(cuda_emulator::detail::kSharedAlignment)))
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
@@ -30,6 +31,8 @@ namespace cuda_emulator {
 void* dynamic_shared();
 
 namespace detail {
+
+inline constexpr unsigned kSharedAlignment = 4096;
 
 extern uint3 thread_index;
 extern uint3 block_index;

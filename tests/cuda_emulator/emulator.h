@@ -10,12 +10,13 @@
 /// thread, a fibre for each thread that waits for others.
 ///
 /// It is as unkind as the documentation allows: queued work runs only when something waits for it, the threads and
-/// blocks of a kernel in a shuffled order; device memory starts as 0xFF bytes and cannot be touched by host code; a
-/// barrier that not all live threads of a block reach, or a shuffle from a lane that takes no part, ends the process
-/// with a message. It is not a model of speed, of memory coalescing or of registers, runs one thread of one kernel at a
-/// time (so no data race between threads without a barrier in between shows except through the order), lets a kernel
-/// read pageable host memory, and knows static shared memory only as the C++ static that it is: its size is not
-/// checked, and a block finds in it what the one before left.
+/// blocks of a kernel in a shuffled order; device memory, and shared memory before each block, is 0xFF bytes; a barrier
+/// that not all live threads of a block reach, a shuffle from a lane that takes no part, a write just behind an
+/// allocation, and host code that touches device memory end the process with a message.
+///
+/// It is not a model of speed, coalescing or registers. One thread of one kernel runs at a time, so that a data race
+/// shows through the order alone; kernels may read pageable host memory; the size of static shared memory is not
+/// checked; what an allocation's owner does within it (a caching allocator: TENDRIL_CUDA_CACHE=0) is not seen.
 ///
 /// The environment: TENDRIL_EMULATED_DEVICES (2), TENDRIL_EMULATED_MEMORY (bytes of each device, 1 GiB),
 /// TENDRIL_EMULATED_SEED (of the orders), CUDA_VISIBLE_DEVICES.

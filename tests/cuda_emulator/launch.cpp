@@ -39,7 +39,7 @@ cudaError_t detail::launch(const void* kernel, dim3 grid, dim3 block, unsigned s
   if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
   if (const cudaError_t error = check(kernel, grid, block, shared); error != cudaSuccess) return note(error);
   ++world().counters.launches;
-  push(lock, *stream, {[=, thread = std::move(thread)] { run_grid(grid, block, shared, thread); }, {}});
+  push(lock, *stream, {[=, thread = std::move(thread)] { run_grid(kernel, grid, block, shared, thread); }, {}});
   return cudaSuccess;
 }
 

@@ -2,10 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
 
 #include "cuda_emulator/block.h"
 #include "cuda_emulator/world.h"
@@ -13,34 +15,43 @@
 namespace cuda_emulator {
 namespace {
 
+constexpr std::size_t kNowhere = ~std::size_t{0};
 constexpr std::size_t kAlignment = 512;     // what cudaMalloc gives
 constexpr std::size_t kHugePage = 2 << 20;  // opening and closing a region costs per page
 constexpr int kPoison = 0xFF;               // a NaN in every floating type, -1 in every integer
 
+/// An allocation is followed by bytes that nobody may write.
+constexpr std::size_t kGuard = 512;
+
+struct Block {
+  std::size_t bytes;    // that were asked for
+  std::size_t rounded;  // to kAlignment; what CUDA would take
+  std::size_t length() const { return rounded + kGuard; }
+};
+
 /// One device's memory: a reserved region, whose pages come when they are touched.
 struct Region {
   unsigned char* base = nullptr;
-  std::size_t size = 0;
-  std::map<std::size_t, std::size_t> blocks;  // offset -> bytes
+  std::size_t size = 0;  // without the guards
+  std::size_t reserved = 0;
+  std::size_t used = 0;
+  std::map<std::size_t, Block> blocks;  // by offset
+  std::size_t next_checked = 0;
   bool open = false;
 
-  /// First fit; size for none.
-  std::size_t find(std::size_t bytes) const {
+  /// First fit; kNowhere for none.
+  std::size_t find(const Block& wanted) const {
+    if (wanted.rounded > size - used) return kNowhere;
     std::size_t at = 0;
-    for (const auto& [offset, length] : blocks) {
-      if (offset - at >= bytes) return at;
-      at = offset + length;
+    for (const auto& [offset, block] : blocks) {
+      if (offset - at >= wanted.length()) return at;
+      at = offset + block.length();
     }
-    return size - at >= bytes ? at : size;
-  }
-  std::size_t used() const {
-    std::size_t sum = 0;
-    for (const auto& [offset, length] : blocks) sum += length;
-    return sum;
+    return reserved - at >= wanted.length() ? at : kNowhere;
   }
   void protect(bool opened) {
     if (open == opened) return;
-    if (mprotect(base, size, opened ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+    if (mprotect(base, reserved, opened ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
       std::perror("cuda_emulator: mprotect");
       std::abort();
     }
@@ -53,16 +64,17 @@ std::vector<Region> reserve() {
       (from_environment("TENDRIL_EMULATED_MEMORY", std::size_t{1} << 30) + kAlignment - 1) / kAlignment * kAlignment;
   std::vector<Region> regions(static_cast<std::size_t>(world().devices));
   for (Region& region : regions) {
-    const std::size_t reserved = size + 2 * kHugePage;
-    void* const memory = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    region.size = size;
+    region.reserved = (2 * size + kHugePage - 1) / kHugePage * kHugePage;  // each allocation may be mostly guard
+    const std::size_t mapped = region.reserved + kHugePage;
+    void* const memory = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       std::perror("cuda_emulator: mmap");
       std::abort();
     }
-    madvise(memory, reserved, MADV_HUGEPAGE);
+    madvise(memory, mapped, MADV_HUGEPAGE);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     region.base = static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
-    region.size = size;
   }
   return regions;
 }
@@ -81,7 +93,7 @@ std::map<const unsigned char*, std::size_t>& pinned() {
 Region* region_of(const void* address) {
   const auto* const byte = static_cast<const unsigned char*>(address);
   for (Region& region : regions()) {
-    if (byte >= region.base && byte < region.base + region.size) return &region;
+    if (byte >= region.base && byte < region.base + region.reserved) return &region;
   }
   return nullptr;
 }
@@ -94,28 +106,46 @@ cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
   const int device = current_device();
   Region& region = regions()[static_cast<std::size_t>(device)];
   if (bytes > region.size) return cudaErrorMemoryAllocation;
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  std::size_t offset = region.find(rounded);
-  if (offset == region.size) {
+  const Block block{bytes, (bytes + kAlignment - 1) / kAlignment * kAlignment};
+  std::size_t offset = region.find(block);
+  if (offset == kNowhere) {
     drive_device(lock, device);  // a cudaFreeAsync may be on its way
-    offset = region.find(rounded);
+    offset = region.find(block);
   }
-  if (offset == region.size) return cudaErrorMemoryAllocation;
-  region.blocks.emplace(offset, rounded);
+  if (offset == kNowhere) return cudaErrorMemoryAllocation;
+  region.blocks.emplace(offset, block);
+  region.used += block.rounded;
   region.protect(true);
-  std::memset(region.base + offset, kPoison, rounded);
+  std::memset(region.base + offset, kPoison, block.length());
   *pointer = region.base + offset;
   ++world().counters.allocations;
-  world().counters.allocated_bytes += rounded;
+  world().counters.allocated_bytes += block.rounded;
   return cudaSuccess;
 }
 
-void release(Region& region, std::map<std::size_t, std::size_t>::iterator block) {
+/// Ends the process if anything was written between the bytes that were asked for and the end of the guard.
+void check_end(const Region& region, std::size_t offset, const Block& block) {
+  const unsigned char* const begin = region.base + offset + block.bytes;
+  const unsigned char* const end = region.base + offset + block.length();
+  static const std::vector<unsigned char> untouched(kAlignment + kGuard, kPoison);
+  if (std::memcmp(begin, untouched.data(), static_cast<std::size_t>(end - begin)) == 0) return;
+  const auto* const written = std::find_if(begin, end, [](unsigned char byte) { return byte != kPoison; });
+  std::fprintf(stderr, "cuda_emulator: byte %zu of an allocation of %zu was written, on device %d; last ran %s\n",
+               static_cast<std::size_t>(written - region.base) - offset, block.bytes,
+               static_cast<int>(&region - regions().data()), last_run().c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+void release(Region& region, std::map<std::size_t, Block>::iterator at) {
+  const auto& [offset, block] = *at;
   region.protect(true);
-  std::memset(region.base + block->first, kPoison, block->second);
+  check_end(region, offset, block);
+  std::memset(region.base + offset, kPoison, block.length());
   ++world().counters.frees;
-  world().counters.allocated_bytes -= block->second;
-  region.blocks.erase(block);
+  world().counters.allocated_bytes -= block.rounded;
+  region.used -= block.rounded;
+  region.blocks.erase(at);
 }
 
 cudaError_t pin(void** pointer, std::size_t bytes) {
@@ -153,8 +183,8 @@ Location locate(const void* address) {
     Location where{Place::kDevice, static_cast<int>(region - regions().data()), 0};
     const auto offset = static_cast<std::size_t>(static_cast<const unsigned char*>(address) - region->base);
     auto block = region->blocks.upper_bound(offset);
-    if (block != region->blocks.begin() && offset < (--block)->first + block->second) {
-      where.bytes = block->first + block->second - offset;
+    if (block != region->blocks.begin() && offset < (--block)->first + block->second.bytes) {
+      where.bytes = block->first + block->second.bytes - offset;
     }
     return where;
   }
@@ -164,6 +194,22 @@ Location locate(const void* address) {
     return {Place::kPinned, -1, static_cast<std::size_t>(range->first + range->second - byte)};
   }
   return {};
+}
+
+int device_at(const void* address) {
+  const Region* const region = region_of(address);
+  return region == nullptr ? -1 : static_cast<int>(region - regions().data());
+}
+
+void check_ends() {
+  constexpr int kAtOnce = 16;
+  for (Region& region : regions()) {
+    if (!region.open) continue;
+    auto block = region.blocks.lower_bound(region.next_checked);
+    for (int i = 0; i < kAtOnce && block != region.blocks.end(); ++i, ++block)
+      check_end(region, block->first, block->second);
+    region.next_checked = block == region.blocks.end() ? 0 : block->first;
+  }
 }
 
 }  // namespace cuda_emulator
@@ -221,7 +267,7 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
   Lock lock;
   if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
   const Region& region = regions()[static_cast<std::size_t>(current_device())];
-  if (free != nullptr) *free = region.size - region.used();
+  if (free != nullptr) *free = region.size - region.used;
   if (total != nullptr) *total = region.size;
   return cudaSuccess;
 }

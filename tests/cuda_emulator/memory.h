@@ -20,5 +20,11 @@ struct Location {
   std::size_t bytes = 0;  ///< from the address to its allocation's end; 0 for device memory that is not allocated
 };
 Location locate(const void* address);
+/// The device whose memory, allocated or not, this is; or -1. Needs no lock.
+int device_at(const void* address);
+
+/// After a piece of work: ends the process if something was written just behind an allocation (of a few of them, in
+/// turn; freeing one checks it too).
+void check_ends();
 
 }  // namespace cuda_emulator

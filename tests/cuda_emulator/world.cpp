@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cuda_emulator/block.h"
+#include "cuda_emulator/faults.h"
 #include "cuda_emulator/memory.h"
 
 namespace cuda_emulator {
@@ -36,6 +37,7 @@ World::World() : devices(visible_devices()), streams(static_cast<std::size_t>(de
     of_device.push_back(std::make_unique<CUstream_st>(CUstream_st{device, cudaStreamDefault, 0, true}));
     legacy.push_back(of_device.back().get());
   }
+  explain_faults();
 }
 
 World& world() {
@@ -98,7 +100,9 @@ void drive(Lock& lock, Ticket ticket) {
       lock.outside(work.run);
     } else if (work.run) {
       open_memory(stream.device);
+      const Executing executing;
       work.run();
+      check_ends();
     }
     ++stream.done;
     ++world().counters.executed;

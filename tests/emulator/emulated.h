@@ -34,7 +34,6 @@ inline Death die(const std::function<void()>& f) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
     ::signal(SIGABRT, SIG_DFL);
-    ::signal(SIGSEGV, SIG_DFL);
     ::alarm(20);
     ::dup2(ends[1], STDERR_FILENO);
     f();

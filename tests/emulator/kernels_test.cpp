@@ -112,6 +112,20 @@ __global__ void use_dynamic_shared(unsigned* found, unsigned words) {
   }
 }
 
+template <class T>
+__device__ T* helpers_shared() {
+  __shared__ T values[40];
+  return values;
+}
+/// Whether shared memory is all NaN, its own and a helper's; leaves something else behind.
+template <class T>
+__global__ void look_at_static_shared(int* untouched) {
+  __shared__ T own[8];
+  T* const of_helper = helpers_shared<T>();
+  if (own[3] != own[3] && of_helper[39] != of_helper[39]) atomicAdd(untouched, 1);
+  own[3] = of_helper[39] = 0;
+}
+
 __global__ void do_nothing() {}
 
 __global__ void atomics(int* i, unsigned* u, unsigned long long* l, float* f, double* d, __half* h) {
@@ -216,7 +230,8 @@ BOOST_AUTO_TEST_CASE(a_divergent_barrier_ends_the_process_and_names_the_threads)
   });
   BOOST_TEST(death.signal == SIGABRT);
   BOOST_TEST(death.said.find("different barriers") != std::string::npos, death.said);
-  BOOST_TEST(death.said.find("block (0, 0, 0) of (1, 1, 1), 16 threads") != std::string::npos, death.said);
+  BOOST_TEST(death.said.find("divergent_barrier(), block (0, 0, 0) of (1, 1, 1), 16 threads") != std::string::npos,
+             death.said);
   BOOST_TEST(death.said.find("__syncthreads at ") != std::string::npos, death.said);
 }
 
@@ -247,13 +262,21 @@ BOOST_AUTO_TEST_CASE(a_trap_ends_the_process_and_names_block_and_thread) {
   });
   BOOST_TEST(death.signal == SIGABRT);
   BOOST_TEST(death.said.find("thread (3, 0, 0) met __trap") != std::string::npos, death.said);
-  BOOST_TEST(death.said.find("block (2, 0, 0)") != std::string::npos, death.said);
+  BOOST_TEST(death.said.find("trap_in_a_thread(), block (2, 0, 0)") != std::string::npos, death.said);
 }
 
 BOOST_AUTO_TEST_CASE(dynamic_shared_memory_starts_as_nan_in_every_block) {
   const Array<unsigned> found(std::vector<unsigned>{0xffffffffu});
   CUDA_OK(launch(use_dynamic_shared, dim3(3), dim3(32), 4096, nullptr, found.data(), 1024u));
   BOOST_TEST(found.values()[0] == 0xffffffffu);
+}
+
+BOOST_AUTO_TEST_CASE(static_shared_memory_starts_as_nan_in_every_block) {
+  const Array<int> untouched(std::vector<int>{0});
+  CUDA_OK(launch(look_at_static_shared<float>, dim3(10), dim3(1), 0, nullptr, untouched.data()));
+  CUDA_OK(launch(look_at_static_shared<double>, dim3(10), dim3(1), 0, nullptr, untouched.data()));
+  CUDA_OK(launch(look_at_static_shared<float>, dim3(10), dim3(1), 0, nullptr, untouched.data()));
+  BOOST_TEST(untouched.values()[0] == 30);
 }
 
 BOOST_AUTO_TEST_CASE(a_launch_that_a_device_refuses_is_refused) {

@@ -11,6 +11,20 @@ namespace {
 
 __global__ void write_value(int* x, int value) { *x = value; }
 
+/// Needs more than a fibre's stack.
+__global__ void run_over(int* x) {
+  volatile char large[1 << 20];
+  for (int i = 0; i < (1 << 20); ++i) large[i] = static_cast<char>(i);
+  *x = large[12345];
+}
+
+/// `f` dies of a segmentation fault and says so.
+void expect_fault(const std::function<void()>& f, const std::string& message) {
+  const Death death = die(f);
+  BOOST_TEST(death.signal == SIGSEGV);
+  BOOST_TEST(death.said.find(message) != std::string::npos, death.said);
+}
+
 /// Pinned host memory.
 class Pinned {
  public:
@@ -44,14 +58,42 @@ BOOST_AUTO_TEST_CASE(fresh_and_freed_memory_is_nan) {
 
 BOOST_AUTO_TEST_CASE(host_code_that_touches_device_memory_dies) {
   const Array<int> x(std::vector<int>{5});
-  BOOST_TEST(die([&] { x.data()[0] = 1; }).signal == SIGSEGV);
-  // Also right after a kernel was there.
-  BOOST_TEST(die([&] {
-               CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, x.data(), 7));
-               CUDA_OK(cudaDeviceSynchronize());
-               ::_exit(*x.data());
-             }).signal == SIGSEGV);
+  expect_fault([&] { x.data()[0] = 1; }, "host code touched 0x");
+  const auto right_after_a_kernel = [&] {
+    CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, x.data(), 7));
+    CUDA_OK(cudaDeviceSynchronize());
+    ::_exit(*x.data());
+  };
+  expect_fault(right_after_a_kernel, ", memory of device 0\n");
   BOOST_TEST(x.values()[0] == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_faults_is_named) {
+  const auto null = [] {
+    CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, nullptr, 7));
+    cudaDeviceSynchronize();
+  };
+  expect_fault(null, "write_value(int*, int), block (0, 0, 0), thread (0, 0, 0) touched (nil)");
+  const auto too_deep = [] {
+    const Array<int> x(1);
+    CUDA_OK(launch(run_over, dim3(1), dim3(1), 0, nullptr, x.data()));
+    cudaDeviceSynchronize();
+  };
+  expect_fault(too_deep, "run_over(int*)");
+}
+
+BOOST_AUTO_TEST_CASE(a_write_behind_an_allocation_ends_the_process) {
+  for (const int words : {1, 100}) {
+    const Death death = die([=] {
+      const Array<int> x(3);
+      CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, x.data() + 2 + words, 7));
+      cudaDeviceSynchronize();
+    });
+    BOOST_TEST(death.signal == SIGABRT);
+    const std::string where = "byte " + std::to_string(8 + 4 * words) + " of an allocation of 12 was written";
+    BOOST_TEST(death.said.find(where) != std::string::npos, death.said);
+    BOOST_TEST(death.said.find("write_value(int*, int)") != std::string::npos, death.said);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_device_runs_out_of_memory_and_recovers) {
@@ -176,10 +218,11 @@ BOOST_AUTO_TEST_CASE(another_devices_memory_is_reached_by_copies_and_by_enabled_
   CUDA_OK(cudaMemcpyPeerAsync(there.data(), 1, here.data(), 0, sizeof(int), nullptr));
   BOOST_TEST(there.values()[0] == 6);
   BOOST_TEST(cudaMemcpyPeerAsync(there.data(), 0, here.data(), 1, sizeof(int), nullptr) == cudaErrorInvalidValue);
-  BOOST_TEST(die([&] {
-               CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, here.data(), 8));
-               cudaDeviceSynchronize();
-             }).signal == SIGSEGV);
+  const auto across = [&] {
+    CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, here.data(), 8));
+    cudaDeviceSynchronize();
+  };
+  expect_fault(across, "memory of device 0, which it has no access to");
   CUDA_OK(cudaDeviceEnablePeerAccess(0, 0));
   BOOST_TEST(cudaDeviceEnablePeerAccess(0, 0) == cudaErrorPeerAccessAlreadyEnabled);
   CUDA_OK(launch(write_value, dim3(1), dim3(1), 0, nullptr, here.data(), 8));
