@@ -10,6 +10,11 @@ Tensor with_options(Tensor made, const TensorOptions& options) {
   return made;
 }
 
+/// What was laid out on the CPU, where it is wanted.
+Tensor placed(const Tensor& made, const TensorOptions& options) {
+  return with_options(raw::cast(made, options.dtype).to(options.device), options);
+}
+
 }  // namespace
 
 Tensor empty(const Dims& sizes, TensorOptions options) {
@@ -22,16 +27,16 @@ Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
 }
 Tensor eye(int64_t rows, TensorOptions options) { return eye(rows, rows, options); }
 Tensor eye(int64_t rows, int64_t columns, TensorOptions options) {
-  return with_options(raw::eye(rows, columns, options.dtype), options);
+  return with_options(raw::eye(rows, columns, options.dtype, options.device), options);
 }
 
 Tensor arange(Scalar end) { return arange(0, end, 1); }
 Tensor arange(Scalar start, Scalar end, Scalar step) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
-  return raw::arange(start, end, step, floating ? kFloat32 : kInt64);
+  return raw::arange(start, end, step, floating ? kFloat32 : kInt64, default_device());
 }
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
-  return with_options(raw::arange(start, end, step, options.dtype), options);
+  return with_options(raw::arange(start, end, step, options.dtype, options.device), options);
 }
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
   TENDRIL_CHECK_AS(ShapeError, steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
@@ -51,11 +56,11 @@ Tensor full_like(const Tensor& x, Scalar value) { return raw::full(x.sizes(), va
 
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes) {
-  return raw::from_data(values, sizes);
+  return raw::from_data(values, sizes).to(default_device());
 }
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes, TensorOptions options) {
-  return with_options(raw::cast(raw::from_data(values, sizes), options.dtype), options);
+  return placed(raw::from_data(values, sizes), options);
 }
 #define TENDRIL_FROM_VECTOR(T)                                     \
   template Tensor from_vector(const std::vector<T>&, const Dims&); \
@@ -95,8 +100,7 @@ Tensor detail::tensor_of(const Elements& elements, const TensorOptions* options)
     for (const Scalar& value : elements.values) values.push_back(value.to<int64_t>());
     made = raw::from_data(values, elements.sizes);
   }
-  if (!options) return raw::cast(made, natural);
-  return with_options(raw::cast(made, options->dtype), *options);
+  return placed(made, options ? *options : TensorOptions{.dtype = natural});
 }
 
 Tensor rand(const Dims& sizes, TensorOptions options) { return rand(sizes, default_generator(), options); }
@@ -113,11 +117,11 @@ Tensor randn(const Dims& sizes, Generator& generator, TensorOptions options) {
 }
 Tensor randint(int64_t low, int64_t high, const Dims& sizes) { return randint(low, high, sizes, default_generator()); }
 Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator) {
-  Tensor made = raw::empty(sizes, kInt64);
+  Tensor made = raw::empty(sizes, kInt64, default_device());
   raw::randint_(made, low, high, generator);
   return made;
 }
 Tensor randperm(int64_t n) { return randperm(n, default_generator()); }
-Tensor randperm(int64_t n, Generator& generator) { return raw::randperm(n, generator); }
+Tensor randperm(int64_t n, Generator& generator) { return raw::randperm(n, generator).to(default_device()); }
 
 }  // namespace tendril

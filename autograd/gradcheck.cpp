@@ -28,7 +28,18 @@ std::vector<Tensor> leaves_of(const std::vector<Tensor>& inputs) {
 Tensor random_like(const Tensor& x, Generator& generator) {
   std::vector<double> values(static_cast<std::size_t>(x.numel()));
   for (double& value : values) value = 2 * generator.uniform() - 1;
-  return raw::cast(raw::from_data(values, x.sizes()), x.dtype());
+  return raw::cast(raw::from_data(values, x.sizes()), x.dtype()).to(x.device());
+}
+
+Tensor zeros_of(const Tensor& x) { return raw::zeros(x.sizes(), x.dtype(), x.device()); }
+
+/// One element of a contiguous tensor.
+void set_element(const Tensor& x, int64_t i, double value) {
+  if (x.device().is_cpu()) {
+    x.data<double>()[i] = value;
+  } else {
+    raw::fill_(raw::as_strided(x, {}, {}, i), value);
+  }
 }
 
 struct Checker {
@@ -57,7 +68,7 @@ struct Checker {
       result.resize(wanted.size());
     }
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (!result[i].defined()) result[i] = raw::zeros(wanted[i].sizes(), wanted[i].dtype());
+      if (!result[i].defined()) result[i] = zeros_of(wanted[i]);
     }
     return result;
   }
@@ -73,15 +84,15 @@ struct Checker {
       return all;
     };
     std::vector<Matrix> jacobians;
-    double* element = input.data<double>();
+    const std::vector<double> elements = input.to_vector<double>();
     for (int64_t j = 0; j < input.numel(); ++j) {
-      const double before = element[j];
+      const double before = elements[static_cast<std::size_t>(j)];
       // Values are copied at once: a result may be a view of the input.
-      element[j] = before + options.eps;
+      set_element(input, j, before + options.eps);
       const auto above = values();
-      element[j] = before - options.eps;
+      set_element(input, j, before - options.eps);
       const auto below = values();
-      element[j] = before;
+      set_element(input, j, before);
       jacobians.resize(above.size());
       for (std::size_t o = 0; o < above.size(); ++o) {
         jacobians[o].resize(above[o].size());
@@ -105,7 +116,7 @@ struct Checker {
   }
 
   bool compare(const Tensor& output, std::size_t o, const std::vector<std::vector<Matrix>>& numerical) {
-    Tensor one_hot = raw::zeros(output.sizes(), output.dtype());
+    Tensor one_hot = zeros_of(output);
     for (int64_t k = 0; k < output.numel(); ++k) {
       const Tensor selected = raw::clone(one_hot);
       raw::fill_(raw::as_strided(selected, {}, {}, k), 1);
@@ -130,9 +141,9 @@ struct Checker {
     const Tensor g = random_like(output, generator);
     const std::vector<Tensor> expected = gradients(output, g);
 
-    const Tensor zero = raw::zeros(output.sizes(), output.dtype());
+    const Tensor zero = zeros_of(output);
     std::vector<Tensor> zeros;
-    for (const Tensor& one : expected) zeros.push_back(raw::zeros(one.sizes(), one.dtype()));
+    for (const Tensor& one : expected) zeros.push_back(zeros_of(one));
     if (!same(gradients(output, zero), zeros, 0, "a zero gradient")) return false;
 
     if (!same(gradients(output, g), expected, options.nondeterminism, "a second run")) return false;
@@ -146,7 +157,7 @@ struct Checker {
     const Tensor transposed = raw::permute(raw::clone(raw::permute(g, order)), order);
     if (!same(gradients(output, transposed), expected, 1e-12, "a transposed gradient")) return false;
 
-    const Tensor broadcast = raw::expand(raw::ones({}, output.dtype()), output.sizes());
+    const Tensor broadcast = raw::expand(raw::ones({}, output.dtype(), output.device()), output.sizes());
     return same(gradients(output, broadcast), gradients(output, raw::clone(broadcast)), 1e-12, "a broadcast gradient");
   }
 
@@ -208,7 +219,7 @@ GradcheckResult gradgradcheck(const DifferentiableFunction& f, const std::vector
     }
     std::vector<Tensor> first = grad(outputs, wanted, grads, true, true, true);
     for (std::size_t i = 0; i < first.size(); ++i) {
-      if (!first[i].defined()) first[i] = raw::zeros(wanted[i].sizes(), wanted[i].dtype());
+      if (!first[i].defined()) first[i] = zeros_of(wanted[i]);
     }
     return first;
   };

@@ -14,15 +14,15 @@ BatchNorm2d::BatchNorm2d(int64_t num_features, const BatchNormOptions& options)
   TENDRIL_CHECK(options.momentum >= 0 && options.momentum <= 1, "BatchNorm2d: momentum: got ", options.momentum,
                 ", expected a number in [0, 1]");
   if (options.affine) {
-    weight = raw::ones({num_features}, options.dtype);
-    bias = raw::zeros({num_features}, options.dtype);
+    weight = raw::ones({num_features}, options.dtype, options.device);
+    bias = raw::zeros({num_features}, options.dtype, options.device);
     register_parameter("weight", weight);
     register_parameter("bias", bias);
   }
   if (options.track_running_stats) {
-    running_mean = raw::zeros({num_features}, options.dtype);
-    running_var = raw::ones({num_features}, options.dtype);
-    num_batches_tracked = raw::zeros({}, kInt64);
+    running_mean = raw::zeros({num_features}, options.dtype, options.device);
+    running_var = raw::ones({num_features}, options.dtype, options.device);
+    num_batches_tracked = raw::zeros({}, kInt64, options.device);
     register_buffer("running_mean", running_mean);
     register_buffer("running_var", running_var);
     register_buffer("num_batches_tracked", num_batches_tracked);
@@ -37,10 +37,11 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
   if (!is_training() || !tracked) {
     return batch_norm(x, running_mean, running_var, weight, bias, !tracked, 0, options_.eps);
   }
-  const auto batches = num_batches_tracked.item<int64_t>() + 1;
-  const double momentum = options_.cumulative ? 1 / static_cast<double>(batches) : options_.momentum;
+  // Only a plain mean needs to know the number here, which on a device has to be waited for.
+  const double momentum =
+      options_.cumulative ? 1 / static_cast<double>(num_batches_tracked.item<int64_t>() + 1) : options_.momentum;
   Tensor y = batch_norm(x, running_mean, running_var, weight, bias, true, momentum, options_.eps);
-  raw::fill_(num_batches_tracked, batches);
+  raw::binary_(Binary::add, num_batches_tracked, 1);
   num_batches_tracked.storage()->bump_version();
   return y;
 }

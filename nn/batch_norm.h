@@ -15,6 +15,7 @@ struct BatchNormOptions {
   bool affine = true;       ///< has weight and bias
   bool track_running_stats = true;  ///< without, evaluation uses the batch's statistics too
   DType dtype = kFloat32;
+  Device device = default_device();
 };
 
 /// Batch normalisation (autograd/ops/norm.h) of images [batch, channels, height, width]: by the batch's statistics in

@@ -24,10 +24,10 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel, const Co
   positive(options.dilation, "dilation");
   TENDRIL_CHECK(options.padding.h >= 0 && options.padding.w >= 0, "Conv2d: padding: got ", options.padding,
                 ", expected numbers of 0 or more");
-  weight = raw::empty({out_channels, in_channels / options.groups, kernel.h, kernel.w}, options.dtype);
+  weight = raw::empty({out_channels, in_channels / options.groups, kernel.h, kernel.w}, options.dtype, options.device);
   register_parameter("weight", weight);
   if (options.bias) {
-    bias = raw::empty({out_channels}, options.dtype);
+    bias = raw::empty({out_channels}, options.dtype, options.device);
     register_parameter("bias", bias);
   }
   reset_parameters(options.generator);

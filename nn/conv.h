@@ -17,6 +17,7 @@ struct Conv2dOptions {
   int64_t groups = 1;  ///< divides both numbers of channels
   bool bias = true;
   DType dtype = kFloat32;
+  Device device = default_device();
   Generator& generator = default_generator();  ///< for the initial values
 };
 

@@ -15,7 +15,7 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const Embedd
                      "Embedding: padding_idx: got ", *padding_idx_, ", expected a row of ", num_embeddings);
     if (*padding_idx_ < 0) *padding_idx_ += num_embeddings;
   }
-  weight = raw::empty({num_embeddings, embedding_dim}, options.dtype);
+  weight = raw::empty({num_embeddings, embedding_dim}, options.dtype, options.device);
   register_parameter("weight", weight);
   reset_parameters(options.generator);
 }

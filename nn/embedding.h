@@ -13,6 +13,7 @@ namespace tendril::nn {
 struct EmbeddingOptions {
   std::optional<int64_t> padding_idx = {};  ///< a row that starts as zeros and gets no gradient; negative: from the end
   DType dtype = kFloat32;
+  Device device = default_device();
   Generator& generator = default_generator();  ///< for the initial values
 };
 

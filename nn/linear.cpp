@@ -11,10 +11,10 @@ namespace tendril::nn {
 Linear::Linear(int64_t in_features, int64_t out_features, const LinearOptions& options) {
   TENDRIL_CHECK(in_features > 0, "Linear: in_features: got ", in_features, ", expected a positive number");
   TENDRIL_CHECK(out_features > 0, "Linear: out_features: got ", out_features, ", expected a positive number");
-  weight = raw::empty({out_features, in_features}, options.dtype);
+  weight = raw::empty({out_features, in_features}, options.dtype, options.device);
   register_parameter("weight", weight);
   if (options.bias) {
-    bias = raw::empty({out_features}, options.dtype);
+    bias = raw::empty({out_features}, options.dtype, options.device);
     register_parameter("bias", bias);
   }
   reset_parameters(options.generator);

@@ -12,6 +12,7 @@ namespace tendril::nn {
 struct LinearOptions {
   bool bias = true;
   DType dtype = kFloat32;
+  Device device = default_device();
   Generator& generator = default_generator();  ///< for the initial values
 };
 

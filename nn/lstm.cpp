@@ -33,7 +33,7 @@ LSTM::LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options)
       Weights& w = weights_[static_cast<std::size_t>(layer * directions() + direction)];
       const std::string suffix = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
       const auto add = [&](const char* name, Tensor& parameter, const Dims& sizes) {
-        parameter = raw::empty(sizes, options.dtype);
+        parameter = raw::empty(sizes, options.dtype, options.device);
         register_parameter(name + suffix, parameter);
       };
       add("weight_ih", w.weight_ih, {4 * hidden_size, width});

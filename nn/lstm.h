@@ -17,6 +17,7 @@ struct LSTMOptions {
   double dropout = 0;        ///< in training, on the output of each layer but the last
   bool bidirectional = false;
   DType dtype = kFloat32;
+  Device device = default_device();
   Generator& generator = default_generator();  ///< for the initial values, and for dropout: must outlive the module
 };
 

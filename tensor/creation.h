@@ -15,6 +15,9 @@
 
 /// Functions that make tensors. Declared here, defined in autograd/creation.cpp, because `options.requires_grad` is
 /// autograd's affair; tensor/ itself uses raw.h. Sizes that are negative or too large are a ShapeError.
+///
+/// They put tensors on `options.device`, which is `default_device()` (device.h) where nobody says otherwise. Elements
+/// that come from the program's own values are laid out on the CPU and copied over.
 namespace tendril {
 
 Tensor empty(const Dims& sizes, TensorOptions options = {});  ///< uninitialised
@@ -47,7 +50,7 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes, TensorOptions options);
 
 /// Memory that is not ours; `deleter` (may be empty) runs when the last view is gone, on whichever thread that is.
-/// `options.dtype` says what is in it; strides count elements.
+/// `options.dtype` says what is in it; strides count elements. The tensor is on the CPU, whatever the options say.
 Tensor from_blob(void* data, const Dims& sizes, TensorOptions options = {}, std::function<void(void*)> deleter = {});
 Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, TensorOptions options = {},
                  std::function<void(void*)> deleter = {});

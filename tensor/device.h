@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <iosfwd>
 
@@ -20,6 +21,30 @@ inline constexpr Device kCPU{};
 /// How many devices of the type this process can use: 1 for the CPU; for CUDA what the driver reports, 0 without a
 /// driver, without a device, or in a library built without CUDA. Thread-safe.
 int device_count(DeviceType type) noexcept;
+
+namespace detail {
+inline constinit std::atomic<Device> default_device{kCPU};
+}
+
+/// Where functions that make tensors (creation.h), and layers their parameters, put them unless options say otherwise:
+/// the CPU, until `set_default_device`. What is computed from tensors stays on their device.
+inline Device default_device() noexcept { return detail::default_device.load(std::memory_order_relaxed); }
+
+/// For the whole process, all threads included; tensors that are there stay where they are. Throws Error for a device
+/// that this process cannot use. Thread-safe, but orders nothing: set it before other threads make tensors.
+void set_default_device(Device device);
+
+/// For as long as it lives, the default device is another. Process-wide too: for one thread at a time.
+class DefaultDeviceGuard {
+ public:
+  explicit DefaultDeviceGuard(Device device) : before_(default_device()) { set_default_device(device); }
+  ~DefaultDeviceGuard() { detail::default_device.store(before_, std::memory_order_relaxed); }
+  DefaultDeviceGuard(const DefaultDeviceGuard&) = delete;
+  DefaultDeviceGuard& operator=(const DefaultDeviceGuard&) = delete;
+
+ private:
+  Device before_;
+};
 
 std::ostream& operator<<(std::ostream& out, Device device);  ///< "cpu", "cuda:0"
 

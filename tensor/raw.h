@@ -27,10 +27,10 @@ Tensor zeros(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
 Tensor ones(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
 Tensor scalar(Scalar value, DType dtype, Device device = kCPU);  ///< 0-d
 /// start, start + step, ... up to but excluding end. Throws Error for step 0 or one that leads away from end.
-Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = kInt64);
-Tensor eye(int64_t rows, int64_t columns, DType dtype = kFloat32);
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = kInt64, Device device = kCPU);
+Tensor eye(int64_t rows, int64_t columns, DType dtype = kFloat32, Device device = kCPU);
 
-/// A copy of `values` in row-major order. ShapeError unless their number is the product of `sizes`.
+/// A copy of `values`, on the CPU, in row-major order. ShapeError unless their number is the product of `sizes`.
 template <class T>
 Tensor from_data(std::span<const T> values, const Dims& sizes);
 template <class T>

@@ -63,7 +63,7 @@ struct TensorImpl : RefCounted {
 /// Options of the functions that create tensors.
 struct TensorOptions {
   DType dtype = kFloat32;
-  Device device = kCPU;
+  Device device = default_device();
   bool requires_grad = false;
 };
 

@@ -35,12 +35,15 @@ class Golden {
   }
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  /// A copy of its own, floating values in `dtype`.
+  /// A copy of its own, on the default device, floating values in `dtype`.
   Tensor get(const std::string& name, DType dtype = kFloat64) const {
     const auto found = tensors_.find(name);
     TENDRIL_CHECK(found != tensors_.end(), "golden file ", path_, " has no '", name, "'");
     const Tensor& tensor = found->second;
-    return raw::clone(tensor.dtype() == kInt64 ? tensor : raw::cast(tensor, dtype));
+    const Tensor values = tensor.dtype() == kInt64 ? tensor : raw::cast(tensor, dtype);
+    Tensor copy = raw::empty(values.sizes(), values.dtype(), default_device());
+    raw::copy_(copy, values);
+    return copy;
   }
 
  private:

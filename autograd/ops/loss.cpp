@@ -11,10 +11,11 @@ namespace {
 
 /// The targets, checked. Shapes have a 1 in the place of the classes.
 struct Targets {
-  Tensor index;    ///< [N, 1, d1, ...]; 0 where ignored
-  Tensor ignored;  ///< bool, the same shape; undefined if none is
-  Tensor weight;   ///< of each target, 0 where ignored; undefined if all are 1
-  double total = 0;
+  Tensor index;        ///< [N, 1, d1, ...]; 0 where ignored
+  Tensor ignored;      ///< bool, the same shape; undefined if none is
+  Tensor weight;       ///< of each target, 0 where ignored; undefined if all are 1
+  double total = 0;    ///< of the weights
+  Tensor total_there;  ///< the same, 0-d, in place of `total` for targets on a device
 };
 
 void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op) {
@@ -40,9 +41,31 @@ void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weig
                 scores.device());
 }
 
-/// `target` is [N, d1, ...].
-Targets read(const Tensor& target, int64_t classes, const Tensor& weight, int64_t ignore_index, const char* op) {
-  Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0};
+/// Of targets on a device nothing is read back, as that would have to wait for it: what is counted stays there, and
+/// classes are checked by the kernels that look them up.
+Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index) {
+  Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0, {}};
+  const Device device = target.device();
+  result.ignored = raw::compare(Compare::eq, result.index, ignore_index);
+  result.index = raw::where(result.ignored, raw::scalar(0, kInt64, device), result.index);
+  if (weight.defined()) {
+    result.weight =
+        raw::view(raw::index_select(weight, 0, raw::view(result.index, {result.index.numel()})), result.index.sizes());
+    result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), device), result.weight);
+  } else {
+    result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
+  }
+  // Two bytes are too few to count in.
+  const DType wide = size_of(scores.dtype()) < 4 ? kFloat32 : scores.dtype();
+  result.total_there = raw::reduce(Reduction::sum, raw::cast(result.weight, wide));
+  return result;
+}
+
+/// `target` is [N, d1, ...], `scores` [N, C, d1, ...].
+Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index, const char* op) {
+  if (!target.device().is_cpu()) return read_there(target, scores, weight, ignore_index);
+  const int64_t classes = scores.sizes()[1];
+  Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0, {}};
   const Tensor given = result.index;
   const int64_t* values = given.data<int64_t>();
   int64_t counted = 0;
@@ -68,17 +91,20 @@ Targets read(const Tensor& target, int64_t classes, const Tensor& weight, int64_
 }
 
 /// loss = sum of factor * weight * log_probs[target], or each summand by itself.
-/// saved(0): the targets; saved(1): their weights, undefined if all are 1.
-struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 2> {
+/// saved(0): the targets; saved(1): their weights, undefined if all are 1; saved(2): the factor, where it is on a
+/// device.
+struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
   static constexpr const char* kName = "NllLossBackward";
   Dims sizes;
   double factor = -1;
   bool each = false;
   bool weighted = false;
+  bool factor_there = false;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor index = saved(0);
-    Tensor picked = (each ? g.unsqueeze(1) : g) * factor;
+    Tensor picked = each ? g.unsqueeze(1) : g;
+    picked = factor_there ? picked * saved(2) : picked * factor;
     if (weighted) picked = picked * saved(1);
     picked = picked.expand(index.sizes());
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
@@ -98,10 +124,12 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
     picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype()), picked);
   }
   if (targets.weight.defined()) picked = raw::binary(Binary::mul, picked, targets.weight);
-  const double factor = reduction == LossReduction::mean ? -1 / targets.total : -1;
+  const bool mean_there = reduction == LossReduction::mean && targets.total_there.defined();
+  const double factor = reduction == LossReduction::mean && !mean_there ? -1 / targets.total : -1;
   const bool each = reduction == LossReduction::none;
   picked = each ? raw::squeeze(picked, 1) : raw::reduce(Reduction::sum, picked);
-  const Tensor out = raw::binary(Binary::mul, picked, factor);
+  Tensor out = raw::binary(Binary::mul, picked, factor);
+  if (mean_there) out = raw::cast(raw::binary(Binary::div, out, targets.total_there), log_probs.dtype());
   if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
     n->save(0, targets.index);
     Tensor weight = targets.weight;
@@ -111,7 +139,13 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
     if (weight.defined()) n->save(1, weight);
     n->weighted = weight.defined();
     n->sizes = log_probs.sizes();
+    // Nothing counted: the mean is NaN, but no score had a part in it.
     n->factor = reduction == LossReduction::mean && targets.total == 0 ? 0 : factor;
+    if (mean_there) {
+      const Tensor& total = targets.total_there;
+      n->save(2, raw::where(raw::compare(Compare::eq, total, 0), total, raw::binary(Binary::div, -1, total)));
+      n->factor_there = true;
+    }
     n->each = each;
   }
   return out;
@@ -129,7 +163,9 @@ Tensor uniform_part(const Tensor& log_probs, const Targets& targets, const Cross
   if (targets.ignored.defined()) all = all.masked_fill(targets.ignored, 0);
   const double share = -options.label_smoothing / static_cast<double>(log_probs.sizes()[1]);
   if (options.reduction == LossReduction::none) return all.squeeze(1) * share;
-  return all.sum() * (options.reduction == LossReduction::mean ? share / targets.total : share);
+  if (options.reduction != LossReduction::mean) return all.sum() * share;
+  if (!targets.total_there.defined()) return all.sum() * (share / targets.total);
+  return (all.sum() * share / targets.total_there).to(log_probs.dtype());
 }
 
 }  // namespace
@@ -138,8 +174,8 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOpti
   check_shapes(log_probs, target, options.weight, "nll_loss");
   const bool one = log_probs.dim() == 1;
   const Tensor scores = one ? log_probs.unsqueeze(0) : log_probs;
-  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, scores.sizes()[1], options.weight,
-                               options.ignore_index, "nll_loss");
+  const Targets targets =
+      read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index, "nll_loss");
   const Tensor loss = nll(scores, targets, options.reduction);
   return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
 }
@@ -150,8 +186,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
   const bool one = logits.dim() == 1;
   const Tensor log_probs = (one ? logits.unsqueeze(0) : logits).log_softmax(1);
-  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, log_probs.sizes()[1], options.weight,
-                               options.ignore_index, "cross_entropy");
+  const Targets targets =
+      read(one ? raw::unsqueeze(target, 0) : target, log_probs, options.weight, options.ignore_index, "cross_entropy");
   Tensor loss = nll(log_probs, targets, options.reduction);
   if (options.label_smoothing > 0) {
     loss = loss * (1 - options.label_smoothing) + uniform_part(log_probs, targets, options);
@@ -161,6 +197,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
   TENDRIL_CHECK(x.defined() && y.defined(), "mse_loss: an argument is undefined");
+  TENDRIL_CHECK(x.device() == y.device(), "mse_loss: y is on ", y.device(), ", expected x's device, ", x.device());
   TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), "mse_loss: shapes ", x.sizes(), " and ", y.sizes(),
                    " differ (expand one if they are meant to broadcast)");
   const Tensor each = (x - y).square();

@@ -30,7 +30,8 @@ struct CrossEntropyOptions {
 };
 
 /// -weight[t] * log_probs[t] for each target t.
-/// Throws ShapeError, DTypeError; IndexError for a target that is neither a class nor `ignore_index`.
+/// Throws ShapeError, DTypeError; IndexError for a target that is neither a class nor `ignore_index`: on a device by
+/// the kernel that looks it up, when somebody next waits for the device.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOptions& options = {});
 
 /// nll_loss of log_softmax(logits). Throws as nll_loss does, and Error for a smoothing outside of [0, 1].

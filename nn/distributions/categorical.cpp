@@ -51,7 +51,7 @@ void check_params(const Tensor& param, bool is_logits) {
                    " has dtype ", param.dtype(), ", expected float32 or float64");
   TENDRIL_CHECK_AS(ShapeError, param.dim() >= 1 && param.size(-1) >= 1, "Categorical: ", argument, " has shape ",
                    param.sizes(), ", expected [..., classes] with at least one class");
-  const Tensor values = raw::contiguous(param);
+  const Tensor values = raw::contiguous(param.to(kCPU));
   const int64_t classes = param.size(-1), rows = param.numel() / classes;
   visit_floating(param.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -90,7 +90,7 @@ Tensor Categorical::sample(Generator& generator, const Dims& sample_shape) const
   Dims shape = sample_shape;
   for (int64_t size : batch_shape()) shape.push_back(size);
   const int64_t classes = num_classes(), rows = param_.numel() / classes, samples = numel_of(sample_shape);
-  const Tensor values = raw::contiguous(param_);
+  const Tensor values = raw::contiguous(param_.to(kCPU));
   Tensor uniform = raw::empty({samples * rows}, kFloat64);
   raw::uniform_(uniform, 0, 1, generator);
   const double* u = uniform.data<double>();
@@ -114,16 +114,19 @@ Tensor Categorical::sample(Generator& generator, const Dims& sample_shape) const
       }
     }
   });
-  return chosen;
+  return chosen.to(param_.device());
 }
 
 Tensor Categorical::log_prob(const Tensor& value) const {
   TENDRIL_CHECK(value.defined(), "Categorical::log_prob: value is an undefined tensor");
   TENDRIL_CHECK_AS(DTypeError, value.dtype() == kInt64, "Categorical::log_prob: value has dtype ", value.dtype(),
                    ", expected int64");
+  TENDRIL_CHECK(value.device() == param_.device(), "Categorical::log_prob: value is on ", value.device(),
+                ", expected the distribution's device, ", param_.device());
   const Tensor values = raw::contiguous(value);
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    const int64_t k = values.data<int64_t>()[i];
+  const Tensor read = values.to(kCPU);
+  for (int64_t i = 0; i < read.numel(); ++i) {
+    const int64_t k = read.data<int64_t>()[i];
     TENDRIL_CHECK_AS(IndexError, k >= 0 && k < num_classes(), "Categorical::log_prob: value: element ", i, " is ", k,
                      ", expected a class in [0, ", num_classes(), ")");
   }

@@ -20,6 +20,7 @@ struct CategoricalParams {
 ///     Tensor loss = -policy.log_prob(action) * reward;
 ///
 /// Gradients flow from log_prob, entropy, probs and logits into what it was built from.
+/// On a device too; but values are checked and drawn by the host, which waits for them.
 /// Thread-safety: const members may be called by several threads.
 class Categorical {
  public:

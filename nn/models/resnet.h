@@ -13,6 +13,7 @@
 
 /// Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2015), with the structure and the
 /// parameter names of torchvision's: "conv1.weight", "layer1.0.bn2.running_mean", "layer4.0.downsample.0.weight".
+/// Parameters are made on the default device (tensor/device.h).
 /// Thread-safety: as BatchNorm2d, forward in training needs the caller's own ordering.
 namespace tendril::nn {
 

@@ -53,7 +53,7 @@ Tensor zeros(const Dims& sizes, DType dtype, Device device) { return full(sizes,
 Tensor ones(const Dims& sizes, DType dtype, Device device) { return full(sizes, 1, dtype, device); }
 Tensor scalar(Scalar value, DType dtype, Device device) { return full({}, value, dtype, device); }
 
-Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
+Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype, Device device) {
   int64_t count = 0;
   if (start.is_floating() || end.is_floating() || step.is_floating()) {
     const double from = start.to<double>(), to = end.to<double>(), by = step.to<double>();
@@ -75,16 +75,16 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
     count = static_cast<int64_t>(number);
   }
   TENDRIL_CHECK_AS(DTypeError, dtype != kBool, "arange: not for bool");
-  Tensor result = empty({count}, dtype);
+  Tensor result = empty({count}, dtype, device);
   const Kernels& table = kernels(result.device());
   require(table.arange, "arange", table)(view_of(result), start, step);
   return result;
 }
 
-Tensor eye(int64_t rows, int64_t columns, DType dtype) {
+Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
   TENDRIL_CHECK_AS(ShapeError, rows >= 0 && columns >= 0, "eye: sizes must not be negative, got ", rows, " and ",
                    columns);
-  Tensor result = zeros({rows, columns}, dtype);
+  Tensor result = zeros({rows, columns}, dtype, device);
   const int64_t diagonal = std::min(rows, columns);
   if (diagonal > 0) fill_(as_strided(result, {diagonal}, {columns + 1}, 0), 1);
   return result;

@@ -20,19 +20,19 @@ inline std::vector<std::pair<std::string, Tensor>> in_every_layout(const Tensor&
     backwards.push_back(d);
     sizes.push_back(x.sizes()[d]);
   }
-  const Tensor permuted = raw::permute(raw::full(sizes, 77, x.dtype()), backwards);
+  const Tensor permuted = raw::permute(raw::full(sizes, 77, x.dtype(), x.device()), backwards);
   raw::copy_(permuted, x);
   all.emplace_back("permuted", permuted);
 
   Dims wide = x.sizes();
   wide[n - 1] = 2 * wide[n - 1] + 1;
-  const Tensor gaps = raw::slice(raw::full(wide, 77, x.dtype()), n - 1, 1, INT64_MAX, 2);
+  const Tensor gaps = raw::slice(raw::full(wide, 77, x.dtype(), x.device()), n - 1, 1, INT64_MAX, 2);
   raw::copy_(gaps, x);
   all.emplace_back("with gaps", gaps);
 
   Dims tall = x.sizes();
   tall[0] = tall[0] + 3;
-  const Tensor inside = raw::narrow(raw::full(tall, 77, x.dtype()), 0, 2, x.sizes()[0]);
+  const Tensor inside = raw::narrow(raw::full(tall, 77, x.dtype(), x.device()), 0, 2, x.sizes()[0]);
   raw::copy_(inside, x);
   all.emplace_back("inside a larger one", inside);
   return all;

@@ -11,7 +11,7 @@ std::vector<OpSample> embedding() {
       const int64_t rows = x[0].size(0);
       std::vector<int64_t> values(static_cast<std::size_t>(numel_of(sizes)));
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i * i) % rows;
-      const Tensor index = raw::from_data(values, sizes);
+      const Tensor index = raw::from_data(values, sizes).to(default_device());
       const Tensor out = tendril::embedding(index, x[0], padding);
       if (!padding) return std::vector{out};
       // The padding row has a gradient of zero by definition: it must not be seen.

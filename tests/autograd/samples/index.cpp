@@ -9,7 +9,7 @@ namespace {
 Tensor indices(const Dims& sizes, int64_t bound) {
   std::vector<int64_t> values(static_cast<std::size_t>(numel_of(sizes)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i * i) % bound;
-  return raw::from_data(values, sizes);
+  return raw::from_data(values, sizes).to(default_device());
 }
 
 }  // namespace

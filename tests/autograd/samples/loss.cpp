@@ -18,13 +18,13 @@ Tensor targets(const Tensor& scores, bool ignore) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = ignore && i % 3 == 1 ? kIgnored : static_cast<int64_t>(i * i + 1) % classes;
   }
-  return raw::from_data(values, sizes);
+  return raw::from_data(values, sizes).to(default_device());
 }
 
 Tensor class_weights(const Tensor& scores) {
   std::vector<double> values(static_cast<std::size_t>(scores.size(scores.dim() == 1 ? 0 : 1)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.5 + static_cast<double>(i);
-  return raw::from_data(values, {static_cast<int64_t>(values.size())});
+  return raw::from_data(values, {static_cast<int64_t>(values.size())}).to(default_device());
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace tendril::samples {
 std::vector<OpSample> norm() {
   const auto statistics = [](const Tensor& x, double from) {
     const int64_t channels = x.sizes()[1];
-    return raw::cast(raw::arange(from, from + 0.25 * (static_cast<double>(channels) - 0.5), 0.25), kFloat64);
+    const double end = from + 0.25 * (static_cast<double>(channels) - 0.5);
+    return raw::cast(raw::arange(from, end, 0.25), kFloat64).to(default_device());
   };
   const auto affine = [](const std::vector<Tensor>& x) {
     return std::pair{x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor()};

@@ -59,7 +59,7 @@ Tensor random_leaf(const Dims& shape, Range range, bool distinct, Generator& gen
       } while (std::abs(value) < 0.1);
     }
   }
-  return raw::from_data(values, shape);
+  return raw::from_data(values, shape).to(default_device());
 }
 
 std::vector<Tensor> leaves(const OpSample& sample, const std::vector<Dims>& shapes, Layout layout, uint64_t seed) {
@@ -133,7 +133,7 @@ std::vector<std::string> nodes_of(const OpSample& sample) {
     for (const Tensor& output : sample.f(inputs)) {
       if (!output.requires_grad()) continue;
       collect(autograd::gradient_edge(output), seen, names);
-      const Tensor g = raw::ones(output.sizes(), output.dtype()).requires_grad_();
+      const Tensor g = raw::ones(output.sizes(), output.dtype(), output.device()).requires_grad_();
       for (const Tensor& gradient : autograd::grad({output}, inputs, {g}, true, true, true)) {
         if (gradient.defined() && gradient.requires_grad()) collect(autograd::gradient_edge(gradient), seen, names);
       }
