@@ -7,6 +7,7 @@
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/geometry.h"
+#include "tendril/tensor/optim_step.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/view.h"
 
@@ -135,6 +136,10 @@ struct Kernels {
   void (*normal)(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset) = nullptr;
   void (*bernoulli)(const View& out, double p, uint64_t seed, uint64_t offset) = nullptr;
   void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
+
+  // ---- optimizers' steps (optim_step.h), for many parameters at once, all float32 or all float64
+  void (*sgd)(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) = nullptr;
+  void (*adam)(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) = nullptr;
 };
 
 namespace cpu {

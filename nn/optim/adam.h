@@ -47,12 +47,7 @@ class Adam final : public OptimizerOf<AdamOptions, AdamState> {
   explicit Adam(const std::vector<Group>& groups) : OptimizerOf("Adam", groups) {}
 
  protected:
-  void update(std::size_t index, const Flat<float>& data) override;
-  void update(std::size_t index, const Flat<double>& data) override;
-
- private:
-  template <class T>
-  void update_as(std::size_t index, const Flat<T>& data);
+  void update(std::span<const Ready> ready) override;
 };
 
 }  // namespace tendril::optim

@@ -12,7 +12,6 @@ void Optimizer::add_group(const std::vector<Tensor>& params) {
     TENDRIL_CHECK(param.defined(), name_, ": params[", i, "] is an undefined tensor");
     TENDRIL_CHECK_AS(DTypeError, param.dtype() == kFloat32 || param.dtype() == kFloat64, name_, ": params[", i,
                      "] has dtype ", param.dtype(), ", expected float32 or float64");
-    TENDRIL_CHECK(param.device().is_cpu(), name_, ": params[", i, "] is on ", param.device(), ", expected cpu");
     for (int d = 0; d < param.dim(); ++d) {
       TENDRIL_CHECK(param.size(d) <= 1 || param.stride(d) != 0, name_, ": params[", i,
                     "] is expanded, expected a tensor whose elements are all its own");
@@ -26,7 +25,10 @@ void Optimizer::add_group(const std::vector<Tensor>& params) {
   index_ = std::move(index);
   params_.insert(params_.end(), params.begin(), params.end());
   groups_.resize(params_.size(), num_groups_);
-  for (const Tensor& param : params) dtypes_.push_back(param.dtype());
+  for (const Tensor& param : params) {
+    dtypes_.push_back(param.dtype());
+    devices_.push_back(param.device());
+  }
   ++num_groups_;
 }
 
@@ -41,6 +43,9 @@ void Optimizer::check_gradient(std::size_t index, const Tensor& gradient) const 
   TENDRIL_CHECK_AS(DTypeError, param.dtype() == dtypes_[index], name_, "::step: parameter ", index, " has dtype ",
                    param.dtype(), ", expected ", dtypes_[index],
                    " as when the optimizer was built (cast the module first, then build the optimizer)");
+  TENDRIL_CHECK(param.device() == devices_[index], name_, "::step: parameter ", index, " is on ", param.device(),
+                ", expected ", devices_[index],
+                " as when the optimizer was built (move the module first, then build the optimizer)");
   TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == param.sizes(), name_, "::step: gradient ", index, " has shape ",
                    gradient.sizes(), ", expected the parameter's, ", param.sizes());
   TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == param.dtype(), name_, "::step: gradient ", index, " has dtype ",
@@ -62,8 +67,22 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     if (gradients[i].defined()) check_gradient(i, gradients[i]);
   }
+  std::vector<Ready> ready;
+  ready.reserve(params_.size());
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    if (gradients[i].defined()) update_one(i, gradients[i]);
+    const Tensor& param = params_[i];
+    const Tensor& gradient = gradients[i];
+    if (!gradient.defined()) continue;
+    // A gradient in a parameter's own storage could overlap what is being written. A parameter with gaps (a slice, a
+    // transpose) is rare: it pays for a copy there and back.
+    ready.push_back({i, raw::contiguous(param),
+                     gradient.storage() == param.storage() ? raw::clone(gradient) : raw::contiguous(gradient)});
+  }
+  if (ready.empty()) return;
+  for (const Ready& one : ready) params_[one.index].storage()->bump_version();  // first: a failure may come half-way
+  update(ready);
+  for (const Ready& one : ready) {
+    if (!one.param.is_same(params_[one.index])) raw::copy_(params_[one.index], one.param);
   }
 }
 
@@ -71,27 +90,10 @@ void Optimizer::zero_grad() {
   for (Tensor& param : params_) param.zero_grad();
 }
 
-void Optimizer::update_one(std::size_t index, const Tensor& gradient) {
+void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
-  // A gradient in the parameter's own storage could overlap what is being written.
-  const Tensor grad = gradient.storage() == param.storage() ? raw::clone(gradient) : raw::contiguous(gradient);
-  // A parameter with gaps (a slice, a transpose) is rare: it pays for a copy there and back.
-  const Tensor dense = raw::contiguous(param);
-  if (param.dtype() == kFloat32) {
-    update(index, Flat<float>{dense.data<float>(), grad.data<float>(), param.numel()});
-  } else {
-    update(index, Flat<double>{dense.data<double>(), grad.data<double>(), param.numel()});
-  }
-  if (!dense.is_same(param)) raw::copy_(param, dense);
-  param.storage()->bump_version();
+  if (!state.defined()) state = raw::zeros(param.sizes(), param.dtype(), param.device());
+  return state.raw_data();
 }
-
-template <class T>
-T* Optimizer::state_data(Tensor& state, std::size_t index) const {
-  if (!state.defined()) state = raw::zeros(params_[index].sizes(), params_[index].dtype());
-  return state.data<T>();
-}
-template float* Optimizer::state_data<float>(Tensor&, std::size_t) const;
-template double* Optimizer::state_data<double>(Tensor&, std::size_t) const;
 
 }  // namespace tendril::optim

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,12 +24,13 @@ struct ParamGroup {
 
 /// Changes parameters by their gradients.
 ///
-/// Parameters are leaves on the CPU of dtype float32 or float64, each given once; otherwise the constructor throws. The
-/// optimizer keeps references to them, and its own state in their dtype; a step after a cast throws.
+/// Parameters are leaves of dtype float32 or float64, each given once and on any device; otherwise the constructor
+/// throws. The optimizer keeps references to them, and its own state beside them in their dtype; a step after a cast or
+/// a move throws.
 ///
-/// A step is one fused pass over each parameter: nothing is recorded and, while parameter and gradient are contiguous,
-/// no temporary made. It bumps the parameters' versions, so that a backward through a graph from before the step
-/// throws instead of using changed values.
+/// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
+/// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
+/// that a backward through a graph from before the step throws instead of using changed values.
 ///
 /// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class Optimizer {
@@ -53,12 +55,11 @@ class Optimizer {
   virtual void set_lr(std::size_t group, double lr) = 0;
 
  protected:
-  /// What `update` works on: `count` elements each of parameter and gradient, without gaps.
-  template <class T>
-  struct Flat {
-    T* param;
-    const T* grad;
-    int64_t count;
+  /// What `update` works on: a parameter and its gradient, without gaps.
+  struct Ready {
+    std::size_t index;
+    Tensor param;
+    Tensor grad;
   };
 
   /// `name` is the class's, for error messages.
@@ -67,29 +68,45 @@ class Optimizer {
   /// Called once for each group, in order. Strong: throws before anything is added.
   void add_group(const std::vector<Tensor>& params);
 
-  /// Changes parameter `index`, which has a gradient.
-  virtual void update(std::size_t index, const Flat<float>& data) = 0;
-  virtual void update(std::size_t index, const Flat<double>& data) = 0;
+  /// Changes the parameters that have a gradient.
+  virtual void update(std::span<const Ready> ready) = 0;
+  /// Calls `f` with one part of `ready` after the other: neighbours of one device, dtype and group, for which
+  /// `key(index)` is the same, so that one call of a kernel does them all.
+  template <class Key, class F>
+  void for_each_run(std::span<const Ready> ready, const Key& key, const F& f) const;
 
   const char* name() const noexcept { return name_; }
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
   /// Throws Error unless `param` is one of `parameters()`.
   std::size_t index_of(const Tensor& param) const;
-  /// The elements of a tensor of state, which is made, filled with zeros, when it is undefined.
-  template <class T>
-  T* state_data(Tensor& state, std::size_t index) const;
+  /// The elements of a tensor of state, which is made beside its parameter, filled with zeros, when it is undefined.
+  void* state_data(Tensor& state, std::size_t index) const;
 
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
-  void update_one(std::size_t index, const Tensor& gradient);
 
   const char* name_;
   std::vector<Tensor> params_;
   std::vector<std::size_t> groups_;  // of each parameter
   std::vector<DType> dtypes_;        // of each parameter, as it was given
+  std::vector<Device> devices_;      // likewise
   std::unordered_map<const TensorImpl*, std::size_t> index_;
   std::size_t num_groups_ = 0;
 };
+
+template <class Key, class F>
+void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const F& f) const {
+  const auto alike = [&](const Ready& a, const Ready& b) {
+    return group_of(a.index) == group_of(b.index) && a.param.dtype() == b.param.dtype() &&
+           a.param.device() == b.param.device() && key(a.index) == key(b.index);
+  };
+  while (!ready.empty()) {
+    std::size_t length = 1;
+    while (length < ready.size() && alike(ready[0], ready[length])) ++length;
+    f(ready.first(length));
+    ready = ready.subspan(length);
+  }
+}
 
 /// What optimizers with `lr` among their options share. `OptionsT::validate(name)` throws on bad values; `StateT` is
 /// what is kept for each parameter.

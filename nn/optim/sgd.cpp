@@ -1,6 +1,7 @@
 #include "tendril/nn/optim/sgd.h"
 
 #include "tendril/nn/optim/detail/validate.h"
+#include "tendril/tensor/kernels.h"
 
 namespace tendril::optim {
 
@@ -13,43 +14,29 @@ void SGDOptions::validate(const char* op) const {
                 " and dampening = ", dampening, ", expected a positive momentum and no dampening");
 }
 
-template <class T>
-void SGD::update_as(std::size_t index, const Flat<T>& data) {
-  const SGDOptions& options = options_of(index);
-  const T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay);
-  const T sign = options.maximize ? T(-1) : T(1);
-  T* param = data.param;
-  const T* grad = data.grad;
-  auto gradient = [&](int64_t i) {
-    const T g = sign * grad[i];
-    return decay == 0 ? g : g + decay * param[i];  // 0 * infinity would not be 0
-  };
-  if (options.momentum == 0) {
-    for (int64_t i = 0; i < data.count; ++i) param[i] -= lr * gradient(i);
-    return;
-  }
-
-  const T momentum = static_cast<T>(options.momentum);
-  Tensor& buffer = state_of(index).momentum_buffer;
-  const bool first = !buffer.defined();
-  const T kept = first ? T(0) : momentum;
-  const T entering = first ? T(1) : static_cast<T>(1 - options.dampening);
-  T* b = state_data<T>(buffer, index);
-  if (options.nesterov) {
-    for (int64_t i = 0; i < data.count; ++i) {
-      const T g = gradient(i);
-      b[i] = kept * b[i] + entering * g;
-      param[i] -= lr * (g + momentum * b[i]);
-    }
-  } else {
-    for (int64_t i = 0; i < data.count; ++i) {
-      b[i] = kept * b[i] + entering * gradient(i);
-      param[i] -= lr * b[i];
-    }
-  }
+void SGD::update(std::span<const Ready> ready) {
+  std::vector<SgdBlock> blocks;
+  for_each_run(
+      ready, [&](std::size_t index) { return state_of(index).momentum_buffer.defined(); },
+      [&](std::span<const Ready> run) {
+        const SGDOptions& options = options_of(run[0].index);
+        const Kernels& table = kernels(run[0].param.device());
+        const auto kernel = require(table.sgd, name(), table);
+        const bool first = !state_of(run[0].index).momentum_buffer.defined();
+        const SgdStep step{.lr = options.lr,
+                           .weight_decay = options.weight_decay,
+                           .momentum = options.momentum,
+                           .kept = first ? 0 : options.momentum,
+                           .entering = first ? 1 : 1 - options.dampening,
+                           .nesterov = options.nesterov,
+                           .maximize = options.maximize};
+        blocks.clear();
+        for (const auto& [index, param, grad] : run) {
+          void* momentum = options.momentum == 0 ? nullptr : state_data(state_of(index).momentum_buffer, index);
+          blocks.push_back({param.raw_data(), grad.raw_data(), momentum, param.numel()});
+        }
+        kernel(blocks, run[0].param.dtype(), step);
+      });
 }
-
-void SGD::update(std::size_t index, const Flat<float>& data) { update_as(index, data); }
-void SGD::update(std::size_t index, const Flat<double>& data) { update_as(index, data); }
 
 }  // namespace tendril::optim

@@ -41,12 +41,7 @@ class SGD final : public OptimizerOf<SGDOptions, SGDState> {
   explicit SGD(const std::vector<Group>& groups) : OptimizerOf("SGD", groups) {}
 
  protected:
-  void update(std::size_t index, const Flat<float>& data) override;
-  void update(std::size_t index, const Flat<double>& data) override;
-
- private:
-  template <class T>
-  void update_as(std::size_t index, const Flat<T>& data);
+  void update(std::span<const Ready> ready) override;
 };
 
 }  // namespace tendril::optim

@@ -38,6 +38,8 @@ constinit const Kernels table = {
     .normal = normal,
     .bernoulli = bernoulli,
     .randint = randint,
+    .sgd = sgd,
+    .adam = adam,
 };
 
 }  // namespace tendril::cpu

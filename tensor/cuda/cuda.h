@@ -28,4 +28,7 @@ void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 
+void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step);
+void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step);
+
 }  // namespace tendril::cuda

@@ -20,6 +20,8 @@ constinit const Kernels cuda::table = {
     .normal = normal,
     .bernoulli = bernoulli,
     .randint = randint,
+    .sgd = sgd,
+    .adam = adam,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {

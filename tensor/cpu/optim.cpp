@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/error.h"
+
+namespace tendril::cpu {
+namespace {
+
+template <class F>
+void visit_floating(DType dtype, const char* op, F&& f) {
+  if (dtype == kFloat32) return f(float{});
+  TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, op, ": expected float32 or float64, got ", dtype);
+  f(double{});
+}
+
+template <class T>
+void sgd_block(const SgdBlock& block, const SgdStep& step) {
+  const T lr = static_cast<T>(step.lr), decay = static_cast<T>(step.weight_decay);
+  const T sign = step.maximize ? T(-1) : T(1);
+  T* param = static_cast<T*>(block.param);
+  const T* grad = static_cast<const T*>(block.grad);
+  auto gradient = [&](int64_t i) {
+    const T g = sign * grad[i];
+    return decay == 0 ? g : g + decay * param[i];
+  };
+  if (step.momentum == 0) {
+    for (int64_t i = 0; i < block.count; ++i) param[i] -= lr * gradient(i);
+    return;
+  }
+  const T momentum = static_cast<T>(step.momentum);
+  const T kept = static_cast<T>(step.kept), entering = static_cast<T>(step.entering);
+  T* b = static_cast<T*>(block.momentum);
+  if (step.nesterov) {
+    for (int64_t i = 0; i < block.count; ++i) {
+      const T g = gradient(i);
+      b[i] = kept * b[i] + entering * g;
+      param[i] -= lr * (g + momentum * b[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < block.count; ++i) {
+      b[i] = kept * b[i] + entering * gradient(i);
+      param[i] -= lr * b[i];
+    }
+  }
+}
+
+template <class T>
+void adam_block(const AdamBlock& block, const AdamStep& step) {
+  const T step_size = static_cast<T>(step.step_size), v_scale = static_cast<T>(step.v_scale);
+  const T beta1 = static_cast<T>(step.beta1), one_minus_beta1 = static_cast<T>(step.one_minus_beta1);
+  const T beta2 = static_cast<T>(step.beta2), one_minus_beta2 = static_cast<T>(step.one_minus_beta2);
+  const T eps = static_cast<T>(step.eps), decay = static_cast<T>(step.weight_decay);
+  const T sign = step.maximize ? T(-1) : T(1);
+  T* param = static_cast<T*>(block.param);
+  const T* grad = static_cast<const T*>(block.grad);
+  T* m = static_cast<T*>(block.exp_avg);
+  T* v = static_cast<T*>(block.exp_avg_sq);
+  T* largest = static_cast<T*>(block.max_exp_avg_sq);
+  // What the largest average costs is paid under amsgrad only; the blocks do not overlap, so that lanes are
+  // independent.
+  auto run = [&](auto denominator) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < block.count; ++i) {
+      T g = sign * grad[i];
+      if (decay != 0) g += decay * param[i];
+      m[i] = beta1 * m[i] + one_minus_beta1 * g;
+      v[i] = beta2 * v[i] + one_minus_beta2 * g * g;
+      param[i] -= step_size * m[i] / (std::sqrt(denominator(i)) / v_scale + eps);
+    }
+  };
+  if (step.amsgrad) {
+    run([&](int64_t i) { return largest[i] = std::max(largest[i], v[i]); });
+  } else {
+    run([&](int64_t i) { return v[i]; });
+  }
+}
+
+}  // namespace
+
+void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) {
+  visit_floating(dtype, "sgd", [&](auto zero) {
+    for (const SgdBlock& block : blocks) sgd_block<decltype(zero)>(block, step);
+  });
+}
+
+void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) {
+  visit_floating(dtype, "adam", [&](auto zero) {
+    for (const AdamBlock& block : blocks) adam_block<decltype(zero)>(block, step);
+  });
+}
+
+}  // namespace tendril::cpu
