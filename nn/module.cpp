@@ -26,17 +26,20 @@ std::string joined(const std::string& path, const std::string& member) {
   return path.empty() ? member : path + "." + member;
 }
 
+/// A parameter or buffer and what takes the place of its elements; undefined where they stay.
+struct Conversion {
+  Tensor tensor, elements, grad;
+};
+
 /// Gives a tensor other elements under the same identity.
-void recast(Tensor& tensor, DType dtype) {
-  if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
-  const Tensor result = raw::cast(tensor, dtype);
-  const TensorImpl& cast = *result.impl();
+void replace_elements(Tensor& tensor, const Tensor& elements) {
+  const TensorImpl& from = *elements.impl();
   TensorImpl& impl = *tensor.impl();
-  impl.storage = cast.storage;
-  impl.offset = cast.offset;
-  impl.strides = cast.strides;
-  impl.dtype = cast.dtype;
-  impl.contiguous = cast.contiguous;
+  impl.storage = from.storage;
+  impl.offset = from.offset;
+  impl.strides = from.strides;
+  impl.dtype = from.dtype;
+  impl.contiguous = from.contiguous;
   impl.view_base.reset();
 }
 
@@ -166,19 +169,45 @@ Module& Module::requires_grad_(bool value) {
   return *this;
 }
 
-Module& Module::to(DType dtype) {
-  TENDRIL_CHECK_AS(DTypeError, is_floating(dtype), "Module::to: got ", dtype, ", expected a floating dtype");
-  for (Tensor& buffer : buffers()) recast(buffer, dtype);
-  for (Tensor& parameter : parameters()) {
-    if (parameter.dtype() == dtype) continue;
-    const bool trained = parameter.requires_grad();
-    const Tensor grad = parameter.grad();
-    parameter.requires_grad_(false);  // the leaf's node remembers the old dtype: a new one is made
-    recast(parameter, dtype);
-    parameter.requires_grad_(trained);
-    if (grad.defined()) parameter.set_grad(raw::cast(grad, dtype));
-  }
+Module& Module::to(Device device) {
+  convert(device, std::nullopt);
   return *this;
+}
+Module& Module::to(DType dtype) {
+  convert(std::nullopt, dtype);
+  return *this;
+}
+Module& Module::to(Device device, DType dtype) {
+  convert(device, dtype);
+  return *this;
+}
+
+void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
+  TENDRIL_CHECK_AS(DTypeError, !dtype || is_floating(*dtype), "Module::to: got ", *dtype,
+                   ", expected a floating dtype");
+  if (device) {
+    const int count = device_count(device->type);
+    TENDRIL_CHECK(device->index >= 0 && device->index < count, "Module::to: got ", *device, ", but this process has ",
+                  count, device->is_cpu() ? " cpu" : " cuda", count == 1 ? " device" : " devices");
+  }
+  const auto converted = [&](const Tensor& x) {
+    if (!x.defined()) return x;
+    return raw::to(dtype && is_floating(x.dtype()) ? raw::cast(x, *dtype) : x, device.value_or(x.device()));
+  };
+  std::vector<Conversion> conversions;
+  for (std::vector<Tensor> members : {buffers(), parameters()}) {
+    for (Tensor& tensor : members) {
+      const Tensor elements = converted(tensor);
+      if (!elements.is_same(tensor)) conversions.push_back({tensor, elements, converted(tensor.grad())});
+    }
+  }
+  for (auto& [tensor, elements, grad] : conversions) {
+    const bool trained = tensor.requires_grad();
+    tensor.requires_grad_(false);  // the leaf's node remembers the old dtype and device: a new one is made
+    replace_elements(tensor, elements);
+    tensor.requires_grad_(trained);
+    if (grad.defined()) tensor.set_grad(grad);
+  }
 }
 
 // ---- printing

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,10 +66,14 @@ class Module {
   bool is_training() const noexcept { return training_; }
   void zero_grad();  ///< drops the gradients
   Module& requires_grad_(bool value = true);
-  /// Casts floating parameters, their gradients and floating buffers. They stay the same objects, so ties hold; but an
-  /// optimizer refuses to step on parameters that were cast after it was built, and tensor hooks on them are dropped.
-  /// Throws DTypeError unless `dtype` is floating.
+  /// Moves parameters, their gradients and buffers to a device; casts the floating ones among them. They stay the same
+  /// objects, so ties hold; but an optimizer refuses to step on parameters that were moved or cast after it was built,
+  /// and tensor hooks on them are dropped.
+  /// Throws DTypeError unless `dtype` is floating, and Error for a device that is not there or has not enough memory:
+  /// all copies are made before the first is taken, so that nothing has changed then.
+  Module& to(Device device);
   Module& to(DType dtype);
+  Module& to(Device device, DType dtype);
 
   // ---- printing, as PyTorch does
   std::string to_string() const;
@@ -95,6 +100,7 @@ class Module {
   static void visit(Self& self, const Visit& visit_module);  ///< visit_module(path, module), each module once
   NamedTensors collect(Members<Tensor> Module::*members, bool recurse) const;
   void print(std::string& out, int indent) const;
+  void convert(std::optional<Device> device, std::optional<DType> dtype);
 
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;

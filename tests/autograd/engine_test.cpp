@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/autograd/engine.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/autograd/function.h"
 
 #include "tendril/autograd/backward.h"

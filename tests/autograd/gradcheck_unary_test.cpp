@@ -1,4 +1,5 @@
 // labels: gradcheck
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 
 #include "tests/autograd/samples/samples.h"

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // The matrix of in-place operations and views: each legal case equals its out-of-place form, each illegal one says why.
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"

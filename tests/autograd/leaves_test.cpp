@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"

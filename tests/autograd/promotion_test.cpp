@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // What operations say to operands that do not fit, and which dtype they give.
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"

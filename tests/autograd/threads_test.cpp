@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include <atomic>
 #include <barrier>
 #include <cmath>

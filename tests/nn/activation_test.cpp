@@ -1,8 +1,10 @@
+// devices: cpu cuda
 #include "tendril/nn/activation.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::DType;
@@ -40,7 +42,7 @@ BOOST_AUTO_TEST_CASE(they_print_their_options) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dimension_that_is_not_there_is_refused) {
-  const Tensor x = tendril::raw::ones({2, 3});
+  const Tensor x = tendril::make::ones({2, 3});
   BOOST_CHECK_EXCEPTION(nn::Softmax(2)(x), tendril::IndexError, says("softmax", "2"));
   BOOST_CHECK_EXCEPTION(nn::LogSoftmax(-3)(x), tendril::IndexError, says("log_softmax", "-3"));
 }

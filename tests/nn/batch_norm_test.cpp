@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/batch_norm.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +7,7 @@
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::DTypeError;
@@ -16,6 +18,7 @@ using tendril::nn::BatchNorm2d;
 using tendril::nn::BatchNormOptions;
 using tendril::testing::difference;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 BOOST_AUTO_TEST_SUITE(batch_norm)
@@ -69,7 +72,7 @@ BOOST_AUTO_TEST_CASE(it_has_pytorchs_parameters_and_buffers) {
 
 BOOST_AUTO_TEST_CASE(statistics_of_large_means_keep_their_digits) {
   tendril::Generator generator(2);
-  Tensor x = raw::empty({8, 2, 9, 9});
+  Tensor x = make::empty({8, 2, 9, 9});
   raw::normal_(x, 0, 1, generator);
   const Tensor shifted = x + 1000;
   BatchNorm2d layer(2);
@@ -79,7 +82,7 @@ BOOST_AUTO_TEST_CASE(statistics_of_large_means_keep_their_digits) {
 
 BOOST_AUTO_TEST_CASE(a_backward_after_the_next_training_step_uses_its_own_statistics) {
   tendril::Generator generator(2);
-  Tensor x = raw::empty({4, 2, 3, 3}, tendril::kFloat64);
+  Tensor x = make::empty({4, 2, 3, 3}, tendril::kFloat64);
   raw::normal_(x, 1, 2, generator);
   x.requires_grad_();
   BatchNorm2d layer(2, {.dtype = tendril::kFloat64});
@@ -96,24 +99,24 @@ BOOST_AUTO_TEST_CASE(a_backward_after_the_next_training_step_uses_its_own_statis
 
 BOOST_AUTO_TEST_CASE(running_statistics_can_be_reset) {
   BatchNorm2d layer(2);
-  layer(tendril::raw::arange(0, 16, 1, tendril::kFloat32).reshape({2, 2, 2, 2}));
+  layer(tendril::make::arange(0, 16, 1, tendril::kFloat32).reshape({2, 2, 2, 2}));
   BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 1);
-  BOOST_TEST(!raw::equal(layer.running_mean, raw::zeros({2})));
+  BOOST_TEST(!raw::equal(layer.running_mean, make::zeros({2})));
   layer.reset_running_stats();
   BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 0);
-  BOOST_TEST(raw::equal(layer.running_mean, raw::zeros({2})));
-  BOOST_TEST(raw::equal(layer.running_var, raw::ones({2})));
+  BOOST_TEST(raw::equal(layer.running_mean, make::zeros({2})));
+  BOOST_TEST(raw::equal(layer.running_var, make::ones({2})));
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BatchNorm2d layer(3);
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 2, 4, 4})), ShapeError, says("BatchNorm2d", "[2, 2, 4, 4]", "3"));
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 3})), ShapeError, says("BatchNorm2d", "[2, 3]"));
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({1, 3, 1, 1})), ShapeError, says("more than one value", "[1, 3, 1, 1]"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 2, 4, 4})), ShapeError, says("BatchNorm2d", "[2, 2, 4, 4]", "3"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 3})), ShapeError, says("BatchNorm2d", "[2, 3]"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({1, 3, 1, 1})), ShapeError, says("more than one value", "[1, 3, 1, 1]"));
   BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 0);
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 3, 4, 4}, tendril::kFloat64)), DTypeError, says("float32", "float64"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 3, 4, 4}, tendril::kFloat64)), DTypeError, says("float32", "float64"));
   BOOST_CHECK_EXCEPTION(layer(Tensor()), Error, says("undefined"));
-  BOOST_CHECK_EXCEPTION(tendril::batch_norm(raw::ones({2, 3}), {}, {}), Error, says("running_mean"));
+  BOOST_CHECK_EXCEPTION(tendril::batch_norm(make::ones({2, 3}), {}, {}), Error, says("running_mean"));
   BOOST_CHECK_EXCEPTION(BatchNorm2d(0), Error, says("num_features", "0"));
   BOOST_CHECK_EXCEPTION(BatchNorm2d(2, {.eps = -1}), Error, says("eps", "-1"));
   BOOST_CHECK_EXCEPTION(BatchNorm2d(2, {.momentum = 2}), Error, says("momentum", "2"));

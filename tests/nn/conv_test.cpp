@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/conv.h"
 
 #include <boost/test/unit_test.hpp>
@@ -5,6 +6,7 @@
 
 #include "tendril/autograd/ops/conv.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::ConvGeometry;
@@ -14,6 +16,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::nn::Conv2d;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 BOOST_AUTO_TEST_SUITE(conv)
@@ -54,7 +57,7 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
 BOOST_AUTO_TEST_CASE(float32_by_the_fast_path_is_close_to_float64_over_many_shapes) {
   tendril::Generator generator(4);
   const auto draw = [&](const tendril::Dims& sizes) {
-    const Tensor x = raw::empty(sizes, tendril::kFloat64);
+    const Tensor x = make::empty(sizes, tendril::kFloat64);
     raw::uniform_(x, -1, 1, generator);
     return raw::cast(raw::cast(x, tendril::kFloat32), tendril::kFloat64);  // the same values in both
   };
@@ -117,15 +120,15 @@ BOOST_AUTO_TEST_CASE(initial_values_keep_within_pytorchs_bound) {
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
-  const Tensor x = raw::ones({2, 4, 5, 5}), weight = raw::ones({6, 4, 3, 3});
-  BOOST_CHECK_EXCEPTION(conv2d(raw::ones({2, 3, 5, 5}), weight), ShapeError, says("conv2d", "[2, 3, 5, 5]", "4"));
-  BOOST_CHECK_EXCEPTION(conv2d(raw::ones({5, 5}), weight), ShapeError, says("conv2d", "[5, 5]"));
-  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({6, 4, 3})), ShapeError, says("weight", "[6, 4, 3]"));
-  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({6, 4, 6, 3})), ShapeError, says("kernel", "[6, 3]", "[5, 5]"));
+  const Tensor x = make::ones({2, 4, 5, 5}), weight = make::ones({6, 4, 3, 3});
+  BOOST_CHECK_EXCEPTION(conv2d(make::ones({2, 3, 5, 5}), weight), ShapeError, says("conv2d", "[2, 3, 5, 5]", "4"));
+  BOOST_CHECK_EXCEPTION(conv2d(make::ones({5, 5}), weight), ShapeError, says("conv2d", "[5, 5]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, make::ones({6, 4, 3})), ShapeError, says("weight", "[6, 4, 3]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, make::ones({6, 4, 6, 3})), ShapeError, says("kernel", "[6, 3]", "[5, 5]"));
   BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.dilation = {1, 3}}), ShapeError, says("dilated", "[1, 3]"));
-  BOOST_CHECK_EXCEPTION(conv2d(x, raw::ones({5, 2, 3, 3}), {}, {.groups = 2}), ShapeError,
+  BOOST_CHECK_EXCEPTION(conv2d(x, make::ones({5, 2, 3, 3}), {}, {.groups = 2}), ShapeError,
                         says("5 output", "2 groups"));
-  BOOST_CHECK_EXCEPTION(conv2d(x, weight, raw::ones({5})), ShapeError, says("bias", "[5]", "[6]"));
+  BOOST_CHECK_EXCEPTION(conv2d(x, weight, make::ones({5})), ShapeError, says("bias", "[5]", "[6]"));
   BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.stride = 0}), Error, says("stride", "[0, 0]"));
   BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.padding = {0, -1}}), Error, says("padding", "[0, -1]"));
   BOOST_CHECK_EXCEPTION(conv2d(x, weight, {}, {.dilation = 0}), Error, says("dilation"));

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/dropout.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 
 using tendril::DTypeError;
 using tendril::Error;
@@ -15,6 +17,7 @@ using tendril::Generator;
 using tendril::Tensor;
 using tendril::nn::Dropout;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 BOOST_AUTO_TEST_SUITE(dropout)
@@ -23,7 +26,7 @@ BOOST_AUTO_TEST_CASE(elements_are_dropped_with_probability_p_and_the_others_scal
   Generator generator(11);
   for (double p : {0.1, 0.5, 0.75}) {
     Dropout layer(p, generator);
-    const std::vector<double> y = layer(raw::ones({100, 1000}, tendril::kFloat64)).to_vector<double>();
+    const std::vector<double> y = layer(make::ones({100, 1000}, tendril::kFloat64)).to_vector<double>();
     const auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0));
     const auto kept = static_cast<double>(std::count(y.begin(), y.end(), 1 / (1 - p)));
     BOOST_TEST(dropped + kept == 1e5);
@@ -34,7 +37,7 @@ BOOST_AUTO_TEST_CASE(elements_are_dropped_with_probability_p_and_the_others_scal
 
 BOOST_AUTO_TEST_CASE(neighbours_are_dropped_independently) {
   Generator generator(5);
-  const std::vector<double> y = Dropout(0.5, generator)(raw::ones({100000})).to_vector<double>();
+  const std::vector<double> y = Dropout(0.5, generator)(make::ones({100000})).to_vector<double>();
   int equal = 0;
   for (std::size_t i = 0; i + 1 < y.size(); ++i) equal += y[i] == y[i + 1];
   BOOST_TEST(std::abs(equal - 50000) < 5 * std::sqrt(25000.0));
@@ -42,7 +45,7 @@ BOOST_AUTO_TEST_CASE(neighbours_are_dropped_independently) {
 
 BOOST_AUTO_TEST_CASE(the_gradient_goes_where_the_value_went) {
   Generator generator(1);
-  Tensor x = raw::full({50}, 3.0).requires_grad_();
+  Tensor x = make::full({50}, 3.0).requires_grad_();
   const Tensor y = Dropout(0.6, generator)(x);
   y.sum().backward();
   BOOST_TEST(raw::equal(x.grad().mul(3.0), y.detach()));
@@ -50,7 +53,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_goes_where_the_value_went) {
 
 BOOST_AUTO_TEST_CASE(a_generator_decides_what_is_dropped) {
   Generator first(3), second(3);
-  const Tensor x = raw::ones({64});
+  const Tensor x = make::ones({64});
   const Tensor a = Dropout(0.5, first)(x), b = Dropout(0.5, second)(x);
   BOOST_TEST(raw::equal(a, b));
   BOOST_TEST(!raw::equal(a, Dropout(0.5, first)(x)));
@@ -65,17 +68,17 @@ BOOST_AUTO_TEST_CASE(a_generator_decides_what_is_dropped) {
 BOOST_AUTO_TEST_CASE(evaluation_hands_through) {
   Dropout layer(0.5);
   layer.eval();
-  const Tensor x = raw::ones({4});
+  const Tensor x = make::ones({4});
   BOOST_TEST(layer(x).is_same(x));
 }
 
 BOOST_AUTO_TEST_CASE(the_extremes_drop_nothing_and_all) {
-  Tensor x = raw::full({4}, 2.0).requires_grad_();
+  Tensor x = make::full({4}, 2.0).requires_grad_();
   BOOST_TEST(raw::equal(Dropout(0)(x).detach(), x.detach()));
   const Tensor y = Dropout(1)(x);
   y.sum().backward();
-  BOOST_TEST(raw::equal(y.detach(), raw::zeros({4})));
-  BOOST_TEST(raw::equal(x.grad(), raw::zeros({4})));
+  BOOST_TEST(raw::equal(y.detach(), make::zeros({4})));
+  BOOST_TEST(raw::equal(x.grad(), make::zeros({4})));
 }
 
 BOOST_AUTO_TEST_CASE(it_prints_its_probability) { BOOST_TEST(Dropout(0.6).to_string() == "Dropout(p=0.6)"); }
@@ -86,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_probability_outside_of_0_to_1_is_refused) {
   BOOST_CHECK_EXCEPTION(Dropout(1.5), Error, says("Dropout", "p", "1.5", "[0, 1]"));
   BOOST_CHECK_EXCEPTION(Dropout{nan}, Error, says("Dropout", "p", "nan"));
   BOOST_CHECK_EXCEPTION(Dropout(0.5)(Tensor()), Error, says("Dropout", "undefined"));
-  BOOST_CHECK_EXCEPTION(Dropout(0.5)(raw::zeros({1}, tendril::kInt64)), DTypeError,
+  BOOST_CHECK_EXCEPTION(Dropout(0.5)(make::zeros({1}, tendril::kInt64)), DTypeError,
                         says("dropout", "int64", "floating"));
 }
 

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/embedding.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +8,7 @@
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/tensor/creation.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::DTypeError;
@@ -17,13 +19,14 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::nn::Embedding;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 BOOST_AUTO_TEST_SUITE(embedding)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/embedding.txt");
-  const Tensor index = golden.get("index"), one = raw::scalar(2, tendril::kInt64);
+  const Tensor index = golden.get("index"), one = make::scalar(2, tendril::kInt64);
   for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     Embedding plain(5, 3, {.dtype = dtype}), padding(5, 3, {.padding_idx = 1, .dtype = dtype});
     Embedding from_the_end(5, 3, {.padding_idx = -1, .dtype = dtype});
@@ -52,13 +55,13 @@ BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
   const Tensor fast = tendril::autograd::grad({y}, {weight}, {g}, true)[0];
   const Tensor recorded = tendril::autograd::grad({y}, {weight}, {g}, true, true)[0];
   BOOST_TEST(raw::equal(fast, recorded));
-  BOOST_TEST(raw::equal(raw::select(fast, 0, 2), raw::zeros({3})));
+  BOOST_TEST(raw::equal(raw::select(fast, 0, 2), make::zeros({3})));
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_are_normal_and_the_padding_row_is_zero) {
   Generator generator(5);
   const Embedding layer(500, 20, {.padding_idx = 3, .generator = generator});
-  BOOST_TEST(raw::equal(raw::select(layer.weight, 0, 3), raw::zeros({20})));
+  BOOST_TEST(raw::equal(raw::select(layer.weight, 0, 3), make::zeros({20})));
   const std::vector<double> values = layer.weight.to_vector<double>();
   double sum = 0, squares = 0;
   for (double value : values) {
@@ -79,11 +82,11 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   const Embedding layer(10, 2);
   BOOST_CHECK_EXCEPTION(layer(tendril::tensor({3, 10})), IndexError, says("embedding", "index 10", "10 rows"));
   BOOST_CHECK_EXCEPTION(layer(tendril::tensor({-1})), IndexError, says("embedding", "index -1", "10 rows"));
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2})), DTypeError, says("embedding", "index", "int64", "float32"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2})), DTypeError, says("embedding", "index", "int64", "float32"));
   BOOST_CHECK_EXCEPTION(layer(Tensor()), Error, says("embedding", "index", "undefined"));
-  BOOST_CHECK_EXCEPTION(tendril::embedding(tendril::tensor({0}), raw::ones({3})), ShapeError,
+  BOOST_CHECK_EXCEPTION(tendril::embedding(tendril::tensor({0}), make::ones({3})), ShapeError,
                         says("embedding", "weight", "[rows, width]", "[3]"));
-  BOOST_CHECK_EXCEPTION(tendril::embedding(tendril::tensor({0}), raw::ones({3, 2}), 3), IndexError,
+  BOOST_CHECK_EXCEPTION(tendril::embedding(tendril::tensor({0}), make::ones({3, 2}), 3), IndexError,
                         says("embedding", "padding_idx 3", "3 rows"));
   BOOST_CHECK_EXCEPTION(Embedding(0, 2), Error, says("Embedding", "num_embeddings", "0", "positive"));
   BOOST_CHECK_EXCEPTION(Embedding(2, 0), Error, says("Embedding", "embedding_dim", "0", "positive"));

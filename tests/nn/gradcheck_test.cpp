@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // labels: gradcheck
 // Every layer, in training and in evaluation, against differences of its own values.
 #include "tendril/autograd/gradcheck.h"
@@ -14,6 +15,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/pooling.h"
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 
 using tendril::Dims;
 using tendril::Generator;
@@ -21,13 +23,14 @@ using tendril::Tensor;
 using tendril::autograd::DifferentiableFunction;
 using tendril::distributions::Categorical;
 namespace nn = tendril::nn;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 namespace {
 
 Tensor draw(const Dims& sizes, double low = -2, double high = 2) {
   static Generator generator(31);
-  Tensor x = raw::empty(sizes, tendril::kFloat64);
+  Tensor x = make::empty(sizes, tendril::kFloat64);
   raw::uniform_(x, low, high, generator);
   return x.requires_grad_();
 }
@@ -174,7 +177,7 @@ BOOST_AUTO_TEST_CASE(dropout) {
 }
 
 BOOST_AUTO_TEST_CASE(categorical) {
-  const Tensor value = raw::from_data(std::vector<int64_t>{2, 0}, {2});
+  const Tensor value = make::from_data(std::vector<int64_t>{2, 0}, {2});
   auto both = [&](const Categorical& c) { return std::vector<Tensor>{c.log_prob(value), c.entropy()}; };
   check("probs", [&](const std::vector<Tensor>& in) { return both(Categorical({.probs = in[0]})); },
         {draw({2, 3}, 0.2, 2)});

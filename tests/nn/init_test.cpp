@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/init.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/make.h"
 
 using tendril::DTypeError;
 using tendril::Error;
@@ -16,6 +18,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::testing::says;
 namespace nn = tendril::nn;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 using nn::init::Nonlinearity;
 
@@ -68,7 +71,7 @@ BOOST_AUTO_TEST_CASE(gains_and_fans_equal_pytorchs) {
   BOOST_TEST(nn::init::calculate_gain(Nonlinearity::leaky_relu, 0.2) == gain("leaky_relu_0.2"));
   BOOST_TEST(nn::init::calculate_gain(Nonlinearity::selu) == gain("selu"));
   auto check_fans = [&](const std::string& name, const tendril::Dims& sizes) {
-    const nn::init::Fans fans = nn::init::calculate_fans(raw::empty(sizes));
+    const nn::init::Fans fans = nn::init::calculate_fans(make::empty(sizes));
     BOOST_TEST((std::vector<int64_t>{fans.in, fans.out} == golden.get("fans." + name).to_vector<int64_t>()));
   };
   check_fans("matrix", {6, 3});
@@ -77,7 +80,7 @@ BOOST_AUTO_TEST_CASE(gains_and_fans_equal_pytorchs) {
 
 BOOST_AUTO_TEST_CASE(distributions_have_the_width_that_they_promise) {
   Generator generator(17);
-  const Tensor weight = raw::empty({kOut, kIn});
+  const Tensor weight = make::empty({kOut, kIn});
   const double fans = kIn + kOut;
   check_uniform(nn::init::uniform_(weight, -0.5, 0.5, generator), 0.5 / std::sqrt(3.0));
   check_normal(nn::init::normal_(weight, 0, 0.3, generator), 0.3);
@@ -93,13 +96,13 @@ BOOST_AUTO_TEST_CASE(distributions_have_the_width_that_they_promise) {
 
 BOOST_AUTO_TEST_CASE(a_shift_moves_the_mean) {
   Generator generator(2);
-  const Tensor x = raw::empty({100000}, tendril::kFloat64);
+  const Tensor x = make::empty({100000}, tendril::kFloat64);
   BOOST_TEST(moments_of(nn::init::uniform_(x, 2, 4, generator)).mean == 3.0, boost::test_tools::tolerance(0.005));
   BOOST_TEST(moments_of(nn::init::normal_(x, -5, 1, generator)).mean == -5.0, boost::test_tools::tolerance(0.005));
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_written_without_being_recorded) {
-  Tensor weight = raw::empty({2, 3}).requires_grad_();
+  Tensor weight = make::empty({2, 3}).requires_grad_();
   const uint32_t before = weight.version();
   nn::init::constant_(weight, 2.5);
   BOOST_TEST((weight.to_vector<double>() == std::vector<double>(6, 2.5)));
@@ -113,7 +116,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_written_without_being_recorded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
-  const Tensor matrix = raw::zeros({3, 4});
+  const Tensor matrix = make::zeros({3, 4});
   nn::init::ones_(raw::select(matrix, 1, 2));
   Generator generator(1);
   nn::init::uniform_(raw::select(matrix, 1, 0), 5, 6, generator);
@@ -128,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
 
 BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Tensor vector = raw::ones({3}), matrix = raw::ones({3, 3}), integers = raw::zeros({3, 3}, tendril::kInt64);
+  const Tensor vector = make::ones({3}), matrix = make::ones({3, 3}), integers = make::zeros({3, 3}, tendril::kInt64);
   BOOST_CHECK_EXCEPTION(nn::init::kaiming_uniform_(vector), ShapeError,
                         says("calculate_fans", "[3]", "[out, in, ...]"));
   BOOST_CHECK_EXCEPTION(nn::init::xavier_normal_(vector), ShapeError, says("calculate_fans", "[3]"));

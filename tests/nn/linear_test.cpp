@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/linear.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::DTypeError;
@@ -15,6 +17,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::nn::Linear;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 BOOST_AUTO_TEST_SUITE(linear)
@@ -38,7 +41,7 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
 
 BOOST_AUTO_TEST_CASE(an_empty_batch_gives_an_empty_batch) {
   Linear layer(4, 5);
-  BOOST_TEST((layer(raw::zeros({0, 4})).sizes() == tendril::Dims{0, 5}));
+  BOOST_TEST((layer(make::zeros({0, 4})).sizes() == tendril::Dims{0, 5}));
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_are_uniform_within_one_over_the_root_of_the_inputs) {
@@ -76,9 +79,9 @@ BOOST_AUTO_TEST_CASE(it_prints_its_sizes) {
 
 BOOST_AUTO_TEST_CASE(sizes_and_types_that_do_not_fit_are_refused) {
   Linear layer(4, 5);
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 3})), ShapeError, says("Linear", "x", "[2, 3]", "[..., 4]"));
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({})), ShapeError, says("Linear", "[]", "[..., 4]"));
-  BOOST_CHECK_EXCEPTION(layer(raw::ones({2, 4}, tendril::kFloat64)), DTypeError, says("linear", "float64", "float32"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 3})), ShapeError, says("Linear", "x", "[2, 3]", "[..., 4]"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({})), ShapeError, says("Linear", "[]", "[..., 4]"));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 4}, tendril::kFloat64)), DTypeError, says("linear", "float64", "float32"));
   BOOST_CHECK_EXCEPTION(layer(Tensor()), Error, says("Linear", "x", "undefined"));
   BOOST_CHECK_EXCEPTION(Linear(0, 5), Error, says("Linear", "in_features", "0", "positive"));
   BOOST_CHECK_EXCEPTION(Linear(4, -1), Error, says("Linear", "out_features", "-1", "positive"));

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/loss.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +10,7 @@
 #include "tendril/autograd/backward.h"
 #include "tendril/tensor/creation.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::cross_entropy;
@@ -24,6 +26,7 @@ using tendril::Tensor;
 using tendril::testing::Golden;
 using tendril::testing::says;
 namespace nn = tendril::nn;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 namespace {
@@ -88,7 +91,7 @@ BOOST_AUTO_TEST_CASE(squared_errors_and_gradients_equal_pytorchs) {
 
 BOOST_AUTO_TEST_CASE(where_no_target_counts_the_mean_is_nan_and_its_gradient_zero) {
   const Tensor scores = raw::cast(tendril::randn({5, 4}), tendril::kFloat64).requires_grad_();
-  const Tensor nothing = raw::full({5}, kIgnored, tendril::kInt64);
+  const Tensor nothing = make::full({5}, kIgnored, tendril::kInt64);
   check_layer(golden(), "nothing", tendril::kFloat64,
               [&] { return cross_entropy(scores, nothing, {.ignore_index = kIgnored}); }, {{"scores", scores}});
   const Tensor sum = cross_entropy(scores, nothing,
@@ -98,7 +101,7 @@ BOOST_AUTO_TEST_CASE(where_no_target_counts_the_mean_is_nan_and_its_gradient_zer
 
 BOOST_AUTO_TEST_CASE(an_ignored_row_may_hold_infinities) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  const Tensor scores = raw::from_data(std::vector<double>{0, 1, -inf, 0}, {2, 2}).requires_grad_();
+  const Tensor scores = make::from_data(std::vector<double>{0, 1, -inf, 0}, {2, 2}).requires_grad_();
   const Tensor loss = nll_loss(scores, tendril::tensor({1, -100}));
   BOOST_TEST(loss.item<double>() == -1);
   loss.backward();
@@ -106,7 +109,7 @@ BOOST_AUTO_TEST_CASE(an_ignored_row_may_hold_infinities) {
 }
 
 BOOST_AUTO_TEST_CASE(large_scores_do_not_overflow) {
-  const Tensor scores = raw::from_data(std::vector<float>{1e4F, -1e4F, 0}, {1, 3}).requires_grad_();
+  const Tensor scores = make::from_data(std::vector<float>{1e4F, -1e4F, 0}, {1, 3}).requires_grad_();
   const Tensor loss = cross_entropy(scores, tendril::tensor({1}));
   BOOST_TEST(loss.item<float>() == 2e4F);
   loss.backward();
@@ -126,13 +129,13 @@ BOOST_AUTO_TEST_CASE(they_print_their_options_and_hold_their_weight_as_a_buffer)
   BOOST_TEST(nn::NLLLoss({.reduction = LossReduction::sum, .ignore_index = 0}).to_string() ==
              "NLLLoss(reduction=sum, ignore_index=0)");
   BOOST_TEST(nn::MSELoss(LossReduction::none).to_string() == "MSELoss(reduction=none)");
-  const nn::CrossEntropyLoss weighted({.weight = raw::ones({3}), .label_smoothing = 0.1});
+  const nn::CrossEntropyLoss weighted({.weight = make::ones({3}), .label_smoothing = 0.1});
   BOOST_TEST(weighted.named_buffers().at(0).first == "weight");
   BOOST_TEST(weighted.to_string() == "CrossEntropyLoss(reduction=mean, label_smoothing=0.1)");
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
-  const Tensor scores = raw::ones({2, 3});
+  const Tensor scores = make::ones({2, 3});
   const Tensor target = tendril::tensor({0, 2});
   BOOST_CHECK_EXCEPTION(cross_entropy(scores, tendril::tensor({0, 3})), IndexError,
                         says("cross_entropy", "target 3", "3 classes"));
@@ -140,18 +143,18 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
                         says("nll_loss", "target -1", "3 classes"));
   BOOST_CHECK_EXCEPTION(cross_entropy(scores, tendril::tensor({0, 1, 2})), ShapeError,
                         says("cross_entropy", "[2, 3]", "[2]", "[3]"));
-  BOOST_CHECK_EXCEPTION(cross_entropy(raw::ones({}), target), ShapeError, says("cross_entropy", "[]"));
-  BOOST_CHECK_EXCEPTION(cross_entropy(scores, raw::ones({2})), DTypeError,
+  BOOST_CHECK_EXCEPTION(cross_entropy(make::ones({}), target), ShapeError, says("cross_entropy", "[]"));
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, make::ones({2})), DTypeError,
                         says("cross_entropy", "int64", "target", "float32"));
   BOOST_CHECK_EXCEPTION(cross_entropy(target, target), DTypeError, says("cross_entropy", "floating", "int64"));
-  BOOST_CHECK_EXCEPTION(cross_entropy(scores, target, {.weight = raw::ones({2})}), ShapeError,
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, target, {.weight = make::ones({2})}), ShapeError,
                         says("cross_entropy", "weight", "[3]", "[2]"));
-  BOOST_CHECK_EXCEPTION(cross_entropy(scores, target, {.weight = raw::ones({3}, tendril::kFloat64)}), DTypeError,
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, target, {.weight = make::ones({3}, tendril::kFloat64)}), DTypeError,
                         says("cross_entropy", "weight", "float64", "float32"));
   BOOST_CHECK_EXCEPTION(cross_entropy(scores, target, {.label_smoothing = 1.5}), Error,
                         says("cross_entropy", "label_smoothing", "1.5"));
   BOOST_CHECK_EXCEPTION(nn::CrossEntropyLoss({.label_smoothing = -1}), Error, says("CrossEntropyLoss", "-1"));
-  BOOST_CHECK_EXCEPTION(mse_loss(scores, raw::ones({3})), ShapeError, says("mse_loss", "[2, 3]", "[3]"));
+  BOOST_CHECK_EXCEPTION(mse_loss(scores, make::ones({3})), ShapeError, says("mse_loss", "[2, 3]", "[3]"));
   BOOST_CHECK_EXCEPTION(mse_loss(scores, Tensor()), Error, says("mse_loss", "undefined"));
 }
 

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/lstm.h"
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +12,7 @@
 #include "tendril/tensor/creation.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/make.h"
 
 using tendril::Dims;
 using tendril::DType;
@@ -24,6 +26,7 @@ using tendril::nn::LSTMOptions;
 using tendril::nn::LSTMState;
 using tendril::testing::difference;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 namespace {
@@ -46,7 +49,7 @@ void check_golden(const std::string& name, DType dtype, LSTMOptions options) {
       const LSTMState first = start == "given" ? LSTMState{leaf("h0"), leaf("c0")} : LSTMState{};
       const auto [output, state] = lstm(x, first);
       const std::vector<std::pair<std::string, Tensor>> values = {{"y", output}, {"h_n", state.h}, {"c_n", state.c}};
-      Tensor total = raw::zeros({}, dtype);
+      Tensor total = make::zeros({}, dtype);
       for (const auto& [key, value] : values) {
         BOOST_TEST(difference(value, golden.get(at + key), rtol, atol) == "", key);
         total = total + (value * golden.get(at + "g_" + key, dtype)).sum();
@@ -108,10 +111,10 @@ BOOST_AUTO_TEST_CASE(a_sequence_in_two_parts_gives_what_it_gives_in_one) {
 
 BOOST_AUTO_TEST_CASE(a_state_carried_on_and_detached_ends_the_graph) {
   LSTM lstm(2, 3);
-  auto [output, state] = lstm(raw::ones({2, 1, 2}));
+  auto [output, state] = lstm(make::ones({2, 1, 2}));
   state.h.detach_();
   state.c.detach_();
-  const auto next = lstm(raw::ones({2, 1, 2}), state);
+  const auto next = lstm(make::ones({2, 1, 2}), state);
   next.output.sum().backward();
   BOOST_TEST(!state.h.requires_grad());
   BOOST_CHECK_NO_THROW(output.sum().backward());  // the first part's graph was not used up
@@ -121,7 +124,7 @@ BOOST_AUTO_TEST_CASE(dropout_is_between_layers_and_in_training_only) {
   Generator generator(4);
   LSTM lstm(2, 8, {.num_layers = 2, .dropout = 0.5, .generator = generator});
   LSTM one(2, 8, {.dropout = 0.5, .generator = generator});
-  const Tensor x = raw::ones({3, 2, 2});
+  const Tensor x = make::ones({3, 2, 2});
   BOOST_TEST(!raw::equal(lstm(x).output.detach(), lstm(x).output.detach()));
   BOOST_TEST(raw::equal(one(x).output.detach(), one(x).output.detach()));
   lstm.eval();
@@ -130,12 +133,12 @@ BOOST_AUTO_TEST_CASE(dropout_is_between_layers_and_in_training_only) {
 
 BOOST_AUTO_TEST_CASE(an_empty_batch_gives_an_empty_batch) {
   LSTM lstm(2, 3, {.num_layers = 2});
-  const auto [output, state] = lstm(raw::zeros({4, 0, 2}));
+  const auto [output, state] = lstm(make::zeros({4, 0, 2}));
   BOOST_TEST((output.sizes() == Dims{4, 0, 3}));
   BOOST_TEST((state.h.sizes() == Dims{2, 0, 3}));
   output.sum().backward();
   for (const Tensor& parameter : lstm.parameters()) {
-    BOOST_TEST(raw::equal(parameter.grad(), raw::zeros(parameter.sizes())));
+    BOOST_TEST(raw::equal(parameter.grad(), make::zeros(parameter.sizes())));
   }
 }
 
@@ -168,25 +171,25 @@ BOOST_AUTO_TEST_CASE(parameters_have_pytorchs_names_in_pytorchs_order) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   LSTM lstm(2, 3, {.num_layers = 2});
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({4, 1, 3})), ShapeError, says("LSTM", "x", "[4, 1, 3]", "steps, batch, 2]"));
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({2})), ShapeError, says("LSTM", "x", "[2]"));
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({0, 1, 2})), ShapeError, says("LSTM", "x", "[0, 1, 2]", "at least one step"));
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({4, 1, 2}, tendril::kFloat64)), DTypeError, says("LSTM", "float64", "float32"));
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({4, 1, 3})), ShapeError, says("LSTM", "x", "[4, 1, 3]", "steps, batch, 2]"));
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({2})), ShapeError, says("LSTM", "x", "[2]"));
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({0, 1, 2})), ShapeError, says("LSTM", "x", "[0, 1, 2]", "at least one step"));
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({4, 1, 2}, tendril::kFloat64)), DTypeError, says("LSTM", "float64", "float32"));
   BOOST_CHECK_EXCEPTION(lstm(Tensor()), Error, says("LSTM", "x", "undefined"));
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({4, 1, 2}), {raw::ones({1, 1, 3}), {}}), ShapeError,
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({4, 1, 2}), {make::ones({1, 1, 3}), {}}), ShapeError,
                         says("LSTM", "state.h", "[1, 1, 3]", "[2, 1, 3]"));
-  BOOST_CHECK_EXCEPTION(lstm(raw::ones({4, 2}), {{}, raw::ones({2, 1, 3})}), ShapeError,
+  BOOST_CHECK_EXCEPTION(lstm(make::ones({4, 2}), {{}, make::ones({2, 1, 3})}), ShapeError,
                         says("LSTM", "state.c", "[2, 1, 3]", "[2, 3]"));
   BOOST_CHECK_EXCEPTION(LSTM(0, 3), Error, says("LSTM", "input_size", "0"));
   BOOST_CHECK_EXCEPTION(LSTM(2, 0), Error, says("LSTM", "hidden_size", "0"));
   BOOST_CHECK_EXCEPTION(LSTM(2, 3, {.num_layers = 0}), Error, says("LSTM", "num_layers", "0"));
   BOOST_CHECK_EXCEPTION(LSTM(2, 3, {.dropout = 1.5}), Error, says("LSTM", "dropout", "1.5"));
-  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(raw::ones({1, 1, 8}), raw::ones({4, 1}), {}, {}), ShapeError,
+  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(make::ones({1, 1, 8}), make::ones({4, 1}), {}, {}), ShapeError,
                         says("lstm_layer", "x_gates", "[T, N, 4]", "[1, 1, 8]"));
-  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(raw::ones({1, 1, 4}), raw::ones({4, 2}), {}, {}), ShapeError,
+  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(make::ones({1, 1, 4}), make::ones({4, 2}), {}, {}), ShapeError,
                         says("lstm_layer", "weight_hh", "[4 H, H]", "[4, 2]"));
-  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(raw::ones({1, 1, 4}), raw::ones({4, 1}), {}, raw::ones({2, 1})), ShapeError,
-                        says("lstm_layer", "c0", "[1, 1]", "[2, 1]"));
+  BOOST_CHECK_EXCEPTION(tendril::lstm_layer(make::ones({1, 1, 4}), make::ones({4, 1}), {}, make::ones({2, 1})),
+                        ShapeError, says("lstm_layer", "c0", "[1, 1]", "[2, 1]"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

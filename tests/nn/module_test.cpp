@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/module.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,13 +7,14 @@
 
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
+#include "tests/make.h"
 
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Tensor;
 using tendril::nn::Module;
 using tendril::testing::says;
-namespace raw = tendril::raw;
+namespace make = tendril::make;
 
 namespace {
 
@@ -20,9 +22,9 @@ struct Affine : Module {
   Tensor weight, bias, count;
 
   explicit Affine(int64_t size) {
-    weight = raw::full({size, size}, 2.0);
-    bias = raw::ones({size});
-    count = raw::zeros({}, tendril::kInt64);
+    weight = make::full({size, size}, 2.0);
+    bias = make::ones({size});
+    count = make::zeros({}, tendril::kInt64);
     register_parameter("weight", weight);
     register_parameter("bias", bias);
     register_buffer("count", count);
@@ -42,7 +44,7 @@ struct Block : Module {
 struct Net : Module {
   Affine head{1};
   Block block;
-  Tensor scale = raw::ones({});
+  Tensor scale = make::ones({});
   Net() {
     register_module("block", block);
     register_module("head", head);
@@ -106,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_module_with_two_names_is_listed_once) {
 
 BOOST_AUTO_TEST_CASE(assigning_a_parameter_is_seen_and_a_tie_counts_once) {
   Block block;
-  block.first.weight = raw::zeros({2, 2}).requires_grad_();
+  block.first.weight = make::zeros({2, 2}).requires_grad_();
   BOOST_TEST(block.parameters()[0].is_same(block.first.weight));
   block.second.weight = block.first.weight;
   BOOST_TEST(names(block.named_parameters()) == "first.weight first.bias second.bias ");
@@ -132,7 +134,7 @@ BOOST_AUTO_TEST_CASE(train_and_eval_reach_every_module) {
 
 BOOST_AUTO_TEST_CASE(zero_grad_drops_every_gradient) {
   Net net;
-  for (Tensor& p : net.parameters()) p.set_grad(raw::ones(p.sizes()));
+  for (Tensor& p : net.parameters()) p.set_grad(make::ones(p.sizes()));
   net.zero_grad();
   for (const Tensor& p : net.parameters()) BOOST_TEST(!p.grad().defined());
 }
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_cast_keeps_identity_ties_gradients_and_integers) {
   Block block;
   block.second.weight = block.first.weight;
   const Tensor weight = block.first.weight;
-  block.first.weight.set_grad(raw::full({2, 2}, 0.5));
+  block.first.weight.set_grad(make::full({2, 2}, 0.5));
   block.second.bias.requires_grad_(false);
   BOOST_TEST((&block.to(tendril::kFloat64) == &block));
 
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_module_can_be_made_by_a_function_and_shared) {
 
 BOOST_AUTO_TEST_CASE(a_name_is_used_once) {
   Open net;
-  Tensor parameter = raw::ones({2}), buffer = raw::ones({2});
+  Tensor parameter = make::ones({2}), buffer = make::ones({2});
   Affine child(1);
   net.register_parameter("p", parameter);
   net.register_buffer("b", buffer);
@@ -212,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_name_is_used_once) {
 
 BOOST_AUTO_TEST_CASE(a_name_is_neither_empty_nor_a_path) {
   Open net;
-  Tensor tensor = raw::ones({2});
+  Tensor tensor = make::ones({2});
   Affine child(1);
   BOOST_CHECK_EXCEPTION(net.register_parameter("", tensor), Error, says("register_parameter", "empty"));
   BOOST_CHECK_EXCEPTION(net.register_buffer("a.b", tensor), Error, says("register_buffer", "'a.b'", "dot"));
@@ -221,8 +223,8 @@ BOOST_AUTO_TEST_CASE(a_name_is_neither_empty_nor_a_path) {
 
 BOOST_AUTO_TEST_CASE(a_tensor_that_cannot_be_trained_is_no_parameter) {
   Open net;
-  Tensor undefined, integers = raw::zeros({2}, tendril::kInt64);
-  Tensor leaf = raw::ones({2}).requires_grad_();
+  Tensor undefined, integers = make::zeros({2}, tendril::kInt64);
+  Tensor leaf = make::ones({2}).requires_grad_();
   Tensor computed = leaf.mul(2.0);
   BOOST_CHECK_EXCEPTION(net.register_parameter("w", undefined), Error, says("'w'", "undefined"));
   BOOST_CHECK_EXCEPTION(net.register_parameter("w", integers), DTypeError, says("'w'", "int64", "floating"));

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/pooling.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
 using tendril::DTypeError;
@@ -15,6 +17,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::testing::says;
 namespace nn = tendril::nn;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 using namespace tendril;
 
@@ -60,7 +63,7 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_is_the_maximum) {
-  Tensor x = raw::zeros({1, 2, 2});
+  Tensor x = make::zeros({1, 2, 2});
   x.data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
   const auto [value, index] = max_pool2d_with_indices(x, 2);
   BOOST_TEST(std::isnan(value.item<float>()));
@@ -69,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_the_maximum) {
 
 BOOST_AUTO_TEST_CASE(of_minus_infinities_one_is_the_maximum) {
   const auto [value, index] =
-      max_pool2d_with_indices(raw::full({1, 3, 3}, -std::numeric_limits<double>::infinity()), 3, {.padding = 1});
+      max_pool2d_with_indices(make::full({1, 3, 3}, -std::numeric_limits<double>::infinity()), 3, {.padding = 1});
   BOOST_TEST(value.item<float>() == -std::numeric_limits<float>::infinity());
   BOOST_TEST(index.item<int64_t>() == 0);
 }
@@ -82,18 +85,18 @@ BOOST_AUTO_TEST_CASE(they_print_what_they_do) {
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
-  const Tensor x = raw::ones({2, 3, 4, 4});
+  const Tensor x = make::ones({2, 3, 4, 4});
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 5), ShapeError, says("max_pool2d", "[5, 5]", "[2, 3, 4, 4]"));
-  BOOST_CHECK_EXCEPTION(max_pool2d(raw::ones({1, 4, 2}), 2, {.padding = {0, 1}, .dilation = {1, 3}}), ShapeError,
+  BOOST_CHECK_EXCEPTION(max_pool2d(make::ones({1, 4, 2}), 2, {.padding = {0, 1}, .dilation = {1, 3}}), ShapeError,
                         says("max_pool2d", "[1, 3]", "nothing but the padding", "[1, 4, 2]"));
-  BOOST_TEST((max_pool2d(raw::ones({1, 4, 3}), 2, {.padding = {0, 1}, .dilation = {1, 3}}).sizes() == Dims{1, 2, 1}));
-  BOOST_CHECK_EXCEPTION(max_pool2d(raw::ones({4, 4}), 2), ShapeError, says("max_pool2d", "[4, 4]"));
+  BOOST_TEST((max_pool2d(make::ones({1, 4, 3}), 2, {.padding = {0, 1}, .dilation = {1, 3}}).sizes() == Dims{1, 2, 1}));
+  BOOST_CHECK_EXCEPTION(max_pool2d(make::ones({4, 4}), 2), ShapeError, says("max_pool2d", "[4, 4]"));
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 3, {.padding = 2}), Error, says("padding", "[2, 2]", "half"));
   BOOST_CHECK_EXCEPTION(max_pool2d(x, 0), Error, says("kernel", "[0, 0]"));
   BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.stride = {1, 0}}), Error, says("avg_pool2d", "stride", "[1, 0]"));
   BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.divisor_override = 0}), Error, says("divisor_override"));
   BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(x, -1), Error, says("adaptive_avg_pool2d", "[-1, -1]"));
-  BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(raw::ones({2, 3, 0, 4}), 1), ShapeError, says("[2, 3, 0, 4]"));
+  BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(make::ones({2, 3, 0, 4}), 1), ShapeError, says("[2, 3, 0, 4]"));
   BOOST_CHECK_EXCEPTION(avg_pool2d(raw::cast(x, kInt64), 2), DTypeError, says("avg_pool2d", "int64"));
   BOOST_CHECK_EXCEPTION(max_pool2d(Tensor(), 2), Error, says("undefined"));
 }

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/models/resnet.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +10,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/make.h"
 
 using tendril::Dims;
 using tendril::Error;
@@ -16,6 +18,7 @@ using tendril::Tensor;
 using tendril::testing::difference;
 using tendril::testing::says;
 namespace nn = tendril::nn;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 namespace {
@@ -29,7 +32,7 @@ Tensor formula(double index, const Dims& sizes) {
   for (std::size_t i = 0; i < count; ++i) {
     values[i] = (sizes.size() == 1 ? 1 : 0) + scale * std::sin(index + 0.7 * static_cast<double>(i));
   }
-  return raw::from_data(values, sizes);
+  return make::from_data(values, sizes);
 }
 
 /// Two steps of training and an evaluation, as golden.py's.
@@ -93,7 +96,7 @@ BOOST_AUTO_TEST_CASE(images_become_scores) {
   auto model = nn::resnet50({.num_classes = 7, .base = 4});
   model.eval();
   const tendril::NoGrad no_grad;
-  BOOST_TEST((model(raw::ones({2, 3, 32, 32})).sizes() == Dims{2, 7}));
+  BOOST_TEST((model(make::ones({2, 3, 32, 32})).sizes() == Dims{2, 7}));
 }
 
 BOOST_AUTO_TEST_CASE(a_generator_decides_the_initial_values) {

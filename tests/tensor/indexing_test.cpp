@@ -1,15 +1,17 @@
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
 using namespace tendril;
 
 namespace {
 
-Tensor ints(const std::vector<int64_t>& values, const Dims& sizes) { return raw::from_data(values, sizes); }
+Tensor ints(const std::vector<int64_t>& values, const Dims& sizes) { return make::from_data(values, sizes); }
 Tensor counted(const Dims& sizes, DType dtype = kFloat32) {
-  return raw::view(raw::arange(0, numel_of(sizes), 1, dtype), sizes);
+  return raw::view(make::arange(0, numel_of(sizes), 1, dtype), sizes);
 }
 
 }  // namespace
@@ -28,13 +30,13 @@ BOOST_AUTO_TEST_CASE(gathering_reads_at_the_index_along_a_dimension) {
   }
   BOOST_TEST(
       (raw::gather(counted({3, 4}), 0, ints({2, 0, 1}, {1, 3})).to_vector<int64_t>() == std::vector<int64_t>{8, 1, 6}));
-  BOOST_TEST(raw::gather(raw::scalar(5, kInt64), 0, raw::scalar(0, kInt64)).item<int64_t>() == 5);
+  BOOST_TEST(raw::gather(make::scalar(5, kInt64), 0, make::scalar(0, kInt64)).item<int64_t>() == 5);
   BOOST_TEST(raw::gather(counted({3}), 0, ints({}, {0})).numel() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(scattering_adds_up_where_indices_meet) {
-  for (const auto& [name, out] : testing::in_every_layout(raw::zeros({2, 3}))) {
-    raw::scatter_add_(out, 1, ints({0, 0, 2, 1, 1, 1}, {2, 3}), raw::view(raw::arange(1, 7, 1, kFloat32), {2, 3}));
+  for (const auto& [name, out] : testing::in_every_layout(make::zeros({2, 3}))) {
+    raw::scatter_add_(out, 1, ints({0, 0, 2, 1, 1, 1}, {2, 3}), raw::view(make::arange(1, 7, 1, kFloat32), {2, 3}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{3, 0, 3, 0, 15, 0}), name);
   }
 }
@@ -45,10 +47,10 @@ BOOST_AUTO_TEST_CASE(whole_slices_are_selected_and_added) {
     BOOST_TEST((raw::index_select(x, 0, chosen).to_vector<int64_t>() == std::vector<int64_t>{4, 5, 0, 1, 4, 5}), name);
     BOOST_TEST((raw::index_select(x, 1, ints({1}, {1})).to_vector<int64_t>() == std::vector<int64_t>{1, 3, 5}), name);
   }
-  for (const auto& [name, out] : testing::in_every_layout(raw::zeros({3, 2}))) {
+  for (const auto& [name, out] : testing::in_every_layout(make::zeros({3, 2}))) {
     raw::index_add_(out, 0, chosen, counted({3, 2}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{2, 3, 0, 0, 4, 6}), name);
-    raw::index_add_(out, 1, ints({0}, {1}), raw::ones({3, 1}));
+    raw::index_add_(out, 1, ints({0}, {1}), make::ones({3, 1}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{3, 3, 1, 0, 5, 6}), name);
   }
   BOOST_TEST(raw::index_select(counted({3, 2}), 0, raw::cast(chosen, kInt32)).size(0) == 3);
@@ -58,30 +60,30 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_refused_before_anything_is_written
   BOOST_CHECK_EXCEPTION(raw::gather(counted({3, 4}), 1, ints({0, 4}, {1, 2})), IndexError, [](const Error& e) {
     return std::string(e.what()) == "gather: index 4 is out of range for dimension 1 of size 4";
   });
-  const Tensor out = raw::zeros({3});
-  BOOST_CHECK_THROW(raw::scatter_add_(out, 0, ints({0, -1}, {2}), raw::ones({2})), IndexError);
-  BOOST_CHECK_THROW(raw::index_add_(out, 0, ints({0, 3}, {2}), raw::ones({2})), IndexError);
+  const Tensor out = make::zeros({3});
+  BOOST_CHECK_THROW(raw::scatter_add_(out, 0, ints({0, -1}, {2}), make::ones({2})), IndexError);
+  BOOST_CHECK_THROW(raw::index_add_(out, 0, ints({0, 3}, {2}), make::ones({2})), IndexError);
   BOOST_CHECK_THROW(raw::index_select(out, 0, ints({0, INT64_MIN}, {2})), IndexError);
   BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(an_index_of_the_wrong_kind_is_refused) {
   const Tensor x = counted({3, 4});
-  BOOST_CHECK_THROW(raw::gather(x, 1, raw::zeros({3, 1})), DTypeError);
+  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({3, 1})), DTypeError);
   BOOST_CHECK_THROW(raw::gather(x, 1, ints({0}, {1})), ShapeError);
-  BOOST_CHECK_THROW(raw::gather(x, 1, raw::zeros({4, 1}, kInt64)), ShapeError);
-  BOOST_CHECK_THROW(raw::gather(x, 2, raw::zeros({3, 1}, kInt64)), IndexError);
-  BOOST_CHECK_THROW(raw::index_select(x, 0, raw::zeros({1, 1}, kInt64)), ShapeError);
-  BOOST_CHECK_THROW(raw::index_add_(x, 0, ints({0}, {1}), raw::ones({2, 4})), ShapeError);
-  BOOST_CHECK_THROW(raw::scatter_add_(x, 0, ints({0}, {1, 1}), raw::ones({1, 1}, kFloat64)), DTypeError);
+  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({4, 1}, kInt64)), ShapeError);
+  BOOST_CHECK_THROW(raw::gather(x, 2, make::zeros({3, 1}, kInt64)), IndexError);
+  BOOST_CHECK_THROW(raw::index_select(x, 0, make::zeros({1, 1}, kInt64)), ShapeError);
+  BOOST_CHECK_THROW(raw::index_add_(x, 0, ints({0}, {1}), make::ones({2, 4})), ShapeError);
+  BOOST_CHECK_THROW(raw::scatter_add_(x, 0, ints({0}, {1, 1}), make::ones({1, 1}, kFloat64)), DTypeError);
 }
 
 BOOST_AUTO_TEST_CASE(tensors_join_along_old_and_new_dimensions) {
-  const Tensor parts[] = {counted({2, 2}), raw::full({2, 1}, 9, kFloat64)};
+  const Tensor parts[] = {counted({2, 2}), make::full({2, 1}, 9, kFloat64)};
   const Tensor joined = raw::cat(parts, -1);
   BOOST_TEST(joined.dtype() == kFloat64);
   BOOST_TEST((joined.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 9, 2, 3, 9}));
-  const Tensor pair[] = {counted({2}), raw::ones({2})};
+  const Tensor pair[] = {counted({2}), make::ones({2})};
   BOOST_TEST((raw::stack(pair, 0).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
   BOOST_TEST((raw::stack(pair, 1).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
   BOOST_TEST(raw::stack(pair, -1).sizes() == Dims({2, 2}));
@@ -89,7 +91,7 @@ BOOST_AUTO_TEST_CASE(tensors_join_along_old_and_new_dimensions) {
   BOOST_CHECK_THROW(raw::cat(uneven, 1), ShapeError);
   BOOST_CHECK_THROW(raw::stack(uneven, 0), ShapeError);
   BOOST_CHECK_THROW(raw::cat({}, 0), Error);
-  const Tensor numbers[] = {raw::scalar(1, kInt64)};
+  const Tensor numbers[] = {make::scalar(1, kInt64)};
   BOOST_CHECK_THROW(raw::cat(numbers, 0), ShapeError);
 }
 

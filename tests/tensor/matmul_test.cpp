@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -6,6 +7,7 @@
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
 using namespace tendril;
@@ -13,7 +15,7 @@ using namespace tendril;
 namespace {
 
 Tensor noise(const Dims& sizes, DType dtype, Generator& generator) {
-  const Tensor x = raw::empty(sizes, kFloat64);
+  const Tensor x = make::empty(sizes, kFloat64);
   raw::uniform_(x, -1, 1, generator);
   return raw::cast(x, dtype);
 }
@@ -96,7 +98,7 @@ BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
   Generator generator(8);
   for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
-    const Tensor out = raw::transpose(raw::full({size[2], size[0]}, NAN), 0, 1);
+    const Tensor out = raw::transpose(make::full({size[2], size[0]}, NAN), 0, 1);
     kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
     BOOST_TEST(worst(out, a, b) < 2e-5);
   }
@@ -108,7 +110,7 @@ BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
   BOOST_TEST(worst(raw::matmul(a, b), a, b) < 1e-14);
   const Tensor repeated = raw::expand(noise({1, 5, 2}, kFloat64, generator), {3, 5, 2});
   BOOST_TEST(worst(raw::matmul(a, repeated), a, repeated) < 1e-14);
-  BOOST_TEST(raw::matmul(raw::zeros({0, 2, 3}), raw::zeros({0, 3, 2})).sizes() == Dims({0, 2, 2}));
+  BOOST_TEST(raw::matmul(make::zeros({0, 2, 3}), make::zeros({0, 3, 2})).sizes() == Dims({0, 2, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
@@ -118,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
   for (const auto& [m, k, n] : sizes) {
     for (const DType dtype : {kFloat32, kFloat64, kInt64, kFloat16}) {
       const auto whole = [&](const Dims& shape) {  // small integers: every dtype adds them up exactly
-        const Tensor x = raw::empty(shape, kInt64);
+        const Tensor x = make::empty(shape, kInt64);
         raw::randint_(x, -2, 3, generator);
         return raw::cast(x, dtype);
       };
@@ -138,22 +140,22 @@ BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
 }
 
 BOOST_AUTO_TEST_CASE(integers_and_half_types_multiply) {
-  const Tensor a = raw::view(raw::arange(0, 6), {2, 3}), b = raw::view(raw::arange(0, 12), {3, 4});
+  const Tensor a = raw::view(make::arange(0, 6), {2, 3}), b = raw::view(make::arange(0, 12), {3, 4});
   const auto expected = raw::matmul(a, b).to_vector<int64_t>();
   BOOST_TEST((expected == std::vector<int64_t>{20, 23, 26, 29, 56, 68, 80, 92}));
   for (const DType dtype : {kInt32, kUInt8, kFloat16, kBFloat16}) {
     BOOST_TEST((raw::matmul(raw::cast(a, dtype), raw::cast(b, dtype)).to_vector<int64_t>() == expected), dtype);
   }
-  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 2}, kBool), raw::zeros({2, 2}, kBool)), DTypeError);
+  BOOST_CHECK_THROW(raw::matmul(make::zeros({2, 2}, kBool), make::zeros({2, 2}, kBool)), DTypeError);
 }
 
 BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_refused) {
-  BOOST_CHECK_EXCEPTION(raw::matmul(raw::zeros({2, 3}), raw::zeros({4, 2})), ShapeError, [](const Error& e) {
+  BOOST_CHECK_EXCEPTION(raw::matmul(make::zeros({2, 3}), make::zeros({4, 2})), ShapeError, [](const Error& e) {
     return std::string(e.what()) == "matmul: shapes [2, 3] and [4, 2] cannot be multiplied";
   });
-  BOOST_CHECK_THROW(raw::matmul(raw::zeros({3}), raw::zeros({3, 2})), ShapeError);
-  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 2, 3}), raw::zeros({3, 3, 2})), ShapeError);
-  BOOST_CHECK_THROW(raw::matmul(raw::zeros({2, 3}), raw::zeros({3, 2}, kFloat64)), DTypeError);
+  BOOST_CHECK_THROW(raw::matmul(make::zeros({3}), make::zeros({3, 2})), ShapeError);
+  BOOST_CHECK_THROW(raw::matmul(make::zeros({2, 2, 3}), make::zeros({3, 3, 2})), ShapeError);
+  BOOST_CHECK_THROW(raw::matmul(make::zeros({2, 3}), make::zeros({3, 2}, kFloat64)), DTypeError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -5,6 +6,7 @@
 #include <limits>
 
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
 using namespace tendril;
@@ -29,7 +31,7 @@ double number(const std::string& text) {
 }
 
 Tensor operand(const std::string& text, const std::string& dtype) {
-  return raw::scalar(number(text), dtype == "int64" ? kInt64 : kFloat64);
+  return make::scalar(number(text), dtype == "int64" ? kInt64 : kFloat64);
 }
 
 /// Equal, both NaN, or within a few units in the last place.
@@ -43,7 +45,7 @@ Tensor mixed_values(const Dims& sizes, DType dtype) {
   std::vector<double> values;
   for (int64_t i = 0; i < numel_of(sizes); ++i)
     values.push_back(static_cast<double>(i % 7) - (dtype == kUInt8 ? 0 : 3));
-  return raw::cast(raw::from_data(values, sizes), dtype);
+  return raw::cast(make::from_data(values, sizes), dtype);
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ BOOST_AUTO_TEST_CASE(every_operation_gives_pytorchs_values) {
 BOOST_AUTO_TEST_CASE(float32_agrees_with_float64) {
   std::vector<double> values;
   for (int i = -200; i <= 200; ++i) values.push_back(i * 0.0625 + 0.01);
-  const Tensor wide = raw::from_data(values, {static_cast<int64_t>(values.size())});
+  const Tensor wide = make::from_data(values, {static_cast<int64_t>(values.size())});
   const Tensor x = raw::cast(wide, kFloat32);
   const Tensor exact = raw::cast(x, kFloat64);
   for (int i = 0; i < static_cast<int>(Unary::count_); ++i) {
@@ -98,7 +100,7 @@ BOOST_AUTO_TEST_CASE(float32_agrees_with_float64) {
 BOOST_AUTO_TEST_CASE(a_layout_does_not_change_a_result) {
   for (const DType dtype : kAll) {
     for (const Dims& sizes : {Dims{3, 4, 5}, Dims{1}, Dims{0, 3}, Dims{2, 1, 2, 1, 2, 1, 2, 3}, Dims{}, Dims{17}}) {
-      const Tensor x = mixed_values(sizes, dtype), y = raw::full(sizes, 2, dtype);
+      const Tensor x = mixed_values(sizes, dtype), y = make::full(sizes, 2, dtype);
       for (const auto& [name_x, a] : testing::in_every_layout(x)) {
         BOOST_TEST(raw::equal(raw::compare(Compare::lt, a, y), raw::compare(Compare::lt, x, y)),
                    name_x << " " << dtype);
@@ -133,9 +135,9 @@ BOOST_AUTO_TEST_CASE(writing_in_place_reaches_every_element_and_nothing_else) {
 }
 
 BOOST_AUTO_TEST_CASE(kernels_fill_outputs_that_held_nan) {
-  const Tensor x = mixed_values({3, 5}, kFloat32), y = raw::ones({3, 5});
+  const Tensor x = mixed_values({3, 5}, kFloat32), y = make::ones({3, 5});
   const Kernels& table = kernels(kCPU);
-  const auto fresh = [] { return raw::full({3, 5}, NAN); };
+  const auto fresh = [] { return make::full({3, 5}, NAN); };
   const auto check = [&](const char* op, const Tensor& out) {
     const Tensor bad = raw::reduce(Reduction::any, raw::predicate(Predicate::isnan, out));
     BOOST_TEST(!bad.item<bool>(), op);
@@ -157,7 +159,7 @@ BOOST_AUTO_TEST_CASE(kernels_fill_outputs_that_held_nan) {
   check("cumsum", out);
   for (const int64_t k : {0, 1, 4, 40}) {
     out = fresh();
-    const Tensor a = raw::ones({3, k}), b = raw::ones({k, 5}), bt = raw::transpose(raw::ones({5, k}), 0, 1);
+    const Tensor a = make::ones({3, k}), b = make::ones({k, 5}), bt = raw::transpose(make::ones({5, k}), 0, 1);
     table.matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
     check("matmul", out);
     out = fresh();
@@ -167,16 +169,16 @@ BOOST_AUTO_TEST_CASE(kernels_fill_outputs_that_held_nan) {
 }
 
 BOOST_AUTO_TEST_CASE(operands_broadcast) {
-  const Tensor x = raw::from_data(std::vector<float>{1, 2, 3}, {3, 1});
-  const Tensor y = raw::from_data(std::vector<float>{10, 20}, {2});
+  const Tensor x = make::from_data(std::vector<float>{1, 2, 3}, {3, 1});
+  const Tensor y = make::from_data(std::vector<float>{10, 20}, {2});
   const Tensor sum = raw::binary(Binary::add, x, y);
   BOOST_TEST(sum.sizes() == Dims({3, 2}));
   BOOST_TEST(sum.to_vector<float>() == std::vector<float>({11, 21, 12, 22, 13, 23}), per_element());
-  BOOST_TEST(raw::binary(Binary::add, raw::zeros({0, 2}), y).sizes() == Dims({0, 2}));
+  BOOST_TEST(raw::binary(Binary::add, make::zeros({0, 2}), y).sizes() == Dims({0, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(a_number_joins_a_tensor) {
-  const Tensor x = raw::from_data(std::vector<int64_t>{1, 2}, {2});
+  const Tensor x = make::from_data(std::vector<int64_t>{1, 2}, {2});
   BOOST_TEST(raw::binary(Binary::mul, x, 3).dtype() == kInt64);
   BOOST_TEST(raw::binary(Binary::mul, x, 1.5).dtype() == kFloat32);
   BOOST_TEST(raw::binary(Binary::div, x, 2).dtype() == kFloat32);
@@ -185,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_number_joins_a_tensor) {
 }
 
 BOOST_AUTO_TEST_CASE(clamping_keeps_nan_and_lets_the_upper_bound_win) {
-  const Tensor x = raw::from_data(std::vector<float>{-5, 0, 5, NAN, INFINITY}, {5});
+  const Tensor x = make::from_data(std::vector<float>{-5, 0, 5, NAN, INFINITY}, {5});
   const auto both = raw::clamp(x, -1, 1).to_vector<float>();
   BOOST_TEST((both[0] == -1 && both[1] == 0 && both[2] == 1 && std::isnan(both[3]) && both[4] == 1));
   BOOST_TEST(raw::clamp(x, 3, 1).to_vector<float>()[0] == 1);
@@ -195,34 +197,34 @@ BOOST_AUTO_TEST_CASE(clamping_keeps_nan_and_lets_the_upper_bound_win) {
 
 BOOST_AUTO_TEST_CASE(shapes_that_do_not_broadcast_are_refused) {
   BOOST_CHECK_EXCEPTION(
-      raw::binary(Binary::add, raw::zeros({2, 3}), raw::zeros({2, 4})), ShapeError, [](const Error& e) {
+      raw::binary(Binary::add, make::zeros({2, 3}), make::zeros({2, 4})), ShapeError, [](const Error& e) {
         return std::string(e.what()) ==
                "add: shapes [2, 3] and [2, 4] do not broadcast: sizes 3 and 4 in dimension 1 differ and neither is 1";
       });
-  BOOST_CHECK_THROW(raw::binary_(Binary::add, raw::zeros({2}), raw::zeros({2, 2})), ShapeError);
+  BOOST_CHECK_THROW(raw::binary_(Binary::add, make::zeros({2}), make::zeros({2, 2})), ShapeError);
 }
 
 BOOST_AUTO_TEST_CASE(types_an_operation_has_no_meaning_for_are_refused) {
-  const Tensor flags = raw::zeros({2}, kBool);
+  const Tensor flags = make::zeros({2}, kBool);
   BOOST_CHECK_THROW(raw::unary(Unary::neg, flags), DTypeError);
   BOOST_CHECK_THROW(raw::binary(Binary::sub, flags, flags), DTypeError);
-  BOOST_CHECK_THROW(raw::where(raw::zeros({2}), flags, flags), DTypeError);
+  BOOST_CHECK_THROW(raw::where(make::zeros({2}), flags, flags), DTypeError);
   BOOST_CHECK_THROW(raw::unary(Unary::exp, Tensor()), Error);
 }
 
 BOOST_AUTO_TEST_CASE(a_result_that_leaves_its_category_is_not_stored_in_place) {
-  const Tensor counts = raw::zeros({2}, kInt64);
+  const Tensor counts = make::zeros({2}, kInt64);
   BOOST_CHECK_THROW(raw::binary_(Binary::add, counts, 0.5), DTypeError);
   BOOST_CHECK_THROW(raw::binary_(Binary::div, counts, 2), DTypeError);
-  BOOST_CHECK_THROW(raw::binary_(Binary::add, counts, raw::zeros({2})), DTypeError);
+  BOOST_CHECK_THROW(raw::binary_(Binary::add, counts, make::zeros({2})), DTypeError);
   BOOST_CHECK_THROW(raw::add_scaled_(counts, counts, 0.5), DTypeError);
-  const Tensor narrow = raw::ones({2}, kFloat32);
-  raw::binary_(Binary::add, narrow, raw::ones({2}, kFloat64));
+  const Tensor narrow = make::ones({2}, kFloat32);
+  raw::binary_(Binary::add, narrow, make::ones({2}, kFloat64));
   BOOST_TEST(narrow.to_vector<float>() == std::vector<float>({2, 2}), per_element());
 }
 
 BOOST_AUTO_TEST_CASE(an_operand_that_overlaps_the_result_is_read_before_it_changes) {
-  const Tensor x = raw::arange(0, 6);
+  const Tensor x = make::arange(0, 6);
   raw::binary_(Binary::add, raw::narrow(x, 0, 1, 5), raw::narrow(x, 0, 0, 5));
   BOOST_TEST(x.to_vector<int64_t>() == std::vector<int64_t>({0, 1, 3, 5, 7, 9}), per_element());
 }

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <fstream>
@@ -5,6 +6,7 @@
 #include <string>
 
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 
 using namespace tendril;
 
@@ -26,39 +28,39 @@ std::map<std::string, std::string> golden() {
   return texts;
 }
 
-Tensor floats(const std::vector<float>& values, const Dims& sizes) { return raw::from_data(values, sizes); }
+Tensor floats(const std::vector<float>& values, const Dims& sizes) { return make::from_data(values, sizes); }
 Tensor counted(int64_t count, const Dims& sizes, DType dtype = kInt64) {
-  return raw::view(raw::arange(0, count, 1, dtype), sizes);
+  return raw::view(make::arange(0, count, 1, dtype), sizes);
 }
 
 std::map<std::string, Tensor> tensors() {
   const float inf = INFINITY, nan = NAN;
-  const Tensor outlier[] = {raw::ones({500}), floats({12345678.9f}, {1}), raw::ones({600})};
+  const Tensor outlier[] = {make::ones({500}), floats({12345678.9f}, {1}), make::ones({600})};
   return {
-      {"scalar", raw::scalar(3.5, kFloat32)},
-      {"scalar_int", raw::scalar(-7, kInt64)},
+      {"scalar", make::scalar(3.5, kFloat32)},
+      {"scalar_int", make::scalar(-7, kInt64)},
       {"whole", floats({1, 2, 3, 4}, {2, 2})},
       {"fractions", floats({1.5, -2.25, 0.125, 1000}, {2, 2})},
       {"sci_ratio", floats({0.001f, 1234.5}, {2})},
       {"sci_small", floats({0.00001f, 0.5}, {2})},
       {"sci_large", floats({1e9, 2e9}, {2})},
       {"whole_ratio", floats({1, 5000}, {2})},
-      {"zeros", raw::zeros({2, 3})},
+      {"zeros", make::zeros({2, 3})},
       {"negative_zero", floats({-0.0f, 1}, {2})},
       {"nonfinite", floats({inf, -inf, nan, 1}, {4})},
       {"nonfinite_fraction", floats({inf, -inf, nan, 1.25}, {4})},
       {"only_nan", floats({nan, nan}, {2})},
-      {"double", raw::from_data(std::vector<double>{0.1, 0.2}, {2})},
+      {"double", make::from_data(std::vector<double>{0.1, 0.2}, {2})},
       {"half", raw::cast(floats({0.1f, 2}, {2}), kFloat16)},
       {"bfloat16", raw::cast(floats({0.1f, 2}, {2}), kBFloat16)},
-      {"int64", raw::from_data(std::vector<int64_t>{1, -20, 300}, {3})},
-      {"int32", raw::from_data(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})},
-      {"uint8", raw::from_data(std::vector<uint8_t>{0, 255}, {2})},
-      {"bool", raw::from_data(std::vector<bool>{true, false}, {2})},
-      {"empty", raw::zeros({0})},
-      {"empty_2d", raw::zeros({2, 0})},
-      {"empty_int", raw::zeros({0}, kInt64)},
-      {"one_element", raw::zeros({1, 1, 1})},
+      {"int64", make::from_data(std::vector<int64_t>{1, -20, 300}, {3})},
+      {"int32", make::from_data(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})},
+      {"uint8", make::from_data(std::vector<uint8_t>{0, 255}, {2})},
+      {"bool", make::from_data(std::vector<bool>{true, false}, {2})},
+      {"empty", make::zeros({0})},
+      {"empty_2d", make::zeros({2, 0})},
+      {"empty_int", make::zeros({0}, kInt64)},
+      {"one_element", make::zeros({1, 1, 1})},
       {"cube", counted(24, {2, 3, 4})},
       {"hypercube", raw::binary(Binary::div, counted(16, {2, 2, 2, 2}), 8)},
       {"wrapped", raw::binary(Binary::div, counted(40, {40}), 8)},

@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/tensor/random.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "tendril/tensor/philox.h"
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 
 using namespace tendril;
 
@@ -43,7 +45,7 @@ BOOST_AUTO_TEST_CASE(philox_gives_random123s_known_answers) {  // kat_vectors of
 
 BOOST_AUTO_TEST_CASE(the_same_seed_and_offset_give_the_same_numbers) {
   Generator a(42), b(42), c(43);
-  const Tensor x = raw::empty({1001}), y = raw::empty({1001}), z = raw::empty({1001});
+  const Tensor x = make::empty({1001}), y = make::empty({1001}), z = make::empty({1001});
   raw::normal_(x, 0, 1, a);
   raw::normal_(y, 0, 1, b);
   raw::normal_(z, 0, 1, c);
@@ -59,15 +61,15 @@ BOOST_AUTO_TEST_CASE(the_same_seed_and_offset_give_the_same_numbers) {
 
 BOOST_AUTO_TEST_CASE(an_elements_number_depends_on_its_place_only) {
   Generator a(1), b(1);
-  const Tensor whole = raw::empty({100});
+  const Tensor whole = make::empty({100});
   raw::uniform_(whole, 0, 1, a);
   for (int64_t start = 0; start < 100; start += 20) {  // whole blocks of four
-    const Tensor part = raw::empty({20});
+    const Tensor part = make::empty({20});
     raw::uniform_(part, 0, 1, b);
     BOOST_TEST(raw::equal(part, raw::narrow(whole, 0, start, 20)));
   }
   BOOST_TEST(whole.to_vector<float>()[5] == philox::uniform_float(philox::block(1, 1)[1]));
-  const Tensor turned = raw::transpose(raw::empty({10, 10}), 0, 1);
+  const Tensor turned = raw::transpose(make::empty({10, 10}), 0, 1);
   a.set_state({1, 0});
   raw::uniform_(turned, 0, 1, a);
   BOOST_TEST(raw::equal(raw::view(raw::contiguous(turned), {100}), whole));
@@ -77,7 +79,7 @@ BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
   Generator generator(5);
   constexpr int64_t n = 200'000;
   for (const DType dtype : {kFloat32, kFloat64}) {
-    const Tensor x = raw::empty({n}, dtype);
+    const Tensor x = make::empty({n}, dtype);
     raw::uniform_(x, -1, 3, generator);
     Moments m = moments(x);
     BOOST_TEST(std::abs(m.mean - 1) < 0.02);
@@ -91,7 +93,7 @@ BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
     raw::bernoulli_(x, 0.3, generator);
     BOOST_TEST(std::abs(moments(x).mean - 0.3) < 0.006);
   }
-  const Tensor k = raw::empty({n}, kInt64);
+  const Tensor k = make::empty({n}, kInt64);
   raw::randint_(k, -2, 5, generator);
   const Moments m = moments(k);
   BOOST_TEST((m.lowest == -2 && m.highest == 4));
@@ -102,7 +104,7 @@ BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
 
 BOOST_AUTO_TEST_CASE(certain_events_are_certain) {
   Generator generator(6);
-  const Tensor x = raw::empty({10'000}, kBool);
+  const Tensor x = make::empty({10'000}, kBool);
   raw::bernoulli_(x, 1, generator);
   BOOST_TEST(raw::reduce(Reduction::all, x).item<bool>());
   raw::bernoulli_(x, 0, generator);
@@ -111,11 +113,11 @@ BOOST_AUTO_TEST_CASE(certain_events_are_certain) {
 
 BOOST_AUTO_TEST_CASE(a_permutation_holds_every_number_once) {
   Generator generator(7);
-  auto order = raw::randperm(1000, generator).to_vector<int64_t>();
+  auto order = make::randperm(1000, generator).to_vector<int64_t>();
   BOOST_TEST(!std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
   for (int64_t i = 0; i < 1000; ++i) BOOST_REQUIRE(order[static_cast<std::size_t>(i)] == i);
-  BOOST_TEST(raw::randperm(0, generator).numel() == 0);
+  BOOST_TEST(make::randperm(0, generator).numel() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(threads_sharing_a_generator_never_get_the_same_numbers) {
@@ -135,15 +137,15 @@ BOOST_AUTO_TEST_CASE(threads_sharing_a_generator_never_get_the_same_numbers) {
 
 BOOST_AUTO_TEST_CASE(wrong_parameters_are_refused_and_draw_nothing) {
   Generator generator(9);
-  const Tensor x = raw::empty({3});
+  const Tensor x = make::empty({3});
   BOOST_CHECK_THROW(raw::uniform_(x, 1, 0, generator), Error);
   BOOST_CHECK_THROW(raw::normal_(x, 0, -1, generator), Error);
   BOOST_CHECK_THROW(raw::bernoulli_(x, 1.5, generator), Error);
   BOOST_CHECK_THROW(raw::bernoulli_(x, NAN, generator), Error);
   BOOST_CHECK_THROW(raw::randint_(x, 3, 3, generator), Error);
-  BOOST_CHECK_THROW(raw::uniform_(raw::empty({3}, kInt64), 0, 1, generator), DTypeError);
-  BOOST_CHECK_THROW(raw::normal_(raw::empty({3}, kBool), 0, 1, generator), DTypeError);
-  BOOST_CHECK_THROW(raw::randperm(-1, generator), ShapeError);
+  BOOST_CHECK_THROW(raw::uniform_(make::empty({3}, kInt64), 0, 1, generator), DTypeError);
+  BOOST_CHECK_THROW(raw::normal_(make::empty({3}, kBool), 0, 1, generator), DTypeError);
+  BOOST_CHECK_THROW(make::randperm(-1, generator), ShapeError);
   BOOST_TEST(generator.state().offset == 0);
 }
 

@@ -1,7 +1,9 @@
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
 using namespace tendril;
@@ -12,7 +14,7 @@ namespace {
 Tensor values(const Dims& sizes, DType dtype = kFloat64) {
   std::vector<double> all;
   for (int64_t i = 0; i < numel_of(sizes); ++i) all.push_back(static_cast<double>(i * 37 % 23) - 11);
-  return raw::cast(raw::from_data(all, sizes), dtype);
+  return raw::cast(make::from_data(all, sizes), dtype);
 }
 
 /// Reduces with a loop over all indices.
@@ -69,47 +71,47 @@ BOOST_AUTO_TEST_CASE(shapes_follow_keepdim) {
   BOOST_TEST(raw::reduce(Reduction::sum, x, {1}).sizes() == Dims({2, 4}));
   BOOST_TEST(raw::reduce(Reduction::sum, x, {1, -1}, true).sizes() == Dims({2, 1, 1}));
   BOOST_TEST(raw::reduce(Reduction::sum, x).sizes() == Dims{});
-  BOOST_TEST(raw::reduce(Reduction::sum, raw::scalar(3, kInt64), {0}).item<int64_t>() == 3);
+  BOOST_TEST(raw::reduce(Reduction::sum, make::scalar(3, kInt64), {0}).item<int64_t>() == 3);
   BOOST_CHECK_THROW(raw::reduce(Reduction::sum, x, {3}), IndexError);
   BOOST_CHECK_THROW(raw::reduce(Reduction::sum, x, {1, -2}), IndexError);
 }
 
 BOOST_AUTO_TEST_CASE(a_long_float32_sum_is_exact_to_the_last_digit) {
   const int64_t n = 10'000'019;  // adding 0.1f one by one gives 1087937
-  const Tensor x = raw::full({n}, 0.1);
+  const Tensor x = make::full({n}, 0.1);
   const auto expected = static_cast<float>(static_cast<double>(n) * static_cast<double>(0.1f));
   BOOST_TEST(raw::reduce(Reduction::sum, x).item<float>() == expected);
-  const Tensor columns = raw::reduce(Reduction::sum, raw::full({1'000'000, 3}, 0.1), {0});
+  const Tensor columns = raw::reduce(Reduction::sum, make::full({1'000'000, 3}, 0.1), {0});
   BOOST_TEST(columns.to_vector<float>()[2] == static_cast<float>(1e6 * static_cast<double>(0.1f)));
 }
 
 BOOST_AUTO_TEST_CASE(integers_and_bools_add_up_in_int64) {
-  BOOST_TEST(raw::reduce(Reduction::sum, raw::full({300}, 255, kUInt8)).item<int64_t>() == 300 * 255);
-  BOOST_TEST(raw::reduce(Reduction::sum, raw::ones({5}, kBool)).dtype() == kInt64);
-  BOOST_TEST(raw::reduce(Reduction::prod, raw::full({3}, 5, kInt32)).item<int64_t>() == 125);
-  BOOST_TEST(raw::reduce(Reduction::max, raw::full({3}, 5, kInt32)).dtype() == kInt32);
-  BOOST_TEST(raw::reduce(Reduction::sum, raw::full({100}, 0.5, kFloat16)).item<float>() == 50);
+  BOOST_TEST(raw::reduce(Reduction::sum, make::full({300}, 255, kUInt8)).item<int64_t>() == 300 * 255);
+  BOOST_TEST(raw::reduce(Reduction::sum, make::ones({5}, kBool)).dtype() == kInt64);
+  BOOST_TEST(raw::reduce(Reduction::prod, make::full({3}, 5, kInt32)).item<int64_t>() == 125);
+  BOOST_TEST(raw::reduce(Reduction::max, make::full({3}, 5, kInt32)).dtype() == kInt32);
+  BOOST_TEST(raw::reduce(Reduction::sum, make::full({100}, 0.5, kFloat16)).item<float>() == 50);
 }
 
 BOOST_AUTO_TEST_CASE(all_and_any_take_every_type) {
-  const Tensor x = raw::from_data(std::vector<float>{0, 1, 2, 0.5}, {2, 2});
+  const Tensor x = make::from_data(std::vector<float>{0, 1, 2, 0.5}, {2, 2});
   BOOST_TEST((raw::reduce(Reduction::all, x, {1}).to_vector<bool>() == std::vector<bool>{false, true}));
   BOOST_TEST((raw::reduce(Reduction::any, x, {1}).to_vector<bool>() == std::vector<bool>{true, true}));
-  BOOST_TEST(raw::reduce(Reduction::all, raw::zeros({0})).item<bool>());
-  BOOST_TEST(!raw::reduce(Reduction::any, raw::zeros({0})).item<bool>());
+  BOOST_TEST(raw::reduce(Reduction::all, make::zeros({0})).item<bool>());
+  BOOST_TEST(!raw::reduce(Reduction::any, make::zeros({0})).item<bool>());
 }
 
 BOOST_AUTO_TEST_CASE(nothing_sums_to_zero_and_has_no_largest) {
-  BOOST_TEST(raw::reduce(Reduction::sum, raw::zeros({0})).item<float>() == 0);
-  BOOST_TEST(raw::reduce(Reduction::prod, raw::zeros({2, 0}), {1}).to_vector<float>() == std::vector<float>({1, 1}),
+  BOOST_TEST(raw::reduce(Reduction::sum, make::zeros({0})).item<float>() == 0);
+  BOOST_TEST(raw::reduce(Reduction::prod, make::zeros({2, 0}), {1}).to_vector<float>() == std::vector<float>({1, 1}),
              per_element());
-  BOOST_CHECK_THROW(raw::reduce(Reduction::max, raw::zeros({0})), ShapeError);
-  BOOST_CHECK_THROW(raw::extremum(true, raw::zeros({2, 0}), 1), ShapeError);
-  BOOST_TEST(raw::extremum(true, raw::zeros({0, 2}), 1).values.sizes() == Dims({0}));
+  BOOST_CHECK_THROW(raw::reduce(Reduction::max, make::zeros({0})), ShapeError);
+  BOOST_CHECK_THROW(raw::extremum(true, make::zeros({2, 0}), 1), ShapeError);
+  BOOST_TEST(raw::extremum(true, make::zeros({0, 2}), 1).values.sizes() == Dims({0}));
 }
 
 BOOST_AUTO_TEST_CASE(the_first_of_equals_is_the_extremum_and_nan_wins) {
-  const Tensor x = raw::from_data(std::vector<float>{1, 5, 5, -2, NAN, 7, 3, 3, 3}, {3, 3});
+  const Tensor x = make::from_data(std::vector<float>{1, 5, 5, -2, NAN, 7, 3, 3, 3}, {3, 3});
   for (const auto& [name, a] : testing::in_every_layout(x)) {
     const auto [largest, where] = raw::extremum(true, a, 1);
     BOOST_TEST((where.to_vector<int64_t>() == std::vector<int64_t>{1, 1, 0}), name);
@@ -120,12 +122,12 @@ BOOST_AUTO_TEST_CASE(the_first_of_equals_is_the_extremum_and_nan_wins) {
     BOOST_TEST(std::isnan(raw::reduce(Reduction::max, a).item<float>()), name);
     BOOST_TEST(std::isnan(raw::reduce(Reduction::min, a, {0}).to_vector<float>()[1]), name);
   }
-  BOOST_TEST(raw::arg_extremum(true, raw::scalar(2, kFloat32), 0).item<int64_t>() == 0);
+  BOOST_TEST(raw::arg_extremum(true, make::scalar(2, kFloat32), 0).item<int64_t>() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_anywhere_in_a_long_row_is_the_largest) {
   for (const int64_t place : {0, 1, 15, 16, 33, 63, 99}) {
-    const Tensor x = raw::ones({100});
+    const Tensor x = make::ones({100});
     raw::fill_(raw::select(x, 0, place), NAN);
     BOOST_TEST(std::isnan(raw::reduce(Reduction::max, x).item<float>()), place);
     BOOST_TEST(std::isnan(raw::reduce(Reduction::min, x).item<float>()), place);
@@ -144,11 +146,11 @@ BOOST_AUTO_TEST_CASE(sums_accumulate_along_a_dimension) {
       });
     }
   }
-  BOOST_TEST(raw::cumsum(raw::ones({3}, kBool), 0).to_vector<int64_t>().back() == 3);
+  BOOST_TEST(raw::cumsum(make::ones({3}, kBool), 0).to_vector<int64_t>().back() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(softmax_is_stable_and_sums_to_one) {
-  const Tensor x = raw::from_data(std::vector<double>{1000, 1001, 1002, -1e4, 0, 1e4}, {2, 3});
+  const Tensor x = make::from_data(std::vector<double>{1000, 1001, 1002, -1e4, 0, 1e4}, {2, 3});
   for (const auto& [name, a] : testing::in_every_layout(x)) {
     const auto p = raw::softmax(a, 1).to_vector<double>();
     const double total = 1 + std::exp(-1) + std::exp(-2);
@@ -159,11 +161,11 @@ BOOST_AUTO_TEST_CASE(softmax_is_stable_and_sums_to_one) {
     BOOST_TEST(logs[0] == -2 - std::log(total), boost::test_tools::tolerance(1e-14));
     BOOST_TEST(logs[3] == -2e4);
   }
-  const auto columns = raw::softmax(raw::zeros({4, 2}), 0).to_vector<float>();
+  const auto columns = raw::softmax(make::zeros({4, 2}), 0).to_vector<float>();
   BOOST_TEST(columns[3] == 0.25f);
-  BOOST_TEST(raw::softmax(raw::scalar(3, kFloat32), 0).item<float>() == 1);
-  BOOST_TEST(raw::softmax(raw::zeros({2, 0}), 1).numel() == 0);
-  BOOST_CHECK_THROW(raw::softmax(raw::zeros({2}, kInt64), 0), DTypeError);
+  BOOST_TEST(raw::softmax(make::scalar(3, kFloat32), 0).item<float>() == 1);
+  BOOST_TEST(raw::softmax(make::zeros({2, 0}), 1).numel() == 0);
+  BOOST_CHECK_THROW(raw::softmax(make::zeros({2}, kInt64), 0), DTypeError);
   BOOST_CHECK_THROW(raw::softmax(x, 2), IndexError);
 }
 

@@ -1,9 +1,11 @@
+// devices: cpu cuda
 #include "tendril/tensor/layout.h"
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
 #include "tendril/tensor/raw.h"
+#include "tests/make.h"
 
 using namespace tendril;
 
@@ -53,7 +55,7 @@ BOOST_AUTO_TEST_CASE(more_elements_than_a_number_counts_are_refused) {
   BOOST_CHECK_THROW(numel_of({huge, huge}), ShapeError);
   BOOST_CHECK_THROW(numel_of({2, -1}), ShapeError);
   BOOST_TEST(numel_of({huge, 0, huge}) == 0);
-  BOOST_CHECK_THROW(raw::empty({int64_t{1} << 62}), ShapeError);
+  BOOST_CHECK_THROW(make::empty({int64_t{1} << 62}), ShapeError);
   BOOST_CHECK_THROW(Dims::filled(9, 1), ShapeError);
 }
 
@@ -160,7 +162,7 @@ BOOST_AUTO_TEST_CASE(only_sizes_of_one_expand) {
 }
 
 BOOST_AUTO_TEST_CASE(a_window_may_not_leave_its_storage) {
-  const Tensor x = raw::zeros({4});
+  const Tensor x = make::zeros({4});
   BOOST_TEST(raw::as_strided(x, {2, 2}, {1, 2}, 0).numel() == 4);
   BOOST_CHECK_THROW(raw::as_strided(x, {2, 2}, {2, 2}, 0), ShapeError);
   BOOST_CHECK_THROW(raw::as_strided(x, {2}, {1}, 3), ShapeError);

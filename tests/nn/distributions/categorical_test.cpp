@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/distributions/categorical.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +8,7 @@
 
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/make.h"
 
 using tendril::Dims;
 using tendril::DType;
@@ -20,17 +22,18 @@ using tendril::distributions::Categorical;
 using tendril::testing::difference;
 using tendril::testing::Golden;
 using tendril::testing::says;
+namespace make = tendril::make;
 namespace raw = tendril::raw;
 
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-Categorical make(const std::string& kind, const Tensor& param) {
+Categorical named(const std::string& kind, const Tensor& param) {
   return kind == "probs" ? Categorical({.probs = param}) : Categorical({.logits = param});
 }
 
-Tensor row(const std::vector<double>& values) { return raw::from_data(values, {static_cast<int64_t>(values.size())}); }
+Tensor row(const std::vector<double>& values) { return make::from_data(values, {static_cast<int64_t>(values.size())}); }
 
 /// sum (observed - expected)^2 / expected
 double chi_square(const std::vector<double>& observed, const std::vector<double>& probs) {
@@ -52,7 +55,7 @@ BOOST_AUTO_TEST_CASE(log_prob_and_entropy_equal_pytorchs) {
     auto check = [&](const std::string& name, const Tensor& given, const auto& function) {
       BOOST_TEST_CONTEXT(kind << "." << name) {
         Tensor param = raw::clone(given).requires_grad_();
-        const Tensor y = function(make(kind, param));
+        const Tensor y = function(named(kind, param));
         BOOST_TEST(difference(y, golden.get(kind + "." + name + ".y"), 1e-12, 1e-14) == "");
         y.backward(golden.get(kind + "." + name + ".g"));
         BOOST_TEST(difference(param.grad(), golden.get(kind + "." + name + ".dparam"), 1e-12, 1e-13) == "");
@@ -62,7 +65,7 @@ BOOST_AUTO_TEST_CASE(log_prob_and_entropy_equal_pytorchs) {
     check("log_prob", param, [&](const Categorical& c) { return c.log_prob(golden.get("value")); });
     check("log_probs", param, [&](const Categorical& c) { return c.log_prob(golden.get("values")); });
     check("entropy", param.clamp(-800.0, std::nullopt), [](const Categorical& c) { return c.entropy(); });
-    const Categorical categorical = make(kind, param);
+    const Categorical categorical = named(kind, param);
     BOOST_TEST(difference(categorical.probs(), golden.get(kind + ".all_probs"), 1e-12) == "");
     BOOST_TEST(difference(categorical.logits(), golden.get(kind + ".all_logits"), 1e-12, 1e-14) == "");
   }
@@ -95,7 +98,7 @@ BOOST_AUTO_TEST_CASE(frequencies_of_samples_are_the_probabilities) {
       {0.1, 0.2, 0.3, 0.4}, {0.25, 0.25, 0.25, 0.25}, {0.01, 0.9, 0.04, 0.05}};
   std::vector<double> all;
   for (const auto& probs : rows) all.insert(all.end(), probs.begin(), probs.end());
-  const Tensor probs = raw::from_data(all, {3, 4});
+  const Tensor probs = make::from_data(all, {3, 4});
   Generator generator(2024);
   for (const Categorical& categorical :
        {Categorical({.probs = probs.mul(7.0)}), Categorical({.logits = probs.log()})}) {
@@ -122,7 +125,7 @@ BOOST_AUTO_TEST_CASE(an_impossible_class_is_never_drawn) {
 
 BOOST_AUTO_TEST_CASE(a_generator_decides_the_samples) {
   Generator first(9), second(9);
-  const Categorical categorical({.probs = raw::ones({5, 10})});
+  const Categorical categorical({.probs = make::ones({5, 10})});
   const Tensor a = categorical.sample(first);
   BOOST_TEST((a.sizes() == Dims{5}));
   BOOST_TEST((a.dtype() == tendril::kInt64));
@@ -131,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_generator_decides_the_samples) {
 }
 
 BOOST_AUTO_TEST_CASE(samples_are_not_recorded) {
-  Tensor probs = raw::ones({2}).requires_grad_();
+  Tensor probs = make::ones({2}).requires_grad_();
   const Categorical categorical({.probs = probs});
   BOOST_TEST(!categorical.sample().requires_grad());
   BOOST_TEST(categorical.log_prob(categorical.sample()).requires_grad());
@@ -141,10 +144,10 @@ BOOST_AUTO_TEST_CASE(samples_are_not_recorded) {
 
 BOOST_AUTO_TEST_CASE(a_strided_parameter_is_read_in_order) {
   Generator first(4), second(4);
-  const Tensor matrix = raw::from_data(std::vector<double>{1, 0, 0, 0, 0, 1}, {2, 3});
+  const Tensor matrix = make::from_data(std::vector<double>{1, 0, 0, 0, 0, 1}, {2, 3});
   const Tensor turned = raw::transpose(matrix, 0, 1);  // columns of `matrix`: the second is all zero
   BOOST_CHECK_EXCEPTION(Categorical({.probs = turned}), Error, says("row 1", "sums to 0"));
-  const Tensor slopes = raw::transpose(raw::from_data(std::vector<double>{0, 3, 1, 1, 3, 0}, {2, 3}), 0, 1);
+  const Tensor slopes = raw::transpose(make::from_data(std::vector<double>{0, 3, 1, 1, 3, 0}, {2, 3}), 0, 1);
   BOOST_TEST(raw::equal(Categorical({.probs = slopes}).sample(first, {100}),
                         Categorical({.probs = raw::contiguous(slopes)}).sample(second, {100})));
 }
@@ -161,20 +164,20 @@ BOOST_AUTO_TEST_CASE(bad_parameters_are_refused) {
   BOOST_CHECK_EXCEPTION(logits({-kInf, -kInf}), Error, says("Categorical", "logits", "all -infinity"));
   BOOST_CHECK_EXCEPTION(Categorical({}), Error, says("Categorical", "neither", "exactly one"));
   BOOST_CHECK_EXCEPTION(Categorical({.probs = row({1}), .logits = row({1})}), Error, says("both", "exactly one"));
-  BOOST_CHECK_EXCEPTION(Categorical({.probs = raw::ones({})}), ShapeError, says("probs", "[]", "[..., classes]"));
-  BOOST_CHECK_EXCEPTION(Categorical({.probs = raw::ones({2, 0})}), ShapeError, says("probs", "[2, 0]", "class"));
-  BOOST_CHECK_EXCEPTION(Categorical({.logits = raw::ones({2}, tendril::kInt64)}), DTypeError, says("logits", "int64"));
+  BOOST_CHECK_EXCEPTION(Categorical({.probs = make::ones({})}), ShapeError, says("probs", "[]", "[..., classes]"));
+  BOOST_CHECK_EXCEPTION(Categorical({.probs = make::ones({2, 0})}), ShapeError, says("probs", "[2, 0]", "class"));
+  BOOST_CHECK_EXCEPTION(Categorical({.logits = make::ones({2}, tendril::kInt64)}), DTypeError, says("logits", "int64"));
 }
 
 BOOST_AUTO_TEST_CASE(bad_values_are_refused) {
-  const Categorical categorical({.probs = raw::ones({2, 3})});
+  const Categorical categorical({.probs = make::ones({2, 3})});
   auto value = [](const std::vector<int64_t>& values) {
-    return raw::from_data(values, {static_cast<int64_t>(values.size())});
+    return make::from_data(values, {static_cast<int64_t>(values.size())});
   };
   BOOST_CHECK_EXCEPTION(categorical.log_prob(value({0, 3})), IndexError, says("log_prob", "element 1 is 3", "[0, 3)"));
   BOOST_CHECK_EXCEPTION(categorical.log_prob(value({-1, 0})), IndexError, says("log_prob", "element 0 is -1"));
   BOOST_CHECK_EXCEPTION(categorical.log_prob(value({0, 1, 2})), ShapeError, says("log_prob", "[3]", "[2]"));
-  BOOST_CHECK_EXCEPTION(categorical.log_prob(raw::zeros({2})), DTypeError, says("log_prob", "float32", "int64"));
+  BOOST_CHECK_EXCEPTION(categorical.log_prob(make::zeros({2})), DTypeError, says("log_prob", "float32", "int64"));
   BOOST_CHECK_EXCEPTION(categorical.log_prob(Tensor()), Error, says("log_prob", "undefined"));
 }
 

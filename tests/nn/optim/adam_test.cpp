@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/optim/adam.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/optim/golden_steps.h"
 
 using tendril::Error;
@@ -14,7 +16,7 @@ using tendril::optim::Adam;
 using tendril::optim::AdamOptions;
 using tendril::testing::GoldenSteps;
 using tendril::testing::says;
-namespace raw = tendril::raw;
+namespace make = tendril::make;
 
 namespace {
 
@@ -80,17 +82,17 @@ BOOST_AUTO_TEST_CASE(gradients_may_come_from_elsewhere) {
 }
 
 BOOST_AUTO_TEST_CASE(state_is_made_in_the_first_step) {
-  const Tensor param = raw::ones({2}).requires_grad_();
+  const Tensor param = make::ones({2}).requires_grad_();
   Adam adam({param}, {.lr = 0.1});
   BOOST_TEST(adam.state(param).step == 0);
   BOOST_TEST(!adam.state(param).exp_avg.defined());
-  adam.step({raw::ones({2})});
+  adam.step({make::ones({2})});
   BOOST_TEST(adam.state(param).step == 1);
   BOOST_TEST((adam.state(param).exp_avg.sizes() == tendril::Dims{2}));
 }
 
 BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
-  const std::vector<Tensor> params = {raw::ones({2}).requires_grad_()};
+  const std::vector<Tensor> params = {make::ones({2}).requires_grad_()};
   auto make = [&](const AdamOptions& options) { Adam adam(params, options); };
   BOOST_CHECK_EXCEPTION(make({.lr = -1}), Error, says("Adam", "lr", "-1", "0 or more"));
   BOOST_CHECK_EXCEPTION(make({.beta1 = 1}), Error, says("Adam", "beta1", "1", "[0, 1)"));

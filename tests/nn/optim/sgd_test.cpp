@@ -1,3 +1,4 @@
+// devices: cpu cuda
 #include "tendril/nn/optim/sgd.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tests/errors.h"
+#include "tests/make.h"
 #include "tests/nn/optim/golden_steps.h"
 
 using tendril::Error;
@@ -15,7 +17,7 @@ using tendril::optim::SGD;
 using tendril::optim::SGDOptions;
 using tendril::testing::GoldenSteps;
 using tendril::testing::says;
-namespace raw = tendril::raw;
+namespace make = tendril::make;
 
 namespace {
 
@@ -82,7 +84,7 @@ BOOST_AUTO_TEST_CASE(gradients_may_come_from_elsewhere) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
-  const std::vector<Tensor> params = {raw::ones({2}).requires_grad_()};
+  const std::vector<Tensor> params = {make::ones({2}).requires_grad_()};
   const double nan = std::numeric_limits<double>::quiet_NaN();
   auto make = [&](const SGDOptions& options) { SGD sgd(params, options); };
   BOOST_CHECK_EXCEPTION(make({.lr = -0.1}), Error, says("SGD", "lr", "-0.1", "0 or more"));
