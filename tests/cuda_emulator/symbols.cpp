@@ -23,6 +23,8 @@ struct Table {
   const ElfW(Sym) * begin = nullptr;
   const ElfW(Sym) * end = nullptr;
   const char* names = nullptr;
+  const ElfW(Shdr) * sections = nullptr;
+  std::size_t section_count = 0;
   std::uintptr_t base = 0;
 };
 
@@ -39,6 +41,8 @@ Table read_table() {
   const auto* const bytes = static_cast<const char*>(mapped);
   const auto* const header = static_cast<const ElfW(Ehdr)*>(mapped);
   const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes + header->e_shoff);
+  table.sections = sections;
+  table.section_count = header->e_shnum;
   for (const auto* section = sections; section < sections + header->e_shnum; ++section) {
     if (section->sh_type != SHT_SYMTAB) continue;
     table.begin = reinterpret_cast<const ElfW(Sym)*>(bytes + section->sh_offset);
@@ -60,6 +64,11 @@ const Table& table() {
   return it;
 }
 
+/// Shared arrays have no initial value. What does may lie at such an address by chance, and must not be written to.
+bool starts_uninitialised(const ElfW(Sym) & symbol) {
+  return symbol.st_shndx < table().section_count && table().sections[symbol.st_shndx].sh_type == SHT_NOBITS;
+}
+
 }  // namespace
 
 const std::vector<SharedArray>& shared_arrays() {
@@ -68,7 +77,7 @@ const std::vector<SharedArray>& shared_arrays() {
     for (const auto* symbol = table().begin; symbol < table().end; ++symbol) {
       const char* const name = table().names + symbol->st_name;
       const bool local_static = std::strncmp(name, "_ZZ", 3) == 0 && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
-      if (!local_static || symbol->st_shndx == SHN_UNDEF || symbol->st_value % detail::kSharedAlignment != 0) continue;
+      if (!local_static || !starts_uninitialised(*symbol) || symbol->st_value % detail::kSharedAlignment != 0) continue;
       arrays->push_back({reinterpret_cast<unsigned char*>(table().base + symbol->st_value), symbol->st_size, name});
     }
     return arrays;
