@@ -1,0 +1,69 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cuda/compare.h"
+#include "tests/tensor/layouts.h"
+
+/// Operands for tests of pointwise kernels.
+namespace tendril::testing {
+
+inline constexpr DType kEveryDType[] = {kFloat32, kFloat64, kInt64, kInt32, kUInt8, kBool, kFloat16, kBFloat16};
+
+/// Numbers of either sign, zeros, and for floating types infinities and NaN: `shift` changes which comes where.
+inline Tensor samples(const Dims& sizes, DType dtype, int64_t shift = 0) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static const std::vector<double> all = {0.3, -0.7, 1,    0,   2.5,  -3,        -0.0,       0.9,
+                                          5,   -1,   12.5, -20, 0.02, kInfinity, -kInfinity, std::nan("")};
+  std::vector<double> values;
+  const int64_t kinds = is_floating(dtype) ? 16 : 13;
+  for (int64_t i = 0; i < numel_of(sizes); ++i) {
+    const double value = all[static_cast<std::size_t>((i * 5 + i / 13 + shift * 3) % kinds)];
+    values.push_back(dtype == kUInt8 ? std::abs(value) : value);
+  }
+  return raw::cast(raw::from_data(values, sizes), dtype);
+}
+
+/// `x` and copies of it in other layouts, of which one begins where no vector can.
+inline std::vector<std::pair<std::string, Tensor>> laid_out(const Tensor& x) {
+  auto all = in_every_layout(x);
+  const Tensor longer = raw::full({x.numel() + 1}, 77, x.dtype());
+  const Tensor later = raw::as_strided(longer, x.sizes(), contiguous_strides(x.sizes()), 1);
+  raw::copy_(later, x);
+  all.emplace_back("one element later", later);
+  return all;
+}
+
+/// What `laid_out` gives, and tensors that repeat some of their elements.
+inline std::vector<std::pair<std::string, Tensor>> read_from(const Tensor& x) {
+  auto all = laid_out(x);
+  for (int d = 0; d < x.dim(); ++d) {
+    if (x.sizes()[d] == 0) continue;
+    all.emplace_back("repeated along " + std::to_string(d), raw::expand(raw::narrow(x, d, 0, 1), x.sizes()));
+  }
+  if (x.numel() > 0) {
+    all.emplace_back("one number", raw::expand(raw::as_strided(x, {}, {}, x.storage_offset()), x.sizes()));
+  }
+  return all;
+}
+
+/// Last bits of what is not one IEEE operation, by the dtype of the result.
+inline double tolerance(DType dtype) {
+  switch (dtype) {
+    case kFloat32:
+      return 2e-6;
+    case kFloat64:
+      return 1e-14;
+    case kFloat16:
+      return 1e-3;
+    case kBFloat16:
+      return 8e-3;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace tendril::testing
