@@ -1,6 +1,7 @@
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
 #include "tendril/tensor/cuda/map.cuh"
+#include "tendril/tensor/cuda/transpose.cuh"
 
 namespace tendril::cuda {
 namespace {
@@ -65,13 +66,23 @@ struct Converted {
   }
 };
 
-template <class Bits>
-constexpr auto same_map = map_of<Identity, Identity, kWidth<Bits>, 2, Nothing, Bits, Input<Bits>>();
+/// `x` seen as In, stored as Out.
+template <class Out, int V, int K, class In>
+void copy_as(const char* op, const View& out, const View& x, const In& in) {
+  constexpr auto map = map_of<Identity, Identity, V, K, Nothing, Out, In>();
+  for_each_piece<2>(collapse<2>({&out, &x}), [&](const Strided<2>& piece, const std::array<int64_t, 2>& start) {
+    if (const auto tiles = transposition(piece)) {
+      transpose(op, *tiles, out.as<Out>() + start[0], in.moved(start[1]));
+    } else {
+      map.on_piece(std::index_sequence<0>(), op, Nothing{}, piece, start, out.as<Out>(), in);
+    }
+  });
+}
 
 void copy_bits(const char* op, const View& out, const View& x) {
   visit_bits(out.dtype, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
-    same_map<Bits>(op, Nothing{}, out, {&x}, Input<Bits>(x));
+    copy_as<Bits, kWidth<Bits>, 2>(op, out, x, Input<Bits>(x));
   });
 }
 
@@ -91,8 +102,7 @@ void copy(const View& out, const View& x) {
   if (out.dtype != x.dtype) {
     return visit(out.dtype, [&](auto tag) {
       using To = typename decltype(tag)::type;
-      constexpr auto map = map_of<Identity, Identity, 4, 1, Nothing, To, Converted<To>>();
-      map("copy", Nothing{}, out, {&x}, Converted<To>(x));
+      copy_as<To, 4, 1>("copy", out, x, Converted<To>(x));
     });
   }
   if (out.contiguous && x.contiguous) {

@@ -149,14 +149,14 @@ struct Map {
     std::array<const View*, N> all{&out};
     std::copy(views.begin(), views.end(), all.begin() + 1);
     for_each_piece<N>(collapse<N>(all), [&](const Strided<N>& piece, const std::array<int64_t, N>& start) {
-      run(std::index_sequence_for<In...>(), op, param, piece, start, out.as<Out>(), in...);
+      on_piece(std::index_sequence_for<In...>(), op, param, piece, start, out.as<Out>(), in...);
     });
   }
 
- private:
+  /// For one of the pieces: operand k starts at element start[k].
   template <std::size_t... k>
-  void run(std::index_sequence<k...>, const char* op, Param param, const Strided<1 + sizeof...(In)>& piece,
-           const std::array<int64_t, 1 + sizeof...(In)>& start, Out* out, const In&... in) const {
+  void on_piece(std::index_sequence<k...>, const char* op, Param param, const Strided<1 + sizeof...(In)>& piece,
+                const std::array<int64_t, 1 + sizeof...(In)>& start, Out* out, const In&... in) const {
     constexpr int N = 1 + sizeof...(In);
     out += start[0];
     const bool wide =

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <optional>
 
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
@@ -128,6 +128,39 @@ bool in_vectors(const Strided<N>& s, int width, const std::array<uintptr_t, N>& 
     }
   }
   return true;
+}
+
+/// Matrices that a copy transposes: `columns` elements next to each other in the output, `rows` in the input.
+struct Transposition {
+  int64_t rows, columns;
+  int64_t out_row;      ///< from row to row, in the output
+  int64_t x_column;     ///< from column to column, in the input
+  Strided<2> matrices;  ///< where they start
+};
+
+/// How `s` is to be copied by transposing tiles, if that helps: elements next to each other on one side are apart on
+/// the other, and lie in rows that are worth a tile.
+inline std::optional<Transposition> transposition(const Strided<2>& s) {
+  constexpr int64_t kWorthATile = 16;
+  const auto& [out, x] = s.strides;
+  if (out[0] != 1 || x[0] <= 1 || s.sizes[0] < kWorthATile) return std::nullopt;
+  for (std::size_t d = 1; d < static_cast<std::size_t>(s.ndim); ++d) {
+    if (x[d] != 1) continue;
+    if (s.sizes[d] < kWorthATile) return std::nullopt;
+    Transposition t{s.sizes[d], s.sizes[0], out[d], x[0], {}};
+    for (std::size_t i = 1; i < static_cast<std::size_t>(s.ndim); ++i) {
+      if (i == d) continue;
+      const auto at = static_cast<std::size_t>(t.matrices.ndim++);
+      t.matrices.sizes[at] = s.sizes[i];
+      for (std::size_t k = 0; k < 2; ++k) t.matrices.strides[k][at] = s.strides[k][i];
+    }
+    if (t.matrices.ndim == 0) {
+      t.matrices.ndim = 1;
+      t.matrices.sizes[0] = 1;
+    }
+    return t;
+  }
+  return std::nullopt;
 }
 
 /// Division by a number that is known before the kernel starts: two instructions instead of about twenty. (Granlund and

@@ -10,7 +10,7 @@ using namespace tendril;
 using namespace tendril::testing;
 using raw::view_of;
 
-void copy(const Tensor& out, const std::vector<Tensor>& in) {
+void copied(const Tensor& out, const std::vector<Tensor>& in) {
   kernels(out.device()).copy(view_of(out), view_of(in[0]));
 }
 auto fill(Scalar value) {
@@ -42,11 +42,11 @@ BOOST_AUTO_TEST_CASE(any_dtype_converts_to_any_other_as_on_the_cpu) {
   for (const DType to : kEveryDType) {
     for (const DType from : kEveryDType) {
       BOOST_TEST_CONTEXT(from << " to " << to) {
-        compare_into(::copy, unwritten({77}, to), {convertible({77}, from)});
-        compare_into(::copy, unwritten({5, 11}, to), {raw::slice(convertible({5, 22}, from), 1, 1, INT64_MAX, 2)});
-        compare_into(::copy, unwritten({6, 8}, to), {raw::permute(convertible({8, 6}, from), {1, 0})});
+        compare_into(copied, unwritten({77}, to), {convertible({77}, from)});
+        compare_into(copied, unwritten({5, 11}, to), {raw::slice(convertible({5, 22}, from), 1, 1, INT64_MAX, 2)});
+        compare_into(copied, unwritten({6, 8}, to), {raw::permute(convertible({8, 6}, from), {1, 0})});
         if (is_floating(from) && !is_floating(to)) continue;  // what does not fit has no promised result
-        compare_into(::copy, unwritten({61}, to), {samples({61}, from)});
+        compare_into(copied, unwritten({61}, to), {samples({61}, from)});
       }
     }
   }
@@ -55,9 +55,9 @@ BOOST_AUTO_TEST_CASE(any_dtype_converts_to_any_other_as_on_the_cpu) {
 BOOST_AUTO_TEST_CASE(numbers_that_do_not_fit_convert_as_on_the_cpu) {
   const std::vector<double> far = {1e30, -1e30, 3e9, -3e9, 300, -300, 65520, 1e-30, 9.3e18};
   const Tensor x = raw::from_data(far, {9});
-  for (const DType to : kEveryDType) compare_into(::copy, unwritten({9}, to), {x});
+  for (const DType to : kEveryDType) compare_into(copied, unwritten({9}, to), {x});
   const std::vector<int64_t> integers = {INT64_MAX, INT64_MIN, 256, -1, int64_t{1} << 33, (int64_t{1} << 53) + 1, 0};
-  for (const DType to : kEveryDType) compare_into(::copy, unwritten({7}, to), {raw::from_data(integers, {7})});
+  for (const DType to : kEveryDType) compare_into(copied, unwritten({7}, to), {raw::from_data(integers, {7})});
 }
 
 BOOST_AUTO_TEST_CASE(every_layout_is_copied_to_every_other) {
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(every_layout_is_copied_to_every_other) {
       for (const auto& [out_name, out] : laid_out(unwritten(sizes, dtype))) {
         for (const auto& [x_name, x] : read_from(counted(sizes, dtype))) {
           BOOST_TEST_CONTEXT(sizes << " of " << dtype << " from " << x_name << " to " << out_name) {
-            compare_into(::copy, out, {x});
+            compare_into(copied, out, {x});
           }
         }
       }
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(transposed_matrices_of_every_size_are_copied) {
     for (const Dims& sizes : {Dims{31, 33}, Dims{32, 32}, Dims{64, 70}, Dims{1, 100}, Dims{100, 9}, Dims{129, 65}}) {
       BOOST_TEST_CONTEXT(sizes << " of " << dtype) {
         const Tensor x = counted(sizes, dtype);
-        compare_into(::copy, unwritten({sizes[1], sizes[0]}, dtype), {raw::permute(x, {1, 0})});
+        compare_into(copied, unwritten({sizes[1], sizes[0]}, dtype), {raw::permute(x, {1, 0})});
       }
     }
   }
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(permutations_of_many_dimensions_are_copied) {
   const Tensor x = counted({3, 34, 2, 37}, kFloat32);
   const auto check = [&](const Dims& order) {
     const Tensor permuted = raw::permute(x, order);
-    BOOST_TEST_CONTEXT(order) { compare_into(::copy, unwritten(permuted.sizes(), kFloat32), {permuted}); }
+    BOOST_TEST_CONTEXT(order) { compare_into(copied, unwritten(permuted.sizes(), kFloat32), {permuted}); }
   };
   check({0, 1, 3, 2});
   check({0, 3, 2, 1});
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(permutations_of_many_dimensions_are_copied) {
   check({2, 3, 0, 1});
   // With gaps on both sides.
   const Tensor out = raw::narrow(unwritten({37, 2, 36}, kFloat32), 2, 1, 34);
-  compare_into(::copy, out, {raw::permute(raw::select(x, 0, 1), {2, 1, 0})});
+  compare_into(copied, out, {raw::permute(raw::select(x, 0, 1), {2, 1, 0})});
 }
 
 BOOST_AUTO_TEST_CASE(a_fill_writes_its_elements_alone) {

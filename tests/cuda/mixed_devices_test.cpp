@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
-#include "tendril/tensor/creation.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/tensor.h"
 #include "tests/cuda/compare.h"
 #include "tests/errors.h"
@@ -84,8 +85,8 @@ BOOST_AUTO_TEST_CASE(a_parameter_on_the_cpu_that_joined_a_device_gets_its_gradie
   for (const double start : {2.0, -0.5}) {
     const auto gradients = [&](const Tensor& x) {
       Tensor scale = number(start), weights = x.detach();
-      scale.set_requires_grad(true);
-      weights.set_requires_grad(true);
+      scale.requires_grad_();
+      weights.requires_grad_();
       (weights * scale + scale / (weights.square() + 1) - scale.square().maximum(weights)).sum().backward();
       return std::pair(scale.grad(), weights.grad());
     };

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 #include <map>
-#include <set>
+#include <string>
 #include <vector>
 
 #include "tendril/tensor/cuda/strided.h"
@@ -14,6 +14,7 @@ using cuda::for_each_piece;
 using cuda::in_vectors;
 using cuda::Offsets;
 using cuda::Strided;
+using cuda::transposition;
 
 /// A view of nothing: only its layout is looked at.
 struct Shape {
@@ -206,6 +207,37 @@ BOOST_AUTO_TEST_CASE(halves_of_large_vectors_stay_aligned) {
     seen += piece.sizes[0];
   });
   BOOST_TEST(seen == 3'000'000'001);
+}
+
+BOOST_AUTO_TEST_CASE(matrices_are_found_where_close_elements_differ) {
+  const auto find = [](const Dims& sizes, const Dims& x_strides) {
+    const Shape out(sizes), x(sizes, x_strides);
+    const auto s = collapse<2>({&out.view, &x.view});
+    const auto t = transposition(s);
+    if (!t) return std::string("none");
+    // Every pair of offsets, by way of the matrices.
+    std::map<int64_t, int64_t> pairs;
+    for (const auto& [start_out, start_x] : pairs_in_pieces(t->matrices, cuda::kMaxOffset)) {
+      for (int64_t r = 0; r < t->rows; ++r) {
+        for (int64_t c = 0; c < t->columns; ++c) {
+          BOOST_REQUIRE(pairs.emplace(start_out + r * t->out_row + c, start_x + c * t->x_column + r).second);
+        }
+      }
+    }
+    BOOST_TEST((pairs == pairs_of(out.view, x.view)));
+    return std::to_string(t->rows) + " x " + std::to_string(t->columns);
+  };
+  BOOST_TEST(find({20, 30}, {1, 20}) == "20 x 30");
+  BOOST_TEST(find({20, 30}, {1, 50}) == "20 x 30");
+  BOOST_TEST(find({3, 20, 30}, {600, 1, 20}) == "20 x 30");
+  BOOST_TEST(find({20, 3, 30}, {1, 600, 20}) == "20 x 90");
+  BOOST_TEST(find({20, 3, 2, 30}, {1, 20, 5000, 60}) == "20 x 30");
+  BOOST_TEST(find({2, 16, 5, 7}, {560, 1, 112, 16}) == "16 x 35");  // channels last: 5 and 7 are one dimension
+  BOOST_TEST(find({20, 30}, {30, 1}) == "none");
+  BOOST_TEST(find({20, 30}, {1, 0}) == "none");
+  BOOST_TEST(find({20, 30}, {2, 40}) == "none");
+  BOOST_TEST(find({8, 30}, {1, 8}) == "none");
+  BOOST_TEST(find({20, 8}, {1, 20}) == "none");
 }
 
 BOOST_AUTO_TEST_CASE(division_by_an_invariant_is_division) {
