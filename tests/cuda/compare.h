@@ -21,8 +21,8 @@ inline Tensor whole_storage(const Tensor& x) {
 
 /// A copy of x on `device` with x's strides and the rest of its storage. No kernel runs for it.
 inline Tensor twin(const Tensor& x, Device device = kGPU) {
-  if (x.numel() == 0) return raw::empty(x.sizes(), x.dtype(), device);  // its offset may be anything
   const Tensor all = whole_storage(x);
+  if (all.numel() == 0) return raw::empty(x.sizes(), x.dtype(), device);  // x may start beyond it
   const Tensor copy = device == x.device() ? raw::clone(all) : raw::to(all, device);
   return raw::as_strided(copy, x.sizes(), x.strides(), x.storage_offset());
 }
