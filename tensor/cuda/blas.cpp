@@ -89,8 +89,8 @@ class Packed {
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
 
-  void fetch(const char* op) const { require(table.copy, op, table)(view_, original_); }
-  void put_back(const char* op) const { require(table.copy, op, table)(original_, view_); }
+  void fetch() const { require(table.copy, "copy", table)(view_, original_); }
+  void put_back() const { require(table.copy, "copy", table)(original_, view_); }
   void* data() const { return view_.data; }
 
  private:
@@ -140,14 +140,14 @@ void multiply(const char* op, const View& out, const View& a, const View& b, boo
   types_of(out.dtype, tf32, op);
   if (out.numel == 0) return;
   if (a.numel == 0) {  // sums of nothing
-    if (!accumulate) require(table.fill, op, table)(out, Scalar(0));
+    if (!accumulate) require(table.fill, "fill", table)(out, Scalar(0));
     return;
   }
   const GemmLayout g = gemm_layout(out, a, b);
   std::optional<Packed> packed_a, packed_b, packed_out;
   const auto data_of = [&](const View& x, bool copied, std::optional<Packed>& packed) {
     if (!copied) return x.data;
-    packed.emplace(x).fetch(op);
+    packed.emplace(x).fetch();
     return packed->data();
   };
   const void* x = data_of(a, g.swapped ? g.second.copied : g.first.copied, packed_a);
@@ -155,10 +155,10 @@ void multiply(const char* op, const View& out, const View& a, const View& b, boo
   void* z = out.data;
   if (g.out.copied) {
     z = packed_out.emplace(out).data();
-    if (accumulate) packed_out->fetch(op);
+    if (accumulate) packed_out->fetch();
   }
   gemm(op, g, out.dtype, g.swapped ? y : x, g.swapped ? x : y, z, tf32, accumulate);
-  if (g.out.copied) packed_out->put_back(op);
+  if (g.out.copied) packed_out->put_back();
 }
 
 }  // namespace tendril::cuda

@@ -23,6 +23,10 @@ void arange(const View& out, Scalar start, Scalar step);
 void matmul(const View& out, const View& a, const View& b);
 void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
 
+void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
+void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
+void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
+
 void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);

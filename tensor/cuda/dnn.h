@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cudnn.h>
+
+#include <utility>
+
+#include "tendril/tensor/dtype.h"
+
+/// cuDNN. Read only by files dnn*.cpp, which are compiled where it was found.
+namespace tendril::cuda {
+
+/// Throws Error: "conv2d: cudnnConvolutionForward: CUDNN_STATUS_BAD_PARAM: ..." with what cuDNN says of its last error.
+[[noreturn]] void raise(cudnnStatus_t status, const char* op, const char* call);
+
+inline void check(cudnnStatus_t status, const char* op, const char* call) {
+  if (status != CUDNN_STATUS_SUCCESS) [[unlikely]]
+    raise(status, op, call);
+}
+
+/// Whether cuDNN has no way to do what it was asked about, so that another way must be taken. Its versions differ in
+/// whether they call that an unsupported or a bad parameter.
+inline bool is_refusal(cudnnStatus_t status) noexcept {
+  const int category = CUDNN_STATUS_CATEGORY(static_cast<int>(status));
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+}
+
+/// The calling thread's handle for its current device, set to its current stream.
+cudnnHandle_t dnn_handle();
+
+/// A descriptor that ends with its owner. May be empty.
+template <class D, cudnnStatus_t (*Create)(D*), cudnnStatus_t (*Destroy)(D)>
+class Descriptor {
+ public:
+  Descriptor() { check(Create(&value_), "cuDNN", "creating a descriptor"); }
+  ~Descriptor() {
+    if (value_) Destroy(value_);
+  }
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  operator D() const noexcept { return value_; }
+
+ private:
+  D value_ = nullptr;
+};
+using TensorDescriptor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
+using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
+using ConvolutionDescriptor =
+    Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
+
+/// cuDNN's name of a floating dtype. Throws DTypeError naming `op` for others.
+cudnnDataType_t dnn_type(DType dtype, const char* op);
+
+/// The scalars alpha and beta of cuDNN's calls, in the type that a dtype's calls want: float unless it is float64.
+class DnnScalar {
+ public:
+  DnnScalar(double value, DType dtype) noexcept
+      : wide_(dtype == kFloat64), as_double_(value), as_float_(static_cast<float>(value)) {}
+  operator const void*() const noexcept { return wide_ ? static_cast<const void*>(&as_double_) : &as_float_; }
+
+ private:
+  bool wide_;
+  double as_double_;
+  float as_float_;
+};
+
+}  // namespace tendril::cuda
+
+/// TENDRIL_CUDNN("conv2d", cudnnSetStream, handle, stream)
+#define TENDRIL_CUDNN(op, function, ...) ::tendril::cuda::check(function(__VA_ARGS__), op, #function)

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <unordered_map>
+#include <utility>
+
+namespace tendril::cuda {
+
+/// The `capacity` (> 0) values that were used last, by key. Not thread-safe. References stay valid until the value is
+/// dropped, which only `get` does, to others than the one it returns.
+template <class Key, class Value, class Hash = std::hash<Key>>
+class Lru {
+ public:
+  explicit Lru(std::size_t capacity) : capacity_(capacity) {}
+
+  /// The key's value, which becomes the last used; `make()` if there is none, and nothing changes if that throws.
+  template <class Make>
+  Value& get(const Key& key, Make make) {
+    if (const auto found = places_.find(key); found != places_.end()) {
+      items_.splice(items_.begin(), items_, found->second);
+      return items_.front().second;
+    }
+    items_.emplace_front(key, make());
+    try {
+      places_.emplace(key, items_.begin());
+    } catch (...) {
+      items_.pop_front();
+      throw;
+    }
+    if (items_.size() > capacity_) {
+      places_.erase(items_.back().first);
+      items_.pop_back();
+    }
+    return items_.front().second;
+  }
+  std::size_t size() const noexcept { return items_.size(); }
+
+ private:
+  using Items = std::list<std::pair<Key, Value>>;
+
+  std::size_t capacity_;
+  Items items_;  // the last used first
+  std::unordered_map<Key, typename Items::iterator, Hash> places_;
+};
+
+}  // namespace tendril::cuda
