@@ -200,7 +200,8 @@ BOOST_AUTO_TEST_CASE(images_are_done_a_part_at_a_time_where_scratch_memory_is_sh
 }
 
 BOOST_AUTO_TEST_CASE(tf32_is_used_unless_it_is_refused) {
-  BOOST_TEST(cuda::convolution_tf32());
+  const bool at_first = cuda::convolution_tf32();
+  cuda::set_convolution_tf32(true);
   const Tensor x = raw::full({1, 4, 3, 3}, 1 + 1.0 / 8192, kFloat32), weight = raw::full({2, 4, 1, 1}, 1, kFloat32);
   const auto result = [&] {
     const Tensor out = twin(unwritten({1, 2, 3, 3}, kFloat32));
@@ -218,6 +219,7 @@ BOOST_AUTO_TEST_CASE(tf32_is_used_unless_it_is_refused) {
     cuda::set_convolution_tf32(true);
     cuda::set_cudnn(before);
   }
+  cuda::set_convolution_tf32(at_first);
 }
 
 BOOST_AUTO_TEST_CASE(integers_have_no_convolution) {
