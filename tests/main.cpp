@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/device.h"
 
 static bool init_unit_test() { return true; }
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
       return 77;
     }
     tendril::set_default_device({tendril::DeviceType::cuda, 0});
+    tendril::cuda::set_convolution_tf32(false);  // results are expected to be as good as float32
   } else if (device != "cpu") {
     std::cerr << "TENDRIL_TEST_DEVICE: got '" << device << "', expected 'cpu' or 'cuda'\n";
     return 2;
