@@ -136,7 +136,9 @@ std::string Tensor::to_string() const {
     if (dtype() != kFloat32) suffixes.push_back(std::string("dtype=") + name_of(dtype()));
   } else {
     const bool summarise = numel() > kThreshold;
-    text += text_of(*this, prefix.size(), summarise, Formatter(summarise ? without_hidden(*this) : *this));
+    // Of much on a device only what is shown is copied, element by element.
+    const Tensor shown = summarise ? *this : raw::to(*this, kCPU);
+    text += text_of(shown, prefix.size(), summarise, Formatter(summarise ? without_hidden(*this) : shown));
     if (dtype() != kFloat32 && dtype() != kInt64 && dtype() != kBool) {
       suffixes.push_back(std::string("dtype=") + name_of(dtype()));
     }

@@ -11,9 +11,10 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 
-void check_index(const Tensor& index, const char* op) {
+void check_index(const Tensor& x, const Tensor& index, const char* op) {
   TENDRIL_CHECK(index.defined(), op, ": the index is undefined");
   TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, op, ": the index must be int64, got ", index.dtype());
+  TENDRIL_CHECK(index.device() == x.device(), op, ": the index is on ", index.device(), ", the tensor on ", x.device());
 }
 
 /// PyTorch treats a 0-d tensor as one of one element here.
@@ -87,7 +88,7 @@ void check_source(const Tensor& x, const Tensor& source, const char* op) {
 }  // namespace
 
 Tensor Tensor::gather(int64_t given_dim, const Tensor& index) const {
-  check_index(index, "gather");
+  check_index(*this, index, "gather");
   if (dim() == 0) {
     TENDRIL_CHECK_AS(ShapeError, index.dim() <= 1, "gather: an index of shape ", index.sizes(), " for a 0-d tensor");
     return reshape({1}).gather(given_dim, at_least_1d(index)).reshape(index.sizes());
@@ -107,7 +108,7 @@ Tensor Tensor::gather(int64_t given_dim, const Tensor& index) const {
 }
 
 Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor& source) const {
-  check_index(index, "scatter_add");
+  check_index(*this, index, "scatter_add");
   check_source(*this, source, "scatter_add");
   if (dim() == 0) {
     return reshape({1}).scatter_add(given_dim, at_least_1d(index), at_least_1d(source)).reshape({});
@@ -128,7 +129,7 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
 }
 
 Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const {
-  check_index(given_index, "index_select");
+  check_index(*this, given_index, "index_select");
   TENDRIL_CHECK_AS(ShapeError, given_index.dim() <= 1, "index_select: the index must be a vector, got shape ",
                    given_index.sizes());
   const Tensor index = at_least_1d(given_index);
@@ -148,7 +149,7 @@ Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const 
 }
 
 Tensor Tensor::index_add(int64_t given_dim, const Tensor& given_index, const Tensor& source) const {
-  check_index(given_index, "index_add");
+  check_index(*this, given_index, "index_add");
   check_source(*this, source, "index_add");
   TENDRIL_CHECK_AS(ShapeError, given_index.dim() <= 1, "index_add: the index must be a vector, got shape ",
                    given_index.sizes());

@@ -48,7 +48,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t given_dim) {
   int64_t total = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
-    TENDRIL_CHECK(x.device() == first.device(), "cat: tensors are on ", first.device(), " and ", x.device());
+    TENDRIL_CHECK(x.device() == first.device(), "cat: tensor ", i, " is on ", x.device(), ", expected ", first.device(),
+                  ", as tensor 0");
     TENDRIL_CHECK_AS(ShapeError, x.dim() == first.dim(), "cat: tensor ", i, " has shape ", x.sizes(),
                      ", which does not fit ", first.sizes());
     sizes[dim] = x.sizes()[dim];
@@ -84,6 +85,8 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t given_dim) {
   rows.reserve(tensors.size());
   for (const Tensor& x : tensors) {
     TENDRIL_CHECK(x.defined(), "stack: a tensor is undefined");
+    TENDRIL_CHECK(x.device() == tensors[0].device(), "stack: tensor ", rows.size(), " is on ", x.device(),
+                  ", expected ", tensors[0].device(), ", as tensor 0");
     TENDRIL_CHECK_AS(ShapeError, x.sizes() == tensors[0].sizes(), "stack: tensors must have one shape, got ",
                      tensors[0].sizes(), " and ", x.sizes());
     rows.push_back(x.unsqueeze(wrap_dim(given_dim, x.dim() + 1, "stack")));

@@ -11,11 +11,12 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 
-void check_operands(const Tensor& a, const Tensor& b, const char* op) {
+void check_operands(const Tensor& a, const Tensor& b, const char* op, const char* b_name) {
   TENDRIL_CHECK(a.defined() && b.defined(), op, ": an operand is undefined");
   TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
                    b.dtype());
-  TENDRIL_CHECK(a.device() == b.device(), op, ": operands are on ", a.device(), " and ", b.device());
+  TENDRIL_CHECK(a.device() == b.device(), op, ": ", b_name, " is on ", b.device(), ", expected ", a.device(),
+                ", as the first operand");
 }
 
 Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op) {
@@ -64,7 +65,7 @@ struct LinearBackward : NodeOf<LinearBackward, 3, 2> {
 }  // namespace
 
 Tensor Tensor::mm(const Tensor& other) const {
-  check_operands(*this, other, "mm");
+  check_operands(*this, other, "mm", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() == 2 && other.dim() == 2, "mm: expected two matrices, got shapes ", sizes(),
                    " and ", other.sizes());
   TENDRIL_CHECK_AS(ShapeError, sizes()[1] == other.sizes()[0], "mm: shapes ", sizes(), " and ", other.sizes(),
@@ -73,7 +74,7 @@ Tensor Tensor::mm(const Tensor& other) const {
 }
 
 Tensor Tensor::bmm(const Tensor& other) const {
-  check_operands(*this, other, "bmm");
+  check_operands(*this, other, "bmm", "other");
   TENDRIL_CHECK_AS(ShapeError,
                    dim() == 3 && other.dim() == 3 && sizes()[0] == other.sizes()[0] && sizes()[2] == other.sizes()[1],
                    "bmm: expected [batch, m, k] and [batch, k, n], got ", sizes(), " and ", other.sizes());
@@ -82,14 +83,14 @@ Tensor Tensor::bmm(const Tensor& other) const {
 }
 
 Tensor Tensor::dot(const Tensor& other) const {
-  check_operands(*this, other, "dot");
+  check_operands(*this, other, "dot", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() == 1 && other.dim() == 1 && numel() == other.numel(),
                    "dot: expected two vectors of one size, got ", sizes(), " and ", other.sizes());
   return unsqueeze(0).mm(other.unsqueeze(1)).reshape({});
 }
 
 Tensor Tensor::matmul(const Tensor& other) const {
-  check_operands(*this, other, "matmul");
+  check_operands(*this, other, "matmul", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0 && other.dim() > 0, "matmul: operands must have at least one dimension, got ",
                    sizes(), " and ", other.sizes());
   if (dim() == 2 && other.dim() == 2) return mm(other);
@@ -128,21 +129,21 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, dou
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_operands(x, weight, "linear");
+  check_operands(x, weight, "linear", "the weight");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1],
                    "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
                    weight.sizes());
   const int64_t out_features = weight.sizes()[0];
+  if (bias.defined()) {
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
+                     bias.sizes(), ", expected [", out_features, "]");
+    check_operands(x, bias, "linear", "the bias");
+  }
   const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
   const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
   Tensor out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear");
-  if (bias.defined()) {
-    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
-                     bias.sizes(), ", expected [", out_features, "]");
-    check_operands(x, bias, "linear");
-    raw::binary_(Binary::add, out, bias);
-  }
+  if (bias.defined()) raw::binary_(Binary::add, out, bias);
   if (x.dim() != 2) {
     Dims sizes = x.sizes();
     sizes[x.dim() - 1] = out_features;

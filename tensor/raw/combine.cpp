@@ -4,9 +4,10 @@
 namespace tendril::raw {
 namespace {
 
-void check_pair(const Tensor& x, const Tensor& y, const char* op) {
+void check_pair(const Tensor& x, const Tensor& y, const char* op, const char* y_name) {
   TENDRIL_CHECK(x.defined() && y.defined(), op, ": an operand is undefined");
-  TENDRIL_CHECK(x.device() == y.device(), op, ": operands are on ", x.device(), " and ", y.device());
+  TENDRIL_CHECK(x.device() == y.device(), op, ": ", y_name, " is on ", y.device(), ", expected ", x.device(),
+                ", as the first operand");
 }
 
 /// Indices as kernels want them.
@@ -35,7 +36,7 @@ void check_line_index(const Tensor& index, const char* op) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  check_pair(a, b, "matmul");
+  check_pair(a, b, "matmul", "b");
   TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), "matmul: dtypes ", a.dtype(), " and ", b.dtype(), " differ");
   const int ndim = a.dim();
   TENDRIL_CHECK_AS(ShapeError,
@@ -53,7 +54,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor cat(std::span<const Tensor> parts, int64_t dim) {
   TENDRIL_CHECK(!parts.empty(), "cat: no tensors given");
   const Tensor& first = parts.front();
-  for (const Tensor& part : parts) check_pair(first, part, "cat");
+  for (const Tensor& part : parts) check_pair(first, part, "cat", "a tensor");
   TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: tensors of 0 dimensions cannot be joined; use stack");
   const int d = wrap_dim(dim, first.dim(), "cat");
   Dims sizes = first.sizes();
@@ -81,7 +82,7 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
   const Tensor& first = parts.front();
   DType dtype = first.defined() ? first.dtype() : kFloat32;
   for (const Tensor& part : parts) {
-    check_pair(first, part, "stack");
+    check_pair(first, part, "stack", "a tensor");
     dtype = promote(dtype, part.dtype());
     TENDRIL_CHECK_AS(ShapeError, part.sizes() == first.sizes(), "stack: shapes ", first.sizes(), " and ", part.sizes(),
                      " differ");
@@ -96,7 +97,7 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
 }
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
-  check_pair(x, index, "gather");
+  check_pair(x, index, "gather", "the index");
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_index_fits(index, x, d, "gather");
   const Tensor chosen = as_index(index, "gather");
@@ -108,8 +109,8 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_pair(out, index, "scatter_add");
-  check_pair(out, source, "scatter_add");
+  check_pair(out, index, "scatter_add", "the index");
+  check_pair(out, source, "scatter_add", "the source");
   TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "scatter_add: dtypes ", out.dtype(), " and ",
                    source.dtype(), " differ");
   const int d = wrap_dim(dim, out.dim(), "scatter_add");
@@ -122,7 +123,7 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
-  check_pair(x, index, "index_select");
+  check_pair(x, index, "index_select", "the index");
   const int d = wrap_dim(dim, x.dim(), "index_select");
   check_line_index(index, "index_select");
   const Tensor chosen = as_index(index, "index_select");
@@ -136,8 +137,8 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_pair(out, index, "index_add");
-  check_pair(out, source, "index_add");
+  check_pair(out, index, "index_add", "the index");
+  check_pair(out, source, "index_add", "the source");
   TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "index_add: dtypes ", out.dtype(), " and ",
                    source.dtype(), " differ");
   const int d = wrap_dim(dim, out.dim(), "index_add");

@@ -77,6 +77,7 @@ BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
 }
 
 BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_ours) {
+  const DefaultDeviceGuard here(kCPU);
   Generator generator(10);
   for (const Dims& size : {Dims{40, 50, 60}, Dims{128, 3, 128}, Dims{3, 300, 70}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
   for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
     const Tensor out = raw::transpose(make::full({size[2], size[0]}, NAN), 0, 1);
-    kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+    kernels(default_device()).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
     BOOST_TEST(worst(out, a, b) < 2e-5);
   }
 }
@@ -114,6 +115,7 @@ BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
 }
 
 BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
+  const DefaultDeviceGuard here(kCPU);
   Generator generator(11);
   // One for each way that a product is made.
   const int64_t sizes[][3] = {{3, 5, 4}, {1, 90, 40}, {20, 100, 4}, {7, 100, 9}, {40, 300, 50}, {70, 2, 30}, {4, 0, 5}};

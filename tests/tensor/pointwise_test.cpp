@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(writing_in_place_reaches_every_element_and_nothing_else) {
 
 BOOST_AUTO_TEST_CASE(kernels_fill_outputs_that_held_nan) {
   const Tensor x = mixed_values({3, 5}, kFloat32), y = make::ones({3, 5});
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = kernels(default_device());
   const auto fresh = [] { return make::full({3, 5}, NAN); };
   const auto check = [&](const char* op, const Tensor& out) {
     const Tensor bad = raw::reduce(Reduction::any, raw::predicate(Predicate::isnan, out));
