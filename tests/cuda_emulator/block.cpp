@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda_emulator/sanitizer.h"
+#include "cuda_emulator/settings.h"
 #include "cuda_emulator/shared_memory.h"
 
 /// The threads of the running block. A thread runs on a fibre from its start until it meets others (a barrier, a
@@ -23,6 +25,7 @@ enum class State : std::uint8_t { kNew, kReady, kRunning, kAtBarrier, kInWarp, k
 /// Where it goes on; empty while it runs.
 struct Fibre {
   fiber here;
+  Stack stack{};
 };
 
 struct Thread {
@@ -146,7 +149,9 @@ void switch_to(Fibre* next) {
   Fibre* const self = block.running;
   block.before = self;
   block.running = next;
+  void* const own = before_switch(next->stack);
   fiber caller = std::move(next->here).resume();
+  after_switch(own, block.before->stack);
   block.before->here = std::move(caller);
 }
 
@@ -166,6 +171,7 @@ Fibre* fibre_of(unsigned thread) {
   const boost::context::preallocated usable(static_cast<char*>(stack.sp) - skipped, stack.size - skipped, stack);
   block.fibres.push_back(std::make_unique<Fibre>());
   block.fibres.back()->here = fiber(std::allocator_arg, usable, memory, live);
+  block.fibres.back()->stack = {static_cast<char*>(stack.sp) - stack.size, stack.size - skipped};
   return block.fibres.back().get();
 }
 
@@ -264,6 +270,7 @@ void on_exit(unsigned thread) {
 
 /// A fibre's life: threads, one after another, for as long as the next one has not started.
 fiber live(fiber&& caller) {
+  after_switch(nullptr, block.before->stack);
   block.before->here = std::move(caller);
   for (;;) {
     Fibre* next = nullptr;
@@ -371,29 +378,6 @@ void run_grid(const void* kernel, dim3 grid, dim3 threads, unsigned shared, cons
     memory.end_block();
   }
   block.kernel = nullptr;
-}
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return otherwise;
-  char* end = nullptr;
-  const unsigned long long number = std::strtoull(text, &end, 10);
-  if (*end != '\0') {
-    std::fprintf(stderr, "cuda_emulator: %s is '%s'; expected a number\n", name, text);
-    std::abort();
-  }
-  return number;
-}
-
-Shuffler::Shuffler() : state_(from_environment("TENDRIL_EMULATED_SEED", 1)) {}
-
-std::uint64_t Shuffler::below(std::uint64_t bound) {
-  state_ += 0x9E3779B97F4A7C15u;
-  std::uint64_t z = state_;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  z ^= z >> 31;
-  return static_cast<std::uint64_t>(static_cast<cuda_emulator_uint128>(z) * bound >> 64);
 }
 
 }  // namespace cuda_emulator

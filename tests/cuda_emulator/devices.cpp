@@ -7,8 +7,6 @@
 /// blocks as run at once" still has several rounds.
 namespace cuda_emulator {
 
-cudaError_t need_device() { return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice; }
-
 namespace {
 
 bool exists(int device) { return device >= 0 && device < world().devices; }

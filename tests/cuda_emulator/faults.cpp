@@ -69,5 +69,6 @@ Executing::Executing() {
   executing = true;
 }
 Executing::~Executing() { executing = false; }
+bool Executing::now() { return executing; }
 
 }  // namespace cuda_emulator

@@ -13,6 +13,7 @@ class Executing {
   ~Executing();
   Executing(const Executing&) = delete;
   Executing& operator=(const Executing&) = delete;
+  static bool now();  ///< in this thread
 };
 
 }  // namespace cuda_emulator

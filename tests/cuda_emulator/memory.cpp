@@ -10,6 +10,8 @@
 #include <string>
 
 #include "cuda_emulator/block.h"
+#include "cuda_emulator/sanitizer.h"
+#include "cuda_emulator/settings.h"
 #include "cuda_emulator/world.h"
 
 namespace cuda_emulator {
@@ -73,6 +75,7 @@ std::vector<Region> reserve() {
       std::abort();
     }
     madvise(memory, mapped, MADV_HUGEPAGE);
+    forbid(memory, mapped);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     region.base = static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
   }
@@ -116,7 +119,9 @@ cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
   region.blocks.emplace(offset, block);
   region.used += block.rounded;
   region.protect(true);
+  allow(region.base + offset, block.length());
   std::memset(region.base + offset, kPoison, block.length());
+  forbid(region.base + offset + bytes, block.length() - bytes);
   *pointer = region.base + offset;
   ++world().counters.allocations;
   world().counters.allocated_bytes += block.rounded;
@@ -125,6 +130,7 @@ cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
 
 /// Ends the process if anything was written between the bytes that were asked for and the end of the guard.
 void check_end(const Region& region, std::size_t offset, const Block& block) {
+  if (kAddressSanitizer) return;
   const unsigned char* const begin = region.base + offset + block.bytes;
   const unsigned char* const end = region.base + offset + block.length();
   static const std::vector<unsigned char> untouched(kAlignment + kGuard, kPoison);
@@ -141,7 +147,9 @@ void release(Region& region, std::map<std::size_t, Block>::iterator at) {
   const auto& [offset, block] = *at;
   region.protect(true);
   check_end(region, offset, block);
+  allow(region.base + offset, block.length());
   std::memset(region.base + offset, kPoison, block.length());
+  forbid(region.base + offset, block.length());
   ++world().counters.frees;
   world().counters.allocated_bytes -= block.rounded;
   region.used -= block.rounded;

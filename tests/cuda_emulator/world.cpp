@@ -1,17 +1,20 @@
 #include "cuda_emulator/world.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
-#include "cuda_emulator/block.h"
 #include "cuda_emulator/faults.h"
 #include "cuda_emulator/memory.h"
+#include "cuda_emulator/settings.h"
 
 namespace cuda_emulator {
 namespace {
 
 /// As deep as a queue gets before its oldest work runs.
 constexpr std::size_t kDepth = 1024;
+
+thread_local bool in_host_function = false;
 
 int visible_devices() {
   const int present = static_cast<int>(from_environment("TENDRIL_EMULATED_DEVICES", 2));
@@ -46,13 +49,28 @@ World& world() {
   return it;
 }
 
+Lock::Lock() : lock_(world().mutex, std::defer_lock) {
+  if (Executing::now()) {
+    std::fprintf(stderr, "cuda_emulator: queued work called the runtime\n");
+    std::abort();
+  }
+  lock_.lock();
+}
+
 Lock::~Lock() { close_memory(); }
 
 void Lock::outside(const std::function<void()>& f) {
   close_memory();
   lock_.unlock();
+  in_host_function = true;
   f();
+  in_host_function = false;
   lock_.lock();
+}
+
+cudaError_t need_device() {
+  if (in_host_function) return cudaErrorNotPermitted;
+  return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
 int& current_device() {

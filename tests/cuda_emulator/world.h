@@ -79,7 +79,7 @@ World& world();
 /// Every runtime function holds one. Device memory is closed again when it ends.
 class Lock {
  public:
-  Lock() : lock_(world().mutex) {}
+  Lock();
   ~Lock();
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
@@ -96,7 +96,7 @@ class Lock {
 int& current_device();
 /// Notes the error for cudaGetLastError and gives it back.
 cudaError_t note(cudaError_t error);
-/// cudaErrorNoDevice where there is none.
+/// cudaErrorNoDevice where there is none; cudaErrorNotPermitted in a host function of a stream.
 cudaError_t need_device();
 
 /// The stream behind a handle (null and cudaStreamLegacy: of the thread's device), or null for what is no stream.

@@ -159,6 +159,25 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_place_and_let_others_launch_mea
   BOOST_TEST(x.values()[0] == 3);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_function_may_not_call_the_runtime) {
+  const NewStream stream;
+  cudaError_t got = cudaSuccess;
+  const auto call = [](void* result) { *static_cast<cudaError_t*>(result) = cudaDeviceSynchronize(); };
+  CUDA_OK(cudaLaunchHostFunc(stream, call, &got));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  BOOST_TEST(got == cudaErrorNotPermitted);
+  cudaGetLastError();
+}
+
+BOOST_AUTO_TEST_CASE(queued_work_may_not_call_the_runtime) {
+  const Death death = die([] {
+    CUDA_OK(enqueue(nullptr, [] { cudaDeviceSynchronize(); }));
+    cudaDeviceSynchronize();
+  });
+  BOOST_TEST(death.signal == SIGABRT);
+  BOOST_TEST(death.said == "cuda_emulator: queued work called the runtime\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_launch_into_a_stream_of_another_device_is_refused) {
   CUDA_OK(cudaSetDevice(1));
   const NewStream stream;
