@@ -16,6 +16,7 @@ struct BinaryFunction;
     static __device__ void apply(Binary, Lanes<T, V>& out, const Lanes<T, V>& left, const Lanes<T, V>& right) { \
       using namespace std;                                                                                      \
       using namespace scalar_math;                                                                              \
+      TENDRIL_UNROLL                                                                                            \
       for (int j = 0; j < V; ++j) {                                                                             \
         const T x = left.at[j], y = right.at[j];                                                                \
         out.at[j] = static_cast<T>(expression);                                                                 \
@@ -57,7 +58,8 @@ constexpr BinaryMap<T> binary_map() {
   } else if constexpr (std::is_integral_v<T>) {
     return map_of<AnyBinary, AnyBinary, kWidth<T>, 2, Binary, T, Input<T>, Input<T>>();
   } else {
-    return map_of<BinaryFunction<op>, AnyBinary, kWidth<T>, 2, Binary, T, Input<T>, Input<T>>();
+    constexpr int batch = op == Binary::pow || op == Binary::atan2 ? 1 : 2;  // (see unary.cu)
+    return map_of<BinaryFunction<op>, AnyBinary, kWidth<T>, batch, Binary, T, Input<T>, Input<T>>();
   }
 }
 

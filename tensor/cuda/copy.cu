@@ -61,6 +61,7 @@ struct Converted {
   __device__ Lanes<Lane, V> load_as(uint32_t at, bool steps, uint32_t rest) const {
     const auto elements = load_lanes<From, V>(reinterpret_cast<const From*>(data) + at, steps, rest);
     Lanes<Lane, V> lanes;
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) lanes.at[j] = to_compute(convert<To>(elements.at[j]));
     return lanes;
   }

@@ -21,6 +21,9 @@ namespace tendril::cuda {
 
 inline constexpr int kMapThreads = 256;
 
+// Left to itself, the compiler keeps loops over long functions, and with them lanes in memory.
+#define TENDRIL_UNROLL _Pragma("unroll")
+
 template <class T, int V>
 struct Lanes {
   T at[V];
@@ -37,11 +40,14 @@ __device__ Lanes<T, V> load_lanes(const T* data, bool steps, uint32_t rest) {
   Lanes<T, V> lanes;
   if (!steps) {
     const T x = *data;
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) lanes.at[j] = x;
   } else if (rest >= V) {
     const auto pack = *reinterpret_cast<const Pack<T, V>*>(data);
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) lanes.at[j] = pack.at[j];
   } else {  // beyond the end, the first again
+    TENDRIL_UNROLL
     for (uint32_t j = 0; j < V; ++j) lanes.at[j] = data[j < rest ? j : 0];
   }
   return lanes;
@@ -68,9 +74,11 @@ struct Input {
   __device__ Lanes<Lane, V> load(uint32_t at, bool steps, uint32_t rest) const {
     Lanes<Lane, V> lanes;
     if (!data) {
+      TENDRIL_UNROLL
       for (int j = 0; j < V; ++j) lanes.at[j] = to_compute(number);
     } else {
       const auto elements = load_lanes<T, V>(data + at, steps, rest);
+      TENDRIL_UNROLL
       for (int j = 0; j < V; ++j) lanes.at[j] = to_compute(elements.at[j]);
     }
     return lanes;
@@ -81,9 +89,11 @@ template <class Out, int V>
 __device__ void store_lanes(Out* data, const Lanes<Compute<Out>, V>& lanes, uint32_t rest) {
   if (rest >= V) {
     Pack<Out, V> pack;
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) pack.at[j] = from_compute<Out>(lanes.at[j]);
     *reinterpret_cast<Pack<Out, V>*>(data) = pack;
   } else {
+    TENDRIL_UNROLL
     for (uint32_t j = 0; j < V; ++j) {
       if (j < rest) data[j] = from_compute<Out>(lanes.at[j]);
     }
@@ -112,6 +122,7 @@ __global__ void __launch_bounds__(kMapThreads)
   for (uint32_t first = blockIdx.x * (K * blockDim.x) + threadIdx.x; first < vectors; first += step) {
     uint32_t to[K];
     std::tuple<Lanes<typename In::Lane, V>...> x[K];
+    TENDRIL_UNROLL
     for (int k = 0; k < K; ++k) {
       const uint32_t i = first + static_cast<uint32_t>(k) * blockDim.x;
       if (i >= vectors) break;
@@ -120,6 +131,7 @@ __global__ void __launch_bounds__(kMapThreads)
       to[k] = at[0];
       x[k] = load_all<V, In...>(each, at, offsets.strides[0], numel - i * V, in...);
     }
+    TENDRIL_UNROLL
     for (int k = 0; k < K; ++k) {
       const uint32_t i = first + static_cast<uint32_t>(k) * blockDim.x;
       if (i >= vectors) break;

@@ -12,6 +12,7 @@ struct Choose {
   template <int V, class T>
   static __device__ void apply(Nothing, Lanes<T, V>& out, const Lanes<uint8_t, V>& mask, const Lanes<T, V>& x,
                                const Lanes<T, V>& y) {
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) out.at[j] = mask.at[j] != 0 ? x.at[j] : y.at[j];
   }
 };
@@ -24,6 +25,7 @@ struct Bounds {
 struct Clamp {
   template <int V, class T>
   static __device__ void apply(Bounds<T> bounds, Lanes<T, V>& out, const Lanes<T, V>& x) {
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) {
       T value = x.at[j];
       if (bounds.has_low && value < bounds.low) value = bounds.low;  // (cpu/select.cpp)
@@ -36,6 +38,7 @@ struct Clamp {
 struct AddScaled {
   template <int V, class T>
   static __device__ void apply(T factor, Lanes<T, V>& out, const Lanes<T, V>& x, const Lanes<T, V>& y) {
+    TENDRIL_UNROLL
     for (int j = 0; j < V; ++j) out.at[j] = static_cast<T>(x.at[j] + static_cast<T>(factor * y.at[j]));
   }
 };

@@ -13,6 +13,7 @@ struct AnyPredicate {
     switch (op) {
 #define TENDRIL_PREDICATE(name, doc, expression) \
   case Predicate::name:                          \
+    TENDRIL_UNROLL                               \
     for (int j = 0; j < V; ++j) {                \
       [[maybe_unused]] const T x = in.at[j];     \
       out.at[j] = expression;                    \
@@ -31,6 +32,7 @@ struct AnyCompare {
     switch (op) {
 #define TENDRIL_COMPARE(name, doc, expression) \
   case Compare::name:                          \
+    TENDRIL_UNROLL                             \
     for (int j = 0; j < V; ++j) {              \
       const T x = left.at[j], y = right.at[j]; \
       out.at[j] = expression;                  \

@@ -17,6 +17,7 @@ struct UnaryFunction;
     static __device__ void apply(Unary, Lanes<T, V>& out, const Lanes<T, V>& in) { \
       using namespace std;                                                         \
       using namespace scalar_math;                                                 \
+      TENDRIL_UNROLL                                                               \
       for (int j = 0; j < V; ++j) {                                                \
         const T x = in.at[j];                                                      \
         out.at[j] = static_cast<T>(expression);                                    \
@@ -57,7 +58,11 @@ constexpr UnaryMap<T> unary_map() {
   } else if constexpr (std::is_integral_v<T>) {
     return map_of<AnyUnary, AnyUnary, kWidth<T>, 2, Unary, T, Input<T>>();
   } else {
-    return map_of<UnaryFunction<op>, AnyUnary, kWidth<T>, 2, Unary, T, Input<T>>();
+    // Two vectors a thread where there is little to compute; where there is much, the registers are worth more.
+    constexpr bool brief = UnaryFunction<op>::rule != DTypeRule::kFloat || op == Unary::reciprocal ||
+                           op == Unary::sqrt || op == Unary::rsqrt;
+    constexpr int batch = brief ? 2 : 1;
+    return map_of<UnaryFunction<op>, AnyUnary, kWidth<T>, batch, Unary, T, Input<T>>();
   }
 }
 
