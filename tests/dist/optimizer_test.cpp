@@ -92,16 +92,21 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
   static inline std::atomic<std::latch*> go_on{nullptr};    ///< ... that then waits for this
 
  protected:
-  void update(std::size_t, const Flat<float>&) override {}
-  void update(std::size_t index, const Flat<double>& data) override {
+  void update(std::span<const Ready> ready) override {
+    for (const auto& [index, param, grad] : ready) update_one(index, param);
+  }
+
+ private:
+  void update_one(std::size_t index, const Tensor& param) {
     if (inside.fetch_add(1) > 0) ++overlaps;
     if (std::latch* latch = entered.exchange(nullptr)) {
       latch->count_down();
       go_on.load()->wait();
     }
     std::this_thread::sleep_for(200us);  // long enough for others to come
-    const bool fails = data.param[0] == fail_at;
-    for (int64_t i = 0; i < data.count && !fails; ++i) data.param[i] += options_of(index).lr;
+    double* elements = param.data<double>();
+    const bool fails = elements[0] == fail_at;
+    for (int64_t i = 0; i < param.numel() && !fails; ++i) elements[i] += options_of(index).lr;
     ++state_of(index).updates;
     inside.fetch_sub(1);
     if (fails) throw std::runtime_error("this parameter does not step");
