@@ -1,6 +1,5 @@
 #include "cuda_emulator/shared_memory.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -24,27 +23,30 @@ SharedMemory::SharedMemory(const void* kernel) {
   // The function _Z1fv has the statics _ZZ1fvE4name.
   const std::string symbol = symbol_of(kernel);
   const std::string prefix = symbol.empty() ? "?" : "_Z" + symbol.substr(1) + "E";
-  for (const SharedArray& array : shared_arrays()) ours_.push_back(array.symbol.rfind(prefix, 0) == 0);
+  for (const SharedArray& array : shared_arrays()) {
+    (array.symbol.rfind(prefix, 0) == 0 ? ours_ : others_).push_back(&array);
+  }
 }
 
 void SharedMemory::begin_block(std::size_t dynamic) {
   dynamic_bytes().assign(dynamic + 128, kPoison);
   if (kAddressSanitizer) return;  // its red zones are part of what the symbols name
-  const std::vector<SharedArray>& arrays = shared_arrays();
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    if (ours_[i] || to_watch_ > 0) std::memset(arrays[i].address, kPoison, arrays[i].bytes);
-  }
+  for (const SharedArray* array : ours_) std::memset(array->address, kPoison, array->bytes);
+  if (to_watch_ == 0) return;
+  before_.clear();
+  for (const SharedArray* array : others_) before_.insert(before_.end(), array->address, array->address + array->bytes);
 }
 
 void SharedMemory::end_block() {
   if (to_watch_ == 0 || kAddressSanitizer) return;
-  --to_watch_;
-  const std::vector<SharedArray>& arrays = shared_arrays();
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const unsigned char* const begin = arrays[i].address;
-    if (!std::all_of(begin, begin + arrays[i].bytes, [](unsigned char byte) { return byte == kPoison; }))
-      ours_[i] = true;
-  }
+  const unsigned char* before = before_.data();
+  std::erase_if(others_, [&](const SharedArray* array) {
+    const bool changed = std::memcmp(array->address, before, array->bytes) != 0;
+    before += array->bytes;
+    if (changed) ours_.push_back(array);
+    return changed;
+  });
+  if (--to_watch_ == 0) std::vector<unsigned char>().swap(before_);
 }
 
 SharedMemory& shared_memory_of(const void* kernel) {

@@ -9,7 +9,7 @@
 namespace cuda_emulator {
 
 /// What one kernel has: its own arrays and those of the functions that it calls. The former are known by name; the
-/// latter are found by what its first blocks leave behind.
+/// latter by what its first blocks change, so that those blocks still find there what was there before.
 class SharedMemory {
  public:
   explicit SharedMemory(const void* kernel);
@@ -19,8 +19,9 @@ class SharedMemory {
   void end_block();
 
  private:
-  std::vector<bool> ours_;  // of shared_arrays()
-  int to_watch_ = 3;
+  std::vector<const SharedArray*> ours_, others_;
+  std::vector<unsigned char> before_;  // what was in the others
+  int to_watch_ = 2;                   // so many blocks
 };
 
 /// The one of a kernel.

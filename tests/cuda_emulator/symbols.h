@@ -7,7 +7,8 @@
 /// What the program's own symbol table says: names of kernels, and where their shared memory lies.
 namespace cuda_emulator {
 
-/// A `__shared__` array: a static of a function, aligned as nothing else is (device.h).
+/// What may be a `__shared__` array: a static of a function, zero at first and aligned as such an array is (device.h).
+/// Another static may be so by chance.
 struct SharedArray {
   unsigned char* address;
   std::size_t bytes;
