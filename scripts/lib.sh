@@ -23,8 +23,11 @@ install_packages() {
 }
 
 install_dependencies() {
-  install_packages g++ cmake ninja-build libboost1.81-dev libboost-test1.81-dev libcli11-dev libssl-dev libdnnl-dev
+  install_packages g++ cmake ninja-build libboost1.81-dev libboost-test1.81-dev libboost-context1.81-dev libcli11-dev libssl-dev libdnnl-dev
 }
+
+# Debian has no toolkit: it is NVIDIA's, in its usual places.
+have_cuda_toolkit() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 
 # configure PRESET [CMake arguments]: CUDA is built where a device can run it (say -DTENDRIL_CUDA=ON to build it anyway).
 configure() {
