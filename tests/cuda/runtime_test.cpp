@@ -183,6 +183,16 @@ BOOST_AUTO_TEST_CASE(copies_from_and_to_pinned_memory_need_not_be_waited_for) {
   for (std::size_t i = 0; i < values.size(); i += 333) BOOST_TEST(back.to_vector<float>()[i] == 2 * values[i]);
 }
 
+BOOST_AUTO_TEST_CASE(copies_from_and_to_pinned_memory_are_waited_for_unless_told_otherwise) {
+  const std::vector<float> values = counted(4000);
+  const Tensor pinned = cuda::pinned_empty({4000}), back = cuda::pinned_empty({4000});
+  raw::copy_(pinned, raw::from_data(values, {4000}));
+  const Tensor there = pinned.to(kGPU);
+  pinned.fill_(0);
+  raw::copy_(back, there);
+  BOOST_TEST(back.to_vector<float>() == values, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(pinned_blocks_are_reused_once_their_copies_are_done) {
   std::byte* first = nullptr;
   {
