@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(copies_from_and_to_pinned_memory_are_waited_for_unless_told
   const Tensor pinned = cuda::pinned_empty({4000}), back = cuda::pinned_empty({4000});
   raw::copy_(pinned, raw::from_data(values, {4000}));
   const Tensor there = pinned.to(kGPU);
-  pinned.fill_(0);
+  raw::fill_(pinned, 0);
   raw::copy_(back, there);
   BOOST_TEST(back.to_vector<float>() == values, boost::test_tools::per_element());
 }
