@@ -1,4 +1,3 @@
-// devices: cuda
 // Streams, events, memory and copies.
 #include "tendril/tensor/cuda/runtime.h"
 
