@@ -45,7 +45,8 @@ const char* name_of(Binary op) noexcept;
 const char* name_of(Compare op) noexcept;
 const char* name_of(Reduction op) noexcept;
 
-/// Along one dimension, output i of a mean is over inputs [begin[i], end[i]), and multiplied by scale[i].
+/// Along one dimension, output i of a mean is over inputs [begin[i], end[i]), and multiplied by scale[i]. Neither begin
+/// nor end decreases. All three are in the host's memory, and need last no longer than the call.
 struct PoolAxis {
   const int64_t* begin;
   const int64_t* end;

@@ -22,6 +22,18 @@ void arange(const View& out, Scalar start, Scalar step);
 
 void matmul(const View& out, const View& a, const View& b);
 void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
+void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
+               const View& h);
+void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
+                        const View& c, const View& tanh_c);
+
+void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
+void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w);
+void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w);
+void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
+                double eps, bool batch);
+void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                         const View& mean, const View& var, const View* weight, double eps, bool batch);
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);

@@ -25,6 +25,13 @@ constinit const Kernels cuda::table = {
     .randint = randint,
     .sgd = sgd,
     .adam = adam,
+    .lstm_cell = lstm_cell,
+    .lstm_cell_backward = lstm_cell_backward,
+    .max_pool2d = max_pool2d,
+    .mean_pool2d = mean_pool2d,
+    .mean_pool2d_transpose = mean_pool2d_transpose,
+    .batch_norm = batch_norm,
+    .batch_norm_backward = batch_norm_backward,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {

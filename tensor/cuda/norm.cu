@@ -1,0 +1,364 @@
+#include <algorithm>
+
+#include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/workspace.h"
+
+/// Batch normalisation in two launches: blocks sum up slices of the channels; then blocks first join the slices of
+/// their channel, each the same way, and go over the elements. Nothing depends on the order in which blocks run.
+namespace tendril::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// x is [images, channels, length].
+struct Shape {
+  int64_t images, channels, length;
+};
+
+/// `V` neighbours that are loaded and stored at once.
+template <class T, int V>
+struct alignas(V * sizeof(T)) Pack {
+  T values[V];
+};
+
+template <int N>
+struct Number {
+  static constexpr int value = N;
+};
+
+// A block works on kLanes channels: on one, or, where a channel has one element an image, on a warp's worth of
+// neighbours. Thread t works on lane t % kLanes.
+
+template <int Lanes>
+__device__ inline int64_t my_channel() {
+  return static_cast<int64_t>(blockIdx.x) * Lanes + threadIdx.x % Lanes;
+}
+
+/// f(offsets of packs, their number) for all of this thread's elements: several packs at a time, as long as there are
+/// so many, to have several loads under way.
+template <int V, int Lanes, class F>
+__device__ inline void for_each_pack(const Shape& s, F f) {
+  const int64_t channel = my_channel<Lanes>();
+  if (channel >= s.channels) return;
+  const int64_t row = s.length / V, count = s.images * row;
+  const int64_t step = static_cast<int64_t>(gridDim.y) * (kThreads / Lanes);
+  int64_t i = static_cast<int64_t>(blockIdx.y) * (kThreads / Lanes) + threadIdx.x / Lanes;
+  int64_t image = i / row, at = i - image * row;
+  const int64_t more_images = step / row, more_at = step - more_images * row;
+  const auto next = [&] {
+    const int64_t offset = (image * s.channels + channel) * s.length + at * V;
+    image += more_images;
+    at += more_at;
+    if (at >= row) {
+      at -= row;
+      ++image;
+    }
+    return offset;
+  };
+  for (; i + 3 * step < count; i += 4 * step) {
+    const int64_t first = next(), second = next(), third = next(), fourth = next();
+    const int64_t offsets[4] = {first, second, third, fourth};
+    f(offsets, Number<4>{});
+  }
+  for (; i < count; i += step) {
+    const int64_t offsets[1] = {next()};
+    f(offsets, Number<1>{});
+  }
+}
+
+template <class T, int V, int N>
+__device__ inline void load(T (&values)[N * V], const T* from, const int64_t (&offsets)[N]) {
+  for (int k = 0; k < N; ++k) {
+    const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from + offsets[k]);
+    for (int v = 0; v < V; ++v) values[k * V + v] = pack.values[v];
+  }
+}
+template <class T, int V, int N>
+__device__ inline void store(T* to, const int64_t (&offsets)[N], const T (&values)[N * V]) {
+  for (int k = 0; k < N; ++k) {
+    Pack<T, V> pack;
+    for (int v = 0; v < V; ++v) pack.values[v] = values[k * V + v];
+    *reinterpret_cast<Pack<T, V>*>(to + offsets[k]) = pack;
+  }
+}
+
+// ---- what is summed up. Joined in double.
+
+/// Number, mean and sum of squared distances from the mean of some elements; joined without cancellation (Chan, Golub
+/// and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+template <class T>
+struct Moments {
+  T count, mean, squares;
+
+  __device__ void join(T more, T its_mean, T its_squares) {
+    if (more == T(0)) return;
+    if (count == T(0)) {
+      count = more;
+      mean = its_mean;
+      squares = its_squares;
+      return;
+    }
+    const T all = count + more, part = more / all, distance = its_mean - mean;
+    mean += distance * part;
+    squares += its_squares + distance * distance * count * part;
+    count = all;
+  }
+  template <class U>
+  __device__ void join(const Moments<U>& other) {
+    join(static_cast<T>(other.count), static_cast<T>(other.mean), static_cast<T>(other.squares));
+  }
+};
+
+/// Of g, and of g times x's distance from the mean.
+struct Sums {
+  double g, g_distance;
+
+  __device__ void join(const Sums& other) {
+    g += other.g;
+    g_distance += other.g_distance;
+  }
+};
+
+/// Joins `mine` of all threads with the same lane; the result is in the threads below Lanes. S{} is nothing.
+template <int Lanes, class S>
+__device__ S join_block(const S& mine) {
+  __shared__ S all[kThreads];
+  const unsigned t = threadIdx.x;
+  all[t] = mine;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half >= Lanes; half /= 2) {
+    if (t < half) all[t].join(all[t + half]);
+    __syncthreads();
+  }
+  return all[t % Lanes];
+}
+
+/// Joins what the blocks of this block's channels have left.
+template <int Lanes, class S>
+__device__ S join_slices(const S* partials, int slices, int64_t channels) {
+  const int64_t channel = my_channel<Lanes>();
+  S mine{};
+  if (channel < channels) {
+    for (int k = static_cast<int>(threadIdx.x / Lanes); k < slices; k += kThreads / Lanes) {
+      mine.join(partials[channel * slices + k]);
+    }
+  }
+  return join_block<Lanes>(mine);
+}
+
+template <int Lanes, class S>
+__device__ void leave_slice(S* partials, const S& mine, int64_t channels) {
+  const S joined = join_block<Lanes>(mine);
+  const int64_t channel = my_channel<Lanes>();
+  if (threadIdx.x < Lanes && channel < channels) partials[channel * gridDim.y + blockIdx.y] = joined;
+}
+
+// ---- forward
+
+template <class T, int V, int Lanes>
+__global__ void sum_moments(Moments<double>* partials, const T* x, Shape shape) {
+  Moments<T> mine{};
+  for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
+    constexpr int kCount = decltype(number)::value * V;
+    T values[kCount];
+    load<T, V>(values, x, offsets);
+    T sum = 0, squares = 0;
+    for (int k = 0; k < kCount; ++k) sum += values[k];
+    const T mean = sum / T(kCount);
+    for (int k = 0; k < kCount; ++k) squares += (values[k] - mean) * (values[k] - mean);
+    mine.join(T(kCount), mean, squares);
+  });
+  Moments<double> wide{};
+  wide.join(mine);
+  leave_slice<Lanes>(partials, wide, shape.channels);
+}
+
+/// `partials` is null if mean and var are given.
+template <class T, int V, int Lanes>
+__global__ void normalise(T* out, T* mean, T* var, const T* x, const T* weight, const T* bias, double eps,
+                          const Moments<double>* partials, int slices, Shape shape) {
+  __shared__ T factors[3 * Lanes];
+  const int64_t channel = my_channel<Lanes>();
+  const bool leads = threadIdx.x < Lanes && channel < shape.channels;
+  T m = 0, v = 0;
+  if (partials) {
+    const Moments<double> all = join_slices<Lanes>(partials, slices, shape.channels);
+    m = static_cast<T>(all.mean);
+    v = static_cast<T>(all.squares / static_cast<double>(shape.images * shape.length));
+    if (leads && blockIdx.y == 0) {
+      mean[channel] = m;
+      var[channel] = v;
+    }
+  } else if (leads) {
+    m = mean[channel];
+    v = var[channel];
+  }
+  if (leads) {
+    factors[threadIdx.x] = m;
+    factors[Lanes + threadIdx.x] =
+        static_cast<T>((weight ? static_cast<double>(weight[channel]) : 1.0) / sqrt(static_cast<double>(v) + eps));
+    factors[2 * Lanes + threadIdx.x] = bias ? bias[channel] : T(0);
+  }
+  __syncthreads();
+  const unsigned lane = threadIdx.x % Lanes;
+  const T from = factors[lane], scale = factors[Lanes + lane], shift = factors[2 * Lanes + lane];
+  for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
+    constexpr int kCount = decltype(number)::value * V;
+    T values[kCount];
+    load<T, V>(values, x, offsets);
+    for (int k = 0; k < kCount; ++k) values[k] = (values[k] - from) * scale + shift;
+    store<T, V>(out, offsets, values);
+  });
+}
+
+// ---- backward: tensor/cpu/norm.cpp has the formulas
+
+template <class T, int V, int Lanes>
+__global__ void sum_products(Sums* partials, const T* g, const T* x, const T* mean, Shape shape) {
+  const int64_t channel = my_channel<Lanes>();
+  const T from = channel < shape.channels ? mean[channel] : T(0);
+  T sum = 0, product = 0;
+  for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
+    constexpr int kCount = decltype(number)::value * V;
+    T gs[kCount], xs[kCount], part = 0, product_part = 0;
+    load<T, V>(gs, g, offsets);
+    load<T, V>(xs, x, offsets);
+    for (int k = 0; k < kCount; ++k) {
+      part += gs[k];
+      product_part += gs[k] * (xs[k] - from);
+    }
+    sum += part;
+    product += product_part;
+  });
+  leave_slice<Lanes>(partials, Sums{static_cast<double>(sum), static_cast<double>(product)}, shape.channels);
+}
+
+/// `partials` is null if nothing depends on the sums. dx, dweight and dbias may be null.
+template <class T, int V, int Lanes>
+__global__ void differentiate(T* dx, T* dweight, T* dbias, const T* g, const T* x, const T* mean, const T* var,
+                              const T* weight, double eps, bool batch, const Sums* partials, int slices, Shape shape) {
+  __shared__ T factors[4 * Lanes];
+  const int64_t channel = my_channel<Lanes>();
+  Sums sums{};
+  if (partials) sums = join_slices<Lanes>(partials, slices, shape.channels);
+  if (threadIdx.x < Lanes && channel < shape.channels) {
+    const double r = 1 / sqrt(static_cast<double>(var[channel]) + eps);
+    const double scale = weight ? static_cast<double>(weight[channel]) * r : r;
+    const auto number = static_cast<double>(shape.images * shape.length);
+    if (blockIdx.y == 0) {
+      if (dweight) dweight[channel] = static_cast<T>(sums.g_distance * r);
+      if (dbias) dbias[channel] = static_cast<T>(sums.g);
+    }
+    factors[threadIdx.x] = mean[channel];
+    factors[Lanes + threadIdx.x] = static_cast<T>(scale);
+    factors[2 * Lanes + threadIdx.x] = static_cast<T>(batch ? -scale * r * r * sums.g_distance / number : 0);
+    factors[3 * Lanes + threadIdx.x] = static_cast<T>(batch ? -scale * sums.g / number : 0);
+  }
+  __syncthreads();
+  if (!dx) return;
+  const unsigned lane = threadIdx.x % Lanes;
+  const T from = factors[lane], of_g = factors[Lanes + lane], of_x = factors[2 * Lanes + lane],
+          constant = factors[3 * Lanes + lane];
+  for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
+    constexpr int kCount = decltype(number)::value * V;
+    T gs[kCount], xs[kCount];
+    load<T, V>(gs, g, offsets);
+    load<T, V>(xs, x, offsets);
+    for (int k = 0; k < kCount; ++k) gs[k] = of_g * gs[k] + (of_x * (xs[k] - from) + constant);
+    store<T, V>(dx, offsets, gs);
+  });
+}
+
+// ---- which way
+
+bool aligned(const View* view) { return !view || reinterpret_cast<uintptr_t>(view->data) % 16 == 0; }
+
+/// f(T, Number<V>, Number<Lanes>) for x, which `others` must be as well aligned as.
+template <class F>
+void choose(const char* op, const View& x, std::initializer_list<const View*> others, F f) {
+  const int64_t length = x.sizes[2];
+  const bool all_aligned = aligned(&x) && std::all_of(others.begin(), others.end(), aligned);
+  const auto with = [&](auto t) {
+    constexpr int kPack = 16 / static_cast<int>(sizeof t);
+    if (length == 1) return f(t, Number<1>{}, Number<kWarp>{});
+    if (all_aligned && length % kPack == 0) return f(t, Number<kPack>{}, Number<1>{});
+    f(t, Number<1>{}, Number<1>{});
+  };
+  if (x.dtype == kFloat32) return with(float{});
+  TENDRIL_CHECK_AS(DTypeError, x.dtype == kFloat64, op, ": no cuda kernel for ", x.dtype);
+  with(double{});
+}
+
+/// Blocks for the channels, times slices so that there are enough of them and each has enough to do.
+Grid grid_of(const Shape& shape, int pack, int lanes) {
+  constexpr int64_t kEnough = 1024, kMostSlices = 256, kPacksOfThread = 4;
+  const int64_t blocks = (shape.channels + lanes - 1) / lanes;
+  const int64_t of_slice = kThreads / lanes * kPacksOfThread, packs = shape.images * shape.length / pack;
+  const int64_t most = std::clamp<int64_t>((packs + of_slice - 1) / of_slice, 1, kMostSlices);
+  const int64_t slices = std::min((kEnough + blocks - 1) / blocks, most);
+  return {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(slices)), dim3(kThreads)};
+}
+
+template <class T>
+T* data_or_null(const View* view) {
+  return view ? view->as<T>() : nullptr;
+}
+
+void zero(const char* op, const View* view) {
+  if (!view || view->numel == 0) return;
+  TENDRIL_CUDA(op, cudaMemsetAsync, view->data, 0, static_cast<std::size_t>(view->numel) * size_of(view->dtype),
+               current_stream());
+}
+
+}  // namespace
+
+void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
+                double eps, bool batch) {
+  constexpr const char* op = "batch_norm";
+  if (x.numel == 0) return;
+  const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
+  choose(op, x, {&out}, [&](auto t, auto pack, auto lanes) {
+    using T = decltype(t);
+    constexpr int V = decltype(pack)::value, kLanes = decltype(lanes)::value;
+    const Grid grid = grid_of(shape, V, kLanes);
+    const auto run = [&](const Moments<double>* partials) {
+      launch(op, normalise<T, V, kLanes>, grid, out.as<T>(), mean.as<T>(), var.as<T>(), x.as<const T>(),
+             data_or_null<const T>(weight), data_or_null<const T>(bias), eps, partials, static_cast<int>(grid.blocks.y),
+             shape);
+    };
+    if (!batch) return run(nullptr);
+    const Workspace partials(static_cast<std::size_t>(shape.channels) * grid.blocks.y * sizeof(Moments<double>));
+    launch(op, sum_moments<T, V, kLanes>, grid, partials.as<Moments<double>>(), x.as<const T>(), shape);
+    run(partials.as<Moments<double>>());
+  });
+}
+
+void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                         const View& mean, const View& var, const View* weight, double eps, bool batch) {
+  constexpr const char* op = "batch_norm_backward";
+  if (x.numel == 0) {  // sums over nothing
+    zero(op, dweight);
+    zero(op, dbias);
+    return;
+  }
+  const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
+  choose(op, x, {dx, &g}, [&](auto t, auto pack, auto lanes) {
+    using T = decltype(t);
+    constexpr int V = decltype(pack)::value, kLanes = decltype(lanes)::value;
+    const Grid grid = grid_of(shape, V, kLanes);
+    const auto run = [&](const Sums* partials) {
+      const Grid last = dx ? grid : Grid{dim3(grid.blocks.x), grid.threads};
+      launch(op, differentiate<T, V, kLanes>, last, data_or_null<T>(dx), data_or_null<T>(dweight),
+             data_or_null<T>(dbias), g.as<const T>(), x.as<const T>(), mean.as<const T>(), var.as<const T>(),
+             data_or_null<const T>(weight), eps, batch, partials, static_cast<int>(grid.blocks.y), shape);
+    };
+    if (!batch && !dweight && !dbias) return run(nullptr);
+    const Workspace partials(static_cast<std::size_t>(shape.channels) * grid.blocks.y * sizeof(Sums));
+    launch(op, sum_products<T, V, kLanes>, grid, partials.as<Sums>(), g.as<const T>(), x.as<const T>(),
+           mean.as<const T>(), shape);
+    run(partials.as<Sums>());
+  });
+}
+
+}  // namespace tendril::cuda
