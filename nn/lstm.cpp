@@ -5,8 +5,6 @@
 
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"
-#include "tendril/autograd/ops/lstm.h"
-#include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
@@ -30,7 +28,7 @@ LSTM::LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options)
   for (int64_t layer = 0; layer < num_layers_; ++layer) {
     const int64_t width = layer == 0 ? input_size : hidden_size * directions();
     for (int64_t direction = 0; direction < directions(); ++direction) {
-      Weights& w = weights_[static_cast<std::size_t>(layer * directions() + direction)];
+      LstmWeights& w = weights_[static_cast<std::size_t>(layer * directions() + direction)];
       const std::string suffix = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
       const auto add = [&](const char* name, Tensor& parameter, const Dims& sizes) {
         parameter = raw::empty(sizes, options.dtype, options.device);
@@ -85,12 +83,10 @@ LSTMResult LSTM::forward(const Tensor& given, const LSTMState& state) const {
     std::vector<Tensor> outputs;
     for (int64_t direction = 0; direction < directions(); ++direction) {
       const int64_t at = layer * directions() + direction;
-      const Weights& w = weights_[static_cast<std::size_t>(at)];
+      const LstmWeights& w = weights_[static_cast<std::size_t>(at)];
       const bool reverse = direction == 1;
       const auto first = [&](const Tensor& all) { return all.defined() ? all.select(0, at) : all; };
-      const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
-      const auto [output, c_n] =
-          lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, first(start.h), first(start.c), reverse);
+      const auto [output, c_n] = lstm_layer(x, w, first(start.h), first(start.c), reverse);
       outputs.push_back(output);
       h.push_back(output.narrow(0, reverse ? 0 : last, 1));
       c.push_back(c_n.unsqueeze(0));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/ops/lstm.h"
 #include "tendril/nn/module.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
@@ -56,10 +57,6 @@ class LSTM : public Module {
   std::string extra_repr() const override;
 
  private:
-  struct Weights {
-    Tensor weight_ih, weight_hh, bias_ih, bias_hh;  // [4 H, in], [4 H, H], [4 H] or undefined
-  };
-
   int64_t directions() const noexcept { return bidirectional_ ? 2 : 1; }
   void check(const Tensor& x, const LSTMState& state) const;
 
@@ -67,7 +64,7 @@ class LSTM : public Module {
   bool batch_first_, bidirectional_;
   double dropout_;
   Generator* generator_;
-  std::vector<Weights> weights_;  // of layer l's forward direction at l * directions, its reverse after it
+  std::vector<LstmWeights> weights_;  // of layer l's forward direction at l * directions, its reverse after it
 };
 
 }  // namespace tendril::nn

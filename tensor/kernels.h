@@ -53,6 +53,21 @@ struct PoolAxis {
   const double* scale;
 };
 
+/// One direction of one layer of an LSTM, for T steps and a batch of N: autograd/ops/lstm.h has the formulas. All
+/// contiguous and of one floating dtype; no size is 0.
+struct LstmLayer {
+  View x;                         ///< [T, N, I]
+  View weight_ih, weight_hh;      ///< [4 H, I] and [4 H, H]
+  const View *bias_ih, *bias_hh;  ///< [4 H], both null or neither
+  const View *h0, *c0;            ///< [N, H], or null: zeros
+  bool reverse;                   ///< from the last step to the first
+};
+/// Gradients of its results (null: zero), and of its arguments, like these (null: not wanted).
+struct LstmLayerGradients {
+  const View *output, *c_n;
+  const View *x, *weight_ih, *weight_hh, *bias_ih, *bias_hh, *h0, *c0;
+};
+
 /// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
 /// that it does not serve with DTypeError and checks the values of indices.
 ///
@@ -99,6 +114,16 @@ struct Kernels {
   /// `d_c` holds the gradient of next_c, becomes that of c. The gradient of h is d_h + d_out, which may be null.
   void (*lstm_cell_backward)(const View& d_gates, const View& d_c, const View& d_h, const View* d_out,
                              const View& gates, const View& c, const View& tanh_c) = nullptr;
+
+  // ---- a whole layer of an LSTM at once, where a device has better than steps: all three or none.
+  /// The size in bytes of what `lstm_layer` keeps for the backward pass (if there will be one: `training`), or -1: this
+  /// layer is not served, do it step by step.
+  int64_t (*lstm_layer_reserve)(const LstmLayer& layer, bool training) = nullptr;
+  /// Writes output [T, N, H], c_n [N, H] and `reserve`, which is null if no backward pass will follow.
+  void (*lstm_layer)(const LstmLayer& layer, const View& output, const View& c_n, void* reserve) = nullptr;
+  /// `output` and `reserve` are of the forward call; afterwards `reserve` is no good for another backward call.
+  void (*lstm_layer_backward)(const LstmLayer& layer, const View& output, void* reserve,
+                              const LstmLayerGradients& gradients) = nullptr;
 
   // ---- images, float32 and float64. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w];
   // all contiguous and of one dtype; sizes fit the geometry.

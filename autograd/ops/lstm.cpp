@@ -1,7 +1,7 @@
 #include "tendril/autograd/ops/lstm.h"
 
+#include "tendril/autograd/detail/lstm_gradients.h"
 #include "tendril/autograd/history.h"
-#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 
@@ -80,46 +80,13 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
     return sum;
   }
 
-  struct Step {
-    Tensor h, c, i, f, g, o, tanh_c;  // h and c from before it
-  };
-
   void recorded(std::span<const Tensor> g, std::span<Tensor> dx) const {
-    const Tensor x_gates = saved(kXGates), weight = saved(kWeight);
-    const int64_t steps = x_gates.sizes()[0], cells = weight.sizes()[1];
-    const Tensor zeros = raw::zeros({x_gates.sizes()[1], cells}, x_gates.dtype(), x_gates.device());
-    const auto gate = [&](const Tensor& x, int64_t k) { return x.narrow(1, k * cells, cells); };
-    std::vector<Step> walk;
-    Tensor h = has_h0 ? saved(kH0) : zeros, c = has_c0 ? saved(kC0) : zeros;
-    for (int64_t s = 0; s < steps; ++s) {
-      const Tensor x = x_gates.select(0, step(s, steps)) + h.mm(weight.t());
-      Step now{h, c, gate(x, 0).sigmoid(), gate(x, 1).sigmoid(), gate(x, 2).tanh(), gate(x, 3).sigmoid(), {}};
-      c = now.f * c + now.i * now.g;
-      now.tanh_c = c.tanh();
-      h = now.o * now.tanh_c;
-      walk.push_back(now);
-    }
-    Tensor d_h = zeros, d_c = g[1].defined() ? g[1] : zeros;
-    std::vector<Tensor> d_gates(static_cast<std::size_t>(steps));
-    for (int64_t s = steps - 1; s >= 0; --s) {
-      const auto& [h_before, c_before, i, f, cell, o, tanh_c] = walk[static_cast<std::size_t>(s)];
-      const int64_t t = step(s, steps);
-      if (g[0].defined()) d_h = d_h + g[0].select(0, t);
-      d_c = d_c + d_h * o * (1 - tanh_c.square());
-      const Tensor d_x = cat({d_c * cell * i * (1 - i), d_c * c_before * f * (1 - f), d_c * i * (1 - cell.square()),
-                              d_h * tanh_c * o * (1 - o)},
-                             1);
-      d_gates[static_cast<std::size_t>(t)] = d_x;
-      if (needs_grad(kWeight)) {
-        const Tensor part = d_x.t().mm(h_before);
-        dx[kWeight] = dx[kWeight].defined() ? dx[kWeight] + part : part;
-      }
-      d_h = d_x.mm(weight);
-      d_c = d_c * f;
-    }
-    dx[kXGates] = stack(d_gates, 0);
-    if (needs_grad(kH0)) dx[kH0] = d_h;
-    if (needs_grad(kC0)) dx[kC0] = d_c;
+    const auto gradients = detail::lstm_gradients(saved(kXGates), saved(kWeight), has_h0 ? saved(kH0) : Tensor(),
+                                                  has_c0 ? saved(kC0) : Tensor(), reverse, g[0], g[1]);
+    dx[kXGates] = gradients.x_gates;
+    if (needs_grad(kWeight)) dx[kWeight] = gradients.weight_hh;
+    if (needs_grad(kH0)) dx[kH0] = gradients.h0;
+    if (needs_grad(kC0)) dx[kC0] = gradients.c0;
   }
 };
 
