@@ -61,6 +61,7 @@ struct LstmLayer {
   const View *bias_ih, *bias_hh;  ///< [4 H], both null or neither
   const View *h0, *c0;            ///< [N, H], or null: zeros
   bool reverse;                   ///< from the last step to the first
+  int way = 0;                    ///< of several that the device has: lstm_layer_reserve chooses
 };
 /// Gradients of its results (null: zero), and of its arguments, like these (null: not wanted).
 struct LstmLayerGradients {
@@ -116,9 +117,9 @@ struct Kernels {
                              const View& gates, const View& c, const View& tanh_c) = nullptr;
 
   // ---- a whole layer of an LSTM at once, where a device has better than steps: all three or none.
-  /// The size in bytes of what `lstm_layer` keeps for the backward pass (if there will be one: `training`), or -1: this
-  /// layer is not served, do it step by step.
-  int64_t (*lstm_layer_reserve)(const LstmLayer& layer, bool training) = nullptr;
+  /// Sets layer.way, and gives the size in bytes of what `lstm_layer` keeps for the backward pass (if there will be
+  /// one: `training`), or -1: this layer is not served, do it step by step.
+  int64_t (*lstm_layer_reserve)(LstmLayer& layer, bool training) = nullptr;
   /// Writes output [T, N, H], c_n [N, H] and `reserve`, which is null if no backward pass will follow.
   void (*lstm_layer)(const LstmLayer& layer, const View& output, const View& c_n, void* reserve) = nullptr;
   /// `output` and `reserve` are of the forward call; afterwards `reserve` is no good for another backward call.

@@ -31,7 +31,7 @@ class Optional {
 /// The arguments as kernels take them. Keeps what they point to.
 class Layer {
  public:
-  Layer(Arguments arguments, bool reverse)
+  Layer(Arguments arguments, bool reverse, int way = 0)
       : arguments_(contiguous(std::move(arguments))),
         bias_ih_(arguments_[kBiasIh]),
         bias_hh_(arguments_[kBiasHh]),
@@ -44,11 +44,12 @@ class Layer {
                bias_hh_.get(),
                h0_.get(),
                c0_.get(),
-               reverse} {}
+               reverse,
+               way} {}
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  operator const LstmLayer&() const noexcept { return layer_; }
+  operator LstmLayer&() noexcept { return layer_; }
 
  private:
   static Arguments contiguous(Arguments arguments) {
@@ -69,6 +70,7 @@ struct LstmWholeBackward : autograd::NodeOf<LstmWholeBackward, kArguments, kArgu
   static constexpr const char* kName = "LstmBackward";
   enum : int { kOutput = kArguments, kReserve };
   bool reverse = false, spent = false;
+  int way = 0;
   std::array<bool, kArguments> has{};
 
   void backward(std::span<const Tensor> g, std::span<Tensor> dx) {
@@ -89,7 +91,7 @@ struct LstmWholeBackward : autograd::NodeOf<LstmWholeBackward, kArguments, kArgu
 
   void fused(std::span<const Tensor> g, std::span<Tensor> dx) {
     const Arguments in = arguments();
-    const Layer layer(in, reverse);
+    Layer layer(in, reverse, way);
     const Tensor output = saved(kOutput), reserve = saved(kReserve);
     const Kernels& table = kernels(output.device());
     if (spent) {  // an earlier backward through this node has overwritten what forward kept
@@ -159,7 +161,7 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& 
 
   bool recorded = false;
   for (const Tensor& one : in) recorded |= autograd::grad_enabled() && autograd::requires_grad(one);
-  const Layer layer(in, reverse);
+  Layer layer(in, reverse);
   const int64_t bytes = table.lstm_layer_reserve(layer, recorded);
   if (bytes < 0) return composite();
   const int64_t steps = x.sizes()[0], batch = x.sizes()[1], cells = w.weight_hh.sizes()[1];
@@ -178,6 +180,7 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& 
     n->save_output(LstmWholeBackward::kOutput, output);
     n->save(LstmWholeBackward::kReserve, reserve);
     n->reverse = reverse;
+    n->way = static_cast<LstmLayer&>(layer).way;
   }
   return {output, c_n};
 }

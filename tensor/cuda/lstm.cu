@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/lstm.h"
 #include "tendril/tensor/scalar_math.h"
 
 /// One step of an LSTM: a thread a cell. (kernels.h has the formulas; values that are stored in a narrow dtype are
@@ -67,6 +68,16 @@ __global__ void backward(T* d_gates, T* d_c, const T* d_h, const T* d_out, const
   });
 }
 
+/// Of elements that are as wide as Word.
+template <class Word>
+__global__ void flip(Word* to, const Word* from, int64_t steps, int64_t words) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x, count = steps * words;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const int64_t t = i / words;
+    to[i] = from[(steps - 1 - t) * words + (i - t * words)];
+  }
+}
+
 /// f(T) for the memory's type of a floating dtype.
 template <class F>
 void floating(DType dtype, const char* op, F f) {
@@ -105,6 +116,20 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
            d_out ? d_out->as<const T>() : nullptr, gates.as<const T>(), c.as<const T>(), tanh_c.as<const T>(),
            d_h.sizes[1], d_h.numel);
   });
+}
+
+void reverse_steps(const char* op, void* to, const void* from, int64_t steps, int64_t step_bytes) {
+  const auto as = [&](auto word) {
+    using Word = decltype(word);
+    const auto words = step_bytes / static_cast<int64_t>(sizeof(Word));
+    launch(op, flip<Word>, grid_for(steps * words), static_cast<Word*>(to), static_cast<const Word*>(from), steps,
+           words);
+  };
+  const auto together =
+      reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(step_bytes);
+  if (together % sizeof(uint4) == 0) return as(uint4{});
+  if (together % sizeof(uint32_t) == 0) return as(uint32_t{});
+  as(uint16_t{});
 }
 
 }  // namespace tendril::cuda

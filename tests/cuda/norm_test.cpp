@@ -1,0 +1,130 @@
+// devices: cuda
+// Batch normalisation on a device does what it does on the CPU.
+#include <boost/test/unit_test.hpp>
+#include <limits>
+#include <optional>
+
+#include "tests/cuda/slots.h"
+
+using namespace tendril;
+using namespace tendril::testing;
+
+namespace {
+
+struct Case {
+  Dims sizes;  // [n, c, s]
+  double centre = 0;
+  bool misaligned = false;  // elements do not start at a multiple of 16 bytes
+};
+
+/// On the device, the elements may start one place into a storage.
+Pair pair_of(const Tensor& x, bool misaligned) {
+  Pair pair(x);
+  if (misaligned) {
+    const Tensor longer = raw::to(raw::zeros({x.numel() + 1}, x.dtype()), kGPU);
+    pair.gpu = raw::view(raw::narrow(longer, 0, 1, x.numel()), x.sizes());
+    raw::copy_(pair.gpu, x);
+  }
+  return pair;
+}
+
+const View* pointer(const std::optional<View>& view) { return view ? &*view : nullptr; }
+
+void check_forward(const Case& c, DType dtype, bool batch, bool affine) {
+  const Dims channels = {c.sizes[1]};
+  const Tensor x = random(c.sizes, dtype, 1, c.centre);
+  const Pair in = pair_of(x, c.misaligned), out = pair_of(raw::empty(c.sizes, dtype), c.misaligned);
+  const Pair mean(random(channels, dtype, 2, c.centre)),
+      var(raw::binary(Binary::mul, random(channels, dtype, 3), random(channels, dtype, 3)));
+  const Pair weight(random(channels, dtype, 4)), bias(random(channels, dtype, 5));
+  on_both([&](const Kernels& table, Device device) {
+    const View w = weight.view(device), b = bias.view(device);
+    table.batch_norm(out.view(device), mean.view(device), var.view(device), in.view(device), affine ? &w : nullptr,
+                     affine ? &b : nullptr, 1e-5, batch);
+  });
+  // The mean of float32 numbers around `centre` is known to its last bits only.
+  const double exact = dtype == kFloat64 ? 1e-12 : 2e-6, loss = exact * (1 + std::abs(c.centre));
+  BOOST_TEST(mean.difference(exact, exact) == "", "mean of " << c.sizes);
+  BOOST_TEST(var.difference(10 * exact, loss) == "", "variance of " << c.sizes);
+  BOOST_TEST(out.difference(20 * exact, 10 * loss) == "", "result for " << c.sizes);
+}
+
+void check_backward(const Case& c, DType dtype, bool batch, bool affine, int wanted) {
+  const Dims channels = {c.sizes[1]};
+  const Pair x = pair_of(random(c.sizes, dtype, 1), c.misaligned), g = pair_of(random(c.sizes, dtype, 6), c.misaligned);
+  const Pair mean(random(channels, dtype, 2)), var(raw::unary(Unary::exp, random(channels, dtype, 3)));
+  const Pair weight(random(channels, dtype, 4));
+  const Pair dx = pair_of(raw::zeros(c.sizes, dtype), c.misaligned), dweight(raw::zeros(channels, dtype)),
+             dbias(raw::zeros(channels, dtype));
+  on_both([&](const Kernels& table, Device device) {
+    const View w = weight.view(device), of_x = dx.view(device), of_w = dweight.view(device), of_b = dbias.view(device);
+    table.batch_norm_backward(wanted & 1 ? &of_x : nullptr, wanted & 2 ? &of_w : nullptr, wanted & 4 ? &of_b : nullptr,
+                              g.view(device), x.view(device), mean.view(device), var.view(device),
+                              affine ? &w : nullptr, 1e-5, batch);
+  });
+  // Sums of n random numbers.
+  const double exact = dtype == kFloat64 ? 1e-12 : 3e-6, count = static_cast<double>(c.sizes[0] * c.sizes[2]);
+  BOOST_TEST(dx.difference(10 * exact, 10 * exact) == "", "dx of " << c.sizes << ", wanted " << wanted);
+  BOOST_TEST(dweight.difference(exact, exact * std::sqrt(count)) == "", "dweight of " << c.sizes);
+  BOOST_TEST(dbias.difference(exact, exact * std::sqrt(count)) == "", "dbias of " << c.sizes);
+}
+
+const std::vector<Case> kCases = {{{4, 3, 20}},         {{2, 5, 7}},       {{1, 1, 2}},        {{2, 1, 1}},
+                                  {{3, 40, 1}},         {{1000, 3, 1}},    {{2, 70, 16}},      {{2, 2, 9000}},
+                                  {{3, 1, 1001}},       {{64, 33, 1}, 10}, {{8, 2, 400}, 100}, {{4, 3, 20}, 0, true},
+                                  {{2, 4, 64}, 0, true}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(norm)
+
+BOOST_AUTO_TEST_CASE(statistics_and_results_are_the_cpus) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Case& c : kCases) {
+      check_forward(c, dtype, true, true);
+      check_forward(c, dtype, true, false);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(given_statistics_are_used_as_they_are) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Case& c : kCases) check_forward({c.sizes, 0, c.misaligned}, dtype, false, c.sizes[1] % 2 == 1);
+    check_forward({{0, 3, 4}}, dtype, false, true);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_the_cpus_whichever_are_wanted) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Case& c : kCases) {
+      check_backward(c, dtype, true, true, 7);
+      check_backward(c, dtype, false, false, 7);
+    }
+    for (int wanted = 0; wanted < 7; ++wanted) {
+      check_backward({{3, 6, 8}}, dtype, true, true, wanted);
+      check_backward({{3, 6, 8}}, dtype, false, true, wanted);
+      check_backward({{30, 6, 1}}, dtype, true, false, wanted);
+    }
+    check_backward({{0, 3, 4}}, dtype, false, true, 7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_stays_in_its_channel) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Dims& sizes : {Dims{3, 2, 40}, Dims{50, 2, 1}}) {
+      const Tensor x = random(sizes, dtype, 1);
+      raw::fill_(raw::select(raw::select(raw::select(x, 0, 1), 0, 1), 0, 0), std::numeric_limits<double>::quiet_NaN());
+      const Pair in(x), out(sizes, dtype), mean({2}, dtype), var({2}, dtype);
+      on_both([&](const Kernels& table, Device device) {
+        table.batch_norm(out.view(device), mean.view(device), var.view(device), in.view(device), nullptr, nullptr, 1e-5,
+                         true);
+      });
+      BOOST_TEST(mean.difference(1e-5, 1e-6) == "");
+      BOOST_TEST(var.difference(1e-5, 1e-6) == "");
+      BOOST_TEST(out.difference(1e-4, 1e-5) == "");
+      BOOST_TEST(std::isnan(mean.gpu.to_vector<double>()[1]));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
