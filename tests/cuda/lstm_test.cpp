@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_SUITE(lstm)
 
 BOOST_AUTO_TEST_CASE(a_step_is_the_cpus) {
   for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
-    for (const auto [batch, cells] : {std::pair{1, 1}, {3, 5}, {2, 200}, {130, 3}, {0, 4}}) {
+    for (const auto& [batch, cells] : {std::pair{1, 1}, {3, 5}, {2, 200}, {130, 3}, {0, 4}}) {
       check_forward(batch, cells, dtype);
       check_backward(batch, cells, dtype, true);
       check_backward(batch, cells, dtype, false);

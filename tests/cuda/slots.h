@@ -28,7 +28,9 @@ struct Pair {
 
   const Tensor& on(Device device) const { return device.is_cpu() ? cpu : gpu; }
   View view(Device device) const { return raw::view_of(on(device)); }
-  std::string difference(double rtol, double atol = 0) const { return testing::difference(gpu, cpu, rtol, atol); }
+  std::string difference(double rtol, double atol = 0) const {
+    return testing::difference(raw::to(gpu, kCPU), cpu, rtol, atol);
+  }
 
   Tensor cpu, gpu;
 };
