@@ -32,6 +32,10 @@ constinit const Kernels cuda::table = {
     .mean_pool2d_transpose = mean_pool2d_transpose,
     .batch_norm = batch_norm,
     .batch_norm_backward = batch_norm_backward,
+    .uniform = uniform,
+    .normal = normal,
+    .bernoulli = bernoulli,
+    .randint = randint,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {
