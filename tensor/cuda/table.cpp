@@ -16,17 +16,11 @@ constinit const Kernels cuda::table = {
     .fill = fill,
     .arange = arange,
     .matmul = matmul,
+    .lstm_cell = lstm_cell,
+    .lstm_cell_backward = lstm_cell_backward,
     .conv2d = conv2d,
     .conv2d_data = conv2d_data,
     .conv2d_filter = conv2d_filter,
-    .uniform = uniform,
-    .normal = normal,
-    .bernoulli = bernoulli,
-    .randint = randint,
-    .sgd = sgd,
-    .adam = adam,
-    .lstm_cell = lstm_cell,
-    .lstm_cell_backward = lstm_cell_backward,
     .max_pool2d = max_pool2d,
     .mean_pool2d = mean_pool2d,
     .mean_pool2d_transpose = mean_pool2d_transpose,
@@ -36,6 +30,8 @@ constinit const Kernels cuda::table = {
     .normal = normal,
     .bernoulli = bernoulli,
     .randint = randint,
+    .sgd = sgd,
+    .adam = adam,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {
