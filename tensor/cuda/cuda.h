@@ -26,6 +26,10 @@ void lstm_cell(const View& gates, const View& x_gates, const View& c, const View
                const View& h);
 void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
                         const View& c, const View& tanh_c);
+int64_t lstm_layer_reserve(LstmLayer& layer, bool training);
+void lstm_layer(const LstmLayer& layer, const View& output, const View& c_n, void* reserve);
+void lstm_layer_backward(const LstmLayer& layer, const View& output, void* reserve,
+                         const LstmLayerGradients& gradients);
 
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
 void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w);

@@ -6,7 +6,7 @@ namespace tendril::cuda {
 namespace {
 
 std::atomic<bool> tf32_products{false}, tf32_convolutions{true}, use_cudnn{true};
-std::atomic<int64_t> by_cudnn{0}, by_products{0};
+std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0};
 
 constexpr auto kRelaxed = std::memory_order_relaxed;  // a setting orders nothing but itself
 
@@ -21,5 +21,8 @@ bool cudnn_enabled() noexcept { return use_cudnn.load(kRelaxed); }
 
 ConvolutionPaths convolution_paths() noexcept { return {by_cudnn.load(kRelaxed), by_products.load(kRelaxed)}; }
 void detail::count_convolution(bool cudnn) noexcept { (cudnn ? by_cudnn : by_products).fetch_add(1, kRelaxed); }
+
+int64_t lstm_layers_by_cudnn() noexcept { return lstm_layers.load(kRelaxed); }
+void detail::count_lstm_layer() noexcept { lstm_layers.fetch_add(1, kRelaxed); }
 
 }  // namespace tendril::cuda

@@ -8,14 +8,14 @@ namespace tendril::cuda {
 
 /// Whether float32 products may round their operands to TF32 (8 bits of exponent, 10 of fraction) for the sake of
 /// tensor cores, which are several times faster; sums stay float32. Devices before Ampere do not know it.
-/// As in PyTorch, off for matrix products and on for convolutions at first.
+/// As in PyTorch, off for matrix products and on for convolutions (and LSTM layers, where cuDNN does them) at first.
 void set_matmul_tf32(bool allow) noexcept;
 bool matmul_tf32() noexcept;
 void set_convolution_tf32(bool allow) noexcept;
 bool convolution_tf32() noexcept;
 
-/// Off: convolutions are arranged as matrix products by kernels of our own, as they are where cuDNN was not found when
-/// the library was built, and for what cuDNN refuses. On at first.
+/// Off: convolutions are arranged as matrix products by kernels of our own and LSTM layers go step by step, as they do
+/// where cuDNN was not found when the library was built, and for what cuDNN refuses. On at first.
 void set_cudnn(bool use) noexcept;
 bool cudnn_enabled() noexcept;
 
@@ -26,8 +26,12 @@ struct ConvolutionPaths {
 };
 ConvolutionPaths convolution_paths() noexcept;
 
+/// How many LSTM layers (forward) cuDNN has done since the start of the process.
+int64_t lstm_layers_by_cudnn() noexcept;
+
 namespace detail {
 void count_convolution(bool cudnn) noexcept;
-}
+void count_lstm_layer() noexcept;
+}  // namespace detail
 
 }  // namespace tendril::cuda

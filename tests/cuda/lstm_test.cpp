@@ -1,4 +1,3 @@
-// devices: cuda
 // A step of an LSTM on a device does what it does on the CPU.
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,3 @@
-// devices: cuda
 // Pooling on a device does what it does on the CPU.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

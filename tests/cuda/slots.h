@@ -6,12 +6,11 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
+#include "tests/cuda/compare.h"
 #include "tests/golden.h"
 
 /// For tests that hold a device's kernels against the CPU's, slot by slot.
 namespace tendril::testing {
-
-inline constexpr Device kGPU{DeviceType::cuda, 0};
 
 /// Normal numbers around `centre`, the same for the same seed.
 inline Tensor random(const Dims& sizes, DType dtype, uint64_t seed, double centre = 0) {
