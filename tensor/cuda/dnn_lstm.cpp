@@ -19,7 +19,7 @@ namespace tendril::cuda {
 namespace {
 
 constexpr const char* kOp = "lstm_layer";
-constexpr int kGates = 4;
+constexpr int kGates = 4, kMostParts = 4 * kGates;
 
 enum Way : int { kExact, kTf32 };
 
@@ -194,24 +194,28 @@ Plan& plan_for(const LstmLayer& layer) {
   return *thread_handle<Plans>().used.get(shape, [&] { return std::make_unique<Plan>(shape); });
 }
 
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  TENDRIL_CUDA(kOp, cudaMemcpyAsync, to, from, bytes, cudaMemcpyDeviceToDevice, current_stream());
-}
-
 /// The layer's parameters as cuDNN wants them.
 void pack(const Plan& plan, const LstmLayer& layer, const Workspace& space) {
   const View* parameters[] = {&layer.weight_ih, &layer.weight_hh, layer.bias_ih, layer.bias_hh};
+  BytesCopy copies[kMostParts];
+  std::size_t count = 0;
   for (const Part& part : plan.parts()) {
-    copy_bytes(space.as<char>() + part.to, parameters[part.parameter]->as<const char>() + part.from, part.bytes);
+    copies[count++] = {space.as<char>() + part.to, parameters[part.parameter]->as<const char>() + part.from,
+                       static_cast<int64_t>(part.bytes)};
   }
+  copy_all(kOp, {copies, count});
 }
 void unpack(const Plan& plan, const Workspace& space, const LstmLayerGradients& gradients) {
   const View* parameters[] = {gradients.weight_ih, gradients.weight_hh, gradients.bias_ih, gradients.bias_hh};
+  BytesCopy copies[kMostParts];
+  std::size_t count = 0;
   for (const Part& part : plan.parts()) {
     if (const View* to = parameters[part.parameter]) {
-      copy_bytes(to->as<char>() + part.from, space.as<const char>() + part.to, part.bytes);
+      copies[count++] = {to->as<char>() + part.from, space.as<const char>() + part.to,
+                         static_cast<int64_t>(part.bytes)};
     }
   }
+  copy_all(kOp, {copies, count});
 }
 
 /// What cuDNN reads or writes instead of [T, N, width]: itself, or its steps in reverse order in scratch memory.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
@@ -78,6 +79,29 @@ __global__ void flip(Word* to, const Word* from, int64_t steps, int64_t words) {
   }
 }
 
+struct Batch {
+  static constexpr int kMost = 16;
+  BytesCopy copies[kMost];
+};
+/// Copy y of the grid.
+template <class Word>
+__global__ void copy_batch(Batch batch) {
+  const BytesCopy copy = batch.copies[blockIdx.y];
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  const int64_t words = copy.bytes / static_cast<int64_t>(sizeof(Word));
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += step) {
+    static_cast<Word*>(copy.to)[i] = static_cast<const Word*>(copy.from)[i];
+  }
+}
+
+/// f(Word) for the widest word that `together`, an "or" of addresses and sizes, is a multiple of.
+template <class F>
+void widest(uintptr_t together, F f) {
+  if (together % sizeof(uint4) == 0) return f(uint4{});
+  if (together % sizeof(uint32_t) == 0) return f(uint32_t{});
+  f(uint16_t{});
+}
+
 /// f(T) for the memory's type of a floating dtype.
 template <class F>
 void floating(DType dtype, const char* op, F f) {
@@ -119,17 +143,37 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
 }
 
 void reverse_steps(const char* op, void* to, const void* from, int64_t steps, int64_t step_bytes) {
-  const auto as = [&](auto word) {
+  const auto together =
+      reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(step_bytes);
+  widest(together, [&](auto word) {
     using Word = decltype(word);
     const auto words = step_bytes / static_cast<int64_t>(sizeof(Word));
     launch(op, flip<Word>, grid_for(steps * words), static_cast<Word*>(to), static_cast<const Word*>(from), steps,
            words);
-  };
-  const auto together =
-      reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(step_bytes);
-  if (together % sizeof(uint4) == 0) return as(uint4{});
-  if (together % sizeof(uint32_t) == 0) return as(uint32_t{});
-  as(uint16_t{});
+  });
+}
+
+void copy_all(const char* op, std::span<const BytesCopy> copies) {
+  while (!copies.empty()) {
+    const auto part = copies.first(std::min<std::size_t>(copies.size(), Batch::kMost));
+    copies = copies.subspan(part.size());
+    Batch batch{};
+    uintptr_t together = 0;
+    int64_t most = 0;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      batch.copies[i] = part[i];
+      together |= reinterpret_cast<uintptr_t>(part[i].to) | reinterpret_cast<uintptr_t>(part[i].from) |
+                  static_cast<uintptr_t>(part[i].bytes);
+      most = std::max(most, part[i].bytes);
+    }
+    if (most == 0) continue;
+    widest(together, [&](auto word) {
+      using Word = decltype(word);
+      Grid grid = grid_for(most / static_cast<int64_t>(sizeof(Word)), 256, 1024);
+      grid.blocks.y = static_cast<unsigned>(part.size());
+      launch(op, copy_batch<Word>, grid, batch);
+    });
+  }
 }
 
 }  // namespace tendril::cuda
