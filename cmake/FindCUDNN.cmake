@@ -1,12 +1,21 @@
-# Finds cuDNN 9: in the toolkit's folders, in Debian's, or in those of the Python package nvidia-cudnn.
-# Makes the target CUDNN::CUDNN and sets CUDNN_FOUND, CUDNN_INCLUDE_DIR, CUDNN_LIBRARY, CUDNN_VERSION.
+# Finds cuDNN 9: where CUDNN_ROOT says, in the toolkit's folders, in Debian's, or in those of the Python package
+# nvidia-cudnn. Makes the target CUDNN::CUDNN and sets CUDNN_FOUND, CUDNN_INCLUDE_DIR, CUDNN_LIBRARY, CUDNN_VERSION.
 find_package(CUDAToolkit QUIET)
-find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDNN_ROOT} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDNN_ROOT} ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
+# site-packages/nvidia/cu13 (CUDA 12: cuda_runtime) and site-packages/nvidia/cudnn
+set(_cudnn_places ${CUDAToolkit_LIBRARY_DIR}/.. ${CUDAToolkit_LIBRARY_DIR}/../../cudnn)
+find_path(CUDNN_INCLUDE_DIR cudnn_version.h
+  HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${_cudnn_places} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 NAMES_PER_DIR
+  HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${_cudnn_places} ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
 if(CUDNN_INCLUDE_DIR)
-  file(STRINGS "${CUDNN_INCLUDE_DIR}/cudnn_version.h" lines REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
-  string(REGEX REPLACE "[^0-9;]" "" CUDNN_VERSION "${lines}")
-  string(REPLACE ";" "." CUDNN_VERSION "${CUDNN_VERSION}")
+  file(READ "${CUDNN_INCLUDE_DIR}/cudnn_version.h" _cudnn_header)
+  set(CUDNN_VERSION "")
+  foreach(_cudnn_part MAJOR MINOR PATCHLEVEL)
+    if(_cudnn_header MATCHES "#define CUDNN_${_cudnn_part} ([0-9]+)")
+      list(APPEND CUDNN_VERSION ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(JOIN CUDNN_VERSION "." CUDNN_VERSION)
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CUDNN REQUIRED_VARS CUDNN_LIBRARY CUDNN_INCLUDE_DIR VERSION_VAR CUDNN_VERSION)

@@ -1,14 +1,15 @@
 # Finds the CUDA toolkit and cuDNN. Sets TENDRIL_HAS_CUDA and TENDRIL_HAS_CUDNN, and makes the target tendril_cuda of
-# what the CUDA backend compiles and links with.
+# what the CUDA backend compiles with. TENDRIL_CUDA_LIBRARIES are what it links with, and so do those who link with it.
 
 set(TENDRIL_HAS_CUDNN OFF)
+set(TENDRIL_CUDA_LIBRARIES "")
 if(TENDRIL_CUDA_EMULATOR)
   # The toolkit's headers, and our own functions behind them: nothing of CUDA runs.
-  find_package(CUDAToolkit 12.0 REQUIRED)
+  find_package(TendrilCudaLibraries REQUIRED)
   set(TENDRIL_HAS_CUDA ON)
 elseif(NOT TENDRIL_CUDA STREQUAL "OFF")
-  find_package(CUDAToolkit 12.0 QUIET)
-  if(CUDAToolkit_FOUND)
+  find_package(TendrilCudaLibraries QUIET)
+  if(TendrilCudaLibraries_FOUND)
     if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
       set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
     endif()
@@ -25,23 +26,29 @@ elseif(NOT TENDRIL_CUDA STREQUAL "OFF")
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
       enable_language(CUDA)
+      # What links with us need not know CUDA, so the runtime library is named as any other, and not twice.
+      set(CMAKE_CUDA_RUNTIME_LIBRARY None)
       set(TENDRIL_HAS_CUDA ON)
     endif()
   endif()
   if(NOT TENDRIL_HAS_CUDA AND TENDRIL_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer with its compiler was found (set CUDAToolkit_ROOT)")
+    message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer with nvcc, cudart and cuBLAS was found. "
+      "Set CUDAToolkit_ROOT to the folder that holds bin/nvcc: /usr/local/cuda, say, or for Python's packages "
+      "(pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13) site-packages/nvidia/cu13")
   endif()
 endif()
 
 if(TENDRIL_HAS_CUDA)
-  find_package(CUDNN QUIET)
   set(TENDRIL_HAS_CUDNN ${CUDNN_FOUND})
   add_library(tendril_cuda INTERFACE)
   if(TENDRIL_CUDA_EMULATOR)
     target_include_directories(tendril_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
     target_link_libraries(tendril_cuda INTERFACE tendril_cuda_emulator)
   else()
-    target_link_libraries(tendril_cuda INTERFACE CUDA::cudart CUDA::cublas $<TARGET_NAME_IF_EXISTS:CUDNN::CUDNN>)
+    list(APPEND TENDRIL_CUDA_LIBRARIES CUDA::cudart CUDA::cublas)
+    if(TENDRIL_HAS_CUDNN)
+      list(APPEND TENDRIL_CUDA_LIBRARIES CUDNN::CUDNN)
+    endif()
     # CMake 3.25 does not know nvcc's flag for C++20, and would silently fall back to 17.
     target_compile_options(tendril_cuda INTERFACE
       "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>"

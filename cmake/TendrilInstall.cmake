@@ -14,9 +14,16 @@ install(FILES "${TENDRIL_INCLUDE_DIR}/tendril/tendril.h" "${TENDRIL_INCLUDE_DIR}
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tendril")
 
 install(EXPORT tendrilTargets NAMESPACE tendril:: DESTINATION "${package_dir}")
+if(TENDRIL_HAS_CUDA)
+  cmake_path(GET CUDAToolkit_BIN_DIR PARENT_PATH TENDRIL_CUDA_ROOT)
+  if(TENDRIL_HAS_CUDNN)
+    cmake_path(GET CUDNN_INCLUDE_DIR PARENT_PATH TENDRIL_CUDNN_ROOT)
+  endif()
+endif()
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tendrilConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/tendrilConfig.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/tendrilConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake" "${PROJECT_BINARY_DIR}/tendrilConfig.cmake"
+install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindCUDNN.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/FindTendrilCudaLibraries.cmake" "${PROJECT_BINARY_DIR}/tendrilConfig.cmake"
   "${PROJECT_BINARY_DIR}/tendrilConfigVersion.cmake"
   DESTINATION "${package_dir}")
