@@ -159,6 +159,11 @@ bool is_accepted(cudnnStatus_t status, const char* op, const char* call) {
 
 /// Without tensor cores, whose float32 is TF32.
 bool is_exact(const Conv& c, bool tf32) { return c.x.dtype == kFloat32 && !tf32; }
+/// What cuDNN may recommend algorithms for. Its default is tensor cores for float32 (Ampere and later) only.
+cudnnMathType_t arithmetic_of(const Conv& c, bool tf32) {
+  if (is_exact(c, tf32)) return CUDNN_FMA_MATH;
+  return size_of(c.x.dtype) == 2 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+}
 
 bool describe(const Conv& c, bool tf32, const Descriptors& d) {
   const char* op = name_of(c.map);
@@ -178,7 +183,7 @@ bool describe(const Conv& c, bool tf32, const Descriptors& d) {
                                                  number(g.stride.w), number(g.dilation.h), number(g.dilation.w),
                                                  CUDNN_CROSS_CORRELATION, sums)) &&
          accepts(cudnnSetConvolutionGroupCount(d.conv, number(g.groups))) &&
-         accepts(cudnnSetConvolutionMathType(d.conv, is_exact(c, tf32) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH));
+         accepts(cudnnSetConvolutionMathType(d.conv, arithmetic_of(c, tf32)));
 }
 
 template <class Map>
