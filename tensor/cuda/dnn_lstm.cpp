@@ -120,17 +120,17 @@ bool Plan::describe() {
   if (!types || widest > std::numeric_limits<int>::max()) return false;
   const auto steps = static_cast<int>(shape_.steps), batch = static_cast<int>(shape_.batch),
              input = static_cast<int>(shape_.input), cells = static_cast<int>(shape_.cells);
-  // No dropout within one layer. With equal lengths there is no padding; the flag is what unpacked layouts ask for.
+  // No dropout within one layer. Sequences of one length are what cuDNN calls packed: nothing to unpad.
   if (!TENDRIL_TAKEN(cudnnSetRNNDescriptor_v8, network, CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM,
                      shape_.bias ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
                      types->data, types->math, types->cores, input, cells, cells, 1, nullptr,
-                     CUDNN_RNN_PADDED_IO_ENABLED)) {
+                     CUDNN_RNN_PADDED_IO_DISABLED)) {
     return false;
   }
   const std::vector<int> lengths(static_cast<std::size_t>(batch), steps);
   for (const auto& [sequence, width] : {std::pair{&x, input}, std::pair{&y, cells}}) {
-    if (!TENDRIL_TAKEN(cudnnSetRNNDataDescriptor, *sequence, types->data, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-                       steps, batch, width, lengths.data(), nullptr)) {
+    if (!TENDRIL_TAKEN(cudnnSetRNNDataDescriptor, *sequence, types->data, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED, steps,
+                       batch, width, lengths.data(), nullptr)) {
       return false;
     }
   }
@@ -141,11 +141,18 @@ bool Plan::describe() {
   }
   const cudnnHandle_t handle = dnn_handle();
   std::size_t nothing = 0;
-  return TENDRIL_TAKEN(cudnnGetRNNWeightSpaceSize, handle, network, &weight_bytes_) &&
-         TENDRIL_TAKEN(cudnnGetRNNTempSpaceSizes, handle, network, CUDNN_FWD_MODE_INFERENCE, x, &work_bytes_[0],
-                       &nothing) &&
-         TENDRIL_TAKEN(cudnnGetRNNTempSpaceSizes, handle, network, CUDNN_FWD_MODE_TRAINING, x, &work_bytes_[1],
-                       &reserve_bytes_);
+  if (!TENDRIL_TAKEN(cudnnGetRNNWeightSpaceSize, handle, network, &weight_bytes_) ||
+      !TENDRIL_TAKEN(cudnnGetRNNTempSpaceSizes, handle, network, CUDNN_FWD_MODE_INFERENCE, x, &work_bytes_[0],
+                     &nothing) ||
+      !TENDRIL_TAKEN(cudnnGetRNNTempSpaceSizes, handle, network, CUDNN_FWD_MODE_TRAINING, x, &work_bytes_[1],
+                     &reserve_bytes_)) {
+    return false;
+  }
+  // A space must be there even if nothing is to lie in it.
+  for (std::size_t* bytes : {&work_bytes_[0], &work_bytes_[1], &reserve_bytes_}) {
+    *bytes = std::max<std::size_t>(*bytes, 1);
+  }
+  return true;
 }
 
 /// Asks where each gate's matrix and bias lie; neighbours become one part.

@@ -216,6 +216,14 @@ BOOST_AUTO_TEST_CASE(an_empty_batch_goes_step_by_step) {
   BOOST_TEST(cuda::lstm_layers_by_cudnn() == before);
 }
 
+BOOST_AUTO_TEST_CASE(what_cudnn_refuses_goes_step_by_step) {
+  const Settings with(true);
+  const int64_t before = cuda::lstm_layers_by_cudnn();
+  const Case c{65536, 1, 1, 1, kFloat32, false, false};  // more steps than it takes
+  check_same(run(c, kGPU, {}), run(c, kCPU, {}), 1e-4, name(c));
+  BOOST_TEST(cuda::lstm_layers_by_cudnn() == before);
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_as_on_the_cpu) {
   const Tensor x = raw::to(random({2, 1, 3}, kFloat32, 1), kGPU), w = raw::to(random({8, 4}, kFloat32, 1), kGPU);
   BOOST_CHECK_THROW(tendril::lstm_layer(x, {w, w, {}, {}}, {}, {}), ShapeError);

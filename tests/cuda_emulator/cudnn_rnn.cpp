@@ -105,7 +105,7 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t 
   }
   if (algo != CUDNN_RNN_ALGO_STANDARD || cell != CUDNN_LSTM || direction != CUDNN_UNIDIRECTIONAL || layers != 1 ||
       input_mode != CUDNN_LINEAR_INPUT || projection != cells || dropout ||
-      (bias != CUDNN_RNN_DOUBLE_BIAS && bias != CUDNN_RNN_NO_BIAS) || flags != CUDNN_RNN_PADDED_IO_ENABLED) {
+      (bias != CUDNN_RNN_DOUBLE_BIAS && bias != CUDNN_RNN_NO_BIAS) || flags != CUDNN_RNN_PADDED_IO_DISABLED) {
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the emulator does not know this network");
   }
   *rnn = {true, bias, type, math, input, cells};
@@ -116,11 +116,12 @@ cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t data, cudnnData
                                         cudnnRNNDataLayout_t layout, int steps, int batch, int width,
                                         const int lengths[], void* padding) {
   if (!data || !lengths) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+  if (steps > 0xFFFF) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "more than 65535 steps");
   if (steps <= 0 || batch <= 0 || width <= 0) return refuse(CUDNN_STATUS_BAD_PARAM, "a size is not positive");
   if (std::any_of(lengths, lengths + batch, [&](int n) { return n <= 0 || n > steps; })) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "a length");
   }
-  if (layout != CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED || padding ||
+  if (layout != CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED || padding ||
       std::any_of(lengths, lengths + batch, [&](int n) { return n != steps; })) {
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the emulator knows sequences of one length only");
   }
