@@ -20,6 +20,12 @@ void copy(const View& out, const View& x);
 void fill(const View& out, Scalar value);
 void arange(const View& out, Scalar start, Scalar step);
 
+void reduce(Reduction op, const View& out, const View& x);
+void extremum(bool largest, const View* values, const View* indices, const View& x, int dim);
+void cumsum(const View& out, const View& x, int dim);
+void softmax(const View& out, const View& x, int dim);
+void log_softmax(const View& out, const View& x, int dim);
+
 void matmul(const View& out, const View& a, const View& b);
 void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
 void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
