@@ -1,5 +1,7 @@
 #include "tendril/tensor/kernels.h"
 
+#include <sstream>
+
 namespace tendril {
 
 const char* name_of(Unary op) noexcept {
@@ -33,6 +35,25 @@ const char* name_of(Compare op) noexcept {
 const char* name_of(Reduction op) noexcept {
   static constexpr const char* names[] = {"sum", "prod", "max", "min", "all", "any"};
   return names[static_cast<int>(op)];
+}
+
+std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size) {
+  static constexpr const char* names[] = {"gather",    "scatter_add", "index_select", "index_add",
+                                          "embedding", "nll_loss",    "cross_entropy"};
+  std::ostringstream text;
+  text << names[static_cast<int>(use)];
+  switch (use) {
+    case IndexUse::embedding:
+      text << ": index " << index << " is out of range for a weight of " << size << " rows";
+      break;
+    case IndexUse::nll_loss:
+    case IndexUse::cross_entropy:
+      text << ": target " << index << " is out of range for " << size << " classes";
+      break;
+    default:
+      text << ": index " << index << " is out of range for dimension " << dim << " of size " << size;
+  }
+  return text.str();
 }
 
 }  // namespace tendril

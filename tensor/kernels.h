@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "tendril/tensor/device.h"
@@ -35,6 +36,12 @@ enum class Compare : uint8_t {
   count_
 };
 enum class Reduction : uint8_t { sum, prod, max, min, all, any, count_ };
+
+/// Whose words an index out of range is reported in: operations that users know are made of others.
+enum class IndexUse : uint8_t { gather, scatter_add, index_select, index_add, embedding, nll_loss, cross_entropy };
+/// "gather: index 7 is out of range for dimension 1 of size 5", "embedding: index 9 is out of range for a weight of 5
+/// rows", "nll_loss: target 3 is out of range for 3 classes".
+std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size);
 
 /// What an operation does with its (promoted) input dtype; see pointwise.def.
 enum class DTypeRule : uint8_t { kSame, kAny, kFloat };
@@ -149,12 +156,17 @@ struct Kernels {
   void (*batch_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View& mean, const View& var, const View* weight, double eps, bool batch) = nullptr;
 
-  // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError otherwise, before any write
-  void (*gather)(const View& out, const View& x, int dim, const View& index) = nullptr;  ///< index like out
-  void (*scatter_add)(const View& out, int dim, const View& index,
-                      const View& source) = nullptr;                                             ///< source like index
-  void (*index_select)(const View& out, const View& x, int dim, const View& index) = nullptr;    ///< index 1-d
-  void (*index_add)(const View& out, int dim, const View& index, const View& source) = nullptr;  ///< index 1-d
+  // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError in the words of `use`
+  // otherwise, before any write. (A device that works asynchronously reads 0, writes nothing there, and throws when its
+  // work is waited for: docs/cuda.md.)
+  void (*gather)(const View& out, const View& x, int dim, const View& index,
+                 IndexUse use) = nullptr;  ///< index like out
+  void (*scatter_add)(const View& out, int dim, const View& index, const View& source,
+                      IndexUse use) = nullptr;  ///< source like index
+  void (*index_select)(const View& out, const View& x, int dim, const View& index,
+                       IndexUse use) = nullptr;  ///< index 1-d
+  void (*index_add)(const View& out, int dim, const View& index, const View& source,
+                    IndexUse use) = nullptr;  ///< index 1-d
 
   // ---- random numbers, from Philox block `offset` of `seed` on (philox.h). In row-major order, elements of float32
   // and narrower floating types take one word of a block each (normal: words 0, 1 and words 2, 3 make two numbers), and

@@ -122,10 +122,11 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor cat(std::span<const Tensor> parts, int64_t dim);    ///< dtypes promote; sizes agree but for `dim`
 Tensor stack(std::span<const Tensor> parts, int64_t dim);  ///< along a new dimension
 
-// ---- by index: int64 (or int32) tensors; values in [0, size): IndexError, before anything is written
-Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+// ---- by index: int64 (or int32) tensors; values in [0, size): IndexError in the words of `use`, before anything is
+// written; on CUDA devices when the work is waited for (docs/cuda.md)
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::gather);
 void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
-Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::index_select);
 void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 
 // ---- filling with random numbers: in row-major order, the stream of `generator` from where it stands

@@ -30,16 +30,6 @@ struct EmbeddingBackward : autograd::NodeOf<EmbeddingBackward, 1, 1> {
   }
 };
 
-/// The kernels check, too, but in the words of another operation.
-void check_indices(const Tensor& index, int64_t rows) {
-  if (!index.device().is_cpu()) return;
-  const int64_t* values = index.data<int64_t>();
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    TENDRIL_CHECK_AS(IndexError, values[i] >= 0 && values[i] < rows, "embedding: index ", values[i],
-                     " is out of range for a weight of ", rows, " rows");
-  }
-}
-
 }  // namespace
 
 Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_t> padding_idx) {
@@ -57,11 +47,10 @@ Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_
   TENDRIL_CHECK_AS(IndexError, !padding_idx || (*padding_idx >= -rows && *padding_idx < rows),
                    "embedding: padding_idx ", *padding_idx, " is out of range for a weight of ", rows, " rows");
   const Tensor flat = raw::reshape(raw::cast(raw::contiguous(index), kInt64), {index.numel()});
-  check_indices(flat, rows);
 
   Dims sizes = index.sizes();
   sizes.push_back(width);
-  const Tensor out = raw::view(raw::index_select(weight, 0, flat), sizes);
+  const Tensor out = raw::view(raw::index_select(weight, 0, flat, IndexUse::embedding), sizes);
   if (auto* n = autograd::track<EmbeddingBackward>(out, weight)) {
     n->save(0, flat);
     n->sizes = weight.sizes();

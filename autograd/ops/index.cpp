@@ -98,7 +98,8 @@ Tensor Tensor::gather(int64_t given_dim, const Tensor& index) const {
   const Kernels& table = kernels(device());
   Tensor out = raw::empty(index.sizes(), dtype(), device());
   const Tensor reached = corner(autograd::detail::alias(*this), index.sizes(), d);
-  require(table.gather, "gather", table)(raw::view_of(out), raw::view_of(reached), d, raw::view_of(index));
+  require(table.gather, "gather", table)(raw::view_of(out), raw::view_of(reached), d, raw::view_of(index),
+                                         IndexUse::gather);
   if (auto* n = track<GatherBackward>(out, *this)) {
     n->save(0, index);
     n->sizes = sizes();
@@ -120,7 +121,8 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
   const Kernels& table = kernels(device());
   Tensor out = raw::clone(*this);
   const Tensor reached = corner(autograd::detail::alias(out), index.sizes(), d);
-  require(table.scatter_add, "scatter_add", table)(raw::view_of(reached), d, raw::view_of(index), raw::view_of(source));
+  require(table.scatter_add, "scatter_add", table)(raw::view_of(reached), d, raw::view_of(index), raw::view_of(source),
+                                                   IndexUse::scatter_add);
   if (auto* n = track<ScatterAddBackward>(out, *this, source)) {
     n->save(0, index);
     n->dim = d;
@@ -139,7 +141,8 @@ Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const 
   Dims out_sizes = sizes();
   out_sizes[d] = index.numel();
   Tensor out = raw::empty(out_sizes, dtype(), device());
-  require(table.index_select, "index_select", table)(raw::view_of(out), raw::view_of(*this), d, raw::view_of(index));
+  require(table.index_select, "index_select", table)(raw::view_of(out), raw::view_of(*this), d, raw::view_of(index),
+                                                     IndexUse::index_select);
   if (auto* n = track<IndexSelectBackward>(out, *this)) {
     n->save(0, index);
     n->sizes = sizes();
@@ -162,7 +165,8 @@ Tensor Tensor::index_add(int64_t given_dim, const Tensor& given_index, const Ten
                    ", expected ", expected);
   const Kernels& table = kernels(device());
   Tensor out = raw::clone(*this);
-  require(table.index_add, "index_add", table)(raw::view_of(out), d, raw::view_of(index), raw::view_of(source));
+  require(table.index_add, "index_add", table)(raw::view_of(out), d, raw::view_of(index), raw::view_of(source),
+                                               IndexUse::index_add);
   if (auto* n = track<IndexAddBackward>(out, *this, source)) {
     n->save(0, index);
     n->dim = d;

@@ -43,14 +43,15 @@ void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weig
 
 /// Of targets on a device nothing is read back, as that would have to wait for it: what is counted stays there, and
 /// classes are checked by the kernels that look them up.
-Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index) {
+Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index,
+                   IndexUse use) {
   Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0, {}};
   const Device device = target.device();
   result.ignored = raw::compare(Compare::eq, result.index, ignore_index);
   result.index = raw::where(result.ignored, raw::scalar(0, kInt64, device), result.index);
   if (weight.defined()) {
-    result.weight =
-        raw::view(raw::index_select(weight, 0, raw::view(result.index, {result.index.numel()})), result.index.sizes());
+    result.weight = raw::view(raw::index_select(weight, 0, raw::view(result.index, {result.index.numel()}), use),
+                              result.index.sizes());
     result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), device), result.weight);
   } else {
     result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
@@ -62,8 +63,8 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
 }
 
 /// `target` is [N, d1, ...], `scores` [N, C, d1, ...].
-Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index, const char* op) {
-  if (!target.device().is_cpu()) return read_there(target, scores, weight, ignore_index);
+Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, int64_t ignore_index, IndexUse use) {
+  if (!target.device().is_cpu()) return read_there(target, scores, weight, ignore_index, use);
   const int64_t classes = scores.sizes()[1];
   Targets result{raw::unsqueeze(raw::contiguous(target), 1), {}, {}, 0, {}};
   const Tensor given = result.index;
@@ -71,8 +72,7 @@ Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, i
   int64_t counted = 0;
   for (int64_t i = 0; i < given.numel(); ++i) {
     if (values[i] == ignore_index) continue;
-    TENDRIL_CHECK_AS(IndexError, values[i] >= 0 && values[i] < classes, op, ": target ", values[i],
-                     " is out of range for ", classes, " classes");
+    TENDRIL_CHECK_AS(IndexError, values[i] >= 0 && values[i] < classes, index_error_text(use, values[i], 1, classes));
     ++counted;
   }
   result.total = static_cast<double>(counted);
@@ -118,8 +118,8 @@ struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
 };
 
 /// `log_probs` is [N, C, d1, ...].
-Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction) {
-  Tensor picked = raw::gather(log_probs, 1, targets.index);
+Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction, IndexUse use) {
+  Tensor picked = raw::gather(log_probs, 1, targets.index, use);
   if (targets.ignored.defined()) {  // not by a weight of 0: what is ignored may be infinite
     picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype()), picked);
   }
@@ -175,8 +175,8 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOpti
   const bool one = log_probs.dim() == 1;
   const Tensor scores = one ? log_probs.unsqueeze(0) : log_probs;
   const Targets targets =
-      read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index, "nll_loss");
-  const Tensor loss = nll(scores, targets, options.reduction);
+      read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index, IndexUse::nll_loss);
+  const Tensor loss = nll(scores, targets, options.reduction, IndexUse::nll_loss);
   return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
 }
 
@@ -186,9 +186,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
   const bool one = logits.dim() == 1;
   const Tensor log_probs = (one ? logits.unsqueeze(0) : logits).log_softmax(1);
-  const Targets targets =
-      read(one ? raw::unsqueeze(target, 0) : target, log_probs, options.weight, options.ignore_index, "cross_entropy");
-  Tensor loss = nll(log_probs, targets, options.reduction);
+  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, log_probs, options.weight,
+                               options.ignore_index, IndexUse::cross_entropy);
+  Tensor loss = nll(log_probs, targets, options.reduction, IndexUse::cross_entropy);
   if (options.label_smoothing > 0) {
     loss = loss * (1 - options.label_smoothing) + uniform_part(log_probs, targets, options);
   }

@@ -39,10 +39,10 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch);
 
-void gather(const View& out, const View& x, int dim, const View& index);
-void scatter_add(const View& out, int dim, const View& index, const View& source);
-void index_select(const View& out, const View& x, int dim, const View& index);
-void index_add(const View& out, int dim, const View& index, const View& source);
+void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
+void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
+void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
+void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 
 void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);

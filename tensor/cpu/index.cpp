@@ -7,13 +7,12 @@
 namespace tendril::cpu {
 namespace {
 
-void check_indices(const View& index, int64_t size, int dim, const char* op) {
+void check_indices(const View& index, int64_t size, int dim, IndexUse use) {
   if (index.numel == 0) return;
   for_each_row<1>(nest_of<1>({&index}), [&](char* const* p, const int64_t* s, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = *reinterpret_cast<const int64_t*>(p[0] + i * s[0]);
-      TENDRIL_CHECK_AS(IndexError, value >= 0 && value < size, op, ": index ", value, " is out of range for dimension ",
-                       dim, " of size ", size);
+      TENDRIL_CHECK_AS(IndexError, value >= 0 && value < size, index_error_text(use, value, dim, size));
     }
   });
 }
@@ -82,19 +81,19 @@ bool slices_lie_together(const View& x, int dim) {
 
 }  // namespace
 
-void gather(const View& out, const View& x, int dim, const View& index) {
-  check_indices(index, x.sizes[dim], dim, "gather");
+void gather(const View& out, const View& x, int dim, const View& index, IndexUse use) {
+  check_indices(index, x.sizes[dim], dim, use);
   if (out.numel > 0) gather_checked(out, x, dim, index);
 }
 
-void scatter_add(const View& out, int dim, const View& index, const View& source) {
+void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use) {
   TENDRIL_CHECK_AS(DTypeError, out.dtype != kBool, "scatter_add: no cpu kernel for bool");
-  check_indices(index, out.sizes[dim], dim, "scatter_add");
+  check_indices(index, out.sizes[dim], dim, use);
   if (index.numel > 0) scatter_add_checked(out, dim, index, source);
 }
 
-void index_select(const View& out, const View& x, int dim, const View& index) {
-  check_indices(index, x.sizes[dim], dim, "index_select");
+void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use) {
+  check_indices(index, x.sizes[dim], dim, use);
   if (out.numel == 0) return;
   if (dim == 0 && slices_lie_together(x, 0) && slices_lie_together(out, 0)) {
     const auto element = static_cast<int64_t>(size_of(x.dtype));
@@ -110,9 +109,9 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
   gather_checked(out, x, dim, Spread(index, out, dim).view);
 }
 
-void index_add(const View& out, int dim, const View& index, const View& source) {
+void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use) {
   TENDRIL_CHECK_AS(DTypeError, out.dtype != kBool, "index_add: no cpu kernel for bool");
-  check_indices(index, out.sizes[dim], dim, "index_add");
+  check_indices(index, out.sizes[dim], dim, use);
   if (source.numel == 0) return;
   if (dim == 0 && slices_lie_together(out, 0) && slices_lie_together(source, 0)) {
     detail::visit(out.dtype, [&](auto tag) {

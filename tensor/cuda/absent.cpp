@@ -29,6 +29,10 @@ bool is_available() noexcept { return false; }
 std::string why_unavailable() { return "this library was built without CUDA"; }
 std::string device_name(int) { no_cuda("device_name"); }
 void synchronize(int) { no_cuda("synchronize"); }
+void set_checked(bool) noexcept {}
+bool checked() noexcept { return false; }
+void set_deterministic(bool) noexcept {}
+bool deterministic() noexcept { return false; }
 
 Stream::Stream(int device, int) : device_(device) { no_cuda("Stream"); }
 Stream Stream::default_of(int) { no_cuda("Stream::default_of"); }

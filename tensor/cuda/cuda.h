@@ -53,6 +53,10 @@ void uniform(const View& out, double low, double high, uint64_t seed, uint64_t o
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
+void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
+void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
+void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
+void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 
 void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step);
 void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step);

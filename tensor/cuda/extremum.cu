@@ -4,6 +4,7 @@
 #include "tendril/tensor/cuda/kernel.cuh"
 #include "tendril/tensor/cuda/lanes.cuh"
 #include "tendril/tensor/cuda/reduction_plan.h"
+#include "tendril/tensor/cuda/workspace.h"
 
 /// The largest or smallest along a dimension and where it first occurs (kernels.h).
 namespace tendril::cuda {
@@ -31,13 +32,28 @@ struct Found {
 struct LinesOf {
   Places<3> lines;  ///< x, values, indices
   int64_t length, step;
-  int across;   ///< lines of a block
-  int sharing;  ///< threads of a line
-  bool by_row;  ///< neighbouring threads have neighbouring elements of one line, not neighbouring lines
+  int across;     ///< lines of a block
+  int sharing;    ///< threads of a line
+  bool by_row;    ///< neighbouring threads have neighbouring elements of one line, not neighbouring lines
+  int64_t share;  ///< elements of a line that a block takes; blockIdx.y says which
+};
+
+/// Where what is found goes: to the result, or, where a line is cut into shares, to [shares][lines].
+template <class T>
+struct FoundTarget {
+  T* values;  ///< may be null, and so may be indices
+  int64_t* indices;
+  Compute<T>* partial_values;
+  int64_t* partial_places;
+
+  __device__ void write(const Found<Compute<T>>& found, const int64_t (&place)[3]) const {
+    if (values) values[place[1]] = from_compute<T>(found.value);
+    if (indices) indices[place[2]] = found.at;
+  }
 };
 
 template <class T>
-__global__ void find_extremum(T* values, int64_t* indices, const T* x, LinesOf what, bool largest) {
+__global__ void find_extremum(FoundTarget<T> target, const T* x, LinesOf what, bool largest) {
   using C = Compute<T>;
   __shared__ C best[kThreads];
   __shared__ int64_t places[kThreads];
@@ -53,13 +69,15 @@ __global__ void find_extremum(T* values, int64_t* indices, const T* x, LinesOf w
   Found<C> found;
   if (mine) {
     const T* from = x + place[0];
-    int64_t i = in_line;
-    for (; i + 3 * what.sharing < what.length; i += 4 * what.sharing) {  // loads that do not wait for each other
+    const int64_t start = static_cast<int64_t>(blockIdx.y) * what.share;
+    const int64_t end = start + what.share < what.length ? start + what.share : what.length;
+    int64_t i = start + in_line;
+    for (; i + 3 * what.sharing < end; i += 4 * what.sharing) {  // loads that do not wait for each other
       T loaded[4];
       for (int n = 0; n < 4; ++n) loaded[n] = from[(i + n * what.sharing) * what.step];
       for (int n = 0; n < 4; ++n) found.join({to_compute(loaded[n]), i + n * what.sharing}, largest);
     }
-    for (; i < what.length; i += what.sharing) found.join({to_compute(from[i * what.step]), i}, largest);
+    for (; i < end; i += what.sharing) found.join({to_compute(from[i * what.step]), i}, largest);
   }
   best[thread] = found.value;
   places[thread] = found.at;
@@ -74,8 +92,24 @@ __global__ void find_extremum(T* values, int64_t* indices, const T* x, LinesOf w
     __syncthreads();
   }
   if (!mine || in_line != 0) return;
-  if (values) values[place[1]] = from_compute<T>(found.value);
-  if (indices) indices[place[2]] = found.at;
+  if (!target.partial_places) return target.write(found, place);
+  const int64_t slot = static_cast<int64_t>(blockIdx.y) * what.lines.count + line;
+  target.partial_values[slot] = found.value;
+  target.partial_places[slot] = found.at;
+}
+
+template <class T>
+__global__ void join_shares(FoundTarget<T> target, Places<3> lines, int64_t shares, bool largest) {
+  const int64_t line = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (line >= lines.count) return;
+  int64_t place[3];
+  lines.of(line, place);
+  Found<Compute<T>> found;
+  for (int64_t s = 0; s < shares; ++s) {
+    const int64_t slot = s * lines.count + line;
+    found.join({target.partial_values[slot], target.partial_places[slot]}, largest);
+  }
+  target.write(found, place);
 }
 
 }  // namespace
@@ -100,12 +134,26 @@ void extremum(bool largest, const View* values, const View* indices, const View&
     what.sharing = power_of_two_from(detail::ceil_div(what.length, 16), kThreads / least);
     what.across = power_of_two_from(what.lines.count, kThreads / what.sharing);
   }
-  const Grid grid{dim3(static_cast<unsigned>(detail::ceil_div(what.lines.count, what.across))),
+  const int64_t blocks = detail::ceil_div(what.lines.count, what.across);
+  constexpr int64_t kLeastShare = 4096, kMostShares = 64;
+  const int64_t wanted =
+      std::clamp<int64_t>(std::min(detail::kEnoughBlocks / blocks, what.length / kLeastShare), 1, kMostShares);
+  what.share = detail::ceil_div(what.length, wanted);
+  const int64_t shares = detail::ceil_div(what.length, what.share);
+  const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(shares)),
                   dim3(static_cast<unsigned>(what.across * what.sharing))};
+  const char* const op = largest ? "max" : "min";
   visit(x.dtype, [&](auto tag) {
     using T = Stored<typename decltype(tag)::type>;
-    launch(largest ? "max" : "min", find_extremum<T>, grid, values ? values->as<T>() : nullptr,
-           indices ? indices->as<int64_t>() : nullptr, x.as<const T>(), what, largest);
+    FoundTarget<T> target{values ? values->as<T>() : nullptr, indices ? indices->as<int64_t>() : nullptr, nullptr,
+                          nullptr};
+    if (shares == 1) return launch(op, find_extremum<T>, grid, target, x.as<const T>(), what, largest);
+    const auto slots = static_cast<std::size_t>(shares * what.lines.count);
+    const Workspace partial(slots * (sizeof(int64_t) + sizeof(Compute<T>)));
+    target.partial_places = partial.as<int64_t>();
+    target.partial_values = reinterpret_cast<Compute<T>*>(target.partial_places + slots);
+    launch(op, find_extremum<T>, grid, target, x.as<const T>(), what, largest);
+    launch(op, join_shares<T>, grid_for(what.lines.count), target, what.lines, shares, largest);
   });
 }
 

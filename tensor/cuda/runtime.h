@@ -24,6 +24,20 @@ std::string device_name(int device = 0);  ///< "NVIDIA H200"
 /// Waits for everything that was issued to the device. Throws what failed since the last wait.
 void synchronize(int device = 0);
 
+// ---- operations by index, for the whole process
+
+/// An index out of range is an IndexError where the device is next waited for, as late as that may be. With `on`,
+/// operations by index look at all indices first, wait, and throw before anything is written: slow, for finding out
+/// where. The environment variable TENDRIL_CUDA_CHECKED=1 says so from the start.
+void set_checked(bool on) noexcept;
+bool checked() noexcept;
+/// `index_add` and `scatter_add` (and so the gradients of `embedding`, `gather`, `index_select`) add to one element in
+/// the order in which threads come: sums of floating numbers differ in their last bits from run to run. With `on`, they
+/// add in the order of the indices, bit for bit as the CPU does; slower where many indices go into few columns.
+/// Everything else of this library's own kernels is deterministic without.
+void set_deterministic(bool on) noexcept;
+bool deterministic() noexcept;
+
 // ---- order
 
 class Event;

@@ -3,6 +3,7 @@
 
 #include "tendril/tensor/cuda/check.h"
 #include "tendril/tensor/cuda/current.h"
+#include "tendril/tensor/cuda/index_errors.h"
 #include "tendril/tensor/cuda/runtime.h"
 
 namespace tendril::cuda {
@@ -35,6 +36,7 @@ cudaStream_t current_stream() {
 void synchronize(int device) {
   const DeviceGuard guard(device);
   TENDRIL_CUDA("synchronize", cudaDeviceSynchronize);
+  throw_index_errors(device);
 }
 
 Stream::Stream(int device, int priority) : device_(device) {
@@ -65,6 +67,7 @@ bool Stream::done() const {
 void Stream::synchronize() const {
   const DeviceGuard guard(device_);
   TENDRIL_CUDA("Stream::synchronize", cudaStreamSynchronize, queue(*this));
+  throw_index_errors(device_);
 }
 
 void Stream::wait(const Event& event) const {

@@ -96,7 +96,7 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
   return out;
 }
 
-Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
   check_pair(x, index, "gather", "the index");
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_index_fits(index, x, d, "gather");
@@ -104,7 +104,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const Tensor out = empty(index.sizes(), x.dtype(), x.device());
   const Kernels& table = kernels(x.device());
   require(table.gather, "gather", table)(view_of(at_least_1d(out)), view_of(at_least_1d(x)), d,
-                                         view_of(at_least_1d(chosen)));
+                                         view_of(at_least_1d(chosen)), use);
   return out;
 }
 
@@ -119,10 +119,10 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   const Tensor chosen = as_index(index, "scatter_add");
   const Kernels& table = kernels(out.device());
   require(table.scatter_add, "scatter_add", table)(view_of(at_least_1d(out)), d, view_of(at_least_1d(chosen)),
-                                                   view_of(at_least_1d(source)));
+                                                   view_of(at_least_1d(source)), IndexUse::scatter_add);
 }
 
-Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
   check_pair(x, index, "index_select", "the index");
   const int d = wrap_dim(dim, x.dim(), "index_select");
   check_line_index(index, "index_select");
@@ -132,7 +132,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   sizes[d] = index.numel();
   const Tensor out = empty(sizes, x.dtype(), x.device());
   const Kernels& table = kernels(x.device());
-  require(table.index_select, "index_select", table)(view_of(out), view_of(source), d, view_of(chosen));
+  require(table.index_select, "index_select", table)(view_of(out), view_of(source), d, view_of(chosen), use);
   return x.dim() == 0 ? view(out, {}) : out;
 }
 
@@ -150,7 +150,7 @@ void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
                    " does not fit ", index.numel(), " indices into dimension ", d, " of ", out.sizes());
   const Tensor chosen = as_index(index, "index_add");
   const Kernels& table = kernels(out.device());
-  require(table.index_add, "index_add", table)(view_of(to), d, view_of(chosen), view_of(from));
+  require(table.index_add, "index_add", table)(view_of(to), d, view_of(chosen), view_of(from), IndexUse::index_add);
 }
 
 }  // namespace tendril::raw
