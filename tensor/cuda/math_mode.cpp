@@ -6,7 +6,7 @@ namespace tendril::cuda {
 namespace {
 
 std::atomic<bool> tf32_products{false}, tf32_convolutions{true}, use_cudnn{true};
-std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0};
+std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0}, batch_norms{0};
 
 constexpr auto kRelaxed = std::memory_order_relaxed;  // a setting orders nothing but itself
 
@@ -24,5 +24,7 @@ void detail::count_convolution(bool cudnn) noexcept { (cudnn ? by_cudnn : by_pro
 
 int64_t lstm_layers_by_cudnn() noexcept { return lstm_layers.load(kRelaxed); }
 void detail::count_lstm_layer() noexcept { lstm_layers.fetch_add(1, kRelaxed); }
+int64_t batch_norms_by_cudnn() noexcept { return batch_norms.load(kRelaxed); }
+void detail::count_batch_norm() noexcept { batch_norms.fetch_add(1, kRelaxed); }
 
 }  // namespace tendril::cuda

@@ -28,10 +28,13 @@ ConvolutionPaths convolution_paths() noexcept;
 
 /// How many LSTM layers (forward) cuDNN has done since the start of the process.
 int64_t lstm_layers_by_cudnn() noexcept;
+/// And how many batch normalisations, forward and backward.
+int64_t batch_norms_by_cudnn() noexcept;
 
 namespace detail {
 void count_convolution(bool cudnn) noexcept;
 void count_lstm_layer() noexcept;
+void count_batch_norm() noexcept;
 }  // namespace detail
 
 }  // namespace tendril::cuda

@@ -2,10 +2,13 @@
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/norm.h"
 #include "tendril/tensor/cuda/workspace.h"
 
-/// Batch normalisation in two launches: blocks sum up slices of the channels; then blocks first join the slices of
-/// their channel, each the same way, and go over the elements. Nothing depends on the order in which blocks run.
+/// Batch normalisation, but for what cuDNN does (norm.h), in two launches: blocks sum up slices of the channels; then
+/// blocks first join the slices of their channel, each the same way, and go over the elements. Nothing depends on the
+/// order in which blocks run.
 namespace tendril::cuda {
 namespace {
 
@@ -317,6 +320,7 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
                 double eps, bool batch) {
   constexpr const char* op = "batch_norm";
   if (x.numel == 0) return;
+  if (batch && cudnn_enabled() && batch_norm_by_cudnn(out, mean, var, x, weight, bias, eps)) return;
   const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
   choose(op, x, {&out}, [&](auto t, auto pack, auto lanes) {
     using T = decltype(t);
@@ -342,6 +346,8 @@ void batch_norm_backward(const View* dx, const View* dweight, const View* dbias,
     zero(op, dbias);
     return;
   }
+  if (batch && cudnn_enabled() && batch_norm_backward_by_cudnn(dx, dweight, dbias, g, x, mean, var, weight, eps))
+    return;
   const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
   choose(op, x, {dx, &g}, [&](auto t, auto pack, auto lanes) {
     using T = decltype(t);

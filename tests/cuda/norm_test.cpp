@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "tendril/tensor/cuda/math_mode.h"
 #include "tests/cuda/slots.h"
 
 using namespace tendril;
@@ -70,15 +71,24 @@ const std::vector<Case> kCases = {{{4, 3, 20}},         {{2, 5, 7}},       {{1, 
                                   {{3, 1, 1001}},       {{64, 33, 1}, 10}, {{8, 2, 400}, 100}, {{4, 3, 20}, 0, true},
                                   {{2, 4, 64}, 0, true}};
 
+/// For as long as it lives, cuDNN may be used or not.
+struct Cudnn {
+  explicit Cudnn(bool use) { cuda::set_cudnn(use); }
+  ~Cudnn() { cuda::set_cudnn(true); }
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(norm)
 
 BOOST_AUTO_TEST_CASE(statistics_and_results_are_the_cpus) {
   for (const DType dtype : {kFloat32, kFloat64}) {
-    for (const Case& c : kCases) {
-      check_forward(c, dtype, true, true);
-      check_forward(c, dtype, true, false);
+    for (const bool cudnn : {false, true}) {
+      const Cudnn setting(cudnn);
+      for (const Case& c : kCases) {
+        check_forward(c, dtype, true, true);
+        check_forward(c, dtype, true, false);
+      }
     }
   }
 }
@@ -91,7 +101,8 @@ BOOST_AUTO_TEST_CASE(given_statistics_are_used_as_they_are) {
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_the_cpus_whichever_are_wanted) {
-  for (const DType dtype : {kFloat32, kFloat64}) {
+  for (const auto& [dtype, cudnn] : {std::pair{kFloat32, false}, {kFloat32, true}, {kFloat64, true}}) {
+    const Cudnn setting(cudnn);
     for (const Case& c : kCases) {
       check_backward(c, dtype, true, true, 7);
       check_backward(c, dtype, false, false, 7);
@@ -103,6 +114,22 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_cpus_whichever_are_wanted) {
     }
     check_backward({{0, 3, 4}}, dtype, false, true, 7);
   }
+}
+
+BOOST_AUTO_TEST_CASE(cudnn_does_what_it_is_for_and_nothing_else) {
+  const auto by_cudnn = [](auto f) {
+    const int64_t before = cuda::batch_norms_by_cudnn();
+    f();
+    return cuda::batch_norms_by_cudnn() - before;
+  };
+  if (by_cudnn([] { check_forward({{4, 3, 20}}, kFloat32, true, true); }) == 0) return;  // built without it
+  BOOST_TEST(by_cudnn([] { check_backward({{4, 3, 20}}, kFloat32, true, true, 7); }) == 1);
+  BOOST_TEST(by_cudnn([] { check_backward({{4, 3, 20}}, kFloat32, true, true, 6); }) == 0);
+  BOOST_TEST(by_cudnn([] { check_forward({{4, 3, 20}}, kFloat32, false, true); }) == 0);
+  BOOST_TEST(by_cudnn([] { check_forward({{4, 3, 1}}, kFloat32, true, true); }) == 0);
+  BOOST_TEST(by_cudnn([] { check_forward({{4, 3, 20}}, kFloat64, true, true); }) == 0);
+  const Cudnn without(false);
+  BOOST_TEST(by_cudnn([] { check_forward({{4, 3, 20}}, kFloat32, true, true); }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_stays_in_its_channel) {
