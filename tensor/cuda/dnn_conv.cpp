@@ -10,6 +10,7 @@
 #include "tendril/tensor/cuda/handles.h"
 #include "tendril/tensor/cuda/lru.h"
 #include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/workspace.h"
 
 /// Descriptors and algorithms are found once for each kind of convolution and kept; algorithms are chosen by cuDNN's
@@ -93,7 +94,7 @@ bool by_map(ConvMap map, F f) {
 }
 
 /// All that a plan depends on, but for the device, whose plans are apart. In the order of `key_of`.
-using Key = std::array<int64_t, 20>;
+using Key = std::array<int64_t, 21>;
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const noexcept {  // FNV-1a, by words
@@ -109,6 +110,7 @@ Key key_of(const Conv& c, bool tf32) {
   return {static_cast<int64_t>(c.map),
           static_cast<int64_t>(c.x.dtype),
           tf32,
+          deterministic(),
           s(c.x, 0),
           s(c.x, 1),
           s(c.x, 2),
@@ -195,6 +197,7 @@ void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan) {
   const bool exact = is_exact(c, tf32);
   for (int i = 0; i < count; ++i) {
     if (results[i].status != CUDNN_STATUS_SUCCESS) continue;
+    if (deterministic() && results[i].determinism != CUDNN_DETERMINISTIC) continue;
     Way way{results[i].algo, exact ? CUDNN_FMA_MATH : results[i].mathType, 0};
     // An algorithm's needs depend on the arithmetic that it was recommended with.
     TENDRIL_CUDNN(op, cudnnSetConvolutionMathType, plan.d.conv, way.math);

@@ -222,6 +222,31 @@ BOOST_AUTO_TEST_CASE(tf32_is_used_unless_it_is_refused) {
   cuda::set_convolution_tf32(at_first);
 }
 
+BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
+  Generator generator(6);
+  const Case c{"", {7, 3, 6, 6}, {9, 3, 3, 3}, {.padding = 1}};
+  const Tensor x = noise(c.x, kFloat32, generator), weight = noise(c.weight, kFloat32, generator),
+               out = noise(c.out(), kFloat32, generator);
+  cuda::set_deterministic(true);
+  for (const bool cudnn : {true, false}) {
+    const Exact exact(cudnn);
+    const auto same_bits = [&](int which, const Dims& sizes, const std::vector<Tensor>& operands) {
+      std::vector<float> first;
+      for (int run = 0; run < 4; ++run) {
+        const Tensor result = twin(unwritten(sizes, kFloat32));
+        map_of(which, c.geometry)(result, twins(operands));
+        const std::vector<float> values = raw::to(result, kCPU).to_vector<float>();
+        if (run == 0) first = values;
+        BOOST_TEST((values == first), "run " << run << " of map " << which << (cudnn ? " by cuDNN" : " by products"));
+      }
+    };
+    same_bits(0, c.out(), {x, weight});
+    same_bits(1, c.x, {out, weight});
+    same_bits(2, c.weight, {x, out});
+  }
+  cuda::set_deterministic(false);
+}
+
 BOOST_AUTO_TEST_CASE(integers_have_no_convolution) {
   const Tensor x = twin(raw::full({1, 1, 2, 2}, 1, kInt64));
   BOOST_CHECK_EXCEPTION(map_of(0, {})(x, {x, x}), DTypeError, says("conv2d", "no cuda kernel", "int64"));
@@ -233,13 +258,14 @@ BOOST_AUTO_TEST_CASE(gradients_of_a_layer_come_out_as_on_the_cpu) {
     const Exact exact(cudnn);
     const std::vector<Tensor> inputs = {noise({2, 4, 5, 5}, kFloat64, generator),
                                         noise({6, 2, 3, 3}, kFloat64, generator), noise({6}, kFloat64, generator)};
-    for (const int wanted : {0, 1}) {
+    for (const int wanted : {0, 1, 2}) {
       compare(
           [wanted](const std::vector<Tensor>& given) {
-            const Tensor x = given[0].detach().requires_grad_(), weight = given[1].detach().requires_grad_();
-            const Tensor y = conv2d(x, weight, given[2], {.stride = 2, .padding = 1, .groups = 2});
+            const Tensor x = given[0].detach().requires_grad_(), weight = given[1].detach().requires_grad_(),
+                         bias = given[2].detach().requires_grad_();
+            const Tensor y = conv2d(x, weight, bias, {.stride = 2, .padding = 1, .groups = 2});
             y.backward(raw::full(y.sizes(), 0.5, kFloat64, y.device()));
-            return wanted == 0 ? x.grad() : weight.grad();
+            return wanted == 0 ? x.grad() : wanted == 1 ? weight.grad() : bias.grad();
           },
           inputs, 0, 1e-12);
     }

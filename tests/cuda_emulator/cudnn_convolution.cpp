@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -73,12 +74,15 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
   return fit ? CUDNN_STATUS_SUCCESS : refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "sizes do not fit");
 }
 
-/// The x element, the weight element and the result's element of every product, in a fixed order.
+/// The x element, the weight element and the result's element of every product; which image and which channel of the
+/// result come first, `turn` says.
 template <class F>
-void for_each_product(const Sizes& z, F f) {
+void for_each_product(const Sizes& z, int turn, F f) {
   const int in = z.c / z.groups, out = z.k / z.groups;
-  for (int n = 0; n < z.n; ++n) {
-    for (int k = 0; k < z.k; ++k) {
+  for (int image = 0; image < z.n; ++image) {
+    const int n = (image + turn) % z.n;
+    for (int channel = 0; channel < z.k; ++channel) {
+      const int k = (channel + turn) % z.k;
       for (int i = 0; i < z.p; ++i) {
         for (int j = 0; j < z.q; ++j) {
           for (int c = 0; c < in; ++c) {
@@ -102,8 +106,8 @@ void for_each_product(const Sizes& z, F f) {
 enum class Which { forward, data, filter };
 
 template <class T>
-void compute(Which which, const Request& request, double alpha, double beta, const void* first, const void* second,
-             void* result) {
+void compute(Which which, const Request& request, int turn, double alpha, double beta, const void* first,
+             const void* second, void* result) {
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const Sizes& z = request.sizes;
   const bool tf32 = std::is_same_v<T, float> && request.math != CUDNN_FMA_MATH;
@@ -118,7 +122,7 @@ void compute(Which which, const Request& request, double alpha, double beta, con
                                  std::int64_t(z.k) * (z.c / z.groups) * z.r * z.s};
   std::vector<Sum> sums(static_cast<std::size_t>(counts[static_cast<int>(which)]));
   const auto sum = [&](std::int64_t at) -> Sum& { return sums[static_cast<std::size_t>(at)]; };
-  for_each_product(z, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+  for_each_product(z, turn, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
     switch (which) {
       case Which::forward:
         sum(y) += load(first, x) * load(second, w);
@@ -197,25 +201,35 @@ cudnnStatus_t rank(Which which, const Request& request, int asked, int* returned
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t need_of(Which which, const Request& request, int name, std::size_t* bytes) {
+cudnnStatus_t look_up(Which which, const Request& request, int name, Algorithm* found) {
   for (const Algorithm& one : algorithms(which, request)) {
     if (one.name != name || !one.supported) continue;
-    *bytes = one.workspace;
+    *found = one;
     return CUDNN_STATUS_SUCCESS;
   }
   return refuse(CUDNN_STATUS_NOT_SUPPORTED, "not with this algorithm");
+}
+
+cudnnStatus_t need_of(Which which, const Request& request, int name, std::size_t* bytes) {
+  Algorithm found{};
+  const cudnnStatus_t status = look_up(which, request, name, &found);
+  if (status == CUDNN_STATUS_SUCCESS) *bytes = found.workspace;
+  return status;
 }
 
 cudnnStatus_t run(cudnnHandle_t handle, Which which, const Request& request, int name, void* workspace,
                   std::size_t room, const void* alpha, const void* beta, const void* first, const void* second,
                   void* result) {
   if (!alpha || !beta || !first || !second || !result) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
-  std::size_t need = 0;
-  if (const cudnnStatus_t status = need_of(which, request, name, &need); status != CUDNN_STATUS_SUCCESS) return status;
+  Algorithm algorithm{};
+  if (const cudnnStatus_t status = look_up(which, request, name, &algorithm); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const std::size_t need = algorithm.workspace;
   if (room < need || (need > 0 && !workspace)) {
     return refuse(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the workspace is too small");
   }
-  void (*work)(Which, const Request&, double, double, const void*, const void*, void*) = nullptr;
+  void (*work)(Which, const Request&, int, double, double, const void*, const void*, void*) = nullptr;
   switch (request.type) {
     case CUDNN_DATA_FLOAT:
       work = compute<float>;
@@ -231,9 +245,11 @@ cudnnStatus_t run(cudnnHandle_t handle, Which which, const Request& request, int
       break;
   }
   const double scale = scalar_of(alpha, request.type), keep = scalar_of(beta, request.type);
+  static std::atomic<int> turns{0};  // one that is not deterministic adds up in another order each time
+  const int turn = algorithm.deterministic ? 0 : turns.fetch_add(1) & 0xFFFF;
   const cudaError_t status = enqueue(handle->stream, [=] {
     scribble(workspace, need);
-    work(which, request, scale, keep, first, second, result);
+    work(which, request, turn, scale, keep, first, second, result);
   });
   return status == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
