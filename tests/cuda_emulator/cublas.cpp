@@ -69,7 +69,8 @@ struct Product {
   std::size_t workspace_bytes;
 };
 
-template <class T, class Sum>
+/// Sums are as good as any order of additions in the type of the sums could make them.
+template <class T, class Value>
 void run(const Product& p) {
   if (p.workspace) {  // what lies there is nobody else's
     const std::size_t edge = std::min<std::size_t>(p.workspace_bytes, 4096);
@@ -82,15 +83,15 @@ void run(const Product& p) {
     T* c = static_cast<T*>(p.c) + batch * p.c_batch_stride;
     for (int64_t j = 0; j < p.n; ++j) {
       for (int64_t i = 0; i < p.m; ++i) {
-        Sum sum = 0;
+        double sum = 0;
         for (int64_t l = 0; l < p.k; ++l) {
-          sum += load<T, Sum>(a + (p.a.transposed ? l + i * p.a.ld : i + l * p.a.ld), p.tf32) *
-                 load<T, Sum>(b + (p.b.transposed ? j + l * p.b.ld : l + j * p.b.ld), p.tf32);
+          sum += load<T, Value>(a + (p.a.transposed ? l + i * p.a.ld : i + l * p.a.ld), p.tf32) *
+                 load<T, Value>(b + (p.b.transposed ? j + l * p.b.ld : l + j * p.b.ld), p.tf32);
         }
         T& out = c[i + j * p.ldc];
-        Sum result = static_cast<Sum>(p.alpha) * sum;
-        if (p.beta != 0) result += static_cast<Sum>(p.beta) * static_cast<Sum>(out);  // 0: `out` is not read
-        out = static_cast<T>(result);
+        double result = p.alpha * sum;
+        if (p.beta != 0) result += p.beta * static_cast<double>(static_cast<Value>(out));  // 0: `out` is not read
+        out = static_cast<T>(static_cast<Value>(result));
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -74,15 +75,12 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
   return fit ? CUDNN_STATUS_SUCCESS : refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "sizes do not fit");
 }
 
-/// The x element, the weight element and the result's element of every product; which image and which channel of the
-/// result come first, `turn` says.
+/// The x element, the weight element and the result's element of every product.
 template <class F>
-void for_each_product(const Sizes& z, int turn, F f) {
+void for_each_product(const Sizes& z, F f) {
   const int in = z.c / z.groups, out = z.k / z.groups;
-  for (int image = 0; image < z.n; ++image) {
-    const int n = (image + turn) % z.n;
-    for (int channel = 0; channel < z.k; ++channel) {
-      const int k = (channel + turn) % z.k;
+  for (int n = 0; n < z.n; ++n) {
+    for (int k = 0; k < z.k; ++k) {
       for (int i = 0; i < z.p; ++i) {
         for (int j = 0; j < z.q; ++j) {
           for (int c = 0; c < in; ++c) {
@@ -105,24 +103,26 @@ void for_each_product(const Sizes& z, int turn, F f) {
 
 enum class Which { forward, data, filter };
 
+/// Sums are as good as any order of float32 additions could make them. `turn` is 0 for an algorithm that is
+/// deterministic; of others the last bits of results depend on it.
 template <class T>
 void compute(Which which, const Request& request, int turn, double alpha, double beta, const void* first,
              const void* second, void* result) {
-  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Value = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const Sizes& z = request.sizes;
   const bool tf32 = std::is_same_v<T, float> && request.math != CUDNN_FMA_MATH;
-  const auto load = [tf32](const void* from, std::int64_t at) -> Sum {
+  const auto load = [tf32](const void* from, std::int64_t at) -> double {
     const T value = static_cast<const T*>(from)[at];
     if constexpr (std::is_same_v<T, float>)
       return tf32 ? to_tf32(value) : value;
     else
-      return static_cast<Sum>(value);
+      return static_cast<Value>(value);
   };
   const std::int64_t counts[] = {std::int64_t(z.n) * z.k * z.p * z.q, std::int64_t(z.n) * z.c * z.h * z.w,
                                  std::int64_t(z.k) * (z.c / z.groups) * z.r * z.s};
-  std::vector<Sum> sums(static_cast<std::size_t>(counts[static_cast<int>(which)]));
-  const auto sum = [&](std::int64_t at) -> Sum& { return sums[static_cast<std::size_t>(at)]; };
-  for_each_product(z, turn, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+  std::vector<double> sums(static_cast<std::size_t>(counts[static_cast<int>(which)]));
+  const auto sum = [&](std::int64_t at) -> double& { return sums[static_cast<std::size_t>(at)]; };
+  for_each_product(z, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
     switch (which) {
       case Which::forward:
         sum(y) += load(first, x) * load(second, w);
@@ -137,9 +137,11 @@ void compute(Which which, const Request& request, int turn, double alpha, double
   });
   T* out = static_cast<T*>(result);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    Sum value = static_cast<Sum>(alpha) * sums[i];
-    if (beta != 0) value += static_cast<Sum>(beta) * static_cast<Sum>(out[i]);  // 0: not read
-    out[i] = static_cast<T>(value);
+    double value = alpha * sums[i];
+    if (beta != 0) value += beta * static_cast<double>(static_cast<Value>(out[i]));  // 0: not read
+    auto rounded = static_cast<Value>(value);
+    if (turn > 0 && (i + static_cast<std::size_t>(turn)) % 3 == 0) rounded = std::nextafter(rounded, Value(0));
+    out[i] = static_cast<T>(rounded);
   }
 }
 
@@ -245,8 +247,8 @@ cudnnStatus_t run(cudnnHandle_t handle, Which which, const Request& request, int
       break;
   }
   const double scale = scalar_of(alpha, request.type), keep = scalar_of(beta, request.type);
-  static std::atomic<int> turns{0};  // one that is not deterministic adds up in another order each time
-  const int turn = algorithm.deterministic ? 0 : turns.fetch_add(1) & 0xFFFF;
+  static std::atomic<int> turns{0};
+  const int turn = algorithm.deterministic ? 0 : 1 + (turns.fetch_add(1) & 0xFFFF);
   const cudaError_t status = enqueue(handle->stream, [=] {
     scribble(workspace, need);
     work(which, request, turn, scale, keep, first, second, result);
