@@ -80,6 +80,7 @@ BOOST_AUTO_TEST_CASE(a_change_of_what_nobody_needs_is_fine) {
 }
 
 BOOST_AUTO_TEST_CASE(only_operands_that_are_needed_are_saved) {
+  const DefaultDeviceGuard here(kCPU);  // where memory can be watched
   bool freed = false;
   Tensor y;
   const Tensor x = leaf();
@@ -98,6 +99,7 @@ BOOST_AUTO_TEST_CASE(only_operands_that_are_needed_are_saved) {
 }
 
 BOOST_AUTO_TEST_CASE(what_was_saved_is_freed_by_the_run) {
+  const DefaultDeviceGuard here(kCPU);  // where memory can be watched
   bool freed = false;
   const Tensor x = leaf();
   Tensor y;
