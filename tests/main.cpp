@@ -6,7 +6,7 @@
 #include <iostream>
 #include <string_view>
 
-#include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/device.h"
 
 static bool init_unit_test() { return true; }
@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
     }
     tendril::set_default_device({tendril::DeviceType::cuda, 0});
     tendril::cuda::set_convolution_tf32(false);  // results are expected to be as good as float32
+    tendril::cuda::set_checked(true);            // and errors where they happen
+    tendril::cuda::set_deterministic(true);      // gradcheck wants equal runs to be equal
   } else if (device != "cpu") {
     std::cerr << "TENDRIL_TEST_DEVICE: got '" << device << "', expected 'cpu' or 'cuda'\n";
     return 2;
