@@ -11,6 +11,7 @@
 #include "tendril/tensor/cuda/lru.h"
 #include "tendril/tensor/cuda/lstm.h"
 #include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/workspace.h"
 
 /// Layers of LSTMs by cuDNN's recurrent networks: one layer, one direction, all sequences of one length. Without
@@ -254,7 +255,8 @@ void zero(void* data, std::size_t bytes) { TENDRIL_CUDA(kOp, cudaMemsetAsync, da
 }  // namespace
 
 int64_t lstm_layer_reserve(LstmLayer& layer, bool training) {
-  if (!cudnn_enabled()) return -1;
+  // cuDNN runs a layer's products in streams of its own, and NVIDIA does not promise the same bits each time.
+  if (!cudnn_enabled() || deterministic()) return -1;
   layer.way = layer.x.dtype == kFloat32 && convolution_tf32() ? kTf32 : kExact;
   const Plan& plan = plan_for(layer);
   if (plan.refused()) return -1;

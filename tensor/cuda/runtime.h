@@ -34,8 +34,8 @@ bool checked() noexcept;
 /// `index_add` and `scatter_add` (and so the gradients of `embedding`, `gather`, `index_select`) add to one element in
 /// the order in which threads come: sums of floating numbers differ in their last bits from run to run. With `on`, they
 /// add in the order of the indices, bit for bit as the CPU does; slower where many indices go into few columns.
-/// Everything else of this library's own kernels is deterministic without. Of cuDNN, only those algorithms for
-/// convolutions are then used that say they are.
+/// Everything else of this library's own kernels is deterministic without. LSTM layers are then not given to cuDNN. Of
+/// cuDNN, only those algorithms for convolutions are then used that say they are.
 void set_deterministic(bool on) noexcept;
 bool deterministic() noexcept;
 

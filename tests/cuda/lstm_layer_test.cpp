@@ -7,6 +7,7 @@
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime.h"
 #include "tests/cuda/slots.h"
 
 using namespace tendril;
@@ -213,6 +214,16 @@ BOOST_AUTO_TEST_CASE(an_empty_batch_goes_step_by_step) {
   const int64_t before = cuda::lstm_layers_by_cudnn();
   const Run result = run({3, 0, 2, 4, kFloat32, false}, kGPU, {kX});
   BOOST_TEST((result.values[0].sizes() == Dims{3, 0, 4}));
+  BOOST_TEST(cuda::lstm_layers_by_cudnn() == before);
+}
+
+BOOST_AUTO_TEST_CASE(deterministic_layers_go_step_by_step) {
+  const Settings with(true);
+  const int64_t before = cuda::lstm_layers_by_cudnn();
+  cuda::set_deterministic(true);
+  const Case c{4, 2, 3, 5};
+  check_same(run(c, kGPU, kAll), run(c, kCPU, kAll), 1e-12, name(c));
+  cuda::set_deterministic(false);
   BOOST_TEST(cuda::lstm_layers_by_cudnn() == before);
 }
 
