@@ -171,6 +171,42 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_thrown_at_the_next_wait_and_change
   BOOST_CHECK_EXCEPTION(cuda::synchronize(), IndexError, says("index -1 is out of range"));
 }
 
+BOOST_AUTO_TEST_CASE(what_lies_beyond_a_tensor_is_not_written_to) {
+  const Tensor bad = there(raw::from_data(std::vector<int64_t>{0, 5, -1}, {3})), ones = there(raw::ones({3, 4}));
+  const Tensor beyond = there(raw::full({1, 4}, 5, kInt64));
+  for (const bool ordered : {false, true}) {
+    cuda::set_deterministic(ordered);
+    const Tensor whole = there(raw::zeros({8, 4})), inner = raw::narrow(whole, 0, 1, 5);
+    raw::index_add_(inner, 0, bad, ones);
+    raw::scatter_add_(inner, 0, beyond, raw::narrow(ones, 0, 0, 1));
+    BOOST_CHECK_THROW(cuda::synchronize(), IndexError);
+    const auto rows = raw::reduce(Reduction::sum, whole, {1}).to_vector<float>();
+    BOOST_TEST(rows == (std::vector<float>{0, 4, 0, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
+  }
+  cuda::set_deterministic(false);
+}
+
+BOOST_AUTO_TEST_CASE(each_device_and_every_stream_has_its_own_say) {
+  const Tensor bad = raw::full({1}, 4, kInt64);
+  const cuda::Stream aside;
+  {
+    const cuda::StreamGuard guard(aside);
+    raw::index_select(there(numbers({3, 4})), 0, there(bad));
+  }
+  BOOST_CHECK_EXCEPTION(aside.synchronize(), IndexError, says("index_select: index 4", "cuda:0"));
+  if (device_count(DeviceType::cuda) < 2) return;
+  const Device second{DeviceType::cuda, 1};
+  raw::index_select(raw::to(numbers({3, 4}), second), 0, raw::to(bad, second));
+  BOOST_CHECK_NO_THROW(cuda::synchronize(0));
+  BOOST_CHECK_EXCEPTION(cuda::synchronize(1), IndexError, says("index_select: index 4", "cuda:1"));
+}
+
+BOOST_AUTO_TEST_CASE(of_many_wrong_indices_one_is_named) {
+  raw::index_select(there(numbers({3, 4})), 0, there(raw::full({1000}, 9, kInt64)));
+  BOOST_CHECK_EXCEPTION(cuda::synchronize(), IndexError, says("index 9 is out of range for dimension 0 of size 3"));
+  BOOST_CHECK_NO_THROW(cuda::synchronize());
+}
+
 BOOST_AUTO_TEST_CASE(in_checked_mode_it_is_thrown_at_once_in_the_words_of_the_cpu) {
   const Checked mode;
   const Tensor index = raw::from_data(std::vector<int64_t>{0, 3}, {2});
