@@ -14,17 +14,23 @@ using namespace tendril::testing;
 
 namespace {
 
-/// Convolutions with float32 arithmetic for as long as it lives, by cuDNN or without.
+/// Convolutions with float32 arithmetic for as long as it lives, by cuDNN or without, by any algorithm or those only
+/// that are deterministic.
 struct Exact {
-  explicit Exact(bool cudnn) : cudnn_before(cuda::cudnn_enabled()), tf32_before(cuda::convolution_tf32()) {
+  explicit Exact(bool cudnn, bool deterministic = false)
+      : cudnn_before(cuda::cudnn_enabled()),
+        tf32_before(cuda::convolution_tf32()),
+        deterministic_before(cuda::deterministic()) {
     cuda::set_cudnn(cudnn);
     cuda::set_convolution_tf32(false);
+    cuda::set_deterministic(deterministic);
   }
   ~Exact() {
     cuda::set_cudnn(cudnn_before);
     cuda::set_convolution_tf32(tf32_before);
+    cuda::set_deterministic(deterministic_before);
   }
-  bool cudnn_before, tf32_before;
+  bool cudnn_before, tf32_before, deterministic_before;
 };
 
 struct Case {
@@ -227,9 +233,8 @@ BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
   const Case c{"", {7, 3, 6, 6}, {9, 3, 3, 3}, {.padding = 1}};
   const Tensor x = noise(c.x, kFloat32, generator), weight = noise(c.weight, kFloat32, generator),
                out = noise(c.out(), kFloat32, generator);
-  cuda::set_deterministic(true);
   for (const bool cudnn : {true, false}) {
-    const Exact exact(cudnn);
+    const Exact exact(cudnn, true);
     const auto same_bits = [&](int which, const Dims& sizes, const std::vector<Tensor>& operands) {
       std::vector<float> first;
       for (int run = 0; run < 4; ++run) {
@@ -244,7 +249,6 @@ BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
     same_bits(1, c.x, {out, weight});
     same_bits(2, c.weight, {x, out});
   }
-  cuda::set_deterministic(false);
 }
 
 BOOST_AUTO_TEST_CASE(integers_have_no_convolution) {
