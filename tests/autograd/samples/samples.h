@@ -27,6 +27,8 @@ std::vector<std::string> nodes_of(const OpSample& sample);
 
 /// gradcheck and gradgradcheck of all shapes, each in every layout: contiguous, transposed, strided, broadcast; and
 /// with each input alone requiring a gradient. Returns what failed, or an empty string.
+/// On a device, which may be an emulated one, all layouts and each input alone are for the first shape only: that the
+/// kernels take any layout is shown by tests/cuda.
 std::string check(const OpSample& sample);
 
 std::vector<OpSample> unary();
