@@ -30,9 +30,12 @@ void Agent::connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::tim
   detail::connect(*impl_, peer, endpoint, deadline);
 }
 
-void Agent::add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link) {
-  impl_->add_peer(peer, incarnation, std::move(link));
+void Agent::add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link,
+                     const DeviceReport& devices) {
+  impl_->add_peer(peer, incarnation, std::move(link), devices);
 }
+
+DeviceReport Agent::devices_for(const std::string& peer) const { return impl_->devices_for(peer); }
 
 std::vector<WorkerInfo> Agent::peers() const {
   std::vector<WorkerInfo> peers;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -12,6 +13,7 @@
 
 #include "tendril/rpc/agent_listener.h"
 #include "tendril/rpc/call_context.h"
+#include "tendril/rpc/device_map.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/inbound_call.h"
 #include "tendril/rpc/link.h"
@@ -41,6 +43,9 @@ struct AgentOptions {
   std::chrono::milliseconds ping_interval{
       5000};  ///< a peer that owes a reply and is silent this long is pinged; 0 = never
   std::chrono::milliseconds liveness_timeout{20000};  ///< and lost if silent this long; 0 = never
+  /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
+  /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
+  std::map<std::string, DeviceMap> device_maps;
 };
 
 struct CallOptions {
@@ -86,8 +91,11 @@ class Agent {
   /// has answered. Throws PeerLostError (nobody there), TimeoutError, MessageError (not the worker it should be).
   void connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline);
   /// Adds a peer behind a link that is not a socket's, and starts the link.
-  /// `incarnation` is the one the peer stated.
-  void add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link);
+  /// `incarnation` and `devices` are what the peer stated. Throws UsageError where a device map does not fit.
+  void add_peer(const WorkerInfo& peer, uint64_t incarnation, std::shared_ptr<Link> link,
+                const DeviceReport& devices = {});
+  /// What this agent states to a peer of that name.
+  DeviceReport devices_for(const std::string& peer) const;
   std::vector<WorkerInfo> peers() const;  ///< connected now, self excluded
   /// A worker of the group (this one, or a peer that has been added): throws UsageError, naming it, if there is none.
   WorkerInfo worker(std::string_view name) const;

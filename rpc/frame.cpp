@@ -18,17 +18,27 @@ void check_limit(const char* what, uint64_t got, uint64_t limit) {
 
 void check_can_travel(const Tensor& tensor) {
   TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
-  TENDRIL_CHECK_AS(MessageError, tensor.device().is_cpu(), "a tensor on ", tensor.device(),
-                   " cannot be sent: move it with .to(kCPU) first");
+  TENDRIL_CHECK_AS(MessageError, tensor.device().is_cpu(), "a frame is made of memory of the CPU, not of ",
+                   tensor.device());
 }
 
-std::byte* put_tensor(std::byte* at, const Tensor& tensor, const DenseLayout& layout, std::size_t bytes) {
+std::byte* put_device(std::byte* at, Device device) {
+  at = put<uint8_t>(at, static_cast<uint8_t>(device.type));
+  return put<int8_t>(at, device.index);
+}
+
+std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, const DenseLayout& layout,
+                      std::size_t bytes) {
+  const Tensor& tensor = message.tensors[index];
+  const Placement placement = message.placements.empty() ? Placement{} : message.placements[index];
+  const bool requires_grad =
+      message.requires_grad.empty() ? tensor.impl()->history != nullptr : message.requires_grad[index];
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dtype()));
-  at = put<uint8_t>(at, static_cast<uint8_t>(tensor.device().type));
-  at = put<int8_t>(at, tensor.device().index);
+  at = put_device(at, placement.to);
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dim()));
-  at = put<uint8_t>(at, tensor.impl()->history ? kTensorRequiresGrad : 0);
-  at = std::fill_n(at, 3, std::byte{0});
+  at = put<uint8_t>(at, requires_grad ? kTensorRequiresGrad : 0);
+  at = put_device(at, placement.from);
+  at = put<uint8_t>(at, 0);
   at = put<uint64_t>(at, bytes);
   for (int64_t size : tensor.sizes()) at = put(at, size);
   for (int64_t stride : layout.strides) at = put(at, stride);
@@ -70,10 +80,11 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
   const std::size_t before_tensors = kFrameHeaderBytes + metadata_.size() + message_.payload.size();
   size_ = before_tensors;
   blocks_.reserve(message_.tensors.size());
-  for (const Tensor& tensor : message_.tensors) {
+  for (std::size_t i = 0; i < message_.tensors.size(); ++i) {
+    const Tensor& tensor = message_.tensors[i];
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
     const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
-    at = put_tensor(at, tensor, layout, bytes);
+    at = put_tensor(at, message_, i, layout, bytes);
     Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), {}};
     if (!layout.direct) {
       block.packed = pack(tensor, layout);

@@ -27,25 +27,32 @@ struct TensorPlan {
   DenseLayout layout;
   DType dtype;
   bool requires_grad;
+  Placement placement;
   std::size_t bytes;
 };
+
+Device read_device(const std::byte* at, std::size_t index) {
+  const auto type = get<uint8_t>(at);
+  const auto number = get<int8_t>(at + 1);
+  if (type > 1 || number < 0 || (type == 0 && number != 0)) {
+    refuse("tensor ", index, " names the unknown device ", int{type}, ':', int{number});
+  }
+  return {static_cast<DeviceType>(type), number};
+}
 
 /// Reads one descriptor, `left` bytes being there, and advances past it. `budget` is what remains of max_tensor_bytes.
 TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget, std::size_t index) {
   if (left < tensor_descriptor_bytes(0)) refuse("the descriptor of tensor ", index, " is cut off");
-  const auto dtype = get<uint8_t>(at), device = get<uint8_t>(at + 1), rank = get<uint8_t>(at + 3),
-             flags = get<uint8_t>(at + 4);
+  const auto dtype = get<uint8_t>(at), rank = get<uint8_t>(at + 3), flags = get<uint8_t>(at + 4);
   if (dtype >= kNumDTypes) refuse("tensor ", index, " has the unknown dtype ", int{dtype});
-  if (device != 0 || get<int8_t>(at + 2) != 0) refuse("tensor ", index, " is on a device that cannot be received to");
   if (rank > Dims::kMaxDims) refuse("tensor ", index, " has ", int{rank}, " dimensions, at most ", Dims::kMaxDims);
-  if ((flags & ~kTensorRequiresGrad) != 0 || at[5] != std::byte{0} || at[6] != std::byte{0} || at[7] != std::byte{0}) {
-    refuse("tensor ", index, " has unknown flags");
-  }
+  if ((flags & ~kTensorRequiresGrad) != 0 || at[7] != std::byte{0}) refuse("tensor ", index, " has unknown flags");
   if (left < tensor_descriptor_bytes(rank)) refuse("the descriptor of tensor ", index, " is cut off");
 
   TensorPlan plan;
   plan.dtype = static_cast<DType>(dtype);
   plan.requires_grad = flags != 0;
+  plan.placement = {.from = read_device(at + 5, index), .to = read_device(at + 1, index)};
   const uint64_t element = size_of(plan.dtype);
   const std::byte* numbers = at + 16;
   uint64_t extent = 1;  // of the tensor with empty dimensions taken as 1: bounds every product below
@@ -187,7 +194,9 @@ void FrameReader::parse_metadata() {
     expect(tensor.storage()->data(), plans[i].bytes);
     message_.tensors.push_back(std::move(tensor));
     message_.requires_grad.push_back(plans[i].requires_grad);
+    if (plans[i].placement != Placement{}) message_.placements.resize(plans.size());
   }
+  for (std::size_t i = 0; i < message_.placements.size(); ++i) message_.placements[i] = plans[i].placement;
   phase_ = Phase::body;
 }
 

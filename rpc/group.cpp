@@ -162,6 +162,12 @@ class Group::Impl {
     agent.group = client_->group();
     agent.num_worker_threads = options.num_worker_threads;
     agent.rpc_timeout = options.rpc_timeout;
+    agent.device_maps = options.device_maps;
+    for (const auto& [peer, map] : agent.device_maps) {
+      const auto named = [&name = peer](const WorkerInfo& worker) { return worker.name == name; };
+      TENDRIL_CHECK_AS(UsageError, std::any_of(workers_.begin(), workers_.end(), named), "there is a device map for '",
+                       peer, "', but no such worker in the group");
+    }
     agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
     references_ = RRefContext::attach(*agent_);
     for (const auto extend : agent_extensions()) extend(*agent_);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ struct InitOptions {
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
   Transport transport = Transport::automatic;
+  /// By the peer's name: where tensors on this worker's GPUs go there. Default: the same device.
+  std::map<std::string, DeviceMap> device_maps = {};
   /// Called with the new agent before any other worker can call it: the place to add message hooks.
   std::function<void(const std::shared_ptr<Agent>&)> prepare = {};
   /// The rest of the agent's options; name, rank, world_size, group and what is named above are filled in.

@@ -19,6 +19,7 @@ enum RecordId : uint16_t {
   kLimits = 5,       // 5 x u64
   kProof = 6,
   kRefusal = 7,       // text
+  kDevices = 8,       // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
   kFirstFeature = 64  // this and above: Hello::features
 };
 
@@ -36,6 +37,40 @@ void put_number_and_text(Bytes& out, uint16_t id, int32_t number, const std::str
   std::byte* to = put(data.data(), number);
   if (!text.empty()) std::memcpy(to, text.data(), text.size());
   put_record(out, id, data.data(), data.size());
+}
+
+std::byte* put_device(std::byte* to, Device device) {
+  to = put<uint8_t>(to, static_cast<uint8_t>(device.type));
+  return put<int8_t>(to, device.index);
+}
+
+void put_devices(Bytes& out, const DeviceReport& report) {
+  Bytes data(1 + 4 * report.map.entries().size());
+  std::byte* to = put<uint8_t>(data.data(), static_cast<uint8_t>(report.cuda_devices));
+  for (const DeviceMap::Entry& entry : report.map.entries()) to = put_device(put_device(to, entry.local), entry.remote);
+  put_record(out, kDevices, data.data(), data.size());
+}
+
+Device get_device(const std::byte* from) {
+  const auto type = get<uint8_t>(from);
+  TENDRIL_CHECK_AS(MessageError, type <= 1, "bad hello: the unknown device type ", int{type});
+  return {static_cast<DeviceType>(type), get<int8_t>(from + 1)};
+}
+
+DeviceReport get_devices(std::span<const std::byte> data) {
+  DeviceReport report{.cuda_devices = get<uint8_t>(data.data()), .map = {}};
+  TENDRIL_CHECK_AS(MessageError, report.cuda_devices <= kMaxCudaDevices, "bad hello: ", report.cuda_devices,
+                   " CUDA devices, at most ", kMaxCudaDevices);
+  std::vector<DeviceMap::Entry> entries;
+  try {
+    for (std::size_t at = 1; at < data.size(); at += 4) {
+      entries.emplace_back(get_device(&data[at]), get_device(&data[at + 2]));
+    }
+    report.map = DeviceMap(std::move(entries));
+  } catch (const UsageError& error) {
+    throw MessageError(std::string("bad hello: ") + error.what());
+  }
+  return report;
 }
 
 std::string text_of(std::span<const std::byte> data) {
@@ -80,6 +115,10 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
     case kRefusal:
       hello.refusal = text_of(data);
       break;
+    case kDevices:
+      require_size(data.size() % 4 == 1, id);
+      hello.devices = get_devices(data);
+      break;
     default:
       if (id >= kFirstFeature) hello.features.push_back({id, Bytes(data.begin(), data.end())});
   }
@@ -109,6 +148,7 @@ Bytes encode(const Hello& hello) {
   put_record(out, kLimits, limits, sizeof limits);
   if (!hello.proof.empty()) put_record(out, kProof, hello.proof.data(), hello.proof.size());
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
+  if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
   for (const Feature& feature : hello.features) {
     TENDRIL_CHECK_AS(MessageError, feature.id >= kFirstFeature, "features are numbered from ", kFirstFeature);
     put_record(out, feature.id, feature.data.data(), feature.data.size());
@@ -169,6 +209,8 @@ uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const 
                    " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
   TENDRIL_CHECK_AS(UsageError, !expected.worker || expected.worker->name.empty() || *expected.worker == theirs.worker,
                    they, " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
+  check_device_map(mine.worker, mine.devices, theirs.worker, theirs.devices);
+  check_device_map(theirs.worker, theirs.devices, mine.worker, mine.devices);
   return version;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/rpc/device_map.h"
 #include "tendril/rpc/wire.h"
 #include "tendril/rpc/worker.h"
 
@@ -34,6 +35,7 @@ struct Hello {
   uint64_t incarnation = 0;  ///< random, drawn when the worker's agent started
   uint64_t nonce = 0;        ///< random, drawn for this connection; proofs are made over both sides' nonces
   Limits limits;             ///< what it is willing to receive
+  DeviceReport devices;      ///< how many it has, and where it maps them to on the other's side
   Bytes proof;               ///< of identity; empty where none is asked for
   std::string refusal;       ///< not empty: the connection is refused, and why
   std::vector<Feature> features;
@@ -59,7 +61,7 @@ struct HelloExpectation {
 };
 
 /// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the
-/// world size, the rank (out of range, or not the one meant), the name.
+/// world size, the rank (out of range, or not the one meant), the name, a device map that does not fit.
 uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const Hello& theirs);
 
 }  // namespace tendril::rpc

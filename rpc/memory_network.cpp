@@ -197,8 +197,8 @@ void MemoryNetwork::connect(Agent& a, Agent& b) {
     links_[{first.id, second.id}] = left;
     links_[{second.id, first.id}] = right;
   }
-  a.add_peer(second, b.incarnation(), left);
-  b.add_peer(first, a.incarnation(), right);
+  a.add_peer(second, b.incarnation(), left, b.devices_for(first.name));
+  b.add_peer(first, a.incarnation(), right, a.devices_for(second.name));
 }
 
 void MemoryNetwork::connect_all(const std::vector<Agent*>& agents) {

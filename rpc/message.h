@@ -46,6 +46,13 @@ struct ForkDescriptor {
   friend bool operator==(const ForkDescriptor&, const ForkDescriptor&) = default;
 };
 
+/// Where a tensor of a message was on its sender, and where it is to be on its receiver.
+struct Placement {
+  Device from, to;
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
 /// A message in memory; what a frame (wire.h) carries. Moves, never copies tensors' elements.
 struct Message {
   MessageKind kind = MessageKind::request;
@@ -62,6 +69,9 @@ struct Message {
   /// Of a received message: for each tensor, whether it required a gradient at the sender. The tensors themselves have
   /// no history; the message hook gives them one. Empty in a message that has not travelled.
   std::vector<bool> requires_grad;
+  /// For each tensor. Empty: all go from CPU to CPU. Of a message that leaves: filled in where it leaves, by the
+  /// workers' device maps, unless the sender has said where to. Between workers all tensors are on the CPU.
+  std::vector<Placement> placements;
   std::vector<ForkDescriptor> forks;  ///< out of band, in archive order; made from `references` where a message leaves
   std::vector<std::shared_ptr<RRefState>> references;  ///< the handles of this process, in archive order
 };

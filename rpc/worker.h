@@ -23,4 +23,9 @@ struct WorkerInfo {
   }
 };
 
+/// "worker 'ps' (rank 1)", for errors.
+inline std::string name_of(const WorkerInfo& worker) {
+  return "worker '" + worker.name + "' (rank " + std::to_string(worker.id) + ")";
+}
+
 }  // namespace tendril::rpc

@@ -56,10 +56,26 @@ Agent::Impl::Impl(Agent& facade, AgentOptions given, const FunctionTable& served
       timer_(loop->io()) {}
 
 void Agent::Impl::start() {
-  sessions_[static_cast<std::size_t>(self.id)] =
-      std::make_shared<detail::Session>(shared_from_this(), self, incarnation, nullptr);
+  const DeviceReport devices = devices_for(self.name);
+  check_device_map(self, devices, self, devices);
+  for (const auto& [peer, map] : options.device_maps) {
+    for (const DeviceMap::Entry& entry : map.entries()) {
+      TENDRIL_CHECK_AS(UsageError, entry.local.is_cpu() || entry.local.index < devices.cuda_devices,
+                       "AgentOptions: the device map ", map.to_string(), " for '", peer, "' names ", entry.local,
+                       " here, but this process has ", devices.cuda_devices, " CUDA devices");
+    }
+  }
+  sessions_[static_cast<std::size_t>(self.id)] = std::make_shared<detail::Session>(
+      shared_from_this(), self, incarnation, nullptr, detail::DeviceRoutes(self, devices, devices));
   workers_[static_cast<std::size_t>(self.id)] = self;
   loop->start();
+}
+
+DeviceReport Agent::Impl::devices_for(const std::string& peer) const {
+  // Asked once: the driver is slow to answer.
+  static const int count = std::min(device_count(DeviceType::cuda), kMaxCudaDevices);
+  const auto found = options.device_maps.find(peer);
+  return {.cuda_devices = count, .map = found == options.device_maps.end() ? DeviceMap() : found->second};
 }
 
 void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
@@ -89,10 +105,15 @@ std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
   return open;
 }
 
-void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link) {
+void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
+                           const DeviceReport& devices) {
   check_rank(peer.id, "add_peer");
   TENDRIL_CHECK_AS(UsageError, peer.id != self.id, "add_peer: rank ", peer.id, " is this worker itself");
-  const auto session = std::make_shared<detail::Session>(shared_from_this(), peer, peer_incarnation, link);
+  const DeviceReport mine = devices_for(peer.name);
+  check_device_map(self, mine, peer, devices);
+  check_device_map(peer, devices, self, mine);
+  const auto session = std::make_shared<detail::Session>(shared_from_this(), peer, peer_incarnation, link,
+                                                         detail::DeviceRoutes(peer, mine, devices));
   std::vector<Ref<FutureState<void>>> waiting;
   {
     const std::lock_guard lock(mutex_);

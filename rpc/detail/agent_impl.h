@@ -29,7 +29,9 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   /// As session, for those who have nothing to say to an agent that has been shut down: null then.
   std::shared_ptr<detail::Session> open_session(WorkerId peer) const;
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
-  void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link);
+  void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
+                const DeviceReport& devices);
+  DeviceReport devices_for(const std::string& peer) const;
   void session_ended(const std::shared_ptr<detail::Session>& session);
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;

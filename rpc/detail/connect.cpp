@@ -117,6 +117,8 @@ void receive(int socket, std::byte* to, std::size_t size, const WorkerInfo& peer
 }  // namespace
 
 void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline) {
+  TENDRIL_CHECK_AS(UsageError, !peer.name.empty() || agent.options.device_maps.empty(), describe(peer),
+                   ": device maps are by name, and no name was given");
   if (agent.session(peer.id)) throw UsageError(describe(peer) + ": it is connected already");
   const BlockedScope blocked("Agent::connect");
   std::string no_unix = "no path", no_tcp = "no port";
@@ -131,7 +133,7 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
         describe(peer) + ": nobody at " + endpoint.to_string() + " (unix: " + no_unix + ", tcp: " + no_tcp + ")",
         false);
   }
-  const Hello mine = hello_of(agent);
+  const Hello mine = hello_of(agent, peer);
   send_all(socket.get(), encode(mine), peer, deadline);
   Bytes answer(kHelloPrefixBytes);
   receive(socket.get(), answer.data(), answer.size(), peer, deadline);

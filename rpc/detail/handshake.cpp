@@ -11,7 +11,7 @@
 
 namespace tendril::rpc::detail {
 
-Hello hello_of(const Agent::Impl& agent) {
+Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   std::random_device device;
   Hello hello;
   hello.worker = agent.self;
@@ -20,6 +20,7 @@ Hello hello_of(const Agent::Impl& agent) {
   hello.incarnation = agent.incarnation;
   hello.nonce = uint64_t{device()} << 32 | device();
   hello.limits = agent.options.limits;
+  hello.devices = agent.devices_for(peer.name);
   return hello;
 }
 
@@ -29,7 +30,7 @@ void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& th
                                                              .send_limits = theirs.limits,
                                                              .receive_limits = agent.options.limits,
                                                              .max_queued_bytes = agent.options.send_limit});
-  agent.add_peer(theirs.worker, theirs.incarnation, std::move(link));
+  agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices);
 }
 
 Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::function<void()> ended)
@@ -79,7 +80,7 @@ void Handshake::read() {
 /// False: the connection is of no use.
 bool Handshake::answer() {
   const Hello theirs = decode_hello(received_);
-  const Hello mine = hello_of(*agent_);
+  const Hello mine = hello_of(*agent_, theirs.worker);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = std::nullopt}, theirs);
   if (agent_->session(theirs.worker.id)) {
     throw UsageError("rank " + std::to_string(theirs.worker.id) + " is connected to worker '" + mine.worker.name +
@@ -93,7 +94,7 @@ bool Handshake::answer() {
 
 void Handshake::refuse(const std::string& why) {
   if (stream_.is_open()) {
-    Hello refusal = hello_of(*agent_);
+    Hello refusal = hello_of(*agent_, {});
     refusal.refusal = why.substr(0, 1024);
     say(refusal);
   }

@@ -14,8 +14,8 @@ namespace tendril::rpc::detail {
 
 constexpr std::chrono::seconds kHandshakeTimeout{5};
 
-/// What this agent says of itself on a new connection.
-Hello hello_of(const Agent::Impl& agent);
+/// What this agent says of itself on a new connection with `peer`.
+Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer);
 
 /// Makes a connected socket the link of the worker that said `theirs`, and adds it as a peer.
 void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& theirs);

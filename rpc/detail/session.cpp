@@ -12,10 +12,6 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-std::string name_of(const WorkerInfo& worker) {
-  return "worker '" + worker.name + "' (rank " + std::to_string(worker.id) + ")";
-}
-
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -58,8 +54,13 @@ class ParkedReply final : public ParkedMessage {
   const std::shared_ptr<Session> session_;
 };
 
-Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link)
-    : agent_(std::move(agent)), peer_(std::move(peer)), incarnation_(incarnation), link_(std::move(link)) {}
+Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link,
+                 DeviceRoutes routes)
+    : agent_(std::move(agent)),
+      peer_(std::move(peer)),
+      incarnation_(incarnation),
+      link_(std::move(link)),
+      routes_(std::move(routes)) {}
 
 void Session::GiveUp::operator()() const noexcept {
   if (const auto alive = session.lock()) {
@@ -98,6 +99,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
     request.timeout_us = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
   }
   try {
+    routes_.place(request);  // before a hook records what cannot be sent
     for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
   } catch (...) {
     return fail(std::move(pending), std::current_exception());

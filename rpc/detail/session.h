@@ -8,6 +8,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/agent_listener.h"
+#include "tendril/rpc/detail/device_routes.h"
 #include "tendril/rpc/link.h"
 #include "tendril/rpc/pending_call.h"
 
@@ -19,7 +20,8 @@ struct InboundState;
 /// session of an agent with itself has no link. Thread-safe.
 class Session final : public LinkEvents, public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link);
+  Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link,
+          DeviceRoutes routes);
 
   const WorkerInfo& peer() const noexcept { return peer_; }
   const std::shared_ptr<Link>& link() const noexcept { return link_; }
@@ -42,6 +44,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   /// Sends a reply or error; the call is then answered. Throws MessageError if the reply cannot be sent as it is; the
   /// call is then still to be answered.
   void answer(Message&& reply);
+  /// Says where the tensors of a reply go. Throws UsageError for one that has no place at the caller.
+  void place(Message& reply) const { routes_.place(reply); }
   void forget(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
   RequestStatus withdraw(uint64_t call_id);
   std::size_t unanswered() const;
@@ -86,6 +90,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   const WorkerInfo peer_;
   const uint64_t incarnation_;
   const std::shared_ptr<Link> link_;  // null: the agent itself
+  const DeviceRoutes routes_;
 
   mutable std::mutex mutex_;
   bool ended_ = false;

@@ -245,6 +245,7 @@ void InboundCall::reply(Message&& result) {
   result.trace_id = state_->context.trace_id;
   result.span_id = state_->context.span_id;
   try {
+    state_->session->place(result);
     if (!state_->agent->hooks.empty()) {
       const CallContextScope scope(state_->context);
       for (const auto& hook : state_->agent->hooks) hook->before_reply(state_->session->peer(), result);

@@ -20,8 +20,15 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def tensor(dtype, sizes, strides, data, requires_grad=False):
-    return (dtype, sizes, strides, data, requires_grad)
+CPU = (0, 0)
+
+
+def cuda(index):
+    return (1, index)
+
+
+def tensor(dtype, sizes, strides, data, requires_grad=False, to=CPU, origin=CPU):
+    return (dtype, sizes, strides, data, requires_grad, to, origin)
 
 
 def fork(kind, owner, owner_incarnation, rref, fork_id):
@@ -32,12 +39,12 @@ def fork(kind, owner, owner_incarnation, rref, fork_id):
 def frame(kind, flags=0, call_id=0, function=0, timeout_us=0, autograd_context=0, autograd_message=0, trace_id=0,
           span_id=0, extension=b"", payload=b"", tensors=(), forks=()):
     descriptors = b""
-    for dtype, sizes, strides, data, requires_grad in tensors:
-        descriptors += struct.pack("<BBbBB3xQ", dtype, 0, 0, len(sizes), int(requires_grad), len(data))
+    for dtype, sizes, strides, data, requires_grad, to, origin in tensors:
+        descriptors += struct.pack("<BBbBBBbxQ", dtype, *to, len(sizes), int(requires_grad), *origin, len(data))
         descriptors += struct.pack("<%dq" % len(sizes), *sizes) + struct.pack("<%dq" % len(strides), *strides)
     middle = extension + descriptors + b"".join(forks) + payload
     section = b""
-    for _, _, _, data, _ in tensors:
+    for _, _, _, data, _, _, _ in tensors:
         section += b"\0" * (-(104 + len(middle) + len(section)) % 64) + data
     header = struct.pack("<4sBBBxQQQQQQQQQIIIII", b"TDRL", 0, kind, flags, call_id, function, timeout_us,
                          autograd_context, autograd_message, trace_id, span_id, len(payload), len(section),
@@ -49,7 +56,7 @@ def record(number, data):
     return struct.pack("<HH", number, len(data)) + data
 
 
-def hello(refusal=b"", proof=b"", features=()):
+def hello(refusal=b"", proof=b"", devices=b"", features=()):
     body = struct.pack("<HH", 0, 0)
     body += record(1, struct.pack("<i", 2) + b"obs1")
     body += record(2, struct.pack("<i", 3) + b"cartpole-7")
@@ -60,6 +67,8 @@ def hello(refusal=b"", proof=b"", features=()):
         body += record(6, proof)
     if refusal:
         body += record(7, refusal)
+    if devices:
+        body += record(8, devices)
     for number, data in features:
         body += record(number, data)
     return b"TENDRIL\0" + struct.pack("<I", len(body)) + body
@@ -86,6 +95,11 @@ FILES = {
         tensor(UINT8, (0, 5), (5, 1), b""),
         tensor(BOOL, (3,), (1,), b"\1\0\1"),
     ]),
+    "devices.bin": frame(REQUEST, call_id=11, function=3, payload=struct.pack("<3I", 0, 1, 2), tensors=[
+        tensor(FLOAT32, (2,), (1,), floats(1, 2), requires_grad=True, to=cuda(1), origin=cuda(0)),
+        tensor(FLOAT32, (1,), (1,), floats(3), to=CPU, origin=cuda(127)),
+        tensor(FLOAT32, (1,), (1,), floats(4), to=cuda(0), origin=CPU),
+    ]),
     "references.bin": frame(REQUEST, flags=1, call_id=10, function=2, payload=struct.pack("<I", 0), forks=[
         fork(0, 1, 0x1111, (0, 0x2222, 3), (2, 0x3333, 4)),
         fork(1, 1, 0x1111, (2, 0x3333, 5), (2, 0x3333, 6)),
@@ -93,6 +107,7 @@ FILES = {
     "error.bin": frame(ERROR, call_id=7, payload=b"what went wrong"),
     "goodbye.bin": frame(GOODBYE),
     "hello.bin": hello(proof=b"\xde\xad\xbe\xef", features=[(64, b""), (65, b"abc")]),
+    "devices_hello.bin": hello(devices=struct.pack("<B8B", 2, *cuda(0), *cuda(1), *CPU, *cuda(0))),
     "refusal.bin": hello(refusal=b"the name 'obs1' is taken"),
 }
 

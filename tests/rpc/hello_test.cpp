@@ -36,6 +36,8 @@ std::string complaint(const HelloExpectation& expected, const Hello& theirs) {
   return "";
 }
 
+Device cuda(int8_t index) { return {DeviceType::cuda, index}; }
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
@@ -53,6 +55,35 @@ BOOST_AUTO_TEST_CASE(hellos_have_the_golden_bytes_both_ways) {
   refusal.refusal = "the name 'obs1' is taken";
   BOOST_TEST((encode(refusal) == golden("refusal.bin")));
   BOOST_TEST((decode_hello(golden("refusal.bin")) == refusal));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_devices_has_the_golden_bytes_both_ways) {
+  Hello hello = observer();
+  hello.devices = {.cuda_devices = 2, .map = {{0, 1}, {kCPU, cuda(0)}}};
+  BOOST_TEST((encode(hello) == golden("devices_hello.bin")));
+  BOOST_TEST((decode_hello(golden("devices_hello.bin")) == hello));
+}
+
+BOOST_AUTO_TEST_CASE(a_report_of_devices_that_lies_is_refused) {
+  const Bytes good = golden("devices_hello.bin");
+  const std::size_t count = good.size() - 9;
+  const auto complaint_of = [&](std::size_t offset, int value) -> std::string {
+    Bytes bad = good;
+    bad[offset] = static_cast<std::byte>(value);
+    try {
+      decode_hello(bad);
+    } catch (const MessageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  BOOST_TEST(complaint_of(count, 128) == "");
+  BOOST_TEST(contains(complaint_of(count, 129), "129 CUDA devices, at most 128"));
+  BOOST_TEST(contains(complaint_of(count + 1, 2), "unknown device type 2"));
+  BOOST_TEST(contains(complaint_of(count + 2, 200), "there is no device cuda:-56"));
+  BOOST_TEST(contains(complaint_of(count + 6, 1), "there is no device cpu:1"));
+  BOOST_TEST(contains(complaint_of(count + 8, 1), "maps two devices to cuda:1"));
+  BOOST_TEST(contains(complaint_of(count - 2, 8), "record 8 has the wrong length"));
 }
 
 BOOST_AUTO_TEST_CASE(the_size_is_known_from_the_first_twelve_bytes) {
@@ -129,6 +160,13 @@ BOOST_AUTO_TEST_CASE(an_error_names_what_differs) {
   theirs = observer();
   theirs.worker.name = "agent";
   BOOST_TEST(contains(complaint({}, theirs), "names must be unique"));
+  theirs = observer();
+  theirs.devices.map = {{1, 0}};
+  BOOST_TEST(contains(complaint({}, theirs), "the device map {cuda:1 -> cuda:0} of worker 'obs1' (rank 2) for worker "
+                                             "'agent' (rank 0) names cuda:1 here, but worker 'obs1' (rank 2) has no "
+                                             "CUDA device"));
+  theirs.devices.cuda_devices = 2;
+  BOOST_TEST(contains(complaint({}, theirs), "names cuda:0 there, but worker 'agent' (rank 0) has no CUDA device"));
   theirs = observer();
   theirs.refusal = "too late";
   BOOST_TEST(contains(complaint({}, theirs), "refused the connection of 'agent' (rank 0): too late"));

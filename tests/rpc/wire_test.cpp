@@ -156,6 +156,35 @@ BOOST_AUTO_TEST_CASE(tensors_have_the_golden_bytes_both_ways) {
   BOOST_TEST((bytes_of(Frame(again)) == expected));
 }
 
+BOOST_AUTO_TEST_CASE(devices_have_the_golden_bytes_both_ways) {
+  const auto cuda = [](int8_t index) { return Device{DeviceType::cuda, index}; };
+  const std::vector<Placement> placements = {
+      {.from = cuda(0), .to = cuda(1)}, {.from = cuda(127), .to = kCPU}, {.from = kCPU, .to = cuda(0)}};
+  Message read = one_message(golden("devices.bin"));
+  BOOST_TEST((read.placements == placements));
+  BOOST_TEST((read.requires_grad == std::vector<bool>{true, false, false}));
+  // Where they are to be is the session's affair: a reader makes memory of the CPU.
+  BOOST_TEST((read.tensors[0].to_vector<float>() == std::vector<float>{1, 2}));
+
+  Message again;
+  again.call_id = 11;
+  again.function = 3;
+  again.payload = numbers({0, 1, 2});
+  again.tensors = read.tensors;
+  again.requires_grad = read.requires_grad;
+  again.placements = placements;
+  BOOST_TEST((bytes_of(Frame(again)) == golden("devices.bin")));
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_the_cpu_travel_without_placements) {
+  Message message;
+  message.tensors = {raw::zeros({4})};
+  const Bytes plain = bytes_of(Frame(message));
+  message.placements = {{}};
+  BOOST_TEST((bytes_of(Frame(message)) == plain));
+  BOOST_TEST(one_message(plain).placements.empty());
+}
+
 BOOST_AUTO_TEST_CASE(references_have_the_golden_bytes_both_ways) {
   Message message;
   message.flags = kCreatesReference;
@@ -385,7 +414,13 @@ BOOST_AUTO_TEST_CASE(descriptors_that_lie_are_refused_before_their_tensor_is_mad
   };
   BOOST_TEST(complaint(good) == "");
   BOOST_TEST(contains(complaint(with(0, uint8_t{8})), "unknown dtype 8"));
-  BOOST_TEST(contains(complaint(with(1, uint8_t{1})), "device"));
+  BOOST_TEST(complaint(with(1, uint8_t{1})) == "");
+  BOOST_TEST(contains(complaint(with(1, uint8_t{2})), "unknown device 2:0"));
+  BOOST_TEST(contains(complaint(with(2, uint8_t{1})), "unknown device 0:1"));
+  BOOST_TEST(contains(complaint(with(1, uint16_t{0x8001})), "unknown device 1:-128"));
+  BOOST_TEST(contains(complaint(with(5, uint8_t{3})), "unknown device 3:0"));
+  BOOST_TEST(contains(complaint(with(6, uint8_t{1})), "unknown device 0:1"));
+  BOOST_TEST(contains(complaint(with(7, uint8_t{1})), "unknown flags"));
   BOOST_TEST(contains(complaint(with(3, uint8_t{9})), "9 dimensions"));
   BOOST_TEST(contains(complaint(with(3, uint8_t{7})), "cut off"));
   BOOST_TEST(
