@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tendril/rpc/byte_order.h"
+#include "tendril/rpc/detail/transfer.h"
 #include "tendril/rpc/wire.h"
 #include "tendril/rpc/wire_layout.h"
 #include "tendril/rpc/wire_tensor.h"
@@ -141,7 +142,15 @@ std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const no
 
 Message looped_back(Message message) {
   message.requires_grad.clear();
-  for (Tensor& tensor : message.tensors) {
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    Tensor& tensor = message.tensors[i];
+    const Device to = message.placements.empty() ? kCPU : message.placements[i].to;
+    TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
+    if (!to.is_cpu() || !tensor.device().is_cpu()) {
+      message.requires_grad.push_back(tensor.impl()->history != nullptr);
+      tensor = detail::copied_to(tensor, dense_layout(tensor.sizes(), tensor.strides()), to);
+      continue;
+    }
     check_can_travel(tensor);
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
     DenseLayout copied = layout;

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "tendril/rpc/byte_order.h"
+#include "tendril/rpc/detail/transfer.h"
 #include "tendril/rpc/wire.h"
 #include "tendril/rpc/wire_layout.h"
 #include "tendril/rpc/wire_tensor.h"
+#include "tendril/tensor/raw.h"
 
 namespace tendril::rpc {
 namespace {
@@ -189,7 +191,8 @@ void FrameReader::parse_metadata() {
   expect(message_.payload.data(), message_.payload.size());
   message_.tensors.reserve(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    Tensor tensor = make_dense(plans[i].sizes, plans[i].layout, plans[i].dtype);
+    Tensor tensor = raw::on_storage(detail::host_block(plans[i].bytes, plans[i].placement.to), plans[i].sizes,
+                                    plans[i].layout.strides, 0, plans[i].dtype);
     expect(padding_.data(), paddings[i]);
     expect(tensor.storage()->data(), plans[i].bytes);
     message_.tensors.push_back(std::move(tensor));

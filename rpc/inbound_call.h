@@ -12,8 +12,9 @@ class Agent;
 struct CallContext;
 
 namespace detail {
+class Staging;
 struct InboundState;
-}
+}  // namespace detail
 
 /// A request that is being served, and the duty to answer it once. Moves (a deferred reply takes it to the heap), never
 /// copies; one that goes away unanswered answers with an error. Used by one thread at a time.
@@ -40,6 +41,8 @@ class InboundCall {
   void fail(std::exception_ptr error) noexcept;
 
  private:
+  void send(Message&& result, detail::Staging* staging);
+
   std::unique_ptr<detail::InboundState> state_;
 };
 

@@ -98,9 +98,11 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(pending.deadline - pending.started);
     request.timeout_us = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
   }
+  std::optional<Staging> staging;
   try {
     routes_.place(request);  // before a hook records what cannot be sent
     for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
+    if (!is_self() && needs_staging(request)) staging.emplace(request);
   } catch (...) {
     return fail(std::move(pending), std::current_exception());
   }
@@ -124,15 +126,22 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   }
   const auto ping = agent_->options.ping_interval;
   agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
-  send_request(call_id, std::move(request));
+  if (staging && must_not_wait() && !staging->done()) {
+    return post(*agent_->loop, [self = shared_from_this(), call_id, request = std::move(request),
+                                staging = std::move(*staging)]() mutable {
+      self->send_request(call_id, std::move(request), &staging);
+    });
+  }
+  send_request(call_id, std::move(request), staging ? &*staging : nullptr);
 }
 
-void Session::send_request(uint64_t call_id, Message&& request) {
+void Session::send_request(uint64_t call_id, Message&& request, Staging* staging) {
   request.call_id = call_id;
   bool forked = false;
   bool sent = false;
   std::exception_ptr error;
   try {
+    if (staging) staging->wait();
     if (is_self()) {
       request_received(looped_back(std::move(request)));
       sent = true;
@@ -218,6 +227,7 @@ void Session::complete(Message&& reply) noexcept {
   if (reply.kind == MessageKind::error) return fail(std::move(*pending), read_error(reply, peer_.name));
   pending->stop.reset();
   try {
+    if (!is_self()) land(reply);
     for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());
@@ -227,6 +237,8 @@ void Session::complete(Message&& reply) noexcept {
   Counters::add(agent_->counters.completed);
   pending->call->complete(std::move(reply));
 }
+
+bool Session::must_not_wait() noexcept { return ThreadState::current().io_callbacks > 0; }
 
 Clock::time_point Session::sweep(Clock::time_point now) {
   Clock::time_point next = Clock::time_point::max();

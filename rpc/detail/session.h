@@ -9,6 +9,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/agent_listener.h"
 #include "tendril/rpc/detail/device_routes.h"
+#include "tendril/rpc/detail/transfer.h"
 #include "tendril/rpc/link.h"
 #include "tendril/rpc/pending_call.h"
 
@@ -72,7 +73,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     std::unique_ptr<StopCallback> stop;
   };
 
-  void send_request(uint64_t call_id, Message&& request);
+  void send_request(uint64_t call_id, Message&& request, Staging* staging);
   std::optional<Pending> take(uint64_t call_id);
   void fail(Pending pending, const std::exception_ptr& error) noexcept;
   void reply_received(Message&& reply);
@@ -81,6 +82,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void cancel_received(uint64_t call_id);
   void pause_if_too_much_locked();
   bool ping(Clock::time_point now);
+  /// This thread drives I/O: what waits for a device goes on on a thread of the pool.
+  static bool must_not_wait() noexcept;
 
   friend class ParkedRequest;
   friend class ParkedReply;

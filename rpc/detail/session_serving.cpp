@@ -204,6 +204,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   answered_at = Clock::time_point::max();
   InboundCall call(std::move(owned));
   try {
+    if (!session->is_self()) land(call.request());
     for (const auto& hook : agent->hooks) hook->after_receive(session->peer(), call.request());
     served.invoke(call);
   } catch (...) {
@@ -250,11 +251,25 @@ void InboundCall::reply(Message&& result) {
       const CallContextScope scope(state_->context);
       for (const auto& hook : state_->agent->hooks) hook->before_reply(state_->session->peer(), result);
     }
-    state_->session->answer(std::move(result));
-    state_.reset();
+    if (state_->session->is_self() || !detail::needs_staging(result)) return send(std::move(result), nullptr);
+    detail::Staging staging(result);
+    if (staging.done() || detail::ThreadState::current().io_callbacks == 0) return send(std::move(result), &staging);
+    // This thread drives I/O: it must not wait for a device.
+    const Ref<detail::Loop> loop = state_->agent->loop;
+    post(*loop, [call = std::move(*this), result = std::move(result), staging = std::move(staging)]() mutable {
+      call.send(std::move(result), &staging);
+    });
   } catch (...) {
     fail(std::current_exception());
   }
+}
+
+void InboundCall::send(Message&& result, detail::Staging* staging) try {
+  if (staging) staging->wait();
+  state_->session->answer(std::move(result));
+  state_.reset();
+} catch (...) {
+  fail(std::current_exception());
 }
 
 void InboundCall::fail(std::exception_ptr error) noexcept {

@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "tendril/rpc/hello.h"
+#include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
+#include "tests/rpc/messages.h"
 
 using namespace rpc_test;
+using tendril::rpc::testing::bytes_of;
 
 namespace {
 
@@ -63,6 +66,17 @@ class Stranger {
       if (n <= 0) return all;
       all.insert(all.end(), part, part + n);
     }
+  }
+  Message receive_message() {
+    FrameReader reader;
+    Message message;
+    while (!reader.next(message)) {
+      const MutableBuffer to = reader.prepare()[0];
+      const ssize_t n = ::recv(socket_, to.data, to.size, 0);
+      BOOST_REQUIRE(n > 0);
+      reader.commit(static_cast<std::size_t>(n));
+    }
+    return message;
   }
   Hello receive_hello() {
     Bytes bytes(kHelloPrefixBytes);
@@ -156,6 +170,28 @@ BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
     return std::string(e.what()).find("'evil' (rank 2)") != std::string::npos;
   });
   stranger.listen_until_closed();
+  check_alive(agent, endpoint);
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_for_a_device_that_this_process_lacks_fails_its_call_alone) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Stranger stranger(endpoint.unix_path);
+  stranger.say(encode(hello("evil", 2)));
+  BOOST_TEST(stranger.receive_hello().refusal == "");
+  for (const uint64_t call_id : {1, 2, 3}) {
+    Message message = request(1, "said");
+    message.call_id = call_id;
+    message.tensors = {tendril::raw::zeros({1000})};
+    message.placements = {{.from = tendril::kCPU, .to = {tendril::DeviceType::cuda, 127}}};
+    if (call_id == 2) message.placements.clear();
+    stranger.say(bytes_of(Frame(message)));
+    const Message answer = stranger.receive_message();
+    BOOST_TEST(answer.call_id == call_id);
+    BOOST_TEST((answer.kind == MessageKind::error) == (call_id != 2));
+    if (call_id != 2) BOOST_TEST(text(answer).find("is to be on cuda:127") != std::string::npos);
+  }
   check_alive(agent, endpoint);
   check_at_rest(agent);
 }

@@ -162,9 +162,10 @@ BOOST_AUTO_TEST_CASE(an_error_names_what_differs) {
   BOOST_TEST(contains(complaint({}, theirs), "names must be unique"));
   theirs = observer();
   theirs.devices.map = {{1, 0}};
-  BOOST_TEST(contains(complaint({}, theirs), "the device map {cuda:1 -> cuda:0} of worker 'obs1' (rank 2) for worker "
-                                             "'agent' (rank 0) names cuda:1 here, but worker 'obs1' (rank 2) has no "
-                                             "CUDA device"));
+  BOOST_TEST(contains(complaint({}, theirs),
+                      "the device map {cuda:1 -> cuda:0} of worker 'obs1' (rank 2) for worker "
+                      "'agent' (rank 0) names cuda:1 here, but worker 'obs1' (rank 2) has no "
+                      "CUDA device"));
   theirs.devices.cuda_devices = 2;
   BOOST_TEST(contains(complaint({}, theirs), "names cuda:0 there, but worker 'agent' (rank 0) has no CUDA device"));
   theirs = observer();
