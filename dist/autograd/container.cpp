@@ -305,16 +305,19 @@ void Container::record_send(const rpc::WorkerInfo& to, rpc::Message& message, de
 
 void Container::record_receive(const rpc::WorkerInfo& from, rpc::Message& message, detail::ContextState& context) {
   std::vector<Tensor> received;
+  std::vector<Device> origins;
   for (std::size_t i = 0; i < message.requires_grad.size() && i < message.tensors.size(); ++i) {
     if (!message.requires_grad[i]) continue;
     const Tensor& tensor = message.tensors[i];
     TENDRIL_CHECK_AS(rpc::MessageError, is_floating(tensor.dtype()), "worker '", from.name, "' sent a ", tensor.dtype(),
                      " tensor as one that requires a gradient");
     received.push_back(tensor);
+    origins.push_back(message.placements.empty() ? kCPU : message.placements[i].from);
   }
   TENDRIL_CHECK_AS(rpc::MessageError, worker_of(message.autograd_message) == from.id && !received.empty(), "worker '",
                    from.name, "' sent a recorded message without tensors, or with an id of another worker");
-  const Ref<RecvNode> node(new RecvNode(context.id(), message.autograd_message, from.id, received, census_));
+  const Ref<RecvNode> node(
+      new RecvNode(context.id(), message.autograd_message, from.id, received, std::move(origins), census_));
 }
 
 void Container::before_send(const rpc::WorkerInfo& to, rpc::Message& request) {

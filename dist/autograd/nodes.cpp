@@ -33,8 +33,14 @@ void SendNode::apply(std::span<Tensor> output_grads, std::span<Tensor> input_gra
 }
 
 RecvNode::RecvNode(ContextId context, MessageId message, rpc::WorkerId from, const std::vector<Tensor>& received,
-                   std::shared_ptr<detail::Census> census)
-    : Node(Parts{}), context_(context), message_(message), from_(from), census_(std::move(census)), parts_(received) {
+                   std::vector<Device> origins, std::shared_ptr<detail::Census> census)
+    : Node(Parts{}),
+      context_(context),
+      message_(message),
+      from_(from),
+      origins_(std::move(origins)),
+      census_(std::move(census)),
+      parts_(received) {
   const auto count = static_cast<uint32_t>(received.size());
   set_parts({nullptr, parts_.outputs.data(), parts_.pending.data(), nullptr, 0, count, 0});
   set_always_run();

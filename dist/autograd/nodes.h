@@ -58,8 +58,9 @@ class SendNode final : public tendril::autograd::Node {
 /// once, for the other side waits for one answer. The tensors hold it. Outside dist::autograd::backward it throws.
 class RecvNode final : public tendril::autograd::Node {
  public:
+  /// `origins`: the devices that the tensors were on where they were sent from; their gradients go back there.
   RecvNode(ContextId context, MessageId message, rpc::WorkerId from, const std::vector<Tensor>& received,
-           std::shared_ptr<detail::Census> census);
+           std::vector<Device> origins, std::shared_ptr<detail::Census> census);
   ~RecvNode() override;
 
   const char* name() const noexcept override { return "RecvBackward"; }
@@ -67,6 +68,7 @@ class RecvNode final : public tendril::autograd::Node {
   ContextId context() const noexcept { return context_; }
   MessageId message() const noexcept { return message_; }
   rpc::WorkerId from() const noexcept { return from_; }
+  const std::vector<Device>& origins() const noexcept { return origins_; }
 
  private:
   void destroy_now() noexcept override { delete this; }
@@ -74,6 +76,7 @@ class RecvNode final : public tendril::autograd::Node {
   const ContextId context_;
   const MessageId message_;
   const rpc::WorkerId from_;
+  const std::vector<Device> origins_;
   const std::shared_ptr<detail::Census> census_;
   detail::NodeParts parts_;
 };

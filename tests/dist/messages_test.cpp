@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // What a backward costs in messages, and where FAST waits.
 #include "tests/dist/group.h"
 

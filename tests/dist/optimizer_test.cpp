@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // Parameters on three workers, trained from one of them.
 #include "tendril/dist/optimizer.h"
 

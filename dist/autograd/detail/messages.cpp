@@ -60,13 +60,17 @@ PassHeader read_header_only(Message& request, const char* what) {
 
 }  // namespace
 
-Message write_gradient(const PassHeader& header, MessageId id, std::span<Tensor> gradients) {
+Message write_gradient(const PassHeader& header, MessageId id, std::span<Tensor> gradients,
+                       const std::vector<Device>& to) {
   Message message = start(RequestKind::gradient, kHeaderBytes + 16 + 4 * gradients.size());
   OutputArchive archive(message);
   write_header(archive, header);
   archive.number(id);
   archive.count(gradients.size());
-  for (const Tensor& gradient : gradients) archive.tensor(gradient);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    archive.tensor(gradients[i]);
+    if (gradients[i].defined()) message.placements.push_back({.from = kCPU, .to = to[i]});
+  }
   return message;
 }
 

@@ -46,7 +46,9 @@ struct Answer {
   std::exception_ptr error;  ///< null: none
 };
 
-rpc::Message write_gradient(const PassHeader& header, MessageId message, std::span<Tensor> gradients);
+/// Each gradient goes to the device in its place of `to`.
+rpc::Message write_gradient(const PassHeader& header, MessageId message, std::span<Tensor> gradients,
+                            const std::vector<Device>& to);
 rpc::Message write_mark(const PassHeader& header, const std::vector<MessageId>& messages);
 rpc::Message write_resolve(const PassHeader& header);
 rpc::Message write_over(const PassHeader& header);

@@ -392,7 +392,7 @@ void Pass::send(const RecvNode& node, std::span<Tensor> gradients) {
     if (!protocol_.sending(node.from())) std::rethrow_exception(error_);
     header.resolved = protocol_.resolved();
   }
-  call_and_settle(node.from(), write_gradient(header, node.message(), gradients));
+  call_and_settle(node.from(), write_gradient(header, node.message(), gradients, node.origins()));
 }
 
 // ---- marking

@@ -153,6 +153,8 @@ void lose_a_worker() {
 using namespace dist_scenarios;
 
 int main(int argc, char** argv) {
+  const char* const device = std::getenv("TENDRIL_TEST_DEVICE");  // workers that are spawned inherit it
+  if (device && std::string(device) == "cuda") set_default_device({DeviceType::cuda, 0});
   rpc::worker_main(argc, argv);
   const std::string name = argc > 1 ? argv[1] : "";
   const int iterations = argc > 2 ? std::atoi(argv[2]) : 3;

@@ -1,0 +1,93 @@
+// Graphs that go on on another worker and another device.
+// devices: cuda
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/rpc/rref.h"
+#include "tendril/tensor/cuda/runtime.h"
+#include "tests/dist/group.h"
+
+using namespace dist_test;
+
+namespace dist_gpu {
+
+Device cuda_device(int index) { return {DeviceType::cuda, static_cast<int8_t>(index)}; }
+
+Tensor squared(const Tensor& x) { return x * x; }
+/// On the CPU of whoever serves it, and back.
+Tensor cube_on_cpu(const Tensor& x) {
+  const Tensor y = x.to(kCPU);
+  return (y * y * y).to(x.device());
+}
+Tensor squared_at_w2(const Tensor& x) { return rpc::rpc_sync<&squared>(Cluster::agent(1), 2, x) * x; }
+
+}  // namespace dist_gpu
+using namespace dist_gpu;
+
+namespace {
+
+boost::test_tools::assertion_result devices_there(int count) { return device_count(DeviceType::cuda) >= count; }
+boost::test_tools::assertion_result has_device(boost::unit_test::test_unit_id) { return devices_there(1); }
+boost::test_tools::assertion_result has_two(boost::unit_test::test_unit_id) { return devices_there(2); }
+
+Tensor leaf_on(Device device) { return tensor({3.}, {.dtype = kFloat64, .device = device, .requires_grad = true}); }
+
+/// The gradient of `f(x)` at x = 3, whose device must be x's.
+template <class F>
+double slope(const Group& group, const Tensor& x, F f) {
+  const Context context(group[0]);
+  const Tensor y = f(x);
+  backward(context, {y});
+  const Tensor gradient = get_gradients(context).at(x);
+  BOOST_TEST(gradient.device() == x.device());
+  return gradient.item<double>();
+}
+
+rpc::AgentOptions mapped(std::map<std::string, rpc::DeviceMap> maps) {
+  rpc::AgentOptions options;
+  options.device_maps = std::move(maps);
+  return options;
+}
+
+}  // namespace
+
+BOOST_TEST_DECORATOR(*boost::unit_test::precondition(has_device))
+BOOST_AUTO_TEST_SUITE(gpu)
+
+BOOST_AUTO_TEST_CASE(a_gradient_comes_back_to_the_device_of_its_leaf) {
+  const Group group(3);
+  const Tensor x = leaf_on(cuda_device(0));
+  BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
+  BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 0, t); }) == 6);
+  BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&cube_on_cpu>(group[0], 1, t); }) == 27);
+  BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared_at_w2>(group[0], 1, t); }) == 27);
+  BOOST_TEST(
+      slope(group, x, [&](const Tensor& t) { return rpc::remote<&squared>(group[0], 1, t).to_here().to(kCPU); }) == 6);
+}
+
+BOOST_AUTO_TEST_CASE(it_goes_the_maps_way_backwards, *boost::unit_test::precondition(has_two)) {
+  for (const bool in_memory : {true, false}) {
+    const Group group(3, mapped({{"w1", {{0, 1}}}, {"w2", {{1, 0}}}}), in_memory);
+    const Tensor x = leaf_on(cuda_device(0));
+    BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
+    BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared_at_w2>(group[0], 1, t); }) == 27);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_map_from_the_cpu_brings_the_gradient_back_to_it) {
+  const Group group(2, mapped({{"w1", {{kCPU, cuda_device(0)}}}}));
+  const Tensor x = leaf_on(kCPU);
+  BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
+}
+
+BOOST_AUTO_TEST_CASE(contexts_hold_device_memory_until_they_are_released) {
+  const int64_t before = cuda::memory_stats(0).live_bytes;
+  {
+    const Group group(2);
+    const Tensor x = leaf_on(cuda_device(0));
+    for (int i = 0; i < 3; ++i) {
+      slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); });
+    }
+  }
+  BOOST_TEST(Cluster::eventually([&] { return cuda::memory_stats(0).live_bytes == before; }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
