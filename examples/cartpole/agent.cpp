@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../device_flag.h"
 #include "names.h"
 #include "returns.h"
 
@@ -21,9 +22,10 @@ namespace rpc = tendril::rpc;
 
 Agent::Agent(const Options& options)
     : options_(options),
+      device_(examples::device_of(options.device)),
       generator_(static_cast<std::uint64_t>(options.seed)),
       policy_(generator_),
-      optimizer_(policy_.parameters(), {.lr = 1e-2}) {
+      optimizer_(policy_.to(device_).parameters(), {.lr = 1e-2}) {
   const int observers = std::max(1, options.world_size - 1);
   for (int i = 0; i < observers; ++i) records_.emplace_back(generator_.bits());
   for (int rank = 1; rank < options.world_size; ++rank)
@@ -34,7 +36,7 @@ Agent::Record& Agent::record_of(int observer) { return records_.at(static_cast<s
 
 std::vector<std::int64_t> Agent::select_action(int observer, const Tensor& states) {
   Record& record = record_of(observer);
-  const Categorical choice({.logits = policy_.forward(states, record.generator)});
+  const Categorical choice({.logits = policy_.forward(states.to(device_), record.generator)});
   const Tensor actions = choice.sample(record.generator);
   record.log_probs.push_back(choice.log_prob(actions));
   return actions.to_vector<std::int64_t>();
@@ -80,7 +82,7 @@ double Agent::finish_episode() {
   if (any_failed) {
     standardize(returns);
     const auto count = static_cast<std::int64_t>(returns.size());
-    const Tensor weights = -tendril::from_vector(returns, {count});
+    const Tensor weights = -tendril::from_vector(returns, {count}).to(device_);
     optimizer_.zero_grad();
     // The loss is the sum of weight times log-probability over all steps. Each step is a graph of its own; going
     // through them one by one adds up the gradients in the same order whichever thread recorded them, and so to the
@@ -104,7 +106,7 @@ LatencyHistogram Agent::call_latencies() const {
 std::int64_t Agent::best_action(const tendril::envs::CartPole::Observation& observation) {
   const tendril::NoGrad no_grad;
   policy_.eval();
-  const Tensor scores = policy_.forward(tendril::envs::observation_tensor(observation), generator_);
+  const Tensor scores = policy_.forward(tendril::envs::observation_tensor(observation).to(device_), generator_);
   policy_.train();
   return scores.argmax(-1).item<std::int64_t>();
 }

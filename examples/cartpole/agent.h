@@ -65,6 +65,7 @@ class Agent : public tendril::rpc::WeakSelf<Agent> {
   Record& record_of(int observer);
 
   Options options_;
+  tendril::Device device_;  // the policy's
   tendril::Generator generator_;
   Policy policy_;
   tendril::optim::Adam optimizer_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "../device_flag.h"
+
 namespace cartpole {
 namespace {
 
@@ -54,6 +56,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->check(at_least(0, 1'000'000'000));
   app.add_flag("--render", options.render, "Afterwards, show an episode of the trained policy in the terminal");
   app.add_option("--curve", options.curve, "The learning curve goes to CURVE.csv and CURVE.svg");
+  examples::add_device_flag(app, options.device,
+                            "Where the policy computes: cpu, cuda or cuda:N; environments stay on the CPU");
   auto* rank =
       app.add_option("--rank", options.rank, "Be this rank of a group that is started by hand, one process each")
           ->envname("RANK");
@@ -73,6 +77,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     exit_status = app.exit(error);
     return std::nullopt;
   }
+  if (examples::device_is_missing(options.device, exit_status)) return std::nullopt;
   return options;
 }
 

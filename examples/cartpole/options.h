@@ -8,13 +8,14 @@
 namespace cartpole {
 
 struct Options {
-  int world_size = 3;       ///< Processes: rank 0 is the agent, the others observe. 1: no agent process, no RPC.
-  double gamma = 0.99;      ///< Discount factor, in [0, 1).
-  std::int64_t seed = 543;  ///< Everything random follows from it.
-  int log_interval = 10;    ///< Episodes between status lines.
-  int steps_per_call = 1;   ///< Environments an observer steps together: so many observations travel in one call.
-  int episodes = 0;         ///< Stop after so many episodes even if unsolved; 0: only when solved.
-  bool render = false;      ///< Show an episode of the trained policy in the terminal.
+  int world_size = 3;          ///< Processes: rank 0 is the agent, the others observe. 1: no agent process, no RPC.
+  double gamma = 0.99;         ///< Discount factor, in [0, 1).
+  std::int64_t seed = 543;     ///< Everything random follows from it.
+  int log_interval = 10;       ///< Episodes between status lines.
+  int steps_per_call = 1;      ///< Environments an observer steps together: so many observations travel in one call.
+  int episodes = 0;            ///< Stop after so many episodes even if unsolved; 0: only when solved.
+  bool render = false;         ///< Show an episode of the trained policy in the terminal.
+  std::string device = "cpu";  ///< Where the policy computes: cpu, cuda or cuda:N.
   std::string curve = "out/cartpole";  ///< The learning curve goes to <curve>.csv and <curve>.svg.
 
   std::optional<int> rank;  ///< This process is that rank of a group started by hand; else the ranks are spawned.
@@ -24,7 +25,7 @@ struct Options {
   /// rpc::spawn hands the options to the workers.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& world_size& gamma& seed& log_interval& steps_per_call& episodes& render& curve& rank& master_addr&
+    archive& world_size& gamma& seed& log_interval& steps_per_call& episodes& render& device& curve& rank& master_addr&
         master_port;
   }
 };

@@ -1,7 +1,7 @@
 #include "corpus.h"
 
+#include <tendril/tensor/creation.h>
 #include <tendril/tensor/random.h>
-#include <tendril/tensor/raw.h>
 
 #include <cstdint>
 
@@ -31,8 +31,8 @@ std::vector<Batch> make_corpus(const Options& options) {
         target.push_back(text[at + 1]);
       }
     }
-    batches.push_back({tendril::raw::from_data(data, {options.bptt, options.batch}),
-                       tendril::raw::from_data(target, {options.bptt * options.batch})});
+    batches.push_back({tendril::from_vector(data, {options.bptt, options.batch}),
+                       tendril::from_vector(target, {options.bptt * options.batch})});
   }
   return batches;
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "../device_flag.h"
 #include "corpus.h"
 #include "model.h"
 #include "options.h"
@@ -59,6 +60,7 @@ void run_trainer(const Options& options) {
 
 // --world-size 1: the same in one process, without RPC.
 void run_alone(const Options& options) {
+  tendril::set_default_device(examples::device_of(options.device));
   LocalModel model(options);
   optim::SGD opt(model.parameters(), {.lr = options.lr});
   Report report(options);
@@ -78,6 +80,7 @@ void run_alone(const Options& options) {
 
 /// What each process of the group does. The parameter server waits in shutdown() and serves until the trainer is done.
 void run_worker(int rank, const Options& options) {
+  tendril::set_default_device(examples::device_of(options.device));
   rpc::InitOptions init{.rank = rank, .world_size = options.world_size};
   if (options.rank) {  // started by hand; spawned processes know where to meet
     init.master_addr = options.master_addr;

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <vector>
 
+#include "../device_flag.h"
+
 namespace language_model {
 namespace {
 
@@ -56,6 +58,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   add_size("--nhid", options.nhid, "Size of the LSTM's hidden state");
   add_size("--nlayers", options.nlayers, "Layers of the LSTM");
   app.add_option("--losses", options.losses, "Write the loss of every iteration to this file");
+  examples::add_device_flag(app, options.device, "Where both workers compute: cpu, cuda or cuda:N");
   bool tiny = false;
   app.add_flag("--tiny", tiny, "Two times through a corpus of 500 tokens: done at once");
   auto* rank =
@@ -83,6 +86,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     exit_status = app.exit(error);
     return std::nullopt;
   }
+  if (examples::device_is_missing(options.device, exit_status)) return std::nullopt;
   return options;
 }
 

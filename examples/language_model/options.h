@@ -16,7 +16,8 @@ struct Options {
   std::int64_t tokens = 10'000;  ///< The corpus's length.
   std::int64_t batch = 5, bptt = 5;
   std::int64_t ntoken = 10, ninp = 2, nhid = 3, nlayers = 4;
-  std::string losses;  ///< The loss of every iteration goes to this file, one a line; empty: to none.
+  std::string device = "cpu";  ///< Where both workers compute: cpu, cuda or cuda:N.
+  std::string losses;          ///< The loss of every iteration goes to this file, one a line; empty: to none.
 
   std::optional<int> rank;  ///< This process is that rank of a group started by hand; else the ranks are spawned.
   std::string master_addr = "127.0.0.1";
@@ -25,8 +26,8 @@ struct Options {
   /// rpc::spawn hands the options to the workers.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& world_size& epochs& seed& lr& dropout& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& losses& rank&
-        master_addr& master_port;
+    archive& world_size& epochs& seed& lr& dropout& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& device& losses&
+        rank& master_addr& master_port;
   }
 };
 

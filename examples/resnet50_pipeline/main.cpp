@@ -16,6 +16,7 @@
 #include <exception>
 #include <thread>
 
+#include "../device_flag.h"
 #include "options.h"
 #include "pipeline.h"
 
@@ -61,6 +62,14 @@ void run_master(const Options& options, const std::vector<std::int64_t>& micro_b
 
 namespace pipeline {
 
+std::string name_of(int rank) { return rank == 0 ? "master" : "worker" + std::to_string(rank); }
+
+/// With --device cuda and more than one GPU, the second shard has one of its own.
+tendril::Device device_of(int rank, const Options& options) {
+  const int last = tendril::device_count(tendril::DeviceType::cuda) - 1;
+  return examples::device_of(options.device, rank == 2 ? std::min(1, last) : 0);
+}
+
 /// What each process of the group does. Workers wait in shutdown() and serve the master until it is done.
 void run_worker(int rank, const Options& options, const std::vector<std::int64_t>& micro_batches) {
   rpc::InitOptions init{.rank = rank, .world_size = 3};
@@ -72,7 +81,12 @@ void run_worker(int rank, const Options& options, const std::vector<std::int64_t
   // The master only waits, so the shards share the cores.
   const int half = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
   if (rank > 0) tendril::set_num_threads(options.threads > 0 ? options.threads : half);
-  rpc::init_rpc(rank == 0 ? "master" : "worker" + std::to_string(rank), init);
+  const tendril::Device mine = device_of(rank, options);
+  tendril::set_default_device(mine);
+  for (int peer = 0; peer < 3; ++peer) {  // whatever one of the others gets is to be where it computes
+    if (peer != rank) init.device_maps[name_of(peer)] = {{mine, device_of(peer, options)}};
+  }
+  rpc::init_rpc(name_of(rank), init);
   if (rank == 0) run_master(options, micro_batches);
   rpc::shutdown();
 }

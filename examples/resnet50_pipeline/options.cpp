@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "../device_flag.h"
+
 namespace pipeline {
 namespace {
 
@@ -80,6 +82,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->check(within(0, std::int64_t{1} << 40));
   app.add_option("--threads", options.threads, "Threads each shard computes with; 0: half of this machine's cores")
       ->check(within(0, 1024));
+  examples::add_device_flag(
+      app, options.device, "Where the shards compute: cpu, cuda:N, or cuda: each on a GPU of its own if there are two");
   app.add_flag("--tiny", tiny, "A narrow network on small images, done in seconds");
   app.add_option("--rank", options.rank, "Be this rank, 0 to 2, of a group that is started by hand")
       ->envname("RANK")
@@ -111,6 +115,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     exit_status = app.exit(error);
     return std::nullopt;
   }
+  if (examples::device_is_missing(options.device, exit_status)) return std::nullopt;
   return options;
 }
 

@@ -14,8 +14,9 @@ struct Options {
   Network network;
   std::int64_t batch_size = 120;
   std::int64_t batches = 3;
-  std::int64_t image = 128;  ///< height and width
-  int threads = 0;           ///< of each shard; 0: half of this machine's cores
+  std::int64_t image = 128;    ///< height and width
+  std::string device = "cpu";  ///< cpu, cuda:N, or cuda: a GPU for each shard, if there are two
+  int threads = 0;             ///< of each shard; 0: half of this machine's cores
   /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
   std::vector<std::vector<std::int64_t>> runs;
 
@@ -26,7 +27,7 @@ struct Options {
   /// rpc::spawn hands the options to the workers.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& network& batch_size& batches& image& threads& runs& rank& master_addr& master_port;
+    archive& network& batch_size& batches& image& device& threads& runs& rank& master_addr& master_port;
   }
 };
 

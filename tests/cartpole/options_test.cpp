@@ -42,6 +42,7 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_tutorial_with_two_observers) 
   BOOST_TEST(options.seed == 543);
   BOOST_TEST(options.log_interval == 10);
   BOOST_TEST(options.steps_per_call == 1);
+  BOOST_TEST(options.device == "cpu");
   BOOST_TEST(!options.rank.has_value());
 }
 
@@ -68,10 +69,11 @@ BOOST_AUTO_TEST_CASE(the_environment_counts_where_the_flag_is_absent) {
 
 BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
   const std::vector<std::vector<const char*>> wrong = {
-      {"--world-size", "0"},   {"--world-size", "two"},    {"--world-size"},     {"--gamma", "1"},
-      {"--gamma", "-0.1"},     {"--gamma", "nan"},         {"--seed", "-1"},     {"--seed", "1.5"},
-      {"--log-interval", "0"}, {"--steps-per-call", "0"},  {"--episodes", "-1"}, {"--rank", "3"},
-      {"--rank", "-1"},        {"--master-port", "65536"}, {"--no-such-flag"},   {"stray"}};
+      {"--world-size", "0"},   {"--world-size", "two"},    {"--world-size"},        {"--gamma", "1"},
+      {"--gamma", "-0.1"},     {"--gamma", "nan"},         {"--seed", "-1"},        {"--seed", "1.5"},
+      {"--log-interval", "0"}, {"--steps-per-call", "0"},  {"--episodes", "-1"},    {"--rank", "3"},
+      {"--rank", "-1"},        {"--master-port", "65536"}, {"--no-such-flag"},      {"stray"},
+      {"--device", "gpu"},     {"--device", "cuda:"},      {"--device", "cuda:1x"}, {"--device", "cuda:128"}};
   for (const auto& arguments : wrong) {
     const Parsed result = parse(arguments);
     BOOST_TEST(!result.options.has_value(), arguments.front());

@@ -101,6 +101,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--world-size 0", "--world-size: expected an integer from 1 to 1000, got 0"},
       {"--gamma 2", "--gamma: expected a number from 0 to below 1, got 2"},
       {"--rank 3 --world-size 3", "--rank: expected an integer from 0 to below the world size 3, got 3"},
+      {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
@@ -130,6 +131,13 @@ BOOST_AUTO_TEST_CASE(a_terminal_gets_a_live_line) {
   BOOST_TEST(contains(result.out, "\r\x1b[K["));
   BOOST_TEST(contains(result.out, "steps/s"));
   BOOST_TEST(contains(result.out, "Episode 30\t"));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_an_error_before_any_worker_starts) {
+  const Result result = run("--device cuda:127");
+  BOOST_TEST(result.status == 2);
+  BOOST_TEST(result.err.rfind("no CUDA device: --device cuda:127: ", 0) == 0u, result.err);
+  BOOST_TEST(result.out == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

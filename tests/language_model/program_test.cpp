@@ -107,6 +107,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
       {"--rank 2", "--rank: expected an integer from 0 to below the world size 2, got 2"},
+      {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
@@ -120,6 +121,13 @@ BOOST_AUTO_TEST_CASE(losses_that_cannot_be_written_are_an_error_before_training)
   const Result result = run("--tiny --losses /dev/null/losses");
   BOOST_TEST(result.status != 0);
   BOOST_TEST(contains(result.err, "cannot write /dev/null/losses"), result.err);
+  BOOST_TEST(result.out == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_an_error_before_any_worker_starts) {
+  const Result result = run("--device cuda:127");
+  BOOST_TEST(result.status == 2);
+  BOOST_TEST(result.err.rfind("no CUDA device: --device cuda:127: ", 0) == 0u, result.err);
   BOOST_TEST(result.out == "");
 }
 

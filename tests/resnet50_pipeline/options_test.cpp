@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
       {"--threads", "-1"},
       {"--seed", "-1"},
       {"--rank", "3"},
+      {"--device", "gpu"},
       {"--master-port", "0"},
       {"--no-such-flag"},
       {"stray"}};

@@ -70,6 +70,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--micro-batches 16", "a batch of 16 in 16 leaves a micro-batch of one image"},
       {"--rank 3", "--rank: expected an integer from 0 to 2, got 3"},
       {"--micro-batches 2 --micro-batch-size 2", "--micro-batches excludes --micro-batch-size"},
+      {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
@@ -77,6 +78,13 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
     BOOST_TEST(contains(result.err, message), result.err);
     BOOST_TEST(result.out == "");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_an_error_before_any_worker_starts) {
+  const Result result = run("--device cuda:127");
+  BOOST_TEST(result.status == 2);
+  BOOST_TEST(result.err.rfind("no CUDA device: --device cuda:127: ", 0) == 0u, result.err);
+  BOOST_TEST(result.out == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
