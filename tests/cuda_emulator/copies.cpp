@@ -49,12 +49,13 @@ cudaError_t copy(Lock& lock, void* to, const void* from, std::size_t bytes, cuda
     std::shared_ptr<unsigned char[]> staged(new unsigned char[bytes]);
     std::memcpy(staged.get(), from, bytes);
     work.run = [=] {
-      open_all_memory();
+      open_also(ends.to.device);
       std::memcpy(to, staged.get(), bytes);
     };
   } else {
     work.run = [=] {
-      open_all_memory();
+      open_also(ends.to.device);
+      open_also(ends.from.device);
       std::memmove(to, from, bytes);
     };
   }
@@ -76,7 +77,7 @@ cudaError_t fill(Lock& lock, void* to, int value, std::size_t bytes, CUstream_st
   ++world().counters.fills;
   const Ticket ticket = push(lock, stream,
                              {[=] {
-                                open_all_memory();
+                                open_also(where.device);
                                 std::memset(to, value, bytes);
                               },
                               {}});

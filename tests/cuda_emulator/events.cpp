@@ -33,7 +33,7 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   auto record = std::make_shared<Record>();
   event->record = record;
   record->ticket = {stream, stream->issued + 1};
-  push(lock, *stream, {[record] { record->when = std::chrono::steady_clock::now(); }, {}});
+  push(lock, *stream, {[record] { record->when = std::chrono::steady_clock::now(); }, {}, Work::kMark});
   return cudaSuccess;
 }
 

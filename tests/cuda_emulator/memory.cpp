@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kNowhere = ~std::size_t{0};
 constexpr std::size_t kAlignment = 512;     // what cudaMalloc gives
+constexpr std::size_t kStep = 32 << 20;     // memory comes into use by so much
 constexpr std::size_t kHugePage = 2 << 20;  // opening and closing a region costs per page
 constexpr int kPoison = 0xFF;               // a NaN in every floating type, -1 in every integer
 
@@ -36,6 +37,7 @@ struct Region {
   unsigned char* base = nullptr;
   std::size_t size = 0;  // without the guards
   std::size_t reserved = 0;
+  std::size_t usable = 0;
   std::size_t used = 0;
   std::map<std::size_t, Block> blocks;  // by offset
   std::size_t next_checked = 0;
@@ -51,9 +53,16 @@ struct Region {
     }
     return reserved - at >= wanted.length() ? at : kNowhere;
   }
+  /// Makes the first bytes usable. Few of the reserved pages are: each costs when the region is opened or closed.
+  void grow(std::size_t bytes) {
+    if (bytes <= usable) return;
+    protect(false);
+    usable = std::min(reserved, (bytes + kStep - 1) / kStep * kStep);
+    madvise(base, usable, MADV_HUGEPAGE);
+  }
   void protect(bool opened) {
-    if (open == opened) return;
-    if (mprotect(base, reserved, opened ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+    if (open == opened || usable == 0) return;
+    if (mprotect(base, usable, opened ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
       std::perror("cuda_emulator: mprotect");
       std::abort();
     }
@@ -74,7 +83,6 @@ std::vector<Region> reserve() {
       std::perror("cuda_emulator: mmap");
       std::abort();
     }
-    madvise(memory, mapped, MADV_HUGEPAGE);
     forbid(memory, mapped);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     region.base = static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
@@ -118,6 +126,7 @@ cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
   if (offset == kNowhere) return cudaErrorMemoryAllocation;
   region.blocks.emplace(offset, block);
   region.used += block.rounded;
+  region.grow(offset + block.length());
   region.protect(true);
   allow(region.base + offset, block.length());
   std::memset(region.base + offset, kPoison, block.length());
@@ -178,8 +187,8 @@ void open_memory(int device) {
   }
 }
 
-void open_all_memory() {
-  for (Region& region : regions()) region.protect(true);
+void open_also(int device) {
+  if (device >= 0) regions()[static_cast<std::size_t>(device)].protect(true);
 }
 
 void close_memory() {

@@ -7,8 +7,8 @@ namespace cuda_emulator {
 
 /// Lets kernels on `device` touch its memory and that of the peers it enabled; no other device's.
 void open_memory(int device);
-/// Copies may touch all devices' memory.
-void open_all_memory();
+/// Besides: a copy may touch any device's memory. Nothing for -1.
+void open_also(int device);
 /// Nobody may. Cheap when nothing is open.
 void close_memory();
 

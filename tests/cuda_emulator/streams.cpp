@@ -99,7 +99,7 @@ cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   if (function == nullptr) return note(cudaErrorInvalidValue);
-  push(lock, *stream, {[function, data] { function(data); }, {}, true});
+  push(lock, *stream, {[function, data] { function(data); }, {}, Work::kHost});
   return cudaSuccess;
 }
 

@@ -114,8 +114,10 @@ void drive(Lock& lock, Ticket ticket) {
     stream.queue.pop_front();
     // What it waits for was issued before it, so this ends, and goes no deeper than there are streams.
     for (const Ticket& before : work.after) drive(lock, before);
-    if (work.on_host) {
+    if (work.kind == Work::kHost) {
       lock.outside(work.run);
+    } else if (work.kind == Work::kMark) {
+      work.run();
     } else if (work.run) {
       open_memory(stream.device);
       const Executing executing;

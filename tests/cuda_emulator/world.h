@@ -29,7 +29,7 @@ struct Ticket {
 struct Work {
   std::function<void()> run;
   std::vector<Ticket> after;
-  bool on_host = false;  ///< user code: runs without the lock
+  enum { kDevice, kHost, kMark } kind = kDevice;  ///< kHost: user code, without the lock; kMark: touches no memory
 };
 
 /// What cudaEventRecord leaves behind. Complete when the ticket's work is.
