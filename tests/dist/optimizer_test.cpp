@@ -23,7 +23,7 @@ namespace dist_optimizer {
 /// Holds one parameter, on the worker of this rank.
 class Layer {
  public:
-  Layer(int rank, std::vector<double> start) : rank_(rank), weight_(raw::from_data(start, {std::ssize(start)})) {
+  Layer(int rank, std::vector<double> start) : rank_(rank), weight_(from_vector(start, {std::ssize(start)})) {
     weight_.requires_grad_();
   }
   Tensor forward(const Tensor& x) const { return (x * weight_).tanh(); }
@@ -84,7 +84,7 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
   explicit Probe(const std::vector<Tensor>& params, const ProbeOptions& options = {})
       : OptimizerOf("Probe", {Group{params, options}}) {
     for (const Tensor& param : params) {
-      if (param.data<double>()[0] == options.refuse) throw std::invalid_argument("this parameter is not to my taste");
+      if (values(param)[0] == options.refuse) throw std::invalid_argument("this parameter is not to my taste");
     }
   }
   static inline std::atomic<int> inside{0}, overlaps{0};
@@ -105,9 +105,8 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
       go_on.load()->wait();
     }
     std::this_thread::sleep_for(200us);  // long enough for others to come
-    double* elements = param.data<double>();
-    const bool fails = elements[0] == fail_at;
-    for (int64_t i = 0; i < param.numel() && !fails; ++i) elements[i] += options_of(index).lr;
+    const bool fails = values(param)[0] == fail_at;
+    if (!fails) raw::binary_(Binary::add, param, Scalar(options_of(index).lr));
     ++state_of(index).updates;
     inside.fetch_sub(1);
     if (fails) throw std::runtime_error("this parameter does not step");
