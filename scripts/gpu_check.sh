@@ -38,7 +38,7 @@ if command -v compute-sanitizer >/dev/null; then
   # Memory errors in our kernels, with every block an allocation of its own; races between threads of a block.
   for tool in memcheck racecheck; do
     TENDRIL_CUDA_CACHE=0 step "compute-sanitizer $tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$build/tests/test_cuda" --run_test="${TENDRIL_SANITIZER_SUITES:-pointwise,reduce,softmax,index}" --catch_system_errors=no
+      "$build/tests/test_cuda" --run_test="${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,by_index,norm,pool,lstm}" --catch_system_errors=no
   done
 else
   summary+=("| compute-sanitizer | not installed | | |")

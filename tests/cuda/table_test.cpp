@@ -1,0 +1,43 @@
+// What the CPU can do, CUDA can.
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <vector>
+
+#include "tendril/tensor/kernels.h"
+
+using namespace tendril;
+
+namespace {
+
+/// The table's entries, in order: nothing but pointers to functions follows its name.
+std::vector<bool> filled(const Kernels& table) {
+  static_assert((sizeof(Kernels) - sizeof table.device) % sizeof(void (*)()) == 0);
+  std::vector<bool> slots;
+  for (std::size_t at = sizeof table.device; at < sizeof(Kernels); at += sizeof(void (*)())) {
+    void (*function)() = nullptr;
+    std::memcpy(&function, reinterpret_cast<const char*>(&table) + at, sizeof function);
+    slots.push_back(function != nullptr);
+  }
+  return slots;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(table)
+
+BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
+  const std::vector<bool> here = filled(kernels(kCPU)), there = filled(kernels({DeviceType::cuda, 0}));
+  BOOST_REQUIRE(here.size() > 35);
+  for (std::size_t slot = 0; slot < here.size(); ++slot) {
+    BOOST_TEST((!here[slot] || there[slot]), "slot " << slot << " of tensor/kernels.h is null");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_null_slot_is_named_with_its_device) {
+  Kernels none = kernels({DeviceType::cuda, 0});
+  none.softmax = nullptr;
+  BOOST_CHECK_EXCEPTION(require(none.softmax, "softmax", none), Error,
+                        [](const Error& error) { return std::string(error.what()) == "softmax: no cuda kernel"; });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
