@@ -91,4 +91,20 @@ inline Tensor unwritten(const Dims& sizes, DType dtype) {
   return raw::full(sizes, is_floating(dtype) ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(77), dtype);
 }
 
+/// Last bits of what is not one IEEE operation, relative, by the dtype of the result.
+inline double tolerance(DType dtype) {
+  switch (dtype) {
+    case kFloat32:
+      return 2e-6;
+    case kFloat64:
+      return 1e-14;
+    case kFloat16:
+      return 2e-3;
+    case kBFloat16:
+      return 1e-2;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace tendril::testing

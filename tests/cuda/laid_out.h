@@ -60,19 +60,4 @@ inline Tensor numbers(const Dims& sizes, DType dtype = kFloat32, int64_t seed = 
   return raw::cast(is_floating(dtype) ? quarters : raw::binary(Binary::mul, quarters, 4), dtype);
 }
 
-inline double tolerance(DType dtype) {
-  switch (dtype) {
-    case kFloat32:
-      return 2e-6;
-    case kFloat64:
-      return 1e-14;
-    case kFloat16:
-      return 2e-3;
-    case kBFloat16:
-      return 1e-2;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace tendril::testing

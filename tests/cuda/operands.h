@@ -50,20 +50,4 @@ inline std::vector<std::pair<std::string, Tensor>> read_from(const Tensor& x) {
   return all;
 }
 
-/// Last bits of what is not one IEEE operation, by the dtype of the result.
-inline double tolerance(DType dtype) {
-  switch (dtype) {
-    case kFloat32:
-      return 2e-6;
-    case kFloat64:
-      return 1e-14;
-    case kFloat16:
-      return 1e-3;
-    case kBFloat16:
-      return 8e-3;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace tendril::testing
