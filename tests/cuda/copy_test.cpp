@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_do_not_fit_convert_as_on_the_cpu) {
 BOOST_AUTO_TEST_CASE(every_layout_is_copied_to_every_other) {
   for (const Dims& sizes : {Dims{}, Dims{0}, Dims{9}, Dims{4, 24}, Dims{3, 5, 7}, Dims{2, 3, 4, 8}}) {
     for (const DType dtype : {kFloat32, kUInt8, kInt64, kBFloat16}) {
-      for (const auto& [out_name, out] : laid_out(unwritten(sizes, dtype))) {
+      for (const auto& [out_name, out] : written_in(unwritten(sizes, dtype))) {
         for (const auto& [x_name, x] : read_from(counted(sizes, dtype))) {
           BOOST_TEST_CONTEXT(sizes << " of " << dtype << " from " << x_name << " to " << out_name) {
             compare_into(copied, out, {x});
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(permutations_of_many_dimensions_are_copied) {
 BOOST_AUTO_TEST_CASE(a_fill_writes_its_elements_alone) {
   for (const DType dtype : kEveryDType) {
     for (const Dims& sizes : {Dims{}, Dims{0}, Dims{1}, Dims{77}, Dims{5, 24}, Dims{3, 5, 7}}) {
-      for (const auto& [name, out] : laid_out(unwritten(sizes, dtype))) {
+      for (const auto& [name, out] : written_in(unwritten(sizes, dtype))) {
         BOOST_TEST_CONTEXT(dtype << " " << sizes << " " << name) {
           compare_into(fill(2.75), out, {});
           compare_into(fill(3), out, {});
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_fill_writes_its_elements_alone) {
 BOOST_AUTO_TEST_CASE(a_range_counts_as_on_the_cpu) {
   for (const DType dtype : kEveryDType) {
     BOOST_TEST_CONTEXT(dtype) {
-      for (const auto& [name, out] : laid_out(unwritten({100}, dtype))) {
+      for (const auto& [name, out] : written_in(unwritten({100}, dtype))) {
         compare_into(arange(0, 1), out, {});
         compare_into(arange(0.1, 0.3), out, {});
       }

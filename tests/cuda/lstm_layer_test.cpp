@@ -80,7 +80,7 @@ Run run(const Case& c, Device device, const std::vector<std::size_t>& wanted, in
   return all;
 }
 
-double tolerance(DType dtype) {
+double layer_tolerance(DType dtype) {
   return dtype == kFloat64 ? 1e-12 : dtype == kFloat32 ? 1e-5 : dtype == kFloat16 ? 2e-2 : 1e-1;
 }
 
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(cudnn_gives_the_cpus_values_and_gradients) {
   const Settings with(true);
   for (const Case& c : kCases) {
     const int64_t before = cuda::lstm_layers_by_cudnn();
-    check_same(run(c, kGPU, kAll), run(c, kCPU, kAll), tolerance(c.dtype), name(c));
+    check_same(run(c, kGPU, kAll), run(c, kCPU, kAll), layer_tolerance(c.dtype), name(c));
     BOOST_TEST(cuda::lstm_layers_by_cudnn() == before + 1);
   }
 }
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(without_cudnn_steps_give_the_cpus_values_and_gradients) {
   const int64_t before = cuda::lstm_layers_by_cudnn();
   for (const Case& c : kCases) {
     const std::vector<std::size_t> wanted = {kX, kWeightIh, kWeightHh, kH0, kC0};
-    check_same(run(c, kGPU, wanted), run(c, kCPU, wanted), tolerance(c.dtype), name(c));
+    check_same(run(c, kGPU, wanted), run(c, kCPU, wanted), layer_tolerance(c.dtype), name(c));
   }
   BOOST_TEST(cuda::lstm_layers_by_cudnn() == before);
 }

@@ -28,7 +28,7 @@ inline Tensor samples(const Dims& sizes, DType dtype, int64_t shift = 0) {
 }
 
 /// `x` and copies of it in other layouts, of which one begins where no vector can.
-inline std::vector<std::pair<std::string, Tensor>> laid_out(const Tensor& x) {
+inline std::vector<std::pair<std::string, Tensor>> written_in(const Tensor& x) {
   auto all = in_every_layout(x);
   const Tensor longer = raw::full({x.numel() + 1}, 77, x.dtype());
   const Tensor later = raw::as_strided(longer, x.sizes(), contiguous_strides(x.sizes()), 1);
@@ -37,9 +37,9 @@ inline std::vector<std::pair<std::string, Tensor>> laid_out(const Tensor& x) {
   return all;
 }
 
-/// What `laid_out` gives, and tensors that repeat some of their elements.
+/// What `written_in` gives, and tensors that repeat some of their elements.
 inline std::vector<std::pair<std::string, Tensor>> read_from(const Tensor& x) {
-  auto all = laid_out(x);
+  auto all = written_in(x);
   for (int d = 0; d < x.dim(); ++d) {
     if (x.sizes()[d] == 0) continue;
     all.emplace_back("repeated along " + std::to_string(d), raw::expand(raw::narrow(x, d, 0, 1), x.sizes()));
