@@ -2,17 +2,25 @@
 # What can only be shown on a machine with a CUDA device: builds, runs every device test, compute-sanitizer over some of
 # them, and the benchmarks beside PyTorch where it is installed; a short table last. At most 9 minutes on 16 cores.
 #   scripts/gpu_check.sh [FOLDER for logs and tables; default: build/gpu_check]
-# Every step has a deadline and goes on after one that failed; exit status 1 says that one did.
+# Every step has a deadline, and all have one together: what it cuts off is said in the table. A step that fails does not stop the
+# others; exit status 1 says that one did. TENDRIL_CMAKE_ARGUMENTS adds to the configuration; TENDRIL_NO_INSTALL=1 leaves apt alone.
 source "$(dirname "$0")/lib.sh"
 out=$(mkdir -p "${1:-build/gpu_check}" && cd "${1:-build/gpu_check}" && pwd)
 started=$SECONDS
+most=540
 failed=0
 summary=()
 
 # step NAME SECONDS COMMAND...: its output goes to a log; the table gets one line.
 step() {
-  local name=$1 limit=$2 log status=ok from=$SECONDS
+  local name=$1 limit=$2 log status=ok from=$SECONDS left=$((most - (SECONDS - started)))
   shift 2
+  if [ "$left" -le 0 ]; then
+    summary+=("| $name | NOT REACHED | | |")
+    failed=1
+    return
+  fi
+  [ "$limit" -le "$left" ] || limit=$left
   log="$out/${name// /_}.log"
   say "$name"
   timeout -k 10 "$limit" "$@" >"$log" 2>&1 || { status="FAILED ($?), see $log"; failed=1; tail -n 25 "$log" >&2; }
