@@ -6,7 +6,7 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "cuda_emulator/device.h"
+#include <cuda_emulator/device.h>  // the emulator's build puts it where the toolkit's headers are
 #endif
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
