@@ -2,6 +2,7 @@
 
 #include <tendril/tensor/cuda/runtime.h>
 #include <tendril/tensor/device.h>
+#include <tendril/tensor/error.h>
 
 #include <cstdio>
 #include <string>
@@ -12,27 +13,22 @@ namespace examples {
 using tendril::Device;
 using tendril::DeviceType;
 
-/// The number in "cuda:N"; -1 in "cuda"; -2 in anything else.
-inline int cuda_index(const std::string& flag) {
-  if (flag == "cuda") return -1;
-  const bool numbered = flag.rfind("cuda:", 0) == 0 && flag.size() > 5 && flag.size() <= 8 &&
-                        flag.find_first_not_of("0123456789", 5) == std::string::npos;
-  const int index = numbered ? std::stoi(flag.substr(5)) : -2;
-  return index <= 127 ? index : -2;
-}
-
-/// The device of a flag that has been checked; `usual` is what "cuda" stands for.
+/// The device of a flag that has been checked; `usual` is what "cuda" alone stands for.
 inline Device device_of(const std::string& flag, int usual = 0) {
-  if (flag == "cpu") return tendril::kCPU;
-  const int index = cuda_index(flag);
-  return {DeviceType::cuda, static_cast<int8_t>(index < 0 ? usual : index)};
+  if (flag == "cuda") return {DeviceType::cuda, static_cast<int8_t>(usual)};
+  return tendril::parse_device(flag);
 }
 
 /// To a CLI::App.
 template <class App>
 void add_device_flag(App& app, std::string& flag, const char* help) {
-  app.add_option("--device", flag, help)->check([](const std::string& text) {
-    return text == "cpu" || cuda_index(text) > -2 ? "" : "expected cpu, cuda or cuda:N, got " + text;
+  app.add_option("--device", flag, help)->check([](const std::string& text) -> std::string {
+    try {
+      tendril::parse_device(text);
+    } catch (const tendril::Error&) {
+      return "expected cpu, cuda or cuda:N, got " + text;
+    }
+    return "";
   });
 }
 

@@ -1,11 +1,26 @@
 #include "tendril/tensor/device.h"
 
+#include <charconv>
 #include <ostream>
 
 #include "tendril/tensor/cuda/device.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril {
+
+Device parse_device(std::string_view text) {
+  if (text == "cpu") return kCPU;
+  if (text == "cuda") return {DeviceType::cuda, 0};
+  constexpr std::string_view kPrefix = "cuda:";
+  if (text.starts_with(kPrefix)) {
+    const char* const first = text.data() + kPrefix.size();
+    const char* const last = text.data() + text.size();
+    int8_t index = -1;
+    const auto [end, problem] = std::from_chars(first, last, index);
+    if (problem == std::errc() && end == last && index >= 0) return {DeviceType::cuda, index};
+  }
+  tendril::detail::raise<Error>("parse_device: got '", text, "', expected cpu, cuda or cuda:N");
+}
 
 int device_count(DeviceType type) noexcept { return type == DeviceType::cpu ? 1 : cuda::device_count(); }
 

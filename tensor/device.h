@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <iosfwd>
+#include <string_view>
 
 namespace tendril {
 
@@ -17,6 +18,10 @@ struct Device {
   friend constexpr bool operator==(Device, Device) = default;
 };
 inline constexpr Device kCPU{};
+
+/// "cpu", "cuda" (the first one) or "cuda:1", as PyTorch's torch.device reads them. Throws Error for anything else;
+/// whether the device is there is not asked.
+Device parse_device(std::string_view text);
 
 /// How many devices of the type this process can use: 1 for the CPU; for CUDA what the driver reports, 0 without a
 /// driver, without a device, or in a library built without CUDA. Thread-safe.

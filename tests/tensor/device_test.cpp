@@ -24,6 +24,19 @@ BOOST_AUTO_TEST_CASE(a_device_prints_as_pytorch_writes_it) {
   BOOST_TEST(out.str() == "cpu cuda:1");
 }
 
+BOOST_AUTO_TEST_CASE(a_device_is_read_as_pytorch_writes_it) {
+  BOOST_TEST((parse_device("cpu") == kCPU));
+  BOOST_TEST((parse_device("cuda") == Device{DeviceType::cuda, 0}));
+  BOOST_TEST((parse_device("cuda:0") == Device{DeviceType::cuda, 0}));
+  BOOST_TEST((parse_device("cuda:127") == Device{DeviceType::cuda, 127}));
+  for (const char* wrong :
+       {"", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:128", "cuda:1x", "cuda: 1", "cpu:0"}) {
+    BOOST_CHECK_EXCEPTION(
+        parse_device(wrong), Error,
+        testing::says("parse_device: got '" + std::string(wrong) + "', expected cpu, cuda or cuda:N"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_default_device_that_is_not_there_is_refused_and_changes_nothing) {
   const Device before = default_device();
   const auto count = device_count(DeviceType::cuda);
