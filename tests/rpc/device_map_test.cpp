@@ -59,6 +59,10 @@ class HandLink final : public Link {
   const char* transport() const noexcept override { return "hand"; }
 
   void deliver(Message message) { events_->received(*this, std::move(message)); }
+  /// What every link does in the end; until then, link and agent hold each other.
+  void end() {
+    std::exchange(events_, nullptr)->closed(*this, std::make_exception_ptr(PeerLostError("the test is over", true)));
+  }
   std::size_t sent() const {
     const std::lock_guard lock(mutex_);
     return sent_.size();
@@ -157,6 +161,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_cannot_be_placed_fails_before_anything_is_sent)
   answer.call_id = 1;
   link->deliver(std::move(answer));
   BOOST_TEST(text(good.wait()) == "fine");
+  link->end();
 }
 
 BOOST_AUTO_TEST_CASE(a_result_for_a_device_that_is_not_here_fails_its_call_alone) {
@@ -175,6 +180,7 @@ BOOST_AUTO_TEST_CASE(a_result_for_a_device_that_is_not_here_fails_its_call_alone
   }
   BOOST_TEST(contains(message_of<MessageError>([&] { hostile.wait(); }), "is to be on cuda:99, but this process has"));
   BOOST_TEST(text(good.wait()) == "fine");
+  link->end();
 }
 
 BOOST_AUTO_TEST_CASE(maps_are_checked_when_the_agent_starts_and_when_it_connects) {
