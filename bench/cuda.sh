@@ -6,6 +6,7 @@
 set -euo pipefail
 bin=${1:?usage: bench/cuda.sh FOLDER [python]}
 python=${2:-python3}
+[ -x "$bin/bench_cuda_kernels" ] || { echo "$bin has no CUDA benchmarks: configure with -DTENDRIL_CUDA=ON -DTENDRIL_BENCH=ON" >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -2,8 +2,11 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include "tendril/tensor/device.h"
 
 namespace tendril::rpc {
 
@@ -25,6 +28,11 @@ T get(const std::byte* from) noexcept {
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
+}
+
+/// A device travels as two bytes, its type and its index.
+inline std::byte* put(std::byte* to, Device device) noexcept {
+  return put(put(to, static_cast<uint8_t>(device.type)), device.index);
 }
 
 }  // namespace tendril::rpc

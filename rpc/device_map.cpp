@@ -19,11 +19,6 @@ bool has(const DeviceReport& report, Device device) {
   return device.is_cpu() || (device.index >= 0 && device.index < report.cuda_devices);
 }
 
-std::string devices_of(const DeviceReport& report) {
-  if (report.cuda_devices == 0) return "no CUDA device";
-  return std::to_string(report.cuda_devices) + (report.cuda_devices == 1 ? " CUDA device" : " CUDA devices");
-}
-
 }  // namespace
 
 DeviceMap::Entry::Entry(int local_cuda, int remote_cuda)
@@ -73,6 +68,11 @@ std::string DeviceMap::to_string() const {
   }
   text << '}';
   return text.str();
+}
+
+std::string devices_of(const DeviceReport& report) {
+  if (report.cuda_devices == 0) return "no CUDA device";
+  return std::to_string(report.cuda_devices) + (report.cuda_devices == 1 ? " CUDA device" : " CUDA devices");
 }
 
 void check_device_map(const WorkerInfo& worker, const DeviceReport& of_worker, const WorkerInfo& peer,

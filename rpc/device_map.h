@@ -52,6 +52,8 @@ struct DeviceReport {
   friend bool operator==(const DeviceReport&, const DeviceReport&) = default;
 };
 
+std::string devices_of(const DeviceReport& report);  ///< "no CUDA device", "2 CUDA devices": for errors
+
 /// Throws UsageError, naming both workers and the map, where `worker` maps a device that it has not, or to one that
 /// `peer` has not.
 void check_device_map(const WorkerInfo& worker, const DeviceReport& of_worker, const WorkerInfo& peer,

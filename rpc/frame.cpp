@@ -23,11 +23,6 @@ void check_can_travel(const Tensor& tensor) {
                    tensor.device());
 }
 
-std::byte* put_device(std::byte* at, Device device) {
-  at = put<uint8_t>(at, static_cast<uint8_t>(device.type));
-  return put<int8_t>(at, device.index);
-}
-
 std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, const DenseLayout& layout,
                       std::size_t bytes) {
   const Tensor& tensor = message.tensors[index];
@@ -35,10 +30,10 @@ std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, 
   const bool requires_grad =
       message.requires_grad.empty() ? tensor.impl()->history != nullptr : message.requires_grad[index];
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dtype()));
-  at = put_device(at, placement.to);
+  at = put(at, placement.to);
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dim()));
   at = put<uint8_t>(at, requires_grad ? kTensorRequiresGrad : 0);
-  at = put_device(at, placement.from);
+  at = put(at, placement.from);
   at = put<uint8_t>(at, 0);
   at = put<uint64_t>(at, bytes);
   for (int64_t size : tensor.sizes()) at = put(at, size);

@@ -39,15 +39,10 @@ void put_number_and_text(Bytes& out, uint16_t id, int32_t number, const std::str
   put_record(out, id, data.data(), data.size());
 }
 
-std::byte* put_device(std::byte* to, Device device) {
-  to = put<uint8_t>(to, static_cast<uint8_t>(device.type));
-  return put<int8_t>(to, device.index);
-}
-
 void put_devices(Bytes& out, const DeviceReport& report) {
   Bytes data(1 + 4 * report.map.entries().size());
   std::byte* to = put<uint8_t>(data.data(), static_cast<uint8_t>(report.cuda_devices));
-  for (const DeviceMap::Entry& entry : report.map.entries()) to = put_device(put_device(to, entry.local), entry.remote);
+  for (const DeviceMap::Entry& entry : report.map.entries()) to = put(put(to, entry.local), entry.remote);
   put_record(out, kDevices, data.data(), data.size());
 }
 

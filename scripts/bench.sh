@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [dist] [cartpole] [language_model]
-# [resnet50_pipeline]; all of them by default.
+# [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
 # The peers run where they are installed (Debian: python3-torch libtorch-dev libopenblas0-openmp); nothing here installs them.
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- ops rpc dist cartpole language_model resnet50_pipeline
@@ -49,7 +49,8 @@ for what in "$@"; do
     resnet50_pipeline)
       bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline "$(python_with_torch)" --batches 1
       ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, rpc, dist, cartpole, language_model or resnet50_pipeline" >&2; exit 2 ;;
+    cuda) bench/cuda.sh build/release/bench "$(python_with_torch)" ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
   esac
   echo
 done

@@ -22,12 +22,7 @@ void DeviceRoutes::place(Message& message) const {
     if (!given) placement.to = target(message, i);
     if (!placement.to.is_cpu() && placement.to.index >= theirs_.cuda_devices) {
       refuse(message, i, [&](std::ostream& why) {
-        why << "would arrive on " << placement.to << ", but that worker has ";
-        if (theirs_.cuda_devices == 0) {
-          why << "no CUDA device";
-        } else {
-          why << theirs_.cuda_devices << (theirs_.cuda_devices == 1 ? " CUDA device" : " CUDA devices");
-        }
+        why << "would arrive on " << placement.to << ", but that worker has " << devices_of(theirs_);
         if (!given) why << "; the device map is " << map.to_string();
       });
     }

@@ -45,7 +45,7 @@ class DriverMemory final : public MemorySource {
   }
   void give_back(void* address, std::size_t) noexcept override {
     const QuietGuard guard(device_);
-    cudaFree(address);  // waits for the device
+    cudaFree(address);  // waits for the device; what fails there, its next use reports
   }
   void* record_event(void* stream) override {
     const QuietGuard guard(device_);

@@ -84,7 +84,10 @@ Tensor pinned_empty(const Dims& sizes, DType dtype) {
   void* data = buffer->data();
   return raw::from_blob(data, sizes, dtype, [owner = std::shared_ptr<PinnedBuffer>(std::move(buffer))](void*) mutable {
     // Whoever copied to or from the tensor without waiting did so on the thread's stream.
-    owner->used_by(Stream::current(current_device()));
+    try {
+      owner->used_by(Stream::current(current_device()));
+    } catch (const Error&) {  // the device has failed, which its next use reports: nothing is copied any more
+    }
     owner.reset();
   });
 }

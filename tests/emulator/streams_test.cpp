@@ -124,13 +124,19 @@ BOOST_AUTO_TEST_CASE(elapsed_time_needs_two_finished_events_with_timing) {
   const NewEvent start, end;
   float milliseconds = -1;
   CUDA_OK(cudaEventRecord(start, stream));
-  CUDA_OK(enqueue(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }));
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<float, std::milli> took{};
+  CUDA_OK(enqueue(stream, [&took] {
+    const auto begun = Clock::now();
+    while (took.count() < 0.2f) took = Clock::now() - begun;
+  }));
   BOOST_TEST(cudaEventElapsedTime(&milliseconds, start, end) == cudaErrorInvalidResourceHandle);  // not recorded
   CUDA_OK(cudaEventRecord(end, stream));
   BOOST_TEST(cudaEventElapsedTime(&milliseconds, start, end) == cudaErrorNotReady);
   CUDA_OK(cudaEventSynchronize(end));
   CUDA_OK(cudaEventElapsedTime(&milliseconds, start, end));
-  BOOST_TEST(milliseconds >= 5.0f);
+  BOOST_TEST(milliseconds >= 0.99f * took.count());
+  BOOST_TEST(took.count() >= 0.2f);
   cudaEvent_t untimed = nullptr;
   CUDA_OK(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
   CUDA_OK(cudaEventRecord(untimed, stream));

@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one_that_still_calls_them) {
           if (rank == 2) {
             for (int i = 0; i < 50; ++i) {
               EXPECT(rpc_sync<&add>(*group.agent(), i % 2, i, 1) == i + 1);
-              std::this_thread::sleep_for(2ms);
+              std::this_thread::sleep_for(2ms);  // still at it when the others have long begun to shut down
             }
             busy_is_done = true;
           }
@@ -348,6 +348,7 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_w
     group.barrier();
     // Shutting down waits for the handler: it is let go once the group has given up.
     std::jthread opener([&, agent = group.agent()] {
+      // (giving up tells nobody; `shutdown` below has a deadline, and closes the connection at it)
       while (agent->is_connected(1 - rank)) std::this_thread::sleep_for(1ms);
       if (rank == 0) open.count_down();
     });

@@ -60,7 +60,7 @@ bool nothing_left() {
   const auto deadline = std::chrono::steady_clock::now() + 10s;
   while (!dist::autograd::Container::of(*rpc::default_agent())->counters().none()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(1ms);  // contexts end in the agents' threads, which tell nobody
   }
   return true;
 }
