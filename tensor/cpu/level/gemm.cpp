@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/panels.h"
 
 /// Matrix products. Small ones read their operands in place; large ones are cut into panels that fit the caches, packed
 /// so that the innermost kernel reads memory in order (Goto and van de Geijn, "Anatomy of high-performance matrix
@@ -88,6 +89,21 @@ void by_dots(const Gemm& g) {
   }
 }
 
+/// One sum after another, wherever its numbers lie.
+template <class T>
+void by_elements(const Gemm& g) {
+  const T* a = static_cast<const T*>(g.a);
+  const T* b = static_cast<const T*>(g.b);
+  T* out = static_cast<T*>(g.out);
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      T total = 0;
+      for (int64_t p = 0; p < g.k; ++p) total += a[i * g.a_row + p * g.a_column] * b[p * g.b_row + j * g.b_column];
+      put(g, out[i * g.out_row + j * g.out_column], total);
+    }
+  }
+}
+
 /// A b of few columns, copied into one or two registers a row: what is left is one multiplication and addition of whole
 /// registers for each element of a, whatever the strides were.
 template <class T>
@@ -136,7 +152,6 @@ struct Blocked {
   static constexpr int64_t kDepth = 256;  // a tile's panel of b stays in the first cache,
   static constexpr int64_t kHeight = 64;  // a block of a in the second,
   static constexpr int64_t kWidth = 512;  // a panel of b there or in the third
-  static constexpr std::size_t kScratch = static_cast<std::size_t>(kDepth * (kHeight + kWidth));
 
   /// [rows, depth] as panels of kRows rows, each panel column by column, padded with zeros.
   static void pack_a(const T* a, int64_t row, int64_t column, int64_t rows, int64_t depth, T* to) {
@@ -172,10 +187,22 @@ struct Blocked {
     to[0] = s00, to[1] = s01, to[2] = s10, to[3] = s11, to[4] = s20, to[5] = s21, to[6] = s30, to[7] = s31;
   }
 
-  static void run(const Gemm& g) {
-    static thread_local T scratch[kScratch];
-    T* packed_a = scratch;
-    T* packed_b = scratch + kDepth * kHeight;
+  static int64_t padded(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
+
+  /// False if there is no memory to pack in; then nothing was written.
+  static bool run(const Gemm& g) {
+    const int64_t most_depth = std::min(kDepth, g.k);
+    const int64_t size_of_a = most_depth * padded(std::min(kHeight, g.m), kRows);
+    const int64_t size_of_b = most_depth * padded(std::min(kWidth, g.n), kColumns);
+    const std::size_t bytes = static_cast<std::size_t>(size_of_a + size_of_b) * sizeof(T);
+    void* const panels = borrow_panels(bytes);
+    if (!panels) return false;
+    run_in(g, static_cast<T*>(panels) + size_of_b, static_cast<T*>(panels));  // each begins on a cache line
+    return_panels(panels, bytes);
+    return true;
+  }
+
+  static void run_in(const Gemm& g, T* packed_a, T* packed_b) {
     T* out = static_cast<T*>(g.out);
     for (int64_t j0 = 0; j0 < g.n; j0 += kWidth) {
       const int64_t width = std::min(kWidth, g.n - j0);
@@ -228,20 +255,8 @@ void gemm(const Gemm& g) {
     if (g.b_column == 1 && g.out_column == 1) return by_rows<T>(g);
     if (g.a_column == 1 && g.b_row == 1) return by_dots<T>(g);
   }
-  if (g.k == 0 || g.m * g.n * g.k <= 16 * 16 * 16) {
-    const T* a = static_cast<const T*>(g.a);
-    const T* b = static_cast<const T*>(g.b);
-    T* out = static_cast<T*>(g.out);
-    for (int64_t i = 0; i < g.m; ++i) {
-      for (int64_t j = 0; j < g.n; ++j) {
-        T total = 0;
-        for (int64_t p = 0; p < g.k; ++p) total += a[i * g.a_row + p * g.a_column] * b[p * g.b_row + j * g.b_column];
-        put(g, out[i * g.out_row + j * g.out_column], total);
-      }
-    }
-    return;
-  }
-  Blocked<T>::run(g);
+  const bool small = g.k == 0 || g.m * g.n * g.k <= 16 * 16 * 16;
+  if (small || !Blocked<T>::run(g)) by_elements<T>(g);
 }
 
 /// Integers and half types, which need no speed yet.
