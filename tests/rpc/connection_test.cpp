@@ -1,20 +1,18 @@
 // Strangers, wrong workers and bad bytes at an agent's door.
 // timeout: 120
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
-#include <cstring>
 #include <mutex>
 #include <vector>
 
 #include "tendril/rpc/hello.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
+#include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
 
 using namespace rpc_test;
@@ -43,64 +41,7 @@ AgentOptions options_of(const char* name, int rank) {
       .name = std::string(name), .rank = rank, .world_size = 3, .num_worker_threads = 1, .group = std::string("mine")};
 }
 
-/// A peer written by hand.
-class Stranger {
- public:
-  explicit Stranger(const std::string& unix_path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, unix_path.c_str(), sizeof address.sun_path - 1);
-    BOOST_REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-  }
-  ~Stranger() { ::close(socket_); }
-
-  void say(const Bytes& bytes) { BOOST_TEST(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0); }
-  void hang_up() { ::shutdown(socket_, SHUT_WR); }
-  /// What the agent says until it closes the connection, at most a minute.
-  Bytes listen_until_closed() {
-    Bytes all;
-    for (std::byte part[4096];;) {
-      pollfd one{socket_, POLLIN, 0};
-      BOOST_REQUIRE(::poll(&one, 1, 60'000) == 1);
-      const ssize_t n = ::recv(socket_, part, sizeof part, 0);
-      if (n <= 0) return all;
-      all.insert(all.end(), part, part + n);
-    }
-  }
-  Message receive_message() {
-    FrameReader reader;
-    Message message;
-    while (!reader.next(message)) {
-      const MutableBuffer to = reader.prepare()[0];
-      const ssize_t n = ::recv(socket_, to.data, to.size, 0);
-      BOOST_REQUIRE(n > 0);
-      reader.commit(static_cast<std::size_t>(n));
-    }
-    return message;
-  }
-  Hello receive_hello() {
-    Bytes bytes(kHelloPrefixBytes);
-    receive(bytes.data(), bytes.size());
-    bytes.resize(*hello_size(bytes));
-    receive(bytes.data() + kHelloPrefixBytes, bytes.size() - kHelloPrefixBytes);
-    return decode_hello(bytes);
-  }
-
- private:
-  void receive(std::byte* to, std::size_t size) {
-    BOOST_REQUIRE(::recv(socket_, to, size, MSG_WAITALL) == static_cast<ssize_t>(size));
-  }
-  int socket_;
-};
-
-Hello hello(const char* name, int rank) {
-  Hello hello;
-  hello.worker = {std::string(name), rank};
-  hello.world_size = 3;
-  hello.group = std::string("mine");
-  hello.incarnation = 1;
-  return hello;
-}
+Hello hello(const char* name, int rank) { return raw_hello(name, rank, 3, "mine"); }
 
 /// That the agent still serves.
 void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
@@ -117,9 +58,9 @@ BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
   const auto refused = [&](const Hello& said) {
-    Stranger stranger(endpoint.unix_path);
+    RawClient stranger(endpoint);
     stranger.say(encode(said));
-    const Bytes answer = stranger.listen_until_closed();
+    const Bytes answer = stranger.receive_until_closed();
     return decode_hello(answer).refusal;
   };
   BOOST_TEST(refused(hello("x", 3)).find("rank") != std::string::npos);
@@ -134,13 +75,13 @@ BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
   future_version.min_version = future_version.max_version = 99;
   BOOST_TEST(!refused(future_version).empty());
 
-  Stranger noise(endpoint.unix_path);
+  RawClient noise(endpoint);
   noise.say(Bytes(100, std::byte{'G'}));
-  noise.listen_until_closed();
-  Stranger half(endpoint.unix_path);
+  noise.receive_until_closed();
+  RawClient half(endpoint);
   half.say(Bytes(3, std::byte{'T'}));
   half.hang_up();
-  half.listen_until_closed();
+  half.receive_until_closed();
   BOOST_TEST(agent.peers().empty());
   check_alive(agent, endpoint);
 }
@@ -160,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_connected_is_not_connected_twice) {
 BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
-  Stranger stranger(endpoint.unix_path);
+  RawClient stranger(endpoint);
   stranger.say(encode(hello("evil", 2)));
   BOOST_TEST(stranger.receive_hello().refusal == "");
   BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
@@ -169,7 +110,7 @@ BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
   BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
     return std::string(e.what()).find("'evil' (rank 2)") != std::string::npos;
   });
-  stranger.listen_until_closed();
+  stranger.receive_until_closed();
   check_alive(agent, endpoint);
   check_at_rest(agent);
 }
@@ -177,7 +118,7 @@ BOOST_AUTO_TEST_CASE(bad_bytes_after_the_handshake_close_that_connection_only) {
 BOOST_AUTO_TEST_CASE(a_tensor_for_a_device_that_this_process_lacks_fails_its_call_alone) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = agent.listen();
-  Stranger stranger(endpoint.unix_path);
+  RawClient stranger(endpoint);
   stranger.say(encode(hello("evil", 2)));
   BOOST_TEST(stranger.receive_hello().refusal == "");
   for (const uint64_t call_id : {1, 2, 3}) {
@@ -187,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_for_a_device_that_this_process_lacks_fails_its_cal
     message.placements = {{.from = tendril::kCPU, .to = {tendril::DeviceType::cuda, 127}}};
     if (call_id == 2) message.placements.clear();
     stranger.say(bytes_of(Frame(message)));
-    const Message answer = stranger.receive_message();
+    const Message answer = stranger.receive().value();
     BOOST_TEST(answer.call_id == call_id);
     BOOST_TEST((answer.kind == MessageKind::error) == (call_id != 2));
     if (call_id != 2) BOOST_TEST(text(answer).find("is to be on cuda:127") != std::string::npos);
@@ -201,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
   const Agent::Endpoint endpoint = agent.listen();
   Future<Message> pending;
   {
-    Stranger stranger(endpoint.unix_path);
+    RawClient stranger(endpoint);
     stranger.say(encode(hello("ghost", 2)));
     BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
     pending = call(agent, 2, request(1), {.timeout = 0us});
@@ -216,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_given_
   options.liveness_timeout = 50ms;
   Agent agent(options, functions());
   const Agent::Endpoint endpoint = agent.listen();
-  Stranger mute(endpoint.unix_path);
+  RawClient mute(endpoint);
   mute.say(encode(hello("mute", 2)));
   BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
   BOOST_CHECK_EXCEPTION(call(agent, 2, request(1), {.timeout = 0us}).wait(), PeerLostError, [](const PeerLostError& e) {
