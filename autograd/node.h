@@ -81,8 +81,6 @@ class Node : public History {
     outputs_[i].dtype = output.dtype();
     outputs_[i].device = output.device();
   }
-  /// For an output whose gradient is wanted in another shape than its own (autograd/detail/window.h).
-  void set_output_sizes(int i, const Dims& sizes) noexcept { outputs_[i].sizes = sizes; }
 
   /// Hooks and retained gradients, null for most nodes.
   NodeHooks* hooks() const noexcept { return hooks_; }

@@ -26,13 +26,14 @@ Tensor embed_window(const Tensor& part, const Window& window);
 /// `base` with `part` in place of the window's elements, copied.
 Tensor put_window(const Tensor& base, const Tensor& part, const Window& window);
 
-/// Records that `view` shows the window of `base`. `name` is what errors call the operation.
+/// Records that `view` shows the window of `base`, broadcast to its shape. `name` is what errors call the operation.
 void record_window(const Tensor& view, const Tensor& base, const Window& window, const char* name);
 
 /// Records that `out` is `base` with `part` in the window; either may require a gradient.
 void record_copy_slices(const Tensor& out, const Tensor& base, const Tensor& part, const Window& window);
 
-/// Where `view` lies in the tensor that it is a view of. Broadcast dimensions have size 1 here: gradients are summed.
+/// Where `view` lies in the tensor that it is a view of. Broadcast dimensions have size 1 here: the view's gradient is
+/// summed to that.
 Window window_of_view(const TensorImpl& view);
 
 }  // namespace tendril::autograd

@@ -73,12 +73,26 @@ struct AddInPlaceBackward : NodeOf<AddInPlaceBackward, 2> {
   }
 };
 
-/// What is overwritten has no say; the source has all.
-struct CopyBackward : NodeOf<CopyBackward, 1> {
+Tensor zeros_like(const Tensor& x) { return raw::zeros(x.sizes(), x.dtype(), x.device()); }
+
+/// What is overwritten has no say any more, but stays in the graph, as in PyTorch: its gradient is zero.
+struct FillBackward : NodeOf<FillBackward, 1> {
+  static constexpr const char* kName = "FillBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = zeros_like(g); }
+};
+/// Likewise; the source has all.
+struct CopyBackward : NodeOf<CopyBackward, 2> {
   static constexpr const char* kName = "CopyBackward";
 
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g; }
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = zeros_like(g);
+    if (needs_grad(1)) dx[1] = g;
+  }
 };
+
+/// The operand that these two overwrite. What a view overwrites is kept in the graph by its base.
+Tensor overwritten(const Tensor& target) { return target.impl()->view_base ? Tensor() : target; }
 
 void add_scaled(const Tensor& target, const Tensor& other, double alpha, const char* op) {
   TENDRIL_CHECK(other.defined(), op, ": an operand is undefined");
@@ -177,7 +191,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
   TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(sizes(), source.sizes(), "copy_") == sizes(),
                    "copy_: a source of shape ", source.sizes(), " does not broadcast to ", sizes());
   const Tensor result = autograd::detail::alias(*this);
-  if (records) track<CopyBackward>(result, source);
+  if (records) track<CopyBackward>(result, overwritten(*this), source);
   raw::copy_(*this, source);
   if (records) {
     autograd::rebase_history(*this, result);
@@ -192,7 +206,9 @@ Tensor& Tensor::fill_(Scalar value) {
   autograd::check_inplace(*this, records);
   raw::fill_(*this, value);
   if (records) {
-    autograd::rebase_history(*this, autograd::detail::alias(*this));  // it depends on nothing any more
+    const Tensor result = autograd::detail::alias(*this);
+    track<FillBackward>(result, overwritten(*this));
+    autograd::rebase_history(*this, result);
   } else {
     impl_->storage->bump_version();
   }

@@ -1,6 +1,7 @@
 #include "tendril/autograd/detail/window.h"
 
 #include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::autograd {
@@ -13,7 +14,7 @@ struct WindowBackward : NodeOf<WindowBackward, 1> {
   const char* label = kName;
   Window window;
 
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = embed_window(g, window); }
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = embed_window(sum_to(g, window.sizes), window); }
 };
 
 struct EmbedBackward : NodeOf<EmbedBackward, 1> {
@@ -41,8 +42,9 @@ Tensor in_base_layout(const Tensor& x, const Window& window) {
 }
 
 Tensor look(const Tensor& base, const Window& window) {
-  const int64_t start = numel_of(window.sizes) == 0 ? 0 : window.offset;  // a window of nothing may lie anywhere
-  return raw::as_strided(base, window.sizes, window.strides, base.storage_offset() + start);
+  // A window of nothing, and a base of nothing, may be said to lie anywhere, also outside of the storage.
+  const int64_t start = numel_of(window.sizes) == 0 ? 0 : base.storage_offset() + window.offset;
+  return raw::as_strided(base, window.sizes, window.strides, start);
 }
 
 }  // namespace
@@ -77,7 +79,6 @@ void record_window(const Tensor& view, const Tensor& base, const Window& window,
   if (auto* n = track<WindowBackward>(view, base)) {
     n->window = window;
     n->label = name;
-    n->set_output_sizes(0, window.sizes);
   }
 }
 

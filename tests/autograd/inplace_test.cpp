@@ -243,6 +243,103 @@ BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_sums_its_gradient) {
       });
 }
 
+BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_has_a_gradient_of_its_own_shape) {
+  const auto stale = [](const Tensor& x) {
+    Tensor base = x[0] * 1;
+    const Tensor wide = base.expand({4, 3});
+    base.mul_(2);
+    return wide;
+  };
+  Tensor x = leaf();
+  autograd::backward({stale(x)}, {ones({4, 3}, {.dtype = kFloat64})});  // itself a root
+  BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>({8, 8, 8, 0, 0, 0}));
+
+  const Tensor asked = stale(x), kept = stale(x);
+  BOOST_TEST(autograd::grad({(asked * 3).sum()}, {asked})[0].sizes() == Dims({4, 3}));
+  Tensor retaining = kept;
+  retaining.retain_grad();
+  retaining.sum().backward();
+  BOOST_TEST(kept.grad().sizes() == Dims({4, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_constant_overwrites_stays_in_the_graph_with_a_gradient_of_zero) {
+  const std::vector<std::pair<const char*, std::function<void(Tensor&)>>> overwrites = {
+      {"zero_", [](Tensor& y) { y.zero_(); }},
+      {"fill_", [](Tensor& y) { y.fill_(3); }},
+      {"copy_", [](Tensor& y) { y.copy_(ones({3}, {.dtype = kFloat64})); }},
+      {"zero_ of a view of all", [](Tensor& y) { y.view({6}).zero_(); }},
+      {"masked_fill_", [](Tensor& y) { y.masked_fill_(ones({3}, {.dtype = kBool}), 3); }}};
+  for (const auto& [name, overwrite] : overwrites) {
+    BOOST_TEST_CONTEXT(name) {
+      const Tensor x = leaf();
+      Tensor y = x * 2;
+      overwrite(y);
+      BOOST_TEST(y.requires_grad());
+      BOOST_TEST(!y.is_leaf());
+      y.sum().backward();
+      BOOST_REQUIRE(x.grad().defined());
+      BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>(6, 0.0));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_another_tensor_overwrites_has_a_gradient_of_zero) {
+  const Tensor x = leaf(), w = other_leaf();
+  Tensor y = x * 2;
+  y.copy_(w);
+  y.sum().backward();
+  BOOST_REQUIRE(x.grad().defined());
+  BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>(6, 0.0));
+  BOOST_TEST(w.grad().to_vector<double>() == std::vector<double>(6, 1.0));
+}
+
+BOOST_AUTO_TEST_CASE(empty_views_anywhere_are_differentiated_twice) {
+  const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> views = {
+      {"the end of the rows", [](const Tensor& x) { return x.slice(0, 2); }},
+      {"the end of the columns", [](const Tensor& x) { return x.slice(1, 3); }},
+      {"the end of the transpose", [](const Tensor& x) { return x.t().slice(0, 3); }},
+      {"the end of a part", [](const Tensor& x) { return x.slice(0, 1).slice(1, 3); }},
+      {"the end of an end", [](const Tensor& x) { return x.slice(0, 2).slice(1, 3); }},
+      {"a part of nothing", [](const Tensor& x) { return x.slice(0, 2).slice(1, 1, 2); }},
+      {"a column of nothing", [](const Tensor& x) { return x.slice(0, 2).select(1, 2); }},
+      {"a narrow one", [](const Tensor& x) { return x.narrow(1, 3, 0); }}};
+  for (const auto& [name, see] : views) {
+    for (const bool changed : {false, true}) {
+      BOOST_TEST_CONTEXT(name << (changed ? ", of a changed base" : "")) {
+        const Tensor x = leaf();
+        Tensor base = x * 3;
+        const Tensor view = see(base);
+        if (changed) base.mul_(2);
+        const Tensor loss = (view * view * view).sum() + (base * base).sum() * 0.5;
+        const Tensor g = autograd::grad({loss}, {x}, {}, true, true)[0];
+        const double scale = changed ? 36 : 9;
+        BOOST_TEST(testing::difference(g, x * scale, 1e-12, 1e-12) == "");
+        const Tensor gg = autograd::grad({(g * g).sum() * 0.5}, {x}, {}, true, true)[0];
+        BOOST_TEST(testing::difference(gg, x * (scale * scale), 1e-12, 1e-12) == "");
+        if (changed) continue;
+        Tensor part = see(base);
+        part.mul_(2);
+        const Tensor after = autograd::grad({(part * part).sum() + base.sum()}, {x}, {}, true, true)[0];
+        BOOST_TEST(testing::difference(after, full({2, 3}, 3, {.dtype = kFloat64}), 1e-12) == "");
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_empty_parts_of_empty_tensors_are_differentiated_twice) {
+  // The gradient of a part of a stack is a view: here one that begins behind the end of a storage of nothing.
+  for (const bool changed : {false, true}) {
+    const Tensor x = leaf();
+    Tensor part = x.slice(0, 2) * 2;
+    if (changed) part.select(1, 1).mul_(3);
+    const Tensor joined = stack({x.slice(0, 2), part}, 0);
+    const Tensor loss = (joined * joined).sum() + (x * x).sum() * 0.5;
+    const Tensor g = autograd::grad({loss}, {x}, {}, true, true)[0];
+    const Tensor gg = autograd::grad({(g * g).sum() * 0.5}, {x})[0];
+    BOOST_TEST(testing::difference(gg, x, 1e-12) == "");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_plain_base_joins_the_graph_through_its_view) {
   Tensor buffer = zeros({2, 3}, {.dtype = kFloat64});
   const Tensor older = buffer[0];
