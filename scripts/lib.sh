@@ -47,3 +47,13 @@ build() {
   [ $# -gt 0 ] && targets=(--target "$@")
   cmake --build "build/$preset" -j "$(nproc)" "${targets[@]}"
 }
+
+# find_torch [PYTHON]: the one that is given, or the first that has PyTorch.
+find_torch() {
+  local python
+  for python in ${1:-python3 /usr/bin/python3}; do
+    "$python" -c 'import torch' 2>/dev/null && echo "$python" && return
+  done
+  echo "error: no PyTorch in ${1:-python3 or /usr/bin/python3}; name a Python that has it" >&2
+  return 1
+}
