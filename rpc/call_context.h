@@ -11,6 +11,16 @@ namespace tendril::rpc {
 
 using Clock = std::chrono::steady_clock;
 
+/// `timeout` from now on. Whoever gave it, no number overflows: more than 100 years (also into the past) are 100 years.
+template <class Rep, class Period>
+Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clock::time_point now = Clock::now()) {
+  constexpr std::chrono::hours longest(24 * 365 * 100);
+  const std::chrono::duration<double> seconds(timeout);  // a floating-point number holds every duration, if not exactly
+  if (seconds > longest) return now + longest;
+  if (seconds < -longest) return now - longest;
+  return now + std::chrono::duration_cast<Clock::duration>(timeout);
+}
+
 /// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and
 /// current again where the callee's handler, the continuation or the resumed coroutine runs.
 /// A value; `current()` is this thread's own.

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tendril/tensor/error.h"
 
@@ -36,20 +39,33 @@ class PeerLostError : public RpcError {
   bool may_have_run_;
 };
 
-/// The callee's function threw. `type` is the C++ type's name there, `message` its what().
+/// Where an error came from: the worker that threw it, and those whose own calls failed with it before.
+struct ErrorPath {
+  static constexpr std::size_t kShown = 4;  ///< names kept: calls may nest hundreds deep
+
+  std::string worker;            ///< that threw it
+  std::vector<std::string> via;  ///< those that passed it on, the first of them first; at most kShown
+  uint64_t more = 0;             ///< and how many after these
+
+  void passed_on_by(std::string name);
+  std::string to_string() const;  ///< "worker 'w3'", or "worker 'w3' (by way of 'w2', 'w1')"
+};
+
+/// The callee's function threw. `type` is the C++ type's name there, `message` its what(). An error of a call that the
+/// callee made in its turn keeps the worker, the type and the text it was thrown with; `path` says how it came here.
 class RemoteError : public RpcError {
  public:
   RemoteError(std::string worker, std::string type, std::string message)
-      : RpcError("error on worker '" + worker + "': " + type + ": " + message),
-        worker_(std::move(worker)),
-        type_(std::move(type)),
-        message_(std::move(message)) {}
-  const std::string& worker() const noexcept { return worker_; }
+      : RemoteError(ErrorPath{std::move(worker), {}, 0}, std::move(type), std::move(message)) {}
+  RemoteError(ErrorPath path, std::string type, std::string message);
+  const std::string& worker() const noexcept { return path_.worker; }
   const std::string& type() const noexcept { return type_; }
   const std::string& message() const noexcept { return message_; }
+  const ErrorPath& path() const noexcept { return path_; }
 
  private:
-  std::string worker_, type_, message_;
+  ErrorPath path_;
+  std::string type_, message_;
 };
 
 /// The callee does not serve the function that was called.

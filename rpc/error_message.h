@@ -7,11 +7,17 @@
 
 namespace tendril::rpc {
 
+struct ServedFunction;
+
 /// Errors as messages (kind `error`). The payload is an archive: u8 kind, string type, string text, with kind
 /// 0: anything a function threw (arrives as RemoteError), 1: UnknownFunctionError, 2: MessageError, 3: RRefError.
+/// Of an error that the sender got from another worker follow the parts of its ErrorPath, up to the sender: string
+/// worker, vector of strings via, u64 more.
 Message error_message(const std::exception_ptr& error) noexcept;
 
-/// The error in a message from `worker`. A payload that cannot be read is an error too: never throws.
-std::exception_ptr read_error(Message& message, const std::string& worker) noexcept;
+/// The error in a message from `worker`; `called` is the function whose call it ends, if this program knows it. A
+/// payload that cannot be read is an error too: never throws.
+std::exception_ptr read_error(Message& message, const std::string& worker,
+                              const ServedFunction* called = nullptr) noexcept;
 
 }  // namespace tendril::rpc

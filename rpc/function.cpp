@@ -6,6 +6,7 @@
 #include <shared_mutex>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/type_name.h"
@@ -70,36 +71,55 @@ bool has_internal_linkage(std::string_view mangled) noexcept {
   return false;
 }
 
-/// "FreeFunction<&train>" -> "train"; "Constructor<Observer, int>" -> "Observer's constructor".
-std::string display_name(const std::type_info& callable) {
-  std::string name = type_name(callable);
+struct Names {
+  std::string function, remedy;
+};
+
+/// "FreeFunction<&train>" -> "train" and "rpc::serve<&train>()"; "Constructor<Observer, int>" -> "Observer's
+/// constructor" and "rpc::serve_constructor<Observer, int>()".
+Names names_of(const std::type_info& callable) {
+  const std::string name = type_name(callable);
   const std::size_t open = name.find('<'), close = name.rfind('>');
-  if (open == name.npos || close == name.npos || close < open) return name;
+  if (open == name.npos || close == name.npos || close < open) return {name, "rpc::serve"};
   const std::string kind = name.substr(0, open);
-  std::string inside = name.substr(open + 1, close - open - 1);
-  if (kind.ends_with("Constructor")) {
-    int depth = 0;
-    for (std::size_t i = 0; i < inside.size(); ++i) {
-      depth += (inside[i] == '<') - (inside[i] == '>');
-      if (inside[i] == ',' && depth == 0) inside.resize(i);
-    }
-    return inside + "'s constructor";
+  const std::string inside = name.substr(open + 1, close - open - 1);
+  if (kind.ends_with("Fetch")) return {"RRef<" + inside + ">::to_here", "rpc::serve_to_here<" + inside + ">()"};
+
+  std::size_t first_end = 0;  // of the first template argument
+  for (int depth = 0; first_end < inside.size() && (inside[first_end] != ',' || depth > 0); ++first_end) {
+    depth += (inside[first_end] == '<') - (inside[first_end] == '>');
   }
-  if (kind.ends_with("Fetch")) return "RRef<" + inside + ">::to_here";
-  const std::size_t start = kind.ends_with("Method") ? inside.find(", &") : inside.find('&');
-  if (start != inside.npos) inside.erase(0, inside.find('&', start) + 1);
-  if (inside.starts_with('(') && inside.ends_with(')')) inside = inside.substr(1, inside.size() - 2);
-  return inside;
+  const std::string first = inside.substr(0, first_end);
+  if (kind.ends_with("Constructor")) return {first + "'s constructor", "rpc::serve_constructor<" + inside + ">()"};
+
+  const bool method = kind.ends_with("Method");
+  std::string function = inside;
+  const std::size_t start = method ? inside.find(", &") : inside.find('&');
+  if (start != inside.npos) function.erase(0, inside.find('&', start) + 1);
+  if (function.starts_with('(') && function.ends_with(')')) function = function.substr(1, function.size() - 2);
+  // A method that T inherits is served for T.
+  const std::string of = method && !function.starts_with(first + "::") ? ", " + first : "";
+  return {function,
+          (kind.find("Creating") != kind.npos ? "rpc::serve_remote<&" : "rpc::serve<&") + function + of + ">()"};
 }
 
 }  // namespace
 
 FunctionTable& served_functions() { return registry(); }
 
-std::string describe_unknown_function(FunctionId id, std::string_view worker) {
+std::string describe_unserved(const ServedFunction& function) {
+  return "it does not serve " + function.name + ": its program neither calls it nor says " + function.remedy;
+}
+
+std::string describe_unserved(FunctionId id) {
+  return "it does not serve " + name_of_function(id) +
+         ": its program neither calls it nor says rpc::serve, serve_remote, serve_constructor or serve_to_here";
+}
+
+std::string name_of_function(FunctionId id) {
+  if (const ServedFunction* function = registry().find(id)) return function->name;
   std::ostringstream out;
-  out << "worker '" << worker << "' does not serve the function with id " << std::hex << id
-      << ": its program neither calls it nor names it with rpc::serve<&F>()";
+  out << "function 0x" << std::hex << id;
   return out.str();
 }
 
@@ -109,7 +129,9 @@ FunctionEntry::FunctionEntry(const std::type_info& callable, const std::type_inf
     : signature(std::string(callable.name()) + ' ' + wire.name()),
       id(hash(signature)),
       internal(has_internal_linkage(callable.name())) {
-  served.name = display_name(callable);
+  Names names = names_of(callable);
+  served.name = std::move(names.function);
+  served.remedy = std::move(names.remedy);
   served.invoke = invoke;
 }
 

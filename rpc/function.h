@@ -17,8 +17,12 @@ using FunctionId = uint64_t;
 /// a process, filled before main.
 FunctionTable& served_functions();
 
-/// For errors when a function is not served here: "tendril function 0x...", with advice.
-std::string describe_unknown_function(FunctionId id, std::string_view worker);
+/// For errors: that a worker does not serve the function, and what its program has to say.
+std::string describe_unserved(const ServedFunction& function);
+/// ... where only the caller's program knows the function.
+std::string describe_unserved(FunctionId id);
+/// "train" or, if this program neither calls nor serves it, "function 0x1f...".
+std::string name_of_function(FunctionId id);
 
 namespace detail {
 

@@ -99,7 +99,7 @@ class Future {
   bool wait_until(Clock::time_point deadline) const { return core().wait_until(deadline); }
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> time) const {
-    return wait_until(Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
+    return wait_until(deadline_after(time));
   }
 
   /// Runs `f(ready future)` when the result or the error is there: at once on this thread if it is there already, else

@@ -130,7 +130,7 @@ class Group::Impl {
 
  private:
   void join(const detail::GroupSettings& settings, const InitOptions& options) {
-    const auto deadline = Clock::now() + options.init_timeout;
+    const auto deadline = deadline_after(options.init_timeout);
     boost::asio::ip::tcp::endpoint address(boost::asio::ip::make_address(settings.master_addr), settings.master_port);
     if (settings.self.id == 0) {
       const SpawnContext* spawned = SpawnContext::current();
@@ -194,7 +194,7 @@ class Group::Impl {
   }
 
   void leave_together(milliseconds timeout) {
-    const auto deadline = timeout > 0ms ? Clock::now() + timeout : Clock::time_point::max();
+    const auto deadline = timeout > 0ms ? deadline_after(timeout) : Clock::time_point::max();
     auto phase_timeout = [&] { return timeout > 0ms ? left_until(deadline) : kPhaseTimeout; };
     try {
       client_->gather("shutdown", {}, left_until(deadline));

@@ -33,7 +33,7 @@ std::string text_of(const tcp::endpoint& address) {
 }  // namespace
 
 RendezvousClient::RendezvousClient(const Options& options) {
-  const auto deadline = Clock::now() + options.timeout;
+  const auto deadline = deadline_after(options.timeout);
   std::string problem = "nothing was tried";
   auto pause = 1ms;
   while (try_to_join(options, deadline, problem) == JoinResult::try_again) {
@@ -115,7 +115,7 @@ std::vector<std::string> RendezvousClient::gather(const std::string& phase, std:
   send(message);
   const bool bounded = timeout > 0ms;
   const std::optional<RendezvousMessage> answer =
-      receive(bounded ? Clock::now() + timeout + kSlack : Clock::time_point::max());
+      receive(bounded ? deadline_after(timeout) + kSlack : Clock::time_point::max());
   if (!answer) {
     if (!end_.empty()) throw PeerLostError("rank 0 is gone while this worker is at '" + phase + "': " + end_, true);
     throw TimeoutError("rank 0 did not answer at '" + phase + "' within " + std::to_string((timeout + kSlack).count()) +

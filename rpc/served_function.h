@@ -10,7 +10,8 @@ class InboundCall;
 
 /// A function that others may call, as the agent sees it. Lives as long as the process.
 struct ServedFunction {
-  std::string name;  ///< for errors and traces
+  std::string name;    ///< for errors and traces
+  std::string remedy;  ///< what a program says that serves it without calling it: "rpc::serve<&train>()"
   /// Reads the arguments and runs the function, on a pool thread with the call's CallContext current. It replies
   /// through the InboundCall, or moves it elsewhere and replies later, from any thread. What it throws becomes the
   /// error reply.

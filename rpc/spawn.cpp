@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "tendril/rpc/call_context.h"
 #include "tendril/rpc/detail/interrupt_guard.h"
 #include "tendril/rpc/detail/spawn_protocol.h"
 #include "tendril/rpc/detail/spawn_registry.h"
@@ -192,8 +193,7 @@ class Launch {
   }
 
   void wait(const InterruptGuard& interrupts) {
-    const auto deadline =
-        options_.timeout > 0ms ? SteadyClock::now() + options_.timeout : SteadyClock::time_point::max();
+    const auto deadline = options_.timeout > 0ms ? deadline_after(options_.timeout) : SteadyClock::time_point::max();
     while (!std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended(); })) {
       poll_workers(interrupts.fd(), deadline);
       if (interrupts.caught() != 0) return;
@@ -205,7 +205,7 @@ class Launch {
 
   void end_all() noexcept {
     signal_all(SIGTERM);
-    const auto deadline = SteadyClock::now() + options_.grace;
+    const auto deadline = deadline_after(options_.grace);
     while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.pid > 0 && !w.ended(); }) &&
            SteadyClock::now() < deadline)
       poll_workers(-1, deadline);

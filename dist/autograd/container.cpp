@@ -275,7 +275,7 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
                                        .fast = fast},
                             .mark_first = !fast && context->was_stuck(),
                             .deadline = options.timeout.count() == 0 ? rpc::Clock::time_point::max()
-                                                                     : rpc::Clock::now() + options.timeout},
+                                                                     : rpc::deadline_after(options.timeout)},
       context, transmitter_);
   TENDRIL_CHECK_AS(AutogradError, context->begin_pass(pass), "backward: another backward of context ", text_of(id),
                    " is running on worker '", self().name, "', or the context was released");

@@ -35,6 +35,11 @@ AgentOptions checked(AgentOptions options) {
   check(options.ping_interval.count() >= 0, "ping_interval (ms)", options.ping_interval.count(), "0 (never) or more");
   check(options.liveness_timeout.count() >= 0, "liveness_timeout (ms)", options.liveness_timeout.count(),
         "0 (never) or more");
+  // Longer than anything lives, and short enough that a few of them can be added up.
+  constexpr std::chrono::hours a_year(24 * 365);
+  options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, a_year);
+  options.liveness_timeout = std::min<std::chrono::milliseconds>(options.liveness_timeout, a_year);
+  options.max_spin = std::min<std::chrono::microseconds>(options.max_spin, std::chrono::seconds(1));
   return options;
 }
 

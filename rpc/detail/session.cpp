@@ -7,6 +7,7 @@
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/error_message.h"
+#include "tendril/rpc/function.h"
 
 namespace tendril::rpc::detail {
 
@@ -32,9 +33,7 @@ Clock::time_point deadline_of(const CallOptions& options, const CallContext& con
                               Clock::time_point now) {
   if (!options.timeout && context.deadline != Clock::time_point::max()) return context.deadline;
   const std::chrono::microseconds timeout = options.timeout.value_or(usual);
-  // A timeout too long to be counted is none.
-  if (timeout.count() == 0 || timeout > std::chrono::hours(24 * 365 * 100)) return Clock::time_point::max();
-  return now + timeout;
+  return timeout.count() == 0 ? Clock::time_point::max() : deadline_after(timeout, now);
 }
 
 }  // namespace
@@ -224,7 +223,10 @@ void Session::complete(Message&& reply) noexcept {
     Counters::add(agent_->counters.late_replies);
     return;
   }
-  if (reply.kind == MessageKind::error) return fail(std::move(*pending), read_error(reply, peer_.name));
+  if (reply.kind == MessageKind::error) {
+    const ServedFunction* const called = served_functions().find(pending->function);  // all that is called is there
+    return fail(std::move(*pending), read_error(reply, peer_.name, called));
+  }
   pending->stop.reset();
   try {
     if (!is_self()) land(reply);
@@ -259,8 +261,10 @@ Clock::time_point Session::sweep(Clock::time_point now) {
   }
   for (auto& [call_id, pending] : overdue) {
     Counters::add(agent_->counters.timed_out);
-    const std::string text = "call to " + name_of(peer_) + " timed out after " + seconds(now - pending.started) +
-                             "; it may still be running there";
+    const std::string text = "call of " + name_of_function(pending.function) + " on " + name_of(peer_) +
+                             " timed out after " + seconds(pending.deadline - pending.started) +
+                             "; it may still be running there. A call that may take longer says so: "
+                             "{.timeout = ...}, or {.timeout = 0s} for as long as the worker lives";
     fail(std::move(pending), std::make_exception_ptr(TimeoutError(text)));
     if (is_self()) {
       cancel_received(call_id);

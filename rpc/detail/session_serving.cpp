@@ -6,6 +6,7 @@
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/error_message.h"
+#include "tendril/rpc/function.h"
 
 namespace tendril::rpc::detail {
 
@@ -71,10 +72,7 @@ void Session::dispatch(Message&& request) {
   const uint64_t call_id = request.call_id;
   const ServedFunction* const function = agent_->functions.find(request.function);
   if (!function) {
-    std::ostringstream text;
-    text << "function " << std::hex << request.function
-         << " is not served here; a program that does not call a function itself must say rpc::serve<&function>()";
-    return refuse(call_id, std::make_exception_ptr(UnknownFunctionError(text.str())));
+    return refuse(call_id, std::make_exception_ptr(UnknownFunctionError(describe_unserved(request.function))));
   }
   const std::size_t bytes = size_of_request(request);
   std::stop_token stop;
@@ -176,7 +174,8 @@ std::size_t Session::unanswered() const {
 
 InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop)
     : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
-  if (request.timeout_us > 0) context.deadline = Clock::now() + std::chrono::microseconds(request.timeout_us);
+  using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // any number may have come
+  if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us));
   context.stop = std::move(stop);
   context.autograd_context = request.autograd_context;
   context.trace_id = request.trace_id;

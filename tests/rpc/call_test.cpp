@@ -66,6 +66,27 @@ int ping_pong(int depth, int here) {
   return 1 + rpc_sync<&ping_pong>(Cluster::agent(here), 1 - here, depth - 1, 1 - here);
 }
 
+/// Fails at the bottom of a chain of calls between workers 0 and 1.
+int fail_after(int depth, int here) {
+  if (depth == 0) throw std::out_of_range("the bottom");
+  return rpc_sync<&fail_after>(Cluster::agent(here), 1 - here, depth - 1, 1 - here);
+}
+/// ... with an error that keeps its type: kind 0 an unknown function, 1 a bad message.
+int fail_typed(int kind, int depth, int here) {
+  if (depth == 0 && kind == 1) throw MessageError("bad bytes");
+  if (depth == 0) rpc_test::call(Cluster::agent(here), here, request(0x1F)).wait();
+  return rpc_sync<&fail_typed>(Cluster::agent(here), 1 - here, kind, depth - 1, 1 - here);
+}
+
+struct Counter {
+  Counter() = default;
+  Counter(int, const std::string&) {}
+  int get() { return 0; }
+  template <class Archive>
+  void serialize(Archive&, unsigned) {}
+};
+struct Named : Counter {};
+
 std::promise<void> gate;
 std::shared_future<void> gate_opened;
 int wait_at_gate(int x) {
@@ -227,7 +248,10 @@ BOOST_AUTO_TEST_CASE(nested_blocking_calls_work_with_one_worker_thread) {
 BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
   Cluster cluster(2);
   close_gate();
-  BOOST_CHECK_THROW(rpc_sync<&wait_at_gate>(cluster[0], 1, {.timeout = 20ms}, 1), TimeoutError);
+  const std::string text =
+      message_of<TimeoutError>([&] { rpc_sync<&wait_at_gate>(cluster[0], 1, {.timeout = 20ms}, 1); });
+  BOOST_TEST(contains(text, "call of call_test::wait_at_gate on worker 'w1' (rank 1) timed out after 0.02 s"), text);
+  BOOST_TEST(contains(text, "{.timeout = 0s}"), text);
   const Future<int> patient = rpc_async<&wait_at_gate>(cluster[0], 1, {.timeout = 0ms}, 1);
   gate.set_value();
   BOOST_TEST(patient.wait() == 1);
@@ -236,8 +260,63 @@ BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
 BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to_do) {
   static const Functions nothing([](Functions&) {});
   Cluster cluster(2, {}, nothing);
-  const std::string text = message_of<UnknownFunctionError>([&] { rpc_sync<&add>(cluster[0], 1, 1, 2); });
-  BOOST_TEST(contains(text, "rpc::serve<&"), text);
+  const auto text = [](auto call) { return message_of<UnknownFunctionError>(call); };
+  BOOST_TEST(text([&] { rpc_sync<&add>(cluster[0], 1, 1, 2); }) ==
+             "worker 'w1': it does not serve call_test::add: its program neither calls it nor says "
+             "rpc::serve<&call_test::add>()");
+  BOOST_TEST(
+      contains(text([&] { remote<&add>(cluster[0], 1, 1, 2).to_here(); }), "rpc::serve_remote<&call_test::add>()"));
+  const std::string constructor = text([&] { remote<Counter>(cluster[0], 1, 1, "name").to_here(); });
+  BOOST_TEST(contains(constructor, "call_test::Counter's constructor"), constructor);
+  BOOST_TEST(contains(constructor, "rpc::serve_constructor<call_test::Counter, int, std::string>()"), constructor);
+  // A raw call of something that this program does not know.
+  BOOST_TEST(contains(text([&] { rpc_test::call(cluster[0], 1, request(0x1F)).wait(); }), "function 0x1f"));
+}
+
+BOOST_AUTO_TEST_CASE(a_method_that_is_not_served_is_an_error_that_says_what_to_do) {
+  BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Counter, &Counter::get>>().served.remedy ==
+              "rpc::serve<&call_test::Counter::get>()"));
+  BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Named, &Counter::get>>().served.remedy ==
+              "rpc::serve<&call_test::Counter::get, call_test::Named>()"));
+  BOOST_TEST((rpc::detail::entry_of<rpc::detail::CreatingMethod<Counter, &Counter::get>>().served.remedy ==
+              "rpc::serve_remote<&call_test::Counter::get>()"));
+  BOOST_TEST(rpc::detail::entry_of<rpc::detail::Fetch<Counter>>().served.remedy ==
+             "rpc::serve_to_here<call_test::Counter>()");
+  serve<&Counter::get>();  // what the texts say compiles
+  serve<&Counter::get, Named>();
+  serve_remote<&Counter::get>();
+  serve_constructor<Counter, int, std::string>();
+  serve_to_here<Counter>();
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_a_nested_call_keeps_where_it_was_thrown) {
+  Cluster cluster(3);
+  try {
+    rpc_sync<&fail_after>(cluster[0], 1, 250, 1);
+    BOOST_ERROR("nothing was thrown");
+  } catch (const RemoteError& error) {
+    BOOST_TEST(error.worker() == "w1");
+    BOOST_TEST(error.type() == "std::out_of_range");
+    BOOST_TEST(error.message() == "the bottom");
+    BOOST_TEST(error.what() ==
+               "error on worker 'w1' (by way of 'w0', 'w1', 'w0', 'w1' and 246 more): std::out_of_range: the bottom");
+  }
+  BOOST_TEST(message_of<RemoteError>([&] { rpc_sync<&fail_after>(cluster[2], 1, 1, 1); }) ==
+             "error on worker 'w0' (by way of 'w1'): std::out_of_range: the bottom");
+  // The unknown function is one that w0 calls of itself.
+  const std::map<int, std::string> starts{
+      {0, "worker 'w0' (by way of 'w0', 'w1', 'w0', 'w1'): it does not serve function 0x1f"},
+      {1, "worker 'w0' (by way of 'w1', 'w0', 'w1'): bad bytes"}};
+  for (const auto& [kind, start] : starts) {
+    try {
+      rpc_sync<&fail_typed>(cluster[2], 1, kind, 3, 1);
+      BOOST_ERROR("nothing was thrown");
+    } catch (const RpcError& error) {
+      BOOST_TEST(std::string(error.what()).starts_with(start), error.what());
+      BOOST_TEST((kind == 0 ? dynamic_cast<const UnknownFunctionError*>(&error) != nullptr
+                            : dynamic_cast<const MessageError*>(&error) != nullptr));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(arguments_that_cannot_be_read_are_an_error_that_names_them) {
