@@ -170,7 +170,7 @@ class Tensor {
 
   Tensor gather(int64_t dim, const Tensor& index) const;
   Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const;
-  Tensor index_select(int64_t dim, const Tensor& index) const;
+  Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
 
   // ---- views: share elements

@@ -20,6 +20,14 @@ void check_index(const Tensor& x, const Tensor& index, const char* op) {
 /// PyTorch treats a 0-d tensor as one of one element here.
 Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
+/// The index of whole slices: a vector, which may be int32 too, as in PyTorch; int64 as kernels want it.
+Tensor slice_index(const Tensor& x, const Tensor& given, const char* op) {
+  const Tensor index = given.defined() && given.dtype() == kInt32 ? raw::cast(given, kInt64) : given;
+  check_index(x, index, op);
+  TENDRIL_CHECK_AS(ShapeError, index.dim() <= 1, op, ": the index must be a vector, got shape ", index.sizes());
+  return at_least_1d(index);
+}
+
 void check_same_rank(const Tensor& x, const Tensor& index, int dim, const char* op) {
   TENDRIL_CHECK_AS(ShapeError, index.dim() == x.dim(), op, ": the index has ", index.dim(), " dimensions, the tensor ",
                    x.dim());
@@ -131,10 +139,7 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
 }
 
 Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const {
-  check_index(*this, given_index, "index_select");
-  TENDRIL_CHECK_AS(ShapeError, given_index.dim() <= 1, "index_select: the index must be a vector, got shape ",
-                   given_index.sizes());
-  const Tensor index = at_least_1d(given_index);
+  const Tensor index = slice_index(*this, given_index, "index_select");
   if (dim() == 0) return reshape({1}).index_select(given_dim, index).reshape({});
   const int d = wrap_dim(given_dim, dim(), "index_select");
   const Kernels& table = kernels(device());
@@ -152,11 +157,8 @@ Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const 
 }
 
 Tensor Tensor::index_add(int64_t given_dim, const Tensor& given_index, const Tensor& source) const {
-  check_index(*this, given_index, "index_add");
+  const Tensor index = slice_index(*this, given_index, "index_add");
   check_source(*this, source, "index_add");
-  TENDRIL_CHECK_AS(ShapeError, given_index.dim() <= 1, "index_add: the index must be a vector, got shape ",
-                   given_index.sizes());
-  const Tensor index = at_least_1d(given_index);
   if (dim() == 0) return reshape({1}).index_add(given_dim, index, at_least_1d(source)).reshape({});
   const int d = wrap_dim(given_dim, dim(), "index_add");
   Dims expected = sizes();
