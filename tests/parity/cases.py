@@ -28,9 +28,10 @@ def refs(numbers):
 def unary(d, p):
     op = d.one(*ops.UNARY)
     low, high = DOMAINS.get(op, (-3, 3))
-    # differences.py: the gradients of square and elu there; square of bool
-    kind = d.kind("plain", "ties", "wide") if op in ("square", "elu") else d.kind()
-    x = d.input(p, d.shape(), d.dtype(*NUMBERS) if op == "square" else d.dtype(), d.chance(0.8), kind, low, high)
+    # differences.py has what these are not tried on.
+    kind = d.kind("plain", "wide") if op in ("square", "elu", "gelu") else d.kind()
+    dtype = d.dtype(*NUMBERS) if op in ("square", "sign") else d.dtype()
+    x = d.input(p, d.shape(), dtype, d.chance(0.8), kind, low, high)
     return p.step(op, f"%{x}")
 
 
@@ -296,7 +297,7 @@ def in_place(d, p):
             second = dtype if d.chance(0.7) else d.dtype()
             out_of_range = op == "copy_" and second in FLOATS and dtype not in FLOATS
             other = f"%{d.input(p, d.broadcastable(sizes), second, d.chance(0.7), 'plain' if out_of_range else kind, *((0, 9) if out_of_range else ()))}"
-        alpha = [d.one(1, 1, 2, -1)] if op in ("add_", "sub_") else []
+        alpha = [1 if dtype == "bool" else d.one(1, 1, 2, -1)] if op in ("add_", "sub_") else []
         if alpha and dtype in FLOATS and d.chance(0.3):
             alpha = [0.5]
         if not other.startswith("%"):

@@ -18,8 +18,9 @@ import cases
 import graphs
 import layers
 from cases import as_list, refs
+from differences import DIFFERENCES
 from draw import Draw
-from program import Program, dtype_name, read
+from program import Program, add_line, dtype_name, read
 
 DATA = pathlib.Path(__file__).parent / "data"
 FAMILIES = {  # name: (function, share of fresh cases, number of committed ones)
@@ -80,6 +81,25 @@ def write(path, family, count, seed, largest, refused):
     return made
 
 
+def differences(path):
+    with open(path, "w") as file:
+        file.write(header(0))
+        for name, why, lines, ours in DIFFERENCES:
+            program = Program(f"differences/{name}")
+            for line in lines.split("\n"):
+                if line.strip():
+                    add_line(program, line.strip())
+            ours = [line.strip() for line in ours.split("\n") if line.strip()]
+            program.notes = [f"differs {why}"] + ours
+            results = [r for step in program.steps() for r in step.results]
+            wanted = [int(line.split()[1][1:]) for line in ours if line != "refuses"] or results
+            try:
+                program.expect(wanted)
+            except RuntimeError:
+                program.notes.append("raises")
+            file.write(program.text())
+
+
 def replay(path, out):
     """The same programs, as this PyTorch has them."""
     comments, cases = read(path)
@@ -120,6 +140,8 @@ def main():
         made = write(folder / f"{family}.txt", family, count, options.seed, 12 if options.golden else 24, refused)
         if not options.golden:  # and larger ones: more than a vector's width, more than one thread's share
             made += write(folder / f"{family}_large.txt", family, -(-count // 20), options.seed, 3000, refused)
+    if options.golden and not options.only:
+        differences(DATA / "differences.txt")
     if options.refusals:
         for what, times in refused.most_common():
             print(f"{times:5} {what}")

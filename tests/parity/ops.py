@@ -17,7 +17,8 @@ def as_tensor(value, other):
     """A number beside a tensor as a tensor without dimensions, which promotes as the number does."""
     if isinstance(value, torch.Tensor):
         return value
-    return torch.tensor(value) if other.dim() else torch.tensor(value, dtype=torch.result_type(other, value))
+    half = other.dtype in (torch.float16, torch.bfloat16) and other.dim()  # whose operations compute in float
+    return torch.tensor(value, dtype=None if half else torch.result_type(other, value))
 
 
 def binary(name):

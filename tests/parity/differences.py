@@ -1,0 +1,109 @@
+"""Where Tendril is meant to differ from PyTorch: name, why, a program, and what Tendril does: "refuses", or its results.
+
+generate.py --golden adds PyTorch's results and writes data/differences.txt. The test checks both: that they still differ,
+and that Tendril does what is said here. The random cases leave out what is listed here.
+"""
+
+DIFFERENCES = [
+    # ---- dtypes
+    ("any_of_uint8", "any and all give bool for every dtype; PyTorch keeps uint8 for old programs", """
+        %0 uint8 [3] = 0 7 0
+        %1 = any %0
+        %2 = all %0""", """
+        ! %1 bool [] plain = 1
+        ! %2 bool [] plain = 0"""),
+    ("sign_of_bool", "arithmetic of one bool tensor is refused: cast to a number first", """
+        %0 bool [2] = 0 1
+        %1 = sign %0""", "refuses"),
+    ("square_of_bool", "arithmetic of one bool tensor is refused: cast to a number first", """
+        %0 bool [2] = 0 1
+        %1 = square %0""", "refuses"),
+    ("bool_in_place_with_alpha", "a bool has no multiple but itself", """
+        %0 bool [2] = 0 1
+        %1 bool [2] = 0 0
+        %2 = add_ %0 %1 2""", "refuses"),
+    ("activation_of_integers", "functions with results between integers give float32, all of them", """
+        %0 int64 [2] = 0 3
+        %1 = gelu %0
+        %2 = elu %0""", """
+        ! %1 float32 [2] plain = 0 2.9959502~3e-07
+        ! %2 float32 [2] plain = 0 3"""),
+    ("sums_by_index_of_bool", "sums of bool by index are refused: cast to a number first", """
+        %0 bool [2] = 0 1
+        %1 int64 [1] = 0
+        %2 bool [1] = 1
+        %3 = index_add %0 0 %1 %2""", "refuses"),
+    ("scatter_of_bool", "sums of bool by index are refused: cast to a number first", """
+        %0 bool [2] = 0 1
+        %1 int64 [1] = 0
+        %2 bool [1] = 1
+        %3 = scatter_add %0 0 %1 %2""", "refuses"),
+    ("conv_of_half", "convolutions have no kernels for the half types", """
+        %0 bfloat16 [1,1,2,2] = 1 2 3 4
+        %1 bfloat16 [1,1,1,1] = 2
+        %2 = conv2d %0 %1 none [1,1] [0,0] [1,1] 1""", "refuses"),
+    ("pooling_of_half", "pooling has no kernels for the half types", """
+        %0 bfloat16 [1,2,2] = 1 2 3 4
+        %1,%2 = max_pool2d %0 [2,2] [] [0,0] [1,1] false""", "refuses"),
+    ("batch_norm_of_half", "batch normalisation has no kernels for the half types", """
+        %0 bfloat16 [2,1] = 1 2
+        %1 = batch_norm %0 none none none none true 0.1 1e-05""", "refuses"),
+    # ---- values out of the ordinary
+    ("square_where_twice_x_overflows", "g x 2 is multiplied from the left, and overflows later than g (2 x)", """
+        %0 float32 [1] grad = 3e+38
+        %1 = square %0
+        %2 float32 [1] = 0.125
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %1 float32 [1] grad = inf
+        ! %3 float32 [1] any = 7.5e+37"""),
+    ("gradient_of_elu_at_nan", "NaN gives NaN, in gradients too", """
+        %0 float32 [1] grad = nan
+        %1 = elu %0
+        %2 float32 [1] = 0.5
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %1 float32 [1] grad = nan
+        ! %3 float32 [1] any = nan"""),
+    ("second_derivative_of_elu_at_0", "where the second derivative jumps from 1 to 0 it is the mean of both", """
+        %0 float32 [1] grad = 0
+        %1 = elu %0
+        %2 float32 [1] grad = 1
+        %3 = grad (%1) (%0) (%2)
+        %4 = grad (%3) (%0) (%2)""", """
+        ! %3 float32 [1] any = 1
+        ! %4 float32 [1] any = 0.5"""),
+    ("gelu_at_infinity", "x Phi(x) at infinity is infinity; PyTorch's vector loop gives NaN", """
+        %0 float32 [32] = inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf
+        %1 = gelu %0""", """
+        ! %1 float32 [32] plain = inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf"""),
+    ("nan_weight_on_padding", "padding is zeros that are multiplied: 0 NaN is NaN; PyTorch may leave them out", """
+        %0 float32 [2,1,2,1] = 1 -0.5 1 0
+        %1 float32 [1,1,2,3] = 0 1 0.5 -0.25 0 nan
+        %2 = conv2d %0 %1 none [1,1] [1,2] [1,1] 1""", """
+        ! %2 float32 [2,1,3,3] plain = nan nan nan nan nan nan nan nan nan nan nan nan nan nan nan nan nan nan"""),
+    # ---- means over nothing
+    ("mean_of_no_loss", "where nothing counts the gradient is 0 whatever comes in, and so is that by what comes in", """
+        %0 float32 [1] grad = -1
+        %1 int64 [] = -100
+        %2 = nll_loss %0 %1 none mean -100
+        %3 float32 [] grad = -1
+        %4 = grad (%2) (%0) (%3)
+        %5 float32 [1] = 1
+        %6 = grad (%4) (%3) (%5)""", """
+        ! %4 float32 [1] any = 0
+        ! %6 float32 [] any = 0"""),
+    ("mean_of_no_square", "a mean over nothing divides by 0, its second derivative by what comes in too", """
+        %0 float32 [0] grad =
+        %1 float32 [0] =
+        %2 = mse_loss %0 %1 mean
+        %3 float32 [] grad = 1
+        %4 = grad (%2) (%0) (%3)
+        %5 float32 [0] =
+        %6 = grad (%4) (%3) (%5)""", """
+        ! %2 float32 [] grad = nan
+        ! %6 float32 [] any = nan"""),
+    # ---- shapes
+    ("losses_do_not_broadcast", "PyTorch warns that this is likely a mistake", """
+        %0 float32 [2,1] = 1 2
+        %1 float32 [2] = 1 2
+        %2 = mse_loss %0 %1 mean""", "refuses"),
+]
