@@ -169,6 +169,7 @@ class Tensor {
   Tensor log_softmax(int64_t dim) const;
 
   Tensor gather(int64_t dim, const Tensor& index) const;
+  /// `source` may be larger than `index`: its first elements along each dimension count.
   Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const;
   Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
@@ -201,9 +202,10 @@ class Tensor {
   Tensor to(Device device, bool non_blocking = false) const;
 
   // ---- in place: change the elements, bump the version, return *this
-  Tensor& add_(const Tensor& other, double alpha = 1.0);
+  /// Adds `alpha` * other. For integers `alpha` must be one too (DTypeError).
+  Tensor& add_(const Tensor& other, Scalar alpha = 1);
   Tensor& add_(Scalar other);
-  Tensor& sub_(const Tensor& other, double alpha = 1.0);
+  Tensor& sub_(const Tensor& other, Scalar alpha = 1);
   Tensor& sub_(Scalar other);
   Tensor& mul_(const Tensor& other);
   Tensor& mul_(Scalar other);

@@ -62,14 +62,22 @@ void change(const Tensor& target, const char* op, Compute compute, Write write, 
   }
 }
 
+bool equals(Scalar alpha, int64_t number) {
+  return alpha.is_floating() ? alpha.to<double>() == static_cast<double>(number) : alpha.to<int64_t>() == number;
+}
+Scalar negated(Scalar alpha) {
+  if (alpha.is_floating()) return -alpha.to<double>();
+  return static_cast<int64_t>(-static_cast<uint64_t>(alpha.to<int64_t>()));  // wraps, as integers do
+}
+
 /// target = target + alpha * other needs nothing of the old elements, so it is written at once also while recording.
 struct AddInPlaceBackward : NodeOf<AddInPlaceBackward, 2> {
   static constexpr const char* kName = "AddInPlaceBackward";
-  double alpha = 1;
+  Scalar alpha = 1;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = g;
-    if (needs_grad(1)) dx[1] = alpha == 1 ? g : g * alpha;
+    if (needs_grad(1)) dx[1] = equals(alpha, 1) ? g : g * alpha;
   }
 };
 
@@ -94,18 +102,20 @@ struct CopyBackward : NodeOf<CopyBackward, 2> {
 /// The operand that these two overwrite. What a view overwrites is kept in the graph by its base.
 Tensor overwritten(const Tensor& target) { return target.impl()->view_base ? Tensor() : target; }
 
-void add_scaled(const Tensor& target, const Tensor& other, double alpha, const char* op) {
+void add_scaled(const Tensor& target, const Tensor& other, Scalar alpha, const char* op) {
   TENDRIL_CHECK(other.defined(), op, ": an operand is undefined");
   const bool records = recorded(target, other);
   autograd::check_inplace(target, records);
   check_target(target, other.sizes(), op);
   check_category(target, raw::result_type(target, other), op);
+  TENDRIL_CHECK_AS(DTypeError, !alpha.is_floating() || is_floating(target.dtype()), op, ": alpha is ", alpha,
+                   ", expected an integer for ", target.dtype());
   const Tensor result = autograd::detail::alias(target);
   if (records) {
     if (auto* n = track<AddInPlaceBackward>(result, target, other)) n->alpha = alpha;
   }
-  if (alpha == 1 || alpha == -1) {
-    raw::binary_(alpha == 1 ? Binary::add : Binary::sub, target, other);
+  if (equals(alpha, 1) || equals(alpha, -1)) {
+    raw::binary_(equals(alpha, 1) ? Binary::add : Binary::sub, target, other);
   } else {
     raw::add_scaled_(target, other, alpha);
   }
@@ -118,12 +128,12 @@ void add_scaled(const Tensor& target, const Tensor& other, double alpha, const c
 
 }  // namespace
 
-Tensor& Tensor::add_(const Tensor& other, double alpha) {
+Tensor& Tensor::add_(const Tensor& other, Scalar alpha) {
   add_scaled(*this, other, alpha, "add_");
   return *this;
 }
-Tensor& Tensor::sub_(const Tensor& other, double alpha) {
-  add_scaled(*this, other, -alpha, "sub_");
+Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) {
+  add_scaled(*this, other, negated(alpha), "sub_");
   return *this;
 }
 Tensor& Tensor::add_(Scalar other) {

@@ -443,6 +443,26 @@ BOOST_AUTO_TEST_CASE(shapes_and_dtypes_must_fit_the_target) {
   BOOST_TEST(n.version() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(multiples_of_integers_are_added_and_subtracted) {
+  for (const DType dtype : {kInt64, kInt32, kUInt8}) {
+    Tensor x = tensor({10, 20}).to(dtype);
+    const Tensor y = tensor({3, 4}).to(dtype);
+    x.add_(y, 2);
+    BOOST_TEST((x.to_vector<int64_t>() == std::vector<int64_t>{16, 28}));
+    x.sub_(y, 3);
+    BOOST_TEST((x.to_vector<int64_t>() == std::vector<int64_t>{7, 16}));
+    CHECK_RAISES(DTypeError, "add_: alpha is 0.5, expected an integer", x.add_(y, 0.5));
+    CHECK_RAISES(DTypeError, "sub_: alpha is -1", x.sub_(y, 1.0));
+    BOOST_TEST((x.to_vector<int64_t>() == std::vector<int64_t>{7, 16}));
+  }
+  Tensor large = tensor({0});
+  large.add_(tensor({1}), (int64_t{1} << 62) + 1);  // a double would not hold it
+  BOOST_TEST(large.item<int64_t>() == (int64_t{1} << 62) + 1);
+  Tensor mixed = ones({2});
+  mixed.add_(tensor({3, 4}), 2);
+  BOOST_TEST(mixed.to_vector<float>() == std::vector<float>({7, 9}));
+}
+
 BOOST_AUTO_TEST_CASE(an_operand_of_higher_precision_keeps_the_dtype_of_the_target) {
   const Tensor x = tensor({1., 2.}, {.requires_grad = true});
   const Tensor w = tensor({3., 4.}, {.dtype = kFloat64, .requires_grad = true});

@@ -172,8 +172,8 @@ const std::map<std::string, Op>& ops() {
   OP(exact, "detach", a.tensor(0).detach())
 
   // ---- in place
-  CHANGE(rounded, "add_", add_, (a.tensor(1), a.real(2)), (a.scalar(1)))
-  CHANGE(rounded, "sub_", sub_, (a.tensor(1), a.real(2)), (a.scalar(1)))
+  CHANGE(rounded, "add_", add_, (a.tensor(1), a.scalar(2)), (a.scalar(1)))
+  CHANGE(rounded, "sub_", sub_, (a.tensor(1), a.scalar(2)), (a.scalar(1)))
   CHANGE(rounded, "mul_", mul_, (a.tensor(1)), (a.scalar(1)))
   CHANGE(rounded, "div_", div_, (a.tensor(1)), (a.scalar(1)))
   OP(exact, "copy_", a.tensor(0).copy_(a.tensor(1)))
