@@ -15,7 +15,7 @@ struct MaxPoolOptions {
   Size2 stride = 0;   ///< 0: the kernel
   Size2 padding = 0;  ///< at most half of the kernel; with nothing, not zeros
   Size2 dilation = 1;
-  bool ceil_mode = false;  ///< windows may hang over the end
+  bool ceil_mode = false;  ///< windows may hang over the end, also where there is but one
 };
 /// The largest element of each window.
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options = {});

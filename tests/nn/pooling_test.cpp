@@ -77,6 +77,25 @@ BOOST_AUTO_TEST_CASE(of_minus_infinities_one_is_the_maximum) {
   BOOST_TEST(index.item<int64_t>() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(the_only_window_may_hang_over_the_end) {
+  // Values by PyTorch 2.15.
+  const Tensor x = make::arange(1, 5, 1, kFloat32).reshape({1, 2, 2});
+  for (const int stride : {2, 3}) {
+    const auto [value, index] = max_pool2d_with_indices(x, 3, {.stride = stride, .ceil_mode = true});
+    BOOST_TEST((value.sizes() == Dims{1, 1, 1}));
+    BOOST_TEST(value.item<float>() == 4);
+    BOOST_TEST(index.item<int64_t>() == 3);
+    BOOST_TEST(avg_pool2d(x, 3, {.stride = stride, .ceil_mode = true}).item<float>() == 2.5F);
+    BOOST_TEST(avg_pool2d(x, 3, {.stride = stride, .ceil_mode = true, .divisor_override = 2}).item<float>() == 5);
+  }
+  const AvgPoolOptions padded{.stride = 3, .padding = 1, .ceil_mode = true};
+  BOOST_TEST(avg_pool2d(x, 4, padded).item<float>() == 0.625F);
+  BOOST_TEST(max_pool2d(x, 2, {.stride = 3, .dilation = 2, .ceil_mode = true}).item<float>() == 1);
+  BOOST_CHECK_EXCEPTION(max_pool2d(x, 3, {.stride = 1, .ceil_mode = true}), ShapeError, says("does not fit"));
+  BOOST_CHECK_EXCEPTION(max_pool2d(make::ones({1, 1, 1}), 3, {.stride = 2, .ceil_mode = true}), ShapeError,
+                        says("does not fit"));
+}
+
 BOOST_AUTO_TEST_CASE(they_print_what_they_do) {
   BOOST_TEST(nn::MaxPool2d(3, {.stride = 2, .padding = 1}).to_string() ==
              "MaxPool2d(kernel_size=[3, 3], stride=[2, 2], padding=[1, 1], dilation=[1, 1], ceil_mode=false)");

@@ -1,7 +1,12 @@
 #include "tendril/tensor/cpu/parallel.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -73,6 +78,45 @@ BOOST_AUTO_TEST_CASE(a_limit_counts_for_the_thread_that_has_it) {
   BOOST_TEST(parts == 1);
 }
 
+#ifdef _OPENMP
+BOOST_AUTO_TEST_CASE(the_budget_is_not_that_of_the_users_own_regions) {
+  // Products on both paths, oneDNN's (where the build has it) and our own, and a kernel cut into parts.
+  const Tensor a = noise({200, 200}, kFloat32), b = noise({200, 200}, kFloat64), x = noise({100'000}, kFloat32);
+  const auto threads_of_a_region = [] {
+    int number = 0;
+#pragma omp parallel
+#pragma omp single
+    number = omp_get_num_threads();
+    return number;
+  };
+  const auto compute = [&] {
+    raw::matmul(a, a);
+    raw::matmul(b, b);
+    raw::unary(Unary::tanh, x);
+  };
+  const int before = omp_get_max_threads();
+  for (const int users : {3, 1, 2}) {
+    omp_set_num_threads(users);
+    for (const int budget : {1, 2, 4}) {
+      const Budget ours(budget);
+      BOOST_TEST(threads_of_a_region() == users);
+      compute();
+      BOOST_TEST(omp_get_max_threads() == users);
+      BOOST_TEST(threads_of_a_region() == users);
+    }
+    BOOST_TEST(threads_of_a_region() == users);
+#pragma omp parallel num_threads(2)
+    {
+      omp_set_num_threads(5);  // of this thread
+      compute();
+      if (omp_get_max_threads() != 5) std::abort();
+    }
+    BOOST_TEST(threads_of_a_region() == users);
+  }
+  omp_set_num_threads(before);
+}
+#endif
+
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
   // Large enough for several parts. float64 products are our own; oneDNN answers for its own.
   const Tensor a = noise({300, 200}, kFloat64), b = noise({200, 260}, kFloat64), tall = noise({2000, 40}, kFloat64);
@@ -115,6 +159,9 @@ BOOST_AUTO_TEST_CASE(windows_are_counted_as_pytorch_counts_them) {
   BOOST_TEST(window_count(6, 3, 2, 0, 1, true) == 3);
   BOOST_TEST(window_count(4, 2, 3, 1, 1, true) == 2);  // a third would start behind the image
   BOOST_TEST(window_count(2, 3, 1, 0, 1) == 0);
+  BOOST_TEST(window_count(2, 3, 1, 0, 1, true) == 0);
+  BOOST_TEST(window_count(2, 3, 2, 0, 1, true) == 1);  // it hangs over the end
+  BOOST_TEST(window_count(1, 3, 2, 0, 1, true) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
