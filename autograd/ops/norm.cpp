@@ -31,13 +31,24 @@ Tensor as_rows(const Tensor& x) {
   return raw::view(autograd::detail::alias(whole), {batch, channels, rest});
 }
 
+Dims all_but_channels(const Tensor& x) {
+  Dims dims;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  return dims;
+}
+
 struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
   static constexpr const char* kName = "BatchNormBackward";
   double eps = 0;
   bool batch = false;  ///< mean and variance are the batch's
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (autograd::grad_enabled()) {
+    if (g.numel() == 0) {  // the formulas would divide by the number of elements
+      dx[0] = g;
+      dx[1] = dx[2] = g.sum(all_but_channels(g));
+    } else if (autograd::grad_enabled()) {
       composite(g, dx);
     } else {
       fused(g, dx);
@@ -60,10 +71,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
   /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
   void composite(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = saved(0);
-    Dims others, by_channel = Dims::filled(x.dim(), 1);
-    for (int d = 0; d < x.dim(); ++d) {
-      if (d != 1) others.push_back(d);
-    }
+    const Dims others = all_but_channels(x);
+    Dims by_channel = Dims::filled(x.dim(), 1);
     by_channel[1] = x.sizes()[1];
     const Tensor centred = x - (batch ? x.mean(others, true) : saved(2).reshape(by_channel));
     const Tensor var = batch ? (centred * centred).mean(others, true) : saved(3).reshape(by_channel);
@@ -108,20 +117,26 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   check_channels(x, bias, "bias");
   const int64_t channels = x.sizes()[1];
   const int64_t count = channels == 0 ? 0 : x.numel() / channels;
-  TENDRIL_CHECK_AS(ShapeError, !training || count > 1,
+  TENDRIL_CHECK_AS(ShapeError, !training || count != 1,
                    "batch_norm: training needs more than one value per channel, got x of ", x.sizes());
   TENDRIL_CHECK(training || (running_mean.defined() && running_var.defined()),
                 "batch_norm: evaluation needs running_mean and running_var, got an undefined one");
 
   // Copies of the running statistics: those of the module change at its next step.
-  const Tensor mean = training ? raw::empty({channels}, x.dtype(), x.device()) : raw::clone(running_mean);
-  const Tensor var = training ? raw::empty({channels}, x.dtype(), x.device()) : raw::clone(running_var);
+  const auto statistic = [&](const Tensor& running) {
+    if (!training) return raw::clone(running);
+    return x.numel() > 0 ? raw::empty({channels}, x.dtype(), x.device())
+                         : raw::zeros({channels}, x.dtype(), x.device());
+  };
+  const Tensor mean = statistic(running_mean), var = statistic(running_var);
   const Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
-  const Kernels& table = kernels(x.device());
-  require(table.batch_norm, "batch_norm", table)(raw::view_of(as_rows(out)), raw::view_of(mean), raw::view_of(var),
-                                                 raw::view_of(as_rows(x)), Optional(weight), Optional(bias), eps,
-                                                 training);
-  if (training) {
+  if (x.numel() > 0) {
+    const Kernels& table = kernels(x.device());
+    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_rows(out)), raw::view_of(mean), raw::view_of(var),
+                                                   raw::view_of(as_rows(x)), Optional(weight), Optional(bias), eps,
+                                                   training);
+  }
+  if (training && x.numel() > 0) {  // nothing seen, nothing learned
     const auto n = static_cast<double>(count);
     move_towards(running_mean, mean, momentum);
     move_towards(running_var, raw::binary(Binary::mul, var, n / (n - 1)), momentum);

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tests/errors.h"
@@ -95,6 +96,27 @@ BOOST_AUTO_TEST_CASE(a_backward_after_the_next_training_step_uses_its_own_statis
   layer(x);
   loss.backward();
   BOOST_TEST(difference(x.grad(), expected, 1e-14) == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_batch_teaches_nothing) {
+  for (const tendril::Dims& sizes : {tendril::Dims{0, 3, 2, 2}, tendril::Dims{2, 3, 0, 2}}) {
+    BatchNorm2d layer(3);
+    raw::fill_(layer.running_mean, 0.5);
+    raw::fill_(layer.running_var, 0.25);
+    for (const bool training : {true, false}) {
+      layer.train(training);
+      const Tensor x = make::zeros(sizes).requires_grad_();
+      const Tensor y = layer(x);
+      BOOST_TEST((y.sizes() == sizes));
+      const auto g = tendril::autograd::grad({y.sum()}, {x, layer.weight, layer.bias});
+      BOOST_TEST((g[0].sizes() == sizes));
+      for (const Tensor& of_channels : {g[1], g[2]}) BOOST_TEST(raw::equal(of_channels, make::zeros({3})));
+    }
+    BOOST_TEST(raw::equal(layer.running_mean, make::full({3}, 0.5)));
+    BOOST_TEST(raw::equal(layer.running_var, make::full({3}, 0.25)));
+    BOOST_TEST(layer.num_batches_tracked.item<int64_t>() == 1);  // as PyTorch counts
+  }
+  BOOST_TEST((tendril::batch_norm(make::zeros({0, 3}), {}, {}, {}, {}, true).sizes() == tendril::Dims{0, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(running_statistics_can_be_reset) {

@@ -25,7 +25,7 @@ std::vector<OpSample> norm() {
          const auto [weight, bias] = affine(x);
          return std::vector{batch_norm(x[0], {}, {}, weight, bias, true, 0.1, 0.5)};
        },
-       shapes},
+       with_empty},
       {"batch_norm in evaluation",
        [=](const auto& x) {
          const auto [weight, bias] = affine(x);
