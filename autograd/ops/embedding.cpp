@@ -37,8 +37,6 @@ Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_
   TENDRIL_CHECK(weight.defined(), "embedding: the weight is undefined");
   TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64 || index.dtype() == kInt32,
                    "embedding: the index must be int64 or int32, got ", index.dtype());
-  TENDRIL_CHECK_AS(DTypeError, is_floating(weight.dtype()), "embedding: the weight must be floating, got ",
-                   weight.dtype());
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2, "embedding: the weight must be [rows, width], got shape ",
                    weight.sizes());
   TENDRIL_CHECK(index.device() == weight.device(), "embedding: the index is on ", index.device(), ", the weight on ",

@@ -47,6 +47,16 @@ BOOST_AUTO_TEST_CASE(a_transposed_index_picks_the_rows_that_it_shows) {
   BOOST_TEST(raw::equal(layer(index.t()), layer(index).transpose(0, 1)));
 }
 
+BOOST_AUTO_TEST_CASE(tables_of_integers_and_of_bools_are_looked_up_too) {
+  const Tensor index = tendril::tensor({1, 0});
+  const Tensor rows = tendril::embedding(index, make::arange(0, 6, 1, tendril::kInt64).reshape({2, 3}), 0);
+  BOOST_TEST((rows.to_vector<int64_t>() == std::vector<int64_t>{3, 4, 5, 0, 1, 2}));
+  for (const tendril::DType dtype : {tendril::kUInt8, tendril::kInt32, tendril::kBool}) {
+    const Tensor table = raw::cast(tendril::tensor({{1}, {0}}), dtype);
+    BOOST_TEST(raw::equal(tendril::embedding(index, table), raw::cast(tendril::tensor({{0}, {1}}), dtype)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
   Generator generator(3);
   Tensor weight = tendril::randn({7, 3}, generator, {.requires_grad = true});
