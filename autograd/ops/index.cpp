@@ -85,6 +85,17 @@ struct IndexAddBackward : NodeOf<IndexAddBackward, 2, 1> {
   }
 };
 
+/// The first elements of a source that is larger than the index. Recorded, so that the others get a gradient of 0.
+Tensor covered(Tensor source, const Dims& index) {
+  bool fits = source.dim() == index.size();
+  for (int d = 0; fits && d < source.dim(); ++d) fits = index[d] <= source.sizes()[d];
+  TENDRIL_CHECK_AS(ShapeError, fits, "scatter_add: the source has shape ", source.sizes(), ", the index ", index);
+  for (int d = 0; d < source.dim(); ++d) {
+    if (source.sizes()[d] != index[d]) source = source.narrow(d, 0, index[d]);
+  }
+  return source;
+}
+
 void check_source(const Tensor& x, const Tensor& source, const char* op) {
   TENDRIL_CHECK(source.defined(), op, ": the source is undefined");
   TENDRIL_CHECK_AS(DTypeError, source.dtype() == x.dtype(), op, ": the source is ", source.dtype(), ", the tensor ",
@@ -124,8 +135,7 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
   }
   const int d = wrap_dim(given_dim, dim(), "scatter_add");
   check_same_rank(*this, index, d, "scatter_add");
-  TENDRIL_CHECK_AS(ShapeError, source.sizes() == index.sizes(), "scatter_add: the source has shape ", source.sizes(),
-                   ", the index ", index.sizes());
+  if (source.sizes() != index.sizes()) return scatter_add(d, index, covered(source, index.sizes()));
   const Kernels& table = kernels(device());
   Tensor out = raw::clone(*this);
   const Tensor reached = corner(autograd::detail::alias(out), index.sizes(), d);

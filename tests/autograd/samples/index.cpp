@@ -32,6 +32,11 @@ std::vector<OpSample> index() {
       {"scatter_add",
        [](const auto& x) { return std::vector{x[0].scatter_add(1, indices(x[1].sizes(), x[0].size(1)), x[1])}; },
        {{{2, 3}, {2, 4}}, {{1, 1}, {1, 1}}, {{3, 2}, {2, 1}}, {{0, 3}, {0, 2}}}},
+      {"scatter_add of a larger source",
+       [](const auto& x) {
+         return std::vector{x[0].scatter_add(1, indices({2, 1}, x[0].size(1)), x[1])};
+       },
+       {{{2, 3}, {2, 4}}, {{3, 1}, {3, 1}}, {{2, 2}, {3, 3}}}},
       {"scatter_add to a number",
        [](const auto& x) { return std::vector{x[0].scatter_add(0, indices({}, 1), x[1])}; },
        {{{}, {}}, {{}, {}}, {{}, {}}}},
