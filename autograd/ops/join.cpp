@@ -18,12 +18,16 @@ class CatBackward : public autograd::Node {
   void apply(std::span<Tensor> g, std::span<Tensor> dx) override {
     int64_t start = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (needs_grad(static_cast<int>(i))) dx[i] = g[0].narrow(dim_, start, sizes[i]);
-      start += sizes[i];
+      if (needs_grad(static_cast<int>(i))) {
+        dx[i] =
+            sizes[i] == kNothing ? raw::zeros({0}, g[0].dtype(), g[0].device()) : g[0].narrow(dim_, start, sizes[i]);
+      }
+      if (sizes[i] != kNothing) start += sizes[i];
     }
   }
 
-  std::vector<int64_t> sizes;  ///< along dim
+  static constexpr int64_t kNothing = -1;
+  std::vector<int64_t> sizes;  ///< along dim; kNothing for an input of shape [0] among others of more dimensions
 
  private:
   void destroy_now() noexcept override { delete this; }
@@ -34,35 +38,46 @@ class CatBackward : public autograd::Node {
   int dim_;
 };
 
+/// The first tensor that is not of shape [0], if there is one: all others must fit it.
+const Tensor& model(const std::vector<Tensor>& tensors) {
+  for (const Tensor& x : tensors) {
+    if (x.sizes() != Dims{0}) return x;
+  }
+  return tensors[0];
+}
+
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t given_dim) {
   TENDRIL_CHECK(!tensors.empty(), "cat: expected at least one tensor");
   for (const Tensor& x : tensors) TENDRIL_CHECK(x.defined(), "cat: a tensor is undefined");
-  const Tensor& first = tensors[0];
+  const Tensor& first = model(tensors);
   TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: zero-dimensional tensors cannot be concatenated; use stack");
   const int dim = wrap_dim(given_dim, first.dim(), "cat");
   Dims sizes = first.sizes();
   DType dtype = first.dtype();
   bool recorded = false;
   int64_t total = 0;
+  const auto adds_nothing = [&](const Tensor& x) { return first.dim() != 1 && x.sizes() == Dims{0}; };
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
-    TENDRIL_CHECK(x.device() == first.device(), "cat: tensor ", i, " is on ", x.device(), ", expected ", first.device(),
-                  ", as tensor 0");
+    TENDRIL_CHECK(x.device() == tensors[0].device(), "cat: tensor ", i, " is on ", x.device(), ", expected ",
+                  tensors[0].device(), ", as tensor 0");
+    dtype = promote(dtype, x.dtype());
+    recorded |= autograd::requires_grad(x);
+    if (adds_nothing(x)) continue;
     TENDRIL_CHECK_AS(ShapeError, x.dim() == first.dim(), "cat: tensor ", i, " has shape ", x.sizes(),
                      ", which does not fit ", first.sizes());
     sizes[dim] = x.sizes()[dim];
     TENDRIL_CHECK_AS(ShapeError, x.sizes() == sizes, "cat: tensor ", i, " has shape ", x.sizes(),
                      ", which may differ from ", first.sizes(), " only in dim ", dim);
     total += x.sizes()[dim];
-    dtype = promote(dtype, x.dtype());
-    recorded |= autograd::requires_grad(x);
   }
   sizes[dim] = total;
   const Tensor out = raw::empty(sizes, dtype, first.device());
   int64_t start = 0;
   for (const Tensor& x : tensors) {
+    if (adds_nothing(x)) continue;
     raw::copy_(raw::narrow(out, dim, start, x.sizes()[dim]), x);
     start += x.sizes()[dim];
   }
@@ -70,7 +85,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t given_dim) {
     auto* n = new CatBackward(tensors.size(), dim);
     const Ref<autograd::Node> owner(n);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      n->sizes.push_back(tensors[i].sizes()[dim]);
+      n->sizes.push_back(adds_nothing(tensors[i]) ? CatBackward::kNothing : tensors[i].sizes()[dim]);
       n->set_edge(static_cast<int>(i), autograd::gradient_edge(tensors[i]));
     }
     n->set_output(0, out);

@@ -6,8 +6,9 @@
 
 namespace tendril {
 
-/// The tensors one after the other along `dim`: equal in all other sizes, on one device; dtypes promote.
-/// Throws Error for none, ShapeError for sizes that differ.
+/// The tensors one after the other along `dim`: equal in all other sizes, on one device; dtypes promote. As in PyTorch
+/// a tensor of shape [0] fits every other and adds nothing but its dtype. Throws Error for none, ShapeError for sizes
+/// that differ.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 
 /// Tensors of one shape along a new dimension `dim`.
