@@ -71,10 +71,16 @@ void* LargePool::take(std::size_t size, bool& fresh) {
 }
 
 std::size_t LargePool::give(void* buffer, std::size_t size) noexcept {
-  std::vector<Buffer> surplus;
+  Buffers given, surplus;
+  try {
+    given.push_back({buffer, size});
+  } catch (const std::bad_alloc&) {  // not even room to remember it
+    munmap(buffer, size);
+    return size;
+  }
   {
     std::lock_guard lock(mutex_);
-    buffers_.push_back({buffer, size});
+    buffers_.splice(buffers_.end(), given);
     cached_ += size;
     surplus = evict(limit_);
   }
@@ -82,7 +88,7 @@ std::size_t LargePool::give(void* buffer, std::size_t size) noexcept {
 }
 
 std::size_t LargePool::set_limit(std::size_t bytes) noexcept {
-  std::vector<Buffer> surplus;
+  Buffers surplus;
   {
     std::lock_guard lock(mutex_);
     limit_ = bytes;
@@ -92,7 +98,7 @@ std::size_t LargePool::set_limit(std::size_t bytes) noexcept {
 }
 
 std::size_t LargePool::clear() noexcept {
-  std::vector<Buffer> surplus;
+  Buffers surplus;
   {
     std::lock_guard lock(mutex_);
     surplus = evict(0);
@@ -100,17 +106,16 @@ std::size_t LargePool::clear() noexcept {
   return unmap(surplus);
 }
 
-std::vector<LargePool::Buffer> LargePool::evict(std::size_t limit) noexcept {
-  std::vector<Buffer> surplus;
+LargePool::Buffers LargePool::evict(std::size_t limit) noexcept {
+  Buffers surplus;
   while (cached_ > limit) {
-    surplus.push_back(buffers_.front());
     cached_ -= buffers_.front().size;
-    buffers_.pop_front();
+    surplus.splice(surplus.end(), buffers_, buffers_.begin());
   }
   return surplus;
 }
 
-std::size_t LargePool::unmap(const std::vector<Buffer>& buffers) noexcept {
+std::size_t LargePool::unmap(const Buffers& buffers) noexcept {
   std::size_t bytes = 0;
   for (const Buffer& b : buffers) {
     munmap(b.data, b.size);

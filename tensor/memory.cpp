@@ -76,6 +76,17 @@ using detail::cache;
 
 std::atomic<std::size_t> in_blocks{0};  // reserved bytes in blocks up to kMediumLimit, whoever has them
 
+/// Obtains from the system; where it has no more, once again when everything unused was given back to it.
+template <class Obtain>
+void* obtain_or_trim(Obtain obtain) {
+  try {
+    return obtain();
+  } catch (const std::bad_alloc&) {
+    trim();
+    return obtain();
+  }
+}
+
 /// What threads share. Never destroyed: tensors in static objects are freed after it would be.
 struct Store {
   struct Class {
@@ -118,12 +129,12 @@ struct Store {
     const std::size_t bytes = bytes_of(cls);
     if (cls >= kSmallClasses) {
       count = 1;
-      auto* block = static_cast<FreeBlock*>(system_allocate(bytes));
+      auto* block = static_cast<FreeBlock*>(obtain_or_trim([&] { return system_allocate(bytes); }));
       in_blocks.fetch_add(bytes, std::memory_order_relaxed);
       block->next = nullptr;
       return block;
     }
-    char* slab = static_cast<char*>(system_allocate(kSlabBytes));
+    char* slab = static_cast<char*>(obtain_or_trim([] { return system_allocate(kSlabBytes); }));
     const auto total = static_cast<uint32_t>(kSlabBytes / bytes);
     in_blocks.fetch_add(total * bytes, std::memory_order_relaxed);
     FreeBlock* chain = nullptr;
@@ -243,7 +254,7 @@ void* allocate_slowly(std::size_t bytes) {
   if (bytes > kMediumLimit) {
     const std::size_t size = LargePool::rounded(bytes);
     bool fresh = false;
-    void* block = LargePool::instance().take(size, fresh);
+    void* block = obtain_or_trim([&] { return LargePool::instance().take(size, fresh); });
     if (fresh) count_reserved(size);
     large_live.fetch_add(size, std::memory_order_relaxed);
     return block;

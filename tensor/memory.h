@@ -16,6 +16,8 @@
 /// block freed by another thread than the one that allocated it finds its way back. Built with AddressSanitizer every
 /// block comes from the system and goes back to it, so that overruns and uses after free are found.
 ///
+/// Where the system has no more, what is unused is given back to it (`trim`) and it is asked once again.
+///
 /// Thread-safety: everything may be called from any thread, also while threads and static objects are being destroyed.
 namespace tendril::memory {
 

@@ -15,7 +15,8 @@ namespace tendril::cuda {
 
 namespace {
 
-/// Locking pages takes the driver milliseconds, so blocks (powers of two) are kept for the life of the process.
+/// Locking pages takes the driver milliseconds, so blocks (powers of two) are kept for the life of the process, or
+/// until no more can be locked.
 class PinnedPool {
  public:
   std::byte* take(std::size_t bytes) {
@@ -31,7 +32,11 @@ class PinnedPool {
     }
     TENDRIL_CHECK(is_available(), "pinned memory: no CUDA device: ", why_unavailable());
     void* data = nullptr;
-    TENDRIL_CUDA("pinned memory", cudaHostAlloc, &data, bytes, cudaHostAllocPortable);
+    if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) != cudaSuccess) {
+      cudaGetLastError();  // perhaps there is room without what is kept
+      give_back();
+      TENDRIL_CUDA("pinned memory", cudaHostAlloc, &data, bytes, cudaHostAllocPortable);
+    }
     return static_cast<std::byte*>(data);
   }
 
@@ -45,8 +50,24 @@ class PinnedPool {
     std::byte* data;
     Event last_use;
   };
+  using Free = std::map<std::size_t, std::deque<Kept>>;
+
+  void give_back() {
+    Free kept;
+    {
+      const std::lock_guard lock(mutex_);
+      kept.swap(free_);
+    }
+    for (const auto& [bytes, blocks] : kept) {
+      for (const Kept& block : blocks) {
+        block.last_use.synchronize();
+        TENDRIL_CUDA("pinned memory", cudaFreeHost, block.data);
+      }
+    }
+  }
+
   std::mutex mutex_;
-  std::map<std::size_t, std::deque<Kept>> free_;
+  Free free_;
 };
 
 PinnedPool& pool() {

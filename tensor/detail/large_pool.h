@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <mutex>
-#include <vector>
 
 /// Large buffers, kept warm between uses.
 namespace tendril::memory::detail {
@@ -27,12 +26,14 @@ class LargePool {
     void* data;
     std::size_t size;
   };
+  // Lists, so that buffers go back to the system, which may just have run out of memory, without asking it for any.
+  using Buffers = std::list<Buffer>;
   LargePool() noexcept;
-  std::vector<Buffer> evict(std::size_t limit) noexcept;  // needs the lock
-  static std::size_t unmap(const std::vector<Buffer>& buffers) noexcept;
+  Buffers evict(std::size_t limit) noexcept;  // needs the lock
+  static std::size_t unmap(const Buffers& buffers) noexcept;
 
   std::mutex mutex_;
-  std::deque<Buffer> buffers_;  // the least recently freed first
+  Buffers buffers_;  // the least recently freed first
   std::size_t cached_ = 0;
   std::size_t limit_;
 };
