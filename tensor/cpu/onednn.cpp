@@ -30,12 +30,36 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
   return false;
 }
 
-/// oneDNN asks the OpenMP runtime that it was linked with, which need not be one of ours: found by name.
-void limit_threads() {
+/// While it lives, OpenMP gives regions that this thread starts num_threads() threads, as oneDNN starts them without
+/// saying how many. Then what the user set counts again. The OpenMP runtime is the one that oneDNN was linked with,
+/// which need not be one of ours: found by name.
+class ThreadsForOneDnn {
+ public:
+  ThreadsForOneDnn() {
+    if (!set_threads() || !max_threads()) return;
+    before_ = max_threads()();
+    if (before_ != num_threads()) set_threads()(num_threads());
+  }
+  ~ThreadsForOneDnn() {
+    if (before_ > 0) set_threads()(before_);
+  }
+  ThreadsForOneDnn(const ThreadsForOneDnn&) = delete;
+  ThreadsForOneDnn& operator=(const ThreadsForOneDnn&) = delete;
+
+ private:
   using SetThreads = void (*)(int);
-  static const auto set_threads = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-  if (set_threads) set_threads(num_threads());
-}
+  using MaxThreads = int (*)();
+  static SetThreads set_threads() {
+    static const auto found = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    return found;
+  }
+  static MaxThreads max_threads() {
+    static const auto found = reinterpret_cast<MaxThreads>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    return found;
+  }
+
+  int before_ = 0;
+};
 
 std::atomic<uint64_t> products{0};
 
@@ -51,7 +75,7 @@ bool sgemm(const Gemm& g) {
       !describe(g.m, g.n, g.out_row, g.out_column, out) || out.transposed == 'T') {
     return false;
   }
-  limit_threads();
+  const ThreadsForOneDnn threads;
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
