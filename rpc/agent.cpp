@@ -110,6 +110,8 @@ Metrics Agent::metrics() const {
   for (const auto& session : impl_->sessions()) {
     metrics.pending_calls += session->pending();
     metrics.unanswered_calls += session->unanswered();
+    metrics.requests_sent += session->requests_sent();
+    metrics.requests_received += session->requests_received();
     if (!session->link()) continue;
     const Link::Gauges gauges = session->link()->gauges();
     metrics.bytes_sent += gauges.bytes_sent;
@@ -121,6 +123,20 @@ Metrics Agent::metrics() const {
   metrics.active_handlers = pool.active;
   metrics.threads = pool.threads;
   return metrics;
+}
+
+Traffic Agent::traffic() const {
+  Traffic traffic;
+  std::vector<bool> connected(static_cast<std::size_t>(options().world_size));
+  for (const auto& session : impl_->sessions()) {
+    connected[static_cast<std::size_t>(session->peer().id)] = true;
+    traffic.requests_sent += session->requests_sent();
+    traffic.requests_received += session->requests_received();
+  }
+  for (WorkerId rank = 0; rank < options().world_size; ++rank) {
+    if (!connected[static_cast<std::size_t>(rank)]) traffic.not_connected.push_back(rank);
+  }
+  return traffic;
 }
 
 std::vector<CallInFlight> Agent::calls_in_flight() const {

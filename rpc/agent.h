@@ -127,6 +127,7 @@ class Agent {
 
   Executor& executor() const noexcept;
   Metrics metrics() const;
+  Traffic traffic() const;
   std::vector<CallInFlight> calls_in_flight() const;
 
   /// Fails all pending calls with CancelledError, closes every connection and ends the threads; running handlers are

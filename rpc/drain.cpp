@@ -1,7 +1,8 @@
 #include "tendril/rpc/detail/drain.h"
 
 #include <algorithm>
-#include <charconv>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -14,10 +15,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-struct Counts {
-  uint64_t sent = 0, received = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
-};
+/// Where shutdown has no deadline: how long idle workers wait for requests that were sent and have not arrived.
+constexpr auto kArrivalTime = 60s;
 
 bool is_idle(const Metrics& metrics) {
   return metrics.pending_calls + metrics.queued_jobs + metrics.active_handlers + metrics.unanswered_calls == 0;
@@ -35,11 +34,11 @@ std::string describe(const Agent& agent) {
   return text;
 }
 
-Counts wait_until_idle(const Agent& agent, RendezvousClient& client, Clock::time_point deadline) {
+Traffic wait_until_idle(const Agent& agent, RendezvousClient& client, Clock::time_point deadline) {
   auto pause = std::chrono::microseconds(50);
   for (;;) {
-    const Metrics metrics = agent.metrics();
-    if (is_idle(metrics)) return {metrics.requests_sent, metrics.requests_received};
+    Traffic traffic = agent.traffic();  // first: a request that it counts as received is seen below until answered
+    if (is_idle(agent.metrics())) return traffic;
     client.check();  // a worker that dies ends the wait
     if (Clock::now() >= deadline) throw TimeoutError(describe(agent));
     std::this_thread::sleep_for(pause);
@@ -47,35 +46,91 @@ Counts wait_until_idle(const Agent& agent, RendezvousClient& client, Clock::time
   }
 }
 
-Counts parse(const std::string& text) {
-  Counts counts;
-  const char* end = text.data() + text.size();
-  auto result = std::from_chars(text.data(), end, counts.sent);
-  if (result.ec == std::errc() && result.ptr < end) result = std::from_chars(result.ptr + 1, end, counts.received);
-  if (result.ec != std::errc() || result.ptr != end) throw MessageError("rendezvous: a malformed count of calls");
-  return counts;
+std::string write(const Traffic& traffic) {
+  std::ostringstream text;
+  text << traffic.requests_sent << ' ' << traffic.requests_received;
+  for (const WorkerId rank : traffic.not_connected) text << ' ' << rank;
+  return text.str();
 }
+
+Traffic parse(const std::string& text) {
+  Traffic traffic;
+  std::istringstream in(text);
+  in >> traffic.requests_sent >> traffic.requests_received;
+  if (!in) throw MessageError("rendezvous: a malformed count of calls");
+  for (WorkerId rank; in >> rank;) traffic.not_connected.push_back(rank);
+  if (!in.eof()) throw MessageError("rendezvous: a malformed count of calls");
+  return traffic;
+}
+
+/// What all workers said in one round, by rank.
+class Round {
+ public:
+  explicit Round(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      workers_.push_back(parse(text));
+      sent_ += workers_.back().requests_sent;
+      received_ += workers_.back().requests_received;
+      for (const WorkerId other : workers_.back().not_connected)
+        apart_.emplace(static_cast<WorkerId>(workers_.size()) - 1, other);
+    }
+  }
+
+  /// Nothing is on its way: the counts of an ended connection have gone at both its ends, and the others agree.
+  bool settled() const { return sent_ == received_ && !one_sided(); }
+
+  std::string describe(const std::vector<std::string>& names) const {
+    std::ostringstream text;
+    text << "of " << sent_ << " requests that were sent over open connections " << received_ << " have arrived";
+    for (std::size_t rank = 0; rank < std::min<std::size_t>(workers_.size(), 8); ++rank)
+      text << (rank == 0 ? " (" : "; ") << '\'' << names[rank] << "' has sent " << workers_[rank].requests_sent
+           << " and received " << workers_[rank].requests_received;
+    text << (workers_.size() > 8 ? "; ...)" : ")");
+    if (const auto pair = one_sided())
+      text << ", and '" << names[static_cast<std::size_t>(pair->first)] << "' has lost its connection to '"
+           << names[static_cast<std::size_t>(pair->second)] << "', which has not noticed";
+    return text.str();
+  }
+
+ private:
+  std::optional<std::pair<WorkerId, WorkerId>> one_sided() const {
+    for (const auto& [from, to] : apart_)
+      if (!apart_.contains({to, from}) && to >= 0 && to < static_cast<WorkerId>(workers_.size()))
+        return std::pair(from, to);
+    return std::nullopt;
+  }
+
+  std::vector<Traffic> workers_;
+  uint64_t sent_ = 0, received_ = 0;
+  std::set<std::pair<WorkerId, WorkerId>> apart_;  // who has no connection to whom
+};
 
 }  // namespace
 
 void drain(const Agent& agent, RendezvousClient& client, Clock::time_point deadline) {
   std::vector<std::string> previous;
+  Clock::time_point give_up = deadline;
+  auto pause = std::chrono::microseconds(50);
   for (;;) {
-    const Counts mine = wait_until_idle(agent, client, deadline);
+    const Traffic mine = wait_until_idle(agent, client, deadline);
     milliseconds left = 0ms;
     // Later than the deadline: a worker that is busy then says itself with what.
     if (deadline != Clock::time_point::max())
       left = std::max(0ms, std::chrono::ceil<milliseconds>(deadline - Clock::now())) + 1s;
-    auto all = client.gather("calls finished", std::to_string(mine.sent) + " " + std::to_string(mine.received), left);
-    Counts sum;
-    for (const std::string& text : all) {
-      const Counts counts = parse(text);
-      sum.sent += counts.sent;
-      sum.received += counts.received;
-    }
+    auto all = client.gather("calls finished", write(mine), left);
+    const Round round(all);
     // All workers see the same numbers, so all stop in the same round.
-    if (sum.sent == sum.received && all == previous) return;
-    previous = std::move(all);
+    if (round.settled() && all == previous) return;
+    const Clock::time_point now = Clock::now();
+    if (all != previous) {
+      if (deadline == Clock::time_point::max()) give_up = now + kArrivalTime;
+      pause = std::chrono::microseconds(50);
+      previous = std::move(all);
+    }
+    if (now >= give_up) throw TimeoutError("all workers are idle, but " + round.describe(client.names()));
+    if (round.settled()) continue;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(10'000));
   }
 }
 

@@ -33,7 +33,7 @@ struct Metrics {
   uint64_t calls_served = 0;     ///< requests answered
   uint64_t calls_dropped = 0;    ///< requests not started: cancelled or past their deadline while queued
   uint64_t late_replies = 0;     ///< replies to calls that had ended already
-  uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others: equal over a group at rest
+  uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others
   uint64_t bytes_sent = 0, bytes_received = 0;
   LatencyHistogram latency;  ///< of calls made, from call to result
   // now
@@ -43,6 +43,13 @@ struct Metrics {
   uint64_t unanswered_calls = 0;  ///< requests received, not yet answered (queued, running or parked)
   uint64_t queued_bytes = 0;      ///< waiting to be sent
   uint64_t threads = 0;           ///< of the pool
+};
+
+/// What the connections that are open now have carried. Over a group at rest whose workers agree on who is connected
+/// with whom, as many requests have been received as sent: what was on its way when a connection ended counts nowhere.
+struct Traffic {
+  uint64_t requests_sent = 0, requests_received = 0;
+  std::vector<WorkerId> not_connected;  ///< ranks of the group with which there is no connection
 };
 
 /// One call that has been made and has not ended.

@@ -113,8 +113,19 @@ std::vector<std::string> RendezvousClient::gather(const std::string& phase, std:
   message.timeout_ms = static_cast<uint64_t>(timeout.count());
   message.parts.push_back(std::move(contribution));
   send(message);
+  try {
+    RendezvousMessage answer = await_answer(phase, timeout);
+    ++round_;
+    return std::move(answer.parts);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+RendezvousMessage RendezvousClient::await_answer(const std::string& phase, std::chrono::milliseconds timeout) {
   const bool bounded = timeout > 0ms;
-  const std::optional<RendezvousMessage> answer =
+  std::optional<RendezvousMessage> answer =
       receive(bounded ? deadline_after(timeout) + kSlack : Clock::time_point::max());
   if (!answer) {
     if (!end_.empty()) throw PeerLostError("rank 0 is gone while this worker is at '" + phase + "': " + end_, true);
@@ -124,16 +135,21 @@ std::vector<std::string> RendezvousClient::gather(const std::string& phase, std:
   if (answer->kind == RendezvousKind::refused) throw_group_failure(answer->failure, answer->text);
   if (answer->kind != RendezvousKind::gathered || answer->round != round_ || answer->parts.size() != names_.size())
     throw MessageError("rendezvous: an answer that does not belong to '" + phase + "'");
-  ++round_;
-  return answer->parts;
+  return std::move(*answer);
 }
 
 void RendezvousClient::check() {
+  if (failure_) std::rethrow_exception(failure_);
   io_.restart();
   io_.poll();
-  if (!inbox_.empty() && inbox_.front().kind == RendezvousKind::refused)
-    throw_group_failure(inbox_.front().failure, inbox_.front().text);
-  if (inbox_.empty() && !end_.empty()) throw PeerLostError("rank 0 is gone: " + end_, true);
+  try {
+    if (!inbox_.empty() && inbox_.front().kind == RendezvousKind::refused)
+      throw_group_failure(inbox_.front().failure, inbox_.front().text);
+    if (inbox_.empty() && !end_.empty()) throw PeerLostError("rank 0 is gone: " + end_, true);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
 }
 
 void RendezvousClient::fail(const std::string& text) noexcept {

@@ -167,6 +167,8 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session)
     const Link::Gauges gauges = session->link()->gauges();
     detail::Counters::add(counters.bytes_sent, gauges.bytes_sent);
     detail::Counters::add(counters.bytes_received, gauges.bytes_received);
+    detail::Counters::add(counters.requests_sent, session->requests_sent());
+    detail::Counters::add(counters.requests_received, session->requests_received());
   }
   const std::lock_guard lock(mutex_);
   auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];

@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace tendril::rpc::detail {
 
 /// A worker's connection to the rendezvous. It has no thread: the calling one moves the bytes. Used by one thread at a
-/// time. Failures of the group throw as throw_group_failure says, the loss of rank 0 as PeerLostError.
+/// time. Failures of the group throw as throw_group_failure says, the loss of rank 0 as PeerLostError. After a failure
+/// there is nothing to take part in any more: whatever is asked then throws the same again, at once.
 class RendezvousClient {
  public:
   struct Options {
@@ -50,6 +52,7 @@ class RendezvousClient {
   void send(const RendezvousMessage& message);
   void flush(Clock::time_point deadline);
   std::optional<RendezvousMessage> receive(Clock::time_point deadline);
+  RendezvousMessage await_answer(const std::string& phase, std::chrono::milliseconds timeout);
   void read_prefix();
   void read_body(std::size_t size);
 
@@ -61,7 +64,8 @@ class RendezvousClient {
   Bytes incoming_;
   std::deque<RendezvousMessage> inbox_;
   std::deque<Bytes> outgoing_;
-  std::string end_;  // why the connection is closed; empty: it is not
+  std::exception_ptr failure_;  // of the group, once this worker has heard of it
+  std::string end_;             // why the connection is closed; empty: it is not
 };
 
 }  // namespace tendril::rpc::detail

@@ -136,6 +136,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
 
 void Session::send_request(uint64_t call_id, Message&& request, Staging* staging) {
   request.call_id = call_id;
+  bool counted = false;
   bool forked = false;
   bool sent = false;
   std::exception_ptr error;
@@ -149,10 +150,10 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
         agent_->listener->message_leaves(peer_, request);
         forked = true;
       }
+      counted = true;
+      Counters::add(requests_sent_);  // before it leaves: once given up it must not be on its way unseen
       sent = link_->send(std::move(request));
-      if (sent) {
-        Counters::add(agent_->counters.requests_sent);
-      } else {
+      if (!sent) {
         error = std::make_exception_ptr(
             PeerLostError("call to " + name_of(peer_) + ": the connection was closed before it was sent", false));
       }
@@ -161,6 +162,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
     error = std::current_exception();
   }
   if (sent) return;
+  if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
   if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
   if (auto pending = take(call_id)) fail(std::move(*pending), error);
 }

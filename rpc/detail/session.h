@@ -8,6 +8,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/agent_listener.h"
+#include "tendril/rpc/detail/counters.h"
 #include "tendril/rpc/detail/device_routes.h"
 #include "tendril/rpc/detail/transfer.h"
 #include "tendril/rpc/link.h"
@@ -50,6 +51,11 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void forget(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
   RequestStatus withdraw(uint64_t call_id);
   std::size_t unanswered() const;
+
+  /// Requests that this session has carried. Its end takes them out of the sums that shutdown waits for (drain.h): what
+  /// was on the way then never arrives.
+  uint64_t requests_sent() const noexcept { return requests_sent_.load(std::memory_order_relaxed); }
+  uint64_t requests_received() const noexcept { return requests_received_.load(std::memory_order_relaxed); }
 
   bool send_control(Bytes payload);
   /// Ends the session from this side: pending calls fail with `error`, handlers' stop tokens are set off.
@@ -94,6 +100,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   const uint64_t incarnation_;
   const std::shared_ptr<Link> link_;  // null: the agent itself
   const DeviceRoutes routes_;
+
+  Counters::Count requests_sent_{0}, requests_received_{0};
 
   mutable std::mutex mutex_;
   bool ended_ = false;

@@ -54,12 +54,16 @@ class ParkedRequest final : public ParkedMessage {
 };
 
 void Session::request_received(Message&& request) {
+  // Before it is counted as received: a shutdown that sees it arrive must see that it is not answered yet.
+  bool admitted = false;
   {
     const std::lock_guard lock(mutex_);
-    if (ended_ || !filter_.admit(request.call_id)) return;
-    serving_.try_emplace(request.call_id);
+    admitted = !ended_ && filter_.admit(request.call_id);
+    if (admitted) serving_.try_emplace(request.call_id);
   }
-  if (!is_self()) Counters::add(agent_->counters.requests_received);
+  // Also one that came too late, overtaken by the news that its caller has given it up: it is not on its way any more.
+  if (!is_self()) Counters::add(requests_received_);
+  if (!admitted) return;
   if (!request.forks.empty() && agent_->listener) {
     agent_->listener->message_arrived(peer_, std::make_unique<ParkedRequest>(std::move(request), shared_from_this()));
     agent_->listener_told();

@@ -1,0 +1,113 @@
+// timeout: 180
+// Whatever was given up, lost or failed before, a graceful shutdown ends.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <boost/test/unit_test.hpp>
+#include <latch>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+#include "tests/rpc/error_text.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace shutdown_ends_test {
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using tendril::test::contains;
+using tendril::test::text_of_error;
+
+std::size_t size_of(const std::vector<int>& values) { return values.size(); }
+
+/// Workers "w0", "w1", ... as threads of this process.
+struct Party {
+  std::vector<std::string> run(int world_size, const std::function<void(Group&, int)>& body) const {
+    std::vector<std::string> errors(static_cast<std::size_t>(world_size));
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < world_size; ++rank)
+      threads.emplace_back([&, rank] {
+        errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
+          InitOptions options;
+          options.rank = rank;
+          options.world_size = world_size;
+          options.master_port = port.number();
+          options.transport = Transport::tcp;
+          Group group(std::string("w").append(std::to_string(rank)), options);
+          body(group, rank);
+        });
+      });
+    threads.clear();
+    return errors;
+  }
+  tendril::test::ReservedPort port;
+};
+
+/// Breaks every established TCP connection of this process but those of `port`.
+void break_connections(int port) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_in local{}, remote{};
+    socklen_t local_size = sizeof local, remote_size = sizeof remote;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0 || local.sin_family != AF_INET ||
+        ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) != 0)
+      continue;
+    if (ntohs(local.sin_port) != port && ntohs(remote.sin_port) != port) ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+}  // namespace shutdown_ends_test
+
+using namespace shutdown_ends_test;
+
+BOOST_AUTO_TEST_SUITE(shutdown_ends)
+
+BOOST_AUTO_TEST_CASE(after_calls_that_were_given_up_before_they_arrived) {
+  const Party party;
+  const auto errors = party.run(2, [](Group& group, int rank) {
+    // Nothing that "w0" sends from here on is ever served: its requests arrive after the news that they are given up.
+    if (rank == 1)
+      for (uint64_t id = 1; id <= 100; ++id) group.agent()->withdraw_request(0, id);
+    group.barrier();
+    if (rank == 0)
+      for (int i = 0; i < 5; ++i)
+        text_of_error([&] { rpc_sync<&size_of>(*group.agent(), 1, CallOptions{.timeout = 10ms}, std::vector<int>(1)); });
+    group.shutdown({.timeout = 60s});
+  });
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
+  const Party party;
+  const auto errors = party.run(2, [&](Group& group, int rank) {
+    if (rank == 0) {
+      std::vector<Future<std::size_t>> calls;
+      const std::vector<int> large(100'000);
+      for (int i = 0; i < 100; ++i) calls.push_back(rpc_async<&size_of>(*group.agent(), 1, large));
+      break_connections(party.port.number());
+      for (const auto& call : calls) text_of_error([&] { call.wait(); });
+    }
+    group.shutdown({.timeout = 60s});
+  });
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_CASE(after_a_barrier_that_failed_and_says_that_it_did) {
+  const Party party;
+  std::latch told(2);
+  const auto errors = party.run(3, [&](Group& group, int rank) {
+    if (rank == 0) {
+      told.wait();
+    } else {
+      text_of_error([&] { group.barrier(200ms); });
+      told.count_down();
+    }
+    group.shutdown();  // without a deadline
+  });
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    BOOST_TEST(contains(errors[rank], "TimeoutError: rpc::shutdown ('w" + std::to_string(rank) + "'): "), errors[rank]);
+    BOOST_TEST(contains(errors[rank], "these workers have not reached 'barrier': worker 'w0' (rank 0)"), errors[rank]);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
