@@ -132,17 +132,27 @@ class Group::Impl {
   void join(const detail::GroupSettings& settings, const InitOptions& options) {
     const auto deadline = deadline_after(options.init_timeout);
     boost::asio::ip::tcp::endpoint address(boost::asio::ip::make_address(settings.master_addr), settings.master_port);
+    std::string id;
     if (settings.self.id == 0) {
+      id = new_group_id();
       const SpawnContext* spawned = SpawnContext::current();
       if (spawned != nullptr && spawned->listener >= 0 && spawned->master_port == settings.master_port) {
-        host_.emplace(spawned->listener, settings.world_size, new_group_id());
+        host_.emplace(spawned->listener, settings.world_size, id);
       } else {
-        host_.emplace(address, settings.world_size, new_group_id());
+        host_.emplace(address, settings.world_size, id);
       }
       address = host_->address();
     }
-    client_.emplace(detail::RendezvousClient::Options{
-        .address = address, .self = settings.self, .world_size = settings.world_size, .timeout = options.init_timeout});
+    try {
+      client_.emplace(detail::RendezvousClient::Options{.address = address,
+                                                        .self = settings.self,
+                                                        .world_size = settings.world_size,
+                                                        .timeout = options.init_timeout,
+                                                        .group = id});
+    } catch (const std::exception& e) {
+      if (host_) host_->fail(e.what());  // the others would wait for a rank 0 that never comes
+      throw;
+    }
     for (WorkerId rank = 0; rank < settings.world_size; ++rank)
       workers_.push_back({client_->names()[static_cast<std::size_t>(rank)], rank});
     try {

@@ -56,7 +56,8 @@ class Group {
  public:
   /// Joins: returns when every worker can call every other, or throws at all of them. Rank 0 listens at master_addr.
   /// Throws UsageError (settings that are missing or wrong, a name or rank that another worker has, a port in use),
-  /// TimeoutError (naming the workers that are missing), PeerLostError (a worker died meanwhile).
+  /// TimeoutError (naming the workers that are missing, and who was refused), PeerLostError (a worker died meanwhile).
+  /// A wait of more than 5 s says on the error output for whom.
   explicit Group(const std::string& name, const InitOptions& options = {});
   ~Group();  ///< as shutdown({.graceful = false})
   Group(const Group&) = delete;
@@ -67,7 +68,8 @@ class Group {
   RRefCounters rref_counters() const;
 
   /// Returns when every worker has called it. One thread of each worker, and in the same order everywhere. Throws
-  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that.
+  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that: barriers and graceful
+  /// shutdowns throw the same again, at once.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
   /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws

@@ -68,6 +68,8 @@ GroupSettings group_settings(const std::string& name, const InitOptions& options
   TENDRIL_CHECK_AS(UsageError, world_size, "the world size is given neither in the options nor by WORLD_SIZE");
   TENDRIL_CHECK_AS(UsageError, *world_size >= 1 && *world_size <= 4096, "the world size must be 1 to 4096, got ",
                    *world_size);
+  TENDRIL_CHECK_AS(UsageError, *rank >= 0 && *rank < *world_size, "the rank (RANK) must be 0 to ", *world_size - 1,
+                   " in a group of world size (WORLD_SIZE) ", *world_size, ", got ", *rank);
   settings.self.id = *rank;
   settings.world_size = *world_size;
 

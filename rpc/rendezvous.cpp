@@ -10,6 +10,7 @@
 namespace tendril::rpc {
 namespace {
 
+constexpr std::size_t kMaxRefusals = 8;  // that are remembered: anybody may be refused, as often as he likes
 constexpr uint32_t kMagic = 0x5a524454;  // "TDRZ"
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -117,10 +118,13 @@ void RendezvousServer::join(Connection from, const RendezvousMessage& message, C
   const WorkerId rank = message.worker.id;
   const std::string who = "rank " + std::to_string(rank) + " (" + quoted(message.worker.name) + ")";
   const bool in_range = rank >= 0 && rank < world_size_;
+  // It learns why and is forgotten: who cannot belong to this group cannot end it either. If it was meant to, it is
+  // missing in the end, and named then.
   auto refuse = [&](const std::string& text) {
-    if (in_range && !members_[rank].joined) members_[rank].told = true;
     send(from, {.kind = RendezvousKind::refused, .text = text, .failure = GroupFailure::usage}, true);
-    fail(GroupFailure::usage, text);
+    if (complete_ || failed()) return;
+    if (std::find(refusals_.begin(), refusals_.end(), text) != refusals_.end()) return;
+    if (refusals_.size() < kMaxRefusals) refusals_.push_back(text);
   };
   if (message.version != kRendezvousVersion)
     return refuse("a worker speaks version " + std::to_string(message.version) + " of the rendezvous, rank 0 version " +
@@ -142,6 +146,9 @@ void RendezvousServer::join(Connection from, const RendezvousMessage& message, C
   if (const std::string problem = name_problem(message.worker.name); !problem.empty())
     return refuse("rank " + std::to_string(rank) + ": " + problem);
   Member& member = members_[rank];
+  if (rank == 0 && message.text != group_)  // rank 0 is the process that made the id
+    return refuse("two workers have rank 0: " + (member.joined ? quoted(member.name) : "the one that listens") +
+                  " and " + quoted(message.worker.name));
   if (member.joined)
     return refuse("two workers have rank " + std::to_string(rank) + ": " + quoted(member.name) + " and " +
                   quoted(message.worker.name));
@@ -230,9 +237,8 @@ void RendezvousServer::closed(Connection connection) {
 void RendezvousServer::tick(Clock::time_point now) {
   if (now < deadline_ || failed()) return;
   if (!complete_) {
-    const std::string missing = list_ranks([](const Member& m) { return !m.joined; });
-    return fail(GroupFailure::timeout, "after " + seconds(patience_) + " these workers have not joined: " + missing +
-                                           " (of world size " + std::to_string(world_size_) + ")");
+    return fail(GroupFailure::timeout,
+                "after " + seconds(patience_) + " these workers have not joined: " + describe_missing());
   }
   const std::string missing = list_ranks([](const Member& m) { return !m.contribution.has_value(); });
   fail(GroupFailure::timeout,
@@ -264,6 +270,13 @@ void RendezvousServer::shorten_deadline(uint64_t timeout_ms, Clock::time_point n
   if (now + patience >= deadline_) return;
   deadline_ = now + patience;
   patience_ = patience;
+}
+
+std::string RendezvousServer::describe_missing() const {
+  std::string text = list_ranks([](const Member& m) { return !m.joined; });
+  text += " (of world size " + std::to_string(world_size_) + ")";
+  for (std::size_t i = 0; i < refusals_.size(); ++i) text += (i == 0 ? "; refused: " : "; ") + refusals_[i];
+  return text;
 }
 
 std::string RendezvousServer::describe(WorkerId rank) const {

@@ -16,7 +16,10 @@
 /// every worker contributes some bytes to the same round, and when all have, everybody receives all contributions. A
 /// gathering of nothing is a barrier. Joining, leaving and every barrier between are made of it (group.h).
 ///
-/// What goes wrong at one worker ends the group for all: each is told once, with the name of whom it is about.
+/// What goes wrong at one worker ends the group for all: each is told once, with the name of whom it is about. Who
+/// cannot be a worker of this group (another version or world size, a rank or name that is taken, a name that is none)
+/// is told so and forgotten: any process of the host may knock, by mistake or not. If that leaves a rank without its
+/// worker, the deadline says so, and who was refused why.
 /// Nothing here does I/O or asks for the time.
 namespace tendril::rpc {
 
@@ -28,14 +31,14 @@ inline constexpr std::size_t kRendezvousPrefixBytes =
 
 enum class RendezvousKind : uint8_t {
   // a worker's
-  join = 1,        ///< worker, world_size, timeout_ms
+  join = 1,        ///< worker, world_size, timeout_ms; rank 0's own: text (the group's id, which it made)
   contribute = 2,  ///< round, text (the phase), parts[0], timeout_ms
   fail = 3,        ///< text: why this worker cannot go on
   leave = 4,       ///< the connection is about to end as it should
   // the rendezvous's
   welcome = 16,   ///< all have joined: text (the group's id), parts (the names, by rank)
   gathered = 17,  ///< round, parts (by rank)
-  refused = 18,   ///< text, failure: the group has failed
+  refused = 18,   ///< text, failure: the group has failed, or whoever asks cannot belong to it
   busy = 19,      ///< text: there is a group here already; try again later
 };
 
@@ -80,12 +83,15 @@ class RendezvousServer {
   void received(Connection from, const RendezvousMessage& message, Clock::time_point now);
   void closed(Connection connection);
   void tick(Clock::time_point now);
+  /// Ends the group: rank 0 itself cannot go on.
+  void fail(GroupFailure kind, std::string text);
   Clock::time_point deadline() const noexcept { return deadline_; }  ///< when `tick` has something to do
   std::vector<Action> take_actions();                                ///< what is to be done now, in order
 
   bool complete() const noexcept { return complete_; }  ///< all have joined
   bool failed() const noexcept { return failure_.has_value(); }
-  bool all_told() const noexcept;  ///< of a failure: no rank is left that does not know
+  bool all_told() const noexcept;        ///< of a failure: no rank is left that does not know
+  std::string describe_missing() const;  ///< who has not joined, and who was refused
 
  private:
   struct Member {
@@ -102,7 +108,6 @@ class RendezvousServer {
   void join(Connection from, const RendezvousMessage& message, Clock::time_point now);
   void contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
   void finish_round();
-  void fail(GroupFailure kind, std::string text);
   void send(Connection to, const RendezvousMessage& message, bool close = false);
   void shorten_deadline(uint64_t timeout_ms, Clock::time_point now);
   std::string describe(WorkerId rank) const;
@@ -117,6 +122,7 @@ class RendezvousServer {
   std::string phase_;  // of the round, once somebody has contributed
   std::chrono::milliseconds patience_{0};
   Clock::time_point deadline_ = Clock::time_point::max();
+  std::vector<std::string> refusals_;  // why somebody was refused while the group was awaited; a few
   std::optional<Failure> failure_;
   std::vector<Action> actions_;
 };

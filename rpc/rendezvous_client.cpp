@@ -7,6 +7,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,7 @@ namespace {
 // The rendezvous itself ends what takes too long, and knows who is missing. A worker that hears nothing waits this much
 // longer before it concludes that rank 0 is stuck.
 constexpr auto kSlack = 3s;
+constexpr std::chrono::seconds kFirstNote = 5s;
 constexpr std::size_t kMaxIncoming = std::size_t{256} << 20;
 
 std::string text_of(const tcp::endpoint& address) {
@@ -36,10 +38,18 @@ RendezvousClient::RendezvousClient(const Options& options) {
   const auto deadline = deadline_after(options.timeout);
   std::string problem = "nothing was tried";
   auto pause = 1ms;
+  const auto start = Clock::now();
+  auto next_note = kFirstNote;
   while (try_to_join(options, deadline, problem) == JoinResult::try_again) {
     if (Clock::now() + pause >= deadline)
       throw TimeoutError("no group could be joined at " + text_of(options.address) + " within " +
                          std::to_string(options.timeout.count()) + " ms: " + problem);
+    if (Clock::now() - start >= next_note) {
+      std::fprintf(stderr, "rpc: worker '%s' (rank %d) has tried to join a group at %s for %lld s: %s\n",
+                   options.self.name.c_str(), static_cast<int>(options.self.id), text_of(options.address).c_str(),
+                   static_cast<long long>(next_note.count()), problem.c_str());
+      next_note *= 2;
+    }
     std::this_thread::sleep_for(pause);
     pause = std::min<std::chrono::milliseconds>(pause * 2, 100ms);
   }
@@ -84,6 +94,7 @@ RendezvousClient::JoinResult RendezvousClient::try_to_join(const Options& option
   read_prefix();
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   send({.kind = RendezvousKind::join,
+        .text = options.group,
         .worker = options.self,
         .world_size = options.world_size,
         .timeout_ms = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1))});

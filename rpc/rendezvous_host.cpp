@@ -9,6 +9,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <csignal>
+#include <cstdio>
 #include <deque>
 #include <utility>
 
@@ -24,6 +25,7 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto kJoinTime = 5s;
 constexpr auto kLinger = 2s;
+constexpr std::chrono::seconds kFirstNote = 5s;
 }  // namespace
 
 struct RendezvousHost::Peer {
@@ -64,6 +66,7 @@ RendezvousHost::RendezvousHost(int listener, int world_size, std::string group)
 void RendezvousHost::start() {
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   accept();
+  note_missing(0s);
   sigset_t all, before;  // signals are the program's, not this thread's
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -81,6 +84,23 @@ RendezvousHost::~RendezvousHost() {
     stop_when_done();
   });
   thread_.join();
+}
+
+void RendezvousHost::fail(const std::string& text) {
+  asio::post(io_, [this, text] {
+    server_.fail(GroupFailure::usage, text);
+    act();
+  });
+}
+
+void RendezvousHost::note_missing(std::chrono::seconds waited) {
+  if (waited > 0s)
+    std::fprintf(stderr, "rpc: rank 0 has waited %lld s for these workers to join: %s\n",
+                 static_cast<long long>(waited.count()), server_.describe_missing().c_str());
+  note_.expires_after(std::max<std::chrono::seconds>(waited, kFirstNote));
+  note_.async_wait([this, waited](const error_code& error) {
+    if (!error && !server_.complete() && !server_.failed()) note_missing(waited == 0s ? kFirstNote : 2 * waited);
+  });
 }
 
 void RendezvousHost::stop_when_done() {

@@ -23,6 +23,7 @@ class RendezvousClient {
     WorkerInfo self;
     int world_size = 0;
     std::chrono::milliseconds timeout{0};  ///< for all workers to join
+    std::string group;                     ///< rank 0: the id that its host has, so that nobody else takes its place
   };
 
   /// Connects, trying again until somebody answers there, and returns when all workers have joined.

@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@
 namespace tendril::rpc::detail {
 
 /// Rank 0's rendezvous (rendezvous.h) behind a listening socket, on a thread of its own, as long as the group lives: it
-/// tells late-comers that the group is complete, and notices workers that vanish.
+/// tells late-comers that the group is complete, and notices workers that vanish. While it waits for workers it says on
+/// the error output who is missing, after 5 s, 10 s, 20 s, ...
 ///
 /// What connects is not trusted: it has 5 s and 4 KiB to join, and what sends anything else is closed without
 /// disturbing others.
@@ -29,6 +31,8 @@ class RendezvousHost {
   RendezvousHost& operator=(const RendezvousHost&) = delete;
 
   boost::asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
+  /// Ends the group: rank 0 itself cannot go on, because of `text`. Any thread.
+  void fail(const std::string& text);
 
  private:
   struct Peer;
@@ -41,10 +45,11 @@ class RendezvousHost {
   void drop(const std::shared_ptr<Peer>& peer);
   void act();
   void stop_when_done();
+  void note_missing(std::chrono::seconds waited);
 
   boost::asio::io_context io_{1};
   boost::asio::ip::tcp::acceptor acceptor_{io_};
-  boost::asio::steady_timer deadline_{io_}, linger_{io_};
+  boost::asio::steady_timer deadline_{io_}, linger_{io_}, note_{io_};
   const std::size_t max_strangers_;
   RendezvousServer server_;
   std::map<RendezvousServer::Connection, std::shared_ptr<Peer>> peers_;

@@ -24,8 +24,11 @@ std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds tim
   std::array<std::string, 2> errors;
   const auto run = [&](int rank) {
     errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
-      RendezvousClient client(
-          {.address = host.address(), .self = cluster[rank].self(), .world_size = 2, .timeout = 30s});
+      RendezvousClient client({.address = host.address(),
+                               .self = cluster[rank].self(),
+                               .world_size = 2,
+                               .timeout = 30s,
+                               .group = rank == 0 ? std::string("group") : std::string()});
       try {
         tendril::rpc::detail::drain(cluster[rank], client, Clock::now() + timeout);
       } catch (const std::exception& e) {
@@ -89,8 +92,7 @@ BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_given_up_counts
   pair.network->set_rule([](const PassingMessage& passing) -> MessageFate {
     return {.delay = passing.message.kind == MessageKind::request ? 100ms : 0ms};
   });
-  BOOST_CHECK_THROW((rpc_sync<&same>(pair.cluster[0], 1, CallOptions{.timeout = 10ms}, 1)),
-                    tendril::rpc::TimeoutError);
+  BOOST_CHECK_THROW((rpc_sync<&same>(pair.cluster[0], 1, CallOptions{.timeout = 10ms}, 1)), tendril::rpc::TimeoutError);
   pair.network->set_rule({});
   for (const std::string& error : drain_test::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }

@@ -93,6 +93,8 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_malformed_is_named) {
   };
   BOOST_TEST(with("RANK", "two") == "the environment variable RANK must be a number, got 'two'");
   BOOST_TEST(with("WORLD_SIZE", "4x") == "the environment variable WORLD_SIZE must be a number, got '4x'");
+  BOOST_TEST(with("RANK", "5") == "the rank (RANK) must be 0 to 3 in a group of world size (WORLD_SIZE) 4, got 5");
+  BOOST_TEST(with("RANK", "-2") == "the rank (RANK) must be 0 to 3 in a group of world size (WORLD_SIZE) 4, got -2");
   BOOST_TEST(with("WORLD_SIZE", "0") == "the world size must be 1 to 4096, got 0");
   BOOST_TEST(with("MASTER_PORT", "65536") == "master_port (MASTER_PORT) must be 1 to 65535, got 65536");
   BOOST_TEST(with("MASTER_PORT", "0") == "master_port (MASTER_PORT) must be 1 to 65535, got 0");

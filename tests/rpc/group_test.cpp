@@ -175,51 +175,63 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_to_all) {
   BOOST_TEST(contains(results.errors[0], "TimeoutError: init_rpc ('w0', rank 0): after "));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_at_one_worker_fails_all_with_its_name) {
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the_others_in_the_end) {
   struct Case {
-    std::function<void(int, std::string&, InitOptions&)> spoil;
+    int wrong;  ///< the worker's rank in the launch
+    std::function<void(std::string&, InitOptions&)> spoil;
+    std::string text;
+    int missing;
+  };
+  const std::vector<Case> cases = {
+      {2, [](std::string& name, InitOptions&) { name = "w1"; }, "the name 'w1' is not unique: ranks ", -1},
+      {2, [](std::string&, InitOptions& options) { options.rank = 1; }, "two workers have rank 1: 'w", 2},
+      {1, [](std::string&, InitOptions& options) { options.world_size = 4; },
+       "world sizes differ: rank 0 says 3, rank 1 ('w1') says 4", 1},
+      {1, [](std::string& name, InitOptions&) { name = "no spaces"; },
+       "rank 1: the name 'no spaces' is not 1 to 127 characters", 1},
+  };
+  for (const Case& one : cases) {
+    const Party party(3, {.init_timeout = 3s});
+    const Results results = party.run([&](int rank) {
+      InitOptions options = party.options_of(rank);
+      std::string name = name_of(rank);
+      if (rank == one.wrong) one.spoil(name, options);
+      Group group(name, options);
+    });
+    for (const std::string& error : results.errors) BOOST_TEST(contains(error, one.text), error);
+    BOOST_TEST(contains(results.errors[0], "these workers have not joined: rank "), results.errors[0]);
+    if (one.missing >= 0)
+      BOOST_TEST(contains(results.errors[0], "joined: rank " + std::to_string(one.missing) + " (of"),
+                 results.errors[0]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_keeps_rank_0_or_a_worker_that_has_joined_from_going_on_fails_all_at_once) {
+  struct Case {
+    int wrong;
+    std::function<void(std::string&, InitOptions&)> spoil;
     std::string text;
   };
   const std::vector<Case> cases = {
-      {[](int rank, std::string& name, InitOptions&) {
-         if (rank == 2) name = "w1";
-       },
-       "the name 'w1' is not unique: ranks "},
-      {[](int rank, std::string&, InitOptions& options) {
-         if (rank == 2) options.rank = 1;
-       },
-       "two workers have rank 1: 'w"},
-      {[](int rank, std::string&, InitOptions& options) {
-         if (rank == 2) options.rank = 3;
-       },
-       "rank 3 ('w2') is out of range: the world size is 3"},
-      {[](int rank, std::string&, InitOptions& options) {
-         if (rank == 1) options.world_size = 4;
-       },
-       "world sizes differ: rank 0 says 3, rank 1 ('w1') says 4"},
-      {[](int rank, std::string& name, InitOptions&) {
-         if (rank == 1) name = "no spaces";
-       },
-       "rank 1: the name 'no spaces' is not 1 to 127 characters"},
-      {[](int rank, std::string& name, InitOptions&) {
-         if (rank == 0) name = "";
-       },
-       "rank 0: the name '' is not 1 to 127 characters"},
-      {[](int rank, std::string&, InitOptions& options) {
-         if (rank == 2) options.num_worker_threads = 0;
-       },
-       "num_worker_threads"},
+      {0, [](std::string& name, InitOptions&) { name = ""; }, "rank 0: the name '' is not 1 to 127 characters"},
+      {2, [](std::string&, InitOptions& options) { options.num_worker_threads = 0; }, "num_worker_threads"},
   };
   for (const Case& one : cases) {
     const Party party(3);
     const Results results = party.run([&](int rank) {
       InitOptions options = party.options_of(rank);
       std::string name = name_of(rank);
-      one.spoil(rank, name, options);
+      if (rank == one.wrong) one.spoil(name, options);
       Group group(name, options);
     });
-    for (const std::string& error : results.errors) BOOST_TEST(contains(error, one.text));
+    for (const std::string& error : results.errors) BOOST_TEST(contains(error, one.text), error);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_no_group_of_that_size_has_is_refused_at_once) {
+  const Party party(2);  // nobody else is there, and nobody is waited for
+  BOOST_TEST(text_of_error([&] { Group group("w5", party.options_of(5)); }) ==
+             "UsageError: init_rpc: the rank (RANK) must be 0 to 1 in a group of world size (WORLD_SIZE) 2, got 5");
 }
 
 BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {

@@ -33,6 +33,7 @@ struct Scene {
   }
   void join(int connection, WorkerId rank, const std::string& name, uint64_t timeout_ms = 0, int world_size = 0) {
     deliver(connection, {.kind = Kind::join,
+                         .text = connection == 10 ? std::string("group-id") : std::string(),
                          .worker = {name, rank},
                          .world_size = world_size == 0 ? 3 : world_size,
                          .timeout_ms = timeout_ms});
@@ -106,6 +107,7 @@ RendezvousClient::Options member(const RendezvousHost& host, WorkerId rank, int 
   RendezvousClient::Options options{.address = host.address(), .world_size = world_size, .timeout = timeout};
   options.self.name.append("w").append(std::to_string(rank));
   options.self.id = rank;
+  if (rank == 0) options.group = std::string("the-group");
   return options;
 }
 
@@ -155,7 +157,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_welcome_before_all_have_joined) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_a_group_is_refused_to_all_with_the_offenders_name) {
+BOOST_AUTO_TEST_CASE(who_cannot_belong_to_the_group_is_told_why_and_named_when_a_worker_is_missing) {
   struct Case {
     WorkerId rank;
     std::string name;
@@ -178,14 +180,17 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_a_group_is_refused_to_all_with_the_offenders
   };
   for (const Case& one : cases) {
     Scene scene(3);
-    scene.join(10, 0, "a");
+    scene.join(10, 0, "a", 5000);
     scene.join(11, one.rank, one.name, 0, one.world_size);
-    scene.expect_refused(10, one.text);
     scene.expect_refused(11, one.text);
     BOOST_TEST(scene.closed[11]);
-    BOOST_TEST(!scene.server.all_told());  // rank 2 will ask later:
+    scene.close(11);
     scene.join(12, 2, "c");
-    scene.expect_refused(12, one.text);
+    BOOST_TEST(scene.sent[10].empty());
+    scene.pass(5s);
+    for (const int connection : {10, 12})
+      scene.expect_refused(connection,
+                           "after 5 s these workers have not joined: rank 1 (of world size 3); refused: " + one.text);
   }
   BOOST_TEST(name_problem("Az09-_:").empty());
   BOOST_TEST(name_problem(std::string(127, 'x')).empty());
@@ -200,8 +205,49 @@ BOOST_AUTO_TEST_CASE(another_version_is_refused_and_can_read_why) {
   const RendezvousMessage seen = decode_rendezvous(bytes);
   BOOST_TEST(seen.worker.name.empty());  // of another version no more than kind and text is believed
   scene.deliver(11, seen);
-  for (const int connection : {10, 11})
-    BOOST_TEST(contains(scene.only(connection).text, "speaks version 7 of the rendezvous, rank 0 version 1"));
+  BOOST_TEST(contains(scene.only(11).text, "speaks version 7 of the rendezvous, rank 0 version 1"));
+  BOOST_TEST(scene.closed[11]);
+}
+
+BOOST_AUTO_TEST_CASE(strangers_neither_keep_a_group_from_forming_nor_end_it) {
+  Scene scene(3);
+  int stranger = 100;
+  const auto knock = [&] {
+    scene.deliver(++stranger, {.kind = Kind::join, .version = 7, .worker = {"x", 1}, .world_size = 3});
+    scene.join(++stranger, 1, "x", 1, 7);
+    scene.join(++stranger, -5, "x", 1);
+    scene.join(++stranger, 0, "x", 1);
+    scene.join(++stranger, 2, "no name", 1);
+    scene.deliver(++stranger, {.kind = Kind::contribute, .text = "barrier"});
+    scene.deliver(++stranger, {.kind = Kind::fail, .text = "give up"});
+    for (int i = 101; i <= stranger; ++i) BOOST_TEST(scene.closed[i]);
+    scene.pass(1s);
+  };
+  knock();
+  scene.join(10, 0, "a");
+  knock();
+  scene.join(11, 1, "b");
+  scene.join(12, 2, "c");
+  BOOST_TEST((scene.only(10).kind == Kind::welcome));
+  scene.sent.clear();
+  for (uint32_t round = 0; round < 2; ++round) {
+    knock();
+    scene.contribute(10, round, "phase", "A");
+    knock();
+    scene.contribute(11, round, "phase", "B");
+    scene.contribute(12, round, "phase", "C");
+    BOOST_TEST((scene.only(12).kind == Kind::gathered));
+    scene.sent.clear();
+  }
+  BOOST_TEST(!scene.server.failed());
+}
+
+BOOST_AUTO_TEST_CASE(who_was_refused_is_remembered_up_to_a_bound) {
+  Scene scene(3);
+  for (int i = 0; i < 1000; ++i) scene.join(100 + i, 7 + i, "x");
+  scene.join(10, 0, "a", 1000);
+  scene.pass(1s);
+  BOOST_TEST(scene.only(10).text.size() < 1000u);
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_do_not_join_in_time_are_named) {
@@ -438,7 +484,8 @@ BOOST_AUTO_TEST_CASE(garbage_on_the_port_is_shut_out_and_disturbs_nobody) {
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {
-  auto host = std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "g");
+  auto host =
+      std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "the-group");
   auto zero = std::make_unique<std::jthread>([&, options = member(*host, 0, 2)] {
     RendezvousClient client(options);
     client.leave();
@@ -451,13 +498,15 @@ BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_a_gathering) {
 }
 
 BOOST_AUTO_TEST_CASE(a_late_worker_still_learns_why_the_group_failed) {
-  auto host = std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "g");
+  auto host =
+      std::make_unique<RendezvousHost>(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0), 2, "the-group");
   auto late = member(*host, 1, 2);
-  BOOST_TEST(contains(
-      error_of<UsageError>([&] {
-        RendezvousClient client({.address = host->address(), .self = {"bad name", 0}, .world_size = 2, .timeout = 10s});
-      }),
-      "the name 'bad name' is not"));
+  const std::string text = error_of<UsageError>([&] {
+    RendezvousClient client(
+        {.address = host->address(), .self = {"bad name", 0}, .world_size = 2, .timeout = 10s, .group = "the-group"});
+  });
+  BOOST_TEST(contains(text, "the name 'bad name' is not"));
+  host->fail(text);
   std::string error;
   std::jthread other([&] { error = error_of<UsageError>([&] { RendezvousClient client(late); }); });
   host.reset();  // waits until rank 1 has heard of it

@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(after_calls_that_were_given_up_before_they_arrived) {
     group.barrier();
     if (rank == 0)
       for (int i = 0; i < 5; ++i)
-        text_of_error([&] { rpc_sync<&size_of>(*group.agent(), 1, CallOptions{.timeout = 10ms}, std::vector<int>(1)); });
+        text_of_error(
+            [&] { rpc_sync<&size_of>(*group.agent(), 1, CallOptions{.timeout = 10ms}, std::vector<int>(1)); });
     group.shutdown({.timeout = 60s});
   });
   for (const std::string& error : errors) BOOST_TEST(error == "");

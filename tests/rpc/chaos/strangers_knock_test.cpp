@@ -1,0 +1,119 @@
+// timeout: 180
+// Any process of the host may send rank 0's rendezvous a packet, by mistake or not. That ends no start-up, no barrier
+// and no shutdown of a group it does not belong to.
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/rendezvous.h"
+#include "tests/rpc/error_text.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace strangers_knock_test {
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using tendril::test::contains;
+using tendril::test::ReservedPort;
+using tendril::test::text_of_error;
+
+int add(int a, int b) { return a + b; }
+
+/// What somebody who does not belong here might send.
+std::vector<Bytes> packets() {
+  RendezvousMessage join{.kind = RendezvousKind::join, .worker = {"stranger", 1}, .world_size = 3, .timeout_ms = 1};
+  std::vector<Bytes> all;
+  const auto with = [&](auto change) {
+    RendezvousMessage changed = join;
+    change(changed);
+    all.push_back(encode(changed));
+  };
+  with([](RendezvousMessage& m) { m.version = 7; });
+  with([](RendezvousMessage& m) { m.world_size = 4; });
+  with([](RendezvousMessage& m) { m.worker.id = 99; });
+  with([](RendezvousMessage& m) { m.worker.id = -1; });
+  with([](RendezvousMessage& m) { m.worker.id = 0; });
+  with([](RendezvousMessage& m) { m.worker.name = "no name\n"; });
+  with([](RendezvousMessage& m) { m.kind = RendezvousKind::fail; });
+  with([](RendezvousMessage& m) { m.kind = static_cast<RendezvousKind>(200); });
+  all.push_back(Bytes(5000, std::byte{0xff}));
+  all.push_back(Bytes(1, std::byte{0}));
+  return all;
+}
+
+/// Sends each packet on a connection of its own and waits until rank 0 has read it: it answers or closes, but for the
+/// one that is incomplete.
+void knock(int port) {
+  boost::asio::io_context io;
+  for (const Bytes& packet : packets()) {
+    tcp::socket socket(io);
+    boost::system::error_code error;
+    socket.connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
+    if (error) throw std::runtime_error("nobody listens: " + error.message());
+    boost::asio::write(socket, boost::asio::buffer(packet), error);
+    if (packet.size() < kRendezvousPrefixBytes) continue;
+    Bytes answer(4096);
+    boost::asio::read(socket, boost::asio::buffer(answer), error);  // to its end
+  }
+}
+
+InitOptions options_of(int rank, int port) {
+  InitOptions options;
+  options.rank = rank;
+  options.world_size = 3;
+  options.master_port = port;
+  return options;
+}
+
+std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
+
+}  // namespace strangers_knock_test
+
+using namespace strangers_knock_test;
+
+BOOST_AUTO_TEST_SUITE(strangers_knock)
+
+BOOST_AUTO_TEST_CASE(during_a_start_up_a_barrier_and_a_shutdown) {
+  const ReservedPort port;
+  std::vector<std::string> errors(3);
+  {
+    std::vector<std::jthread> threads;
+    const auto start = [&](int rank, bool with_strangers) {
+      threads.emplace_back([&, rank, with_strangers] {
+        errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
+          const auto disturb = [&] {
+            if (with_strangers) knock(port.number());
+          };
+          disturb();  // while rank 0 waits
+          Group group(name_of(rank), options_of(rank, port.number()));
+          for (int round = 0; round < 2; ++round) {
+            disturb();  // while the others are at the barrier
+            group.barrier();
+          }
+          if (rpc_sync<&add>(*group.agent(), (rank + 1) % 3, 1, 2) != 3) throw std::logic_error("a wrong sum");
+          disturb();  // while the others shut down
+          group.shutdown();
+        });
+      });
+    };
+    start(0, false);
+    start(1, false);
+    // The stranger needs somebody who listens.
+    boost::asio::io_context io;
+    for (const auto deadline = Clock::now() + 30s; Clock::now() < deadline; std::this_thread::sleep_for(1ms)) {
+      boost::system::error_code error;
+      tcp::socket(io).connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port.number())}, error);
+      if (!error) break;
+    }
+    start(2, true);
+  }
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
