@@ -13,6 +13,7 @@
 #include <deque>
 #include <utility>
 
+#include "tendril/rpc/detail/signal_mask.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::rpc::detail {
@@ -67,11 +68,8 @@ void RendezvousHost::start() {
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   accept();
   note_missing(0s);
-  sigset_t all, before;  // signals are the program's, not this thread's
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalMask mask;
   thread_ = std::thread([this] { io_.run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 RendezvousHost::~RendezvousHost() {

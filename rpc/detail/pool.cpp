@@ -1,11 +1,11 @@
 // The pool's half of Loop: slots, jobs and threads.
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <system_error>
 
 #include "tendril/rpc/detail/loop.h"
+#include "tendril/rpc/detail/signal_mask.h"
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/detail/write_batch.h"
 #include "tendril/rpc/error.h"
@@ -78,21 +78,16 @@ void Loop::spawn_locked(bool ticks) {
   worker.woken = !ticks;
   if (ticks) ticking_ = true;
   if (!ticks) ++arriving_;
-  // Signals are for the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalMask mask;
   try {
     worker.thread = std::thread([this, &worker] { work(worker); });
   } catch (const std::system_error&) {
     if (ticks) ticking_ = false;
     if (!ticks) --arriving_;
     workers_.pop_back();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (workers_.empty()) throw;
     return;  // the system gives no more threads: those there are must do
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Loop::work(Worker& self) {
