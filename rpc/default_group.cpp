@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tendril/rpc/default_agent.h"
+#include "tendril/rpc/detail/uncaught.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/rref_context.h"
@@ -62,6 +63,7 @@ void init_rpc(const std::string& name, const InitOptions& options) {
     if (d.busy) throw UsageError("init_rpc ('" + name + "'): another thread is initialising or shutting down RPC");
     busy.emplace(d);
   }
+  detail::report_uncaught_as(name);  // also if joining fails
   // Others may call this worker before init_rpc returns here, and their handlers want to call in turn.
   InitOptions with_default = options;
   with_default.prepare = [&](const std::shared_ptr<Agent>& agent) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -15,12 +16,13 @@
 namespace tendril::rpc::detail {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kCount = std::size(kSignals);
 
 std::mutex mutex;
 int guards = 0;
-struct sigaction previous[2];
-bool replaced[2];
+struct sigaction previous[kCount];
+bool replaced[kCount];
 int pipe_ends[2] = {-1, -1};  // never closed: the handler may run at any time
 std::atomic<int> caught_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
@@ -49,7 +51,7 @@ InterruptGuard::InterruptGuard() {
   if (guards++ > 0) return;
   caught_signal = 0;
   drain();
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     struct sigaction action {};
     action.sa_handler = note;
     ::sigemptyset(&action.sa_mask);
@@ -72,7 +74,7 @@ void InterruptGuard::release(bool raise_again) {
   {
     const std::lock_guard lock(mutex);
     if (--guards > 0) return;
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < kCount; ++i)
       if (replaced[i]) ::sigaction(kSignals[i], &previous[i], nullptr);
     signal = caught_signal;
   }

@@ -14,8 +14,10 @@
 #include <map>
 #include <thread>
 
+#include "tendril/rpc/detail/signal_mask.h"
 #include "tendril/rpc/detail/spawn_protocol.h"
 #include "tendril/rpc/detail/spawn_registry.h"
+#include "tendril/rpc/detail/uncaught.h"
 #include "tendril/rpc/wire.h"
 
 namespace tendril::rpc {
@@ -43,19 +45,6 @@ std::string demangled(const char* name) {
   std::string result = status == 0 ? text : name;
   std::free(text);
   return result;
-}
-
-/// The text of the exception that is being handled.
-std::string describe_current_exception() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  const std::string name = type != nullptr ? demangled(type->name()) : "unknown exception";
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return name + ": " + e.what();
-  } catch (...) {
-    return name;
-  }
 }
 
 [[noreturn]] void die(const char* what) {
@@ -103,9 +92,7 @@ void read_job(std::string& id, Message& arguments) {
 /// the parent died before it was set; and PDEATHSIG besides, since it also ends a process that is stopped.
 void watch_lifeline() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's, not this thread's
+  const SignalMask mask;
   std::thread([] {
     char byte;
     for (;;) {
@@ -113,7 +100,6 @@ void watch_lifeline() {
       if (n == 0 || (n < 0 && errno != EINTR)) ::kill(::getpid(), SIGKILL);
     }
   }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void send_report(const std::string& text) {

@@ -2,8 +2,8 @@
 
 namespace tendril::rpc::detail {
 
-/// While one of these lives, SIGINT and SIGTERM are noted instead of ending the process, so that its workers can be
-/// ended first. Signals that are ignored stay ignored. Guards may overlap, also in several threads.
+/// While one of these lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process, so that its workers
+/// can be ended first. Signals that are ignored stay ignored. Guards may overlap, also in several threads.
 class InterruptGuard {
  public:
   InterruptGuard();
