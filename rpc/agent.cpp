@@ -26,6 +26,10 @@ Agent::Endpoint Agent::listen(ListenOptions options) {
   return impl_->accepting->endpoint();
 }
 
+void Agent::stop_listening() {
+  if (impl_->accepting) impl_->accepting->close();
+}
+
 void Agent::connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline) {
   detail::connect(*impl_, peer, endpoint, deadline);
 }

@@ -84,11 +84,15 @@ class Agent {
     uint16_t tcp_port = 0;               ///< 0: a free one
   };
   /// Starts to accept peers. Each connection proves itself by the first exchange (hello.h) within 5 s and 4 KiB; one
-  /// that misbehaves is closed without disturbing others. Throws UsageError (a port in use, a routable address).
+  /// that misbehaves is closed without disturbing others. Where a Unix-domain socket cannot be had (a full or read-only
+  /// file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable address).
   Endpoint listen(ListenOptions options);
   Endpoint listen() { return listen({}); }
+  /// Accepts no more peers; those that are connected stay. Leaves nothing in the file system. Idempotent.
+  void stop_listening();
   /// Connects to a peer, over its Unix-domain socket if it is reachable, else TCP, and adds it. Blocks until the peer
-  /// has answered. Throws PeerLostError (nobody there), TimeoutError, MessageError (not the worker it should be).
+  /// has answered; a peer that is too busy to answer is asked again until the deadline. Throws PeerLostError (nobody
+  /// there), TimeoutError, MessageError (not the worker it should be).
   void connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline);
   /// Adds a peer behind a link that is not a socket's, and starts the link.
   /// `incarnation` and `devices` are what the peer stated. Throws UsageError where a device map does not fit.

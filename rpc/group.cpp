@@ -201,6 +201,7 @@ class Group::Impl {
       }
     }
     client_->gather("connected", {}, left_until(deadline));
+    agent_->stop_listening();  // a worker that is killed from here on leaves no socket behind
   }
 
   void leave_together(milliseconds timeout) {

@@ -68,8 +68,8 @@ class Group {
   RRefCounters rref_counters() const;
 
   /// Returns when every worker has called it. One thread of each worker, and in the same order everywhere. Throws
-  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that: barriers and graceful
-  /// shutdowns throw the same again, at once.
+  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that: barriers and
+  /// graceful shutdowns throw the same again, at once.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
   /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws
@@ -90,7 +90,8 @@ bool extend_agents(void (*extend)(Agent&));
 // ---- The group of this process
 
 /// Joins as `name` (1 to 127 of A-Z a-z 0-9 - _ :, unique in the group), as Group's constructor does. Throws UsageError
-/// if this process is in a group already. After shutdown a process may join again.
+/// if this process is in a group already. After shutdown a process may join again. From here on an exception that
+/// nobody catches ends the process with the worker's name and the text on the error output and exit status 70.
 void init_rpc(const std::string& name, const InitOptions& options = {});
 /// Leaves, as Group::shutdown does. Throws UsageError if this process is in no group.
 void shutdown(const ShutdownOptions& options = {});

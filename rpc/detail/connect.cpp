@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
 #include "tendril/rpc/detail/agent_impl.h"
 #include "tendril/rpc/detail/handshake.h"
@@ -22,6 +23,11 @@ namespace {
 std::string describe(const WorkerInfo& peer) {
   return "connect to worker '" + peer.name + "' (rank " + std::to_string(peer.id) + ")";
 }
+
+/// The peer had no room for this connection: its queue was full, or too many were introducing themselves.
+struct Busy {
+  std::string why;
+};
 
 /// Waits until the socket is ready. Throws TimeoutError.
 void await(int socket, short events, const WorkerInfo& peer, const char* phase, Clock::time_point deadline) {
@@ -44,7 +50,8 @@ UniqueFd open_socket(const sockaddr* address, socklen_t size, const WorkerInfo& 
   if (socket.get() < 0) throw UsageError(describe(peer) + ": no socket: " + last_error());
   tune_socket(socket.get(), address->sa_family != AF_UNIX);
   if (::connect(socket.get(), address, size) != 0) {
-    if (errno != EINPROGRESS && errno != EAGAIN && errno != EINTR) {
+    if (errno == EAGAIN) throw Busy{"its queue of connections is full"};
+    if (errno != EINPROGRESS && errno != EINTR) {
       why = last_error();
       return UniqueFd();
     }
@@ -92,7 +99,7 @@ void send_all(int socket, const Bytes& bytes, const WorkerInfo& peer, Clock::tim
     } else if (errno == EAGAIN) {
       await(socket, POLLOUT, peer, "introducing this worker", deadline);
     } else if (errno != EINTR) {
-      throw PeerLostError(describe(peer) + ": " + last_error(), false);
+      throw Busy{last_error()};
     }
   }
 }
@@ -105,22 +112,17 @@ void receive(int socket, std::byte* to, std::size_t size, const WorkerInfo& peer
       to += n;
       size -= static_cast<std::size_t>(n);
     } else if (n == 0) {
-      throw PeerLostError(describe(peer) + ": it closed the connection without introducing itself", false);
+      throw Busy{"it closed the connection without introducing itself"};
     } else if (errno == EAGAIN) {
       await(socket, POLLIN, peer, "waiting for it to introduce itself", deadline);
     } else if (errno != EINTR) {
-      throw PeerLostError(describe(peer) + ": " + last_error(), false);
+      throw Busy{last_error()};
     }
   }
 }
 
-}  // namespace
-
-void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline) {
-  TENDRIL_CHECK_AS(UsageError, !peer.name.empty() || agent.options.device_maps.empty(), describe(peer),
-                   ": device maps are by name, and no name was given");
-  if (agent.session(peer.id)) throw UsageError(describe(peer) + ": it is connected already");
-  const BlockedScope blocked("Agent::connect");
+void connect_once(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint,
+                  Clock::time_point deadline) {
   std::string no_unix = "no path", no_tcp = "no port";
   UniqueFd socket;
   if (!endpoint.unix_path.empty()) socket = open_unix(endpoint.unix_path, peer, deadline, no_unix);
@@ -143,6 +145,25 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
   const Hello theirs = decode_hello(answer);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = peer}, theirs);
   adopt_socket(agent, std::move(socket), tcp, theirs);
+}
+
+}  // namespace
+
+void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint, Clock::time_point deadline) {
+  TENDRIL_CHECK_AS(UsageError, !peer.name.empty() || agent.options.device_maps.empty(), describe(peer),
+                   ": device maps are by name, and no name was given");
+  if (agent.session(peer.id)) throw UsageError(describe(peer) + ": it is connected already");
+  const BlockedScope blocked("Agent::connect");
+  // A peer that has ended is noticed: then nobody listens there any more.
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(100))) {
+    try {
+      return connect_once(agent, peer, endpoint, deadline);
+    } catch (const Busy& busy) {
+      if (deadline - pause <= Clock::now())
+        throw TimeoutError(describe(peer) + ": it was too busy until the deadline: " + busy.why);
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 }  // namespace tendril::rpc::detail

@@ -1,10 +1,5 @@
 #include "tendril/rpc/detail/listener.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdlib>
-
 #include "tendril/rpc/detail/agent_impl.h"
 #include "tendril/rpc/error.h"
 
@@ -16,21 +11,9 @@ namespace {
 constexpr int kMaxHandshakes = 64;  // strangers may hold this many connections, 4 KiB each
 }
 
-PrivateFolder::PrivateFolder() {
-  const char* base = std::getenv("XDG_RUNTIME_DIR");
-  struct stat info {};
-  // Long names do not fit a socket's address (108 bytes).
-  const bool usable = base && *base == '/' && std::string(base).size() < 60 && ::stat(base, &info) == 0 &&
-                      ::access(base, W_OK | X_OK) == 0;
-  path_ = std::string(usable ? base : "/tmp") + "/tendril-XXXXXX";
-  if (!::mkdtemp(path_.data())) throw UsageError("cannot make a folder for sockets, " + path_ + ": " + last_error());
-}
-
-PrivateFolder::~PrivateFolder() { ::rmdir(path_.c_str()); }
-
 std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options) {
   const auto listener = std::make_shared<Listener>(std::move(agent));
-  if (options.unix_socket) listener->listen_unix();
+  if (options.unix_socket) listener->listen_unix(options.tcp);
   if (options.tcp) listener->listen_tcp(options);
   // The acceptors are the leader's from here on.
   listener->loop_->post_io([listener] {
@@ -41,22 +24,31 @@ std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, con
 }
 
 Listener::Listener(std::shared_ptr<Agent::Impl> agent)
-    : agent_(agent), loop_(agent->loop), unix_(loop_->io()), tcp_(loop_->io()), retry_(loop_->io()) {}
+    : agent_(agent),
+      loop_(agent->loop),
+      unix_(loop_->io()),
+      tcp_(loop_->io()),
+      retry_unix_(loop_->io()),
+      retry_tcp_(loop_->io()) {}
 
-Listener::~Listener() {
-  if (!endpoint_.unix_path.empty()) ::unlink(endpoint_.unix_path.c_str());
-}
-
-void Listener::listen_unix() {
+/// `optional`: where no folder or socket can be had (a full or read-only file system), TCP does alone.
+void Listener::listen_unix(bool optional) try {
+  static const bool swept = [] { return sweep_dead_folders(PrivateFolder::default_base()), true; }();
+  (void)swept;
   folder_.emplace();
-  const std::string path = folder_->path() + "/socket";
+  const std::string path = folder_->socket_path();
   const asio::local::stream_protocol::endpoint endpoint(path);
   boost::system::error_code error;
   unix_.open(endpoint.protocol(), error);
   if (!error) unix_.bind(endpoint, error);
-  if (!error) endpoint_.unix_path = path;
   if (!error) unix_.listen(asio::socket_base::max_listen_connections, error);
   TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", path, ": ", error.message());
+  endpoint_.unix_path = path;
+} catch (const UsageError&) {
+  boost::system::error_code ignored;
+  unix_.close(ignored);
+  folder_.reset();
+  if (!optional) throw;
 }
 
 void Listener::listen_tcp(const Agent::ListenOptions& options) {
@@ -79,7 +71,7 @@ void Listener::accept_unix() {
   unix_.async_accept(
       [self = shared_from_this()](const boost::system::error_code& error, asio::local::stream_protocol::socket socket) {
         if (error == asio::error::operation_aborted || !self->unix_.is_open()) return;
-        if (error) return self->retry_later(&Listener::accept_unix);
+        if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix);
         self->accepted(UniqueFd(socket.release()), false);
         self->accept_unix();
       });
@@ -88,16 +80,16 @@ void Listener::accept_unix() {
 void Listener::accept_tcp() {
   tcp_.async_accept([self = shared_from_this()](const boost::system::error_code& error, asio::ip::tcp::socket socket) {
     if (error == asio::error::operation_aborted || !self->tcp_.is_open()) return;
-    if (error) return self->retry_later(&Listener::accept_tcp);
+    if (error) return self->retry_later(self->retry_tcp_, &Listener::accept_tcp);
     self->accepted(UniqueFd(socket.release()), true);
     self->accept_tcp();
   });
 }
 
 /// Out of file descriptors, say: trying again at once would only burn the processor.
-void Listener::retry_later(void (Listener::*accept)()) {
-  retry_.expires_after(std::chrono::milliseconds(100));
-  retry_.async_wait([self = shared_from_this(), accept](const boost::system::error_code& error) {
+void Listener::retry_later(asio::steady_timer& timer, void (Listener::*accept)()) {
+  timer.expires_after(std::chrono::milliseconds(100));
+  timer.async_wait([self = shared_from_this(), accept](const boost::system::error_code& error) {
     if (!error) ((*self).*accept)();
   });
 }
@@ -112,11 +104,14 @@ void Listener::accepted(UniqueFd socket, bool tcp) {
 }
 
 void Listener::close() {
+  if (closed_.exchange(true)) return;
+  folder_.reset();  // nobody dials any more
   loop_->post_io([self = shared_from_this()] {
     boost::system::error_code ignored;
     self->unix_.close(ignored);
     self->tcp_.close(ignored);
-    self->retry_.cancel();
+    self->retry_unix_.cancel();
+    self->retry_tcp_.cancel();
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tendril/rpc/hello.h"
@@ -211,6 +212,33 @@ BOOST_AUTO_TEST_CASE(one_that_never_answers_is_not_waited_for_beyond_the_deadlin
   BOOST_CHECK_THROW(agent.connect({std::string("b"), 1}, endpoint, Clock::now() + 20ms), TimeoutError);
   BOOST_TEST(!agent.wait_connected(1, Clock::now() + 5ms));
   ::close(silent);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_finds_the_door_crowded_tries_again) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  std::vector<std::unique_ptr<RawClient>> crowd;  // more than may introduce themselves at once
+  for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(endpoint));
+  // Those that are shut out know it; then there is no room for an honest one either.
+  crowd.back()->receive_until_closed();
+  std::jthread leave([&] {
+    std::this_thread::sleep_for(200ms);  // long enough for a first try to fail
+    crowd.clear();
+  });
+  check_alive(agent, endpoint);
+}
+
+BOOST_AUTO_TEST_CASE(who_stops_listening_keeps_the_peers_it_has) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Agent first(options_of("first", 1), functions()), late(options_of("late", 2), functions());
+  first.connect(agent.self(), endpoint, Clock::now() + 30s);
+  agent.stop_listening();
+  agent.stop_listening();
+  struct stat info {};
+  BOOST_TEST(::stat(endpoint.unix_path.c_str(), &info) != 0);
+  BOOST_TEST(text(call(first, 0, request(1, "still")).wait()) == "still");
+  BOOST_CHECK_THROW(late.connect(agent.self(), endpoint, Clock::now() + 30s), PeerLostError);
 }
 
 BOOST_AUTO_TEST_CASE(endpoints_are_written_and_read) {

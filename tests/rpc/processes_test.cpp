@@ -1,6 +1,7 @@
 // timeout: 240
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/rpc/process.h"
@@ -40,16 +41,17 @@ std::vector<pid_t> read_pids(Process& process, int count) {
   return pids;
 }
 
-/// Starts one worker by hand.
-Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port) {
-  std::vector<std::string> environment = {"MASTER_ADDR=127.0.0.1"};
+/// Starts one worker by hand; its error output joins the other one.
+Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port,
+               std::vector<std::string> environment = {}) {
+  environment.push_back("MASTER_ADDR=127.0.0.1");
   auto add = [&](std::string name, int value) {
     environment.push_back(name.append("=").append(std::to_string(value)));
   };
   add("RANK", rank);
   add("WORLD_SIZE", world_size);
   add("MASTER_PORT", port.number());
-  return Process({program, scenario}, environment);
+  return Process({"/bin/sh", "-c", "exec " + program + " " + scenario + " 2>&1"}, environment);
 }
 
 }  // namespace
@@ -124,6 +126,63 @@ BOOST_AUTO_TEST_CASE(a_worker_that_exits_before_it_joins_fails_all) {
 
 BOOST_AUTO_TEST_CASE(a_program_that_forgets_to_shut_down_ends_all_the_same) {
   BOOST_TEST(outcome("forget_shutdown") == "no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_started_by_hand_that_throws_says_who_it_is_and_what_it_threw) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1}) workers.push_back(member("throw_out_of_main", rank, 2, port));
+  BOOST_TEST(workers[1].rest() == "rpc: worker 'w1' ends, since nobody caught std::runtime_error: no such weather\n");
+  BOOST_TEST(workers[1].wait().code == 70);
+  const test::ReservedPort another;
+  Process alone = member("throw_out_of_a_thread", 0, 1, another);
+  BOOST_TEST(alone.rest() == "rpc: worker 'w0' ends, since nobody caught std::runtime_error: no such thread\n");
+  BOOST_TEST(alone.wait().code == 70);
+}
+
+BOOST_AUTO_TEST_CASE(a_fault_raised_in_a_handler_ends_its_process) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1}) workers.push_back(member("fault_in_a_handler", rank, 2, port));
+  BOOST_TEST(contains(workers[0].line(), "PeerLostError (may have run): "));
+  BOOST_TEST(workers[1].wait().signal == SIGSEGV);
+}
+
+BOOST_AUTO_TEST_CASE(whoever_waits_long_for_others_says_for_whom) {
+  const test::ReservedPort port;
+  Process host = member("member", 0, 3, port), early = member("member", 1, 3, test::ReservedPort());
+  BOOST_TEST(contains(host.line(),
+                      "rpc: rank 0 has waited 5 s for these workers to join: rank 1, rank 2 (of world "
+                      "size 3)"));
+  BOOST_TEST(contains(early.line(), "rpc: worker 'w1' (rank 1) has tried to join a group at 127.0.0.1:"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_leaves_no_socket_in_the_file_system_however_it_ends) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tendril-processes-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  for (const int signal : {SIGINT, SIGHUP, SIGTERM, SIGKILL}) {
+    const test::ReservedPort port;
+    std::vector<Process> workers;
+    for (const int rank : {0, 1, 2})
+      workers.push_back(member("wait_for_rank_0", rank, 3, port, {"XDG_RUNTIME_DIR=" + folder.string()}));
+    for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
+    for (Process& worker : workers) worker.signal(signal);
+    for (Process& worker : workers) worker.wait();
+    BOOST_TEST(std::filesystem::is_empty(folder));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(where_no_socket_can_be_made_in_the_file_system_workers_meet_over_tcp) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2})
+    workers.push_back(member("member", rank, 3, port, {"XDG_RUNTIME_DIR=/proc/self", "TMPDIR=/proc/self"}));
+  for (Process& worker : workers) {
+    BOOST_TEST(contains(worker.rest(), ": no error\n"));
+    BOOST_TEST(worker.wait().code == 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(ctrl_c_and_sigkill_of_the_parent_end_workers_in_the_middle_of_calls) {

@@ -143,6 +143,23 @@ void lose_a_peer(const std::string& name) {
   rpc::shutdown();
 }
 
+/// A worker that throws out of main; out of a thread of its own; whose handler raises a fault.
+void throw_out_of_main(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 20s});
+  if (name == "w1") throw std::runtime_error("no such weather");
+  released.wait();
+}
+void throw_out_of_a_thread(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 20s});
+  std::jthread([] { throw std::runtime_error("no such thread"); }).join();
+}
+void raise_a_fault() { ::raise(SIGSEGV); }
+void fault_in_a_handler(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 20s});
+  if (name == "w0") say(outcome_of([] { rpc::rpc_sync<&raise_a_fault>("w1"); }));
+  if (name == "w1") released.wait();
+}
+
 int by_hand(void (*run)(const std::string&)) {
   const std::string name = name_of(std::atoi(std::getenv("RANK")));
   const std::string error = outcome_of([&] { run(name); });
@@ -173,6 +190,10 @@ int run(const std::string& name) {
   if (name == "member") return by_hand(member);
   if (name == "wait_for_rank_0") return by_hand(wait_for_rank_0);
   if (name == "lose_a_peer") return by_hand(lose_a_peer);
+  const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";
+  if (name == "throw_out_of_main") throw_out_of_main(self);
+  if (name == "throw_out_of_a_thread") throw_out_of_a_thread(self);
+  if (name == "fault_in_a_handler") return by_hand(fault_in_a_handler);
   return 2;
 }
 
