@@ -12,6 +12,14 @@
 
 namespace tendril::testing {
 
+/// A golden file behind the comments at its start, which say what made it.
+inline std::ifstream open_golden(const std::string& path) {
+  std::ifstream file(path);
+  TENDRIL_CHECK(file, "golden file ", path, " cannot be opened");
+  for (std::string comment; file.peek() == '#';) std::getline(file, comment);
+  return file;
+}
+
 /// Named tensors from a text file made by a script beside the tests. Two lines a tensor, "#" starts a comment:
 ///
 ///     name dtype size0 size1 ...        (dtype: float64 or int64; no sizes: a 0-d tensor)

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Writes tests/autograd/data/expressions.txt: values and gradients of some composite expressions, as PyTorch computes them.
 
-Run it with a Python that has PyTorch (made with 1.13): python3 tests/autograd/golden.py
+Run it with a Python that has PyTorch: python3 tests/autograd/golden.py [FOLDER]. Files say which PyTorch made them;
+scripts/check_golden.sh compares them with another one.
 Format: tests/golden.h. Each expression has inputs x0, x1, ...; its loss is sum(y * g).
 """
 import pathlib
+import sys
 
 import torch
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
 RANDOM = torch.Generator().manual_seed(7)
-lines = [f"# Made by tests/autograd/golden.py with PyTorch {torch.__version__.split('a')[0]}"]
+lines = [f"# Made by tests/autograd/golden.py with PyTorch {torch.__version__}"]
 
 
 def draw(*sizes, low=-2.0, high=2.0):

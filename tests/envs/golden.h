@@ -1,6 +1,6 @@
 #pragma once
 
-// Written by make_golden.py; do not edit.
+// Written by make_golden.py with NumPy 1.24.2; do not edit.
 // clang-format off
 
 #include <array>

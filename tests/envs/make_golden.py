@@ -3,7 +3,7 @@
 
     python3 tests/envs/make_golden.py > tests/envs/golden.h
 
-The committed file was made with NumPy 1.24.2. Gymnasium itself is not needed: step() below is its equation of motion
+scripts/check_golden.sh compares it with another NumPy. Gymnasium itself is not needed: step() below is its equation of motion
 (gymnasium/envs/classic_control/cartpole.py) on NumPy scalars.
 """
 import numpy as np
@@ -75,7 +75,7 @@ def trajectories():
     print("};\n")
 
 
-print("#pragma once\n\n// Written by make_golden.py; do not edit.\n// clang-format off\n")
+print(f"#pragma once\n\n// Written by make_golden.py with NumPy {np.__version__}; do not edit.\n// clang-format off\n")
 print("#include <array>\n#include <cstdint>\n")
 print("namespace golden {\n")
 streams()

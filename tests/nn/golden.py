@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Writes tests/nn/data/*.txt: values, gradients and optimizer steps as PyTorch computes them in float64.
 
-Run it with a Python that has PyTorch (made with 1.13): python3 tests/nn/golden.py
+Run it with a Python that has PyTorch: python3 tests/nn/golden.py [FOLDER]. Files say which PyTorch made them;
+scripts/check_golden.sh compares them with another one.
 Inputs are rounded to float32, so that the same files check float32 too. Format: tests/golden.h.
 """
 import math
 import pathlib
+import sys
 
 import torch
 from torch import nn
 from torch.distributions import Categorical
 from torch.nn import functional as F
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
 RANDOM = torch.Generator().manual_seed(2023)
 
 
@@ -23,7 +25,7 @@ def draw(*sizes, low=-2.0, high=2.0):
 class Writer:
     def __init__(self, name):
         self.path = DATA / f"{name}.txt"
-        self.lines = [f"# Made by tests/nn/golden.py with PyTorch {torch.__version__.split('a')[0]}"]
+        self.lines = [f"# Made by tests/nn/golden.py with PyTorch {torch.__version__}"]
 
     def __call__(self, name, value):
         value = torch.as_tensor(value).detach()

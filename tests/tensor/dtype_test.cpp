@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tendril/tensor/raw.h"
+#include "tests/golden.h"
 
 using namespace tendril;
 
@@ -41,7 +42,7 @@ double value_of_half(uint16_t bits) {
 BOOST_AUTO_TEST_SUITE(dtype)
 
 BOOST_AUTO_TEST_CASE(types_promote_as_in_pytorch) {
-  std::ifstream file(TENDRIL_TEST_DATA "/promotion.txt");
+  std::ifstream file = testing::open_golden(TENDRIL_TEST_DATA "/promotion.txt");
   std::string a, b, expected;
   int lines = 0;
   for (; file >> a >> b >> expected; ++lines) {

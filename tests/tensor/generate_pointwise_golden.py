@@ -1,10 +1,12 @@
-"""Writes data/pointwise.txt: PyTorch's values of every operation in pointwise.def. Run it with PyTorch installed.
+"""Writes data/pointwise.txt: PyTorch's values of every operation in pointwise.def. Run it with PyTorch installed:
+python3 tests/tensor/generate_pointwise_golden.py [FOLDER]. scripts/check_golden.sh compares with another version.
 
 A line: operation, dtype, operands, result; floats as Python prints them (shortest exact form).
 """
 
 import itertools
 import pathlib
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +29,9 @@ def function(name):
     return own.get(name) or getattr(torch, name)
 
 
-with open(pathlib.Path(__file__).parent / "data" / "pointwise.txt", "w") as f:
+folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
+with open(folder / "pointwise.txt", "w") as f:
+    f.write(f"# Made by tests/tensor/generate_pointwise_golden.py with PyTorch {torch.__version__}\n")
 
     def line(kind, name, dtype, operands, result):
         values = [o.item() for o in operands]

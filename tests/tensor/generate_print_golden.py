@@ -1,6 +1,9 @@
-"""Writes data/print.txt: how PyTorch prints the tensors that print_test.cpp builds. Run it with PyTorch installed."""
+"""Writes data/print.txt: how PyTorch prints the tensors that print_test.cpp builds. Run it with PyTorch installed:
+python3 tests/tensor/generate_print_golden.py [FOLDER]. scripts/check_golden.sh compares with another version.
+"""
 
 import pathlib
+import sys
 
 import torch
 
@@ -45,7 +48,8 @@ cases = {
     "expanded": torch.tensor([1.5]).expand(3),
     "long_suffix": (torch.arange(8, dtype=torch.float64) + 0.5) * 100,
 }
-out = pathlib.Path(__file__).parent / "data" / "print.txt"
-with open(out, "w") as f:
+folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
+with open(folder / "print.txt", "w") as f:
+    f.write(f"# Made by tests/tensor/generate_print_golden.py with PyTorch {torch.__version__}\n")
     for name, value in cases.items():
         f.write(f"== {name}\n{str(value).replace('torch.', '')}\n")

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tendril/tensor/raw.h"
+#include "tests/golden.h"
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
@@ -53,7 +54,7 @@ Tensor mixed_values(const Dims& sizes, DType dtype) {
 BOOST_AUTO_TEST_SUITE(pointwise)
 
 BOOST_AUTO_TEST_CASE(every_operation_gives_pytorchs_values) {
-  std::ifstream file(TENDRIL_TEST_DATA "/pointwise.txt");
+  std::ifstream file = testing::open_golden(TENDRIL_TEST_DATA "/pointwise.txt");
   std::string kind, name, dtype, x, y, expected;
   int lines = 0;
   for (; file >> kind >> name >> dtype; ++lines) {

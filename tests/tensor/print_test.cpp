@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tendril/tensor/raw.h"
+#include "tests/golden.h"
 #include "tests/make.h"
 
 using namespace tendril;
@@ -16,7 +17,7 @@ namespace {
 /// data/print.txt: what PyTorch printed (generate_print_golden.py).
 std::map<std::string, std::string> golden() {
   std::map<std::string, std::string> texts;
-  std::ifstream file(TENDRIL_TEST_DATA "/print.txt");
+  std::ifstream file = testing::open_golden(TENDRIL_TEST_DATA "/print.txt");
   std::string line, name;
   while (std::getline(file, line)) {
     if (line.starts_with("== ")) {
