@@ -34,15 +34,19 @@ struct AgentOptions {
   int num_worker_threads = 16;  ///< handlers that run at once; one is enough for everything
   int max_threads = 256;        ///< of the pool, those that wait included
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
-  std::chrono::microseconds max_spin{50};          ///< a leader polls this long at most before it blocks; 0 = never
-  std::string group;                               ///< the group's id: who states another one is refused
-  Limits limits;                                   ///< of what is received; a message over them closes the connection
-  std::size_t send_limit = std::size_t{64} << 20;  ///< bytes queued to one peer above which senders wait
-  std::size_t receive_limit = std::size_t{256}
-                              << 20;  ///< bytes of unstarted requests of one peer above which nothing is read
-  std::chrono::milliseconds ping_interval{
-      5000};  ///< a peer that owes a reply and is silent this long is pinged; 0 = never
-  std::chrono::milliseconds liveness_timeout{20000};  ///< and lost if silent this long; 0 = never
+  std::chrono::microseconds max_spin{50};  ///< a leader polls this long at most before it blocks; 0 = never
+  std::string group;                       ///< the group's id: who states another one is refused
+  Limits limits;                           ///< of what is received; a message over them closes the connection
+  /// Bytes queued to be written to one peer above which calls wait (until their deadlines) and no further request of
+  /// that peer is started.
+  std::size_t send_limit = std::size_t{64} << 20;
+  /// Bytes of one peer's requests that are kept before they are started, 1 KiB added for each; a message more at most.
+  /// Beyond it the peer's calls wait on its side. At least 64 KiB.
+  std::size_t receive_limit = std::size_t{256} << 20;
+  /// A peer that owes a reply, or does not take what it is sent, and is silent this long is pinged; 0 = never.
+  std::chrono::milliseconds ping_interval{5000};
+  /// And lost if silent this long, or in the middle of a message; 0 = never.
+  std::chrono::milliseconds liveness_timeout{20000};
   /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
   std::map<std::string, DeviceMap> device_maps;

@@ -136,4 +136,24 @@ std::vector<Bytes> ControlChannel::tick(Clock::time_point now) {
 
 Clock::time_point ControlChannel::next_tick() const noexcept { return std::min(retry_at_, ack_at_); }
 
+std::vector<Bytes> split_control(Bytes message, uint64_t max_bytes) {
+  std::vector<Bytes> parts;
+  if (message.size() <= max_bytes) {
+    parts.push_back(std::move(message));
+    return parts;
+  }
+  const std::size_t at_once = (max_bytes - kHeaderBytes) / kRecordBytes;
+  const auto first = get<uint64_t>(message.data() + 8);
+  const std::size_t records = (message.size() - kHeaderBytes) / kRecordBytes;
+  for (std::size_t at = 0; at < records; at += at_once) {
+    const std::size_t count = std::min(at_once, records - at);
+    Bytes& part = parts.emplace_back(message.begin(), message.begin() + kHeaderBytes);
+    put<uint64_t>(part.data() + 8, first + at);
+    put<uint32_t>(part.data() + 16, static_cast<uint32_t>(count));
+    const auto from = message.begin() + static_cast<std::ptrdiff_t>(kHeaderBytes + at * kRecordBytes);
+    part.insert(part.end(), from, from + static_cast<std::ptrdiff_t>(count * kRecordBytes));
+  }
+  return parts;
+}
+
 }  // namespace tendril::rpc

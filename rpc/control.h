@@ -72,4 +72,7 @@ class ControlChannel {
   Clock::time_point ack_at_ = Clock::time_point::max();
 };
 
+/// The message, or several of at most `max_bytes` each (at least kMinPayloadBytes) that say the same.
+std::vector<Bytes> split_control(Bytes message, uint64_t max_bytes);
+
 }  // namespace tendril::rpc

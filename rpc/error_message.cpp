@@ -1,12 +1,15 @@
 #include "tendril/rpc/error_message.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/function.h"
 #include "tendril/rpc/type_name.h"
+#include "tendril/rpc/wire.h"
 
 namespace tendril::rpc {
 
@@ -31,20 +34,53 @@ class ReceivedAs final : public E, public Received {
       : E(from.to_string() + ": " + what), Received(std::move(from), what) {}
 };
 
-Message write(ErrorKind kind, const std::string& type, const std::string& text, const ErrorPath* path = nullptr) {
-  Message message;
-  message.kind = MessageKind::error;
-  OutputArchive archive(message);
-  archive << static_cast<uint8_t>(kind) << type << text;
-  if (path) archive << path->worker << path->via << path->more;
-  return message;
+constexpr std::size_t kMaxTypeBytes = 1024;  // a template's name may be longer than any text
+constexpr std::size_t kMaxNameBytes = 128;   // of a worker: longer ones are a peer's invention
+
+/// The text, or as much of it as `max_bytes` hold (more than the notice takes), cut between characters of UTF-8.
+std::string shortened(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  const std::string notice = "... (cut: " + std::to_string(text.size()) + " bytes)";
+  std::size_t kept = max_bytes - notice.size();
+  while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0) == 0x80) --kept;
+  return std::string(text.substr(0, kept)) + notice;
 }
 
-template <class E>
-Message write_typed(ErrorKind kind, const E& error) {
-  const auto* received = dynamic_cast<const Received*>(&error);
-  return received ? write(kind, "", received->text, &received->path) : write(kind, "", error.what());
-}
+/// Makes error messages whose payloads have at most so many bytes.
+class Writer {
+ public:
+  explicit Writer(uint64_t max_bytes) : max_bytes_(std::max(max_bytes, kMinPayloadBytes)) {}
+
+  Message write(ErrorKind kind, std::string_view type, const char* text, const ErrorPath* path = nullptr) const {
+    Message message;
+    message.kind = MessageKind::error;
+    OutputArchive archive(message);
+    const std::string short_type = shortened(type, kMaxTypeBytes);
+    std::size_t others = 1 + 8 + short_type.size() + 8;
+    ErrorPath short_path;
+    if (path) {
+      short_path = *path;
+      short_path.worker = shortened(path->worker, kMaxNameBytes);
+      others += 8 + short_path.worker.size() + 8 + 8;
+      for (std::string& name : short_path.via) {
+        name = shortened(name, kMaxNameBytes);
+        others += 8 + name.size();
+      }
+    }
+    archive << static_cast<uint8_t>(kind) << short_type << shortened(text ? text : "", max_bytes_ - others);
+    if (path) archive << short_path.worker << short_path.via << short_path.more;
+    return message;
+  }
+
+  template <class E>
+  Message write_typed(ErrorKind kind, const E& error) const {
+    const auto* received = dynamic_cast<const Received*>(&error);
+    return received ? write(kind, "", received->text.c_str(), &received->path) : write(kind, "", error.what());
+  }
+
+ private:
+  const uint64_t max_bytes_;
+};
 
 ErrorPath read_path(InputArchive& archive, const std::string& sender) {
   ErrorPath path;
@@ -63,21 +99,22 @@ ErrorPath read_path(InputArchive& archive, const std::string& sender) {
 
 }  // namespace
 
-Message error_message(const std::exception_ptr& error) noexcept {
+Message error_message(const std::exception_ptr& error, uint64_t max_bytes) {
+  const Writer writer(max_bytes);
   try {
     std::rethrow_exception(error);
   } catch (const RemoteError& e) {
-    return write(remote, e.type(), e.message(), &e.path());
+    return writer.write(remote, e.type(), e.message().c_str(), &e.path());
   } catch (const UnknownFunctionError& e) {
-    return write_typed(unknown_function, e);
+    return writer.write_typed(unknown_function, e);
   } catch (const MessageError& e) {
-    return write_typed(bad_message, e);
+    return writer.write_typed(bad_message, e);
   } catch (const RRefError& e) {
-    return write_typed(bad_reference, e);
+    return writer.write_typed(bad_reference, e);
   } catch (const std::exception& e) {
-    return write(remote, type_name(typeid(e)), e.what());
+    return writer.write(remote, type_name(typeid(e)), e.what());
   } catch (...) {
-    return write(remote, "unknown", "something that is not a std::exception was thrown");
+    return writer.write(remote, "unknown", "something that is not a std::exception was thrown");
   }
 }
 

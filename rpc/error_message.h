@@ -13,7 +13,9 @@ struct ServedFunction;
 /// 0: anything a function threw (arrives as RemoteError), 1: UnknownFunctionError, 2: MessageError, 3: RRefError.
 /// Of an error that the sender got from another worker follow the parts of its ErrorPath, up to the sender: string
 /// worker, vector of strings via, u64 more.
-Message error_message(const std::exception_ptr& error) noexcept;
+/// A text that would make the payload larger than `max_bytes` (at least kMinPayloadBytes) is cut, and says so.
+/// Throws std::bad_alloc only.
+Message error_message(const std::exception_ptr& error, uint64_t max_bytes);
 
 /// The error in a message from `worker`; `called` is the function whose call it ends, if this program knows it. A
 /// payload that cannot be read is an error too: never throws.

@@ -126,7 +126,7 @@ void FrameReader::parse_header() {
   }
   if (get<uint32_t>(at + 100) != crc32c({at, kFrameHeaderBytes - 4})) refuse("the header's checksum is wrong");
   const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6);
-  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::goodbye)) refuse("unknown kind of message ", int{kind});
+  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::credit)) refuse("unknown kind of message ", int{kind});
   if ((flags & ~kKnownFlags) != 0 || get<uint8_t>(at + 7) != 0 || get<uint32_t>(at + 96) != 0) refuse("unknown flags");
 
   // What was in message_ has been moved out by `next`.
@@ -154,9 +154,21 @@ void FrameReader::parse_header() {
   check_limit("bytes of tensors", header_.tensor_bytes, limits_.max_tensor_bytes + header_.tensors * kTensorAlignment);
 
   begin_ += kFrameHeaderBytes;
-  metadata_.resize(header_.extension + header_.tensor_descriptors + header_.references * kForkDescriptorBytes);
-  expect(metadata_.data(), metadata_.size());
+  metadata_.clear();
+  expect_more(metadata_, metadata_bytes());
   phase_ = Phase::metadata;
+}
+
+std::size_t FrameReader::metadata_bytes() const noexcept {
+  return header_.extension + header_.tensor_descriptors + header_.references * kForkDescriptorBytes;
+}
+
+/// Makes room for the next part. The reserved memory is not touched before its part is due.
+void FrameReader::expect_more(Bytes& of, std::size_t total) {
+  if (of.empty()) of.reserve(total);
+  const std::size_t before = of.size(), part = std::min(total - before, kPartBytes);
+  of.resize(before + part);
+  expect(of.data() + before, part);
 }
 
 void FrameReader::parse_metadata() {
@@ -171,12 +183,9 @@ void FrameReader::parse_metadata() {
   const std::size_t before_tensors = offset;
   std::vector<TensorPlan> plans;
   plans.reserve(header_.tensors);
-  std::vector<std::size_t> paddings;
-  paddings.reserve(header_.tensors);
   for (std::size_t i = 0; i < header_.tensors; ++i) {
     plans.push_back(read_tensor(at, left, budget, i));
-    paddings.push_back(padding_to_alignment(offset));
-    offset += paddings.back() + plans.back().bytes;
+    offset += padding_to_alignment(offset) + plans.back().bytes;
   }
   if (left != 0) refuse(left, " bytes follow the last tensor descriptor");
   if (offset - before_tensors != header_.tensor_bytes) {
@@ -187,20 +196,53 @@ void FrameReader::parse_metadata() {
     message_.forks.push_back(read_fork(at));
   }
 
-  message_.payload.resize(header_.payload);
-  expect(message_.payload.data(), message_.payload.size());
+  message_.frame_bytes = offset;
+  message_.payload.clear();
+  expect_more(message_.payload, header_.payload);
   message_.tensors.reserve(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
     Tensor tensor = raw::on_storage(detail::host_block(plans[i].bytes, plans[i].placement.to), plans[i].sizes,
                                     plans[i].layout.strides, 0, plans[i].dtype);
-    expect(padding_.data(), paddings[i]);
-    expect(tensor.storage()->data(), plans[i].bytes);
     message_.tensors.push_back(std::move(tensor));
     message_.requires_grad.push_back(plans[i].requires_grad);
     if (plans[i].placement != Placement{}) message_.placements.resize(plans.size());
   }
   for (std::size_t i = 0; i < message_.placements.size(); ++i) message_.placements[i] = plans[i].placement;
-  phase_ = Phase::body;
+  phase_ = Phase::payload;
+  if (message_.payload.size() == header_.payload) expect_tensors();  // read together with what is short
+}
+
+void FrameReader::expect_tensors() {
+  std::size_t offset = kFrameHeaderBytes + metadata_bytes() + header_.payload;
+  for (const Tensor& tensor : message_.tensors) {
+    const std::size_t padding = padding_to_alignment(offset), bytes = tensor.storage()->bytes();
+    expect(padding_.data(), padding);
+    expect(tensor.storage()->data(), bytes);
+    offset += padding + bytes;
+  }
+  phase_ = Phase::tensors;
+}
+
+/// What was expected is there. True: that was the whole message.
+bool FrameReader::part_complete() {
+  switch (phase_) {
+    case Phase::metadata:
+      if (metadata_.size() < metadata_bytes()) {
+        expect_more(metadata_, metadata_bytes());
+      } else {
+        parse_metadata();
+      }
+      return false;
+    case Phase::payload:
+      if (message_.payload.size() < header_.payload) {
+        expect_more(message_.payload, header_.payload);
+      } else {
+        expect_tensors();
+      }
+      return false;
+    default:
+      return true;
+  }
 }
 
 void FrameReader::fill_from_buffer() {
@@ -225,10 +267,7 @@ bool FrameReader::next(Message& message) try {
     if (next_missing_ < missing_.size()) return false;
     missing_.clear();
     next_missing_ = 0;
-    if (phase_ == Phase::metadata) {
-      parse_metadata();
-      continue;
-    }
+    if (!part_complete()) continue;
     for (std::size_t i = 0; i < message_.tensors.size(); ++i) {
       if (message_.tensors[i].dtype() == kBool) check_bools(message_.tensors[i], i);
     }

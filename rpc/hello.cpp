@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tendril/rpc/byte_order.h"
+#include "tendril/rpc/flow_control.h"
 
 namespace tendril::rpc {
 namespace {
@@ -18,9 +19,10 @@ enum RecordId : uint16_t {
   kNonce = 4,        // u64
   kLimits = 5,       // 5 x u64
   kProof = 6,
-  kRefusal = 7,       // text
-  kDevices = 8,       // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
-  kFirstFeature = 64  // this and above: Hello::features
+  kRefusal = 7,        // text
+  kDevices = 8,        // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
+  kRequestWindow = 9,  // u64
+  kFirstFeature = 64   // this and above: Hello::features
 };
 
 void put_record(Bytes& out, uint16_t id, const void* data, std::size_t size) {
@@ -104,6 +106,10 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
                       .max_tensors = get<uint64_t>(data.data() + 24),
                       .max_references = get<uint64_t>(data.data() + 32)};
       break;
+    case kRequestWindow:
+      require_size(data.size() == 8, id);
+      hello.request_window = get<uint64_t>(data.data());
+      break;
     case kProof:
       hello.proof.assign(data.begin(), data.end());
       break;
@@ -141,6 +147,8 @@ Bytes encode(const Hello& hello) {
   const uint64_t limits[] = {hello.limits.max_extension_bytes, hello.limits.max_payload_bytes,
                              hello.limits.max_tensor_bytes, hello.limits.max_tensors, hello.limits.max_references};
   put_record(out, kLimits, limits, sizeof limits);
+  put(number, hello.request_window);
+  put_record(out, kRequestWindow, number, sizeof number);
   if (!hello.proof.empty()) put_record(out, kProof, hello.proof.data(), hello.proof.size());
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
   if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
@@ -204,6 +212,10 @@ uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const 
                    " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
   TENDRIL_CHECK_AS(UsageError, !expected.worker || expected.worker->name.empty() || *expected.worker == theirs.worker,
                    they, " answered where worker ", describe(expected.worker.value_or(WorkerInfo{})), " was expected");
+  TENDRIL_CHECK_AS(UsageError, theirs.limits.max_payload_bytes >= kMinPayloadBytes, they, " takes payloads of ",
+                   theirs.limits.max_payload_bytes, " bytes, expected at least ", kMinPayloadBytes);
+  TENDRIL_CHECK_AS(UsageError, theirs.request_window >= kMinRequestWindow, they, " has a request window of ",
+                   theirs.request_window, " bytes, expected at least ", kMinRequestWindow);
   check_device_map(mine.worker, mine.devices, theirs.worker, theirs.devices);
   check_device_map(theirs.worker, theirs.devices, mine.worker, mine.devices);
   return version;

@@ -35,9 +35,10 @@ struct Hello {
   uint64_t incarnation = 0;  ///< random, drawn when the worker's agent started
   uint64_t nonce = 0;        ///< random, drawn for this connection; proofs are made over both sides' nonces
   Limits limits;             ///< what it is willing to receive
-  DeviceReport devices;      ///< how many it has, and where it maps them to on the other's side
-  Bytes proof;               ///< of identity; empty where none is asked for
-  std::string refusal;       ///< not empty: the connection is refused, and why
+  uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
+  DeviceReport devices;                           ///< how many it has, and where it maps them to on the other's side
+  Bytes proof;                                    ///< of identity; empty where none is asked for
+  std::string refusal;                            ///< not empty: the connection is refused, and why
   std::vector<Feature> features;
 
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -61,7 +62,8 @@ struct HelloExpectation {
 };
 
 /// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the
-/// world size, the rank (out of range, or not the one meant), the name, a device map that does not fit.
+/// world size, the rank (out of range, or not the one meant), the name, limits that no worker may have, a device map
+/// that does not fit.
 uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const Hello& theirs);
 
 }  // namespace tendril::rpc

@@ -5,6 +5,7 @@
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/message.h"
+#include "tendril/rpc/wire.h"
 
 namespace tendril::rpc {
 
@@ -19,12 +20,28 @@ class Link {
   /// reported `closed`.
   virtual void start(std::shared_ptr<LinkEvents> events) = 0;
 
-  /// Takes the message; per calling thread, messages leave in order. Never throws for a broken connection: `closed`
-  /// reports it. Returns false if the link was already closed, so that the message certainly never left. Blocks only
-  /// for back-pressure (bytes queued above the link's limit), and then gives up a handler's slot.
+  /// Takes the message; per calling thread, messages of one kind leave in order. Never blocks, and never throws for a
+  /// broken connection: `closed` reports it. Returns false if the link was already closed, so that the message
+  /// certainly never left. Throws MessageError for what the peer's limits do not allow. A request waits in the link
+  /// while there is no room for it: while the peer has not started enough of the earlier ones, or too much is queued to
+  /// be written.
   virtual bool send(Message&& message) = 0;
-  /// False: stop reading, so that the peer's writes back up; true: go on. Any thread.
-  virtual void set_reading(bool) noexcept {}
+  /// Blocks while that request waits for room, at most until `deadline`; a handler's slot is given up meanwhile.
+  /// Returns at once where this thread must not block.
+  virtual void wait_for_room(uint64_t /*call_id*/, Clock::time_point /*deadline*/) {}
+  /// Takes a request back that waits for room. False: it has left, or was never taken.
+  virtual bool withdraw(uint64_t /*call_id*/) noexcept { return false; }
+
+  /// A received request is started, or dropped: the peer may send as many bytes (request_cost) again. Any thread.
+  virtual void request_started(uint64_t /*cost*/) noexcept {}
+  /// More is queued than its limit: of this peer, no further request should be started, for its reply would have to be
+  /// kept. Any thread. `uncongested` reports the end.
+  virtual bool congested() const noexcept { return false; }
+  /// What the peer takes in one message.
+  virtual const Limits& peer_limits() const noexcept {
+    static const Limits usual;
+    return usual;
+  }
   virtual void close() noexcept = 0;
   virtual const char* transport() const noexcept = 0;  ///< "unix", "tcp", "memory"
 
@@ -43,6 +60,7 @@ class LinkEvents {
   virtual ~LinkEvents() = default;
   virtual void received(Link& link, Message&& message) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
+  virtual void uncongested(Link& /*link*/) {}
 };
 
 }  // namespace tendril::rpc

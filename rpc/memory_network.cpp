@@ -17,8 +17,8 @@ namespace tendril::rpc {
 namespace {
 
 /// The message as its receiver would get it.
-Message travelled(const Frame& frame) {
-  FrameReader reader;
+Message travelled(const Frame& frame, const Limits& limits) {
+  FrameReader reader(limits);
   std::size_t sent = 0;
   while (sent < frame.size()) {
     std::array<ConstBuffer, 16> from;
@@ -54,8 +54,9 @@ namespace detail {
 /// One end of a connection. Its inbox is filled by the peer's senders and emptied on its agent's loop.
 class MemoryLink final : public Link, public std::enable_shared_from_this<MemoryLink> {
  public:
-  MemoryLink(std::shared_ptr<MemoryNetwork> network, Ref<Loop> loop, WorkerId self, WorkerId peer)
-      : network_(std::move(network)), loop_(std::move(loop)), self_(self), peer_(peer) {}
+  MemoryLink(std::shared_ptr<MemoryNetwork> network, Ref<Loop> loop, WorkerId self, WorkerId peer,
+             const Limits& peer_limits)
+      : network_(std::move(network)), loop_(std::move(loop)), self_(self), peer_(peer), peer_limits_(peer_limits) {}
 
   void join(const std::shared_ptr<MemoryLink>& other) { other_ = other; }
 
@@ -71,22 +72,19 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
       if (reason_) return false;
     }
     const std::shared_ptr<MemoryLink> other = other_.lock();
-    const Frame frame(std::move(message));
+    const Frame frame(std::move(message), peer_limits_);
     bytes_sent_.fetch_add(frame.size(), std::memory_order_relaxed);
     const MessageFate fate = network_->fate(self_, peer_, frame.message());
     if (fate.cut) {
       network_->cut(self_, peer_);
       return true;
     }
-    for (int copy = 0; other && copy < fate.copies; ++copy) other->take(travelled(frame), frame.size(), fate.delay);
+    for (int copy = 0; other && copy < fate.copies; ++copy)
+      other->take(travelled(frame, peer_limits_), frame.size(), fate.delay);
     return true;
   }
 
-  void set_reading(bool on) noexcept override {
-    const std::lock_guard lock(mutex_);
-    reading_ = on;
-    pump_soon_locked();
-  }
+  const Limits& peer_limits() const noexcept override { return peer_limits_; }
 
   void close() noexcept override {
     if (!end(std::make_exception_ptr(PeerLostError("connection closed by this worker", true)), true)) return;
@@ -145,7 +143,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
       {
         const std::lock_guard lock(mutex_);
         events = events_;
-        if (events && reading_ && !inbox_.empty()) {
+        if (events && !inbox_.empty()) {
           message = std::move(inbox_.front());
           inbox_.pop_front();
         } else if (events && reason_) {
@@ -172,6 +170,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
   const std::shared_ptr<MemoryNetwork> network_;
   const Ref<Loop> loop_;
   const WorkerId self_, peer_;
+  const Limits peer_limits_;
   std::weak_ptr<MemoryLink> other_;
   std::atomic<uint64_t> bytes_sent_{0}, bytes_received_{0};
 
@@ -179,8 +178,7 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
   std::shared_ptr<LinkEvents> events_;  // from start until `closed` was reported
   std::deque<Message> inbox_;
   std::exception_ptr reason_;  // set: ended
-  bool reading_ = true;
-  bool pumping_ = false;  // on the loop, or posted to it
+  bool pumping_ = false;       // on the loop, or posted to it
 };
 
 }  // namespace detail
@@ -188,8 +186,10 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
 void MemoryNetwork::connect(Agent& a, Agent& b) {
   const auto loop_of = [](Agent& agent) { return Ref<detail::Loop>(&dynamic_cast<detail::Loop&>(agent.executor())); };
   const WorkerInfo first = a.self(), second = b.self();
-  const auto left = std::make_shared<detail::MemoryLink>(shared_from_this(), loop_of(a), first.id, second.id);
-  const auto right = std::make_shared<detail::MemoryLink>(shared_from_this(), loop_of(b), second.id, first.id);
+  const auto left =
+      std::make_shared<detail::MemoryLink>(shared_from_this(), loop_of(a), first.id, second.id, b.options().limits);
+  const auto right =
+      std::make_shared<detail::MemoryLink>(shared_from_this(), loop_of(b), second.id, first.id, a.options().limits);
   left->join(right);
   right->join(left);
   {

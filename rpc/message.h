@@ -20,7 +20,8 @@ enum class MessageKind : uint8_t {
   control = 5,
   ping = 6,
   pong = 7,
-  goodbye = 8
+  goodbye = 8,
+  credit = 9,  ///< flow_control.h; links keep it to themselves
 };
 
 /// Bits of Message::flags. Unknown bits are an error.
@@ -63,6 +64,7 @@ struct Message {
   uint64_t autograd_context = 0;
   uint64_t autograd_message = 0;  ///< set by the autograd hook
   uint64_t trace_id = 0, span_id = 0;
+  uint64_t frame_bytes = 0;     ///< of a received message: how long its frame was
   Bytes extension;              ///< opaque to rpc/: travels with nested calls
   Bytes payload;                ///< arguments or result as an archive; error: type and text
   std::vector<Tensor> tensors;  ///< out of band, in archive order

@@ -29,6 +29,10 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+/// Every worker takes payloads of at least so many bytes: what cannot be refused (an error, a control message) is made
+/// to fit. Who states less is not connected.
+inline constexpr uint64_t kMinPayloadBytes = 4096;
+
 struct ConstBuffer {
   const void* data;
   std::size_t size;
@@ -95,7 +99,7 @@ class FrameReader {
   bool idle() const noexcept { return phase_ == Phase::header && begin_ == end_; }
 
  private:
-  enum class Phase { header, metadata, body, failed };
+  enum class Phase { header, metadata, payload, tensors, failed };
   struct Header {
     uint32_t extension, tensor_descriptors, tensors, references;
     uint64_t payload, tensor_bytes;
@@ -103,10 +107,16 @@ class FrameReader {
 
   void parse_header();
   void parse_metadata();
+  bool part_complete();
   void fill_from_buffer();
   void expect(void* data, std::size_t size);
+  void expect_more(Bytes& of, std::size_t total);
+  void expect_tensors();
+  std::size_t metadata_bytes() const noexcept;
 
   static constexpr std::size_t kBufferBytes = 4 << 10;
+  /// Metadata and payload are given memory in parts of this size, as they come: who only announces them costs nothing.
+  static constexpr std::size_t kPartBytes = 1 << 20;
   static constexpr std::size_t kMaxBuffers = 16;
 
   Limits limits_;

@@ -6,6 +6,7 @@
 #include "tendril/rpc/detail/listener.h"
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/flow_control.h"
 
 namespace tendril::rpc {
 
@@ -32,6 +33,9 @@ AgentOptions checked(AgentOptions options) {
   check(options.max_threads >= 3 && options.max_threads > options.num_worker_threads, "max_threads",
         options.max_threads, "at least 3 and more than num_worker_threads");
   check(options.rpc_timeout.count() >= 0, "rpc_timeout (us)", options.rpc_timeout.count(), "0 (none) or more");
+  check(options.limits.max_payload_bytes >= kMinPayloadBytes, "limits.max_payload_bytes",
+        options.limits.max_payload_bytes, "at least 4096");
+  check(options.receive_limit >= kMinRequestWindow, "receive_limit", options.receive_limit, "at least 65536");
   check(options.ping_interval.count() >= 0, "ping_interval (ms)", options.ping_interval.count(), "0 (never) or more");
   check(options.liveness_timeout.count() >= 0, "liveness_timeout (ms)", options.liveness_timeout.count(),
         "0 (never) or more");
@@ -242,11 +246,11 @@ void Agent::Impl::shutdown() {
       std::make_exception_ptr(CancelledError("worker '" + self.name + "' was shut down with the call pending"));
   if (accepting) accepting->close();
   for (const auto& session : open) {
-    const detail::IoCallbackScope do_not_block;  // a full queue must not hold up the goodbye
+    const detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
     if (session->link()) {
       Message goodbye;
       goodbye.kind = MessageKind::goodbye;
-      session->link()->send(std::move(goodbye));
+      session->say(std::move(goodbye));
     }
     session->end(cancelled);
   }

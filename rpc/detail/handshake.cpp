@@ -20,6 +20,7 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   hello.incarnation = agent.incarnation;
   hello.nonce = uint64_t{device()} << 32 | device();
   hello.limits = agent.options.limits;
+  hello.request_window = agent.options.receive_limit;
   hello.devices = agent.devices_for(peer.name);
   return hello;
 }
@@ -29,7 +30,10 @@ void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& th
                                            SocketLinkOptions{.transport = tcp ? "tcp" : "unix",
                                                              .send_limits = theirs.limits,
                                                              .receive_limits = agent.options.limits,
-                                                             .max_queued_bytes = agent.options.send_limit});
+                                                             .send_window = theirs.request_window,
+                                                             .receive_window = agent.options.receive_limit,
+                                                             .max_queued_bytes = agent.options.send_limit,
+                                                             .stall_timeout = agent.options.liveness_timeout});
   agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tendril/rpc/control.h"
 #include "tendril/rpc/detail/agent_impl.h"
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
@@ -126,27 +127,42 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   const auto ping = agent_->options.ping_interval;
   agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
   if (staging && must_not_wait() && !staging->done()) {
-    return post(*agent_->loop, [self = shared_from_this(), call_id, request = std::move(request),
-                                staging = std::move(*staging)]() mutable {
-      self->send_request(call_id, std::move(request), &staging);
-    });
+    return post(*agent_->loop,
+                [self = shared_from_this(), call_id, request = std::move(request), staging = std::move(*staging),
+                 deadline]() mutable { self->send_request(call_id, std::move(request), &staging, deadline); });
   }
-  send_request(call_id, std::move(request), staging ? &*staging : nullptr);
+  send_request(call_id, std::move(request), staging ? &*staging : nullptr, deadline);
 }
 
-void Session::send_request(uint64_t call_id, Message&& request, Staging* staging) {
+/// Before the references of a request are registered. False: the call has ended, and with it all that is known of it.
+bool Session::begin_leaving(uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pending_.find(call_id);
+  if (found == pending_.end()) return false;
+  found->second.leaving = true;
+  return true;
+}
+
+/// True: the call was given up meanwhile, and the peer is still to be told.
+bool Session::end_leaving(uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = pending_.find(call_id); found != pending_.end()) found->second.leaving = false;
+  return std::erase(ended_leaving_, call_id) > 0;
+}
+
+void Session::send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline) {
   request.call_id = call_id;
-  bool counted = false;
-  bool forked = false;
-  bool sent = false;
+  bool forked = false, counted = false, sent = false;
   std::exception_ptr error;
+  const bool refers = !is_self() && !request.references.empty() && agent_->listener;
+  if (refers && !begin_leaving(call_id)) return;
   try {
     if (staging) staging->wait();
     if (is_self()) {
       request_received(looped_back(std::move(request)));
       sent = true;
     } else {
-      if (!request.references.empty() && agent_->listener) {
+      if (refers) {
         agent_->listener->message_leaves(peer_, request);
         forked = true;
       }
@@ -161,18 +177,24 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   } catch (...) {
     error = std::current_exception();
   }
-  if (sent) return;
+  const bool given_up = refers && end_leaving(call_id);
+  if (sent) {
+    if (given_up) say_given_up(call_id, false);
+    if (link_) link_->wait_for_room(call_id, deadline);
+    return;
+  }
   if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
   if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
   if (auto pending = take(call_id)) fail(std::move(*pending), error);
 }
 
-std::optional<Session::Pending> Session::take(uint64_t call_id) {
+std::optional<Session::Pending> Session::take(uint64_t call_id, bool given_up) {
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(call_id);
   if (found == pending_.end()) return std::nullopt;
   std::optional<Pending> pending(std::move(found->second));
   pending_.erase(found);
+  if (given_up && pending->leaving) ended_leaving_.push_back(call_id);
   return pending;
 }
 
@@ -183,22 +205,36 @@ void Session::fail(Pending pending, const std::exception_ptr& error) noexcept {
 }
 
 void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
-  auto pending = take(call_id);
+  auto pending = take(call_id, true);
   if (!pending) return;
   Counters::add(agent_->counters.cancelled);
+  const bool leaving = pending->leaving;
   fail(std::move(*pending), error);
-  if (is_self()) {
-    cancel_received(call_id);
-    return;
+  say_given_up(call_id, leaving);
+}
+
+/// A call has ended without its reply: takes its request back, or tells the peer.
+void Session::say_given_up(uint64_t call_id, bool leaving) noexcept {
+  if (is_self()) return cancel_received(call_id);
+  if (leaving) return;
+  if (link_->withdraw(call_id)) {
+    requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    Message cancel;
+    cancel.kind = MessageKind::cancel;
+    cancel.call_id = call_id;
+    say(std::move(cancel));
   }
-  Message cancel;
-  cancel.kind = MessageKind::cancel;
-  cancel.call_id = call_id;
-  link_->send(std::move(cancel));
   if (agent_->listener) {
     agent_->listener->call_given_up(peer_, call_id);
     agent_->listener_told();
   }
+}
+
+/// Sends what is not refused and not counted. Whoever cannot even do that has no use for the connection.
+bool Session::say(Message&& message) noexcept try { return link_->send(std::move(message)); } catch (...) {
+  link_->close();
+  return false;
 }
 
 void Session::reply_received(Message&& reply) {
@@ -252,6 +288,7 @@ Clock::time_point Session::sweep(Clock::time_point now) {
     const std::lock_guard lock(mutex_);
     for (auto at = pending_.begin(); at != pending_.end();) {
       if (at->second.deadline <= now) {
+        if (at->second.leaving) ended_leaving_.push_back(at->first);
         overdue.emplace_back(at->first, std::move(at->second));
         at = pending_.erase(at);
       } else {
@@ -261,32 +298,23 @@ Clock::time_point Session::sweep(Clock::time_point now) {
     }
     waiting = !pending_.empty() && !ended_;
   }
+  waiting = waiting || (link_ && link_->gauges().queued_bytes > 0);
   for (auto& [call_id, pending] : overdue) {
     Counters::add(agent_->counters.timed_out);
     const std::string text = "call of " + name_of_function(pending.function) + " on " + name_of(peer_) +
                              " timed out after " + seconds(pending.deadline - pending.started) +
                              "; it may still be running there. A call that may take longer says so: "
                              "{.timeout = ...}, or {.timeout = 0s} for as long as the worker lives";
+    const bool leaving = pending.leaving;
     fail(std::move(pending), std::make_exception_ptr(TimeoutError(text)));
-    if (is_self()) {
-      cancel_received(call_id);
-      continue;
-    }
-    Message cancel;
-    cancel.kind = MessageKind::cancel;
-    cancel.call_id = call_id;
-    link_->send(std::move(cancel));
-    if (agent_->listener) {
-      agent_->listener->call_given_up(peer_, call_id);
-      agent_->listener_told();
-    }
+    say_given_up(call_id, leaving);
   }
   if (waiting && !is_self() && ping(now)) next = std::min(next, now + agent_->options.ping_interval);
   return next;
 }
 
-/// A peer that owes a reply is asked for a sign of life. Lost after unanswered pings, not after mere silence: this
-/// process may have been the one that stood still. True: come again.
+/// A peer that owes a reply, or does not take what is sent to it, is asked for a sign of life. Lost after unanswered
+/// pings, not after mere silence: this process may have been the one that stood still. True: come again.
 bool Session::ping(Clock::time_point now) {
   const auto interval = agent_->options.ping_interval;
   if (interval.count() == 0) return false;
@@ -306,8 +334,7 @@ bool Session::ping(Clock::time_point now) {
   last_ping_ = now;
   Message message;
   message.kind = MessageKind::ping;
-  link_->send(std::move(message));
-  return true;
+  return say(std::move(message));
 }
 
 void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const {
@@ -327,26 +354,33 @@ bool Session::send_control(Bytes payload) {
     if (agent_->listener) agent_->listener->control_received(peer_, std::move(payload));
     return true;
   }
-  Message message;
-  message.kind = MessageKind::control;
-  message.payload = std::move(payload);
   agent_->listener_told();  // it may have to send it again
-  return link_->send(std::move(message));
+  bool sent = true;
+  for (Bytes& part : split_control(std::move(payload), link_->peer_limits().max_payload_bytes)) {
+    Message message;
+    message.kind = MessageKind::control;
+    message.payload = std::move(part);
+    sent = say(std::move(message)) && sent;
+  }
+  return sent;
 }
 
 void Session::end(const std::exception_ptr& error) {
   std::unordered_map<uint64_t, Pending> pending;
   std::unordered_map<uint64_t, std::stop_source> serving;
+  std::vector<std::unique_ptr<Job>> held;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     ended_ = true;
     pending.swap(pending_);
     serving.swap(serving_);
+    held.swap(held_);
   }
   if (link_) link_->close();
   agent_->session_ended(shared_from_this());
   for (auto& [call_id, source] : serving) source.request_stop();
+  for (auto& request : held) agent_->loop->post(std::move(request));  // they see that nobody waits for them
   for (auto& [call_id, call] : pending) fail(std::move(call), error);
   if (is_self()) return;
   for (const auto& hook : agent_->hooks) hook->peer_lost(peer_, error);
@@ -367,7 +401,7 @@ void Session::closed(Link&, std::exception_ptr reason) {
       PeerLostError(name_of(peer_) + ": " + (goodbye ? "it has shut down" : text_of(reason)), true)));
 }
 
-void Session::received(Link& link, Message&& message) {
+void Session::received(Link&, Message&& message) {
   const IoCallbackScope io_callback;  // also where a link without a loop delivers
   switch (message.kind) {
     case MessageKind::request:
@@ -386,11 +420,13 @@ void Session::received(Link& link, Message&& message) {
     case MessageKind::ping: {
       Message pong;
       pong.kind = MessageKind::pong;
-      link.send(std::move(pong));
+      say(std::move(pong));
       return;
     }
     case MessageKind::pong:
       return;  // that it came is what counts
+    case MessageKind::credit:
+      return;  // the link's
     case MessageKind::goodbye: {
       const std::lock_guard lock(mutex_);
       said_goodbye_ = true;

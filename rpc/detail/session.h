@@ -5,6 +5,7 @@
 #include <optional>
 #include <stop_token>
 #include <unordered_map>
+#include <vector>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/agent_listener.h"
@@ -41,8 +42,13 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   // ---- calls served
   void dispatch(Message&& request);
   void refuse(uint64_t call_id, const std::exception_ptr& error) noexcept;
-  /// The request leaves the queue: its bytes no longer count against the receive limit.
-  void started(std::size_t bytes);
+  /// A request that was received is started or dropped: the peer may send as much again.
+  void started(uint64_t cost) noexcept {
+    if (link_ && cost > 0) link_->request_started(cost);
+  }
+  /// Keeps a request from starting while too many replies to its peer are queued. True: it was taken, and is posted
+  /// again later.
+  bool hold_back(std::unique_ptr<Job>& request) noexcept;
   /// Sends a reply or error; the call is then answered. Throws MessageError if the reply cannot be sent as it is; the
   /// call is then still to be answered.
   void answer(Message&& reply);
@@ -58,12 +64,15 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   uint64_t requests_received() const noexcept { return requests_received_.load(std::memory_order_relaxed); }
 
   bool send_control(Bytes payload);
+  /// Sends a message of no consequence for any one call. False: the connection is closed, by this if it must be.
+  bool say(Message&& message) noexcept;
   /// Ends the session from this side: pending calls fail with `error`, handlers' stop tokens are set off.
   void end(const std::exception_ptr& error);
 
   // LinkEvents
   void received(Link& link, Message&& message) override;
   void closed(Link& link, std::exception_ptr reason) override;
+  void uncongested(Link& link) override;
 
  private:
   struct GiveUp {
@@ -76,17 +85,20 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     PendingCallRef call;
     uint64_t function = 0;
     Clock::time_point started, deadline;
+    bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
     std::unique_ptr<StopCallback> stop;
   };
 
-  void send_request(uint64_t call_id, Message&& request, Staging* staging);
-  std::optional<Pending> take(uint64_t call_id);
+  void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
+  bool begin_leaving(uint64_t call_id);
+  bool end_leaving(uint64_t call_id);
+  void say_given_up(uint64_t call_id, bool leaving) noexcept;
+  std::optional<Pending> take(uint64_t call_id, bool given_up = false);
   void fail(Pending pending, const std::exception_ptr& error) noexcept;
   void reply_received(Message&& reply);
   void complete(Message&& reply) noexcept;
   void request_received(Message&& request);
   void cancel_received(uint64_t call_id);
-  void pause_if_too_much_locked();
   bool ping(Clock::time_point now);
   /// This thread drives I/O: what waits for a device goes on on a thread of the pool.
   static bool must_not_wait() noexcept;
@@ -110,8 +122,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   std::unordered_map<uint64_t, Pending> pending_;
   CallFilter filter_;
   std::unordered_map<uint64_t, std::stop_source> serving_;  // requests received, not yet answered
-  std::size_t unstarted_bytes_ = 0;
-  bool paused_ = false;
+  std::vector<uint64_t> ended_leaving_;                     // calls that ended while they were leaving
+  std::vector<std::unique_ptr<Job>> held_;                  // requests that wait until the peer takes its replies
   int unanswered_pings_ = 0;
   Clock::time_point last_ping_{};
 };
@@ -128,7 +140,7 @@ struct InboundState final : Job {
   uint64_t call_id = 0;
   const ServedFunction* function = nullptr;
   CallContext context;
-  std::size_t bytes = 0;
+  uint64_t cost = 0;  // of flow control, until it is started
 };
 
 }  // namespace tendril::rpc::detail

@@ -6,6 +6,7 @@
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/error_message.h"
+#include "tendril/rpc/flow_control.h"
 #include "tendril/rpc/function.h"
 
 namespace tendril::rpc::detail {
@@ -30,12 +31,9 @@ void note_duration(const ServedFunction& function, std::chrono::nanoseconds took
   function.average_ns.store(static_cast<uint32_t>(std::max<int64_t>(updated, 1)), std::memory_order_relaxed);
 }
 
-std::size_t size_of_request(const Message& request) {
-  std::size_t bytes = request.payload.size() + request.extension.size();
-  for (const Tensor& tensor : request.tensors) {
-    if (tensor.defined()) bytes += static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
-  }
-  return bytes;
+/// What the peer has paid for it; a worker's requests to itself come without bytes, and cost nothing.
+uint64_t cost_of(const Message& request) noexcept {
+  return request.frame_bytes > 0 ? request_cost(request.frame_bytes) : 0;
 }
 
 }  // namespace
@@ -44,12 +42,20 @@ std::size_t size_of_request(const Message& request) {
 class ParkedRequest final : public ParkedMessage {
  public:
   ParkedRequest(Message&& request, std::shared_ptr<Session> session)
-      : ParkedMessage(std::move(request)), call_id_(message.call_id), session_(std::move(session)) {}
-  void resume(Message&& confirmed) noexcept override { session_->dispatch(std::move(confirmed)); }
+      : ParkedMessage(std::move(request)),
+        call_id_(message.call_id),
+        cost_(cost_of(message)),
+        session_(std::move(session)) {}
+  ~ParkedRequest() override { session_->started(cost_); }
+  void resume(Message&& confirmed) noexcept override {
+    cost_ = 0;
+    session_->dispatch(std::move(confirmed));
+  }
   void refuse(std::exception_ptr error) noexcept override { session_->refuse(call_id_, error); }
 
  private:
   const uint64_t call_id_;
+  uint64_t cost_;
   const std::shared_ptr<Session> session_;
 };
 
@@ -63,7 +69,7 @@ void Session::request_received(Message&& request) {
   }
   // Also one that came too late, overtaken by the news that its caller has given it up: it is not on its way any more.
   if (!is_self()) Counters::add(requests_received_);
-  if (!admitted) return;
+  if (!admitted) return started(cost_of(request));
   if (!request.forks.empty() && agent_->listener) {
     agent_->listener->message_arrived(peer_, std::make_unique<ParkedRequest>(std::move(request), shared_from_this()));
     agent_->listener_told();
@@ -76,20 +82,18 @@ void Session::dispatch(Message&& request) {
   const uint64_t call_id = request.call_id;
   const ServedFunction* const function = agent_->functions.find(request.function);
   if (!function) {
+    started(cost_of(request));
     return refuse(call_id, std::make_exception_ptr(UnknownFunctionError(describe_unserved(request.function))));
   }
-  const std::size_t bytes = size_of_request(request);
   std::stop_token stop;
   {
     const std::lock_guard lock(mutex_);
     const auto found = serving_.find(call_id);
     if (found == serving_.end()) return;  // the session has ended
     stop = found->second.get_token();
-    unstarted_bytes_ += bytes;
-    pause_if_too_much_locked();
   }
   auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop));
-  state->bytes = bytes;
+  state->cost = cost_of(state->request);
   if (function->on_reader) {
     const IoCallbackScope io_callback;  // also where this agent calls itself
     InboundState* const raw = state.get();
@@ -99,28 +103,42 @@ void Session::dispatch(Message&& request) {
   agent_->loop->post(std::move(state));
 }
 
-void Session::pause_if_too_much_locked() {
-  const bool too_much = unstarted_bytes_ > agent_->options.receive_limit;
-  if (too_much == paused_ || !link_) return;
-  paused_ = too_much;
-  link_->set_reading(!too_much);
+bool Session::hold_back(std::unique_ptr<Job>& request) noexcept try {
+  if (!link_ || !link_->congested()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    // `uncongested` takes the lock after the congestion has ended: one of the two sees what the other did.
+    if (ended_ || !link_->congested()) return false;
+    held_.push_back(std::move(request));
+  }
+  // A peer that does not take its replies must at least be alive.
+  if (agent_->options.ping_interval.count() > 0) agent_->arm(Clock::now() + agent_->options.ping_interval);
+  return true;
+} catch (...) {
+  return request == nullptr;  // no memory to hold it back: it starts
 }
 
-void Session::started(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  unstarted_bytes_ -= bytes;
-  pause_if_too_much_locked();
+void Session::uncongested(Link&) {
+  std::vector<std::unique_ptr<Job>> held;
+  {
+    const std::lock_guard lock(mutex_);
+    held.swap(held_);
+  }
+  for (auto& request : held) agent_->loop->post(std::move(request));
 }
 
-void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept {
-  Message message = error_message(error);
+void Session::refuse(uint64_t call_id, const std::exception_ptr& error) noexcept try {
+  Message message = error_message(error, link_ ? link_->peer_limits().max_payload_bytes : UINT64_MAX);
   message.call_id = call_id;
   answer(std::move(message));
+} catch (...) {  // not even the error could be sent (no memory): the caller hears of it as a lost connection
+  end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": a call could not be answered", true)));
 }
 
 void Session::answer(Message&& reply) {
   const uint64_t call_id = reply.call_id;
   const MessageKind kind = reply.kind;
+  if (is_self()) reply = looped_back(std::move(reply));
   // Before it is sent: who has the reply may look at this worker's counters.
   std::unordered_map<uint64_t, std::stop_source>::node_type entry;
   {
@@ -130,7 +148,7 @@ void Session::answer(Message&& reply) {
     if (entry.empty()) return;
   }
   Counters::add(agent_->counters.served);
-  if (is_self()) return complete(looped_back(std::move(reply)));
+  if (is_self()) return complete(std::move(reply));
   bool forked = false;
   bool sent = false;
   try {
@@ -193,9 +211,10 @@ bool InboundState::is_short() const noexcept {
 }
 
 void InboundState::run(std::unique_ptr<Job> self) noexcept {
+  if (!function->on_reader && session->hold_back(self)) return;
   self.release();
   std::unique_ptr<InboundState> owned(this);
-  session->started(bytes);
+  session->started(cost);
   const Clock::time_point start = Clock::now();
   if (context.stop.stop_requested() || context.deadline <= start) {
     Counters::add(agent->counters.dropped);  // nobody waits for the answer

@@ -2,12 +2,15 @@
 
 #include <atomic>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include "tendril/rpc/detail/loop.h"
 #include "tendril/rpc/detail/write_batch.h"
+#include "tendril/rpc/flow_control.h"
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/link.h"
 #include "tendril/rpc/wire.h"
@@ -17,7 +20,10 @@ namespace tendril::rpc::detail {
 struct SocketLinkOptions {
   const char* transport = "unix";
   Limits send_limits, receive_limits;
-  std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< above it, senders wait
+  uint64_t send_window = uint64_t{256} << 20, receive_window = uint64_t{256} << 20;  ///< flow_control.h
+  std::size_t max_queued_bytes = std::size_t{64} << 20;                              ///< above it, requests wait
+  /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
+  std::chrono::milliseconds stall_timeout{0};
 };
 
 /// A link over a connected stream socket. Asio tells when the socket can be read or written; the bytes are moved by
@@ -30,22 +36,32 @@ class SocketLink final : public Link, public BatchedLink, public std::enable_sha
 
   void start(std::shared_ptr<LinkEvents> events) override;
   bool send(Message&& message) override;
-  void set_reading(bool on) noexcept override;
+  void wait_for_room(uint64_t call_id, Clock::time_point deadline) override;
+  bool withdraw(uint64_t call_id) noexcept override;
+  void request_started(uint64_t cost) noexcept override;
+  bool congested() const noexcept override { return congested_.load(std::memory_order_relaxed); }
+  const Limits& peer_limits() const noexcept override { return options_.send_limits; }
   void close() noexcept override;
   const char* transport() const noexcept override { return options_.transport; }
   Gauges gauges() const noexcept override;
   void flush() noexcept override;  ///< the end of a batch
 
  private:
+  using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
+
   // Reading: on the leader's thread only.
   void arm_read();
   void read_done(const boost::system::error_code& error, std::size_t bytes);
   bool read_directly();
   bool deliver(std::size_t bytes);
+  void credit_received(const Message& message);
+  void watch_for_stall();
   void finish(std::exception_ptr reason);
 
   // Writing: by the one thread that set `writing_`.
-  void wait_for_room();
+  bool has_room_locked() const noexcept;
+  void admit_waiting(std::unique_lock<std::mutex>& lock);
+  void update_congestion_locked();
   void write(std::unique_lock<std::mutex>& lock);
   bool write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written);
   void write_failed(int error) noexcept;
@@ -58,20 +74,27 @@ class SocketLink final : public Link, public BatchedLink, public std::enable_sha
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
   bool read_armed_ = false;
-  std::atomic<bool> reading_{true};
+  boost::asio::steady_timer stall_timer_;
+  bool watching_ = false;  // stall_timer_ runs
+  uint64_t watched_bytes_ = 0;
+  ReceiveWindow receive_window_;
   std::atomic<uint64_t> bytes_received_{0}, bytes_sent_{0};
   std::atomic<Clock::rep> last_received_;
 
   mutable std::mutex mutex_;
-  std::list<Frame> queue_;        // not yet in the writer's hands
-  std::size_t queued_bytes_ = 0;  // in queue_ and current_
-  std::list<Frame> current_;      // the writer's
-  std::size_t offset_ = 0;        // of the front of current_: bytes written
-  bool writing_ = false;          // some thread writes, or the leader will when the socket takes more
-  bool in_batch_ = false;         // a WriteBatch will flush
-  bool closed_ = false;           // no message is taken any more
-  std::exception_ptr reason_;     // why, if not by close()
-  Ref<FutureState<void>> room_;   // senders wait for it; completed when the queue has shrunk
+  SendWindow send_window_;
+  std::list<Frame> waiting_;                 // requests without room, in order
+  std::atomic<std::size_t> num_waiting_{0};  // as waiting_.size(); changed under the lock
+  Waiters waiters_;                          // threads that wait for their request to leave waiting_, by call id
+  std::list<Frame> queue_;                   // not yet in the writer's hands
+  std::size_t queued_bytes_ = 0;             // in queue_ and current_
+  std::atomic<bool> congested_{false};       // changed under the lock
+  std::list<Frame> current_;                 // the writer's
+  std::size_t offset_ = 0;                   // of the front of current_: bytes written
+  bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
+  bool in_batch_ = false;                    // a WriteBatch will flush
+  bool closed_ = false;                      // no message is taken any more
+  std::exception_ptr reason_;                // why, if not by close()
 };
 
 }  // namespace tendril::rpc::detail

@@ -204,9 +204,9 @@ BOOST_AUTO_TEST_CASE(a_handler_may_not_shut_its_own_agent_down) {
 BOOST_AUTO_TEST_CASE(a_message_over_the_peers_limits_fails_its_call_only) {
   reset();
   AgentOptions options = one_thread();
-  options.limits.max_payload_bytes = 1000;
+  options.limits.max_payload_bytes = 5000;
   AgentPair pair(functions(), options);
-  BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho, std::string(1001, 'x'))).wait(), MessageError);
+  BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho, std::string(5001, 'x'))).wait(), MessageError);
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kBig)).wait(), MessageError);
   BOOST_TEST(text(call(*pair.a, 1, request(kEcho, "still here")).wait()) == "still here");
   check_at_rest(*pair.a);

@@ -8,7 +8,7 @@ import struct
 import sys
 
 FLOAT32, FLOAT64, INT64, INT32, UINT8, BOOL = range(6)
-REQUEST, REPLY, ERROR, CANCEL, CONTROL, PING, PONG, GOODBYE = range(1, 9)
+REQUEST, REPLY, ERROR, CANCEL, CONTROL, PING, PONG, GOODBYE, CREDIT = range(1, 10)
 
 
 def crc32c(data):
@@ -63,6 +63,7 @@ def hello(refusal=b"", proof=b"", devices=b"", features=()):
     body += record(3, struct.pack("<Q", 0x1122334455667788))
     body += record(4, struct.pack("<Q", 0x99AABBCCDDEEFF00))
     body += record(5, struct.pack("<5Q", 65536, 268435456, 17179869184, 65536, 65536))
+    body += record(9, struct.pack("<Q", 268435456))
     if proof:
         body += record(6, proof)
     if refusal:
@@ -106,6 +107,7 @@ FILES = {
     ]),
     "error.bin": frame(ERROR, call_id=7, payload=b"what went wrong"),
     "goodbye.bin": frame(GOODBYE),
+    "credit.bin": frame(CREDIT, payload=struct.pack("<Q", 0x123456789)),
     "hello.bin": hello(proof=b"\xde\xad\xbe\xef", features=[(64, b""), (65, b"abc")]),
     "devices_hello.bin": hello(devices=struct.pack("<B8B", 2, *cuda(0), *cuda(1), *CPU, *cuda(0))),
     "refusal.bin": hello(refusal=b"the name 'obs1' is taken"),

@@ -88,6 +88,12 @@ BOOST_AUTO_TEST_CASE(small_messages_have_the_golden_bytes_both_ways) {
   goodbye.kind = MessageKind::goodbye;
   BOOST_TEST((bytes_of(Frame(goodbye)) == golden("goodbye.bin")));
 
+  Message credit;
+  credit.kind = MessageKind::credit;
+  credit.payload = numbers({0x23456789, 1});
+  BOOST_TEST((bytes_of(Frame(credit)) == golden("credit.bin")));
+  BOOST_TEST((one_message(golden("credit.bin")).payload == credit.payload));
+
   Message request;
   request.call_id = 7;
   request.function = 0x0123456789ABCDEF;

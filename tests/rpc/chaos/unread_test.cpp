@@ -1,0 +1,251 @@
+// Peers that do not read, do not stop, or do not go on: what they cost is bounded, and nobody else pays.
+// timeout: 300
+#include <unistd.h>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <thread>
+
+#include "tendril/rpc/flow_control.h"
+#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/chaos/raw_client.h"
+#include "tests/rpc/cluster.h"
+
+namespace unread_test {
+
+using namespace rpc_test;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+std::unique_ptr<Promise<>> gate;
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "echo", [](InboundCall& inbound) { inbound.reply(reply(text(inbound.request()))); });
+    f.add(2, "at_the_gate", [](InboundCall& inbound) {
+      gate->future().wait();
+      inbound.reply(reply("opened"));
+    });
+    // Keeps its slot, as a long computation does.
+    f.add(3, "busy", [](InboundCall& inbound) {
+      while (!gate->future().done()) std::this_thread::sleep_for(1ms);
+      inbound.reply(reply("done"));
+    });
+    f.add(4, "large", [](InboundCall& inbound) { inbound.reply(reply(std::string(kMiB, 'y'))); });
+  });
+  return table;
+}
+
+AgentOptions options_of(const char* name, int rank, int threads = 1) {
+  return {.name = std::string(name), .rank = rank, .world_size = 3, .num_worker_threads = threads};
+}
+
+Message with_id(Message message, uint64_t call_id) {
+  message.call_id = call_id;
+  return message;
+}
+
+uint64_t resident_bytes() {
+  uint64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  return Cluster::eventually(condition, std::chrono::seconds(60));
+}
+
+}  // namespace unread_test
+
+using namespace unread_test;
+
+BOOST_AUTO_TEST_SUITE(unread)
+
+BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) {
+  AgentOptions options = options_of("caller", 0);
+  options.send_limit = kMiB;
+  options.ping_interval = options.liveness_timeout = 0ms;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient stopped(endpoint, raw_hello("stopped", 2, 3));
+  BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
+  // What the sockets hold, the limit, and more.
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 16; ++i) {
+    BOOST_CHECK_THROW(call(agent, 2, request(1, std::string(kMiB, 'x')), {.timeout = 50ms}).wait(), TimeoutError);
+  }
+  BOOST_TEST(agent.send_control(2, Bytes(24)));  // never waits for room
+  std::stop_source stop;
+  std::jthread canceller([&] {
+    BOOST_TEST_MESSAGE("cancels");
+    std::this_thread::sleep_for(50ms);
+    stop.request_stop();
+  });
+  BOOST_CHECK_THROW(call(agent, 2, request(1, "x"), {.timeout = 0us, .stop = stop.get_token()}).wait(), CancelledError);
+  BOOST_TEST((Clock::now() - start < 60s));
+  BOOST_TEST(agent.metrics().queued_bytes < 4 * kMiB);
+  // One that waits for room, without a deadline, when the connection ends.
+  std::jthread end([&] {
+    std::this_thread::sleep_for(50ms);
+    ::shutdown(stopped.socket(), SHUT_RDWR);
+  });
+  BOOST_CHECK_THROW(call(agent, 2, request(1, "x"), {.timeout = 0us}).wait(), PeerLostError);
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
+  gate = std::make_unique<Promise<>>(nullptr);
+  AgentOptions options = one_thread();
+  options.receive_limit = kMiB;
+  AgentPair pair(functions(), options);
+  std::vector<Future<Message>> waiting;
+  waiting.push_back(call(*pair.a, 1, request(3), {.timeout = 0us}));
+  std::jthread caller([&] {
+    for (int i = 0; i < 32; ++i) {
+      waiting.push_back(call(*pair.a, 1, request(1, std::string(kMiB / 2, 'x')), {.timeout = 0us}));
+    }
+  });
+  BOOST_TEST(eventually([&] { return pair.b->metrics().unanswered_calls >= 3; }));
+  // The other way, over the same connection.
+  for (int i = 0; i < 10; ++i)
+    BOOST_TEST(text(call(*pair.b, 0, request(1, "hello"), {.timeout = 60s}).wait()) == "hello");
+  BOOST_TEST(pair.b->metrics().unanswered_calls <= 4);
+  gate->set_value();
+  caller.join();
+  for (const auto& one : waiting) BOOST_TEST(!text(one.wait()).empty());
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
+  gate = std::make_unique<Promise<>>(nullptr);
+  AgentOptions options = one_thread();
+  options.receive_limit = kMinRequestWindow;
+  AgentPair pair(functions(), options);
+  constexpr std::size_t kCalls = 1000;
+  std::vector<Future<Message>> waiting;
+  std::jthread caller([&] {
+    for (std::size_t i = 0; i < kCalls; ++i) waiting.push_back(call(*pair.a, 1, request(3), {.timeout = 0us}));
+  });
+  const uint64_t most = kMinRequestWindow / request_cost(kFrameHeaderBytes) + 2;
+  BOOST_TEST(eventually([&] { return pair.b->metrics().unanswered_calls >= most - 2; }));
+  std::this_thread::sleep_for(100ms);  // in which more would come, if it did
+  BOOST_TEST(pair.b->metrics().unanswered_calls <= most);
+  gate->set_value();
+  caller.join();
+  for (const auto& one : waiting) BOOST_TEST(text(one.wait()) == "done");
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
+  gate = std::make_unique<Promise<>>(nullptr);
+  AgentOptions options = options_of("server", 0);
+  options.receive_limit = kMinRequestWindow;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient client(endpoint, raw_hello("greedy", 2, 3));
+  BOOST_TEST(client.answer().request_window == kMinRequestWindow);
+  // As many as the window takes, and two.
+  const uint64_t most = kMinRequestWindow / request_cost(kFrameHeaderBytes) + 2;
+  bool open = true;
+  for (uint64_t id = 1; id <= most + 2 && open; ++id) open = client.try_say(with_id(request(3), id));
+  BOOST_TEST(client.closed_within(60s));
+  BOOST_TEST(eventually([&] { return !agent.is_connected(2); }));
+  gate->set_value();
+  RawClient liar(endpoint, raw_hello("liar", 1, 3));
+  Message credit;
+  credit.kind = MessageKind::credit;
+  credit.payload = Bytes(8, std::byte{1});
+  liar.say(std::move(credit));  // for what was never sent
+  BOOST_TEST(liar.closed_within(60s));
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
+  AgentOptions options = options_of("server", 0, 4);
+  options.send_limit = 4 * kMiB;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient silent(endpoint, raw_hello("silent", 2, 3));
+  constexpr uint64_t kCalls = 200;
+  for (uint64_t id = 1; id <= kCalls; ++id) silent.say(with_id(request(4), id));
+  BOOST_TEST(eventually([&] { return agent.metrics().queued_bytes > 4 * kMiB; }));
+  BOOST_TEST(eventually([&] { return agent.metrics().queued_jobs == 0; }));
+  std::this_thread::sleep_for(100ms);  // in which more would be made, if it were
+  const Metrics now = agent.metrics();
+  BOOST_TEST(now.queued_bytes <= 12 * kMiB);  // the limit, and one for each handler that had been started
+  BOOST_TEST(now.threads <= 12u);
+  BOOST_TEST(now.unanswered_calls >= kCalls / 2);
+  {
+    Agent other(options_of("other", 1), functions());
+    other.connect(agent.self(), endpoint, Clock::now() + 30s);
+    BOOST_TEST(text(call(other, 0, request(1, "served"), {.timeout = 60s}).wait()) == "served");
+  }
+  for (uint64_t i = 0; i < kCalls; ++i) {
+    const std::optional<Message> answer = silent.receive(MessageKind::reply);
+    BOOST_REQUIRE(answer.has_value());
+    BOOST_TEST(answer->payload.size() == kMiB);
+  }
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_go_with_their_peer) {
+  AgentOptions options = options_of("server", 0, 4);
+  options.send_limit = 4 * kMiB;
+  options.ping_interval = 20ms;
+  options.liveness_timeout = 100ms;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient dead(endpoint, raw_hello("dead", 2, 3));
+  for (uint64_t id = 1; id <= 100; ++id) {
+    if (!dead.try_say(with_id(request(4), id))) break;
+  }
+  BOOST_TEST(eventually([&] { return !agent.is_connected(2); }));
+  check_at_rest(agent);
+}
+
+BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
+  AgentOptions options = options_of("server", 0);
+  options.world_size = 20;
+  options.liveness_timeout = 500ms;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  // Headers of whole messages, that say what is to come; it does not.
+  Message large = request(1);
+  large.payload.resize(256 * kMiB);
+  large.call_id = 1;
+  const Bytes header = [&] {
+    const Frame frame(std::move(large));
+    ConstBuffer first;
+    BOOST_REQUIRE(frame.gather(0, std::span(&first, 1)) == 1);
+    const auto* bytes = static_cast<const std::byte*>(first.data);
+    return Bytes(bytes, bytes + kFrameHeaderBytes);
+  }();
+  const uint64_t before = resident_bytes();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int rank = 1; rank < 17; ++rank) {
+    clients.push_back(std::make_unique<RawClient>(endpoint, raw_hello("half" + std::to_string(rank), rank, 20)));
+    clients.back()->say(header);
+  }
+  BOOST_TEST(eventually([&] { return agent.metrics().bytes_received >= 16 * kFrameHeaderBytes; }));
+  std::this_thread::sleep_for(50ms);
+  BOOST_TEST(resident_bytes() < before + 256 * kMiB);  // of 4 GiB
+  for (const auto& client : clients) BOOST_TEST(client->closed_within(60s));
+  BOOST_TEST(eventually([&] { return agent.peers().empty(); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_long_message_may_come_slowly) {
+  AgentOptions options = options_of("server", 0);
+  options.liveness_timeout = 2s;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient client(endpoint, raw_hello("slow", 2, 3));
+  const Bytes frame = tendril::rpc::testing::bytes_of(Frame(with_id(request(1, std::string(3 * kMiB, 'z')), 1)));
+  const std::span<const std::byte> all(frame);
+  for (std::size_t part = 0; part < 6; ++part) {
+    std::this_thread::sleep_for(50ms);
+    client.say(all.subspan(part * all.size() / 6, (part + 1) * all.size() / 6 - part * all.size() / 6));
+  }
+  BOOST_TEST(text(client.receive(MessageKind::reply).value()) == std::string(3 * kMiB, 'z'));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
