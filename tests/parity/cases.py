@@ -44,12 +44,12 @@ def scalar(d, floating=True):
         0.5, -1.5, 2.0, 0.0, 1e-4, 1e6, d.number(), math.inf, -math.inf, math.nan))
 
 
-def operands(d, p, grad=0.8, kind=None):
-    """Two operands of a binary operation, one of them perhaps a number."""
+def operands(d, p, grad=0.8, kind=None, least="uint8"):
+    """Two operands of a binary operation, one of them perhaps a number; `least` takes the place of uint8."""
     kind = kind or d.kind()
     one, other = d.pair()
-    dtype = d.dtype()
-    second = dtype if d.chance(0.6) else d.dtype()
+    dtype, second = d.dtype(), d.dtype()
+    dtype, second = (least if t == "uint8" else t for t in (dtype, dtype if d.chance(0.6) else second))
     x = d.input(p, one, dtype, d.chance(grad), kind)
     if d.chance(0.25):
         return f"%{x}", scalar(d)
@@ -59,7 +59,8 @@ def operands(d, p, grad=0.8, kind=None):
 
 def binary(d, p):
     op = d.one(*ops.BINARY)
-    x, y = operands(d, p)
+    # differences.py: atan2 of uint8. Powers of 10^18: whether y - 1 is odd depends on its rounding.
+    x, y = operands(d, p, kind=d.kind("plain", "ties") if op == "pow" else None, least="int32" if op == "atan2" else "uint8")
     if d.chance(0.3) and not y.startswith("%"):
         x, y = y, x
     return p.step(op, x, y)
@@ -109,6 +110,8 @@ def reduction(d, p):
     chosen = op in ("max", "min", "all", "any", "max_dim", "min_dim", "argmax", "argmin", "softmax", "log_softmax", "logsumexp")
     kinds = ["plain", "plain", "plain", "ties", "wide"] + ([] if op in ("var", "std") else ["edges"])
     kind = d.kind() if chosen else d.kind(*kinds)
+    if op == "std" or 0 in sizes:
+        d.plain = False  # second derivatives at equal elements, and of means over nothing: differences.py
     x = f"%{d.input(p, sizes, dtype, True, kind)}"
     keep, dim, along = text(d.chance(0.5)), str(d.dim(len(sizes))), dims(d.dims(len(sizes), 0 if "sum" in op else 1))
     if op in ("sum", "mean", "max", "min", "all", "any"):

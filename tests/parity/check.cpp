@@ -30,7 +30,7 @@ Tolerance tolerance(DType dtype, Kind kind) {
     case Kind::exact:
       return {0, 0};
     case Kind::rounded:
-      return half ? Tolerance{2, 0} : Tolerance{16, 0};
+      return half ? Tolerance{2, 0} : Tolerance{32, 0};
     case Kind::summed:
       return half ? Tolerance{3, 1} : Tolerance{32, 8};
     case Kind::composed:

@@ -71,6 +71,13 @@ DIFFERENCES = [
         %4 = grad (%3) (%0) (%2)""", """
         ! %3 float32 [1] any = 1
         ! %4 float32 [1] any = 0.5"""),
+    ("gradient_of_atan2_by_uint8", "computed in the result's dtype; PyTorch negates and squares the uint8, which wraps", """
+        %0 uint8 [1] = 4
+        %1 float32 [1] grad = 2
+        %2 = atan2 %0 %1
+        %3 float32 [1] = 1
+        %4 = grad (%2) (%1) (%3)""", """
+        ! %4 float32 [1] any = -0.2"""),
     ("gelu_at_infinity", "x Phi(x) at infinity is infinity; PyTorch's vector loop gives NaN", """
         %0 float32 [32] = inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf
         %1 = gelu %0""", """

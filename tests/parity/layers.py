@@ -66,7 +66,8 @@ def norm(d, p):
     tracked = not training or d.chance(0.6)
     mean = make([channels], plain_layout=True) if tracked else "none"
     var = make([channels], low=0.1, high=3, plain_layout=True) if tracked else "none"
-    weight, bias = (make([channels], grad=d.chance(0.8)) if d.chance(0.7) else "none" for _ in range(2))
+    # Contiguous: PyTorch's gradient reads beyond an expanded weight.
+    weight, bias = (make([channels], grad=d.chance(0.8), plain_layout=True) if d.chance(0.7) else "none" for _ in range(2))
     y = p.step("batch_norm", x, mean, var, weight, bias, text(training), d.one(0.1, 0.5, 1.0, 0.0), d.one(1e-5, 0.1))
     return [y] + [int(s[1:]) for s in (mean, var) if s != "none"]
 
