@@ -22,7 +22,7 @@ Tensor root_gradient(const Tensor& root, const Tensor& given, std::size_t i) {
 }
 
 void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, GradientSink& sink,
-         GraphTask::Options options) {
+         GraphTask::Options options, const char* op) {
   TENDRIL_CHECK_AS(AutogradError, gradients.empty() || gradients.size() == roots.size(), "got ", roots.size(),
                    " tensors and ", gradients.size(), " gradients");
   std::vector<Edge, memory::Allocator<Edge>> entries;
@@ -30,6 +30,7 @@ void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, Gradi
   entries.reserve(roots.size());
   values.reserve(roots.size());
   for (std::size_t i = 0; i < roots.size(); ++i) {
+    TENDRIL_CHECK(roots[i].defined(), op, ": tensor ", i, " is undefined");
     TENDRIL_CHECK_AS(AutogradError, requires_grad(roots[i]), "element ", i,
                      " of tensors does not require grad and does not have a grad_fn");
     entries.push_back(gradient_edge(roots[i]));
@@ -43,7 +44,7 @@ void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, Gradi
 void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, bool retain_graph,
                    bool create_graph) {
   GradSink sink;
-  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
+  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph}, "backward");
 }
 
 struct CaptureSink final : GradientSink {
@@ -72,12 +73,13 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   TENDRIL_CHECK_AS(AutogradError, !inputs.empty(), "grad requires non-empty inputs.");
   std::vector<Edge> targets;
   for (const Tensor& input : inputs) {
+    TENDRIL_CHECK(input.defined(), "grad: input ", targets.size(), " is undefined");
     TENDRIL_CHECK_AS(AutogradError, requires_grad(input), "One of the differentiated Tensors does not require grad");
     targets.push_back(gradient_edge(input));
   }
   CaptureSink sink(targets);
   run(outputs, grad_outputs, sink,
-      {.keep_graph = retain_graph || create_graph, .create_graph = create_graph, .wanted = targets});
+      {.keep_graph = retain_graph || create_graph, .create_graph = create_graph, .wanted = targets}, "grad");
   for (const Tensor& gradient : sink.captured) {
     TENDRIL_CHECK_AS(AutogradError, allow_unused || gradient.defined(),
                      "One of the differentiated Tensors appears to not have been used in the graph. Set "

@@ -52,7 +52,10 @@ Tensor linspace(double start, double end, int64_t steps, TensorOptions options) 
 Tensor empty_like(const Tensor& x) { return raw::empty_like(x); }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
-Tensor full_like(const Tensor& x, Scalar value) { return raw::full(x.sizes(), value, x.dtype(), x.device()); }
+Tensor full_like(const Tensor& x, Scalar value) {
+  detail::check_defined(x, "full_like");
+  return raw::full(x.sizes(), value, x.dtype(), x.device());
+}
 
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes) {

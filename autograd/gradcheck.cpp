@@ -19,6 +19,7 @@ using Matrix = std::vector<std::vector<double>>;  // [element of the output][ele
 std::vector<Tensor> leaves_of(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) {
+    TENDRIL_CHECK(input.defined(), "gradcheck: input ", leaves.size(), " is undefined");
     leaves.push_back(raw::clone(input));
     if (input.requires_grad()) leaves.back().requires_grad_();
   }

@@ -20,22 +20,18 @@ Tensor alias(const Tensor& tensor) {
   return Tensor(std::move(to));
 }
 
-void refresh_view(TensorImpl& view) {
-  const EnableGrad recording;  // the history belongs to the view, however it is looked at
-  const Tensor self{Ref<TensorImpl>(&view)};
-  view.history.reset();
-  view.output_number = 0;
-  record_window(self, Tensor(view.view_base), window_of_view(view), "AsStridedBackward");
-  view.view_version = view.storage->version();
-}
-
 }  // namespace detail
+
+void Node::derive(TensorImpl& view) {
+  const EnableGrad recording;  // the history belongs to the view, however it is looked at
+  record_window(Tensor(Ref<TensorImpl>(&view)), Tensor(view.view_base), window_of_view(view), "AsStridedBackward");
+}
 
 void mark_view(const Tensor& view, const Tensor& base) {
   const TensorImpl& from = *base.impl();
   TensorImpl& to = *view.impl();
   to.view_base = from.view_base ? from.view_base : base.impl_ref();
-  to.view_version = to.storage->version();
+  to.view_version.store(to.storage->version(), std::memory_order_relaxed);
   to.multi_output_view = from.multi_output_view;
   to.no_grad_view = from.no_grad_view || !grad_enabled();
 }
@@ -93,10 +89,13 @@ void rebase_history(const Tensor& target, const Tensor& result) {
     Ref<Node> base_before(static_cast<Node*>(base.impl()->history.get()));
     const uint32_t base_output_before = base.impl()->output_number;
     set_history(base, Ref<Node>(static_cast<Node*>(written.impl()->history.get())));
+    // Owners: this view, and `base` here.
+    Node::forget_changed(*base.impl(), 2, static_cast<Node*>(result.impl()->history.get()), before.get());
     move_retained(base_before.get(), base_output_before, static_cast<Node*>(base.impl()->history.get()), 0);
-    detail::refresh_view(impl);
+    impl.current_history();
   } else {
     impl.storage->bump_version();
+    Node::forget_changed(impl, 1, static_cast<Node*>(result.impl()->history.get()), before.get());
     set_history(target, Ref<Node>(static_cast<Node*>(result.impl()->history.get())), result.impl()->output_number);
   }
   move_retained(before.get(), output_before, static_cast<Node*>(impl.history.get()), impl.output_number);
@@ -121,11 +120,13 @@ AccumulateGrad* leaf_of(const Tensor& tensor) {
 bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 
 bool Tensor::is_leaf() const {
+  detail::check_defined(*this, "is_leaf");
   const Node* node = autograd::grad_fn(*this);
   return !node || node->is_leaf();
 }
 
 Tensor& Tensor::requires_grad_(bool value) {
+  detail::check_defined(*this, "requires_grad_");
   const Node* node = autograd::grad_fn(*this);
   if (value == (node != nullptr)) return *this;
   TENDRIL_CHECK_AS(AutogradError, !node || node->is_leaf(),
@@ -143,6 +144,7 @@ Tensor& Tensor::requires_grad_(bool value) {
 }
 
 Tensor Tensor::grad() const {
+  detail::check_defined(*this, "grad");
   Node* node = autograd::grad_fn(*this);
   if (!node) return {};
   if (node->is_leaf()) return static_cast<AccumulateGrad*>(node)->grad();
@@ -151,6 +153,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(const Tensor& g) {
+  detail::check_defined(*this, "set_grad");
   AccumulateGrad* leaf = leaf_of(*this);
   TENDRIL_CHECK_AS(AutogradError, leaf || !g.defined(),
                    "set_grad: only a leaf that requires a gradient can be given one");
@@ -167,6 +170,7 @@ void Tensor::set_grad(const Tensor& g) {
 }
 
 void Tensor::zero_grad() {
+  detail::check_defined(*this, "zero_grad");
   if (AccumulateGrad* leaf = leaf_of(*this)) {
     leaf->set_grad({});
   } else if (Node* node = autograd::grad_fn(*this); node && node->hooks()) {
@@ -174,9 +178,13 @@ void Tensor::zero_grad() {
   }
 }
 
-Tensor Tensor::detach() const { return autograd::detail::alias(*this); }
+Tensor Tensor::detach() const {
+  detail::check_defined(*this, "detach");
+  return autograd::detail::alias(*this);
+}
 
 Tensor& Tensor::detach_() {
+  detail::check_defined(*this, "detach_");
   TENDRIL_CHECK_AS(AutogradError, !impl_->view_base || !requires_grad(),
                    "Can't detach views in-place. Use detach() instead.");
   impl_->history.reset();
@@ -185,6 +193,7 @@ Tensor& Tensor::detach_() {
 }
 
 void Tensor::retain_grad() {
+  detail::check_defined(*this, "retain_grad");
   Node* node = autograd::grad_fn(*this);
   TENDRIL_CHECK_AS(AutogradError, node, "can't retain_grad on Tensor that has requires_grad=False");
   if (node->is_leaf()) return;

@@ -13,30 +13,22 @@
 ///
 /// A differentiable view knows the tensor it is a view of (never itself a view). An in-place operation on either puts a
 /// new node on the base; the other views find at their next use that their elements' version has moved, and derive
-/// their history from the base's anew. That use counts as a write to the view.
+/// their history from the base's anew. Several threads may be the first to use one at the same time.
 namespace tendril::autograd {
 
 namespace detail {
 /// The same elements, shape and strides; no history, not a view.
 Tensor alias(const Tensor& tensor);
-/// Brings the history of a view up to date after its base changed.
-void refresh_view(TensorImpl& view);
 /// In no graph, and not a view that might yet be: most tensors of a program that does not train.
 inline bool is_plain(const Tensor& tensor) noexcept {
-  return !tensor.defined() || (!tensor.impl()->history && !tensor.impl()->view_base);
-}
-inline bool is_stale(const TensorImpl& impl) noexcept {
-  return impl.view_base && impl.view_version != impl.storage->version() && (impl.history || impl.view_base->history) &&
-         !impl.no_grad_view;
+  return !tensor.defined() || (!tensor.impl()->view_base && !tensor.impl()->history);  // of a view not to be asked
 }
 }  // namespace detail
 
 /// The node that `tensor`'s gradient flows to, null if it requires none.
 inline Node* grad_fn(const Tensor& tensor) {
-  TensorImpl& impl = *tensor.impl();
-  if (detail::is_stale(impl)) [[unlikely]]
-    detail::refresh_view(impl);
-  return static_cast<Node*>(impl.history.get());
+  tendril::detail::check_defined(tensor, "grad_fn");
+  return static_cast<Node*>(tensor.impl()->current_history());
 }
 
 inline Edge gradient_edge(const Tensor& tensor) {

@@ -31,6 +31,7 @@ void for_each_active(const std::vector<NodeHooks::Hook<F>>& hooks, Call&& call) 
 }  // namespace
 
 HookHandle register_hook(const Tensor& tensor, TensorHook hook) {
+  tendril::detail::check_defined(tensor, "register_hook");
   const Edge edge = gradient_edge(tensor);
   TENDRIL_CHECK_AS(AutogradError, edge, "cannot register a hook on a tensor that doesn't require gradient");
   return add(edge.node->make_hooks().tensor_hooks, std::move(hook), edge.input_nr);

@@ -1,5 +1,8 @@
 #include "tendril/autograd/node.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "tendril/autograd/hooks.h"
 
 namespace tendril::autograd {
@@ -49,6 +52,33 @@ void Node::dispose() noexcept {
 void Node::release_saved() noexcept {
   for (uint16_t i = 0; i < num_saved_; ++i) saved_[i].reset();
   released_ = num_saved_ > 0;
+}
+
+// The newest node first: who saved the tensor is newer than the tensor, and most often near. Nodes that were searched
+// for the same tensor before are passed by, with all that lies behind them: they are older than that search, so that
+// steps in a loop are not quadratic. (A tensor at the address of one that is gone is newer than they are.)
+void Node::forget_changed(TensorImpl& changed, uint32_t owners, Node* start, const Node* end) noexcept {
+  if (!start || start == end || changed.use_count() <= owners) return;
+  const auto tag = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&changed) / memory::kAlignment);
+  const auto older = [](const Node* a, const Node* b) { return a->sequence_ < b->sequence_; };
+  try {
+    std::vector<Node*, memory::Allocator<Node*>> found{start};
+    while (!found.empty()) {
+      std::pop_heap(found.begin(), found.end(), older);
+      Node* node = found.back();
+      found.pop_back();
+      for (uint16_t i = 0; i < node->num_saved_; ++i) node->saved_[i].forget(changed);
+      if (changed.use_count() <= owners) return;
+      for (const Edge& edge : node->edges()) {
+        Node* next = edge.node.get();
+        if (!next || next == end || next->is_leaf_) continue;
+        if (next->searched_for_.exchange(tag, std::memory_order_relaxed) == tag) continue;
+        found.push_back(next);
+        std::push_heap(found.begin(), found.end(), older);
+      }
+    }
+  } catch (const std::bad_alloc&) {  // the step has been made: better that something stays than that it fails
+  }
 }
 
 NodeHooks& Node::make_hooks() {

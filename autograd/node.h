@@ -55,6 +55,8 @@ class Node : public History {
  public:
   virtual const char* name() const noexcept = 0;  ///< the forward operation: "MulBackward"
 
+  void derive(TensorImpl& view) final;
+
   /// Gradients of the outputs (undefined: zero) to gradients of the inputs (left undefined: zero). Called by the
   /// engine, with recording on or off as the run asks; formulas are written in Tensor operations, so that they can be
   /// recorded. A result may have the shape of any broadcast of its input: the engine sums it down.
@@ -72,6 +74,11 @@ class Node : public History {
   /// Frees the saved tensors; a later backward through this node throws.
   void release_saved() noexcept;
   bool released() const noexcept { return released_; }
+
+  /// Every node behind `start`, but for those behind `end`, that saved `changed`, which was changed in place and cannot
+  /// be read by them any more, keeps its elements only and lets go of its history: that may lead to the node itself,
+  /// and the two would keep each other for ever. `owners` is how many references there are besides.
+  static void forget_changed(TensorImpl& changed, uint32_t owners, Node* start, const Node* end) noexcept;
 
   // ---- while recording
   void set_edge(int i, Edge edge) noexcept { edges_[i] = std::move(edge); }
@@ -142,10 +149,11 @@ class Node : public History {
   bool is_leaf_;
   bool released_ = false;
   bool always_run_ = false;
-  bool captured_ = false;         // run cache: the run's sink wants this node's incoming gradients
-  bool visited_ = false;          // run cache: the walk has been here
-  bool reached_ = false;          // run cache: some gradient came, if only an undefined one
-  uint32_t waiting_ = 0;          // run cache: gradients still to come
+  bool captured_ = false;                  // run cache: the run's sink wants this node's incoming gradients
+  bool visited_ = false;                   // run cache: the walk has been here
+  bool reached_ = false;                   // run cache: some gradient came, if only an undefined one
+  uint32_t waiting_ = 0;                   // run cache: gradients still to come
+  std::atomic<uint32_t> searched_for_{0};  // the last tensor that forget_changed looked for here
   uint64_t needed_ = 0;           // run cache: which inputs' gradients are wanted; bit 63 stands for all from 63 on
   std::atomic<uint64_t> run_{0};  // which run owns the cache; 0: none
   NodeHooks* hooks_ = nullptr;    // owned

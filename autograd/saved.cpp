@@ -17,6 +17,10 @@ void SavedTensor::save(const Tensor& input) {
   set_history(tensor_, Ref<Node>(producer), input.impl()->output_number);
 }
 
+void SavedTensor::forget(const TensorImpl& changed) {
+  if (tensor_.impl() == &changed) tensor_ = detail::alias(tensor_);
+}
+
 void SavedTensor::save_output(const Tensor& output) {
   tensor_ = detail::alias(output);
   version_ = output.version();

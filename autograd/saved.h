@@ -22,6 +22,9 @@ class SavedTensor {
   /// Throws AutogradError if the elements were changed, or if the graph was freed by an earlier backward.
   Tensor unpack(const Node& owner) const;
 
+  /// If this is `changed`, keeps its elements without its history.
+  void forget(const TensorImpl& changed);
+
   bool defined() const noexcept { return tensor_.defined(); }
   void reset() noexcept { tensor_ = {}; }
 

@@ -43,6 +43,7 @@ double xavier_stddev(const Tensor& tensor, double gain, const char* op) {
 }  // namespace
 
 Fans calculate_fans(const Tensor& weight) {
+  tendril::detail::check_defined(weight, "calculate_fans", "the weight");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() >= 2, "calculate_fans: the weight has shape ", weight.sizes(),
                    ", expected [out, in, ...]");
   int64_t window = 1;

@@ -28,7 +28,7 @@ std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, 
   const Tensor& tensor = message.tensors[index];
   const Placement placement = message.placements.empty() ? Placement{} : message.placements[index];
   const bool requires_grad =
-      message.requires_grad.empty() ? tensor.impl()->history != nullptr : message.requires_grad[index];
+      message.requires_grad.empty() ? tensor.impl()->current_history() != nullptr : message.requires_grad[index];
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dtype()));
   at = put(at, placement.to);
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dim()));
@@ -142,7 +142,7 @@ Message looped_back(Message message) {
     const Device to = message.placements.empty() ? kCPU : message.placements[i].to;
     TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
     if (!to.is_cpu() || !tensor.device().is_cpu()) {
-      message.requires_grad.push_back(tensor.impl()->history != nullptr);
+      message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
       tensor = detail::copied_to(tensor, dense_layout(tensor.sizes(), tensor.strides()), to);
       continue;
     }
@@ -157,7 +157,7 @@ Message looped_back(Message message) {
     } else {
       copy.impl()->storage = pack(tensor, layout);
     }
-    message.requires_grad.push_back(tensor.impl()->history != nullptr);
+    message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
     tensor = std::move(copy);
   }
   return message;

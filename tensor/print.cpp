@@ -143,7 +143,7 @@ std::string Tensor::to_string() const {
       suffixes.push_back(std::string("dtype=") + name_of(dtype()));
     }
   }
-  if (impl_->history) suffixes.push_back(impl_->history->description());
+  if (const History* history = impl_->current_history()) suffixes.push_back(history->description());
 
   const std::size_t last_newline = text.rfind('\n');
   std::size_t line =

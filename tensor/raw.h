@@ -47,10 +47,10 @@ Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, DType dtype
 Tensor on_storage(Ref<Storage> storage, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);
 
 // ---- what kernels take. Valid while the tensor lives.
-inline View view_of(const Tensor& x) noexcept {
+inline View view_of(const Tensor& x) {
+  void* const data = x.raw_data();
   const TensorImpl& impl = *x.impl();
-  return {x.raw_data(),      impl.sizes.data(), impl.strides.data(), impl.numel,
-          impl.sizes.size(), impl.dtype,        impl.contiguous};
+  return {data, impl.sizes.data(), impl.strides.data(), impl.numel, impl.sizes.size(), impl.dtype, impl.contiguous};
 }
 
 // ---- copies
@@ -79,8 +79,8 @@ Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 
 // ---- PyTorch's type promotion: a 0-d tensor or a number counts only if its category is higher than the other's
-DType result_type(const Tensor& x, const Tensor& y) noexcept;
-DType result_type(const Tensor& x, Scalar y) noexcept;
+DType result_type(const Tensor& x, const Tensor& y);
+DType result_type(const Tensor& x, Scalar y);
 DType result_dtype(DTypeRule rule, DType promoted, const char* op);  ///< DTypeError for bool under kSame
 
 // ---- pointwise. Operands broadcast and promote; they must be on one device (0-d CPU tensors may join any).

@@ -1,9 +1,43 @@
 #include "tendril/tensor/tensor.h"
 
+#include <array>
+#include <mutex>
+
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
+
+namespace {
+
+/// One of a few, by address: threads that refresh different views rarely meet.
+std::mutex& mutex_of(const TensorImpl& view) noexcept {
+  static std::array<std::mutex, 64> mutexes;
+  return mutexes[(reinterpret_cast<uintptr_t>(&view) * 0x9E3779B97F4A7C15u) >> 58];
+}
+
+}  // namespace
+
+// Readers find the version old, or the history that was made before it was set (release, acquire).
+void TensorImpl::refresh() {
+  const Ref<History> before = [this] {
+    const std::lock_guard lock(mutex_of(*this));
+    if (!is_stale() || (!history && !view_base->history)) return Ref<History>();
+    Ref<History> old = history;  // what it held may end anything: not under the lock
+    if (view_base->history) {
+      view_base->history->derive(*this);
+    } else {
+      history.reset();
+      output_number = 0;
+    }
+    view_version.store(storage->version(), std::memory_order_release);
+    return old;
+  }();
+}
+
+void detail::refuse_undefined(const char* op, const char* argument) {
+  raise<Error>(op, ": ", argument, " is undefined");
+}
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   impl->~TensorImpl();
@@ -11,13 +45,13 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 void Tensor::check_data_access(DType wanted) const {
-  TENDRIL_CHECK(defined(), "data: the tensor is undefined");
+  detail::check_defined(*this, "data");
   TENDRIL_CHECK_AS(DTypeError, wanted == dtype(), "data: the tensor's elements are ", dtype(), ", asked for ", wanted);
   TENDRIL_CHECK(device().is_cpu(), "data: the tensor is on ", device(), "; copy it to the cpu first");
 }
 
 Scalar Tensor::item_scalar() const {
-  TENDRIL_CHECK(defined(), "item: the tensor is undefined");
+  detail::check_defined(*this, "item");
   TENDRIL_CHECK_AS(ShapeError, numel() == 1, "item: the tensor must have one element, got shape ", sizes());
   if (!device().is_cpu()) return raw::to(*this, kCPU).item_scalar();
   return detail::visit(dtype(), [&](auto tag) -> Scalar {
@@ -33,7 +67,7 @@ Scalar Tensor::item_scalar() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  TENDRIL_CHECK(defined(), "to_vector: the tensor is undefined");
+  detail::check_defined(*this, "to_vector");
   const Tensor elements = raw::to(raw::contiguous(raw::cast(*this, dtype_of<T>)), kCPU);
   const T* first = elements.data<T>();
   return std::vector<T>(first, first + elements.numel());

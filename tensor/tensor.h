@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -21,6 +22,7 @@
 namespace tendril {
 
 class Tensor;
+struct TensorImpl;
 
 /// What autograd attaches to a tensor that takes part in a graph. Opaque here: tensor/ only carries it along.
 class History : public RefCounted {
@@ -28,6 +30,8 @@ class History : public RefCounted {
   static void destroy(History* history) noexcept { history->dispose(); }
   /// What printing a tensor says about it.
   virtual std::string description() const { return "requires_grad=True"; }
+  /// As the history of the base of `view`: gives the view its history anew.
+  virtual void derive(TensorImpl& view) = 0;
 
  protected:
   virtual ~History() = default;
@@ -43,6 +47,18 @@ struct TensorImpl : RefCounted {
   }
   static void destroy(TensorImpl* impl) noexcept;
 
+  /// Of a view whose elements were changed since its history was made.
+  bool is_stale() const noexcept {
+    return view_base && view_version.load(std::memory_order_acquire) != storage->version() && !no_grad_view;
+  }
+  /// The history, brought up to date. May be asked by several threads at a time; who reads `history` or
+  /// `output_number` of what may be a view asks here first.
+  History* current_history() {
+    if (is_stale()) [[unlikely]]
+      refresh();
+    return history.get();
+  }
+
   Ref<Storage> storage;
   int64_t offset = 0;  ///< of element 0, in elements from the storage's start
   int64_t numel = 0;
@@ -52,13 +68,21 @@ struct TensorImpl : RefCounted {
   bool contiguous = true;  ///< row-major without gaps
 
   // Kept by autograd (autograd/history.h):
-  bool multi_output_view = false;  ///< made by split, chunk or unbind: may not be changed in place
-  bool no_grad_view = false;       ///< made under NoGrad: may not be changed in place while recording
-  uint32_t output_number = 0;      ///< which output of `history` this is
-  uint32_t view_version = 0;       ///< storage version at which a view's history was made
-  Ref<History> history;            ///< null unless the tensor requires a gradient
-  Ref<TensorImpl> view_base;       ///< the tensor that this one is a differentiable view of
+  bool multi_output_view = false;         ///< made by split, chunk or unbind: may not be changed in place
+  bool no_grad_view = false;              ///< made under NoGrad: may not be changed in place while recording
+  uint32_t output_number = 0;             ///< which output of `history` this is
+  std::atomic<uint32_t> view_version{0};  ///< storage version at which a view's history was made
+  Ref<History> history;                   ///< null unless the tensor requires a gradient
+  Ref<TensorImpl> view_base;              ///< the tensor that this one is a differentiable view of
+
+ private:
+  void refresh();
 };
+
+namespace detail {
+/// Throws Error "OP: ARGUMENT is undefined".
+[[noreturn]] void refuse_undefined(const char* op, const char* argument);
+}  // namespace detail
 
 /// Options of the functions that create tensors.
 struct TensorOptions {
@@ -74,30 +98,33 @@ struct TensorOptions {
 /// elements or changing its graph (in-place operations, requires_grad_) needs the caller's own ordering.
 class Tensor {
  public:
-  Tensor() = default;  ///< undefined; only `defined()` may be asked
+  /// Undefined. It may be asked whether it is defined(), is_same() and requires_grad(), and printed; all else, and all
+  /// functions that are given one where they need a tensor, throw Error and name the function and the argument.
+  Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl) noexcept : impl_(std::move(impl)) {}
 
   // ---- what it is
   bool defined() const noexcept { return impl_ != nullptr; }
-  int dim() const noexcept { return impl_->sizes.size(); }
-  const Dims& sizes() const noexcept { return impl_->sizes; }
-  const Dims& strides() const noexcept { return impl_->strides; }
-  int64_t size(int64_t d) const { return impl_->sizes[wrap_dim(d, dim(), "size")]; }
-  int64_t stride(int64_t d) const { return impl_->strides[wrap_dim(d, dim(), "stride")]; }
-  int64_t numel() const noexcept { return impl_->numel; }
-  DType dtype() const noexcept { return impl_->dtype; }
-  Device device() const noexcept { return impl_->storage->device(); }
-  bool is_contiguous() const noexcept { return impl_->contiguous; }
-  int64_t storage_offset() const noexcept { return impl_->offset; }
-  const Ref<Storage>& storage() const noexcept { return impl_->storage; }
-  uint32_t version() const noexcept { return impl_->storage->version(); }
+  int dim() const { return body("dim").sizes.size(); }
+  const Dims& sizes() const { return body("sizes").sizes; }
+  const Dims& strides() const { return body("strides").strides; }
+  int64_t size(int64_t d) const { return body("size").sizes[wrap_dim(d, dim(), "size")]; }
+  int64_t stride(int64_t d) const { return body("stride").strides[wrap_dim(d, dim(), "stride")]; }
+  int64_t numel() const { return body("numel").numel; }
+  DType dtype() const { return body("dtype").dtype; }
+  Device device() const { return body("device").storage->device(); }
+  bool is_contiguous() const { return body("is_contiguous").contiguous; }
+  int64_t storage_offset() const { return body("storage_offset").offset; }
+  const Ref<Storage>& storage() const { return body("storage").storage; }
+  uint32_t version() const { return body("version").storage->version(); }
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
   TensorImpl* impl() const noexcept { return impl_.get(); }
   const Ref<TensorImpl>& impl_ref() const noexcept { return impl_; }
 
   /// The address of element 0. Elements follow `strides()`.
-  void* raw_data() const noexcept {
-    return static_cast<char*>(impl_->storage->data()) + impl_->offset * static_cast<int64_t>(size_of(impl_->dtype));
+  void* raw_data() const {
+    const TensorImpl& it = body("raw_data");
+    return static_cast<char*>(it.storage->data()) + it.offset * static_cast<int64_t>(size_of(it.dtype));
   }
   /// As `raw_data`, checked: DTypeError unless T is the tensor's type, Error unless it is on the CPU.
   template <class T>
@@ -223,10 +250,23 @@ class Tensor {
   Tensor& masked_fill_(const Tensor& mask, Scalar value);
 
  private:
+  TensorImpl& body(const char* asked) const {
+    if (!impl_) [[unlikely]]
+      detail::refuse_undefined(asked, "the tensor");
+    return *impl_;
+  }
   void check_data_access(DType wanted) const;
 
   Ref<TensorImpl> impl_;
 };
+
+namespace detail {
+/// For the first lines of every function that takes tensors.
+inline void check_defined(const Tensor& x, const char* op, const char* argument = "the tensor") {
+  if (!x.defined()) [[unlikely]]
+    refuse_undefined(op, argument);
+}
+}  // namespace detail
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 

@@ -36,9 +36,13 @@ Tensor Tensor::clone() const {
   return out;
 }
 
-Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+Tensor Tensor::contiguous() const {
+  detail::check_defined(*this, "contiguous");
+  return is_contiguous() ? *this : clone();
+}
 
 Tensor Tensor::to(DType wanted) const {
+  detail::check_defined(*this, "to");
   if (dtype() == wanted) return *this;
   Tensor out = raw::cast(*this, wanted);
   if (auto* n = track<CastBackward>(out, *this)) n->dtype = dtype();
@@ -46,6 +50,7 @@ Tensor Tensor::to(DType wanted) const {
 }
 
 Tensor Tensor::to(Device wanted, bool non_blocking) const {
+  detail::check_defined(*this, "to");
   if (device() == wanted) return *this;
   Tensor out = raw::to(*this, wanted, non_blocking);
   if (auto* n = track<ToDeviceBackward>(out, *this)) n->device = device();

@@ -12,7 +12,8 @@ using autograd::NodeOf;
 using autograd::track;
 
 void check_index(const Tensor& x, const Tensor& index, const char* op) {
-  TENDRIL_CHECK(index.defined(), op, ": the index is undefined");
+  detail::check_defined(x, op);
+  detail::check_defined(index, op, "the index");
   TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, op, ": the index must be int64, got ", index.dtype());
   TENDRIL_CHECK(index.device() == x.device(), op, ": the index is on ", index.device(), ", the tensor on ", x.device());
 }
@@ -97,7 +98,7 @@ Tensor covered(Tensor source, const Dims& index) {
 }
 
 void check_source(const Tensor& x, const Tensor& source, const char* op) {
-  TENDRIL_CHECK(source.defined(), op, ": the source is undefined");
+  detail::check_defined(source, op, "the source");
   TENDRIL_CHECK_AS(DTypeError, source.dtype() == x.dtype(), op, ": the source is ", source.dtype(), ", the tensor ",
                    x.dtype());
   TENDRIL_CHECK(source.device() == x.device(), op, ": the source is on ", source.device(), ", the tensor on ",

@@ -52,6 +52,8 @@ void overwrite(const Tensor& target, Compute compute, const char* op) {
 /// Recorded or not: `compute` as above, `write` changes the elements at once.
 template <class Compute, class Write, class... Operands>
 void change(const Tensor& target, const char* op, Compute compute, Write write, const Operands&... operands) {
+  detail::check_defined(target, op);
+  (detail::check_defined(operands, op, "the operand"), ...);
   const bool records = recorded(target, operands...);
   autograd::check_inplace(target, records);
   if (records && is_floating(target.dtype())) {
@@ -103,7 +105,8 @@ struct CopyBackward : NodeOf<CopyBackward, 2> {
 Tensor overwritten(const Tensor& target) { return target.impl()->view_base ? Tensor() : target; }
 
 void add_scaled(const Tensor& target, const Tensor& other, Scalar alpha, const char* op) {
-  TENDRIL_CHECK(other.defined(), op, ": an operand is undefined");
+  detail::check_defined(target, op);
+  detail::check_defined(other, op, "the operand");
   const bool records = recorded(target, other);
   autograd::check_inplace(target, records);
   check_target(target, other.sizes(), op);
@@ -183,7 +186,8 @@ Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) {
 }
 
 Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) {
-  TENDRIL_CHECK(mask.defined(), "masked_fill_: the mask is undefined");
+  detail::check_defined(*this, "masked_fill_");
+  detail::check_defined(mask, "masked_fill_", "the mask");
   check_target(*this, mask.sizes(), "masked_fill_");
   change(
       *this, "masked_fill_", [&](const Tensor& x) { return x.masked_fill(mask, value); },
@@ -195,7 +199,8 @@ Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) {
 }
 
 Tensor& Tensor::copy_(const Tensor& source) {
-  TENDRIL_CHECK(source.defined(), "copy_: the source is undefined");
+  detail::check_defined(*this, "copy_");
+  detail::check_defined(source, "copy_", "the source");
   const bool records = recorded(*this, source);
   autograd::check_inplace(*this, records);
   TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(sizes(), source.sizes(), "copy_") == sizes(),
@@ -212,6 +217,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
 }
 
 Tensor& Tensor::fill_(Scalar value) {
+  detail::check_defined(*this, "fill_");
   const bool records = recorded(*this);
   autograd::check_inplace(*this, records);
   raw::fill_(*this, value);

@@ -50,7 +50,9 @@ const Tensor& model(const std::vector<Tensor>& tensors) {
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t given_dim) {
   TENDRIL_CHECK(!tensors.empty(), "cat: expected at least one tensor");
-  for (const Tensor& x : tensors) TENDRIL_CHECK(x.defined(), "cat: a tensor is undefined");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    TENDRIL_CHECK(tensors[i].defined(), "cat: tensor ", i, " is undefined");
+  }
   const Tensor& first = model(tensors);
   TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: zero-dimensional tensors cannot be concatenated; use stack");
   const int dim = wrap_dim(given_dim, first.dim(), "cat");
@@ -99,7 +101,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t given_dim) {
   std::vector<Tensor> rows;
   rows.reserve(tensors.size());
   for (const Tensor& x : tensors) {
-    TENDRIL_CHECK(x.defined(), "stack: a tensor is undefined");
+    TENDRIL_CHECK(x.defined(), "stack: tensor ", rows.size(), " is undefined");
     TENDRIL_CHECK(x.device() == tensors[0].device(), "stack: tensor ", rows.size(), " is on ", x.device(),
                   ", expected ", tensors[0].device(), ", as tensor 0");
     TENDRIL_CHECK_AS(ShapeError, x.sizes() == tensors[0].sizes(), "stack: tensors must have one shape, got ",

@@ -19,7 +19,8 @@ struct Targets {
 };
 
 void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op) {
-  TENDRIL_CHECK(scores.defined() && target.defined(), op, ": an argument is undefined");
+  detail::check_defined(scores, op, "the scores");
+  detail::check_defined(target, op, "the target");
   TENDRIL_CHECK_AS(DTypeError, is_floating(scores.dtype()), op, ": expected scores of floating dtype, got ",
                    scores.dtype());
   TENDRIL_CHECK_AS(DTypeError, target.dtype() == kInt64, op, ": expected int64 classes as target, got ",
@@ -196,7 +197,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
-  TENDRIL_CHECK(x.defined() && y.defined(), "mse_loss: an argument is undefined");
+  detail::check_defined(x, "mse_loss", "x");
+  detail::check_defined(y, "mse_loss", "y");
   TENDRIL_CHECK(x.device() == y.device(), "mse_loss: y is on ", y.device(), ", expected x's device, ", x.device());
   TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), "mse_loss: shapes ", x.sizes(), " and ", y.sizes(),
                    " differ (expand one if they are meant to broadcast)");

@@ -95,7 +95,8 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
 
 void check_arguments(const Tensor& x_gates, const Tensor& weight, const Tensor& h0, const Tensor& c0) {
   constexpr const char* op = "lstm_layer";
-  TENDRIL_CHECK(x_gates.defined() && weight.defined(), op, ": an argument is undefined");
+  detail::check_defined(x_gates, op, "x_gates");
+  detail::check_defined(weight, op, "weight_hh");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && weight.sizes()[0] == 4 * weight.sizes()[1], op,
                    ": weight_hh must be [4 H, H], got shape ", weight.sizes());
   const int64_t cells = weight.sizes()[1];

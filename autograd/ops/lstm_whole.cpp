@@ -149,11 +149,13 @@ bool fits(const Arguments& in) {
 }  // namespace
 
 LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& h0, const Tensor& c0, bool reverse) {
+  detail::check_defined(x, "lstm_layer", "x");
+  detail::check_defined(w.weight_ih, "lstm_layer", "weight_ih");
   const auto composite = [&] {
     const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
     return lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, h0, c0, reverse);
   };
-  if (!x.defined() || x.device().is_cpu()) return composite();
+  if (x.device().is_cpu()) return composite();
   const Kernels& table = kernels(x.device());
   if (!table.lstm_layer) return composite();
   const Arguments in = {x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, h0, c0};

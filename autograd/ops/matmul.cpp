@@ -11,8 +11,10 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 
-void check_operands(const Tensor& a, const Tensor& b, const char* op, const char* b_name) {
-  TENDRIL_CHECK(a.defined() && b.defined(), op, ": an operand is undefined");
+void check_operands(const Tensor& a, const Tensor& b, const char* op, const char* b_name,
+                    const char* a_name = "the tensor") {
+  detail::check_defined(a, op, a_name);
+  detail::check_defined(b, op, b_name);
   TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
                    b.dtype());
   TENDRIL_CHECK(a.device() == b.device(), op, ": ", b_name, " is on ", b.device(), ", expected ", a.device(),
@@ -123,13 +125,16 @@ Tensor Tensor::matmul(const Tensor& other) const {
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  detail::check_defined(c, "addmm", "c");
+  detail::check_defined(a, "addmm", "a");
+  detail::check_defined(b, "addmm", "b");
   const Tensor product = a.mm(b);
   const Tensor scaled = alpha == 1 ? product : product * alpha;
   return (beta == 1 ? c : c * beta).expand(product.sizes()) + scaled;
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_operands(x, weight, "linear", "the weight");
+  check_operands(x, weight, "linear", "the weight", "x");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1],
                    "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
                    weight.sizes());

@@ -21,6 +21,7 @@ struct Reduced {
   int64_t count = 1;    ///< elements that make one result
 
   Reduced(const Tensor& x, const Dims& dims, const char* op) {
+    detail::check_defined(x, op);
     bool reduced[Dims::kMaxDims] = {};
     for (int64_t given : dims) {
       const int d = wrap_dim(given, x.dim(), op);
@@ -67,6 +68,7 @@ Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
 }
 
 void check_floating(const Tensor& x, const char* op) {
+  detail::check_defined(x, op);
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
 }
 
@@ -84,6 +86,7 @@ struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
 template <bool largest>
 Tensor extremum_all(const Tensor& x) {
   const char* name = largest ? "max" : "min";
+  detail::check_defined(x, name);
   TENDRIL_CHECK_AS(ShapeError, x.numel() > 0, name, ": of no elements; give a dim");
   const Dims kept = Dims::filled(x.dim(), 1);
   Tensor out = raw_reduce(largest ? Reduction::max : Reduction::min, x, kept, {}, name);
@@ -134,6 +137,7 @@ Dims without(const Dims& sizes, int dim) {
 template <bool largest>
 std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool keepdim) {
   const char* name = largest ? "max" : "min";
+  detail::check_defined(x, name);
   const int dim = wrap_dim(given_dim, x.dim(), name);
   // A 0-d tensor is treated as one of one dimension, which the kernel can go along.
   const Tensor flat = x.dim() == 0 ? raw::view(x, {1}) : x;
@@ -151,6 +155,7 @@ std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool kee
 }
 
 Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim, const char* name) {
+  detail::check_defined(x, name);
   const int dim = wrap_dim(given_dim, x.dim(), name);
   if (x.dim() == 0) return raw::zeros({}, kInt64, x.device());
   const Tensor indices = raw_extremum(largest, x, dim, false, name).indices;
@@ -158,6 +163,7 @@ Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepd
 }
 
 Tensor truth(const Tensor& x, Reduction op, const char* name) {
+  detail::check_defined(x, name);
   const Tensor flags = x.dtype() == kBool ? x : raw::compare(Compare::ne, x, 0);
   return raw_reduce(op, flags, Dims::filled(x.dim(), 1), {}, name);
 }
@@ -174,6 +180,7 @@ bool expands_to(const Dims& sizes, const Dims& target) noexcept {
 }
 
 Tensor sum_to(const Tensor& x, const Dims& sizes) {
+  detail::check_defined(x, "sum_to", "x");
   if (x.sizes() == sizes) return x;
   TENDRIL_CHECK_AS(ShapeError, expands_to(sizes, x.sizes()), "sum_to: shape ", sizes, " does not broadcast to ",
                    x.sizes());
@@ -205,7 +212,10 @@ Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   return centred.square().sum(dims, keepdim) / std::max(divisor, 0.0);
 }
 
-Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const { return var(dims, unbiased, keepdim).sqrt(); }
+Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
+  check_floating(*this, "std");
+  return var(dims, unbiased, keepdim).sqrt();
+}
 
 Tensor Tensor::max() const { return extremum_all<true>(*this); }
 Tensor Tensor::min() const { return extremum_all<false>(*this); }

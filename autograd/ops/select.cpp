@@ -47,13 +47,17 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   return track_where(raw::where(mask, x, y), mask, x, y);
 }
 Tensor where(const Tensor& mask, const Tensor& x, Scalar y) {
+  detail::check_defined(x, "where", "x");
   return track_where(raw::where(mask, x, beside(y, x)), mask, x, {});
 }
 Tensor where(const Tensor& mask, Scalar x, const Tensor& y) {
+  detail::check_defined(y, "where", "y");
   return track_where(raw::where(mask, beside(x, y), y), mask, {}, y);
 }
 
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
+  detail::check_defined(*this, "masked_fill");
+  detail::check_defined(mask, "masked_fill", "the mask");
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
   TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()) || !value.is_floating(), "masked_fill: the value ", value,
                    " does not convert to ", dtype());

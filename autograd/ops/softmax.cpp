@@ -26,6 +26,7 @@ Tensor along(AlongDim kernel, const Tensor& x, int dim) {
 }
 
 void check_floating(const Tensor& x, const char* op) {
+  detail::check_defined(x, op);
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
 }
 
@@ -99,6 +100,7 @@ Tensor Tensor::log_softmax(int64_t given_dim) const {
 }
 
 Tensor Tensor::cumsum(int64_t given_dim) const {
+  detail::check_defined(*this, "cumsum");
   const int d = wrap_dim(given_dim, dim(), "cumsum");
   const Tensor x = is_floating(dtype()) ? *this : raw::cast(*this, kInt64);
   const Kernels& table = kernels(device());

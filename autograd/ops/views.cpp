@@ -19,7 +19,10 @@ Tensor make_view(const Tensor& x, const Layout& layout) {
   return out;
 }
 
-Layout layout_of(const Tensor& x) { return {x.sizes(), x.strides(), x.storage_offset()}; }
+Layout layout_of(const Tensor& x, const char* op) {
+  detail::check_defined(x, op);
+  return {x.sizes(), x.strides(), x.storage_offset()};
+}
 
 struct ReshapeBackward : NodeOf<ReshapeBackward, 1> {
   static constexpr const char* kName = "ReshapeBackward";
@@ -50,8 +53,8 @@ struct PermuteBackward : NodeOf<PermuteBackward, 1> {
 
 /// A part of x, described as if x were contiguous: that is how its gradient will be laid out.
 template <class Narrow>
-Tensor part_of(const Tensor& x, const char* name, Narrow narrow) {
-  Tensor out = make_view(x, narrow(layout_of(x)));
+Tensor part_of(const Tensor& x, const char* op, const char* name, Narrow narrow) {
+  Tensor out = make_view(x, narrow(layout_of(x, op)));
   if (autograd::grad_enabled() && autograd::requires_grad(x)) {
     Window window = Window::of(x.sizes());
     const Layout part = narrow(Layout{window.base_sizes, window.base_strides, 0});
@@ -110,31 +113,34 @@ void record_parts(const std::vector<Tensor>& parts, const Tensor& x, bool stacke
 }  // namespace
 
 Tensor Tensor::view(const Dims& sizes) const {
+  detail::check_defined(*this, "view");
   const Dims full = layout::infer_size(sizes, numel(), "view");
-  const auto layout = layout::view(layout_of(*this), full);
+  const auto layout = layout::view(layout_of(*this, "view"), full);
   TENDRIL_CHECK_AS(ShapeError, layout, "view: a tensor of sizes ", this->sizes(), " and strides ", strides(),
                    " cannot be seen as ", full, " without a copy; use reshape");
   return reshaped(*this, *layout);
 }
 
 Tensor Tensor::reshape(const Dims& sizes) const {
+  detail::check_defined(*this, "reshape");
   const Dims full = layout::infer_size(sizes, numel(), "reshape");
-  if (const auto layout = layout::view(layout_of(*this), full)) return reshaped(*this, *layout);
+  if (const auto layout = layout::view(layout_of(*this, "view"), full)) return reshaped(*this, *layout);
   return clone().view(full);
 }
 
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
+  detail::check_defined(*this, "flatten");
   return reshape(layout::flatten_sizes(sizes(), start_dim, end_dim));
 }
 
 Tensor Tensor::expand(const Dims& sizes) const {
-  Tensor out = make_view(*this, layout::expand(layout_of(*this), sizes));
+  Tensor out = make_view(*this, layout::expand(layout_of(*this, "expand"), sizes));
   track<ExpandBackward>(out, *this);
   return out;
 }
 
 Tensor Tensor::permute(const Dims& dims) const {
-  Tensor out = make_view(*this, layout::permute(layout_of(*this), dims));
+  Tensor out = make_view(*this, layout::permute(layout_of(*this, "permute"), dims));
   if (auto* n = track<PermuteBackward>(out, *this)) {
     n->inverse = Dims::filled(dim(), 0);
     for (int d = 0; d < dim(); ++d) n->inverse[wrap_dim(dims[d], dim(), "permute")] = d;
@@ -143,7 +149,7 @@ Tensor Tensor::permute(const Dims& dims) const {
 }
 
 Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
-  Tensor out = make_view(*this, layout::transpose(layout_of(*this), dim0, dim1));
+  Tensor out = make_view(*this, layout::transpose(layout_of(*this, "transpose"), dim0, dim1));
   if (auto* n = track<PermuteBackward>(out, *this)) {
     for (int d = 0; d < dim(); ++d) n->inverse.push_back(d);
     if (dim() > 0)
@@ -153,25 +159,31 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
 }
 
 Tensor Tensor::t() const {
+  detail::check_defined(*this, "t");
   TENDRIL_CHECK_AS(ShapeError, dim() <= 2, "t: expected at most 2 dimensions, got shape ", sizes());
   return dim() < 2 ? *this : transpose(0, 1);
 }
 
-Tensor Tensor::squeeze() const { return reshaped(*this, layout::squeeze(layout_of(*this))); }
-Tensor Tensor::squeeze(int64_t dim) const { return reshaped(*this, layout::squeeze(layout_of(*this), dim)); }
-Tensor Tensor::unsqueeze(int64_t dim) const { return reshaped(*this, layout::unsqueeze(layout_of(*this), dim)); }
+Tensor Tensor::squeeze() const { return reshaped(*this, layout::squeeze(layout_of(*this, "squeeze"))); }
+Tensor Tensor::squeeze(int64_t dim) const { return reshaped(*this, layout::squeeze(layout_of(*this, "squeeze"), dim)); }
+Tensor Tensor::unsqueeze(int64_t dim) const {
+  return reshaped(*this, layout::unsqueeze(layout_of(*this, "unsqueeze"), dim));
+}
 
 Tensor Tensor::select(int64_t dim, int64_t index) const {
-  return part_of(*this, "SelectBackward", [&](const Layout& x) { return layout::select(x, dim, index); });
+  return part_of(*this, "select", "SelectBackward", [&](const Layout& x) { return layout::select(x, dim, index); });
 }
 Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
-  return part_of(*this, "SliceBackward", [&](const Layout& x) { return layout::slice(x, dim, start, end, step); });
+  return part_of(*this, "slice", "SliceBackward",
+                 [&](const Layout& x) { return layout::slice(x, dim, start, end, step); });
 }
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
-  return part_of(*this, "SliceBackward", [&](const Layout& x) { return layout::narrow(x, dim, start, length); });
+  return part_of(*this, "narrow", "SliceBackward",
+                 [&](const Layout& x) { return layout::narrow(x, dim, start, length); });
 }
 
 std::vector<Tensor> Tensor::split(const std::vector<int64_t>& sizes, int64_t given_dim) const {
+  detail::check_defined(*this, "split");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0, "split: expected at least one dimension");
   const int d = wrap_dim(given_dim, dim(), "split");
   int64_t total = 0;
@@ -187,7 +199,7 @@ std::vector<Tensor> Tensor::split(const std::vector<int64_t>& sizes, int64_t giv
   parts.reserve(sizes.size());
   int64_t start = 0;
   for (int64_t size : sizes) {
-    parts.push_back(make_view(*this, layout::narrow(layout_of(*this), d, start, size)));
+    parts.push_back(make_view(*this, layout::narrow(layout_of(*this, "narrow"), d, start, size)));
     start += size;
   }
   record_parts(parts, *this, false, d);
@@ -195,6 +207,7 @@ std::vector<Tensor> Tensor::split(const std::vector<int64_t>& sizes, int64_t giv
 }
 
 std::vector<Tensor> Tensor::split(int64_t split_size, int64_t given_dim) const {
+  detail::check_defined(*this, "split");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0, "split: expected at least one dimension");
   const int64_t size = sizes()[wrap_dim(given_dim, dim(), "split")];
   TENDRIL_CHECK(split_size > 0 || (split_size == 0 && size == 0), "split: the size of a part must be positive, got ",
@@ -206,6 +219,7 @@ std::vector<Tensor> Tensor::split(int64_t split_size, int64_t given_dim) const {
 }
 
 std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t given_dim) const {
+  detail::check_defined(*this, "chunk");
   TENDRIL_CHECK(chunks > 0, "chunk: the number of chunks must be positive, got ", chunks);
   TENDRIL_CHECK_AS(ShapeError, dim() > 0, "chunk: expected at least one dimension");
   const int64_t size = sizes()[wrap_dim(given_dim, dim(), "chunk")];
@@ -214,11 +228,13 @@ std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t given_dim) const {
 }
 
 std::vector<Tensor> Tensor::unbind(int64_t given_dim) const {
+  detail::check_defined(*this, "unbind");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0, "unbind: expected at least one dimension");
   const int d = wrap_dim(given_dim, dim(), "unbind");
   std::vector<Tensor> parts;
   parts.reserve(static_cast<std::size_t>(sizes()[d]));
-  for (int64_t i = 0; i < sizes()[d]; ++i) parts.push_back(make_view(*this, layout::select(layout_of(*this), d, i)));
+  for (int64_t i = 0; i < sizes()[d]; ++i)
+    parts.push_back(make_view(*this, layout::select(layout_of(*this, "select"), d, i)));
   record_parts(parts, *this, true, d);
   return parts;
 }

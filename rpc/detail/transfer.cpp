@@ -80,7 +80,7 @@ Staging::Staging(Message& message) {
   message.requires_grad.clear();
   for (Tensor& tensor : message.tensors) {
     TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
-    message.requires_grad.push_back(tensor.impl()->history != nullptr);
+    message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
     const Device device = tensor.device();
     if (device.is_cpu()) continue;
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());

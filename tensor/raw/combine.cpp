@@ -4,8 +4,9 @@
 namespace tendril::raw {
 namespace {
 
-void check_pair(const Tensor& x, const Tensor& y, const char* op, const char* y_name) {
-  TENDRIL_CHECK(x.defined() && y.defined(), op, ": an operand is undefined");
+void check_pair(const Tensor& x, const char* x_name, const Tensor& y, const char* y_name, const char* op) {
+  detail::check_defined(x, op, x_name);
+  detail::check_defined(y, op, y_name);
   TENDRIL_CHECK(x.device() == y.device(), op, ": ", y_name, " is on ", y.device(), ", expected ", x.device(),
                 ", as the first operand");
 }
@@ -36,7 +37,7 @@ void check_line_index(const Tensor& index, const char* op) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  check_pair(a, b, "matmul", "b");
+  check_pair(a, "a", b, "b", "matmul");
   TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), "matmul: dtypes ", a.dtype(), " and ", b.dtype(), " differ");
   const int ndim = a.dim();
   TENDRIL_CHECK_AS(ShapeError,
@@ -54,7 +55,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor cat(std::span<const Tensor> parts, int64_t dim) {
   TENDRIL_CHECK(!parts.empty(), "cat: no tensors given");
   const Tensor& first = parts.front();
-  for (const Tensor& part : parts) check_pair(first, part, "cat", "a tensor");
+  for (const Tensor& part : parts) check_pair(first, "a tensor", part, "a tensor", "cat");
   TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: tensors of 0 dimensions cannot be joined; use stack");
   const int d = wrap_dim(dim, first.dim(), "cat");
   Dims sizes = first.sizes();
@@ -82,7 +83,7 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
   const Tensor& first = parts.front();
   DType dtype = first.defined() ? first.dtype() : kFloat32;
   for (const Tensor& part : parts) {
-    check_pair(first, part, "stack", "a tensor");
+    check_pair(first, "a tensor", part, "a tensor", "stack");
     dtype = promote(dtype, part.dtype());
     TENDRIL_CHECK_AS(ShapeError, part.sizes() == first.sizes(), "stack: shapes ", first.sizes(), " and ", part.sizes(),
                      " differ");
@@ -97,7 +98,7 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
 }
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
-  check_pair(x, index, "gather", "the index");
+  check_pair(x, "the tensor", index, "the index", "gather");
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_index_fits(index, x, d, "gather");
   const Tensor chosen = as_index(index, "gather");
@@ -109,8 +110,8 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
 }
 
 void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_pair(out, index, "scatter_add", "the index");
-  check_pair(out, source, "scatter_add", "the source");
+  check_pair(out, "the tensor", index, "the index", "scatter_add");
+  check_pair(out, "the tensor", source, "the source", "scatter_add");
   TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "scatter_add: dtypes ", out.dtype(), " and ",
                    source.dtype(), " differ");
   const int d = wrap_dim(dim, out.dim(), "scatter_add");
@@ -123,7 +124,7 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
-  check_pair(x, index, "index_select", "the index");
+  check_pair(x, "the tensor", index, "the index", "index_select");
   const int d = wrap_dim(dim, x.dim(), "index_select");
   check_line_index(index, "index_select");
   const Tensor chosen = as_index(index, "index_select");
@@ -137,8 +138,8 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse 
 }
 
 void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_pair(out, index, "index_add", "the index");
-  check_pair(out, source, "index_add", "the source");
+  check_pair(out, "the tensor", index, "the index", "index_add");
+  check_pair(out, "the tensor", source, "the source", "index_add");
   TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "index_add: dtypes ", out.dtype(), " and ",
                    source.dtype(), " differ");
   const int d = wrap_dim(dim, out.dim(), "index_add");

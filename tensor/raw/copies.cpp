@@ -8,14 +8,19 @@
 namespace tendril::raw {
 
 Tensor clone(const Tensor& x) {
+  detail::check_defined(x, "clone");
   Tensor result = empty_like(x);
   copy_(result, x);
   return result;
 }
 
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
+Tensor contiguous(const Tensor& x) {
+  detail::check_defined(x, "contiguous");
+  return x.is_contiguous() ? x : clone(x);
+}
 
 Tensor cast(const Tensor& x, DType dtype) {
+  detail::check_defined(x, "cast");
   if (x.dtype() == dtype) return x;
   Tensor result = empty(x.sizes(), dtype, x.device());
   copy_(result, x);
@@ -36,6 +41,7 @@ void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
 }  // namespace
 
 Tensor to(const Tensor& x, Device device, bool non_blocking) {
+  detail::check_defined(x, "to");
   if (x.device() == device) return x;
   Tensor result = empty(x.sizes(), x.dtype(), device);
   copy_(result, x, non_blocking);
@@ -43,6 +49,8 @@ Tensor to(const Tensor& x, Device device, bool non_blocking) {
 }
 
 void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
+  detail::check_defined(out, "copy_");
+  detail::check_defined(x, "copy_", "the source");
   if (out.device() != x.device()) [[unlikely]]
     return copy_across(out, x, non_blocking);
   const Kernels& table = kernels(out.device());
@@ -55,11 +63,14 @@ void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
 }
 
 void fill_(const Tensor& out, Scalar value) {
+  detail::check_defined(out, "fill_");
   const Kernels& table = kernels(out.device());
   require(table.fill, "fill", table)(view_of(out), value);
 }
 
 bool equal(const Tensor& x, const Tensor& y, bool nan_equal) {
+  detail::check_defined(x, "equal", "x");
+  detail::check_defined(y, "equal", "y");
   if (x.dtype() != y.dtype() || !(x.sizes() == y.sizes())) return false;
   const Tensor a = contiguous(to(x, kCPU)), b = contiguous(to(y, kCPU));
   return detail::visit(x.dtype(), [&](auto tag) {

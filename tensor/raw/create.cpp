@@ -42,7 +42,11 @@ Tensor empty_strided(const Dims& sizes, const Dims& strides, DType dtype, Device
   return on_storage(owner.storage(), sizes, strides, 0, dtype);
 }
 
-Tensor empty_like(const Tensor& x) { return make(x.sizes(), x.numel(), x.dtype(), x.device()); }
+Tensor empty_like(const Tensor& x) {
+  detail::check_defined(x, "empty_like");
+  const TensorImpl& like = *x.impl();
+  return make(like.sizes, like.numel, like.dtype, like.storage->device());
+}
 
 Tensor full(const Dims& sizes, Scalar value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);

@@ -41,7 +41,7 @@ class Cast {
   const Tensor& x_;
 };
 
-void check_defined(const Tensor& x, const char* op) { TENDRIL_CHECK(x.defined(), op, ": an operand is undefined"); }
+using detail::check_defined;
 
 /// A CPU tensor of 0 dimensions is one number, which joins operands of any device.
 bool joins(const Tensor& x) noexcept { return x.dim() == 0 && x.device().is_cpu(); }
@@ -131,7 +131,9 @@ void check_broadcasts_to(const Tensor& y, const Tensor& out, const char* op) {
 
 }  // namespace
 
-DType result_type(const Tensor& x, const Tensor& y) noexcept {
+DType result_type(const Tensor& x, const Tensor& y) {
+  check_defined(x, "result_type", "x");
+  check_defined(y, "result_type", "y");
   const DType a = x.dtype(), b = y.dtype();
   if (a == b) return a;
   if ((x.dim() == 0) == (y.dim() == 0)) return promote(a, b);
@@ -140,7 +142,8 @@ DType result_type(const Tensor& x, const Tensor& y) noexcept {
   return category(weak) > category(strong) ? promote(a, b) : strong;
 }
 
-DType result_type(const Tensor& x, Scalar y) noexcept {
+DType result_type(const Tensor& x, Scalar y) {
+  check_defined(x, "result_type", "x");
   if (category(y.category()) <= category(x.dtype())) return x.dtype();
   return y.is_floating() ? kFloat32 : kInt64;
 }
@@ -158,7 +161,7 @@ Tensor unary(Unary op, const Tensor& x) {
     run_unary(op, out, x);
     return out;
   }
-  check_defined(x, name_of(op));
+  check_defined(x, name_of(op), "x");
   const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
   Tensor out = empty_like(input);
   run_unary(op, out, input);
@@ -166,7 +169,7 @@ Tensor unary(Unary op, const Tensor& x) {
 }
 
 Tensor predicate(Predicate op, const Tensor& x) {
-  check_defined(x, name_of(op));
+  check_defined(x, name_of(op), "x");
   Tensor out = empty(x.sizes(), kBool, x.device());
   const Kernels& table = kernels(out.device());
   require(table.predicate, op, table)(op, view_of(out), view_of(x));
@@ -177,8 +180,8 @@ namespace {
 
 [[gnu::noinline]] Tensor binary_promoted(Binary op, const Tensor& x, const Tensor& y) {
   const char* name = name_of(op);
-  check_defined(x, name);
-  check_defined(y, name);
+  check_defined(x, name, "x");
+  check_defined(y, name, "y");
   const Device device = common_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, device);
@@ -191,10 +194,11 @@ namespace {
 
 Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
   // Operands that need neither promotion nor broadcasting, as most do, are asked for first: it spares them the rest.
-  if (x.defined() && y.defined() && x.dtype() == y.dtype() && x.sizes() == y.sizes() && x.device() == y.device() &&
-      keeps(rule_of(op), x.dtype())) [[likely]] {
+  const TensorImpl *const a = x.impl(), *const b = y.impl();
+  if (a && b && a->dtype == b->dtype && a->sizes == b->sizes && a->storage->device() == b->storage->device() &&
+      keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = empty_like(x);
-    const Kernels& table = kernels(x.device());
+    const Kernels& table = kernels(a->storage->device());
     require(table.binary, op, table)(op, view_of(out), view_of(x), view_of(y));
     return out;
   }
@@ -202,7 +206,7 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
 }
 
 Tensor binary(Binary op, const Tensor& x, Scalar y) {
-  check_defined(x, name_of(op));
+  check_defined(x, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
   const Cast a(x, dtype);
   Tensor out = empty_like(a);
@@ -211,7 +215,7 @@ Tensor binary(Binary op, const Tensor& x, Scalar y) {
 }
 
 Tensor binary(Binary op, Scalar x, const Tensor& y) {
-  check_defined(y, name_of(op));
+  check_defined(y, name_of(op), "y");
   const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
   const Cast b(y, dtype);
   Tensor out = empty_like(b);
@@ -221,8 +225,8 @@ Tensor binary(Binary op, Scalar x, const Tensor& y) {
 
 Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
   const char* name = name_of(op);
-  check_defined(x, name);
-  check_defined(y, name);
+  check_defined(x, name, "x");
+  check_defined(y, name, "y");
   const Device device = common_device(x, y, name);
   const DType dtype = result_type(x, y);
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, device);
@@ -232,7 +236,7 @@ Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
 }
 
 Tensor compare(Compare op, const Tensor& x, Scalar y) {
-  check_defined(x, name_of(op));
+  check_defined(x, name_of(op), "x");
   const DType dtype = result_type(x, y);
   Tensor out = empty(x.sizes(), kBool, x.device());
   const Cast a(x, dtype);
@@ -241,7 +245,7 @@ Tensor compare(Compare op, const Tensor& x, Scalar y) {
 }
 
 void unary_(Unary op, const Tensor& out) {
-  check_defined(out, name_of(op));
+  check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const Kernels& table = kernels(out.device());
@@ -250,8 +254,8 @@ void unary_(Unary op, const Tensor& out) {
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {
   const char* name = name_of(op);
-  check_defined(out, name);
-  check_defined(y, name);
+  check_defined(out, name, "x");
+  check_defined(y, name, "y");
   check_joins(out, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(out, y), name);
   check_fits(dtype, out, name);
@@ -270,15 +274,15 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
 }
 
 void binary_(Binary op, const Tensor& out, Scalar y) {
-  check_defined(out, name_of(op));
+  check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), result_type(out, y), name_of(op));
   check_fits(dtype, out, name_of(op));
   run_binary(op, out, view_of(out), Repeated(y, out.dtype(), out.sizes(), out.numel()));
 }
 
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
-  check_defined(out, "add");
-  check_defined(y, "add");
+  check_defined(out, "add", "x");
+  check_defined(y, "add", "y");
   check_joins(out, y, "add");
   const DType dtype = result_dtype(DTypeRule::kSame, result_type(out, y), "add");
   check_fits(dtype, out, "add");
@@ -294,9 +298,9 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
 }
 
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
-  check_defined(mask, "where");
-  check_defined(x, "where");
-  check_defined(y, "where");
+  check_defined(mask, "where", "mask");
+  check_defined(x, "where", "x");
+  check_defined(y, "where", "y");
   const Device device = joins(mask) ? common_device(x, y, "where") : mask.device();
   for (const auto& [operand, name] : {std::pair(&x, "x"), std::pair(&y, "y")}) {
     if (operand->device() != device && !joins(*operand)) refuse_devices(mask, "the mask", *operand, name, "where");
@@ -314,7 +318,7 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
 }
 
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
-  check_defined(x, "clamp");
+  check_defined(x, "clamp", "x");
   TENDRIL_CHECK(low || high, "clamp: give a lower or an upper bound");
   result_dtype(DTypeRule::kSame, x.dtype(), "clamp");
   Tensor out = empty_like(x);

@@ -22,7 +22,7 @@ void fill_in_order(const Tensor& out, Fill&& fill) {
   copy_(out, dense);
 }
 
-void check(const Tensor& out, const char* op) { TENDRIL_CHECK(out.defined(), op, ": the tensor is undefined"); }
+void check(const Tensor& out, const char* op) { detail::check_defined(out, op); }
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 namespace tendril::raw {
 namespace {
 
-void check_defined(const Tensor& x, const char* op) { TENDRIL_CHECK(x.defined(), op, ": the tensor is undefined"); }
+using detail::check_defined;
 
 /// Bit d is set when dimension d is to be reduced.
 unsigned mask_of(const Dims& dims, int ndim, const char* op) {

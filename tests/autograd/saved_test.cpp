@@ -137,4 +137,59 @@ BOOST_AUTO_TEST_CASE(a_view_saved_before_its_base_is_overwritten_does_not_keep_t
   BOOST_TEST(freed);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_with_what_was_made_of_the_tensor_itself_leaks_nothing) {
+  const Tensor w = leaf();
+  using Step = std::function<void(Tensor & b)>;
+  const std::vector<std::pair<const char*, Step>> steps = {
+      {"add_", [&](Tensor& b) { b.add_(b * w); }},
+      {"sub_", [&](Tensor& b) { b.sub_(b * w); }},
+      {"mul_", [&](Tensor& b) { b.mul_(b * w); }},
+      {"div_", [&](Tensor& b) { b.div_(b * w); }},
+      {"copy_", [&](Tensor& b) { b.copy_(b * w); }},
+      {"far behind", [&](Tensor& b) { b.add_(((b * w).exp() + 1).sqrt().sum() * w); }},
+      {"after another step",
+       [&](Tensor& b) {
+         const Tensor m = b * w;
+         b.add_(1);
+         b.add_(m);
+       }},
+      {"of a tensor with another owner",
+       [&](Tensor& b) {
+         const Tensor same = b;
+         b.add_(b * w);
+         b.add_(b * w * b);
+       }},
+      {"through a view", [&](Tensor& b) { b.slice(0, 1).add_((b * w).slice(0, 1)); }},
+      {"through a view of which the tensor is the base",
+       [&](Tensor& b) {
+         b.view({2, 2}).mul_((b * w).view({2, 2}));
+       }},
+      {"many times",
+       [&](Tensor& b) {
+         for (int i = 0; i < 50; ++i) b.add_(b * w + b);
+       }},
+  };
+  for (const auto& [name, step] : steps) {
+    for (const bool intermediate : {false, true}) {
+      bool freed = false;
+      {
+        Tensor b = watched(freed);
+        if (intermediate) b.copy_(w * 0.5);
+        step(b);
+        BOOST_TEST(b.requires_grad());
+        BOOST_TEST(!freed);
+      }
+      BOOST_TEST(freed, name << (intermediate ? ", part of a graph" : ""));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(and_is_still_refused_in_backward) {
+  const Tensor w = leaf();
+  Tensor b = w * 2;
+  b.add_(b * w);
+  CHECK_RAISES(AutogradError, "is at version 1; expected version 0 instead. It was saved by MulBackward.",
+               b.sum().backward());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -47,6 +47,44 @@ BOOST_AUTO_TEST_CASE(threads_record_and_run_over_shared_parameters) {
   BOOST_TEST(w.grad().to_vector<double>() == std::vector<double>(16, 2.0 * (1 + 2 + 3 + 4) * kSteps));
 }
 
+BOOST_AUTO_TEST_CASE(views_of_changed_bases_are_read_by_several_threads_at_once) {
+  constexpr int kThreads = 6, kViews = 200;
+  const Tensor w = ones({4, 4}, {.dtype = kFloat64, .requires_grad = true});
+  std::vector<Tensor> views, constants;
+  for (int i = 0; i < kViews; ++i) {
+    Tensor base = w * 2, plain = ones({4});
+    views.push_back(i % 2 == 0 ? base[1] : base.t().slice(0, 1, 2).expand({3, 4}));
+    constants.push_back(plain.view({2, 2}));
+    base.mul_(3);
+    plain.mul_(3);
+  }
+  std::atomic<int> right = 0;
+  std::barrier next(kThreads);
+  together(kThreads, [&](int t) {
+    for (int i = 0; i < kViews; ++i) {
+      next.arrive_and_wait();  // all at the same view, which none has seen since its base was changed
+      const Tensor& view = views[static_cast<std::size_t>(i)];
+      const Tensor& constant = constants[static_cast<std::size_t>(i)];
+      bool good = !constant.requires_grad() && !(constant + 1).requires_grad();
+      switch (t % 3) {
+        case 0:
+          good &= view.requires_grad() && !view.is_leaf();
+          break;
+        case 1:
+          good &= (view * 2).requires_grad();
+          break;
+        default:
+          good &= view.to_string().find("requires_grad=True") != std::string::npos;
+      }
+      good &= autograd::grad_fn(view)->name() == std::string("AsStridedBackward");
+      right += good;
+    }
+  });
+  BOOST_TEST(right == kThreads * kViews);
+  for (const Tensor& view : views) view.sum().backward();
+  BOOST_TEST(w.grad().sum().item<double>() == 6.0 * kViews / 2 * (4 + 12));
+}
+
 BOOST_AUTO_TEST_CASE(captured_gradients_of_threads_do_not_mix) {
   const Tensor w = ones({3}, {.requires_grad = true});
   std::atomic<int> right = 0;

@@ -1,0 +1,403 @@
+// An undefined tensor is an error that names the function and the argument, wherever one is given: every function of
+// tensor/, autograd/ and nn/ that takes tensors is called with each of them undefined in turn.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/conv.h"
+#include "tendril/autograd/ops/dropout.h"
+#include "tendril/autograd/ops/embedding.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/lstm.h"
+#include "tendril/autograd/ops/matmul.h"
+#include "tendril/autograd/ops/norm.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/pool.h"
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/autograd/ops/softmax.h"
+#include "tendril/nn/distributions/categorical.h"
+#include "tendril/nn/init.h"
+#include "tendril/nn/linear.h"
+#include "tendril/nn/lstm.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
+
+using namespace tendril;
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+struct Call {
+  std::string name;   ///< as the headers have it
+  Tensors arguments;  ///< with which it succeeds; each is undefined in turn
+  std::function<void(Tensors&)> call;
+  std::string op = {};  ///< as errors name it, if otherwise
+};
+
+Tensor x() { return full({2, 3}, 0.5); }
+Tensor mask() { return full({2, 3}, 1, {.dtype = kBool}); }
+Tensor index() { return zeros({2, 3}, {.dtype = kInt64}); }
+Tensor line() { return zeros({1}, {.dtype = kInt64}); }
+Tensor leaf() { return full({2, 3}, 0.5, {.requires_grad = true}); }
+
+#define CALL(name, expression, ...)                               \
+  {                                                               \
+#name, Tensors{__VA_ARGS__ }, [](Tensors & t) { expression; } \
+  }
+/// Methods with no tensor but their own.
+#define OWN(method, ...)                                                        \
+  {                                                                             \
+#method, Tensors{x() }, [](Tensors & t) { (void)t[0].method(__VA_ARGS__); } \
+  }
+#define RAW(function, ...)                                                                              \
+  {                                                                                                     \
+#function, Tensors{x() }, [](Tensors & t) { (void)raw::function(t[0] __VA_OPT__(, ) __VA_ARGS__); } \
+  }
+
+std::vector<Call> pointwise() {
+  std::vector<Call> all;
+#define TENDRIL_UNARY(op, ...)                                      \
+  all.push_back({#op, {x()}, [](Tensors& t) { (void)t[0].op(); }}); \
+  all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(t[0]); }});
+#define TENDRIL_PREDICATE(op, ...) TENDRIL_UNARY(op)
+#define TENDRIL_COMPARE(op, ...)                                                       \
+  all.push_back({#op, {x(), x()}, [](Tensors& t) { (void)t[0].op(t[1]); }});           \
+  all.push_back({#op, {x(), x()}, [](Tensors& t) { (void)tendril::op(t[0], t[1]); }}); \
+  all.push_back({#op, {x()}, [](Tensors& t) { (void)t[0].op(1); }});                   \
+  all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(t[0], 1); }});
+#define TENDRIL_BINARY(op, ...) \
+  TENDRIL_COMPARE(op)           \
+  all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(1, t[0]); }});
+#include "tendril/tensor/pointwise.def"
+  return all;
+}
+
+std::vector<Call> methods() {
+  return {
+      OWN(dim),
+      OWN(sizes),
+      OWN(strides),
+      OWN(size, 0),
+      OWN(stride, 0),
+      OWN(numel),
+      OWN(dtype),
+      OWN(device),
+      OWN(is_contiguous),
+      OWN(storage_offset),
+      OWN(storage),
+      OWN(version),
+      OWN(raw_data),
+      OWN(data<float>),
+      CALL(item, t[0].item<float>(), ones({})),
+      {"item_scalar", {ones({})}, [](Tensors& t) { (void)t[0].item_scalar(); }, "item"},
+      OWN(to_vector<float>),
+      OWN(requires_grad_),
+      OWN(is_leaf),
+      OWN(grad),
+      OWN(zero_grad),
+      OWN(detach),
+      OWN(detach_),
+      CALL(set_grad, t[0].set_grad(x()), leaf()),
+      CALL(retain_grad, t[0].retain_grad(), leaf() * 2),
+      CALL(backward, t[0].backward(), leaf().sum()),
+      OWN(clamp, 0, 1),
+      CALL(masked_fill, (void)t[0].masked_fill(t[1], 1), x(), mask()),
+      CALL(matmul, (void)t[0].matmul(t[1]), x(), x().t()),
+      CALL(mm, (void)t[0].mm(t[1]), x(), x().t()),
+      CALL(bmm, (void)t[0].bmm(t[1]), x().unsqueeze(0), x().t().unsqueeze(0)),
+      CALL(dot, (void)t[0].dot(t[1]), x()[0], x()[0]),
+      OWN(t),
+      OWN(sum),
+      OWN(sum, {0}),
+      OWN(mean),
+      OWN(mean, {0}),
+      OWN(var, {0}),
+      OWN(std, {0}),
+      OWN(max),
+      OWN(min),
+      OWN(max, 0),
+      OWN(min, 0),
+      OWN(argmax, 0),
+      OWN(argmin, 0),
+      OWN(all),
+      OWN(any),
+      OWN(logsumexp, 0),
+      OWN(cumsum, 0),
+      OWN(softmax, 0),
+      OWN(log_softmax, 0),
+      CALL(gather, (void)t[0].gather(0, t[1]), x(), index()),
+      CALL(scatter_add, (void)t[0].scatter_add(0, t[1], t[2]), x(), index(), x()),
+      CALL(index_select, (void)t[0].index_select(0, t[1]), x(), line()),
+      CALL(index_add, (void)t[0].index_add(0, t[1], t[2]), x(), line(), x().slice(0, 0, 1)),
+      OWN(view, {6}),
+      OWN(reshape, {6}),
+      OWN(flatten),
+      OWN(expand, {2, 3}),
+      OWN(permute, {1, 0}),
+      OWN(transpose, 0, 1),
+      OWN(squeeze),
+      OWN(squeeze, 0),
+      OWN(unsqueeze, 0),
+      OWN(select, 0, 0),
+      OWN(slice, 0, 0),
+      OWN(narrow, 0, 0, 1),
+      OWN(split, 1),
+      OWN(split, std::vector<int64_t>{1, 1}),
+      OWN(chunk, 2),
+      OWN(unbind),
+      OWN(contiguous),
+      OWN(clone),
+      OWN(to, kFloat64),
+      OWN(to, kCPU),
+      {"operator[]", {x()}, [](Tensors& t) { (void)t[0][0]; }, "select"},
+      CALL(add_, t[0].add_(t[1]), x(), x()),
+      OWN(add_, 1),
+      CALL(sub_, t[0].sub_(t[1]), x(), x()),
+      OWN(sub_, 1),
+      CALL(mul_, t[0].mul_(t[1]), x(), x()),
+      OWN(mul_, 2),
+      CALL(div_, t[0].div_(t[1]), x(), x()),
+      OWN(div_, 2),
+      {"operator+=", {x(), x()}, [](Tensors& t) { t[0] += t[1]; }, "add_"},
+      {"operator-=", {x(), x()}, [](Tensors& t) { t[0] -= t[1]; }, "sub_"},
+      {"operator*=", {x(), x()}, [](Tensors& t) { t[0] *= t[1]; }, "mul_"},
+      {"operator/=", {x(), x()}, [](Tensors& t) { t[0] /= t[1]; }, "div_"},
+      CALL(copy_, t[0].copy_(t[1]), x(), x()),
+      OWN(fill_, 1),
+      {"zero_", {x()}, [](Tensors& t) { t[0].zero_(); }, "fill_"},
+      OWN(relu_),
+      OWN(clamp_, 0, 1),
+      CALL(masked_fill_, t[0].masked_fill_(t[1], 1), x(), mask()),
+  };
+}
+
+std::vector<Call> functions_of_raw() {
+  return {
+      RAW(empty_like),
+      RAW(clone),
+      RAW(contiguous),
+      RAW(cast, kFloat64),
+      RAW(to, kCPU),
+      RAW(fill_, 1),
+      CALL(copy_, raw::copy_(t[0], t[1]), x(), x()),
+      RAW(as_strided, {1}, {1}, 0),
+      RAW(viewed, Layout{{1}, {1}, 0}),
+      RAW(view, {6}),
+      RAW(reshape, {6}),
+      RAW(expand, {2, 3}),
+      RAW(permute, {1, 0}),
+      RAW(transpose, 0, 1),
+      RAW(select, 0, 0),
+      RAW(slice, 0, 0),
+      RAW(narrow, 0, 0, 1),
+      RAW(squeeze, 0),
+      RAW(unsqueeze, 0),
+      {"view_of", {x()}, [](Tensors& t) { (void)raw::view_of(t[0]); }, "raw_data"},
+      CALL(result_type, (void)raw::result_type(t[0], t[1]), x(), x()),
+      RAW(result_type, 1),
+      {"unary", {x()}, [](Tensors& t) { (void)raw::unary(Unary::exp, t[0]); }, "exp"},
+      {"unary_", {x()}, [](Tensors& t) { raw::unary_(Unary::exp, t[0]); }, "exp"},
+      {"predicate", {x()}, [](Tensors& t) { (void)raw::predicate(Predicate::isnan, t[0]); }, "isnan"},
+      {"binary", {x(), x()}, [](Tensors& t) { (void)raw::binary(Binary::add, t[0], t[1]); }, "add"},
+      {"binary", {x()}, [](Tensors& t) { (void)raw::binary(Binary::add, t[0], 1); }, "add"},
+      {"binary", {x()}, [](Tensors& t) { (void)raw::binary(Binary::add, 1, t[0]); }, "add"},
+      {"binary_", {x(), x()}, [](Tensors& t) { raw::binary_(Binary::add, t[0], t[1]); }, "add"},
+      {"binary_", {x()}, [](Tensors& t) { raw::binary_(Binary::add, t[0], 1); }, "add"},
+      {"compare", {x(), x()}, [](Tensors& t) { (void)raw::compare(Compare::lt, t[0], t[1]); }, "lt"},
+      {"compare", {x()}, [](Tensors& t) { (void)raw::compare(Compare::lt, t[0], 1); }, "lt"},
+      {"add_scaled_", {x(), x()}, [](Tensors& t) { raw::add_scaled_(t[0], t[1], 2); }, "add"},
+      CALL(where, (void)raw::where(t[0], t[1], t[2]), mask(), x(), x()),
+      RAW(clamp, 0, 1),
+      {"reduce", {x()}, [](Tensors& t) { (void)raw::reduce(Reduction::sum, t[0]); }, "sum"},
+      {"extremum", {x()}, [](Tensors& t) { (void)raw::extremum(true, t[0], 0); }, "max"},
+      {"arg_extremum", {x()}, [](Tensors& t) { (void)raw::arg_extremum(true, t[0], 0); }, "argmax"},
+      RAW(cumsum, 0),
+      RAW(softmax, 0),
+      RAW(log_softmax, 0),
+      CALL(matmul, (void)raw::matmul(t[0], t[1]), x(), x().t()),
+      CALL(cat, (void)raw::cat(t, 0), x(), x()),
+      CALL(stack, (void)raw::stack(t, 0), x(), x()),
+      CALL(gather, (void)raw::gather(t[0], 0, t[1]), x(), index()),
+      {"scatter_add_", {x(), index(), x()}, [](Tensors& t) { raw::scatter_add_(t[0], 0, t[1], t[2]); }, "scatter_add"},
+      CALL(index_select, (void)raw::index_select(t[0], 0, t[1]), x(), line()),
+      {"index_add_",
+       {x(), line(), x()[0].unsqueeze(0)},
+       [](Tensors& t) { raw::index_add_(t[0], 0, t[1], t[2]); },
+       "index_add"},
+      RAW(uniform_, 0, 1, default_generator()),
+      RAW(normal_, 0, 1, default_generator()),
+      RAW(bernoulli_, 0.5, default_generator()),
+      RAW(randint_, 0, 9, default_generator()),
+      CALL(equal, (void)raw::equal(t[0], t[1]), x(), x()),
+  };
+}
+
+std::vector<Call> functions() {
+  const auto image = [] { return ones({1, 2, 4, 4}); };
+  const auto two = [] { return ones({2}); };
+  return {
+      CALL(empty_like, (void)empty_like(t[0]), x()),
+      {"zeros_like", {x()}, [](Tensors& t) { (void)zeros_like(t[0]); }, "full_like"},
+      {"ones_like", {x()}, [](Tensors& t) { (void)ones_like(t[0]); }, "full_like"},
+      CALL(full_like, (void)full_like(t[0], 2), x()),
+      CALL(where, (void)where(t[0], t[1], t[2]), mask(), x(), x()),
+      CALL(where, (void)where(t[0], t[1], 1), mask(), x()),
+      CALL(where, (void)where(t[0], 1, t[1]), mask(), x()),
+      CALL(clamp, (void)clamp(t[0], 0, 1), x()),
+      CALL(masked_fill, (void)masked_fill(t[0], t[1], 1), x(), mask()),
+      CALL(matmul, (void)matmul(t[0], t[1]), x(), x().t()),
+      CALL(mm, (void)mm(t[0], t[1]), x(), x().t()),
+      CALL(bmm, (void)bmm(t[0], t[1]), x().unsqueeze(0), x().t().unsqueeze(0)),
+      CALL(dot, (void)dot(t[0], t[1]), x()[0], x()[0]),
+      CALL(addmm, (void)addmm(t[0], t[1], t[2]), ones({2}), x(), x().t()),
+      CALL(linear, (void)linear(t[0], t[1]), x(), x()),
+      CALL(sum_to, (void)sum_to(t[0], {3}), x()),
+      CALL(softmax, (void)softmax(t[0], 0), x()),
+      CALL(log_softmax, (void)log_softmax(t[0], 0), x()),
+      CALL(logsumexp, (void)logsumexp(t[0], 0), x()),
+      CALL(cumsum, (void)cumsum(t[0], 0), x()),
+      CALL(cat, (void)cat(t), x(), x()),
+      CALL(stack, (void)stack(t), x(), x()),
+      CALL(dropout, (void)dropout(t[0], 0.5), x()),
+      CALL(embedding, (void)embedding(t[0], t[1]), line(), x()),
+      CALL(nll_loss, (void)nll_loss(t[0], t[1]), x(), index()[0].slice(0, 0, 2)),
+      CALL(cross_entropy, (void)cross_entropy(t[0], t[1]), x(), index()[0].slice(0, 0, 2)),
+      CALL(mse_loss, (void)mse_loss(t[0], t[1]), x(), x()),
+      CALL(lstm_layer, (void)lstm_layer(t[0], t[1], {}, {}), ones({1, 2, 4}), ones({4, 1})),
+      CALL(lstm_layer, (void)lstm_layer(t[0], LstmWeights{t[1], t[2], {}, {}}, {}, {}), ones({1, 2, 3}), ones({4, 3}),
+           ones({4, 1})),
+      CALL(batch_norm, (void)batch_norm(t[0], t[1], t[2]), image(), two(), two()),
+      CALL(conv2d, (void)conv2d(t[0], t[1]), image(), ones({1, 2, 2, 2})),
+      CALL(max_pool2d, (void)max_pool2d(t[0], 2), image()),
+      CALL(avg_pool2d, (void)avg_pool2d(t[0], 2), image()),
+      {"max_pool2d_with_indices", {image()}, [](Tensors& t) { (void)max_pool2d_with_indices(t[0], 2); }, "max_pool2d"},
+      CALL(adaptive_avg_pool2d, (void)adaptive_avg_pool2d(t[0], 2), image()),
+      CALL(backward, autograd::backward(t), leaf().sum(), leaf().sum()),
+      CALL(grad, (void)autograd::grad({t[0]}, {t[1]}, {}, false, false, true), leaf().sum(), leaf()),
+      CALL(register_hook, autograd::register_hook(t[0], [](const Tensor& g) { return g; }), leaf()),
+      CALL(grad_fn, (void)autograd::grad_fn(t[0]), x()),
+      {"gradient_edge", {x()}, [](Tensors& t) { (void)autograd::gradient_edge(t[0]); }, "grad_fn"},
+      CALL(gradcheck, (void)autograd::gradcheck([](const Tensors& in) { return in; }, t),
+           full({2, 3}, 0.5, {.dtype = kFloat64, .requires_grad = true})),
+      {"gradgradcheck",
+       {x()},
+       [](Tensors& t) { (void)autograd::gradgradcheck([](const Tensors& in) { return in; }, t); },
+       "gradcheck"},
+      CALL(calculate_fans, (void)nn::init::calculate_fans(t[0]), x()),
+      CALL(zeros_, nn::init::zeros_(t[0]), x()),
+      CALL(ones_, nn::init::ones_(t[0]), x()),
+      CALL(constant_, nn::init::constant_(t[0], 1), x()),
+      CALL(uniform_, nn::init::uniform_(t[0]), x()),
+      CALL(normal_, nn::init::normal_(t[0]), x()),
+      CALL(xavier_uniform_, nn::init::xavier_uniform_(t[0]), x()),
+      CALL(xavier_normal_, nn::init::xavier_normal_(t[0]), x()),
+      CALL(kaiming_uniform_, nn::init::kaiming_uniform_(t[0]), x()),
+      CALL(kaiming_normal_, nn::init::kaiming_normal_(t[0]), x()),
+      {"log_prob",
+       {index()[0].slice(0, 0, 2)},
+       [](Tensors& t) { (void)distributions::Categorical({.probs = x()}).log_prob(t[0]); },
+       "Categorical"},
+      {"forward", {x()}, [](Tensors& t) { (void)nn::Linear(3, 2).forward(t[0]); }, "Linear"},
+      {"forward", {ones({2, 1, 3})}, [](Tensors& t) { (void)nn::LSTM(3, 2).forward(t[0]); }, "LSTM"},
+      {"SGD", {leaf()}, [](Tensors& t) { optim::SGD(t, {.lr = 0.1}); }},
+  };
+}
+
+void check(const Call& one) {
+  Tensors given = one.arguments;
+  BOOST_TEST_CONTEXT(one.name) {
+    BOOST_CHECK_NO_THROW(one.call(given));
+    for (std::size_t i = 0; i < one.arguments.size(); ++i) {
+      given = one.arguments;
+      given[i] = Tensor();
+      const std::string op = one.op.empty() ? one.name.substr(0, one.name.find('<')) : one.op;
+      BOOST_TEST_CONTEXT("argument " << i) {
+        try {
+          one.call(given);
+          BOOST_ERROR("no error");
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          BOOST_TEST(text.find("undefined") != std::string::npos, text);
+          BOOST_TEST(text.substr(0, text.find(':')).find(op) != std::string::npos, text);
+        }
+      }
+    }
+  }
+}
+
+/// Every name that a header declares a function of tensors by.
+std::set<std::string> declared() {
+  const std::filesystem::path root = TENDRIL_TEST_DATA "/../../..";
+  std::vector<std::filesystem::path> headers = {root / "tensor/raw.h", root / "tensor/creation.h", root / "nn/init.h",
+                                                root / "autograd/backward.h", root / "autograd/gradcheck.h"};
+  for (const auto& entry : std::filesystem::directory_iterator(root / "autograd/ops")) {
+    if (entry.path().extension() == ".h") headers.push_back(entry.path());
+  }
+  const auto text_of = [](const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return std::regex_replace(text.str(), std::regex("//[^\n]*|#[^\n]*(\\\\\n[^\n]*)*"), "");
+  };
+  std::set<std::string> names;
+  const auto add_all = [&](const std::string& text, const std::regex& pattern) {
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
+      names.insert((*match)[1]);
+    }
+  };
+  for (const auto& header : headers) add_all(text_of(header), std::regex("\\b(\\w+)\\([^();]*\\bTensor\\b"));
+  const std::string tensor = text_of(root / "tensor/tensor.h");
+  const std::size_t begin = tensor.find("class Tensor {"), end = tensor.find(" private:", begin);
+  add_all(tensor.substr(begin, end - begin), std::regex("[\\w>&] (\\w+)\\([^;{}]*\\)(?: const)?(?: noexcept)?[;\\s]"));
+  return names;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(undefined)
+
+BOOST_AUTO_TEST_CASE(in_pointwise_functions_it_is_an_error) {
+  for (const Call& one : pointwise()) check(one);
+}
+BOOST_AUTO_TEST_CASE(in_methods_it_is_an_error) {
+  for (const Call& one : methods()) check(one);
+}
+BOOST_AUTO_TEST_CASE(in_functions_it_is_an_error) {
+  for (const Call& one : functions()) check(one);
+  for (const Call& one : functions_of_raw()) check(one);
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_a_leaf_that_has_none_is_refused_by_name) {
+  const Tensor p = leaf();
+  BOOST_CHECK_EXCEPTION(p.grad().mul_(2), Error, [](const Error& error) {
+    return error.what() == std::string("mul_: the tensor is undefined");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(every_declared_function_is_among_those_that_are_called) {
+  std::set<std::string> called;
+  for (const auto& calls : {pointwise(), methods(), functions_of_raw(), functions()}) {
+    for (const Call& one : calls) called.insert(one.name.substr(0, one.name.find('<')));
+  }
+  // Those that an undefined tensor may be asked, those that hand its body on (null), and names that are no functions.
+  const std::set<std::string> allowed = {"defined",   "is_same", "impl", "impl_ref", "requires_grad",
+                                         "to_string", "Tensor",  "body", "name"};
+  const std::set<std::string> names = declared();
+  BOOST_TEST(names.size() > 100u);  // the headers were found and understood
+  for (const std::string& name : names) {
+    BOOST_TEST((called.contains(name) || allowed.contains(name)), name << " is not called");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
