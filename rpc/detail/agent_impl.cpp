@@ -1,5 +1,7 @@
 #include "tendril/rpc/detail/agent_impl.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <random>
 
@@ -223,7 +225,22 @@ void Agent::Impl::sweep() {
   Clock::time_point next = Clock::time_point::max();
   for (const auto& session : sessions()) next = std::min(next, session->sweep(now));
   if (listener) next = std::min(next, std::max(listener->tick(now), now + std::chrono::milliseconds(1)));
-  arm(next);
+  arm(std::min(next, give_memory_back(now)));
+}
+
+/// When to look again; max: not needed.
+Clock::time_point Agent::Impl::give_memory_back(Clock::time_point now) {
+  const uint64_t load = load_.load(std::memory_order_relaxed);
+  if (load < kMuchLoad) return Clock::time_point::max();
+  const detail::Loop::Gauges pool = loop->gauges();
+  const bool rests = pool.active + pool.queued_jobs == 0 && load == load_seen_;
+  load_seen_ = load;
+  if (!rests) return now + kRest;
+  load_.store(0, std::memory_order_relaxed);
+#ifdef __GLIBC__
+  tendril::rpc::post(*loop, [] { ::malloc_trim(0); });  // it may take a while, and this thread drives I/O
+#endif
+  return Clock::time_point::max();
 }
 
 void Agent::Impl::shutdown() {

@@ -45,7 +45,16 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
     if (listener) arm(Clock::now() + kTickDelay);
   }
 
+  /// Messages have taken this much memory. Once it is a lot, and this worker rests, what the allocator keeps of it is
+  /// given back to the system: freed by many threads, it would stay in their arenas for good.
+  void note_load(std::size_t bytes) {
+    const uint64_t before = load_.fetch_add(bytes, std::memory_order_relaxed);
+    if (before < kMuchLoad && before + bytes >= kMuchLoad) arm(Clock::now() + kRest);
+  }
+
   static constexpr std::chrono::milliseconds kTickDelay{20};
+  static constexpr uint64_t kMuchLoad = uint64_t{64} << 20;
+  static constexpr std::chrono::seconds kRest{1};
 
   Agent& agent;
   const AgentOptions options;
@@ -62,6 +71,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
  private:
   friend class Agent;
   void sweep();
+  Clock::time_point give_memory_back(Clock::time_point now);
   void check_rank(WorkerId peer, const char* what) const;
 
   mutable std::mutex mutex_;
@@ -71,6 +81,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
   std::mutex shutdown_mutex_;                                 // one shutdown at a time
 
+  std::atomic<uint64_t> load_{0};
+  uint64_t load_seen_ = 0;  // the leader's: at the last look
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
   boost::asio::steady_timer timer_;  // the leader's
 };

@@ -268,6 +268,7 @@ void Session::complete(Message&& reply) noexcept {
   pending->stop.reset();
   try {
     if (!is_self()) land(reply);
+    agent_->note_load(reply.payload.size());
     for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());

@@ -85,6 +85,7 @@ void Session::dispatch(Message&& request) {
     started(cost_of(request));
     return refuse(call_id, std::make_exception_ptr(UnknownFunctionError(describe_unserved(request.function))));
   }
+  agent_->note_load(cost_of(request));
   std::stop_token stop;
   {
     const std::lock_guard lock(mutex_);
