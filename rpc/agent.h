@@ -31,8 +31,8 @@ struct AgentOptions {
   std::string name;  ///< as WorkerInfo::name
   WorkerId rank = 0;
   int world_size = 1;
-  int num_worker_threads = 16;  ///< handlers that run at once; one is enough for everything
-  int max_threads = 256;        ///< of the pool, those that wait included
+  int num_worker_threads = 16;  ///< handlers that run at once, those that go on after a wait aside; one is enough
+  int max_threads = 256;        ///< of the pool, those that wait included; near it calls stay queued (docs/rpc.md)
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
   std::chrono::microseconds max_spin{50};  ///< a leader polls this long at most before it blocks; 0 = never
   std::string group;                       ///< the group's id: who states another one is refused

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -15,6 +16,7 @@ class FutureCore;
 namespace detail {
 class JobQueue;
 class Loop;
+enum class Slot;
 }  // namespace detail
 
 /// One piece of work for a pool thread. One allocation: whoever posts it derives from it.
@@ -25,10 +27,15 @@ class Job {
   virtual void run(std::unique_ptr<Job> self) noexcept = 0;
   /// True if it is known to end within microseconds: then nobody else is woken to lead before it runs (docs/rpc.md).
   virtual bool is_short() const noexcept { return false; }
+  /// A call's level says how many handlers wait for it, each for the one before; the pool keeps threads for the higher
+  /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
+  static constexpr int kContinuation = 16;
+  virtual int level() const noexcept { return kContinuation; }
 
  private:
   friend class detail::JobQueue;
   Job* next_ = nullptr;
+  uint64_t number_ = 0;
 };
 
 /// Where handlers and resumed coroutines run, and how a thread waits for a future. Each agent has one.
@@ -40,6 +47,9 @@ class Executor : public RefCounted {
 
   /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread.
   virtual void post(std::unique_ptr<Job> job) = 0;
+  /// As `post`, without haste and without taking a handler's slot: for the destructors of users' objects, one at a
+  /// time.
+  virtual void post_release(std::unique_ptr<Job> job) { post(std::move(job)); }
   /// Returns when `future` is done (true) or the deadline has passed (false). The calling thread drives I/O meanwhile
   /// if nobody else does.
   virtual bool wait(FutureCore& future, Clock::time_point deadline) = 0;
@@ -53,17 +63,19 @@ class Executor : public RefCounted {
 
 /// Posts a callable; the caller's CallContext is current where it runs.
 template <class F>
-void post(Executor& executor, F f) {
+void post(Executor& executor, F f, int level = Job::kContinuation) {
   struct CallableJob final : Job {
-    explicit CallableJob(F&& callable) : f(std::move(callable)) {}
+    CallableJob(F&& callable, int l) : f(std::move(callable)), at(l) {}
     void run(std::unique_ptr<Job>) noexcept override {
       CallContextScope scope(std::move(context));
       f();
     }
+    int level() const noexcept override { return at; }
     F f;
+    const int at;
     CallContext context = CallContext::current();
   };
-  executor.post(std::make_unique<CallableJob>(std::move(f)));
+  executor.post(std::make_unique<CallableJob>(std::move(f), level));
 }
 
 /// Runs `f`, which blocks in a way the library cannot see (a mutex, a sleep, foreign I/O), with the pool's slot given
@@ -71,8 +83,8 @@ void post(Executor& executor, F f) {
 template <class F>
 decltype(auto) blocking(F&& f);
 
-/// Gives this pool thread's slot back for as long as it lives; `blocking` and `wait` use it. Throws UsageError if the
-/// pool's cap on threads is reached, or if the thread is in an I/O callback.
+/// Gives this pool thread's slot back for as long as it lives; `blocking` and `wait` use it. The thread goes on at once
+/// afterwards, whether or not there is a slot for it again. Throws UsageError if the thread is in an I/O callback.
 class BlockedScope {
  public:
   explicit BlockedScope(const char* what);
@@ -82,6 +94,7 @@ class BlockedScope {
 
  private:
   detail::Loop* pool_;  // null outside a pool
+  detail::Slot slot_;   // what was given back
 };
 
 template <class F>

@@ -96,7 +96,7 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
   at = put<uint8_t>(at, kWireVersion);
   at = put<uint8_t>(at, static_cast<uint8_t>(message_.kind));
   at = put<uint8_t>(at, message_.flags);
-  at = put<uint8_t>(at, 0);
+  at = put<uint8_t>(at, message_.depth);
   at = put<uint64_t>(at, message_.call_id);
   at = put<uint64_t>(at, message_.function);
   at = put<uint64_t>(at, message_.timeout_us);

@@ -125,13 +125,15 @@ void FrameReader::parse_header() {
     refuse("wire version ", int{get<uint8_t>(at + 4)}, ", this side speaks ", int{kWireVersion});
   }
   if (get<uint32_t>(at + 100) != crc32c({at, kFrameHeaderBytes - 4})) refuse("the header's checksum is wrong");
-  const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6);
+  const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6), depth = get<uint8_t>(at + 7);
   if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::credit)) refuse("unknown kind of message ", int{kind});
-  if ((flags & ~kKnownFlags) != 0 || get<uint8_t>(at + 7) != 0 || get<uint32_t>(at + 96) != 0) refuse("unknown flags");
+  if ((flags & ~kKnownFlags) != 0 || get<uint32_t>(at + 96) != 0) refuse("unknown flags");
+  if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
 
   // What was in message_ has been moved out by `next`.
   message_.kind = static_cast<MessageKind>(kind);
   message_.flags = flags;
+  message_.depth = depth;
   message_.call_id = get<uint64_t>(at + 8);
   message_.function = get<uint64_t>(at + 16);
   message_.timeout_us = get<uint64_t>(at + 24);

@@ -34,6 +34,8 @@ class InboundCall {
   /// A deferred reply makes it current with CallContextScope.
   const CallContext& context() const noexcept;
 
+  int level() const noexcept;  ///< Job::level of what goes on with it
+
   /// Sends payload and tensors of `result` back; its other fields are filled in here. Once.
   void reply(Message&& result);
   /// Sends the error back: its type's name and text (RpcErrors arrive with their own type where error_message.h says

@@ -58,6 +58,7 @@ struct Placement {
 struct Message {
   MessageKind kind = MessageKind::request;
   uint8_t flags = 0;
+  uint8_t depth = 0;        ///< of a request: CallContext::depth where the call was made
   uint64_t call_id = 0;     ///< chosen by the caller's agent: 1, 2, 3, ... for each session; replies repeat it
   uint64_t function = 0;    ///< of a request: FunctionId
   uint64_t timeout_us = 0;  ///< of a request: time left when it was sent; 0 = none

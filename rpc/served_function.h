@@ -19,8 +19,8 @@ struct ServedFunction {
   /// Run it at once on the thread that read the request, as an I/O callback: no hop, no slot. It must not block, and
   /// must take no longer than reading another message; what does is posted to the executor.
   bool on_reader = false;
-  /// Moving average of the time that `invoke` takes, kept by the agent; 0 until it has run.
-  mutable std::atomic<uint32_t> average_ns{0};
+  /// The longest that `invoke` has taken lately, kept by the agent; 0 until it has run.
+  mutable std::atomic<uint32_t> slowest_ns{0};
 };
 
 /// Which functions an agent serves. Thread-safe.

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "tendril/rpc/detail/release.h"
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 
@@ -14,23 +15,31 @@ thread_local Executor* current_executor = nullptr;
 Executor* Executor::current() noexcept { return current_executor; }
 void Executor::set_current(Executor* executor) noexcept { current_executor = executor; }
 
-BlockedScope::BlockedScope(const char* what) : pool_(nullptr) {
+BlockedScope::BlockedScope(const char* what) : pool_(nullptr), slot_(detail::Slot::none) {
   const detail::ThreadState& thread = detail::ThreadState::current();
   if (thread.io_callbacks > 0) {
     throw UsageError(std::string(what) +
                      ": would block in an I/O callback (a continuation runs on the thread that completes its future); "
                      "attach a continuation or co_await instead");
   }
-  if (!thread.has_slot) return;
-  thread.pool->give_slot(what);
+  if (thread.slot == detail::Slot::none) return;
+  slot_ = thread.slot;
   pool_ = thread.pool;
+  pool_->give_slot();
 }
 
 BlockedScope::~BlockedScope() {
-  if (pool_) pool_->take_slot();
+  if (pool_) pool_->take_slot(slot_);
 }
 
 namespace detail {
+
+bool in_io_callback() noexcept { return ThreadState::current().io_callbacks > 0; }
+
+void release_in_pool(std::unique_ptr<Job> job, Executor* executor) noexcept {
+  Executor* const pool = ThreadState::current().leading ? ThreadState::current().leading : executor;
+  if (pool) pool->post_release(std::move(job));
+}
 
 namespace {
 

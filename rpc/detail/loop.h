@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tendril/rpc/detail/job_queue.h"
+#include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/detail/waiter.h"
 #include "tendril/rpc/executor.h"
 
@@ -46,6 +47,7 @@ class Loop final : public Executor {
   }
 
   void post(std::unique_ptr<Job> job) override;
+  void post_release(std::unique_ptr<Job> job) override;
   bool wait(FutureCore& future, Clock::time_point deadline) override;
 
   /// Links tell, on the leader's thread, that they read a message. Whether it makes work for the pool (post) decides
@@ -64,9 +66,12 @@ class Loop final : public Executor {
   };
   Gauges gauges() const;
 
+  /// If calls wait because too many handlers do: a clause for an error that says so. Else empty.
+  std::string held_back() const;
+
   // For BlockedScope.
-  void give_slot(const char* what);
-  void take_slot();
+  void give_slot();
+  void take_slot(Slot slot);
 
  private:
   friend class Waiter;
@@ -77,9 +82,14 @@ class Loop final : public Executor {
   void idle(Worker& self, std::unique_lock<std::mutex>& lock);
   void wake_worker_locked();
   void ensure_ticker_locked();
+  void stop_ticking_locked(Worker& self) noexcept;
   void spawn_locked(bool ticks);
-  void slot_released_locked();
+  std::unique_ptr<Job> take_job_locked(Slot& slot) noexcept;
+  bool can_run_handler_locked() const noexcept;
+  bool can_run_release_locked() const noexcept;
   bool can_run_job_locked() const noexcept;
+  int lowest_level_locked() const noexcept;
+  int thread_limit(int level) const noexcept;
 
   // Seat (loop.cpp).
   void lead_in_pool(std::unique_lock<std::mutex>& lock);
@@ -100,18 +110,21 @@ class Loop final : public Executor {
 
   // Under the mutex.
   JobQueue queue_;
-  int active_ = 0;    // slots in use
-  int blocked_ = 0;   // pool threads that gave their slot back
+  JobQueue releases_;
+  int active_ = 0;      // handlers that run; more than `slots` while those that have waited end
+  int releasing_ = 0;   // jobs of releases_ that run
+  int blocked_ = 0;     // pool threads that gave their slot back
+  uint64_t taken_ = 0;  // counts the jobs that were begun
+  bool release_next_ = false;
   int arriving_ = 0;  // pool threads that have been woken and have not looked around yet
   bool seat_taken_ = false;
   bool ticking_ = false;
   uint64_t seat_epoch_ = 0;  // counts how often the seat was left
-  bool stopping_ = false, stopped_ = false;
+  bool stopping_ = false, joined_ = false, stopped_ = false;
   std::list<Worker> workers_;
   std::vector<Worker*> idle_;
-  boost::intrusive::list<Resuming> resuming_;  // threads that want their slot back, first come first served
-  boost::intrusive::list<Waiter> passive_;     // waiters whose future is not done and who do not lead
-  std::condition_variable seat_free_;          // stop() waits for it
+  boost::intrusive::list<Waiter> passive_;  // waiters whose future is not done and who do not lead
+  std::condition_variable seat_free_;       // stop() waits for it
 
   std::atomic<bool> look_{false};  // the leader shall leave the seat and look around
 

@@ -7,7 +7,6 @@
 #include "tendril/rpc/detail/loop.h"
 #include "tendril/rpc/detail/signal_mask.h"
 #include "tendril/rpc/detail/thread_state.h"
-#include "tendril/rpc/detail/write_batch.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::rpc::detail {
@@ -16,8 +15,47 @@ namespace {
 constexpr std::chrono::milliseconds kTick{1};
 }
 
-bool Loop::can_run_job_locked() const noexcept {
-  return !queue_.empty() && active_ < options_.slots && resuming_.empty();
+/// How many threads may be in handlers, waiting ones included, where a job of this level is to start. One is always
+/// left for the sockets, and above that some for calls that handlers elsewhere, or here, wait for: else handlers that
+/// wait for calls back could take all threads, and wait for ever.
+int Loop::thread_limit(int level) const noexcept {
+  const int kept = std::clamp(options_.max_threads / 8, 1, 2 * Job::kContinuation);
+  const int open = level == 0 ? 0 : std::min(kept, kept / 2 + level);
+  return options_.max_threads - 1 - kept + open;
+}
+
+/// The lowest level of which a job may start.
+int Loop::lowest_level_locked() const noexcept {
+  const int threads = active_ + blocked_ + releasing_;
+  int level = 0;
+  while (level <= Job::kContinuation && threads >= thread_limit(level)) ++level;
+  return level;
+}
+
+bool Loop::can_run_handler_locked() const noexcept {
+  return !queue_.empty() && active_ < options_.slots && queue_.any(lowest_level_locked());
+}
+
+bool Loop::can_run_release_locked() const noexcept {
+  return !releases_.empty() && releasing_ == 0 && lowest_level_locked() <= Job::kContinuation;
+}
+
+bool Loop::can_run_job_locked() const noexcept { return can_run_handler_locked() || can_run_release_locked(); }
+
+/// One of those that may run, of which there is one. Turn about, so that neither kind is kept waiting by the other.
+std::unique_ptr<Job> Loop::take_job_locked(Slot& slot) noexcept {
+  ++taken_;
+  if (can_run_release_locked() && (release_next_ || !can_run_handler_locked())) {
+    release_next_ = false;
+    slot = Slot::release;
+    ++releasing_;
+    return releases_.pop();
+  }
+  release_next_ = true;
+  slot = Slot::handler;
+  std::unique_ptr<Job> job = queue_.pop(lowest_level_locked());
+  ++active_;
+  return job;
 }
 
 void Loop::start() {
@@ -34,7 +72,7 @@ void Loop::post(std::unique_ptr<Job> job) {
         job_posted_ = true;  // the leader looks after it as soon as the callback has returned
         messages_since_job_ = 0;
         last_job_ = last_read_;
-      } else if (can_run_job_locked()) {
+      } else if (!joined_ && can_run_job_locked()) {
         wake_worker_locked();
       }
       return;
@@ -42,6 +80,13 @@ void Loop::post(std::unique_ptr<Job> job) {
   }
   Job* const raw = job.get();
   raw->run(std::move(job));
+}
+
+void Loop::post_release(std::unique_ptr<Job> job) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;  // it ends here, on the calling thread
+  releases_.push(std::move(job));
+  if (!joined_) ensure_ticker_locked();
 }
 
 /// Sees to it that some pool thread looks at queue and seat.
@@ -60,7 +105,7 @@ void Loop::wake_worker_locked() {
   }
 }
 
-/// Sees to it that a free seat is found by a pool thread within a tick.
+/// Sees to it that a pool thread finds a free seat, or a job that nobody takes, within a tick or two.
 void Loop::ensure_ticker_locked() {
   if (ticking_ || stopping_) return;
   if (!idle_.empty()) {
@@ -69,7 +114,13 @@ void Loop::ensure_ticker_locked() {
     idle_.front()->wake.notify_one();
   } else if (static_cast<int>(workers_.size()) < options_.max_threads) {
     spawn_locked(true);
+  } else if (seat_taken_ && can_run_job_locked()) {
+    interrupt_leader();
   }
+}
+
+void Loop::stop_ticking_locked(Worker& self) noexcept {
+  if (self.ticks) self.ticks = ticking_ = false;
 }
 
 void Loop::spawn_locked(bool ticks) {
@@ -98,11 +149,13 @@ void Loop::work(Worker& self) {
   if (self.woken) --arriving_;
   for (;;) {
     if (can_run_job_locked()) {
+      stop_ticking_locked(self);
       run_next_job(lock);
       self.stays_back = false;
     } else if (stopping_) {
       break;  // whoever holds a slot goes on with the queue
     } else if (!seat_taken_ && !self.stays_back) {
+      stop_ticking_locked(self);
       take_seat_locked();
       lead_in_pool(lock);
       self.stays_back = !job_posted_ && waiter_completed_;
@@ -114,73 +167,41 @@ void Loop::work(Worker& self) {
 }
 
 void Loop::run_next_job(std::unique_lock<std::mutex>& lock) {
-  std::unique_ptr<Job> job = queue_.pop();
-  ++active_;
-  if (!job->is_short()) {
-    if (!seat_taken_ || can_run_job_locked()) wake_worker_locked();
-  } else if (!seat_taken_) {
-    ensure_ticker_locked();
+  Slot slot = Slot::none;
+  std::unique_ptr<Job> job = take_job_locked(slot);
+  if (!seat_taken_ || can_run_job_locked()) {
+    if (job->is_short()) {
+      ensure_ticker_locked();
+    } else {
+      wake_worker_locked();
+    }
   }
-  // Replies to requests that were read together leave together, unless that would delay one.
-  WriteBatch& batch = WriteBatch::current();
-  const bool hold = job->is_short() && !queue_.empty() && queue_.front()->is_short();
   lock.unlock();
-  batch.hold(hold);
   ThreadState& thread = ThreadState::current();
-  thread.has_slot = true;
+  thread.slot = slot;
   Job* const raw = job.get();
   raw->run(std::move(job));
-  thread.has_slot = false;
-  if (!hold) batch.flush();
+  thread.slot = Slot::none;
   lock.lock();
-  --active_;
-  slot_released_locked();
-  if (hold && !can_run_job_locked()) {
-    lock.unlock();
-    batch.flush();
-    lock.lock();
-  }
+  --(slot == Slot::handler ? active_ : releasing_);
 }
 
-void Loop::slot_released_locked() {
-  if (resuming_.empty() || active_ >= options_.slots) return;
-  Resuming& next = resuming_.front();
-  resuming_.pop_front();
-  ++active_;
-  next.granted = true;
-  next.wake.notify_one();
-}
-
-void Loop::give_slot(const char* what) {
-  WriteBatch::current().flush();
+void Loop::give_slot() {
   const std::lock_guard lock(mutex_);
-  // One thread must be left to go on with the queue and the sockets.
-  if (blocked_ + 2 > options_.max_threads) {
-    throw UsageError(std::string(what) + ": " + std::to_string(blocked_) + " of at most " +
-                     std::to_string(options_.max_threads) +
-                     " pool threads are blocked in handlers already (max_threads); write the handler as a coroutine "
-                     "(Task<T>, co_await), which holds no thread while it waits");
-  }
   ++blocked_;
-  --active_;
-  ThreadState::current().has_slot = false;
-  slot_released_locked();
+  --(ThreadState::current().slot == Slot::handler ? active_ : releasing_);
+  ThreadState::current().slot = Slot::none;
   if (can_run_job_locked()) wake_worker_locked();
   if (!seat_taken_) ensure_ticker_locked();
 }
 
-void Loop::take_slot() {
-  std::unique_lock lock(mutex_);
-  if (active_ < options_.slots && resuming_.empty()) {
-    ++active_;
-  } else {
-    Resuming self;
-    resuming_.push_back(self);
-    // No deadline: slots are given back by handlers that end or wait (docs/rpc.md).
-    self.wake.wait(lock, [&] { return self.granted; });
-  }
+/// At once: whoever holds a slot may need what this thread holds, a mutex say. So more handlers than slots may run for
+/// a while; no new one starts meanwhile.
+void Loop::take_slot(Slot slot) {
+  const std::lock_guard lock(mutex_);
   --blocked_;
-  ThreadState::current().has_slot = true;
+  ++(slot == Slot::handler ? active_ : releasing_);
+  ThreadState::current().slot = slot;
 }
 
 void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
@@ -188,23 +209,22 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   self.stays_back = false;
   idle_.push_back(&self);
   if (!seat_taken_ && !ticking_ && !stopping_) self.ticks = ticking_ = true;
-  uint64_t epoch = seat_epoch_;
+  uint64_t epoch = seat_epoch_, taken = taken_;
   while (!self.woken && !stopping_) {
     if (!self.ticks) {
       self.wake.wait(lock);
       epoch = seat_epoch_;
+      taken = taken_;
       continue;
     }
     if (self.wake.wait_for(lock, kTick) == std::cv_status::no_timeout) continue;
-    if (seat_taken_) {
-      self.ticks = ticking_ = false;  // whoever leaves the seat wakes a ticker again
-    } else if (epoch != seat_epoch_) {
-      epoch = seat_epoch_;
-    } else {
-      break;  // nobody has come for a whole tick
-    }
+    const bool job_waits = can_run_job_locked();
+    if ((job_waits && taken == taken_) || (!seat_taken_ && epoch == seat_epoch_)) break;  // for a whole tick
+    if (seat_taken_ && !job_waits) stop_ticking_locked(self);  // whoever changes that wakes a ticker again
+    epoch = seat_epoch_;
+    taken = taken_;
   }
-  if (self.ticks) self.ticks = ticking_ = false;
+  stop_ticking_locked(self);
   if (self.woken) --arriving_;
   if (const auto at = std::find(idle_.begin(), idle_.end(), &self); at != idle_.end()) idle_.erase(at);
 }
@@ -217,15 +237,18 @@ void Loop::stop() {
   if (seat_taken_) interrupt_leader();
   if (!queue_.empty() && workers_.empty()) spawn_locked(false);
   std::list<Worker> ending;
-  // Running handlers end in their own time; nothing can end them for us.
-  while (!workers_.empty()) {
+  // Running handlers end in their own time; nothing can end them for us. Waiters leave the seat when stopping.
+  while (!workers_.empty() || seat_taken_) {
+    if (workers_.empty()) {
+      seat_free_.wait(lock, [&] { return !seat_taken_ || !workers_.empty(); });
+      continue;
+    }
     ending.splice(ending.end(), workers_, workers_.begin());
     lock.unlock();
     ending.back().thread.join();
     lock.lock();
   }
-  seat_free_.wait(lock, [&] { return !seat_taken_; });  // waiters leave when stopping
-  stopped_ = true;
+  joined_ = true;
   take_seat_locked();
   lock.unlock();
   {
@@ -235,19 +258,32 @@ void Loop::stop() {
   }
   lock.lock();
   leave_seat_locked();
-  JobQueue rest;
-  while (!queue_.empty()) rest.push(queue_.pop());
+  stopped_ = true;
+  JobQueue jobs, releases;
+  while (!queue_.empty()) jobs.push(queue_.pop());
+  while (!releases_.empty()) releases.push(releases_.pop());
   lock.unlock();
-  while (!rest.empty()) {
-    std::unique_ptr<Job> job = rest.pop();
-    Job* const raw = job.get();
-    raw->run(std::move(job));
+  for (JobQueue* rest : {&jobs, &releases}) {
+    while (!rest->empty()) {
+      std::unique_ptr<Job> job = rest->pop();
+      Job* const raw = job.get();
+      raw->run(std::move(job));
+    }
   }
+}
+
+std::string Loop::held_back() const {
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty() || active_ >= options_.slots || can_run_handler_locked()) return "";
+  return "; at this worker " + std::to_string(blocked_) + " handlers wait, each on a thread of at most " +
+         std::to_string(options_.max_threads) + " (max_threads), and keep " + std::to_string(queue_.size()) +
+         " calls from starting: write them as coroutines (Task<T>, co_await), which hold no thread while they wait";
 }
 
 Loop::Gauges Loop::gauges() const {
   const std::lock_guard lock(mutex_);
-  return {queue_.size(), static_cast<std::size_t>(active_), workers_.size(), static_cast<std::size_t>(blocked_)};
+  return {queue_.size() + releases_.size(), static_cast<std::size_t>(active_ + releasing_), workers_.size(),
+          static_cast<std::size_t>(blocked_)};
 }
 
 }  // namespace tendril::rpc::detail

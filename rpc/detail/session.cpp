@@ -93,6 +93,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   request.autograd_context = context.autograd_context;
   request.trace_id = context.trace_id;
   request.span_id = context.span_id;
+  request.depth = context.depth;
   if (context.extension) request.extension = *context.extension;
   if (pending.deadline != Clock::time_point::max()) {
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(pending.deadline - pending.started);
@@ -304,7 +305,8 @@ Clock::time_point Session::sweep(Clock::time_point now) {
     Counters::add(agent_->counters.timed_out);
     const std::string text = "call of " + name_of_function(pending.function) + " on " + name_of(peer_) +
                              " timed out after " + seconds(pending.deadline - pending.started) +
-                             "; it may still be running there. A call that may take longer says so: "
+                             "; it may still be running there" + agent_->loop->held_back() +
+                             ". A call that may take longer says so: "
                              "{.timeout = ...}, or {.timeout = 0s} for as long as the worker lives";
     const bool leaving = pending.leaving;
     fail(std::move(pending), std::make_exception_ptr(TimeoutError(text)));

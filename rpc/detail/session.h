@@ -133,6 +133,7 @@ struct InboundState final : Job {
   InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop);
   void run(std::unique_ptr<Job> self) noexcept override;
   bool is_short() const noexcept override;
+  int level() const noexcept override;
 
   std::shared_ptr<Session> session;
   std::shared_ptr<Agent::Impl> agent;

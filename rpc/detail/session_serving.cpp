@@ -13,8 +13,12 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// A function whose moving average is below this is short: nobody is woken to lead while it runs (docs/rpc.md, rule 4).
+/// A function that has not taken longer than this lately is short: nobody is woken to lead while it runs (docs/rpc.md,
+/// rule 4).
 constexpr uint32_t kShortNs = 20'000;
+/// One that took longer is forgiven after a few hundred short runs: one call in a hundred that sleeps is enough.
+constexpr uint32_t kForgottenIn = 32;
+constexpr int64_t kLongestNs = 10'000'000;
 
 /// When the handler that this thread runs answered; what it does after that, writing the reply above all, is not its
 /// own time: the peer that the reply wakes may be given the processor at once.
@@ -23,12 +27,10 @@ thread_local Clock::time_point answered_at;
 void note_answer() noexcept { answered_at = std::min(answered_at, Clock::now()); }
 
 void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
-  const int64_t average = function.average_ns.load(std::memory_order_relaxed);
-  // A handler that lost the processor for a while is no slow function: one sample counts fourfold at most.
-  int64_t sample = std::min<int64_t>(took.count(), 1'000'000'000);
-  if (average > 0) sample = std::min(sample, 4 * average + 1000);
-  const int64_t updated = average == 0 ? sample : average + (sample - average) / 8;
-  function.average_ns.store(static_cast<uint32_t>(std::max<int64_t>(updated, 1)), std::memory_order_relaxed);
+  const uint32_t before = function.slowest_ns.load(std::memory_order_relaxed);
+  const auto sample = static_cast<uint32_t>(std::clamp<int64_t>(took.count(), 1, kLongestNs));
+  const uint32_t updated = std::max(sample, before - before / kForgottenIn);
+  if (updated != before) function.slowest_ns.store(updated, std::memory_order_relaxed);
 }
 
 /// What the peer has paid for it; a worker's requests to itself come without bytes, and cost nothing.
@@ -203,13 +205,16 @@ InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const Served
   context.autograd_context = request.autograd_context;
   context.trace_id = request.trace_id;
   context.span_id = request.span_id;
+  context.depth = static_cast<uint8_t>(std::min<int>(request.depth + 1, Job::kContinuation - 1));
   if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
 }
 
 bool InboundState::is_short() const noexcept {
-  const uint32_t average = function->average_ns.load(std::memory_order_relaxed);
-  return average > 0 && average < kShortNs;
+  const uint32_t slowest = function->slowest_ns.load(std::memory_order_relaxed);
+  return slowest > 0 && slowest < kShortNs;
 }
+
+int InboundState::level() const noexcept { return std::min<int>(request.depth, Job::kContinuation - 1); }
 
 void InboundState::run(std::unique_ptr<Job> self) noexcept {
   if (!function->on_reader && session->hold_back(self)) return;
@@ -259,6 +264,7 @@ Agent& InboundCall::agent() const noexcept { return state_->agent->agent; }
 const WorkerInfo& InboundCall::from() const noexcept { return state_->session->peer(); }
 Message& InboundCall::request() noexcept { return state_->request; }
 const CallContext& InboundCall::context() const noexcept { return state_->context; }
+int InboundCall::level() const noexcept { return state_->level(); }
 
 void InboundCall::reply(Message&& result) {
   if (!state_) throw UsageError("InboundCall::reply: the call was answered already");

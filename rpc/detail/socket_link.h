@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "tendril/rpc/detail/loop.h"
-#include "tendril/rpc/detail/write_batch.h"
 #include "tendril/rpc/flow_control.h"
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/link.h"
@@ -28,7 +27,7 @@ struct SocketLinkOptions {
 
 /// A link over a connected stream socket. Asio tells when the socket can be read or written; the bytes are moved by
 /// system calls of our own, because Asio's composed operations move at most 64 KiB each.
-class SocketLink final : public Link, public BatchedLink, public std::enable_shared_from_this<SocketLink> {
+class SocketLink final : public Link, public std::enable_shared_from_this<SocketLink> {
  public:
   /// Takes ownership of `socket`, after the handshake.
   SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options);
@@ -44,7 +43,6 @@ class SocketLink final : public Link, public BatchedLink, public std::enable_sha
   void close() noexcept override;
   const char* transport() const noexcept override { return options_.transport; }
   Gauges gauges() const noexcept override;
-  void flush() noexcept override;  ///< the end of a batch
 
  private:
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
@@ -92,7 +90,6 @@ class SocketLink final : public Link, public BatchedLink, public std::enable_sha
   std::list<Frame> current_;                 // the writer's
   std::size_t offset_ = 0;                   // of the front of current_: bytes written
   bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
-  bool in_batch_ = false;                    // a WriteBatch will flush
   bool closed_ = false;                      // no message is taken any more
   std::exception_ptr reason_;                // why, if not by close()
 };

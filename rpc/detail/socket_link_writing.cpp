@@ -44,22 +44,8 @@ bool SocketLink::send(Message&& message) {
     update_congestion_locked();
     return true;
   }
-  WriteBatch& batch = WriteBatch::current();
-  if (batch.holding()) {
-    if (!in_batch_) {
-      in_batch_ = true;
-      batch.add(shared_from_this());
-    }
-    return true;
-  }
   write(lock);
   return true;
-}
-
-void SocketLink::flush() noexcept {
-  std::unique_lock lock(mutex_);
-  in_batch_ = false;
-  if (!writing_ && !queue_.empty()) write(lock);
 }
 
 /// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.

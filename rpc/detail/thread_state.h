@@ -3,13 +3,15 @@
 namespace tendril::rpc::detail {
 
 class Loop;
-class WriteBatch;
+
+/// What a pool thread runs, and counts among.
+enum class Slot { none, handler, release };
 
 /// What this thread is doing for which loop. Every thread of the process has one.
 struct ThreadState {
   Loop* pool = nullptr;     ///< whose pool it belongs to
   Loop* leading = nullptr;  ///< whose seat it holds
-  bool has_slot = false;    ///< it runs a handler and counts among the active ones
+  Slot slot = Slot::none;   ///< given back while it waits
   int io_callbacks = 0;     ///< depth of I/O callbacks: it must not block
 
   static ThreadState& current() noexcept {

@@ -114,11 +114,7 @@ bool Staging::done() const {
 
 void Staging::wait() {
   if (!done()) {
-    std::optional<BlockedScope> blocked;
-    try {
-      blocked.emplace("rpc: waiting for a device");
-    } catch (const UsageError&) {  // too many handlers are blocked: this one keeps its slot for the moment it takes
-    }
+    const BlockedScope blocked("rpc: waiting for a device");
     for (const cuda::Event& event : copied_) event.synchronize();
   }
   copied_.clear();

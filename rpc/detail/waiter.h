@@ -28,12 +28,6 @@ class Waiter final : public FutureCallback, public WaiterHook {
   Loop& loop_;
 };
 
-/// A thread that waits for a slot, on its stack.
-struct Resuming : WaiterHook {
-  std::condition_variable wake;
-  bool granted = false;
-};
-
 /// A pool thread.
 struct Worker {
   std::thread thread;

@@ -36,7 +36,7 @@ def fork(kind, owner, owner_incarnation, rref, fork_id):
                        fork_id[1], fork_id[2])
 
 
-def frame(kind, flags=0, call_id=0, function=0, timeout_us=0, autograd_context=0, autograd_message=0, trace_id=0,
+def frame(kind, flags=0, depth=0, call_id=0, function=0, timeout_us=0, autograd_context=0, autograd_message=0, trace_id=0,
           span_id=0, extension=b"", payload=b"", tensors=(), forks=()):
     descriptors = b""
     for dtype, sizes, strides, data, requires_grad, to, origin in tensors:
@@ -46,7 +46,7 @@ def frame(kind, flags=0, call_id=0, function=0, timeout_us=0, autograd_context=0
     section = b""
     for _, _, _, data, _, _, _ in tensors:
         section += b"\0" * (-(104 + len(middle) + len(section)) % 64) + data
-    header = struct.pack("<4sBBBxQQQQQQQQQIIIII", b"TDRL", 0, kind, flags, call_id, function, timeout_us,
+    header = struct.pack("<4sBBBBQQQQQQQQQIIIII", b"TDRL", 0, kind, flags, depth, call_id, function, timeout_us,
                          autograd_context, autograd_message, trace_id, span_id, len(payload), len(section),
                          len(extension), len(descriptors), len(tensors), len(forks), 0)
     return header + struct.pack("<I", crc32c(header)) + middle + section
@@ -83,7 +83,7 @@ FILES = {
     "ping.bin": frame(PING),
     "request.bin": frame(REQUEST, call_id=7, function=0x0123456789ABCDEF, timeout_us=60_000_000,
                          payload=struct.pack("<iQ5s", -3, 5, b"hello")),
-    "context.bin": frame(REQUEST, call_id=8, function=1, autograd_context=0x0002000000000005,
+    "context.bin": frame(REQUEST, depth=3, call_id=8, function=1, autograd_context=0x0002000000000005,
                          autograd_message=0x0002000000000009, trace_id=0xAAAAAAAAAAAAAAAA,
                          span_id=0xBBBBBBBBBBBBBBBB, extension=b"who am I", payload=b"\1"),
     "tensors.bin": frame(REPLY, call_id=9, payload=struct.pack("<6I", 0, 1, 2, 3, 4, 5), tensors=[

@@ -119,6 +119,7 @@ BOOST_AUTO_TEST_CASE(small_messages_have_the_golden_bytes_both_ways) {
 
 BOOST_AUTO_TEST_CASE(contexts_have_the_golden_bytes_both_ways) {
   Message message;
+  message.depth = 3;
   message.call_id = 8;
   message.function = 1;
   message.autograd_context = 0x0002000000000005;
@@ -129,6 +130,7 @@ BOOST_AUTO_TEST_CASE(contexts_have_the_golden_bytes_both_ways) {
   message.payload = bytes_of("\1");
   BOOST_TEST((bytes_of(Frame(message)) == golden("context.bin")));
   const Message read = one_message(golden("context.bin"));
+  BOOST_TEST(int{read.depth} == 3);
   BOOST_TEST(read.autograd_context == message.autograd_context);
   BOOST_TEST(read.autograd_message == message.autograd_message);
   BOOST_TEST(read.trace_id == message.trace_id);

@@ -1,0 +1,58 @@
+// A handler that has waited goes on, though handlers that wait for what it holds fill every slot.
+// timeout: 180
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <mutex>
+#include <thread>
+
+#include "tests/rpc/agent_pair.h"
+
+using namespace rpc_test;
+
+namespace {
+
+enum Function : uint64_t { kHold = 1, kWant, kAnswerOnceAllWant };
+
+std::timed_mutex mutex;  // timed, so that a failure of this test ends too
+std::atomic<int> wanting{0}, wanted{0};
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(kHold, "hold", [](InboundCall& inbound) {
+      const std::lock_guard lock(mutex);
+      call(inbound.agent(), inbound.from().id, request(kAnswerOnceAllWant)).wait();
+      inbound.reply(reply("held"));
+    });
+    f.add(kWant, "want", [](InboundCall& inbound) {
+      ++wanting;
+      const std::unique_lock lock(mutex, 20s);
+      inbound.reply(reply(lock.owns_lock() ? "had it" : "did not get it"));
+    });
+    f.add(kAnswerOnceAllWant, "answer_once_all_want", [](InboundCall& inbound) {
+      const auto deadline = Clock::now() + 20s;
+      while (wanting < wanted && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+      inbound.reply(reply(""));
+    });
+  });
+  return table;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(resuming)
+
+BOOST_AUTO_TEST_CASE(a_mutex_held_over_a_call_is_given_back) {
+  for (const int threads : {1, 16}) {
+    wanting = 0;
+    wanted = threads;
+    AgentPair pair(functions(), {.num_worker_threads = threads});
+    std::vector<Future<Message>> futures;
+    const Future<Message> held = call(*pair.a, 1, request(kHold));
+    for (int i = 0; i < 2 * threads; ++i) futures.push_back(call(*pair.a, 1, request(kWant)));
+    for (const Future<Message>& future : futures) BOOST_TEST(text(future.wait()) == "had it");
+    BOOST_TEST(text(held.wait()) == "held");
+    check_at_rest(*pair.b);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
