@@ -86,11 +86,13 @@ void run_and_answer(std::unique_ptr<CallInProgress<Callable>> in) {
       if (!later.valid()) throw UsageError("the function returned an empty Future");
       later.then([shared = std::shared_ptr<CallInProgress<Callable>>(std::move(in))](Future<Result> done) {
         try {
+          done.state()->rethrow_error();
           if constexpr (std::is_void_v<Result>) {
-            done.wait();
             answer(*shared);
+          } else if constexpr (std::is_copy_constructible_v<Result>) {
+            answer(*shared, std::as_const(done.state()->value()));
           } else {
-            answer(*shared, std::move(done).wait());
+            answer(*shared, std::move(done.state()->value()));
           }
         } catch (...) {
           fail(*shared, std::current_exception());
@@ -138,7 +140,9 @@ void serve(InboundCall& inbound) {
       // The object is still being made. No slot is held meanwhile.
       settled.then([in = std::move(in)](Future<void>) mutable {
         Executor& executor = executor_of(in->call);
-        post(executor, [in = std::move(in)]() mutable { run_and_answer(std::move(in)); });
+        const int level = in->call.level();
+        post(
+            executor, [in = std::move(in)]() mutable { run_and_answer(std::move(in)); }, level);
       });
       return;
     }

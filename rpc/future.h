@@ -42,6 +42,18 @@ class FutureState : public FutureCore {
   }
   Value& value() noexcept { return *value_; }  ///< done, without an error
 
+  /// In two steps, for the only one that completes this state: nobody sees the value before the second one.
+  template <class... Args>
+  Value& prepare_value(Args&&... args) {
+    return value_.emplace(std::forward<Args>(args)...);
+  }
+  void complete_prepared(std::exception_ptr error) noexcept {
+    if (claim()) publish(std::move(error));
+  }
+
+ protected:
+  bool holds_users_object() const noexcept override { return !std::is_trivially_destructible_v<Value>; }
+
  private:
   std::optional<Value> value_;
 };
@@ -104,7 +116,8 @@ class Future {
 
   /// Runs `f(ready future)` when the result or the error is there: at once on this thread if it is there already, else
   /// on the thread that completes it, with the CallContext of now. It must not block. What `f` returns (a future's
-  /// result, if it returns a future) is the result of the future returned here; what it throws is its error.
+  /// result, if it returns a future) is the result of the future returned here; what it throws is its error. `f` itself
+  /// is destroyed before that result is seen, or, if it ran on a thread that drives I/O, soon after on a pool thread.
   template <class F>
   auto then(F f) const -> Future<typename detail::unwrap_future<std::invoke_result_t<F, Future<T>>>::type>;
 

@@ -1,8 +1,10 @@
 #include "tendril/rpc/future_core.h"
 
 #include <condition_variable>
+#include <memory>
 #include <utility>
 
+#include "tendril/rpc/detail/release.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::rpc {
@@ -42,6 +44,13 @@ class PassiveWaiter final : public FutureCallback {
 };
 
 }  // namespace
+
+void FutureCore::destroy(FutureCore* core) noexcept {
+  std::unique_ptr<FutureCore> owned(core);
+  if (!detail::in_io_callback() || !core->holds_users_object()) return;
+  const Ref<Executor> executor = core->executor_;
+  detail::release(std::move(owned), executor.get());
+}
 
 void FutureCore::run_callback(FutureCallback& callback) noexcept {
   ++deferred.depth;

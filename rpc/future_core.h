@@ -30,7 +30,7 @@ class FutureCallback {
 /// The part of a future's shared state that does not depend on the result's type. Thread-safe.
 class FutureCore : public RefCounted {
  public:
-  static void destroy(FutureCore* core) noexcept { delete core; }
+  static void destroy(FutureCore* core) noexcept;
 
   /// `executor`: whose I/O a waiting thread drives and where co_await resumes; may be null.
   explicit FutureCore(Executor* executor) noexcept : executor_(executor) {}
@@ -62,6 +62,9 @@ class FutureCore : public RefCounted {
     return status_.compare_exchange_strong(expected, Status::claimed, std::memory_order_acq_rel);
   }
   void publish(std::exception_ptr error) noexcept;
+
+  /// Whether a destructor of the user's may run with this one's.
+  virtual bool holds_users_object() const noexcept { return true; }
 
  private:
   void run_callback(FutureCallback& callback) noexcept;

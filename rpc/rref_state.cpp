@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "tendril/rpc/detail/release.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/type_name.h"
 
@@ -23,6 +24,7 @@ RRefState::RRefState(RRefId id, WorkerInfo owner, ForkId fork, std::weak_ptr<RRe
       settled_(new FutureState<void>(executor)) {}
 
 RRefState::~RRefState() {
+  if (object_) detail::release(std::move(object_), settled_->executor());
   if (is_owner_) return;
   if (const auto home = home_.lock()) home->user_dropped(fork_);
 }

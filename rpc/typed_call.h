@@ -46,15 +46,14 @@ class TypedCall final : public FutureState<R>, public PendingCall {
       archive.expect(0, typeid(R));
       if constexpr (std::is_void_v<R>) {
         archive.finish();
-        this->try_set_value();
+        this->prepare_value();
       } else {
-        R result{};
-        archive >> result;
+        archive >> this->prepare_value();  // in its place: no object of the user's ends on this thread
         archive.finish();
-        this->try_set_value(std::move(result));
       }
+      this->complete_prepared(nullptr);
     } catch (...) {
-      this->try_set_error(std::current_exception());
+      this->complete_prepared(std::current_exception());
     }
   }
   void fail(std::exception_ptr error) noexcept override { this->try_set_error(std::move(error)); }

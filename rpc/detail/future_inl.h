@@ -5,6 +5,8 @@
 #include <atomic>
 #include <memory>
 
+#include "tendril/rpc/detail/release.h"
+
 namespace tendril::rpc::detail {
 
 /// Completes `to` with the outcome of `from`, when that is done.
@@ -52,24 +54,38 @@ class ThenState final : public FutureState<typename unwrap_future<std::invoke_re
   void run(FutureCore&) noexcept override {
     const auto self = Ref<ThenState>::adopt(this);
     CallContextScope scope(std::move(context_));
+    if constexpr (unwrap_future<Returned>::nested) {
+      Returned inner;
+      const std::exception_ptr error = outcome([&](Future<T> ready) {
+        inner = (*f_)(std::move(ready));
+        if (!inner.valid()) throw UsageError("Future::then: the continuation returned an empty future");
+      });
+      if (error) return this->complete_prepared(error);
+      Forwarder<Result>::attach(std::move(inner), Ref<FutureState<Result>>(Ref<ThenState>(this)));
+    } else {
+      this->complete_prepared(outcome([&](Future<T> ready) {
+        if constexpr (std::is_void_v<Returned>) {
+          (*f_)(std::move(ready));
+          this->prepare_value();
+        } else {
+          this->prepare_value((*f_)(std::move(ready)));
+        }
+      }));
+    }
+  }
+  /// The error of `call`, if any. What the continuation has captured goes before its outcome is seen: it may refer to
+  /// what the one who waits for that owns.
+  template <class Call>
+  std::exception_ptr outcome(Call call) noexcept {
+    std::exception_ptr error;
     try {
       call(Future<T>(std::move(source_)));
     } catch (...) {
-      this->try_set_error(std::current_exception());
+      error = std::current_exception();
     }
+    if constexpr (!std::is_trivially_destructible_v<F>) release(std::move(f_), this->executor());
     f_.reset();
-  }
-  void call(Future<T> ready) {
-    if constexpr (unwrap_future<Returned>::nested) {
-      Returned inner = (*f_)(std::move(ready));
-      if (!inner.valid()) throw UsageError("Future::then: the continuation returned an empty future");
-      Forwarder<Result>::attach(std::move(inner), Ref<FutureState<Result>>(Ref<ThenState>(this)));
-    } else if constexpr (std::is_void_v<Returned>) {
-      (*f_)(std::move(ready));
-      this->try_set_value();
-    } else {
-      this->try_set_value((*f_)(std::move(ready)));
-    }
+    return error;
   }
 
   Ref<FutureState<T>> source_;

@@ -1,0 +1,127 @@
+// Destructors of users' objects run where they may take long, block and make calls: never on a thread that drives I/O.
+// timeout: 120
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tests/rpc/cluster.h"
+
+namespace users_destructors_test {
+
+using namespace rpc_test;
+
+int twice(int x) { return 2 * x; }
+
+std::atomic<int> ended{0}, answers{0};
+
+/// Makes a call at its end. What it was moved to does so in its place.
+struct Calls {
+  Calls() = default;
+  Calls(int f, int t) : from(f), to(t) {}
+  Calls(Calls&& other) noexcept : from(std::exchange(other.from, -1)), to(other.to) {}
+  Calls& operator=(Calls&&) = delete;
+  ~Calls() {
+    if (from < 0) return;
+    answers += rpc_sync<&twice>(Cluster::agent(from), to, 1);
+    ++ended;
+  }
+  int where() const { return to; }
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& from& to;
+  }
+  int from = -1, to = -1;
+};
+
+std::promise<void> opened;
+std::shared_future<void> gate;
+std::atomic<bool> at_gate{false};
+void close_gate() {
+  opened = {};
+  gate = opened.get_future().share();
+  at_gate = false;
+}
+/// Waits at its end, and does not tell the library.
+struct Waits {
+  explicit Waits(int) {}
+  ~Waits() {
+    at_gate = true;
+    gate.wait_for(30s);
+  }
+};
+
+Calls result() { return {0, 1}; }
+Future<int> passed_on(const Calls&, int from, int to) { return rpc_async<&twice>(Cluster::agent(from), to, 1); }
+int late(int x) {
+  blocking([] { gate.wait_for(30s); });
+  return x;
+}
+void reset() { ended = answers = 0; }
+bool all_ended(int count) {
+  return Cluster::eventually([&] { return ended == count && answers == 2 * count; });
+}
+
+}  // namespace users_destructors_test
+
+using namespace users_destructors_test;
+
+BOOST_AUTO_TEST_SUITE(users_destructors)
+
+BOOST_AUTO_TEST_CASE(an_owned_object_that_a_user_lets_go_makes_a_call_at_its_end) {
+  for (const int threads : {1, 16}) {
+    reset();
+    Cluster cluster(2, {.num_worker_threads = threads});
+    for (int i = 0; i < 10; ++i) {
+      const auto object = remote<Calls>(cluster[0], 1, 1, 0);
+      BOOST_TEST(object.rpc_sync<&Calls::where>() == 0);
+    }
+    BOOST_TEST(all_ended(10));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_result_that_nobody_waits_for_makes_a_call_at_its_end) {
+  reset();
+  Cluster cluster(2);
+  for (int i = 0; i < 10; ++i) rpc_async<&result>(cluster[0], 1);
+  BOOST_TEST(all_ended(20));  // the callee's own, and the caller's
+}
+
+BOOST_AUTO_TEST_CASE(what_a_continuation_has_captured_makes_a_call_at_its_end) {
+  reset();
+  close_gate();
+  Cluster cluster(2);
+  const auto captured = [] { return std::make_unique<Calls>(0, 1); };
+  const auto answered = rpc_async<&late>(cluster[0], 1, 3).then([c = captured()](Future<int>) {});
+  const auto overdue = rpc_async<&late>(cluster[0], 1, CallOptions{.timeout = 20ms}, 3);
+  const auto failed = overdue.then([c = captured()](Future<int>) {});
+  BOOST_CHECK_THROW(overdue.wait(), TimeoutError);
+  BOOST_TEST(all_ended(1));
+  opened.set_value();
+  answered.wait();
+  BOOST_TEST(all_ended(2));
+}
+
+BOOST_AUTO_TEST_CASE(an_argument_of_a_function_that_answers_later_makes_a_call_at_its_end) {
+  reset();
+  Cluster cluster(2);
+  BOOST_TEST((rpc_sync<&passed_on>(cluster[0], 1, Calls(1, 0), 1, 0)) == 2);
+  BOOST_TEST(all_ended(2));  // the caller's own, and the callee's
+}
+
+BOOST_AUTO_TEST_CASE(a_destructor_that_waits_stalls_nobody) {
+  close_gate();
+  Cluster cluster(2, {.num_worker_threads = 1});
+  {
+    std::vector<RRef<Waits>> objects;
+    for (int i = 0; i < 20; ++i) objects.push_back(remote<Waits>(cluster[0], 1, i));
+    rpc_sync<&twice>(cluster[0], 1, 1);
+  }
+  BOOST_TEST(Cluster::eventually([] { return at_gate.load(); }));
+  BOOST_TEST(!(gate.wait_for(0s) == std::future_status::ready));
+  BOOST_TEST(rpc_sync<&twice>(cluster[0], 1, 4) == 8);
+  BOOST_TEST(rpc_sync<&twice>(cluster[1], 0, 5) == 10);
+  opened.set_value();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
