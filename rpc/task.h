@@ -15,48 +15,62 @@ namespace detail {
 
 /// What the promise types of Task<T> and Task<void> share. The coroutine starts at once on the caller's thread; where
 /// it first suspends, the caller gets its own CallContext back, whatever the coroutine had made current.
+///
+/// The outcome is published when nothing of the coroutine is left: whoever sees it may let go of what the coroutine's
+/// locals and arguments refer to.
+template <class T>
 class TaskPromiseBase {
  public:
   std::suspend_never initial_suspend() const noexcept { return {}; }
-  std::suspend_never final_suspend() const noexcept { return {}; }
+  auto final_suspend() const noexcept { return Publish(); }
+  Task<T> get_return_object();
+  void unhandled_exception() noexcept { error_ = std::current_exception(); }
   /// The context of the thread that runs the coroutine's first part, until it is taken back at the first suspension.
   CallContext& caller_context() noexcept { return caller_context_; }
 
+ protected:
+  Ref<FutureState<T>> result_{new FutureState<T>(Executor::current())};
+
  private:
+  struct Publish {
+    bool await_ready() const noexcept { return false; }
+    template <class P>
+    void await_suspend(std::coroutine_handle<P> finished) const noexcept {
+      TaskPromiseBase& promise = finished.promise();
+      const Ref<FutureState<T>> result = std::move(promise.result_);
+      std::exception_ptr error = std::move(promise.error_);
+      finished.destroy();  // and this awaiter with it
+      result->complete_prepared(std::move(error));
+    }
+    void await_resume() const noexcept {}
+  };
+
+  std::exception_ptr error_;
   CallContext caller_context_ = CallContext::current();
 };
 
 template <class T>
-class TaskPromise : public TaskPromiseBase {
+class TaskPromise : public TaskPromiseBase<T> {
  public:
-  Task<T> get_return_object();
   template <class U>
   void return_value(U&& value) {
-    result_.set_value(std::forward<U>(value));
+    this->result_->prepare_value(std::forward<U>(value));
   }
-  void unhandled_exception() { result_.set_error(std::current_exception()); }
-
- private:
-  Promise<T> result_;
 };
 
 template <>
-class TaskPromise<void> : public TaskPromiseBase {
+class TaskPromise<void> : public TaskPromiseBase<void> {
  public:
-  Task<void> get_return_object();
-  void return_void() { result_.set_value(); }
-  void unhandled_exception() { result_.set_error(std::current_exception()); }
-
- private:
-  Promise<void> result_;
+  void return_void() { result_->prepare_value(); }
 };
 
 }  // namespace detail
 
 /// A coroutine that yields a T; also what a served function may return. It starts at once, and while it is suspended in
 /// `co_await future` it holds neither a thread nor a slot: thousands may be parked in one worker. Once resumed (in the
-/// pool, under a slot) its CallContext is as it was. It runs to its end whether or not anybody holds the Task.
-/// Arguments taken by reference must outlive the coroutine: take them by value.
+/// pool, under a slot) its CallContext is as it was. It runs to its end whether or not anybody holds the Task. Its
+/// result is there once its locals and arguments have been destroyed. What arguments taken by reference refer to must
+/// outlive the coroutine: take them by value, except in a served function, whose arguments do live that long.
 template <class T = void>
 class Task {
  public:
@@ -78,10 +92,9 @@ class Task {
 
 namespace detail {
 template <class T>
-Task<T> TaskPromise<T>::get_return_object() {
-  return Task<T>(result_.future());
+Task<T> TaskPromiseBase<T>::get_return_object() {
+  return Task<T>(Future<T>(result_));
 }
-inline Task<void> TaskPromise<void>::get_return_object() { return Task<void>(result_.future()); }
 }  // namespace detail
 
 }  // namespace tendril::rpc

@@ -1,0 +1,112 @@
+// A coroutine's outcome is seen when nothing of the coroutine is left.
+// timeout: 120
+#include <boost/test/unit_test.hpp>
+#include <mutex>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/task.h"
+#include "tests/rpc/cluster.h"
+
+namespace coroutine_end_test {
+
+using namespace rpc_test;
+
+std::mutex mutex;
+std::vector<std::string> events;
+void note(const std::string& what) {
+  const std::lock_guard lock(mutex);
+  events.push_back(what);
+}
+std::vector<std::string> taken() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(events, {});
+}
+
+/// Notes its end, with what it refers to, after a while in which others could go on.
+struct Slow {
+  ~Slow() {
+    std::this_thread::sleep_for(20ms);
+    note("end of the local beside " + text);
+  }
+  const std::string& text;
+};
+
+struct Parameter {
+  Parameter() = default;
+  explicit Parameter(bool a) : armed(a) {}
+  Parameter(Parameter&& other) noexcept : armed(std::exchange(other.armed, false)) {}
+  ~Parameter() {
+    if (armed) note("end of the parameter");
+  }
+  bool armed = false;
+};
+
+std::string name(int) { return "w"; }
+
+/// `text` is an argument of the call, held by reference.
+Task<int> served(const std::string& text, int via) {
+  const Slow local{text};
+  co_await rpc_async<&name>(Cluster::agent(1), via, 1);
+  co_return 3;
+}
+Task<> failing(const std::string& text, int via) {
+  const Slow local{text};
+  co_await rpc_async<&name>(Cluster::agent(1), via, 1);
+  throw std::out_of_range("no");
+}
+Task<int> plain(Future<> begin, Parameter, const std::string& text) {
+  const Slow local{text};
+  co_await begin;
+  co_return 4;
+}
+struct ThrowsAtItsEnd {
+  ~ThrowsAtItsEnd() noexcept(false) { throw std::out_of_range("at its end"); }
+};
+Task<int> throws_after_its_result() {
+  const ThrowsAtItsEnd local;
+  co_return 5;
+}
+
+}  // namespace coroutine_end_test
+
+using namespace coroutine_end_test;
+
+BOOST_AUTO_TEST_SUITE(coroutine_end)
+
+BOOST_AUTO_TEST_CASE(a_reply_leaves_when_the_coroutines_locals_are_gone) {
+  Cluster cluster(2);
+  const std::string text(100, 'x');  // on the heap: AddressSanitizer sees what is read too late
+  BOOST_TEST(rpc_sync<&served>(cluster[0], 1, text, 0) == 3);
+  BOOST_TEST(taken() == std::vector{"end of the local beside " + text});
+  BOOST_CHECK_THROW(rpc_sync<&failing>(cluster[0], 1, text, 0), RemoteError);
+  BOOST_TEST(taken() == std::vector{"end of the local beside " + text});
+}
+
+BOOST_AUTO_TEST_CASE(a_task_is_done_when_its_locals_and_then_its_parameters_are_gone) {
+  Promise<> begin;
+  auto text = std::make_unique<std::string>("me");
+  const Task<int> task = plain(begin.future(), Parameter(true), *text);
+  const Future<> after = task.future().then([&](Future<int>) {
+    note("done");
+    text.reset();
+  });
+  begin.set_value();
+  after.wait();
+  BOOST_TEST(taken() == (std::vector<std::string>{"end of the local beside me", "end of the parameter", "done"}));
+  BOOST_TEST(task.wait() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_local_throws_at_its_end_is_the_error) {
+  BOOST_CHECK_THROW(throws_after_its_result().wait(), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(a_continuation_is_gone_before_its_result_is_seen) {
+  Promise<> begin;
+  const Future<> after = begin.future().then([end = std::make_unique<Parameter>(true)](Future<>) {});
+  const Future<> last = after.then([](Future<>) { note("done"); });
+  begin.set_value();
+  last.wait();
+  BOOST_TEST(taken() == (std::vector<std::string>{"end of the parameter", "done"}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
