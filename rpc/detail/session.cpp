@@ -301,11 +301,13 @@ Clock::time_point Session::sweep(Clock::time_point now) {
     waiting = !pending_.empty() && !ended_;
   }
   waiting = waiting || (link_ && link_->gauges().queued_bytes > 0);
+  // Before the first of them fails, and the handler that waited for it goes on.
+  const std::string held_back = overdue.empty() ? "" : agent_->loop->held_back();
   for (auto& [call_id, pending] : overdue) {
     Counters::add(agent_->counters.timed_out);
     const std::string text = "call of " + name_of_function(pending.function) + " on " + name_of(peer_) +
                              " timed out after " + seconds(pending.deadline - pending.started) +
-                             "; it may still be running there" + agent_->loop->held_back() +
+                             "; it may still be running there" + held_back +
                              ". A call that may take longer says so: "
                              "{.timeout = ...}, or {.timeout = 0s} for as long as the worker lives";
     const bool leaving = pending.leaving;
