@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -37,10 +38,40 @@ constexpr To converted(From value) {
   }
 }
 
+// ---- integers wrap around: computed in the unsigned type, as overflow of a signed one is undefined.
 template <class T>
-constexpr T magnitude(T x) {
+struct WrapsIn {
+  using type = T;
+};
+template <std::signed_integral T>
+struct WrapsIn<T> {
+  using type = std::make_unsigned_t<T>;
+};
+template <class T>
+using Wrapping = typename WrapsIn<T>::type;
+
+template <class T>
+[[gnu::always_inline]] constexpr T added(T x, T y) {
+  return static_cast<T>(static_cast<Wrapping<T>>(x) + static_cast<Wrapping<T>>(y));
+}
+template <class T>
+[[gnu::always_inline]] constexpr T subtracted(T x, T y) {
+  return static_cast<T>(static_cast<Wrapping<T>>(x) - static_cast<Wrapping<T>>(y));
+}
+template <class T>
+[[gnu::always_inline]] constexpr T multiplied(T x, T y) {
+  return static_cast<T>(static_cast<Wrapping<T>>(x) * static_cast<Wrapping<T>>(y));
+}
+template <class T>
+[[gnu::always_inline]] constexpr T negated(T x) {
+  if constexpr (std::is_integral_v<T>) return subtracted(T(0), x);
+  return -x;
+}
+
+template <class T>
+[[gnu::always_inline]] constexpr T magnitude(T x) {
   if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-  if constexpr (std::is_signed_v<T>) return x < 0 ? static_cast<T>(-x) : x;
+  if constexpr (std::is_signed_v<T>) return x < 0 ? negated(x) : x;
   return x;
 }
 template <class T>

@@ -59,13 +59,14 @@ void fill(const View& out, Scalar value) {
 void arange(const View& out, Scalar start, Scalar step) {
   detail::visit(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    using scalar_math::added, scalar_math::multiplied;
     T* data = out.as<T>();
     const int64_t stride = out.strides[0];
     for (int64_t i = 0; i < out.numel; ++i) {
       if (start.is_floating() || step.is_floating()) {
         data[i * stride] = convert<T>(start.to<double>() + static_cast<double>(i) * step.to<double>());
       } else {
-        data[i * stride] = convert<T>(start.to<int64_t>() + i * step.to<int64_t>());
+        data[i * stride] = convert<T>(added(start.to<int64_t>(), multiplied(i, step.to<int64_t>())));
       }
     }
   });

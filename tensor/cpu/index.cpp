@@ -3,6 +3,7 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/detail/dispatch.h"
+#include "tendril/tensor/scalar_math.h"
 
 namespace tendril::cpu {
 namespace {
@@ -63,7 +64,7 @@ void scatter_add_checked(const View& out, int dim, const View& index, const View
       const T* s = reinterpret_cast<const T*>(at[2]);
       for (int64_t i = 0; i < count; ++i) {
         T& sum = o[chosen[i * step] * to];
-        sum = static_cast<T>(load(&sum) + load(s + i * from));
+        sum = static_cast<T>(scalar_math::added(load(&sum), load(s + i * from)));
       }
     });
   });
@@ -121,7 +122,7 @@ void index_add(const View& out, int dim, const View& index, const View& source, 
       for (int64_t i = 0; i < source.sizes[0]; ++i) {
         T* o = out.as<T>() + index.as<const int64_t>()[i * step] * out.strides[0];
         const T* s = source.as<const T>() + i * source.strides[0];
-        for (int64_t j = 0; j < width; ++j) o[j] = static_cast<T>(load(o + j) + load(s + j));
+        for (int64_t j = 0; j < width; ++j) o[j] = static_cast<T>(scalar_math::added(load(o + j), load(s + j)));
       }
     });
     return;

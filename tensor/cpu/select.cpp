@@ -58,6 +58,7 @@ void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_same_v<T, bool>) {
       using C = Compute<T>;
+      using scalar_math::added, scalar_math::multiplied;
       const C factor = element_of<C>(alpha);
       for_each_row<3>(nest_of<3>({&out, &x, &y}), [&](char* const* p, const int64_t* s, int64_t count) {
         constexpr int64_t unit = sizeof(T);
@@ -67,14 +68,14 @@ void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
           const T* b = reinterpret_cast<const T*>(p[2]);
 #pragma GCC ivdep
           for (int64_t i = 0; i < count; ++i) {
-            o[i] = static_cast<T>(static_cast<C>(a[i]) + static_cast<C>(factor * static_cast<C>(b[i])));
+            o[i] = static_cast<T>(added(static_cast<C>(a[i]), multiplied(factor, static_cast<C>(b[i]))));
           }
           return;
         }
         for (int64_t i = 0; i < count; ++i) {
           const C a = load(reinterpret_cast<const T*>(p[1] + i * s[1]));
           const C b = load(reinterpret_cast<const T*>(p[2] + i * s[2]));
-          *reinterpret_cast<T*>(p[0] + i * s[0]) = static_cast<T>(a + static_cast<C>(factor * b));
+          *reinterpret_cast<T*>(p[0] + i * s[0]) = static_cast<T>(added(a, multiplied(factor, b)));
         }
       });
     }

@@ -38,8 +38,9 @@ struct Clamp {
 struct AddScaled {
   template <int V, class T>
   static __device__ void apply(T factor, Lanes<T, V>& out, const Lanes<T, V>& x, const Lanes<T, V>& y) {
+    using scalar_math::added, scalar_math::multiplied;
     TENDRIL_UNROLL
-    for (int j = 0; j < V; ++j) out.at[j] = static_cast<T>(x.at[j] + static_cast<T>(factor * y.at[j]));
+    for (int j = 0; j < V; ++j) out.at[j] = added(x.at[j], multiplied(factor, y.at[j]));
   }
 };
 
