@@ -57,7 +57,8 @@ inline View view_of(const Tensor& x) {
 Tensor clone(const Tensor& x);              ///< contiguous, its own storage
 Tensor contiguous(const Tensor& x);         ///< x itself if it is
 Tensor cast(const Tensor& x, DType dtype);  ///< x itself if it has that dtype; otherwise contiguous
-/// Broadcasts, converts, and goes between devices; does not bump the version. A copy to or from the host is waited for
+/// Broadcasts, converts, and goes between devices; does not bump the version. Where the two overlap, `out` gets what x
+/// was before. A copy to or from the host is waited for
 /// unless `non_blocking`, which lets one between a device and pinned memory (cuda/runtime.h) run behind the caller's
 /// back.
 void copy_(const Tensor& out, const Tensor& x, bool non_blocking = false);
@@ -98,6 +99,9 @@ void binary_(Binary op, const Tensor& out, const Tensor& y);
 void binary_(Binary op, const Tensor& out, Scalar y);
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha);  ///< out += alpha * y
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
+/// A NaN as bound makes all NaN. Integers keep their dtype: DTypeError where no number of it is within the bounds
+/// (uint8 above 300), or one is NaN; bounds that all of its numbers are within do nothing, and fractions are kept
+/// within.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 
 // ---- along dimensions. No `dims` means all of them; `keepdim` leaves reduced dimensions with size 1.

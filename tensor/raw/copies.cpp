@@ -1,4 +1,5 @@
 #include <cstring>
+#include <utility>
 
 #include "tendril/tensor/cuda/device.h"
 #include "tendril/tensor/detail/dispatch.h"
@@ -38,6 +39,24 @@ void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (!direct) copy_(out, target);
 }
 
+/// Whether elements that are read would be written first: x has memory of `out`, but is not the very same elements.
+bool would_read_what_it_wrote(const Tensor& out, const Tensor& x) {
+  if (out.raw_data() == x.raw_data() && out.dtype() == x.dtype() && out.sizes() == x.sizes() &&
+      out.strides() == x.strides()) {
+    return false;
+  }
+  const auto bytes_of = [](const Tensor& t) {
+    int64_t last = 0;
+    for (int d = 0; d < t.dim(); ++d) last += (t.sizes()[d] - 1) * t.strides()[d];
+    const char* first = static_cast<const char*>(t.raw_data());
+    return std::pair(first, first + (last + 1) * static_cast<int64_t>(size_of(t.dtype())));
+  };
+  if (out.numel() == 0 || x.numel() == 0) return false;
+  const auto [out_begin, out_end] = bytes_of(out);
+  const auto [begin, end] = bytes_of(x);
+  return begin < out_end && out_begin < end;
+}
+
 }  // namespace
 
 Tensor to(const Tensor& x, Device device, bool non_blocking) {
@@ -53,6 +72,8 @@ void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
   detail::check_defined(x, "copy_", "the source");
   if (out.device() != x.device()) [[unlikely]]
     return copy_across(out, x, non_blocking);
+  if (would_read_what_it_wrote(out, x)) [[unlikely]]
+    return copy_(out, clone(x));
   const Kernels& table = kernels(out.device());
   const auto copy = require(table.copy, "copy", table);
   if (out.sizes() == x.sizes()) {
