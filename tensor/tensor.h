@@ -102,6 +102,15 @@ class Tensor {
   /// functions that are given one where they need a tensor, throw Error and name the function and the argument.
   Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl) noexcept : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  /// A variable is made to refer to the other tensor.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  /// What a function returned has no variable that could refer to something else: its elements are written, as by
+  /// copy_ and fill_ (defined in autograd/). So `x[0] = y` changes x, and `Tensor row = x[0]; row = y` does not.
+  Tensor operator=(const Tensor& source) &&;
+  Tensor operator=(Scalar value) &&;
 
   // ---- what it is
   bool defined() const noexcept { return impl_ != nullptr; }

@@ -216,6 +216,9 @@ Tensor& Tensor::copy_(const Tensor& source) {
   return *this;
 }
 
+Tensor Tensor::operator=(const Tensor& source) && { return copy_(source); }
+Tensor Tensor::operator=(Scalar value) && { return fill_(value); }
+
 Tensor& Tensor::fill_(Scalar value) {
   detail::check_defined(*this, "fill_");
   const bool records = recorded(*this);
