@@ -50,7 +50,9 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
 Tensor where(const Tensor& mask, const Tensor& x, Scalar y);
 Tensor where(const Tensor& mask, Scalar x, const Tensor& y);
 
-/// x kept within [low, high]; either bound may be missing, not both. Integers keep their dtype.
+/// x kept within [low, high]; either bound may be missing, not both. The gradient is 0 on a bound. Where the bounds
+/// cross, the upper one wins; where one is NaN, all become NaN. Integers keep their dtype: DTypeError where none of its
+/// numbers is on the right side of a bound (uint8 above 300), or one is NaN.
 inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   return x.clamp(low, high);
 }

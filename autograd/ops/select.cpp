@@ -66,16 +66,16 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   return out;
 }
 
-// The gradient passes where the bounds did not bite; on a bound itself it passes, as in PyTorch.
+// The gradient passes strictly between the bounds; on one of them it is 0, as in PyTorch since 2.15.
 Tensor Tensor::clamp(std::optional<double> low, std::optional<double> high) const {
   Tensor out = raw::clamp(*this, low, high);
   if (auto* n = track<ClampBackward>(out, *this)) {
-    Tensor outside = low ? raw::compare(Compare::lt, *this, *low) : Tensor();
+    Tensor inside = low ? raw::compare(Compare::gt, *this, *low) : Tensor();
     if (high) {
-      const Tensor above = raw::compare(Compare::gt, *this, *high);
-      outside = outside.defined() ? raw::compare(Compare::logical_or, outside, above) : above;
+      const Tensor below = raw::compare(Compare::lt, *this, *high);
+      inside = inside.defined() ? raw::compare(Compare::logical_and, inside, below) : below;
     }
-    n->save(0, outside);
+    n->save(0, raw::predicate(Predicate::logical_not, inside));
   }
   return out;
 }

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "tendril/tensor/raw.h"
@@ -317,10 +318,45 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   return out;
 }
 
+namespace {
+
+/// Bounds as integers of a dtype; one that no number of it is beyond is dropped.
+struct IntegerBounds {
+  std::optional<Scalar> low, high;
+
+  IntegerBounds(DType dtype, std::optional<double> given_low, std::optional<double> given_high) {
+    // As doubles: 2^63 stands for the largest int64, which has none of its own.
+    const double least = dtype == kUInt8 ? 0 : dtype == kInt32 ? INT32_MIN : -0x1p63;
+    const double most = dtype == kUInt8 ? UINT8_MAX : dtype == kInt32 ? INT32_MAX : 0x1p63;
+    if (given_low) {
+      TENDRIL_CHECK_AS(DTypeError, *given_low <= most, "clamp: a lower bound of ", *given_low, " is out of range for ",
+                       dtype);
+      if (*given_low > least) low = *given_low == most ? largest(dtype) : static_cast<int64_t>(std::ceil(*given_low));
+    }
+    if (given_high) {
+      TENDRIL_CHECK_AS(DTypeError, *given_high >= least, "clamp: an upper bound of ", *given_high,
+                       " is out of range for ", dtype);
+      if (*given_high < most) high = static_cast<int64_t>(std::floor(*given_high));
+    }
+  }
+  static int64_t largest(DType dtype) { return dtype == kUInt8 ? UINT8_MAX : dtype == kInt32 ? INT32_MAX : INT64_MAX; }
+};
+
+}  // namespace
+
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   check_defined(x, "clamp", "x");
   TENDRIL_CHECK(low || high, "clamp: give a lower or an upper bound");
   result_dtype(DTypeRule::kSame, x.dtype(), "clamp");
+  std::optional<Scalar> a = low, b = high;
+  if (!is_floating(x.dtype())) {
+    const IntegerBounds bounds(x.dtype(), low, high);
+    a = bounds.low;
+    b = bounds.high;
+    if (!a && !b) return clone(x);
+  } else if ((low && std::isnan(*low)) || (high && std::isnan(*high))) {
+    return full(x.sizes(), NAN, x.dtype(), x.device());
+  }
   Tensor out = empty_like(x);
   const Scalar a = low.value_or(0), b = high.value_or(0);
   const Kernels& table = kernels(out.device());
