@@ -33,6 +33,9 @@ constexpr bool is_floating(DType dtype) noexcept {
 }
 constexpr bool is_integral(DType dtype) noexcept { return dtype == kInt64 || dtype == kInt32 || dtype == kUInt8; }
 
+/// What arithmetic on elements of a dtype happens in: float32 for the half types, otherwise the dtype itself.
+constexpr DType computed_in(DType dtype) noexcept { return dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype; }
+
 const char* name_of(DType dtype) noexcept;  ///< "float32", ..., as PyTorch prints them; "bool" for boolean
 std::ostream& operator<<(std::ostream& out, DType dtype);
 

@@ -82,7 +82,7 @@ struct LstmLayerGradients {
 /// Common contract: "like out" means same sizes, strides free (0 where broadcast). `out` never has a stride 0 on a
 /// size above 1, and overlaps an input either exactly (in place) or not at all. `numel` 0 is allowed everywhere.
 /// Inputs of binary, compare, add_scaled and where may be one number in the host's memory (View::host), read before the
-/// function returns.
+/// function returns. Such a number for binary is of the dtype `computed_in`: float32 beside the half types.
 /// Every slot may be null: `require` then says "softmax: no cuda kernel".
 struct Kernels {
   const char* device = "";

@@ -16,7 +16,7 @@ struct View {
   DType dtype;
   bool contiguous;  ///< row-major without gaps
   /// One number in the host's memory, repeated for every element: for operands that kernels.h says may be so. A
-  /// device's kernel reads it when it is called; the CPU's need not look.
+  /// device's kernel reads it when it is called; the CPU's need not look, but for the dtype.
   bool host = false;
 
   template <class T>

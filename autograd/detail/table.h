@@ -4,10 +4,26 @@
 #include <cstddef>
 #include <string_view>
 
-/// What the expansion of tensor/pointwise.def needs at compile time.
+#include "tendril/tensor/tensor.h"
+
+/// What the expansion of tensor/pointwise.def needs.
 namespace tendril::autograd::table {
 
 enum Saves { kNone, kInput, kOutput };
+
+/// `x` in `dtype`, recorded. The formulas of the table are computed in one dtype: that of the result, in which the
+/// operation was (an int64 exponent beside a float64 base counts as a float64), and in float32 for the half types, so
+/// that the gradient alone is rounded (the engine does that).
+class SeenAs {
+ public:
+  SeenAs(const Tensor& x, DType dtype) : x_(x.dtype() == dtype ? x : copy_ = x.to(dtype)) {}
+  SeenAs(const SeenAs&) = delete;
+  operator const Tensor&() const noexcept { return x_; }
+
+ private:
+  Tensor copy_;
+  const Tensor& x_;
+};
 
 /// "mul" to "MulBackward", null-terminated.
 template <std::size_t N>

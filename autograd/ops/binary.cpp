@@ -19,18 +19,21 @@ using namespace autograd::table;
     static constexpr bool kXNeedsX = mentions(#gradient_x, 'x'), kXNeedsY = mentions(#gradient_x, 'y'); \
     static constexpr bool kYNeedsX = mentions(#gradient_y, 'x'), kYNeedsY = mentions(#gradient_y, 'y'); \
     std::optional<Scalar> number;                                                                       \
-    void backward(const Tensor& g, std::span<Tensor> dx) {                                              \
+    void backward(const Tensor& given, std::span<Tensor> dx) {                                          \
       [[maybe_unused]] Tensor x, y;                                                                     \
+      const DType dtype = saves == kNone ? given.dtype() : computed_in(given.dtype());                  \
+      const SeenAs seen(given, dtype);                                                                  \
+      const Tensor& g = seen;                                                                           \
       if constexpr (saves == kInput) {                                                                  \
-        x = operand(0, g);                                                                              \
-        y = operand(1, g);                                                                              \
+        x = operand(0, dtype);                                                                          \
+        y = operand(1, dtype);                                                                          \
       }                                                                                                 \
       if (needs_grad(0)) dx[0] = gradient_x;                                                            \
       if (needs_grad(1)) dx[1] = gradient_y;                                                            \
     }                                                                                                   \
-    Tensor operand(int i, const Tensor& g) const {                                                      \
-      if (Tensor kept = this->saved(i); kept.defined()) return kept;                                    \
-      return number ? raw::scalar(*number, g.dtype()) : Tensor();                                       \
+    Tensor operand(int i, DType dtype) const {                                                          \
+      if (Tensor kept = this->saved(i); kept.defined()) return kept.to(dtype);                          \
+      return number ? raw::scalar(*number, dtype) : Tensor();                                           \
     }                                                                                                   \
   };
 #include "tendril/tensor/pointwise.def"

@@ -131,6 +131,9 @@ Tensor Tensor::gather(int64_t given_dim, const Tensor& index) const {
 Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor& source) const {
   check_index(*this, index, "scatter_add");
   check_source(*this, source, "scatter_add");
+  if (const DType wide = computed_in(dtype()); wide != dtype()) {  // sums are kept in float32 and rounded once
+    return to(wide).scatter_add(given_dim, index, source.to(wide)).to(dtype());
+  }
   if (dim() == 0) {
     return reshape({1}).scatter_add(given_dim, at_least_1d(index), at_least_1d(source)).reshape({});
   }
@@ -170,6 +173,9 @@ Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const 
 Tensor Tensor::index_add(int64_t given_dim, const Tensor& given_index, const Tensor& source) const {
   const Tensor index = slice_index(*this, given_index, "index_add");
   check_source(*this, source, "index_add");
+  if (const DType wide = computed_in(dtype()); wide != dtype()) {  // (as above)
+    return to(wide).index_add(given_dim, given_index, source.to(wide)).to(dtype());
+  }
   if (dim() == 0) return reshape({1}).index_add(given_dim, index, at_least_1d(source)).reshape({});
   const int d = wrap_dim(given_dim, dim(), "index_add");
   Dims expected = sizes();

@@ -57,10 +57,17 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
   } else {
     result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
   }
-  // Two bytes are too few to count in.
-  const DType wide = size_of(scores.dtype()) < 4 ? kFloat32 : scores.dtype();
-  result.total_there = raw::reduce(Reduction::sum, raw::cast(result.weight, wide));
+  result.total_there = raw::reduce(Reduction::sum, result.weight);
   return result;
+}
+
+/// Losses of the half types are computed in float32, of which the result alone is rounded.
+bool is_half(DType dtype) { return computed_in(dtype) != dtype; }
+
+template <class Options>
+Options widened(Options options) {
+  if (options.weight.defined()) options.weight = options.weight.to(kFloat32);
+  return options;
 }
 
 /// `target` is [N, d1, ...], `scores` [N, C, d1, ...].
@@ -130,7 +137,7 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
   const bool each = reduction == LossReduction::none;
   picked = each ? raw::squeeze(picked, 1) : raw::reduce(Reduction::sum, picked);
   Tensor out = raw::binary(Binary::mul, picked, factor);
-  if (mean_there) out = raw::cast(raw::binary(Binary::div, out, targets.total_there), log_probs.dtype());
+  if (mean_there) out = raw::binary(Binary::div, out, targets.total_there);
   if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
     n->save(0, targets.index);
     Tensor weight = targets.weight;
@@ -166,13 +173,16 @@ Tensor uniform_part(const Tensor& log_probs, const Targets& targets, const Cross
   if (options.reduction == LossReduction::none) return all.squeeze(1) * share;
   if (options.reduction != LossReduction::mean) return all.sum() * share;
   if (!targets.total_there.defined()) return all.sum() * (share / targets.total);
-  return (all.sum() * share / targets.total_there).to(log_probs.dtype());
+  return all.sum() * share / targets.total_there;
 }
 
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOptions& options) {
   check_shapes(log_probs, target, options.weight, "nll_loss");
+  if (is_half(log_probs.dtype())) {
+    return nll_loss(log_probs.to(kFloat32), target, widened(options)).to(log_probs.dtype());
+  }
   const bool one = log_probs.dim() == 1;
   const Tensor scores = one ? log_probs.unsqueeze(0) : log_probs;
   const Targets targets =
@@ -185,6 +195,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   check_shapes(logits, target, options.weight, "cross_entropy");
   TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  if (is_half(logits.dtype())) return cross_entropy(logits.to(kFloat32), target, widened(options)).to(logits.dtype());
   const bool one = logits.dim() == 1;
   const Tensor log_probs = (one ? logits.unsqueeze(0) : logits).log_softmax(1);
   const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, log_probs, options.weight,
@@ -202,6 +213,9 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
   TENDRIL_CHECK(x.device() == y.device(), "mse_loss: y is on ", y.device(), ", expected x's device, ", x.device());
   TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), "mse_loss: shapes ", x.sizes(), " and ", y.sizes(),
                    " differ (expand one if they are meant to broadcast)");
+  if (const DType dtype = raw::result_type(x, y); is_half(dtype)) {
+    return mse_loss(x.to(kFloat32), y.to(kFloat32), reduction).to(dtype);
+  }
   const Tensor each = (x - y).square();
   if (reduction == LossReduction::none) return each;
   return reduction == LossReduction::mean ? each.mean() : each.sum();

@@ -78,8 +78,8 @@ struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
   static constexpr const char* kName = largest ? "MaxAllBackward" : "MinAllBackward";
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor mask = this->saved(0).eq(this->saved(1)).to(g.dtype());
-    dx[0] = mask * (g / mask.sum());
+    const Tensor mask = this->saved(0).eq(this->saved(1)).to(computed_in(g.dtype()));
+    dx[0] = mask * (g.to(mask.dtype()) / mask.sum());
   }
 };
 
@@ -199,12 +199,14 @@ Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
 Tensor Tensor::mean() const { return mean({}, false); }
 Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
   check_floating(*this, "mean");
+  if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
   const Reduced to(*this, dims, "mean");
   return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes) / static_cast<double>(to.count);
 }
 
 Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   check_floating(*this, "var");
+  if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
   const Reduced to(*this, dims, "var");
   const Tensor centred = *this - mean(dims, true);
   // With too few elements 0 / 0 gives NaN, as in PyTorch.

@@ -30,13 +30,17 @@ void check_floating(const Tensor& x, const char* op) {
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
 }
 
+/// For formulas over the half types: they are computed in float32, so that the gradient alone is rounded (the engine
+/// does that).
+Tensor wide(const Tensor& x) { return x.to(computed_in(x.dtype())); }
+
 /// d/dx sum(g * softmax(x)) = y * (g - sum(g * y))
 struct SoftmaxBackward : NodeOf<SoftmaxBackward, 1, 1> {
   static constexpr const char* kName = "SoftmaxBackward";
   int dim = 0;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor y = saved(0), gy = g * y;
+    const Tensor y = wide(saved(0)), gy = wide(g) * y;
     dx[0] = gy - y * gy.sum({dim}, true);
   }
 };
@@ -46,7 +50,10 @@ struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
   static constexpr const char* kName = "LogSoftmaxBackward";
   int dim = 0;
 
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g - saved(0).exp() * g.sum({dim}, true); }
+  void backward(const Tensor& given, std::span<Tensor> dx) {
+    const Tensor g = wide(given);
+    dx[0] = g - wide(saved(0)).exp() * g.sum({dim}, true);
+  }
 };
 
 /// Each element is in its own partial sum and in all later ones.
@@ -111,6 +118,7 @@ Tensor Tensor::cumsum(int64_t given_dim) const {
 
 Tensor Tensor::logsumexp(int64_t given_dim, bool keepdim) const {
   check_floating(*this, "logsumexp");
+  if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(given_dim, keepdim).to(dtype());
   const int d = wrap_dim(given_dim, dim(), "logsumexp");
   Dims kept = sizes(), removed = sizes();
   if (dim() > 0) {

@@ -17,12 +17,15 @@ using namespace autograd::table;
     static constexpr auto kText = node_name(#op);                                                                    \
     static constexpr const char* kName = kText.data();                                                               \
     void backward(const Tensor& g, std::span<Tensor> dx) {                                                           \
+      [[maybe_unused]] const DType dtype = computed_in(g.dtype());                                                   \
       if constexpr (saves == kInput) {                                                                               \
-        const Tensor x = saved(0);                                                                                   \
-        dx[0] = gradient_of(g, x, x);                                                                                \
+        const Tensor kept = saved(0);                                                                                \
+        const SeenAs x(kept, dtype);                                                                                 \
+        dx[0] = gradient_of(SeenAs(g, dtype), x, x);                                                                 \
       } else if constexpr (saves == kOutput) {                                                                       \
-        const Tensor y = saved(0);                                                                                   \
-        dx[0] = gradient_of(g, y, y);                                                                                \
+        const Tensor kept = saved(0);                                                                                \
+        const SeenAs y(kept, dtype);                                                                                 \
+        dx[0] = gradient_of(SeenAs(g, dtype), y, y);                                                                 \
       } else {                                                                                                       \
         dx[0] = gradient_of(g, g, g);                                                                                \
       }                                                                                                              \

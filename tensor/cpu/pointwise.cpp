@@ -1,5 +1,10 @@
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/detail/dispatch.h"
 
 namespace tendril::cpu {
 namespace {
@@ -11,6 +16,40 @@ F served(const ByOp<Op, F>& table, Op op, DType dtype) {
   return loop;
 }
 
+/// An operand of a half type and a number of float32, in either order: the operand is widened a block at a time, so
+/// that the result alone is rounded.
+void binary_beside_number(Binary op, const View& out, const View& x, const View& y) {
+  if (out.numel == 0) return;
+  const bool number_first = x.dtype == kFloat32;
+  const View &number = number_first ? x : y, &operand = number_first ? y : x;
+  const Loop loop = served(loops().binary, op, kFloat32);
+  detail::visit(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, Compute<T>>) {
+      detail::raise<DTypeError>(name_of(op), ": no cpu kernel for a float32 number beside ", out.dtype);
+    } else {
+      for_each_row<2>(nest_of<2>({&out, &operand}), [&](char* const* at, const int64_t* steps, int64_t count) {
+        constexpr int64_t kBlock = 256, kUnit = sizeof(float);
+        for (int64_t first = 0; first < count; first += kBlock) {
+          const int64_t length = std::min(kBlock, count - first);
+          std::array<float, kBlock> wide;
+          char* const block = reinterpret_cast<char*>(wide.data());
+          char* const value = number.as<char>();
+          for (int64_t i = 0; i < length; ++i) {
+            wide[static_cast<std::size_t>(i)] = load(reinterpret_cast<const T*>(at[1] + (first + i) * steps[1]));
+          }
+          char* const operands[] = {block, number_first ? value : block, number_first ? block : value};
+          const int64_t moves[] = {kUnit, number_first ? 0 : kUnit, number_first ? kUnit : 0};
+          loop(operands, moves, length);
+          for (int64_t i = 0; i < length; ++i) {
+            *reinterpret_cast<T*>(at[0] + (first + i) * steps[0]) = T(wide[static_cast<std::size_t>(i)]);
+          }
+        }
+      });
+    }
+  });
+}
+
 }  // namespace
 
 void unary(Unary op, const View& out, const View& x) { run<2>(served(loops().unary, op, x.dtype), {&out, &x}); }
@@ -18,6 +57,8 @@ void predicate(Predicate op, const View& out, const View& x) {
   run<2>(served(loops().predicate, op, x.dtype), {&out, &x});
 }
 void binary(Binary op, const View& out, const View& x, const View& y) {
+  if (x.dtype != y.dtype) [[unlikely]]
+    return binary_beside_number(op, out, x, y);
   run<3>(served(loops().binary, op, x.dtype), {&out, &x, &y});
 }
 void compare(Compare op, const View& out, const View& x, const View& y) {

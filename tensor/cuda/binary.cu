@@ -75,10 +75,10 @@ const BinaryMap<T>& binary_map(Binary op) {
 }  // namespace
 
 void binary(Binary op, const View& out, const View& x, const View& y) {
-  visit(x.dtype, [&](auto tag) {
+  visit(out.dtype, [&](auto tag) {  // (beside a half type, a number may be float32)
     using T = typename decltype(tag)::type;
     const auto& map = binary_map<T>(op);
-    if (!map.elements) refuse(name_of(op), x.dtype);
+    if (!map.elements) refuse(name_of(op), out.dtype);
     map(name_of(op), op, out, {&x, &y}, Input<T>(x), Input<T>(y));
   });
 }

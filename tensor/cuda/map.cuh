@@ -53,15 +53,33 @@ __device__ Lanes<T, V> load_lanes(const T* data, bool steps, uint32_t rest) {
   return lanes;
 }
 
+/// The number that `x` is, in the type that arithmetic on T happens in: of a half type, float32 as well as T.
+template <class T>
+Compute<T> number_of(const View& x) {
+  Compute<T> number;
+  if constexpr (is_half<T>) {
+    if (x.dtype == kFloat16 || x.dtype == kBFloat16) {
+      uint16_t bits;
+      std::memcpy(&bits, x.data, sizeof bits);
+      Half half;
+      BFloat16 brain;
+      half.bits = brain.bits = bits;
+      return x.dtype == kFloat16 ? static_cast<float>(half) : static_cast<float>(brain);
+    }
+  }
+  std::memcpy(static_cast<void*>(&number), x.data, sizeof number);
+  return number;
+}
+
 /// An operand of elements T, or, with null `data`, one number for all.
 template <class T>
 struct Input {
   using Lane = Compute<T>;
   const T* data;
-  T number;
+  Compute<T> number;
 
   explicit Input(const View& x) : data(x.host ? nullptr : x.as<T>()), number() {
-    if (x.host) std::memcpy(static_cast<void*>(&number), x.data, sizeof(T));
+    if (x.host) number = number_of<T>(x);
   }
   std::size_t bytes() const { return sizeof(T); }  ///< of an element
   uintptr_t address() const { return reinterpret_cast<uintptr_t>(data); }
@@ -75,7 +93,7 @@ struct Input {
     Lanes<Lane, V> lanes;
     if (!data) {
       TENDRIL_UNROLL
-      for (int j = 0; j < V; ++j) lanes.at[j] = to_compute(number);
+      for (int j = 0; j < V; ++j) lanes.at[j] = number;
     } else {
       const auto elements = load_lanes<T, V>(data + at, steps, rest);
       TENDRIL_UNROLL

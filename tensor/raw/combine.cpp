@@ -117,6 +117,11 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   const int d = wrap_dim(dim, out.dim(), "scatter_add");
   check_index_fits(index, out, d, "scatter_add");
   check_index_fits(index, source, -1, "scatter_add");
+  if (computed_in(out.dtype()) != out.dtype()) {  // sums are kept in float32 and rounded once
+    const Tensor sums = cast(out, computed_in(out.dtype()));
+    scatter_add_(sums, dim, index, cast(source, sums.dtype()));
+    return copy_(out, sums);
+  }
   const Tensor chosen = as_index(index, "scatter_add");
   const Kernels& table = kernels(out.device());
   require(table.scatter_add, "scatter_add", table)(view_of(at_least_1d(out)), d, view_of(at_least_1d(chosen)),
@@ -149,6 +154,11 @@ void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
   expected[d] = index.numel();
   TENDRIL_CHECK_AS(ShapeError, from.sizes() == expected, "index_add: a source of shape ", source.sizes(),
                    " does not fit ", index.numel(), " indices into dimension ", d, " of ", out.sizes());
+  if (computed_in(out.dtype()) != out.dtype()) {  // (as above)
+    const Tensor sums = cast(out, computed_in(out.dtype()));
+    index_add_(sums, dim, index, cast(source, sums.dtype()));
+    return copy_(out, sums);
+  }
   const Tensor chosen = as_index(index, "index_add");
   const Kernels& table = kernels(out.device());
   require(table.index_add, "index_add", table)(view_of(to), d, view_of(chosen), view_of(from), IndexUse::index_add);

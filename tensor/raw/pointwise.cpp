@@ -67,8 +67,8 @@ void check_joins(const Tensor& out, const Tensor& y, const char* op) {
 /// A tensor seen with the sizes that it broadcasts to, by the kernels of `device`; the strides live here.
 class Broadcast {
  public:
-  Broadcast(const Tensor& x, const Dims& sizes, int64_t numel, Device device) : view_(view_of(x)) {
-    view_.host = x.device() != device;
+  Broadcast(const Tensor& x, const Dims& sizes, int64_t numel, Device device, bool number = false) : view_(view_of(x)) {
+    view_.host = number || x.device() != device;
     if (x.sizes() == sizes) return;
     const int shift = sizes.size() - x.dim();
     for (int d = 0; d < sizes.size(); ++d) {
@@ -87,6 +87,9 @@ class Broadcast {
   Dims strides_;
   View view_;
 };
+
+/// Whether kernels take x as a number (kernels.h), which keeps more digits beside the half types than an element would.
+bool is_number_beside(const Tensor& x, const Tensor& other) noexcept { return joins(x) && !joins(other); }
 
 /// A number seen as an operand of any shape.
 class Repeated {
@@ -186,8 +189,10 @@ namespace {
   const Device device = common_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, device);
-  const Cast a(x, dtype), b(y, dtype);
-  run_binary(op, out, Broadcast(a, out.sizes(), out.numel(), device), Broadcast(b, out.sizes(), out.numel(), device));
+  const bool x_number = is_number_beside(x, y), y_number = is_number_beside(y, x);
+  const Cast a(x, x_number ? computed_in(dtype) : dtype), b(y, y_number ? computed_in(dtype) : dtype);
+  run_binary(op, out, Broadcast(a, out.sizes(), out.numel(), device, x_number),
+             Broadcast(b, out.sizes(), out.numel(), device, y_number));
   return out;
 }
 
@@ -211,7 +216,7 @@ Tensor binary(Binary op, const Tensor& x, Scalar y) {
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
   const Cast a(x, dtype);
   Tensor out = empty_like(a);
-  run_binary(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
+  run_binary(op, out, view_of(a), Repeated(y, computed_in(dtype), out.sizes(), out.numel()));
   return out;
 }
 
@@ -220,7 +225,7 @@ Tensor binary(Binary op, Scalar x, const Tensor& y) {
   const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
   const Cast b(y, dtype);
   Tensor out = empty_like(b);
-  run_binary(op, out, Repeated(x, dtype, out.sizes(), out.numel()), view_of(b));
+  run_binary(op, out, Repeated(x, computed_in(dtype), out.sizes(), out.numel()), view_of(b));
   return out;
 }
 
@@ -264,12 +269,13 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   // A partly overlapping operand would change while it is read.
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
   const Tensor copy = overlaps ? clone(y) : Tensor();
-  const Cast b(overlaps ? copy : y, dtype);
+  const bool number = is_number_beside(y, out);
+  const Cast b(overlaps ? copy : y, number ? computed_in(dtype) : dtype);
   if (out.dtype() == dtype) {
-    run_binary(op, out, view_of(out), Broadcast(b, out.sizes(), out.numel(), out.device()));
+    run_binary(op, out, view_of(out), Broadcast(b, out.sizes(), out.numel(), out.device(), number));
   } else {
     const Tensor wide = cast(out, dtype);
-    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes(), out.numel(), out.device()));
+    run_binary(op, wide, view_of(wide), Broadcast(b, out.sizes(), out.numel(), out.device(), number));
     copy_(out, wide);
   }
 }
@@ -278,7 +284,7 @@ void binary_(Binary op, const Tensor& out, Scalar y) {
   check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), result_type(out, y), name_of(op));
   check_fits(dtype, out, name_of(op));
-  run_binary(op, out, view_of(out), Repeated(y, out.dtype(), out.sizes(), out.numel()));
+  run_binary(op, out, view_of(out), Repeated(y, computed_in(out.dtype()), out.sizes(), out.numel()));
 }
 
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
@@ -290,6 +296,9 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   TENDRIL_CHECK_AS(DTypeError, category(alpha.category()) <= category(dtype), "add: alpha ", alpha, " is not for ",
                    dtype);
   check_broadcasts_to(y, out, "add");
+  if (computed_in(out.dtype()) != out.dtype() && is_number_beside(y, out)) {
+    return binary_(Binary::add, out, y.item_scalar().to<double>() * alpha.to<double>());
+  }
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
   const Tensor copy = overlaps ? clone(y) : Tensor();
   const Cast b(overlaps ? copy : y, out.dtype());
@@ -358,9 +367,8 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
     return full(x.sizes(), NAN, x.dtype(), x.device());
   }
   Tensor out = empty_like(x);
-  const Scalar a = low.value_or(0), b = high.value_or(0);
   const Kernels& table = kernels(out.device());
-  require(table.clamp, "clamp", table)(view_of(out), view_of(x), low ? &a : nullptr, high ? &b : nullptr);
+  require(table.clamp, "clamp", table)(view_of(out), view_of(x), a ? &*a : nullptr, b ? &*b : nullptr);
   return out;
 }
 
