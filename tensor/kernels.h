@@ -106,7 +106,7 @@ struct Kernels {
                  const View& x) = nullptr;  ///< same dtype (all, any: both bool); numel 0: the identity
   /// Largest (or smallest) along `dim` and where it first occurs; NaN wins. `values` or `indices` (int64) may be null.
   void (*extremum)(bool largest, const View* values, const View* indices, const View& x, int dim) = nullptr;
-  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;
+  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;       ///< the strides along dim may be negative
   void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
   void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
 

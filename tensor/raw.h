@@ -114,7 +114,7 @@ struct Extremum {
 };
 Extremum extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
-Tensor cumsum(const Tensor& x, int64_t dim);  ///< of integers and bool: int64
+Tensor cumsum(const Tensor& x, int64_t dim, bool reverse = false);  ///< of integers and bool: int64
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 

@@ -56,19 +56,27 @@ struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
   }
 };
 
-/// Each element is in its own partial sum and in all later ones.
+/// Running sums along `dim`, from its end if `reverse`.
+Tensor running_sum(const Tensor& x, int dim, bool reverse);
+
+/// Each element is in its own partial sum and in all later ones: the gradients are added up from the end. (The total
+/// less what came before would cancel.)
 struct CumsumBackward : NodeOf<CumsumBackward, 1> {
   static constexpr const char* kName = "CumsumBackward";
   int dim = 0;
+  bool reverse = false;
 
-  void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (g.dim() == 0) {
-      dx[0] = g;
-    } else {
-      dx[0] = g.sum({dim}, true) - g.cumsum(dim) + g;
-    }
-  }
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = running_sum(g, dim, !reverse); }
 };
+
+Tensor running_sum(const Tensor& x, int dim, bool reverse) {
+  Tensor out = raw::cumsum(x, dim, reverse);
+  if (auto* n = track<CumsumBackward>(out, x)) {
+    n->dim = dim;
+    n->reverse = reverse;
+  }
+  return out;
+}
 
 /// d/dx logsumexp(x) = exp(x - y)
 struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
@@ -108,12 +116,7 @@ Tensor Tensor::log_softmax(int64_t given_dim) const {
 
 Tensor Tensor::cumsum(int64_t given_dim) const {
   detail::check_defined(*this, "cumsum");
-  const int d = wrap_dim(given_dim, dim(), "cumsum");
-  const Tensor x = is_floating(dtype()) ? *this : raw::cast(*this, kInt64);
-  const Kernels& table = kernels(device());
-  Tensor out = along(require(table.cumsum, "cumsum", table), x, d);
-  if (auto* n = track<CumsumBackward>(out, *this)) n->dim = d;
-  return out;
+  return running_sum(*this, wrap_dim(given_dim, dim(), "cumsum"), false);
 }
 
 Tensor Tensor::logsumexp(int64_t given_dim, bool keepdim) const {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
@@ -173,7 +174,7 @@ void cumsum_of(const View& out, const View& x, int dim) {
   scan.out_step = out.strides[dim];
   const auto ceil = [](int64_t count, int64_t each) { return static_cast<unsigned>(detail::ceil_div(count, each)); };
 
-  if (scan.lines.ndim > 0 && scan.lines.strides[0][0] < scan.x_step) {
+  if (scan.lines.ndim > 0 && scan.lines.strides[0][0] < std::abs(scan.x_step)) {
     const int least = power_of_two_from(scan.lines.count, kWarp);
     scan.sharing = power_of_two_from(scan.length / 32, kThreads / least);
     scan.across = power_of_two_from(scan.lines.count, kThreads / scan.sharing);

@@ -37,6 +37,17 @@ void check_not_empty(const Tensor& x, int dim, const char* op) {
 /// A 0-d tensor has one line along its only "dimension".
 Tensor with_a_dimension(const Tensor& x) { return x.dim() == 0 ? unsqueeze(x, 0) : x; }
 
+/// x, which has elements, with those along `dim` in reverse; `strides` must live as long.
+View from_the_end(const Tensor& x, int dim, Dims& strides) {
+  strides = x.strides();
+  View view = view_of(x);
+  view.data = view.as<char>() + (x.sizes()[dim] - 1) * strides[dim] * static_cast<int64_t>(size_of(x.dtype()));
+  strides[dim] = -strides[dim];
+  view.strides = strides.data();
+  view.contiguous = false;
+  return view;
+}
+
 struct LineSizes {
   Dims kept;    // with size 1 at dim
   Dims result;  // as keepdim says
@@ -104,13 +115,19 @@ Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   return view(indices, sizes.result);
 }
 
-Tensor cumsum(const Tensor& x, int64_t dim) {
+Tensor cumsum(const Tensor& x, int64_t dim, bool reverse) {
   check_defined(x, "cumsum");
   const int d = wrap_dim(dim, x.dim(), "cumsum");
   const Tensor input = with_a_dimension(cast(x, is_floating(x.dtype()) ? x.dtype() : kInt64));
   const Tensor out = empty_like(input);
   const Kernels& table = kernels(x.device());
-  require(table.cumsum, "cumsum", table)(view_of(out), view_of(input), d);
+  const auto kernel = require(table.cumsum, "cumsum", table);
+  if (reverse && input.numel() > 0) {
+    Dims out_strides, input_strides;
+    kernel(from_the_end(out, d, out_strides), from_the_end(input, d, input_strides), d);
+  } else {
+    kernel(view_of(out), view_of(input), d);
+  }
   return x.dim() == 0 ? view(out, {}) : out;
 }
 
