@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tendril/autograd/detail/table.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -10,6 +12,13 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 using namespace autograd::table;
+
+/// x^2 + y^2, but infinite at the origin (and where it is too small for the dtype): there atan2's gradient is 0, and so
+/// is every derivative of it, as this is a constant.
+Tensor squared_distance(const Tensor& x, const Tensor& y) {
+  const Tensor sum = x * x + y * y;
+  return sum.masked_fill(sum.eq(0), std::numeric_limits<double>::infinity());
+}
 
 // Either operand may be a number: then it has no edge, and `number` is what the formula gets for it.
 #define TENDRIL_BINARY(op, doc, dtypes, expression, saves, gradient_x, gradient_y, ...)                 \

@@ -37,6 +37,20 @@ struct Reduced {
   }
 };
 
+/// The root of a variance. Where all elements are equal it has no derivative: 0 is taken, as in PyTorch, and that of
+/// the gradient is 0 too, as no formula sees the 0.
+struct StdBackward : NodeOf<StdBackward, 1, 1> {
+  static constexpr const char* kName = "StdBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor y = saved(0), flat = y.eq(0);
+    dx[0] = (g / (y.masked_fill(flat, 1) * 2.0)).masked_fill(flat, 0);
+  }
+};
+
+/// Means and variances of the half types are computed in float32, of which the result alone is rounded.
+bool is_half(const Tensor& x) { return computed_in(x.dtype()) != x.dtype(); }
+
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : kInt64; }
 
 /// Reduces to `kept`, unrecorded, as a tensor of `sizes` (as many elements).
@@ -216,7 +230,11 @@ Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
 
 Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
   check_floating(*this, "std");
-  return var(dims, unbiased, keepdim).sqrt();
+  if (is_half(*this)) return this->to(kFloat32).std(dims, unbiased, keepdim).to(dtype());
+  const Tensor variance = var(dims, unbiased, keepdim);
+  Tensor out = raw::unary(Unary::sqrt, variance);
+  if (auto* n = track<StdBackward>(out, variance)) n->save_output(0, out);
+  return out;
 }
 
 Tensor Tensor::max() const { return extremum_all<true>(*this); }

@@ -1,0 +1,114 @@
+// devices: cpu cuda
+// Gradients where a formula divides by zero, cancels, or meets another dtype: PyTorch 2.15's values.
+#include <cmath>
+#include <limits>
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/tensor/creation.h"
+#include "tests/autograd/raises.h"
+
+using namespace tendril;
+using boost::test_tools::per_element;
+
+namespace {
+using Values = std::vector<double>;
+Values values(const Tensor& x) { return x.to_vector<double>(); }
+constexpr double kInf = std::numeric_limits<double>::infinity();
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(singular)
+
+BOOST_AUTO_TEST_CASE(std_of_equal_elements_has_gradient_0_of_every_order) {
+  for (bool unbiased : {true, false}) {
+    const Tensor x = tensor({{1., 1., 1.}, {1., 2., 3.}}, {.requires_grad = true});
+    const Tensor g = autograd::grad({x.std({1}, unbiased).sum()}, {x}, {}, true, true)[0];
+    const double slope = unbiased ? 0.5 : 1 / (3 * std::sqrt(2. / 3));
+    BOOST_TEST(values(g[0]) == (Values{0, 0, 0}), per_element());
+    BOOST_TEST(std::abs(values(g)[5] - slope) < 1e-6);
+    const Tensor second = autograd::grad({(g * g).sum() + g.select(1, 0).sum()}, {x})[0];
+    BOOST_TEST(values(second[0]) == (Values{0, 0, 0}), per_element());
+    for (double value : values(second)) BOOST_TEST(std::isfinite(value));
+  }
+  const Tensor one = ones({1, 1}, {.requires_grad = true});
+  one.std({1}, false).sum().backward();
+  BOOST_TEST(one.grad().item<double>() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(atan2_at_the_origin_has_gradient_0_of_every_order) {
+  const Tensor y = tensor({0., -0., 0., 1.}, {.requires_grad = true});
+  const Tensor x = tensor({0., 0., 2., 0.}, {.requires_grad = true});
+  const auto g = autograd::grad({atan2(y, x).sum()}, {y, x}, {}, true, true);
+  BOOST_TEST(values(g[0]) == (Values{0, 0, 0.5, 0}), per_element());
+  BOOST_TEST(values(g[1]) == (Values{0, 0, 0, -1}), per_element());
+  const auto second = autograd::grad({g[0].sum() + g[1].sum()}, {y, x});
+  BOOST_TEST(values(second[0]) == (Values{0, 0, -0.25, 1}), per_element());
+  BOOST_TEST(values(second[1]) == (Values{0, 0, -0.25, 1}), per_element());
+}
+
+BOOST_AUTO_TEST_CASE(cumsum_adds_gradients_up_from_the_end) {
+  Tensor x = zeros({3}, {.requires_grad = true});
+  x.cumsum(0).backward(tensor({1e8, 1., 1.}));
+  BOOST_TEST(values(x.grad()) == (Values{1e8, 2, 1}), per_element());
+  x.zero_grad();
+  x.cumsum(0).backward(tensor({kInf, 1., 1.}));
+  BOOST_TEST(values(x.grad()) == (Values{kInf, 2, 1}), per_element());
+}
+
+BOOST_AUTO_TEST_CASE(cumsum_of_any_shape_and_layout_adds_up_from_the_end) {
+  for (const Dims& sizes :
+       {Dims{}, Dims{1}, Dims{5}, Dims{3, 700}, Dims{700, 3}, Dims{2, 9, 4}, Dims{20000}, Dims{0, 3}}) {
+    for (int dim = 0; dim < std::max(1, sizes.size()); ++dim) {
+      const Tensor x = zeros(sizes, {.requires_grad = true});
+      Tensor g = randint(-50, 50, sizes).to(kFloat32);
+      if (sizes.size() > 1) g = g.transpose(0, 1).contiguous().transpose(0, 1);
+      x.cumsum(dim).backward(g);
+      const Tensor total = sizes.size() == 0 ? g : g.sum({dim}, true);
+      const Tensor expected = sizes.size() == 0 ? g : total - g.cumsum(dim) + g;
+      BOOST_TEST(values(x.grad()) == values(expected), per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_has_the_precision_of_the_result) {
+  const auto f64 = [](std::initializer_list<double> v) {
+    return tensor(v, {.dtype = kFloat64, .requires_grad = true});
+  };
+  {  // an integer base: its logarithm is a float64
+    const Tensor y = f64({2.5, 0.}), x = tensor({3, 0});
+    x.pow(y).sum().backward();
+    BOOST_TEST(std::abs(values(y.grad())[0] - std::pow(3, 2.5) * std::log(3.)) < 1e-12);
+    BOOST_TEST(values(y.grad())[1] == 0);
+  }
+  {  // an integer exponent that float32 has not
+    const Tensor x = f64({1.}), y = tensor({(1 << 24) + 1});
+    x.pow(y).sum().backward();
+    BOOST_TEST(values(x.grad())[0] == (1 << 24) + 1);
+  }
+  {
+    const Tensor x = f64({3.1, 0., 0.});
+    x.pow(tensor({3, 0, 1}, {.dtype = kUInt8})).sum().backward();
+    BOOST_TEST(std::abs(values(x.grad())[0] - 3 * 3.1 * 3.1) < 1e-12);
+    BOOST_TEST(values(x.grad())[1] == 0);
+    BOOST_TEST(values(x.grad())[2] == 1);
+  }
+  {  // integers on both sides of the quotient
+    const Tensor y = f64({3.});
+    (tensor({1}) / y).sum().backward();
+    BOOST_TEST(std::abs(values(y.grad())[0] + 1 / 9.) < 1e-16);
+  }
+  {  // whose squares int32 has not
+    const Tensor y = f64({100000.}), x = tensor({100000}, {.dtype = kInt32});
+    atan2(y, x).sum().backward();
+    BOOST_TEST(std::abs(values(y.grad())[0] - 0.5e-5) < 1e-18);
+  }
+  {
+    const Tensor x = tensor({3., 0., 0.}, {.dtype = kFloat16, .requires_grad = true});
+    x.pow(tensor({3, 0, 1})).sum().backward();
+    BOOST_TEST((x.grad().dtype() == kFloat16));
+    BOOST_TEST(values(x.grad()) == (Values{27, 0, 1}), per_element());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
