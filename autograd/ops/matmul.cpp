@@ -1,5 +1,7 @@
 #include "tendril/autograd/ops/matmul.h"
 
+#include <cmath>
+
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -124,13 +126,26 @@ Tensor Tensor::matmul(const Tensor& other) const {
   return flat(*this).bmm(flat(other)).reshape(out);
 }
 
+namespace {
+
+/// factor * x in x's dtype. 0 times anything is 0, NaN and infinity included: what it stands for is left out.
+Tensor times(double factor, const Tensor& x, const char* name) {
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || factor == std::trunc(factor), "addmm: ", name, ": got ",
+                   factor, ", expected an integer for operands of ", x.dtype());
+  if (factor == 1) return x;
+  if (factor == 0) return x.masked_fill(raw::scalar(true, kBool), 0);
+  return is_floating(x.dtype()) ? x * factor : x * static_cast<int64_t>(factor);
+}
+
+}  // namespace
+
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
   detail::check_defined(c, "addmm", "c");
-  detail::check_defined(a, "addmm", "a");
-  detail::check_defined(b, "addmm", "b");
-  const Tensor product = a.mm(b);
-  const Tensor scaled = alpha == 1 ? product : product * alpha;
-  return (beta == 1 ? c : c * beta).expand(product.sizes()) + scaled;
+  check_operands(a, b, "addmm", "b");
+  TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), "addmm: c is ", c.dtype(), ", expected a's and b's ", a.dtype());
+  // Where alpha is 0, both operands are left out: each is in the other's gradient.
+  const Tensor product = alpha == 0 ? times(0, a, "alpha").mm(times(0, b, "alpha")) : times(alpha, a.mm(b), "alpha");
+  return times(beta, c, "beta").expand(product.sizes()) + product;
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -12,7 +12,8 @@ inline Tensor mm(const Tensor& a, const Tensor& b) { return a.mm(b); }    ///< [
 inline Tensor bmm(const Tensor& a, const Tensor& b) { return a.bmm(b); }  ///< [batch, m, k] by [batch, k, n]
 inline Tensor dot(const Tensor& a, const Tensor& b) { return a.dot(b); }  ///< [n] by [n]
 
-/// beta * c + alpha * a b, for a [m, k], b [k, n] and c that broadcasts to [m, n].
+/// beta * c + alpha * a b, for a [m, k], b [k, n] and c that broadcasts to [m, n], all of one dtype, which is the
+/// result's. What is multiplied by 0 is left out: a NaN in it is not seen. DTypeError for fractions beside integers.
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
 /// x weight^T + bias, for x [..., in], weight [out, in], and bias [out] or undefined.
