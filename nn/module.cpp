@@ -59,7 +59,20 @@ void Module::check_new_name(const char* op, const std::string& member) const {
                 ", expected a new one");
 }
 
-void Module::register_parameter(std::string member, Tensor& parameter) {
+void Module::registered_in(const std::source_location& where) {
+  if (detail::is_constructor(where.function_name())) last_member_ = detail::latest_birth();
+}
+
+void Module::check_members() const {
+  if (checked_.load(std::memory_order_relaxed) == last_member_) return;
+  const Module* forgotten = detail::forgotten_since(birth_, last_member_);
+  TENDRIL_CHECK(forgotten == nullptr, name(), ": its constructor made a module ", forgotten->name(),
+                " that was not registered, so that it would not be trained; expected register_module(\"...\", it), or "
+                "leave_out(it)");
+  checked_.store(last_member_, std::memory_order_relaxed);
+}
+
+void Module::register_parameter(std::string member, Tensor& parameter, std::source_location where) {
   check_new_name("register_parameter", member);
   TENDRIL_CHECK(parameter.defined(), "register_parameter: '", member, "' in ", name(), " is an undefined tensor");
   TENDRIL_CHECK_AS(DTypeError, is_floating(parameter.dtype()), "register_parameter: '", member, "' in ", name(),
@@ -68,22 +81,26 @@ void Module::register_parameter(std::string member, Tensor& parameter) {
                 " is the result of a recorded operation, expected a leaf (detach it first)");
   parameter.requires_grad_();
   parameters_.emplace_back(std::move(member), &parameter);
+  registered_in(where);
 }
 
-void Module::register_buffer(std::string member, Tensor& buffer) {
+void Module::register_buffer(std::string member, Tensor& buffer, std::source_location where) {
   check_new_name("register_buffer", member);
   TENDRIL_CHECK(buffer.defined(), "register_buffer: '", member, "' in ", name(), " is an undefined tensor");
   TENDRIL_CHECK(!buffer.requires_grad(), "register_buffer: '", member, "' in ", name(),
                 " requires a gradient, expected a tensor that does not (or a parameter)");
   buffers_.emplace_back(std::move(member), &buffer);
+  registered_in(where);
 }
 
-void Module::register_module(std::string member, Module& child) {
+void Module::register_module(std::string member, Module& child, std::source_location where) {
   check_new_name("register_module", member);
   const std::vector<Module*> below = child.modules();
   TENDRIL_CHECK(std::ranges::find(below, this) == below.end(), "register_module: '", member, "' in ", name(),
                 " is the module itself or holds it, expected a module that does not");
   children_.emplace_back(std::move(member), &child);
+  detail::belongs_elsewhere(child.birth_);
+  registered_in(where);
 }
 
 // ---- listing
@@ -93,6 +110,7 @@ void Module::visit(Self& self, const Visit& visit_module) {
   std::unordered_set<const Module*> seen;
   auto descend = [&](auto& again, Self& module, const std::string& path) -> void {
     if (!seen.insert(&module).second) return;
+    module.check_members();
     visit_module(path, module);
     for (const auto& [member, child] : module.children_) again(again, *child, joined(path, member));
   };

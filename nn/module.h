@@ -1,12 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tendril/nn/detail/births.h"
 #include "tendril/tensor/tensor.h"
 
 namespace tendril::nn {
@@ -35,6 +38,11 @@ namespace tendril::nn {
 /// registered member (`decoder.weight = encoder.weight`) is seen by the module, and ties are listed once; whoever
 /// assigns sees to it that the tensor is a leaf that requires a gradient.
 ///
+/// A forgotten registration is an Error as soon as the module is used: when its parameters are listed, when it is
+/// trained, moved or registered in its turn. What counts are the modules that a constructor makes before the last
+/// registration in that constructor; one that is not to be trained along (a frozen teacher) is named by `leave_out`. A
+/// module that registers nothing at all has no parameters, which an optimizer refuses.
+///
 /// Thread-safety: const members, and `forward` of a module whose training flag nobody changes meanwhile, may run on
 /// several threads at a time (a layer that says otherwise is the exception). Everything else (registration, `train`,
 /// `to`, `zero_grad`, an optimizer's step) needs the caller's own ordering.
@@ -43,10 +51,10 @@ class Module {
   using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
   using NamedModules = std::vector<std::pair<std::string, Module*>>;
 
-  Module() = default;
+  Module() : birth_(detail::born(*this)) {}
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
-  virtual ~Module() = default;
+  virtual ~Module() { detail::belongs_elsewhere(birth_); }
 
   // ---- what it holds: its own tensors first, then its children's, each in the order of registration; a tensor or
   //      module reachable by two names is listed once, under the first. Names are joined with dots ("affine1.weight").
@@ -82,19 +90,24 @@ class Module {
 
  protected:
   // Names are not empty, hold no dot, and are used once in a module for parameters, buffers and children together;
-  // otherwise these throw Error.
+  // otherwise these throw Error. Nobody gives `where`: it is the caller.
 
   /// `parameter` is a leaf of floating dtype; it is made to require a gradient.
-  void register_parameter(std::string name, Tensor& parameter);
+  void register_parameter(std::string name, Tensor& parameter,
+                          std::source_location where = std::source_location::current());
   /// State that is not trained, such as running statistics.
-  void register_buffer(std::string name, Tensor& buffer);
+  void register_buffer(std::string name, Tensor& buffer, std::source_location where = std::source_location::current());
   /// The same child may have two names (it is listed once); a module may not be below itself.
-  void register_module(std::string name, Module& child);
+  void register_module(std::string name, Module& child, std::source_location where = std::source_location::current());
+  /// For a member that is deliberately not registered: it is neither listed nor trained.
+  void leave_out(Module& member) { detail::belongs_elsewhere(member.birth_); }
 
  private:
   template <class T>
   using Members = std::vector<std::pair<std::string, T*>>;
 
+  void registered_in(const std::source_location& where);
+  void check_members() const;
   void check_new_name(const char* op, const std::string& member) const;
   template <class Self, class Visit>
   static void visit(Self& self, const Visit& visit_module);  ///< visit_module(path, module), each module once
@@ -106,6 +119,9 @@ class Module {
   Members<Tensor> buffers_;
   Members<Module> children_;
   bool training_ = true;
+  const detail::Birth birth_;
+  uint64_t last_member_ = 0;  ///< birth of the last module that was made before a registration in the constructor
+  mutable std::atomic<uint64_t> checked_ = 0;  ///< the `last_member_` up to which all are known to be registered
 };
 
 std::ostream& operator<<(std::ostream& out, const Module& module);
