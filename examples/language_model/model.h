@@ -33,6 +33,7 @@ class EmbeddingTable : public nn::Module {
         encoder_(options.ntoken, options.ninp, {.generator = generator_}),
         drop_(options.dropout, generator_) {
     register_module("encoder", encoder_);
+    register_module("drop", drop_);
     nn::init::uniform_(encoder_.weight, -0.1, 0.1, generator_);
   }
   Tensor forward(const Tensor& input) const { return drop_(encoder_(input)); }
@@ -51,6 +52,7 @@ class Decoder : public nn::Module {
       : generator_(static_cast<std::uint64_t>(options.seed) + 2),
         drop_(options.dropout, generator_),
         decoder_(options.nhid, options.ntoken, {.generator = generator_}) {
+    register_module("drop", drop_);
     register_module("decoder", decoder_);
     nn::init::uniform_(decoder_.weight, -0.1, 0.1, generator_);
     nn::init::zeros_(decoder_.bias);
