@@ -92,7 +92,8 @@ __global__ void arange_kernel(T* out, int64_t stride, int64_t numel, bool floati
                               int64_t first, int64_t by) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < numel; i += threads) {
-    out[i * stride] = floating ? convert<T>(start + static_cast<double>(i) * step) : convert<T>(scalar_math::added(first, scalar_math::multiplied(i, by)));
+    out[i * stride] = floating ? convert<T>(start + static_cast<double>(i) * step)
+                               : convert<T>(scalar_math::added(first, scalar_math::multiplied(i, by)));
   }
 }
 
