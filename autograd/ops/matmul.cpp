@@ -141,7 +141,7 @@ Tensor times(double factor, const Tensor& x, const char* name) {
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
   detail::check_defined(c, "addmm", "c");
-  check_operands(a, b, "addmm", "b");
+  check_operands(a, b, "addmm", "b", "a");
   TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), "addmm: c is ", c.dtype(), ", expected a's and b's ", a.dtype());
   // Where alpha is 0, both operands are left out: each is in the other's gradient.
   const Tensor product = alpha == 0 ? times(0, a, "alpha").mm(times(0, b, "alpha")) : times(alpha, a.mm(b), "alpha");
