@@ -23,8 +23,8 @@ namespace tendril::dist {
 class OptimizerError : public rpc::RpcError {
  public:
   struct Failure {
-    rpc::WorkerInfo worker;
-    std::string reason;
+    rpc::WorkerInfo worker = {};
+    std::string reason = {};
   };
   OptimizerError(const std::string& message, std::vector<Failure> failures)
       : RpcError(message), failures_(std::move(failures)) {}
@@ -89,7 +89,7 @@ class DistributedOptimizer {
  private:
   using Local = detail::LocalOptimizer<O>;
   struct Owner {
-    rpc::WorkerInfo worker;
+    rpc::WorkerInfo worker = {};
     std::shared_ptr<Local> here;  // of this worker
     rpc::RRef<Local> there;       // of another
   };

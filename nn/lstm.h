@@ -25,7 +25,7 @@ struct LSTMOptions {
 /// What is carried from one part of a sequence to the next: [layers * directions, batch, hidden_size] each, or without
 /// the batch for an input without one. The directions of a layer lie together, forward first.
 struct LSTMState {
-  Tensor h, c;
+  Tensor h = {}, c = {};
 };
 
 /// `auto [output, state] = lstm(x, state);`

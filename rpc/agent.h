@@ -28,15 +28,15 @@
 namespace tendril::rpc {
 
 struct AgentOptions {
-  std::string name;  ///< as WorkerInfo::name
+  std::string name = {};  ///< as WorkerInfo::name
   WorkerId rank = 0;
   int world_size = 1;
   int num_worker_threads = 16;  ///< handlers that run at once, those that go on after a wait aside; one is enough
   int max_threads = 256;        ///< of the pool, those that wait included; near it calls stay queued (docs/rpc.md)
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
   std::chrono::microseconds max_spin{50};  ///< a leader polls this long at most before it blocks; 0 = never
-  std::string group;                       ///< the group's id: who states another one is refused
-  Limits limits;                           ///< of what is received; a message over them closes the connection
+  std::string group = {};                  ///< the group's id: who states another one is refused
+  Limits limits = {};                      ///< of what is received; a message over them closes the connection
   /// Bytes queued to be written to one peer above which calls wait (until their deadlines) and no further request of
   /// that peer is started.
   std::size_t send_limit = std::size_t{64} << 20;
@@ -49,13 +49,13 @@ struct AgentOptions {
   std::chrono::milliseconds liveness_timeout{20000};
   /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
-  std::map<std::string, DeviceMap> device_maps;
+  std::map<std::string, DeviceMap> device_maps = {};
 };
 
 struct CallOptions {
-  std::optional<std::chrono::microseconds>
-      timeout;           ///< unset: the current context's deadline, else rpc_timeout; 0 = none
-  std::stop_token stop;  ///< gives the call up; default: the current context's
+  /// Unset: the current context's deadline, else rpc_timeout. 0: none.
+  std::optional<std::chrono::microseconds> timeout = {};
+  std::stop_token stop = {};  ///< gives the call up; default: the current context's
 };
 
 /// One worker: peers, calls in both directions, and the threads that serve them (docs/rpc.md). The typed calls
@@ -76,8 +76,8 @@ class Agent {
   /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700 and a TCP port on
   /// loopback.
   struct Endpoint {
-    std::string unix_path;                           ///< empty: none
-    std::string tcp_host;                            ///< a loopback address
+    std::string unix_path = {};                      ///< empty: none
+    std::string tcp_host = {};                       ///< a loopback address
     uint16_t tcp_port = 0;                           ///< 0: none
     std::string to_string() const;                   ///< "unix:PATH,tcp:HOST:PORT"
     static Endpoint parse(const std::string& text);  ///< throws UsageError

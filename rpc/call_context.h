@@ -26,11 +26,11 @@ Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clo
 /// A value; `current()` is this thread's own.
 struct CallContext {
   Clock::time_point deadline = Clock::time_point::max();  ///< nested calls inherit it
-  std::stop_token stop;                                   ///< the caller gave up, or its connection is gone
+  std::stop_token stop = {};                              ///< the caller gave up, or its connection is gone
   uint64_t autograd_context = 0;                          ///< 0 = none
   uint64_t trace_id = 0, span_id = 0;
   uint8_t depth = 0;  ///< of calls made here: how many handlers wait for them, each for the one before; 0 outside
-  std::shared_ptr<const std::vector<std::byte>> extension;  ///< opaque bytes of whoever set them
+  std::shared_ptr<const std::vector<std::byte>> extension = {};  ///< opaque bytes of whoever set them
 
   static CallContext& current() noexcept;
 };

@@ -29,8 +29,8 @@ struct ControlRecord {
   Kind kind = fork_request;
   MessageKind message = MessageKind::request;  ///< of received: request or reply
   uint64_t call_id = 0;
-  RRefId rref;
-  ForkId fork;
+  RRefId rref = {};
+  ForkId fork = {};
 
   friend bool operator==(const ControlRecord&, const ControlRecord&) = default;
 };

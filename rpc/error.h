@@ -43,9 +43,9 @@ class PeerLostError : public RpcError {
 struct ErrorPath {
   static constexpr std::size_t kShown = 4;  ///< names kept: calls may nest hundreds deep
 
-  std::string worker;            ///< that threw it
-  std::vector<std::string> via;  ///< those that passed it on, the first of them first; at most kShown
-  uint64_t more = 0;             ///< and how many after these
+  std::string worker = {};            ///< that threw it
+  std::vector<std::string> via = {};  ///< those that passed it on, the first of them first; at most kShown
+  uint64_t more = 0;                  ///< and how many after these
 
   void passed_on_by(std::string name);
   std::string to_string() const;  ///< "worker 'w3'", or "worker 'w3' (by way of 'w2', 'w1')"

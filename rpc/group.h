@@ -26,10 +26,10 @@ enum class Transport {
 /// rpc::spawn set them; rank and size also as Open MPI, MPICH and Slurm (srun) do, the
 /// rank as a Kubernetes Indexed Job does.
 struct InitOptions {
-  WorkerId rank = -1;       ///< 0 to world_size - 1
-  int world_size = -1;      ///< how many workers the group has
-  std::string master_addr;  ///< where rank 0 listens: a loopback address. Default: 127.0.0.1
-  int master_port = -1;     ///< and its port; not needed by a group of one
+  WorkerId rank = -1;            ///< 0 to world_size - 1
+  int world_size = -1;           ///< how many workers the group has
+  std::string master_addr = {};  ///< where rank 0 listens: a loopback address. Default: 127.0.0.1
+  int master_port = -1;          ///< and its port; not needed by a group of one
   int num_worker_threads = 16;
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect

@@ -29,17 +29,17 @@ struct Feature {
 /// What a worker says of itself.
 struct Hello {
   uint16_t min_version = kWireVersion, max_version = kWireVersion;
-  WorkerInfo worker;
+  WorkerInfo worker = {};
   int32_t world_size = 0;
-  std::string group;         ///< the group's id, the same for all its workers
+  std::string group = {};    ///< the group's id, the same for all its workers
   uint64_t incarnation = 0;  ///< random, drawn when the worker's agent started
   uint64_t nonce = 0;        ///< random, drawn for this connection; proofs are made over both sides' nonces
-  Limits limits;             ///< what it is willing to receive
+  Limits limits = {};        ///< what it is willing to receive
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
-  DeviceReport devices;                           ///< how many it has, and where it maps them to on the other's side
-  Bytes proof;                                    ///< of identity; empty where none is asked for
-  std::string refusal;                            ///< not empty: the connection is refused, and why
-  std::vector<Feature> features;
+  DeviceReport devices = {};                      ///< how many it has, and where it maps them to on the other's side
+  Bytes proof = {};                               ///< of identity; empty where none is asked for
+  std::string refusal = {};                       ///< not empty: the connection is refused, and why
+  std::vector<Feature> features = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -56,9 +56,9 @@ Hello decode_hello(std::span<const std::byte> bytes);
 
 /// What this side knows before it looks at the other's Hello. Unset fields are not checked.
 struct HelloExpectation {
-  std::string group;
+  std::string group = {};
   int32_t world_size = 0;
-  std::optional<WorkerInfo> worker;  ///< set by the one that connects: whom it meant to reach
+  std::optional<WorkerInfo> worker = {};  ///< set by the one that connects: whom it meant to reach
 };
 
 /// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the

@@ -78,7 +78,7 @@ NetworkRule nth_message(uint64_t n, MessageFate fate, std::optional<MessageKind>
 struct RandomFaults {
   double lose = 0, repeat = 0, delay = 0;
   std::chrono::microseconds max_delay{3000};
-  std::vector<MessageKind> kinds;  ///< to which this happens; empty: to all
+  std::vector<MessageKind> kinds = {};  ///< to which this happens; empty: to all
 };
 /// The fate of a link's n-th message is a function of the seed, the two workers and n.
 NetworkRule random_faults(uint64_t seed, RandomFaults faults);

@@ -41,8 +41,8 @@ struct ForkDescriptor {
   Kind kind = fork;
   WorkerId owner = -1;
   uint64_t owner_incarnation = 0;
-  RRefId rref;
-  ForkId fork_id;
+  RRefId rref = {};
+  ForkId fork_id = {};
 
   friend bool operator==(const ForkDescriptor&, const ForkDescriptor&) = default;
 };
@@ -65,18 +65,19 @@ struct Message {
   uint64_t autograd_context = 0;
   uint64_t autograd_message = 0;  ///< set by the autograd hook
   uint64_t trace_id = 0, span_id = 0;
-  uint64_t frame_bytes = 0;     ///< of a received message: how long its frame was
-  Bytes extension;              ///< opaque to rpc/: travels with nested calls
-  Bytes payload;                ///< arguments or result as an archive; error: type and text
-  std::vector<Tensor> tensors;  ///< out of band, in archive order
+  uint64_t frame_bytes = 0;          ///< of a received message: how long its frame was
+  Bytes extension = {};              ///< opaque to rpc/: travels with nested calls
+  Bytes payload = {};                ///< arguments or result as an archive; error: type and text
+  std::vector<Tensor> tensors = {};  ///< out of band, in archive order
   /// Of a received message: for each tensor, whether it required a gradient at the sender. The tensors themselves have
   /// no history; the message hook gives them one. Empty in a message that has not travelled.
-  std::vector<bool> requires_grad;
+  std::vector<bool> requires_grad = {};
   /// For each tensor. Empty: all go from CPU to CPU. Of a message that leaves: filled in where it leaves, by the
   /// workers' device maps, unless the sender has said where to. Between workers all tensors are on the CPU.
-  std::vector<Placement> placements;
-  std::vector<ForkDescriptor> forks;  ///< out of band, in archive order; made from `references` where a message leaves
-  std::vector<std::shared_ptr<RRefState>> references;  ///< the handles of this process, in archive order
+  std::vector<Placement> placements = {};
+  std::vector<ForkDescriptor> forks =
+      {};  ///< out of band, in archive order; made from `references` where a message leaves
+  std::vector<std::shared_ptr<RRefState>> references = {};  ///< the handles of this process, in archive order
 };
 
 }  // namespace tendril::rpc

@@ -35,7 +35,7 @@ struct Metrics {
   uint64_t late_replies = 0;     ///< replies to calls that had ended already
   uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others
   uint64_t bytes_sent = 0, bytes_received = 0;
-  LatencyHistogram latency;  ///< of calls made, from call to result
+  LatencyHistogram latency = {};  ///< of calls made, from call to result
   // now
   uint64_t pending_calls = 0;     ///< made, not yet ended
   uint64_t queued_jobs = 0;       ///< waiting for a slot
@@ -55,7 +55,7 @@ struct Traffic {
 /// One call that has been made and has not ended.
 struct CallInFlight {
   uint64_t call_id = 0;
-  WorkerInfo peer;
+  WorkerInfo peer = {};
   uint64_t function = 0;
   std::chrono::nanoseconds age{};
 };

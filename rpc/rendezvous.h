@@ -47,14 +47,14 @@ enum class GroupFailure : uint8_t { usage = 0, timeout = 1, lost = 2 };
 
 struct RendezvousMessage {
   RendezvousKind kind = RendezvousKind::join;
-  std::string text;
+  std::string text = {};
   GroupFailure failure = GroupFailure::usage;
   uint16_t version = kRendezvousVersion;  ///< of the sender
-  WorkerInfo worker;
+  WorkerInfo worker = {};
   int32_t world_size = 0;
   uint32_t round = 0;
   uint64_t timeout_ms = 0;  ///< how long the worker is willing to wait; 0 = for ever
-  std::vector<std::string> parts;
+  std::vector<std::string> parts = {};
 };
 
 /// The message with its prefix.
@@ -102,7 +102,7 @@ class RendezvousServer {
   };
   struct Failure {
     GroupFailure kind;
-    std::string text;
+    std::string text = {};
   };
 
   void join(Connection from, const RendezvousMessage& message, Clock::time_point now);

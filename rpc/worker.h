@@ -11,7 +11,7 @@ using WorkerId = int32_t;
 
 /// Who a worker is. A value: compare it, hash it, send it as an argument.
 struct WorkerInfo {
-  std::string name;  ///< 1 to 127 of [A-Za-z0-9-_:], unique in the group
+  std::string name = {};  ///< 1 to 127 of [A-Za-z0-9-_:], unique in the group
   WorkerId id = -1;
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;

@@ -15,13 +15,13 @@ enum class LossReduction : uint8_t {
 };
 
 struct NllLossOptions {
-  Tensor weight;  ///< of each class, [C], in the scores' dtype; undefined: all 1. Not differentiated.
+  Tensor weight = {};  ///< of each class, [C], in the scores' dtype; undefined: all 1. Not differentiated.
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;  ///< targets of this value count for nothing; need not be a class
 };
 
 struct CrossEntropyOptions {
-  Tensor weight;
+  Tensor weight = {};
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;
   /// e in [0, 1]: the target distribution is 1 - e at the class, plus e / C at each class

@@ -25,8 +25,8 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
 
 /// Parameters of one direction of one layer. The biases are both undefined or neither.
 struct LstmWeights {
-  Tensor weight_ih, weight_hh;  ///< [4 H, I] and [4 H, H]
-  Tensor bias_ih, bias_hh;      ///< [4 H]
+  Tensor weight_ih = {}, weight_hh = {};  ///< [4 H, I] and [4 H, H]
+  Tensor bias_ih = {}, bias_hh = {};      ///< [4 H]
 };
 
 /// The same from the layer's input x [T, N, I]:

@@ -9,8 +9,8 @@ namespace tendril::distributions {
 
 /// One of the two, over the last dimension.
 struct CategoricalParams {
-  Tensor probs;   ///< not negative, not all zero; need not sum to 1
-  Tensor logits;  ///< logarithms of probabilities, up to a constant a row
+  Tensor probs = {};   ///< not negative, not all zero; need not sum to 1
+  Tensor logits = {};  ///< logarithms of probabilities, up to a constant a row
 };
 
 /// A choice among K classes, for each row of [..., K]; the other dimensions are the batch. As PyTorch's:

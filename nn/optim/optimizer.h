@@ -18,7 +18,7 @@ namespace tendril::optim {
 ///                     {.params = head.parameters(), .options = {.lr = 1e-3}}});
 template <class Options>
 struct ParamGroup {
-  std::vector<Tensor> params;
+  std::vector<Tensor> params = {};
   Options options = {};
 };
 

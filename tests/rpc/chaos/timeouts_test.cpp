@@ -32,9 +32,7 @@ BOOST_AUTO_TEST_SUITE(timeouts)
 BOOST_AUTO_TEST_CASE(a_caller_may_give_any_duration) {
   Cluster cluster(2);
   using std::chrono::microseconds;
-  const auto seen = [&](microseconds timeout) {
-    return rpc_sync<&deadline_here>(cluster[0], 1, CallOptions{.timeout = timeout, .stop = {}});
-  };
+  const auto seen = [&](microseconds timeout) { return rpc_sync<&deadline_here>(cluster[0], 1, {.timeout = timeout}); };
   BOOST_TEST(seen(microseconds::max()) == "years");
   BOOST_TEST(seen(microseconds(std::numeric_limits<int64_t>::max() / 1000 - 1)) == "years");  // + now overflows
   BOOST_TEST(seen(microseconds(0)) == "none");
@@ -58,7 +56,7 @@ BOOST_AUTO_TEST_CASE(a_peer_may_state_any_number) {
   constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
   for (const uint64_t number : {most, most / 2, most / 2 + 1, most / 1000, most / 2000}) {
     forger->timeout_us = number;
-    BOOST_TEST(rpc_sync<&deadline_here>(cluster[0], 1, CallOptions{.timeout = 30s, .stop = {}}) == "years");
+    BOOST_TEST(rpc_sync<&deadline_here>(cluster[0], 1, {.timeout = 30s}) == "years");
   }
 }
 
