@@ -56,6 +56,9 @@ class AgentListener {
   /// The agent shuts down: from now on it must not be used. The last call.
   virtual void agent_closing() noexcept = 0;
 
+  /// Whether the peer owes an answer to what it was told here (not to a call): then its silence is noticed.
+  virtual bool awaits(const WorkerInfo&) const noexcept { return false; }
+
   /// Time passes: called at least once by the time it last returned (`max()`: not needed), and as often as it suits.
   virtual Clock::time_point tick(Clock::time_point now) noexcept = 0;
 };

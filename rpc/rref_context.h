@@ -53,6 +53,7 @@ class RRefContext final : public AgentListener,
   void call_given_up(const WorkerInfo& to, uint64_t call_id) noexcept override { table_->call_given_up(to, call_id); }
   /// Nothing to do: the callee has been told that the call was given up, and thereby that its reply is void.
   void agent_closing() noexcept override;
+  bool awaits(const WorkerInfo& peer) const noexcept override { return table_->awaits(peer.id); }
   Clock::time_point tick(Clock::time_point now) noexcept override { return table_->tick(now); }
 
  private:

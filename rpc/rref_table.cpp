@@ -92,7 +92,12 @@ void RRefTable::perform(Effects effects) noexcept {
   }
   for (const auto& state : effects.confirmed) state->confirm();
   for (const auto& [state, error] : effects.failed) state->fail(error);
+  for (const auto& arrival : effects.expired) {
+    arrival->parked->refuse(std::make_exception_ptr(
+        TimeoutError("the call's time was over before the owners of its references had confirmed them")));
+  }
   for (const auto& arrival : effects.arrivals) {
+    if (arrival->expired) continue;
     const std::unique_ptr<ParkedMessage> parked = std::move(arrival->parked);
     if (arrival->error) {
       parked->refuse(arrival->error);
@@ -113,11 +118,28 @@ void RRefTable::decided(std::vector<std::shared_ptr<Arrival>>& waiting, const st
 
 void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
   if (--arrival->missing > 0) return;
+  expiring_.erase({arrival->deadline, arrival.get()});
   if (Session* sender = session_of(arrival->from); sender && sender->serial == arrival->session) {
     const Message& message = arrival->parked->message;
     say(*sender, {.kind = ControlRecord::received, .message = message.kind, .call_id = message.call_id}, false);
   }
   effects.arrivals.push_back(std::move(arrival));
+}
+
+/// Nobody waits any more for the requests whose callers' deadlines have passed.
+void RRefTable::expire(Clock::time_point now, Effects& effects) {
+  while (!expiring_.empty() && expiring_.begin()->first <= now) {
+    Arrival& arrival = *expiring_.begin()->second;
+    arrival.expired = true;
+    effects.expired.push_back(arrival.shared_from_this());
+    expiring_.erase(expiring_.begin());
+  }
+}
+
+bool RRefTable::awaits(WorkerId peer) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(peer);
+  return found != sessions_.end() && (found->second->asked > 0 || found->second->channel.unacknowledged() > 0);
 }
 
 void RRefTable::peer_joined(const WorkerInfo& peer, uint64_t incarnation) {
@@ -214,6 +236,8 @@ Clock::time_point RRefTable::tick(Clock::time_point now) noexcept {
   Clock::time_point next = Clock::time_point::max();
   {
     Event event(*this);
+    expire(now, event.effects);
+    if (!expiring_.empty()) next = expiring_.begin()->first;
     collect(event.effects);  // before the deadlines are read: it may set some
     for (auto& [worker, session] : sessions_) {
       for (Bytes& batch : session->channel.tick(now)) event.effects.batches.emplace_back(worker, std::move(batch));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -87,6 +88,8 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept;
   void message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMessage> parked) noexcept;
   void call_given_up(const WorkerInfo& to, uint64_t call_id) noexcept;
+  /// Whether `peer` owes something: the decision on a reference, or only the acknowledgement of a record.
+  bool awaits(WorkerId peer) const noexcept;
   Clock::time_point tick(Clock::time_point now) noexcept;
 
   // ---- the end
@@ -122,6 +125,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void apply(Session& from, const ControlRecord& record, std::optional<RequestStatus> status, Effects& effects);
   void decided(std::vector<std::shared_ptr<Arrival>>& waiting, const std::exception_ptr& error, Effects& effects);
   void finish(std::shared_ptr<Arrival> arrival, Effects& effects);
+  void expire(Clock::time_point now, Effects& effects);
 
   // rref_owner.cpp
   bool may_still_come(const RRefId& id);
@@ -141,6 +145,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
                                           const std::shared_ptr<Arrival>& arrival, Effects& effects);
   void accepted(Session& from, const ForkId& fork, Effects& effects);
   void lose(User& user, const std::exception_ptr& error, Effects& effects);
+  void no_longer_asked(User& user) noexcept;
   void owner_lost(Session& session, const std::exception_ptr& error, Effects& effects);
   void check_descriptor(const Session& from, const Message& message, const ForkDescriptor& fork) const;
 
@@ -168,6 +173,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   std::unordered_set<RRefId> awaited_;  // of these: mentioned, but not created yet
   std::unordered_map<ForkId, LiveFork> forks_;
   std::unordered_map<ForkId, std::unique_ptr<User>> users_;
+  std::set<std::pair<Clock::time_point, Arrival*>> expiring_;  // parked requests with a deadline
 };
 
 }  // namespace tendril::rpc

@@ -1,5 +1,6 @@
 // The users' side: references of this worker to others' objects, and messages that bring them.
 #include <algorithm>
+#include <utility>
 
 #include "tendril/rpc/detail/rref_table_impl.h"
 
@@ -44,6 +45,7 @@ void RRefTable::released(const ForkId& fork) noexcept {
   const auto found = users_.find(fork);
   if (found == users_.end()) return;
   User& user = *found->second;
+  no_longer_asked(user);
   Session* owner = session_of(user.owner, user.owner_incarnation);
   if (owner && !user.error) {
     if (user.created_here && user.sent && !user.known) {
@@ -65,13 +67,20 @@ void RRefTable::accepted(Session& from, const ForkId& fork, Effects& effects) {
   User& user = *found->second;
   if (user.owner != from.peer.id || user.owner_incarnation != from.incarnation || user.known || user.error) return;
   user.known = true;
+  no_longer_asked(user);
   if (auto state = user.state.lock()) effects.confirmed.push_back(std::move(state));
   decided(user.waiting, nullptr, effects);
+}
+
+void RRefTable::no_longer_asked(User& user) noexcept {
+  if (!std::exchange(user.asked, false)) return;
+  if (Session* owner = session_of(user.owner, user.owner_incarnation)) --owner->asked;
 }
 
 /// From now on the reference is of no use, though handles to it may be around.
 void RRefTable::lose(User& user, const std::exception_ptr& error, Effects& effects) {
   if (user.error) return;
+  no_longer_asked(user);
   user.error = error;
   if (auto state = user.state.lock()) effects.failed.emplace_back(std::move(state), error);
   decided(user.waiting, error, effects);
@@ -115,6 +124,11 @@ void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMe
     } catch (...) {
       if (!arrival->error) arrival->error = std::current_exception();
     }
+  }
+  if (message.kind == MessageKind::request && message.timeout_us > 0 && arrival->missing > 1) {
+    arrival->deadline =
+        deadline_after(std::chrono::duration<uint64_t, std::micro>(message.timeout_us), options_.clock());
+    expiring_.emplace(arrival->deadline, arrival.get());
   }
   finish(std::move(arrival), event.effects);
 }
@@ -166,6 +180,8 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
     } else {
       ++arrival->missing;
       user.waiting.push_back(arrival);
+      user.asked = true;
+      ++owner->asked;
       say(*owner, {.kind = ControlRecord::fork_request, .rref = fork.rref, .fork = fork.fork_id});
     }
     return state;

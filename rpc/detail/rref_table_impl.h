@@ -12,11 +12,13 @@
 namespace tendril::rpc {
 
 /// A received message that waits until all its references are decided.
-struct RRefTable::Arrival {
+struct RRefTable::Arrival : std::enable_shared_from_this<Arrival> {
   std::unique_ptr<ParkedMessage> parked;
   WorkerId from = -1;
   uint64_t session = 0;     // the sender's
   std::size_t missing = 1;  // undecided references, and one for the time in which they are counted
+  Clock::time_point deadline = Clock::time_point::max();  // of a request: its caller's
+  bool expired = false;  // it has been refused; its references are kept until they are decided all the same
   std::exception_ptr error;
 };
 
@@ -39,6 +41,7 @@ struct RRefTable::User {
   bool created_here = false;  // by a call of this worker, which also confirms the state
   bool sent = false;          // created_here: the call has left
   bool known = false;         // the owner knows this fork
+  bool asked = false;         // the owner was asked and has not answered
   bool dropped = false;       // no handle any more; waits for `known`, to be deleted
   std::exception_ptr error;   // lost: nothing is left to tell the owner
   std::vector<std::shared_ptr<Arrival>> waiting;
@@ -62,6 +65,7 @@ struct RRefTable::Session {
   bool urgent = false;                                   // the outbox must leave now
   Clock::time_point lazy_at = Clock::time_point::max();  // when it leaves at the latest
   std::unordered_set<ForkId> held;                       // the peer's forks of this worker's objects
+  std::size_t asked = 0;                                 // users here whose forks the peer has not decided
   uint64_t first_creation = 1;                // the peer's creations before this one belonged to earlier sessions
   CallFilter creations;                       // which of the peer's creations have come
   std::map<TransferKey, Transfer> transfers;  // messages to the peer
@@ -75,6 +79,7 @@ struct RRefTable::Effects {
   std::vector<std::shared_ptr<RRefState>> confirmed;
   std::vector<std::pair<std::shared_ptr<RRefState>, std::exception_ptr>> failed;
   std::vector<std::shared_ptr<Arrival>> arrivals;
+  std::vector<std::shared_ptr<Arrival>> expired;
   std::vector<std::shared_ptr<RRefState>> released;  // only to be destroyed
   std::vector<std::unique_ptr<ParkedMessage>> ignored;
 };

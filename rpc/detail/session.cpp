@@ -303,6 +303,8 @@ Clock::time_point Session::sweep(Clock::time_point now) {
   waiting = waiting || (link_ && link_->gauges().queued_bytes > 0);
   // Before the first of them fails, and the handler that waited for it goes on.
   const std::string held_back = overdue.empty() ? "" : agent_->loop->held_back();
+  // A message that is parked here may wait for an owner that owes no reply.
+  if (!waiting && !is_self() && agent_->listener) waiting = agent_->listener->awaits(peer_);
   for (auto& [call_id, pending] : overdue) {
     Counters::add(agent_->counters.timed_out);
     const std::string text = "call of " + name_of_function(pending.function) + " on " + name_of(peer_) +

@@ -51,6 +51,11 @@ class ParkedRequest final : public ParkedMessage {
   ~ParkedRequest() override { session_->started(cost_); }
   void resume(Message&& confirmed) noexcept override {
     cost_ = 0;
+    if (confirmed.timeout_us > 0) {  // its deadline is counted from when it came
+      const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - arrived_).count();
+      const auto parked_us = static_cast<uint64_t>(std::max<int64_t>(waited, 0));
+      confirmed.timeout_us -= std::min(parked_us, confirmed.timeout_us - 1);
+    }
     session_->dispatch(std::move(confirmed));
   }
   void refuse(std::exception_ptr error) noexcept override { session_->refuse(call_id_, error); }
@@ -59,6 +64,7 @@ class ParkedRequest final : public ParkedMessage {
   const uint64_t call_id_;
   uint64_t cost_;
   const std::shared_ptr<Session> session_;
+  const Clock::time_point arrived_ = Clock::now();
 };
 
 void Session::request_received(Message&& request) {

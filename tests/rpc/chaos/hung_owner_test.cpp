@@ -1,0 +1,61 @@
+// A request brings a reference whose owner has stopped answering: the request does not wait for ever.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/rpc/cluster.h"
+
+namespace hung_owner_test {
+
+using namespace rpc_test;
+
+struct Number {
+  int value = 7;
+  int get() const { return value; }
+};
+int use(const RRef<Number>&) { return 1; }
+
+/// From now on nothing leaves this worker or reaches it, and nobody is told.
+NetworkRule silence(WorkerId worker) {
+  return [worker](const PassingMessage& passing) {
+    return MessageFate{.copies = passing.from == worker || passing.to == worker ? 0 : 1};
+  };
+}
+
+}  // namespace hung_owner_test
+
+using namespace hung_owner_test;
+
+BOOST_AUTO_TEST_SUITE(hung_owner)
+
+BOOST_AUTO_TEST_CASE(a_parked_request_ends_with_its_callers_deadline) {
+  const auto network = MemoryNetwork::make();
+  Cluster cluster(3, {.num_worker_threads = 1, .ping_interval = 0ms}, served_functions(), network.get());
+  {
+    RRef<Number> number = remote<Number>(cluster[0], 2);
+    BOOST_REQUIRE((number.rpc_sync<&Number::get>() == 7));
+    network->set_rule(silence(2));
+    BOOST_CHECK_THROW(rpc_sync<&use>(cluster[0], 1, {.timeout = 100ms}, number), TimeoutError);
+    BOOST_TEST(Cluster::eventually([&] { return cluster[1].metrics().unanswered_calls == 0; }));
+    BOOST_TEST(cluster.counters(1).pending_users == 1u);  // it is still to be decided: nobody may be forgotten
+    network->set_rule({});
+  }
+  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(1).none() && cluster.counters(0).none(); }));
+}
+
+BOOST_AUTO_TEST_CASE(the_time_that_a_request_was_parked_counts) {
+  const auto network = MemoryNetwork::make();
+  Cluster cluster(3, {.num_worker_threads = 1, .ping_interval = 0ms}, served_functions(), network.get());
+  RRef<Number> number = remote<Number>(cluster[0], 2);
+  BOOST_REQUIRE((number.rpc_sync<&Number::get>() == 7));
+  // The owner's answer takes longer than the call may.
+  network->set_rule([](const PassingMessage& passing) {
+    return MessageFate{.delay = passing.from == 2 ? std::chrono::microseconds(500ms) : 0us};
+  });
+  const uint64_t served = cluster[1].metrics().calls_served;
+  BOOST_CHECK_THROW(rpc_sync<&use>(cluster[0], 1, {.timeout = 100ms}, number), TimeoutError);
+  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(1).none(); }));
+  network->set_rule({});
+  BOOST_TEST(cluster[1].metrics().unanswered_calls == 0u);
+  BOOST_TEST(cluster[1].metrics().calls_served <= served + 1);  // refused, not run as well
+}
+
+BOOST_AUTO_TEST_SUITE_END()
