@@ -8,11 +8,17 @@
 namespace tendril::rpc {
 
 Agent::Agent(AgentOptions options, const FunctionTable& functions)
-    : impl_(std::make_shared<Impl>(*this, std::move(options), functions)) {
+    : impl_(std::make_shared<Impl>(std::move(options), functions)) {
   impl_->start();
 }
 
-Agent::~Agent() { shutdown(); }
+Agent::Agent(Impl& impl) noexcept : impl_(std::shared_ptr<void>(), &impl), owner_(false) {}
+
+Agent::~Agent() {
+  if (owner_) shutdown();
+}
+
+std::shared_ptr<Agent> Agent::share() const { return {impl_->shared_from_this(), &impl_->handle}; }
 
 const AgentOptions& Agent::options() const noexcept { return impl_->options; }
 const WorkerInfo& Agent::self() const noexcept { return impl_->self; }

@@ -143,10 +143,17 @@ class Agent {
   /// this agent.
   void shutdown();
 
+  /// This agent for those who may be at work in it while it goes away: safe to use as long as it is held, also past
+  /// the agent's shutdown and destruction, after which calls throw UsageError.
+  std::shared_ptr<Agent> share() const;
+
   class Impl;
 
  private:
+  explicit Agent(Impl& impl) noexcept;  // part of `impl`: neither owns it nor shuts it down
+
   std::shared_ptr<Impl> impl_;
+  bool owner_ = true;
 };
 
 }  // namespace tendril::rpc

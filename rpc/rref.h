@@ -101,7 +101,7 @@ class RRef {
   requires CallableOn<T, F, Args...> Future<ResultOf<F>> rpc_async(const CallOptions& options, Args&&... arguments)
   const {
     const auto context = detail::context_of(state());
-    return detail::start_call<detail::Method<T, F>, ResultOf<F>>(context->agent(), state().owner().id, options, state_,
+    return detail::start_call<detail::Method<T, F>, ResultOf<F>>(*context->agent(), state().owner().id, options, state_,
                                                                  std::forward<Args>(arguments)...);
   }
   /// As `rpc_async`, and the result stays on the owner.
@@ -114,7 +114,7 @@ class RRef {
   const {
     const auto context = detail::context_of(state());
     return RRef<detail::StoredType<ResultOf<F>>>::from_state(detail::start_creation<detail::CreatingMethod<T, F>>(
-        context->agent(), state().owner().id, options, state_, std::forward<Args>(arguments)...));
+        *context->agent(), state().owner().id, options, state_, std::forward<Args>(arguments)...));
   }
 
   /// Whether both refer to the same object.
@@ -160,7 +160,7 @@ Future<T> RRef<T>::to_here_async(const CallOptions& options) const {
     });
   }
   if (const std::exception_ptr failure = state().failure()) return make_error_future<T>(failure);
-  Future<T> fetched = detail::start_call<detail::Fetch<T>, T>(context->agent(), state().owner().id, options, state_);
+  Future<T> fetched = detail::start_call<detail::Fetch<T>, T>(*context->agent(), state().owner().id, options, state_);
   return confirmed_by_owner() ? fetched : detail::first_of_creation_and<T>(state_, std::move(fetched));
 }
 

@@ -5,7 +5,7 @@
 
 namespace tendril::rpc {
 
-RRefContext::RRefContext(Agent& agent) : self_(agent.self()), executor_(&agent.executor()), agent_(&agent) {}
+RRefContext::RRefContext(Agent& agent) : self_(agent.self()), executor_(&agent.executor()), agent_(agent.share()) {}
 
 std::shared_ptr<RRefContext> RRefContext::attach(Agent& agent) {
   auto context = std::make_shared<RRefContext>(agent);
@@ -19,20 +19,23 @@ std::shared_ptr<RRefContext> RRefContext::of(const Agent& agent) {
   throw UsageError("worker '" + agent.self().name + "' has no references: RRefContext::attach was not called");
 }
 
-Agent& RRefContext::agent() const {
-  const std::shared_lock lock(agent_mutex_);
-  if (agent_ == nullptr) throw UsageError("RRef: its agent has been shut down");
-  return *agent_;
+std::shared_ptr<Agent> RRefContext::agent_or_null() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return agent_;
+}
+
+std::shared_ptr<Agent> RRefContext::agent() const {
+  if (auto agent = agent_or_null()) return agent;
+  throw UsageError("RRef: its agent has been shut down");
 }
 
 void RRefContext::send_control(WorkerId to, Bytes payload) noexcept {
-  const std::shared_lock lock(agent_mutex_);
-  if (agent_ != nullptr) agent_->send_control(to, std::move(payload));
+  if (const auto agent = agent_or_null()) agent->send_control(to, std::move(payload));
 }
 
 RequestStatus RRefContext::withdraw_request(WorkerId from, uint64_t call_id) noexcept {
-  const std::shared_lock lock(agent_mutex_);
-  return agent_ != nullptr ? agent_->withdraw_request(from, call_id) : RequestStatus::answered;
+  const auto agent = agent_or_null();
+  return agent ? agent->withdraw_request(from, call_id) : RequestStatus::answered;
 }
 
 // Under the table's lock, which add_peer takes with the agent's: so the agent must not be asked here.
@@ -45,9 +48,10 @@ std::shared_ptr<RRefState> RRefContext::new_user_state(const RRefId& id, const W
 }
 
 void RRefContext::agent_closing() noexcept {
+  std::shared_ptr<Agent> agent;  // let go of without the lock
   {
-    const std::unique_lock lock(agent_mutex_);
-    agent_ = nullptr;
+    const std::lock_guard lock(mutex_);
+    agent.swap(agent_);
   }
   table_->close();
 }
@@ -66,7 +70,7 @@ void check_owner(const RRefState& state) {
   std::string here = "this worker";
   if (const auto home = std::static_pointer_cast<RRefContext>(state.home().lock())) {
     try {
-      here = "'" + home->agent().self().name + "'";
+      here = "'" + home->agent()->self().name + "'";
     } catch (const UsageError&) {
     }
   }

@@ -2,7 +2,7 @@
 
 #include <exception>
 #include <memory>
-#include <shared_mutex>
+#include <mutex>
 
 #include "tendril/rpc/agent_listener.h"
 #include "tendril/rpc/rref_state.h"
@@ -25,8 +25,8 @@ class RRefContext final : public AgentListener,
 
   explicit RRefContext(Agent& agent);
 
-  /// Throws UsageError after the agent's shutdown.
-  Agent& agent() const;
+  /// Throws UsageError after the agent's shutdown. Who holds it may go on using it while the agent goes away.
+  std::shared_ptr<Agent> agent() const;
   RRefTable& table() const noexcept { return *table_; }
   RRefCounters counters() const { return table_->counters(); }
 
@@ -57,11 +57,13 @@ class RRefContext final : public AgentListener,
   Clock::time_point tick(Clock::time_point now) noexcept override { return table_->tick(now); }
 
  private:
+  std::shared_ptr<Agent> agent_or_null() const noexcept;
+
   const WorkerInfo self_;
-  const Ref<Executor> executor_;           // outlives the agent
-  mutable std::shared_mutex agent_mutex_;  // shared while the agent is used
-  Agent* agent_;                           // null after the agent's shutdown
-  std::shared_ptr<RRefTable> table_;       // holds this as its host until it is closed
+  const Ref<Executor> executor_;  // outlives the agent
+  mutable std::mutex mutex_;
+  std::shared_ptr<Agent> agent_;      // null after the agent's shutdown: until then each holds the other
+  std::shared_ptr<RRefTable> table_;  // holds this as its host until it is closed
 };
 
 namespace detail {

@@ -51,9 +51,8 @@ AgentOptions checked(AgentOptions options) {
 
 }  // namespace
 
-Agent::Impl::Impl(Agent& facade, AgentOptions given, const FunctionTable& served)
-    : agent(facade),
-      options(checked(std::move(given))),
+Agent::Impl::Impl(AgentOptions given, const FunctionTable& served)
+    : options(checked(std::move(given))),
       self{options.name, options.rank},
       incarnation(random_number()),
       functions(served),

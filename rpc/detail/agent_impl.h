@@ -21,7 +21,7 @@ class Listener;
 /// What an agent is made of. Sessions and requests being served keep it alive past the Agent.
 class Agent::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(Agent& facade, AgentOptions options, const FunctionTable& served);
+  Impl(AgentOptions options, const FunctionTable& served);
   void start();  ///< once it is owned by a shared_ptr
 
   /// The peer's session. Throws UsageError for a rank out of range and after shutdown; null if it is not connected.
@@ -56,7 +56,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   static constexpr uint64_t kMuchLoad = uint64_t{64} << 20;
   static constexpr std::chrono::seconds kRest{1};
 
-  Agent& agent;
+  Agent handle{*this};  // for those who share this: the Agent itself may go away first
   const AgentOptions options;
   const WorkerInfo self;
   const uint64_t incarnation;

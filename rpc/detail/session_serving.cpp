@@ -266,7 +266,7 @@ InboundCall::~InboundCall() {
   if (state_) fail(std::make_exception_ptr(UsageError("the function returned without an answer")));
 }
 
-Agent& InboundCall::agent() const noexcept { return state_->agent->agent; }
+Agent& InboundCall::agent() const noexcept { return state_->agent->handle; }
 const WorkerInfo& InboundCall::from() const noexcept { return state_->session->peer(); }
 Message& InboundCall::request() noexcept { return state_->request; }
 const CallContext& InboundCall::context() const noexcept { return state_->context; }

@@ -6,8 +6,22 @@
 
 namespace tendril::dist::autograd::detail {
 
+Transmitter::Transmitter(rpc::Agent& agent)
+    : self_(agent.self()), executor_(&agent.executor()), agent_(agent.share()) {}
+
+std::shared_ptr<rpc::Agent> Transmitter::agent() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return agent_;
+}
+
+void Transmitter::close() noexcept {
+  std::shared_ptr<rpc::Agent> agent;  // let go of without the lock
+  const std::lock_guard lock(mutex_);
+  agent.swap(agent_);
+}
+
 std::vector<rpc::WorkerInfo> Transmitter::peers() const {
-  const rpc::Agent* agent = agent_.load(std::memory_order_acquire);
+  const auto agent = this->agent();
   return agent ? agent->peers() : std::vector<rpc::WorkerInfo>();
 }
 
@@ -21,7 +35,7 @@ void Transmitter::send(rpc::WorkerId to, rpc::Message request, rpc::PendingCallR
   }
   const rpc::CallContextScope no_context{rpc::CallContext{}};
   try {
-    rpc::Agent* const agent = agent_.load(std::memory_order_acquire);
+    const auto agent = this->agent();
     if (!agent) throw rpc::UsageError("worker '" + self_.name + "' has been shut down");
     agent->call(to, std::move(request), call, options);
   } catch (...) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <atomic>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,12 @@ namespace tendril::dist::autograd::detail {
 /// Sends the requests of dist/ through an agent, until that is closed. Thread-safe.
 class Transmitter {
  public:
-  explicit Transmitter(rpc::Agent& agent) : self_(agent.self()), executor_(&agent.executor()), agent_(&agent) {}
+  explicit Transmitter(rpc::Agent& agent);
 
   const rpc::WorkerInfo& self() const noexcept { return self_; }
   rpc::Executor& executor() const noexcept { return *executor_; }
   std::vector<rpc::WorkerInfo> peers() const;
-  void close() noexcept { agent_.store(nullptr, std::memory_order_release); }
+  void close() noexcept;
 
   /// `f(reply or null, error or null)` is called once, as an I/O callback: by the thread that reads the reply, or at
   /// once if the request could not be sent. Belongs to no context; `deadline` max(): no deadline but the peer's life.
@@ -40,11 +41,13 @@ class Transmitter {
     F f_;
   };
 
+  std::shared_ptr<rpc::Agent> agent() const noexcept;
   void send(rpc::WorkerId to, rpc::Message request, rpc::PendingCallRef call, rpc::Clock::time_point deadline);
 
   const rpc::WorkerInfo self_;
   const Ref<rpc::Executor> executor_;  // outlives the agent
-  std::atomic<rpc::Agent*> agent_;     // null once it is shut down
+  mutable std::mutex mutex_;
+  std::shared_ptr<rpc::Agent> agent_;  // null once it is closed: until then each holds the other
 };
 
 }  // namespace tendril::dist::autograd::detail
