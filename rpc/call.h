@@ -20,6 +20,9 @@
 /// types and copied before the call returns, except that tensors' elements must not be changed until the result is
 /// there. A function that returns a Future<R> or Task<R> gives an R on the caller's side.
 ///
+/// A future may be dropped: the call goes on. If it fails then, its error is printed to stderr and counted
+/// (unread_error.h: another handler may be set).
+///
 /// Errors, thrown by the wait for the result: RemoteError (the function threw), TimeoutError, PeerLostError,
 /// CancelledError, UnknownFunctionError, MessageError; at once: UsageError (no such worker, before init_rpc, after
 /// shutdown), MessageError (arguments that cannot be sent).

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -54,11 +55,18 @@ class Executor : public RefCounted {
   /// if nobody else does.
   virtual bool wait(FutureCore& future, Clock::time_point deadline) = 0;
 
+  /// Errors of its agent's calls that were never read (unread_error.h).
+  void note_unread_error() noexcept { unread_errors_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t unread_errors() const noexcept { return unread_errors_.load(std::memory_order_relaxed); }
+
   /// The executor whose pool this thread belongs to; null elsewhere.
   static Executor* current() noexcept;
 
  protected:
   static void set_current(Executor* executor) noexcept;
+
+ private:
+  std::atomic<uint64_t> unread_errors_{0};
 };
 
 /// Posts a callable; the caller's CallContext is current where it runs.

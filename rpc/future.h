@@ -12,6 +12,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/future_core.h"
+#include "tendril/rpc/unread_error.h"
 
 namespace tendril::rpc {
 

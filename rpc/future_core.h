@@ -37,9 +37,17 @@ class FutureCore : public RefCounted {
   virtual ~FutureCore() = default;
 
   bool done() const noexcept { return status_.load(std::memory_order_acquire) == Status::done; }
-  const std::exception_ptr& error() const noexcept { return error_; }  ///< once done; null: a value
+  /// Once done; null: a value.
+  const std::exception_ptr& error() const noexcept {
+    if (error_) error_read_.store(true, std::memory_order_relaxed);
+    return error_;
+  }
   void rethrow_error() const {
-    if (error_) std::rethrow_exception(error_);
+    if (error()) std::rethrow_exception(error_);
+  }
+  /// For destructors, so that no error is lost in silence: the error, if nobody has asked for it; else null.
+  std::exception_ptr unread_error() const noexcept {
+    return error_ && !error_read_.load(std::memory_order_relaxed) ? error_ : nullptr;
   }
   Executor* executor() const noexcept { return executor_.get(); }
 
@@ -74,6 +82,7 @@ class FutureCore : public RefCounted {
   enum class Status : uint8_t { pending, claimed, done };
 
   std::atomic<Status> status_{Status::pending};
+  mutable std::atomic<bool> error_read_{false};
   std::mutex mutex_;  // the callback list
   FutureCallback* first_ = nullptr;
   FutureCallback** last_ = &first_;

@@ -25,6 +25,11 @@ RRefState::RRefState(RRefId id, WorkerInfo owner, ForkId fork, std::weak_ptr<RRe
 
 RRefState::~RRefState() {
   if (object_) detail::release(std::move(object_), settled_->executor());
+  if (const char* const function = failed_creation_; function && settled_->done()) {
+    if (const auto error = settled_->unread_error()) {
+      detail::report_unread_error(settled_->executor(), function, error);
+    }
+  }
   if (is_owner_) return;
   if (const auto home = home_.lock()) home->user_dropped(fork_);
 }
@@ -46,6 +51,11 @@ std::shared_ptr<void> RRefState::object(const std::type_info& wanted) const {
   TENDRIL_CHECK_AS(RRefError, *type_ == wanted, *this, " refers to a ", type_name(*type_), ", not to a ",
                    type_name(wanted));
   return object_;
+}
+
+void RRefState::creation_failed(std::exception_ptr error, const char* function) {
+  failed_creation_ = function;
+  set_error(std::move(error));
 }
 
 void RRefState::fail(std::exception_ptr error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <iosfwd>
 #include <memory>
@@ -44,6 +45,9 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   /// Settles the reference; false if it was settled already.
   bool set_value(std::shared_ptr<void> object, const std::type_info& type);
   bool set_error(std::exception_ptr error) { return settled_->try_set_error(std::move(error)); }
+  /// ... where the call that makes the object was made: if nobody reads the error, it is reported as `function`'s,
+  /// which must live for ever.
+  void creation_failed(std::exception_ptr error, const char* function);
   /// The object, once settled. Throws the stored error, and RRefError if the object is not exactly a `wanted`.
   std::shared_ptr<void> object(const std::type_info& wanted) const;
 
@@ -66,6 +70,7 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   std::exception_ptr failure_;    // of a user that had been confirmed
   std::shared_ptr<void> object_;  // written once, before settled_ is done
   const std::type_info* type_ = nullptr;
+  std::atomic<const char*> failed_creation_{nullptr};
 };
 
 /// The owner's state on loan to the call that makes the object: if the last copy of the loan goes away and nothing was

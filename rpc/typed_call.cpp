@@ -15,7 +15,8 @@ std::shared_ptr<RRefState> take_created(Message& request) {
 
 Executor& executor_of(InboundCall& call) noexcept { return call.agent().executor(); }
 
-std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request) {
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
+                                         const char* function) {
   const auto context = RRefContext::of(agent);
   std::shared_ptr<RRefState> state;
   if (to == agent.self().id) {
@@ -25,11 +26,12 @@ std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOp
     state = context->table().make_user(to);
     request.references.push_back(state);
   }
-  Ref<CreationCall> call(new CreationCall(agent.executor(), state));
+  Ref<CreationCall> call(new CreationCall(agent.executor(), state, function));
   try {
     agent.call(to, std::move(request), PendingCallRef(call), options);
   } catch (...) {
     call->fail(std::current_exception());
+    (void)state->failure();  // the caller gets it: it is not unread
     throw;
   }
   return state;
@@ -41,7 +43,7 @@ void CreationCall::complete(Message&&) noexcept {
 }
 
 void CreationCall::fail(std::exception_ptr error) noexcept {
-  state_->set_error(error);
+  state_->creation_failed(error, function_);
   try_set_error(std::move(error));
 }
 

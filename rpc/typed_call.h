@@ -39,6 +39,9 @@ template <class R>
 class TypedCall final : public FutureState<R>, public PendingCall {
  public:
   TypedCall(Executor& executor, const char* function) : FutureState<R>(&executor), function_(function) {}
+  ~TypedCall() override {
+    if (const auto error = this->unread_error()) report_unread_error(this->executor(), function_, error);
+  }
 
   void complete(Message&& reply) noexcept override {
     try {
@@ -65,13 +68,14 @@ class TypedCall final : public FutureState<R>, public PendingCall {
 /// Settles a user's reference when the call that creates the object has ended.
 class CreationCall final : public FutureState<void>, public PendingCall {
  public:
-  CreationCall(Executor& executor, std::shared_ptr<RRefState> state)
-      : FutureState<void>(&executor), state_(std::move(state)) {}
+  CreationCall(Executor& executor, std::shared_ptr<RRefState> state, const char* function)
+      : FutureState<void>(&executor), state_(std::move(state)), function_(function) {}
   void complete(Message&& reply) noexcept override;
   void fail(std::exception_ptr error) noexcept override;
 
  private:
   std::shared_ptr<RRefState> state_;
+  const char* function_;
 };
 
 /// Writes an argument as the type that the parameter has on the wire.
@@ -105,7 +109,8 @@ Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, cons
 }
 
 /// Sends a request whose result stays at `to`; returns the reference to it.
-std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request);
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
+                                         const char* function);
 
 template <class Callable, class... Args>
 std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallOptions& options,
@@ -117,7 +122,7 @@ std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallO
   OutputArchive archive(request);
   if (receiver) archive.reference(receiver);
   write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
-  return send_creation(agent, to, options, std::move(request));
+  return send_creation(agent, to, options, std::move(request), entry.served.name.c_str());
 }
 }  // namespace detail
 }  // namespace tendril::rpc

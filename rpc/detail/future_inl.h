@@ -50,6 +50,11 @@ class ThenState final : public FutureState<typename unwrap_future<std::invoke_re
  private:
   ThenState(Ref<FutureState<T>> source, F f)
       : FutureState<Result>(source->executor()), source_(std::move(source)), f_(std::move(f)) {}
+  ~ThenState() override {
+    if (const auto error = this->unread_error()) {
+      report_unread_error(this->executor(), "a continuation (Future::then)", error);
+    }
+  }
 
   void run(FutureCore&) noexcept override {
     const auto self = Ref<ThenState>::adopt(this);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "tendril/rpc/executor.h"
+
+namespace tendril::rpc {
+
+/// A call failed and its future (or the future of a continuation that threw) went away before anybody had asked for its
+/// outcome: wait, has_error, co_await and wait_all ask. Calls that were cancelled are none.
+struct UnreadError {
+  std::string function = {};  ///< that was called; "a continuation (Future::then)"
+  std::exception_ptr error = nullptr;
+};
+
+/// Called once for each, on whichever thread lets go of the future: it must neither block nor throw.
+using UnreadErrorHandler = std::function<void(const UnreadError&)>;
+
+/// Sets what becomes of such errors in this process; returns what was set before. Empty, as at the start: a line on
+/// stderr, at most 10 a second. Agents count them either way (Metrics::errors_unread). Thread-safe.
+UnreadErrorHandler set_unread_error_handler(UnreadErrorHandler handler);
+
+namespace detail {
+/// Counts and reports the error, unless it is a CancelledError.
+void report_unread_error(Executor* executor, const char* function, const std::exception_ptr& error) noexcept;
+}  // namespace detail
+
+}  // namespace tendril::rpc

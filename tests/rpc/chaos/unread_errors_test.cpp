@@ -1,0 +1,147 @@
+// Calls that nobody waits for fail: their errors are reported, once, and no others are.
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <mutex>
+
+#include "tendril/rpc/unread_error.h"
+#include "tests/rpc/cluster.h"
+
+namespace unread_errors_test {
+
+using namespace rpc_test;
+
+int fail(int number) { throw std::out_of_range("number " + std::to_string(number)); }
+int add(int a, int b) { return a + b; }
+struct Broken {
+  explicit Broken(int) { throw std::out_of_range("no constructor"); }
+  int get() const { return 0; }
+};
+
+/// Collects what would be printed.
+class Collected {
+ public:
+  Collected() {
+    set_unread_error_handler([this](const UnreadError& unread) {
+      const std::lock_guard lock(mutex_);
+      try {
+        std::rethrow_exception(unread.error);
+      } catch (const std::exception& error) {
+        texts_.push_back(unread.function + " | " + error.what());
+      }
+    });
+  }
+  ~Collected() { set_unread_error_handler({}); }
+  std::vector<std::string> texts() const {
+    const std::lock_guard lock(mutex_);
+    return texts_;
+  }
+  bool reach(std::size_t count) const {
+    return Cluster::eventually([&] { return texts().size() >= count; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace unread_errors_test
+
+using namespace unread_errors_test;
+
+BOOST_AUTO_TEST_SUITE(unread_errors)
+
+BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
+  const Collected collected;
+  Cluster cluster(2);
+  (void)rpc_async<&fail>(cluster[0], 1, 7);
+  BOOST_REQUIRE(collected.reach(1));
+  (void)rpc_async<&fail>(cluster[0], 0, 8);  // to oneself
+  BOOST_REQUIRE(collected.reach(2));
+  {
+    const Future<int> kept = rpc_async<&fail>(cluster[0], 1, 9);
+    BOOST_REQUIRE(kept.wait_for(30s));  // waited for, not read
+  }
+  BOOST_REQUIRE(collected.reach(3));
+  const std::string start = "unread_errors_test::fail | error on worker 'w";
+  BOOST_TEST(collected.texts()[0] == start + "1': std::out_of_range: number 7");
+  BOOST_TEST(collected.texts()[1] == start + "0': std::out_of_range: number 8");
+  BOOST_TEST(collected.texts()[2] == start + "1': std::out_of_range: number 9");
+  BOOST_TEST(cluster[0].metrics().errors_unread == 3u);
+  BOOST_TEST(cluster[1].metrics().errors_unread == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_creation_whose_reference_is_dropped_is_reported) {
+  const Collected collected;
+  Cluster cluster(2);
+  (void)remote<Broken>(cluster[0], 1, 1);
+  BOOST_REQUIRE(collected.reach(1));
+  (void)remote<&fail>(cluster[0], 0, 2);
+  BOOST_REQUIRE(collected.reach(2));
+  BOOST_TEST(contains(collected.texts()[0], "Broken's constructor | error on worker 'w1'"), collected.texts()[0]);
+  BOOST_TEST(contains(collected.texts()[1], "number 2"), collected.texts()[1]);
+  BOOST_CHECK_THROW((remote<Broken>(cluster[0], 1, 1).rpc_sync<&Broken::get>()), RpcError);
+}
+
+BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
+  const Collected collected;
+  Cluster cluster(2);
+  (void)rpc_async<&fail>(cluster[0], 1, 3).then([](const Future<int>& done) { return done.wait() + 1; });
+  BOOST_REQUIRE(collected.reach(1));
+  BOOST_TEST(contains(collected.texts()[0], "Future::then"), collected.texts()[0]);
+  BOOST_TEST(contains(collected.texts()[0], "number 3"), collected.texts()[0]);
+}
+
+BOOST_AUTO_TEST_CASE(what_somebody_reads_or_cancels_is_not_reported) {
+  const Collected collected;
+  {
+    Cluster cluster(2);
+    BOOST_CHECK_THROW(rpc_sync<&fail>(cluster[0], 1, 1), RemoteError);
+    const Future<int> asked = rpc_async<&fail>(cluster[0], 1, 2);
+    BOOST_REQUIRE(asked.wait_for(30s));
+    BOOST_TEST(asked.has_error());
+    std::vector<Future<int>> many;
+    for (int i = 0; i < 5; ++i) many.push_back(rpc_async<&fail>(cluster[0], 1, i));
+    BOOST_CHECK_THROW(wait_all(std::move(many)), RemoteError);
+    const auto awaits = [](Future<int> future) -> Task<void> {
+      try {
+        co_await future;
+      } catch (const RemoteError&) {
+      }
+    };
+    awaits(rpc_async<&fail>(cluster[0], 1, 3)).wait();
+    rpc_async<&fail>(cluster[0], 1, 4).then([](const Future<int>& done) { return done.has_error(); }).wait();
+    std::stop_source stop;
+    stop.request_stop();
+    (void)rpc_async<&fail>(cluster[0], 1, {.stop = stop.get_token()}, 5);
+    (void)rpc_async<&add>(cluster[0], 1, 1, 2);
+    BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);
+    BOOST_TEST(cluster[0].metrics().errors_unread == 0u);
+  }
+  BOOST_TEST(collected.texts().empty());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_handler_they_are_printed_and_not_too_many) {
+  char name[] = "/tmp/tendril-unread-XXXXXX";
+  const int file = ::mkstemp(name), saved = ::dup(2);
+  ::dup2(file, 2);
+  {
+    Cluster cluster(2);
+    for (int i = 0; i < 200; ++i) (void)rpc_async<&fail>(cluster[0], 1, i);
+    Cluster::eventually([&] { return cluster[0].metrics().errors_unread == 200; }, 30s);
+  }
+  ::dup2(saved, 2);
+  ::close(saved);
+  ::close(file);
+  std::ifstream stream(name);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  ::unlink(name);
+  BOOST_REQUIRE(!lines.empty());
+  BOOST_TEST(lines.size() < 200u);
+  BOOST_TEST(contains(lines[0], "nobody read this error of unread_errors_test::fail: error on worker 'w1': "),
+             lines[0]);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
