@@ -96,7 +96,7 @@ Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
 
 template <class T>
 Tensor from_data(std::span<const T> values, const Dims& sizes) {
-  TENDRIL_CHECK_AS(ShapeError, numel_of(sizes) == static_cast<int64_t>(values.size()), "from_data: ", values.size(),
+  TENDRIL_CHECK_AS(ShapeError, numel_of(sizes) == static_cast<int64_t>(values.size()), "from_vector: ", values.size(),
                    " values do not fill shape ", sizes);
   Tensor result = empty(sizes, dtype_of<T>);
   std::copy(values.begin(), values.end(), result.data<T>());
