@@ -19,8 +19,16 @@
 /// receiver, `run(Receiver&, Arguments&)`, and `creates`: whether the result stays here, behind an RRef.
 namespace tendril::rpc::detail {
 
+template <class... T>
+constexpr bool check_arguments(std::tuple<T...>*) {
+  check_default_constructible<T...>();
+  return true;
+}
+
 template <class Callable>
 struct CallInProgress {
+  static_assert(check_arguments(static_cast<typename Callable::Arguments*>(nullptr)));
+
   InboundCall call;
   std::shared_ptr<RRefState> created;   // of a creating call
   std::shared_ptr<RRefState> receiver;  // of a method

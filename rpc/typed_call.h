@@ -97,6 +97,7 @@ void write_arguments(OutputArchive& archive, std::tuple<Wire...>*, Args&&... arg
 template <class Callable, class R, class... Args>
 Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, const std::shared_ptr<RRefState>& receiver,
                      Args&&... arguments) {
+  if constexpr (!std::is_void_v<R>) check_default_constructible<R>();
   const FunctionEntry& entry = entry_of<Callable>();
   Message request;
   request.function = entry.id;

@@ -43,6 +43,7 @@ struct SequenceSerializer {
     for (const auto& value : values) save_element(archive, value);
   }
   static void load(InputArchive& archive, Container& values) {
+    check_default_constructible<typename Container::value_type>();
     const InputArchive::Nested nested(archive);
     values.clear();
     for (std::size_t left = archive.count(); left > 0; --left) {
@@ -68,6 +69,8 @@ struct AssociativeSerializer {
     }
   }
   static void load(InputArchive& archive, Container& values) {
+    check_default_constructible<typename Container::key_type>();
+    if constexpr (is_map) check_default_constructible<typename Container::mapped_type>();
     const InputArchive::Nested nested(archive);
     values.clear();
     for (std::size_t left = archive.count(); left > 0; --left) {

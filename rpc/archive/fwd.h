@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tendril::rpc {
 
@@ -13,6 +14,16 @@ class InputArchive;
 /// classes with Boost.Serialization's `serialize`.
 template <class T, class = void>
 struct Serializer;
+
+namespace detail {
+/// What is received is made first, then read.
+template <class... T>
+constexpr void check_default_constructible() {
+  static_assert((std::is_default_constructible_v<T> && ...),
+                "what is received is made by its default constructor and then read: give the class of this argument, "
+                "result or element one that is public, or send an RRef to an object that stays where it is");
+}
+}  // namespace detail
 
 /// Containers in containers, classes in classes: deeper than this is an error on both sides.
 inline constexpr int kMaxNesting = 100;

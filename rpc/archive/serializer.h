@@ -31,11 +31,28 @@ concept HasFreeSerialize = requires(Archive& archive, T& value) {
   serialize(archive, value, ClassVersion<>{});
 };
 
+/// Has two members of that name, and so none that can be used, if T (or a base of it) has one, be it private.
+struct HasSerialize {
+  void serialize();
+};
+template <class T>
+struct TwiceSerialize : T, HasSerialize {};
+template <class T>
+concept HasMemberSerialize = std::is_final_v<T> || !requires {
+  &TwiceSerialize<T>::serialize;
+};
+
 template <class Archive, class T>
 void serialize_class(Archive& archive, T& value) {
   const typename Archive::Nested nested(archive);
   if constexpr (HasFreeSerialize<Archive, T>) {
     serialize(archive, value, ClassVersion<>{});
+  } else if constexpr (!HasMemberSerialize<T>) {
+    static_assert(
+        HasMemberSerialize<T>,
+        "this class cannot be sent to another worker, for it does not say what is to be sent: give it `template "
+        "<class Archive> void serialize(Archive& archive, unsigned version)`, as a member or as a free function "
+        "beside it, or send an RRef to an object that stays where it is");
   } else {
     boost::serialization::access::serialize(archive, value, 0u);  // T::serialize, which may be private
   }

@@ -43,6 +43,7 @@ struct Serializer<std::optional<T>> {
     if (value) archive << *value;
   }
   static void load(InputArchive& archive, std::optional<T>& value) {
+    detail::check_default_constructible<T>();
     const InputArchive::Nested nested(archive);
     bool present;
     archive >> present;
