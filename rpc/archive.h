@@ -6,8 +6,8 @@
 ///     template <class Archive> void serialize(Archive& archive, unsigned version) { archive & first & second; }
 ///
 /// as a member (public, or private with `friend class boost::serialization::access`) or as a free function; split into
-/// `save` and `load` with Boost's macros or not. All of them inside each other. Classes must be default-constructible: the compiler says so where
-/// one is not, or has no `serialize`.
+/// `save` and `load` with Boost's macros or not. All of them inside each other. Classes must be default-constructible:
+/// the compiler says so where one is not, or has no `serialize`.
 ///
 /// Unlike Boost's own archives these track no objects, send no class names or versions (the version is always 0) and
 /// know no polymorphism: pointers do not compile. Numbers are sent in their own width, little-endian; `long` and
