@@ -8,13 +8,15 @@ bin=${1:?usage: bench/cuda.sh FOLDER [python]}
 python=${2:-python3}
 [ -x "$bin/bench_cuda_kernels" ] || { echo "$bin has no CUDA benchmarks: configure with -DTENDRIL_CUDA=ON -DTENDRIL_BENCH=ON" >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/peers.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 "$bin/bench_cuda_kernels" >"$scratch/ours"
 "$bin/bench_cuda_training" >>"$scratch/ours"
 [ -s "$scratch/ours" ] || exit 0
-"$python" "$here/pytorch/cuda.py" >"$scratch/peer" || true
+"$python" "$here/pytorch/gpu.py" >"$scratch/peer" 2>"$scratch/errors" || true
+[ -s "$scratch/peer" ] || echo "PyTorch: $(failure "$scratch/errors")"
 echo "$(date -u +%F), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1)"
 awk -F'\t' -v OFS='' '
   function ratio(key, value) { return key in peer ? sprintf("%.2f", peer[key] / value) : "" }

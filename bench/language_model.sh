@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Iterations/s of the language model, parameter server and trainer, beside the same program in PyTorch RPC, in one run, as
 # a Markdown table:
-#   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch] [python]
-# Both at the tutorial's sizes. "one core": both processes pinned to the first allowed core.
+#   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch]
+# Both at the tutorial's sizes. "one core": both processes pinned to the first allowed core. Every PyTorch that peers.sh
+# finds takes part.
 set -euo pipefail
-program=${1:?usage: bench/language_model.sh PROGRAM [seconds] [python]}
+program=${1:?usage: bench/language_model.sh PROGRAM [seconds]}
 seconds=${2:-10}
-python=${3:-python3}
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/peers.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -15,29 +16,30 @@ allowed=$(taskset -cp $$ | sed 's/.*: //')
 first=$(echo "$allowed" | sed 's/[-,].*//')
 placements=("$first" "$allowed")
 [ "$first" = "$allowed" ] && placements=("$first")
+mapfile -t pythons < <(peers)
 
-figure() { sed -n "s/^ *$2  *//p" "$1" | head -1; }
-
-row() {  # label, cores, output file
-  printf '| %s | %s | %s | %s | %s |\n' "$1" "$2" "$(figure "$3" 'iterations\/s')" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
+row() {  # label, cores, output file, ratio
+  printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(figure "$3" 'iterations\/s')" "${4:-}" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
 }
 
-echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $allowed"
+echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $allowed, $(date -u +%F)"
 echo
-echo "| program | cores | iterations/s | RPCs per iteration | loss |"
-echo "|---|---|---|---|---|"
+echo "| program | cores | iterations/s | Tendril's over it | RPCs per iteration | loss |"
+echo "|---|---|---|---|---|---|"
 for cores in "${placements[@]}"; do
   taskset -c "$cores" "$program" >"$scratch/ours"
   row Tendril "$cores" "$scratch/ours"
-  if taskset -c "$cores" "$python" "$here/pytorch/rnn.py" --seconds "$seconds" >"$scratch/peer" 2>"$scratch/errors" &&
-    grep -q 'iterations/s' "$scratch/peer"; then
-    row PyTorch "$cores" "$scratch/peer"
-    ours=$(figure "$scratch/ours" 'iterations\/s')
+  ours=$(figure "$scratch/ours" 'iterations\/s')
+  for python in "${pythons[@]}"; do
+    label="PyTorch $(torch_version "$python")"
+    taskset -c "$cores" "$python" "$here/pytorch/rnn.py" --seconds "$seconds" >"$scratch/peer" 2>"$scratch/errors" || true
     peer=$(figure "$scratch/peer" 'iterations\/s')
-    printf '| ratio | %s | %s | | |\n' "$cores" "$(awk "BEGIN { printf \"%.1f\", $ours / $peer }")"
-  else
-    printf '| PyTorch | %s | %s | | |\n' "$cores" "$(tail -1 "$scratch/peer")"
-  fi
+    if [ -n "$peer" ]; then
+      row "$label" "$cores" "$scratch/peer" "$(ratio "$ours" "$peer")"
+    else
+      printf '| %s | %s | failed: %s | | | |\n' "$label" "$cores" "$(failure "$scratch/peer" "$scratch/errors")"
+    fi
+  done
 done
 taskset -c "$first" "$program" --world-size 1 >"$scratch/ours"
 row 'Tendril, `--world-size 1`' "$first" "$scratch/ours"

@@ -159,16 +159,22 @@ int main(int argc, char** argv) {
     for (const Case& c : kCases) std::puts(c.name);
     return 0;
   }
-  if (argc != 1) {
-    std::fprintf(stderr, "usage: bench_ops [--list | --only CASE N]\n");
-    return 2;
+  struct Peer {
+    std::string label, program;
+    std::vector<double> times[kTimed], ratios[kTimed];
+  };
+  std::vector<Peer> peers;
+  for (int i = 1; i < argc; i += 3) {
+    if (std::strcmp(argv[i], "--peer") != 0 || i + 2 >= argc) {
+      std::fprintf(stderr, "usage: bench_ops [--list | --only CASE N | --peer LABEL PROGRAM ...]\n");
+      return 2;
+    }
+    peers.push_back({argv[i + 1], argv[i + 2], {}, {}});
   }
 
-  const auto peer = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "bench_ops_pytorch";
-  const bool has_peer = std::filesystem::exists(peer);
   constexpr int rounds = 5;
-  std::vector<double> ours[kTimed], theirs[kTimed], ratios[kTimed];
-  for (int round = 0; round < rounds; ++round) {  // in turn, so that a drift of the machine meets both
+  std::vector<double> ours[kTimed];
+  for (int round = 0; round < rounds; ++round) {  // in turn, so that a drift of the machine meets all
     double now[kTimed];
     for (int i = 0; i < kTimed; ++i) {
       time_ns(kCases[i], in);
@@ -176,21 +182,29 @@ int main(int argc, char** argv) {
       for (int repeat = 0; repeat < 21; ++repeat) times.push_back(time_ns(kCases[i], in));
       ours[i].push_back(now[i] = median(times));
     }
-    const auto values = has_peer ? run_peer(peer.string()) : std::vector<double>{};
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      theirs[i].push_back(values[i]);
-      ratios[i].push_back(values[i] / now[i]);
+    for (Peer& peer : peers) {
+      const auto values = run_peer(peer.program);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        peer.times[i].push_back(values[i]);
+        peer.ratios[i].push_back(values[i] / now[i]);
+      }
     }
   }
 
-  std::printf(
-      "| 4-float operands | Tendril, ns | ceiling, ns | LibTorch, ns | LibTorch / Tendril |\n|---|---|---|---|---|\n");
+  std::printf("| 4-float operands | Tendril, ns | ceiling, ns |");
+  for (const Peer& peer : peers) std::printf(" %s, ns | over Tendril's |", peer.label.c_str());
+  std::printf("\n|---|---|---|");
+  for (std::size_t i = 0; i < peers.size(); ++i) std::printf("---|---|");
+  std::printf("\n");
   for (int i = 0; i < kTimed; ++i) {
-    std::printf("| %s | %.0f | %.0f | ", kCases[i].name, median(ours[i]), kCases[i].ceiling_ns);
-    if (theirs[i].empty()) {
-      std::printf("not installed | |\n");
-    } else {
-      std::printf("%.0f | %.1f |\n", median(theirs[i]), median(ratios[i]));
+    std::printf("| %s | %.0f | %.0f |", kCases[i].name, median(ours[i]), kCases[i].ceiling_ns);
+    for (const Peer& peer : peers) {
+      if (peer.times[i].empty()) {
+        std::printf(" failed | |");
+      } else {
+        std::printf(" %.0f | %.1f |", median(peer.times[i]), median(peer.ratios[i]));
+      }
     }
+    std::printf("\n");
   }
 }

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [rpc] [dist] [cartpole] [language_model]
 # [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
-# The peers run where they are installed (Debian: python3-torch libtorch-dev libopenblas0-openmp); nothing here installs them.
+# The peers run where they are installed; nothing here installs them. Debian's: python3-torch libtorch-dev libopenblas0-openmp;
+# the current one: pip install torch in a virtual environment. TENDRIL_PYTORCH names their Pythons: "venv/bin/python /usr/bin/python3".
 source "$(dirname "$0")/lib.sh"
+source bench/peers.sh
 [ $# -gt 0 ] || set -- ops rpc dist cartpole language_model resnet50_pipeline
 
 install_dependencies
@@ -22,21 +24,21 @@ count() {
   valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/bench_ops" --only "$1" "$2" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
 }
 
-# The first Python that has PyTorch; any, where none has: the program then says so.
-python_with_torch() {
-  local python
-  for python in python3 /usr/bin/python3; do
-    "$python" -c 'import torch' 2>/dev/null && echo "$python" && return
-  done
-  echo python3
-}
-
 echo "<!-- $(uname -sr), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1) -->"
 for what in "$@"; do
   say "$what"
   case $what in
     ops)
-      "$bin/bench_ops"
+      arguments=()
+      for python in $(peers); do
+        version=$(torch_version "$python")
+        if problem=$(build_libtorch_peer "$python" "$bin/libtorch-$version"); then
+          arguments+=(--peer "LibTorch $version" "$bin/libtorch-$version")
+        else
+          echo "LibTorch $version: $problem"
+        fi
+      done
+      "$bin/bench_ops" "${arguments[@]}"
       if command -v valgrind >/dev/null; then
         printf '\n| case | instructions |\n|---|---|\n'
         for case in $("$bin/bench_ops" --list); do echo "| $case | $(instructions "$case") |"; done
@@ -44,12 +46,12 @@ for what in "$@"; do
       ;;
     rpc) for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done ;;
     dist) for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done ;;
-    cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 "$(python_with_torch)" ;;
-    language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 "$(python_with_torch)" ;;
+    cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 ;;
+    language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 ;;
     resnet50_pipeline)
-      bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline "$(python_with_torch)" --batches 1
+      bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline --batches 1
       ;;
-    cuda) bench/cuda.sh build/release/bench "$(python_with_torch)" ;;
+    cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
     *) echo "error: no benchmark is called '$what'; expected ops, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
   esac
   echo
