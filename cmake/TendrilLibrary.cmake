@@ -1,10 +1,10 @@
-# tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...])
+# tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...] [PRECOMPILE headers...])
 #
 # The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
 # (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
 # source tree would loop.) Sources are globbed, so that a new file needs no other file to change.
 function(tendril_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(file IN LISTS ARG_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
@@ -30,6 +30,12 @@ function(tendril_library name)
   target_include_directories(tendril_${name} PUBLIC
     $<BUILD_INTERFACE:${TENDRIL_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(tendril_${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:tendril_options> ${ARG_PRIVATE})
+  list(LENGTH sources count)
+  if(TENDRIL_PCH_HEADERS AND count GREATER 8)
+    foreach(header IN LISTS TENDRIL_PCH_HEADERS ARG_PRECOMPILE)
+      target_precompile_headers(tendril_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
+    endforeach()
+  endif()
   if(BUILD_SHARED_LIBS AND NOT TENDRIL_SANITIZE)
     # A static link hides a call into a library that is not declared below this one.
     target_link_options(tendril_${name} PRIVATE -Wl,--no-undefined)

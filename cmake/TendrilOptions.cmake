@@ -19,3 +19,12 @@ if(TENDRIL_SANITIZE)
 endif()
 
 find_package(Threads REQUIRED)
+
+# Headers that nearly every source reads are parsed once. What a source forgets to include may hide behind them: builds with a
+# sanitizer do without.
+option(TENDRIL_PCH "Precompile the standard library's and Boost's headers" ${PROJECT_IS_TOP_LEVEL})
+set(TENDRIL_PCH_HEADERS "")
+if(TENDRIL_PCH AND NOT TENDRIL_SANITIZE)
+  set(TENDRIL_PCH_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <functional> <map> <memory> <mutex> <optional>
+    <sstream> <string> <unordered_map> <utility> <vector>)
+endif()
