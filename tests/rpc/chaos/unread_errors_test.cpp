@@ -84,6 +84,26 @@ BOOST_AUTO_TEST_CASE(a_creation_whose_reference_is_dropped_is_reported) {
   BOOST_CHECK_THROW((remote<Broken>(cluster[0], 1, 1).rpc_sync<&Broken::get>()), RpcError);
 }
 
+BOOST_AUTO_TEST_CASE(a_creation_whose_error_came_with_a_call_through_its_reference_is_not) {
+  const Collected collected;
+  {
+    Cluster cluster(2);
+    for (const int owner : {0, 1}) {
+      const RRef<Broken> broken = remote<Broken>(cluster[0], owner, 1);
+      BOOST_CHECK_THROW(broken.rpc_sync<&Broken::get>(), RpcError);
+      BOOST_REQUIRE(Cluster::eventually([&] { return broken.state_pointer()->settled().done(); }));
+    }
+    {
+      const RRef<Broken> broken = remote<Broken>(cluster[0], 1, 1);
+      (void)broken.rpc_async<&Broken::get>();  // nobody reads that: it is reported, and once
+      BOOST_REQUIRE(collected.reach(1));
+      BOOST_REQUIRE(Cluster::eventually([&] { return broken.state_pointer()->settled().done(); }));
+    }
+    BOOST_TEST(cluster[0].metrics().errors_unread == 1u);
+  }
+  BOOST_TEST(collected.texts().size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
   const Collected collected;
   Cluster cluster(2);
