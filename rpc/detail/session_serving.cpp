@@ -114,6 +114,7 @@ void Session::dispatch(Message&& request) {
 
 bool Session::hold_back(std::unique_ptr<Job>& request) noexcept try {
   if (!link_ || !link_->congested()) return false;
+  const std::shared_ptr<Session> self = shared_from_this();  // the request may be gone as soon as it is held
   {
     const std::lock_guard lock(mutex_);
     // `uncongested` takes the lock after the congestion has ended: one of the two sees what the other did.
