@@ -56,9 +56,11 @@ void Node::release_saved() noexcept {
 
 // The newest node first: who saved the tensor is newer than the tensor, and most often near. Nodes that were searched
 // for the same tensor before are passed by, with all that lies behind them: they are older than that search, so that
-// steps in a loop are not quadratic. (A tensor at the address of one that is gone is newer than they are.)
+// steps in a loop are not quadratic. (A tensor at the address of one that is gone is newer than they are.) As only the
+// last search is known, searches for two tensors in turn would be: those that nobody saved are not looked for.
 void Node::forget_changed(TensorImpl& changed, uint32_t owners, Node* start, const Node* end) noexcept {
   if (!start || start == end || changed.use_count() <= owners) return;
+  if (!changed.was_saved.load(std::memory_order_relaxed)) return;
   const auto tag = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&changed) / memory::kAlignment);
   const auto older = [](const Node* a, const Node* b) { return a->sequence_ < b->sequence_; };
   try {

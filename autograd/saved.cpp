@@ -11,6 +11,8 @@ void SavedTensor::save(const Tensor& input) {
   version_ = input.version();
   if (!input.impl()->view_base) {
     tensor_ = input;
+    std::atomic<bool>& noted = input.impl()->was_saved;  // often noted before, also by threads that share a parameter
+    if (!noted.load(std::memory_order_relaxed)) noted.store(true, std::memory_order_relaxed);
     return;
   }
   tensor_ = detail::alias(input);

@@ -72,6 +72,7 @@ struct TensorImpl : RefCounted {
   bool no_grad_view = false;              ///< made under NoGrad: may not be changed in place while recording
   uint32_t output_number = 0;             ///< which output of `history` this is
   std::atomic<uint32_t> view_version{0};  ///< storage version at which a view's history was made
+  std::atomic<bool> was_saved{false};     ///< a node saved this very object, not an alias, and may have it still
   Ref<History> history;                   ///< null unless the tensor requires a gradient
   Ref<TensorImpl> view_base;              ///< the tensor that this one is a differentiable view of
 

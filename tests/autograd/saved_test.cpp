@@ -1,6 +1,8 @@
 // devices: cpu cuda
 #include "tendril/autograd/saved.h"
 
+#include <ctime>
+
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
@@ -182,6 +184,26 @@ BOOST_AUTO_TEST_CASE(a_step_with_what_was_made_of_the_tensor_itself_leaks_nothin
       BOOST_TEST(freed, name << (intermediate ? ", part of a graph" : ""));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_two_tensors_in_turn_take_no_longer_as_the_graph_grows) {
+  const auto seconds_of_a_step = [](int steps) {
+    const auto now = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+    const Tensor w = leaf();
+    Tensor state = zeros({4}), a = zeros({4}), b = zeros({4}), rows = zeros({steps, 4});
+    const std::vector<Tensor> other_owners = {a, b};
+    const double start = now();
+    for (int i = 0; i < steps; ++i) {
+      state = (state * w).tanh();
+      a.add_(state);
+      b.add_(state);
+      rows.select(0, i).copy_(state);
+    }
+    return (now() - start) / steps;
+  };
+  seconds_of_a_step(100);
+  const double few = seconds_of_a_step(200);
+  BOOST_TEST(seconds_of_a_step(6400) < 10 * few);  // a walk through the whole graph for each would make it 32 times
 }
 
 BOOST_AUTO_TEST_CASE(and_is_still_refused_in_backward) {
