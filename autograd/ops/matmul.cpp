@@ -130,8 +130,8 @@ namespace {
 
 /// factor * x in x's dtype. 0 times anything is 0, NaN and infinity included: what it stands for is left out.
 Tensor times(double factor, const Tensor& x, const char* name) {
-  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || factor == std::trunc(factor), "addmm: ", name, ": got ",
-                   factor, ", expected an integer for operands of ", x.dtype());
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || (factor == std::trunc(factor) && std::abs(factor) < 0x1p63),
+                   "addmm: ", name, ": got ", factor, ", expected an integer for operands of ", x.dtype());
   if (factor == 1) return x;
   if (factor == 0) return x.masked_fill(raw::scalar(true, kBool), 0);
   return is_floating(x.dtype()) ? x * factor : x * static_cast<int64_t>(factor);
@@ -143,6 +143,9 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, dou
   detail::check_defined(c, "addmm", "c");
   check_operands(a, b, "addmm", "b", "a");
   TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), "addmm: c is ", c.dtype(), ", expected a's and b's ", a.dtype());
+  if (const DType wide = computed_in(a.dtype()); wide != a.dtype()) {  // the sum alone is rounded
+    return addmm(c.to(wide), a.to(wide), b.to(wide), beta, alpha).to(a.dtype());
+  }
   // Where alpha is 0, both operands are left out: each is in the other's gradient.
   const Tensor product = alpha == 0 ? times(0, a, "alpha").mm(times(0, b, "alpha")) : times(alpha, a.mm(b), "alpha");
   return times(beta, c, "beta").expand(product.sizes()) + product;

@@ -27,6 +27,7 @@ BOOST_AUTO_TEST_CASE(integers_stay_integers) {
     BOOST_TEST(values(scaled) == (Values{8, 8, 8, 8}), per_element());
     CHECK_RAISES(DTypeError, "addmm: beta: got 0.5, expected an integer", tendril::addmm(x, x, x, 0.5));
     CHECK_RAISES(DTypeError, "addmm: alpha: got 1.5, expected an integer", tendril::addmm(x, x, x, 1, 1.5));
+    CHECK_RAISES(DTypeError, "addmm: alpha: got 1e+300, expected an integer", tendril::addmm(x, x, x, 1, 1e300));
   }
   CHECK_RAISES(DTypeError, "addmm: c is float32, expected a's and b's int64",
                tendril::addmm(ones({2, 2}), tensor({{1}}), tensor({{1}})));
@@ -47,6 +48,19 @@ BOOST_AUTO_TEST_CASE(what_is_multiplied_by_0_is_left_out) {
   BOOST_TEST(values(d.grad()) == (Values{3, 3, 3, 3}), per_element());
   BOOST_TEST(values(e.grad()) == (Values{0, 0, 0, 0}), per_element());
   BOOST_TEST(values(f.grad()) == (Values{0, 0, 0, 0}), per_element());
+}
+
+BOOST_AUTO_TEST_CASE(half_types_are_rounded_once) {
+  for (DType dtype : {kFloat16, kBFloat16}) {
+    const auto all = [&](double value) { return full({2, 2}, value, {.dtype = dtype, .requires_grad = true}); };
+    const Tensor a = all(256), b = all(256);
+    const Tensor y = tendril::addmm(all(1), a, b, 3, 1. / 1024);  // the product is 2^17, which is no float16
+    BOOST_TEST((y.dtype() == dtype));
+    BOOST_TEST(values(y) == Values(4, 131), per_element());
+    BOOST_TEST(values(tendril::addmm(all(-32768), all(128), all(256))) == Values(4, 32768), per_element());
+    y.sum().backward();
+    BOOST_TEST(values(a.grad()) == Values(4, 0.5), per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_left_out_must_fit_all_the_same) {
