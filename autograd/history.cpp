@@ -24,7 +24,12 @@ Tensor alias(const Tensor& tensor) {
 
 void Node::derive(TensorImpl& view) {
   const EnableGrad recording;  // the history belongs to the view, however it is looked at
+  const Ref<Node> before(static_cast<Node*>(view.history.get()));
+  const auto* retained = before && before->hooks() ? before->hooks()->find_retained(view.output_number) : nullptr;
   record_window(Tensor(Ref<TensorImpl>(&view)), Tensor(view.view_base), window_of_view(view), "AsStridedBackward");
+  // A copy: the parts of a split, which share a node, may be looked at by several threads.
+  auto* node = static_cast<Node*>(view.history.get());
+  if (retained && node) node->make_hooks().retained.push_back({view.output_number, retained->grad});
 }
 
 void mark_view(const Tensor& view, const Tensor& base) {
@@ -92,13 +97,13 @@ void rebase_history(const Tensor& target, const Tensor& result) {
     // Owners: this view, and `base` here.
     Node::forget_changed(*base.impl(), 2, static_cast<Node*>(result.impl()->history.get()), before.get());
     move_retained(base_before.get(), base_output_before, static_cast<Node*>(base.impl()->history.get()), 0);
-    impl.current_history();
+    impl.current_history();  // what it retains goes along
   } else {
     impl.storage->bump_version();
     Node::forget_changed(impl, 1, static_cast<Node*>(result.impl()->history.get()), before.get());
     set_history(target, Ref<Node>(static_cast<Node*>(result.impl()->history.get())), result.impl()->output_number);
+    move_retained(before.get(), output_before, static_cast<Node*>(impl.history.get()), impl.output_number);
   }
-  move_retained(before.get(), output_before, static_cast<Node*>(impl.history.get()), impl.output_number);
 }
 
 }  // namespace tendril::autograd

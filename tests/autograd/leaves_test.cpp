@@ -99,6 +99,20 @@ BOOST_AUTO_TEST_CASE(an_intermediate_result_keeps_its_gradient_when_asked) {
   CHECK_RAISES(AutogradError, "can't retain_grad on Tensor that has requires_grad=False", constant.retain_grad());
 }
 
+BOOST_AUTO_TEST_CASE(a_view_retains_its_gradient_also_after_its_base_was_changed) {
+  const Tensor x = tensor({1., 2., 3., 4.}, {.requires_grad = true});
+  Tensor y = x * 2;
+  Tensor part = y.slice(0, 0, 2), half = y.split(2)[1];
+  part.retain_grad();
+  half.retain_grad();
+  y.mul_(3);
+  part.mul_(5);
+  (part.sum() + (half * 7).sum()).backward();
+  BOOST_TEST(values(part.grad()) == (Values{1, 1}), boost::test_tools::per_element());
+  BOOST_TEST(values(half.grad()) == (Values{7, 7}), boost::test_tools::per_element());
+  BOOST_TEST(values(x.grad()) == (Values{30, 30, 42, 42}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_retained_gradient_follows_in_place_changes) {
   const Tensor x = leaf();
   Tensor y = x * 2;
