@@ -67,7 +67,8 @@ void Module::check_members() const {
   if (checked_.load(std::memory_order_relaxed) == last_member_) return;
   const Module* forgotten = detail::forgotten_since(birth_, last_member_);
   TENDRIL_CHECK(forgotten == nullptr, name(), ": its constructor made a module ", forgotten->name(),
-                " that was not registered, so that it would not be trained; expected register_module(\"...\", it), or "
+                " that was not registered, so that train(), to() and optimizers would not reach it; expected "
+                "register_module(\"...\", it), or "
                 "leave_out(it)");
   checked_.store(last_member_, std::memory_order_relaxed);
 }
