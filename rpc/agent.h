@@ -41,7 +41,7 @@ struct AgentOptions {
   /// that peer is started.
   std::size_t send_limit = std::size_t{64} << 20;
   /// Bytes of one peer's requests that are kept before they are started, 1 KiB added for each; a message more at most.
-  /// Beyond it the peer's calls wait on its side. At least 64 KiB.
+  /// Beyond it, or half of it for calls made outside handlers, the peer's calls wait on its side. At least 64 KiB.
   std::size_t receive_limit = std::size_t{256} << 20;
   /// A peer that owes a reply, or does not take what it is sent, and is silent this long is pinged; 0 = never.
   std::chrono::milliseconds ping_interval{5000};

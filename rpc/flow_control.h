@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -19,13 +20,25 @@ inline constexpr uint64_t kMinRequestWindow = 64 << 10;
 /// What a request counts, by the bytes of its frame.
 constexpr uint64_t request_cost(uint64_t frame_bytes) noexcept { return frame_bytes + kRequestOverhead; }
 
+/// The receiver says what it has started at the latest when it is such a part of the window.
+constexpr uint64_t credit_step(uint64_t window) noexcept { return window / 64; }
+
 /// The sender's account. Not thread-safe.
 class SendWindow {
  public:
+  static constexpr int kMaxDepth = 15;
+
   explicit SendWindow(uint64_t window) noexcept : window_(window) {}
 
-  /// Whether the next request may leave. One may always leave when nothing is outstanding, however large.
-  bool open() const noexcept { return sent_ - started_ < window_; }
+  /// Whether a request may leave: one of depth 0 within half of the window, deeper ones (CallContext::depth) in what is
+  /// left, each depth with a share more than the one before. For handlers at the receiver may wait for the deeper ones,
+  /// and start nothing else until they have come. One may always leave when nothing is outstanding, however large.
+  bool open(uint64_t cost, int depth = 0) const noexcept {
+    const uint64_t outstanding = sent_ - started_;
+    if (outstanding < credit_step(window_)) return true;  // nothing, but for what the receiver need not say yet
+    if (depth == 0) return outstanding < window_ / 2 && cost <= window_ / 2 - outstanding;
+    return outstanding < window_ / 2 + static_cast<uint64_t>(std::min(depth, kMaxDepth)) * (window_ / 32);
+  }
   void sent(uint64_t cost) noexcept { sent_ += cost; }
   /// The peer has started so much since the connection began. Throws MessageError for more than was sent.
   void credit(uint64_t started) {
@@ -52,11 +65,11 @@ class ReceiveWindow {
     received_ += cost;
   }
 
-  /// A request is started, or dropped. What the peer is to be told now, if anything: every quarter of the window.
+  /// A request is started, or dropped. What the peer is to be told now, if anything: every `credit_step`.
   std::optional<uint64_t> started(uint64_t cost) noexcept {
     const uint64_t total = started_.fetch_add(cost, std::memory_order_relaxed) + cost;
     uint64_t told = told_.load(std::memory_order_relaxed);
-    while (total > told && total - told >= window_ / 4) {
+    while (total > told && total - told >= credit_step(window_)) {
       if (told_.compare_exchange_weak(told, total, std::memory_order_relaxed)) return total;
     }
     return std::nullopt;

@@ -185,6 +185,7 @@ void SocketLink::finish(std::exception_ptr reason) {
     dropped.splice(dropped.end(), waiting_);
     dropped.splice(dropped.end(), queue_);
     num_waiting_.store(0, std::memory_order_relaxed);
+    num_nested_waiting_ = 0;
     if (!writing_) {
       dropped.splice(dropped.end(), current_);
       offset_ = queued_bytes_ = 0;

@@ -57,7 +57,7 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   void finish(std::exception_ptr reason);
 
   // Writing: by the one thread that set `writing_`.
-  bool has_room_locked() const noexcept;
+  bool has_room_locked(const Frame& request) const noexcept;
   void admit_waiting(std::unique_lock<std::mutex>& lock);
   void update_congestion_locked();
   void write(std::unique_lock<std::mutex>& lock);
@@ -81,8 +81,9 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
 
   mutable std::mutex mutex_;
   SendWindow send_window_;
-  std::list<Frame> waiting_;                 // requests without room, in order
+  std::list<Frame> waiting_;                 // requests without room, in order within a depth
   std::atomic<std::size_t> num_waiting_{0};  // as waiting_.size(); changed under the lock
+  std::size_t num_nested_waiting_ = 0;       // those of them that handlers made
   Waiters waiters_;                          // threads that wait for their request to leave waiting_, by call id
   std::list<Frame> queue_;                   // not yet in the writer's hands
   std::size_t queued_bytes_ = 0;             // in queue_ and current_

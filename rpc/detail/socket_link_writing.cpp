@@ -19,8 +19,9 @@ namespace {
 constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
 }
 
-bool SocketLink::has_room_locked() const noexcept {
-  return send_window_.open() && queued_bytes_ <= options_.max_queued_bytes;
+bool SocketLink::has_room_locked(const Frame& request) const noexcept {
+  return send_window_.open(request_cost(request.size()), request.message().depth) &&
+         queued_bytes_ <= options_.max_queued_bytes;
 }
 
 bool SocketLink::send(Message&& message) {
@@ -31,7 +32,14 @@ bool SocketLink::send(Message&& message) {
   std::unique_lock lock(mutex_);
   if (closed_) return false;
   if (request) {
-    if (!waiting_.empty() || !has_room_locked()) {
+    const uint8_t depth = one.front().message().depth;
+    const bool others_first =
+        depth == 0 ? !waiting_.empty()
+                   : num_nested_waiting_ > 0 && std::any_of(waiting_.begin(), waiting_.end(), [&](const Frame& frame) {
+                       return frame.message().depth >= depth;
+                     });
+    if (others_first || !has_room_locked(one.front())) {
+      if (depth > 0) ++num_nested_waiting_;
       waiting_.splice(waiting_.end(), one);
       num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
       return true;
@@ -51,12 +59,21 @@ bool SocketLink::send(Message&& message) {
 /// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
 void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
   Waiters admitted;
-  while (!waiting_.empty() && has_room_locked()) {
-    const Frame& next = waiting_.front();
-    send_window_.sent(request_cost(next.size()));
-    queued_bytes_ += next.size();
-    if (auto waiter = waiters_.extract(next.message().call_id)) admitted.insert(std::move(waiter));
-    queue_.splice(queue_.end(), waiting_, waiting_.begin());
+  int closed_to = -1;  // the highest depth of which one has no room: the later ones of that depth wait behind it
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto next = at++;
+    const int depth = next->message().depth;
+    if (depth <= closed_to) continue;
+    if (!has_room_locked(*next)) {
+      if (num_nested_waiting_ == 0) break;
+      closed_to = depth;
+      continue;
+    }
+    send_window_.sent(request_cost(next->size()));
+    queued_bytes_ += next->size();
+    if (depth > 0) --num_nested_waiting_;
+    if (auto waiter = waiters_.extract(next->message().call_id)) admitted.insert(std::move(waiter));
+    queue_.splice(queue_.end(), waiting_, next);
   }
   num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
   if (admitted.empty()) return;
@@ -89,13 +106,16 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
   std::list<Frame> withdrawn;
   Ref<FutureState<void>> waiter;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto found = std::find_if(waiting_.begin(), waiting_.end(),
                                     [&](const Frame& frame) { return frame.message().call_id == call_id; });
     if (found == waiting_.end()) return false;
+    if (found->message().depth > 0) --num_nested_waiting_;
     withdrawn.splice(withdrawn.end(), waiting_, found);
     num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
     if (const auto node = waiters_.extract(call_id)) waiter = node.mapped();
+    admit_waiting(lock);  // smaller ones may have waited behind it
+    if (!writing_ && !queue_.empty()) write(lock);
   }
   if (waiter) waiter->try_set_value();
   return true;

@@ -71,6 +71,27 @@ BOOST_AUTO_TEST_CASE(three_hundred_nested_waits_all_succeed) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(nested_waits_succeed_where_the_window_is_full_of_calls_that_cannot_start) {
+  gate = std::make_unique<Promise<>>(nullptr);
+  parked = 0;
+  AgentPair pair(functions(), {.num_worker_threads = 2, .max_threads = 16, .receive_limit = 64 << 10});
+  std::vector<Future<Message>> futures;
+  std::thread caller([&] {  // it waits for room
+    for (int i = 0; i < 300; ++i) futures.push_back(call(*pair.a, 1, request(kNest), {.timeout = 20s}));
+  });
+  const auto is_full = [&] {
+    const std::size_t before = pair.b->metrics().queued_jobs;
+    std::this_thread::sleep_for(100ms);
+    return before >= 16 && pair.b->metrics().queued_jobs == before;
+  };
+  BOOST_TEST(Cluster::eventually([&] { return parked >= 13 && is_full(); }, 60s));
+  gate->set_value();
+  caller.join();
+  for (Future<Message>& answer : futures) BOOST_TEST(text(answer.wait()) == "echo");
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_go_on_ends_by_its_deadline_and_says_why) {
   Agent agent({.name = std::string("solo"), .num_worker_threads = 1, .max_threads = 4}, functions());
   BOOST_TEST(text(call(agent, 0, request(kChain, "2")).wait()) == "end");
