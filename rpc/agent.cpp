@@ -132,6 +132,7 @@ Metrics Agent::metrics() const {
   const detail::Loop::Gauges pool = impl_->loop->gauges();
   metrics.queued_jobs = pool.queued_jobs;
   metrics.active_handlers = pool.active;
+  metrics.blocked_handlers = pool.blocked;
   metrics.threads = pool.threads;
   return metrics;
 }

@@ -19,14 +19,17 @@ namespace {
 constexpr auto kArrivalTime = 60s;
 
 bool is_idle(const Metrics& metrics) {
-  return metrics.pending_calls + metrics.queued_jobs + metrics.active_handlers + metrics.unanswered_calls == 0;
+  return metrics.pending_calls + metrics.queued_jobs + metrics.active_handlers + metrics.blocked_handlers +
+             metrics.unanswered_calls ==
+         0;
 }
 
 std::string describe(const Agent& agent) {
   const Metrics metrics = agent.metrics();
   std::string text = "still busy: ";
-  text += std::to_string(metrics.active_handlers) + " handlers running, " + std::to_string(metrics.unanswered_calls) +
-          " received calls not answered, " + std::to_string(metrics.pending_calls) + " calls pending";
+  text += std::to_string(metrics.active_handlers + metrics.blocked_handlers) + " handlers running, " +
+          std::to_string(metrics.unanswered_calls) + " received calls not answered, " +
+          std::to_string(metrics.pending_calls) + " calls pending";
   const auto calls = agent.calls_in_flight();
   for (std::size_t i = 0; i < std::min<std::size_t>(calls.size(), 4); ++i)
     text += (i == 0 ? " (to '" : ", '") + calls[i].peer.name + "'" +

@@ -41,6 +41,7 @@ struct Metrics {
   uint64_t pending_calls = 0;     ///< made, not yet ended
   uint64_t queued_jobs = 0;       ///< waiting for a slot
   uint64_t active_handlers = 0;   ///< holding a slot
+  uint64_t blocked_handlers = 0;  ///< that wait, or are in rpc::blocking, and hold none meanwhile
   uint64_t unanswered_calls = 0;  ///< requests received, not yet answered (queued, running or parked)
   uint64_t queued_bytes = 0;      ///< waiting to be sent
   uint64_t threads = 0;           ///< of the pool
