@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(one_worker_too_many_is_told_that_the_group_is_complete) {
     group.barrier();
     if (rank == 0) {
       InitOptions options = party.options_of(1);
-      options.init_timeout = 200ms;
+      options.init_timeout = 5s;
       const std::string text = text_of_error([&] { Group third("w3", options); });
       EXPECT(contains(text, "there is a group of 2 workers already, whose rank 1 is 'w1'"));
     }

@@ -3,14 +3,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <latch>
 #include <thread>
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/task.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -22,17 +20,6 @@ using tendril::test::contains;
 using tendril::test::text_of_error;
 
 std::size_t size_of(const std::vector<int>& values) { return values.size(); }
-
-Agent* background_agent = nullptr;
-std::atomic<int> background_result{0};
-int answer() { return 42; }
-/// Goes on after its caller has been answered, out of sight for a while, and then calls again.
-Task<> background() {
-  co_await rpc_async<&answer>(*background_agent, 0);
-  blocking([] { std::this_thread::sleep_for(300ms); });
-  background_result = co_await rpc_async<&answer>(*background_agent, 0);
-}
-void start_background() { (void)background(); }
 
 /// Workers "w0", "w1", ... as threads of this process.
 struct Party {
@@ -104,17 +91,6 @@ BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
     group.shutdown({.timeout = 60s});
   });
   for (const std::string& error : errors) BOOST_TEST(error == "");
-}
-
-BOOST_AUTO_TEST_CASE(after_what_goes_on_without_a_slot_has_ended) {
-  const auto errors = Party().run(2, [](Group& group, int rank) {
-    if (rank == 1) background_agent = group.agent().get();
-    group.barrier(30s);
-    if (rank == 0) rpc_sync<&start_background>(*group.agent(), 1);
-    group.shutdown({.timeout = 60s});
-  });
-  for (const std::string& error : errors) BOOST_TEST(error == "");
-  BOOST_TEST(background_result == 42);
 }
 
 BOOST_AUTO_TEST_CASE(after_a_barrier_that_failed_and_says_that_it_did) {
