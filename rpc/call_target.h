@@ -87,6 +87,7 @@ template <class Callable>
 void run_and_answer(std::unique_ptr<CallInProgress<Callable>> in) {
   using Returned = typename Callable::Returned;
   using Result = typename ResultOf<std::remove_cvref_t<Returned>>::type;
+  in->call.begin();
   try {
     if constexpr (ResultOf<std::remove_cvref_t<Returned>>::later) {
       // The arguments live as long as the call: a coroutine may hold references to them.

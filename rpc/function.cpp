@@ -125,7 +125,8 @@ std::string name_of_function(FunctionId id) {
 
 namespace detail {
 
-FunctionEntry::FunctionEntry(const std::type_info& callable, const std::type_info& wire, void (*invoke)(InboundCall&))
+FunctionEntry::FunctionEntry(const std::type_info& callable, const std::type_info& wire, void (*invoke)(InboundCall&),
+                             bool may_park)
     : signature(std::string(callable.name()) + ' ' + wire.name()),
       id(hash(signature)),
       internal(has_internal_linkage(callable.name())) {
@@ -133,6 +134,7 @@ FunctionEntry::FunctionEntry(const std::type_info& callable, const std::type_inf
   served.name = std::move(names.function);
   served.remedy = std::move(names.remedy);
   served.invoke = invoke;
+  served.may_park = may_park;
 }
 
 bool register_function(const FunctionEntry& entry) {

@@ -29,7 +29,8 @@ namespace detail {
 /// What is known of a function that is called or served: made once for each, lives for ever.
 struct FunctionEntry {
   /// `callable` is the type that stands for the function (call_target.h), `wire` the types that are sent.
-  FunctionEntry(const std::type_info& callable, const std::type_info& wire, void (*invoke)(InboundCall&));
+  FunctionEntry(const std::type_info& callable, const std::type_info& wire, void (*invoke)(InboundCall&),
+                bool may_park = false);
 
   std::string signature;  ///< tells a collision of ids from a function that is registered twice
   FunctionId id;
@@ -48,7 +49,9 @@ void check_callable(const FunctionEntry& entry);
 template <class Callable>
 struct Registration {
   static const FunctionEntry& entry() {
-    static const FunctionEntry instance(typeid(Callable), typeid(typename Callable::WireSignature), &Callable::invoke);
+    static const FunctionEntry instance(
+        typeid(Callable), typeid(typename Callable::WireSignature), &Callable::invoke,
+        requires { typename Callable::Receiver; });
     return instance;
   }
   static inline const bool registered = register_function(entry());

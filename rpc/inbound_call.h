@@ -34,6 +34,8 @@ class InboundCall {
   /// A deferred reply makes it current with CallContextScope.
   const CallContext& context() const noexcept;
 
+  /// The function runs from now on: the caller may send as much again. Only functions that `may_park` need say so.
+  void begin() noexcept;
   int level() const noexcept;  ///< Job::level of what goes on with it
 
   /// Sends payload and tensors of `result` back; its other fields are filled in here. Once.

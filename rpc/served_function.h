@@ -19,6 +19,9 @@ struct ServedFunction {
   /// Run it at once on the thread that read the request, as an I/O callback: no hop, no slot. It must not block, and
   /// must take no longer than reading another message; what does is posted to the executor.
   bool on_reader = false;
+  /// `invoke` may put the call aside before the function runs, and says InboundCall::begin when it does. Until then the
+  /// request counts against what its caller may send.
+  bool may_park = false;
   /// The longest that `invoke` has taken lately, kept by the agent; 0 until it has run.
   mutable std::atomic<uint32_t> slowest_ns{0};
 };

@@ -5,6 +5,7 @@
 #include <optional>
 #include <stop_token>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
@@ -54,7 +55,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void answer(Message&& reply);
   /// Says where the tensors of a reply go. Throws UsageError for one that has no place at the caller.
   void place(Message& reply) const { routes_.place(reply); }
-  void forget(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
+  void drop(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
   RequestStatus withdraw(uint64_t call_id);
   std::size_t unanswered() const;
 
@@ -131,6 +132,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
 /// One request on its way through queue, handler and reply. Also the pool's job: one allocation a request.
 struct InboundState final : Job {
   InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop);
+  ~InboundState() override { begin(); }
+  /// It is started, or dropped: gives its credit back, once.
+  void begin() noexcept { session->started(std::exchange(cost, 0)); }
   void run(std::unique_ptr<Job> self) noexcept override;
   bool is_short() const noexcept override;
   int level() const noexcept override;

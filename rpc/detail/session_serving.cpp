@@ -52,15 +52,21 @@ class ParkedRequest final : public ParkedMessage {
   void resume(Message&& confirmed) noexcept override {
     cost_ = 0;
     if (confirmed.timeout_us > 0) {  // its deadline is counted from when it came
-      const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - arrived_).count();
-      const auto parked_us = static_cast<uint64_t>(std::max<int64_t>(waited, 0));
-      confirmed.timeout_us -= std::min(parked_us, confirmed.timeout_us - 1);
+      confirmed.timeout_us -= std::min(parked_us(), confirmed.timeout_us - 1);
     }
     session_->dispatch(std::move(confirmed));
   }
-  void refuse(std::exception_ptr error) noexcept override { session_->refuse(call_id_, error); }
+  void refuse(std::exception_ptr error) noexcept override {
+    if (message.timeout_us > 0 && parked_us() >= message.timeout_us) return session_->drop(call_id_);
+    session_->refuse(call_id_, error);
+  }
 
  private:
+  uint64_t parked_us() const noexcept {
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - arrived_);
+    return static_cast<uint64_t>(std::max<int64_t>(waited.count(), 0));
+  }
+
   const uint64_t call_id_;
   uint64_t cost_;
   const std::shared_ptr<Session> session_;
@@ -177,7 +183,8 @@ void Session::answer(Message&& reply) {
   if (!sent && forked) agent_->listener->message_not_sent(peer_, kind, call_id);
 }
 
-void Session::forget(uint64_t call_id) {
+void Session::drop(uint64_t call_id) {
+  Counters::add(agent_->counters.dropped);
   const std::lock_guard lock(mutex_);
   serving_.erase(call_id);
 }
@@ -227,12 +234,10 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   if (!function->on_reader && session->hold_back(self)) return;
   self.release();
   std::unique_ptr<InboundState> owned(this);
-  session->started(cost);
+  if (!function->may_park) begin();
   const Clock::time_point start = Clock::now();
   if (context.stop.stop_requested() || context.deadline <= start) {
-    Counters::add(agent->counters.dropped);  // nobody waits for the answer
-    session->forget(call_id);
-    return;
+    return session->drop(call_id);
   }
   const ServedFunction& served = *function;
   const CallContextScope scope(context);
@@ -271,6 +276,7 @@ Agent& InboundCall::agent() const noexcept { return state_->agent->handle; }
 const WorkerInfo& InboundCall::from() const noexcept { return state_->session->peer(); }
 Message& InboundCall::request() noexcept { return state_->request; }
 const CallContext& InboundCall::context() const noexcept { return state_->context; }
+void InboundCall::begin() noexcept { state_->begin(); }
 int InboundCall::level() const noexcept { return state_->level(); }
 
 void InboundCall::reply(Message&& result) {

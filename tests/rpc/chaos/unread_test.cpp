@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "tendril/rpc/flow_control.h"
@@ -15,24 +16,30 @@ namespace unread_test {
 using namespace rpc_test;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-std::unique_ptr<Promise<>> gate;
+/// What the handler of "busy" waits for, unseen by the pool, as in a long computation.
+struct Work {
+  std::promise<void> end;
+  std::shared_future<void> done{end.get_future()};
+};
+std::unique_ptr<Work> work;
 
 const Functions& functions() {
   static const Functions table([](Functions& f) {
     f.add(1, "echo", [](InboundCall& inbound) { inbound.reply(reply(text(inbound.request()))); });
-    f.add(2, "at_the_gate", [](InboundCall& inbound) {
-      gate->future().wait();
-      inbound.reply(reply("opened"));
-    });
-    // Keeps its slot, as a long computation does.
     f.add(3, "busy", [](InboundCall& inbound) {
-      while (!gate->future().done()) std::this_thread::sleep_for(1ms);
+      work->done.wait_for(60s);
       inbound.reply(reply("done"));
     });
     f.add(4, "large", [](InboundCall& inbound) { inbound.reply(reply(std::string(kMiB, 'y'))); });
   });
   return table;
 }
+
+/// An object that takes as long to make as `work`.
+struct Slow {
+  explicit Slow(int) { work->done.wait_for(60s); }
+  int64_t size(const std::vector<char>& bytes) const { return static_cast<int64_t>(bytes.size()); }
+};
 
 AgentOptions options_of(const char* name, int rank, int threads = 1) {
   return {.name = std::string(name), .rank = rank, .world_size = 3, .num_worker_threads = threads};
@@ -92,7 +99,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
 }
 
 BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
-  gate = std::make_unique<Promise<>>(nullptr);
+  work = std::make_unique<Work>();
   AgentOptions options = one_thread();
   options.receive_limit = kMiB;
   AgentPair pair(functions(), options);
@@ -108,7 +115,7 @@ BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
   for (int i = 0; i < 10; ++i)
     BOOST_TEST(text(call(*pair.b, 0, request(1, "hello"), {.timeout = 60s}).wait()) == "hello");
   BOOST_TEST(pair.b->metrics().unanswered_calls <= 4);
-  gate->set_value();
+  work->end.set_value();
   caller.join();
   for (const auto& one : waiting) BOOST_TEST(!text(one.wait()).empty());
   check_at_rest(*pair.a);
@@ -116,7 +123,7 @@ BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
 }
 
 BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
-  gate = std::make_unique<Promise<>>(nullptr);
+  work = std::make_unique<Work>();
   AgentOptions options = one_thread();
   options.receive_limit = kMinRequestWindow;
   AgentPair pair(functions(), options);
@@ -129,15 +136,36 @@ BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
   BOOST_TEST(eventually([&] { return pair.b->metrics().unanswered_calls >= most - 2; }));
   std::this_thread::sleep_for(100ms);  // in which more would come, if it did
   BOOST_TEST(pair.b->metrics().unanswered_calls <= most);
-  gate->set_value();
+  work->end.set_value();
   caller.join();
   for (const auto& one : waiting) BOOST_TEST(text(one.wait()) == "done");
   check_at_rest(*pair.a);
   check_at_rest(*pair.b);
 }
 
+BOOST_AUTO_TEST_CASE(so_do_calls_of_an_object_that_is_still_being_made) {
+  work = std::make_unique<Work>();
+  AgentOptions options;
+  options.receive_limit = kMiB;
+  Cluster cluster(2, options);
+  {
+    const RRef<Slow> slow = remote<Slow>(cluster[0], 1, 1);
+    std::vector<Future<int64_t>> waiting;
+    std::jthread caller([&] {
+      const std::vector<char> bytes(kMiB / 16);
+      for (int i = 0; i < 64; ++i) waiting.push_back(slow.rpc_async<&Slow::size>(bytes));
+    });
+    BOOST_TEST(eventually([&] { return cluster[1].metrics().unanswered_calls >= 6; }));
+    // Half of the window, and the creation.
+    BOOST_TEST(!Cluster::eventually([&] { return cluster[1].metrics().unanswered_calls > 12; }, 1s));
+    work->end.set_value();
+    caller.join();
+    for (const Future<int64_t>& one : waiting) BOOST_TEST(one.wait() == static_cast<int64_t>(kMiB / 16));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
-  gate = std::make_unique<Promise<>>(nullptr);
+  work = std::make_unique<Work>();
   AgentOptions options = options_of("server", 0);
   options.receive_limit = kMinRequestWindow;
   Agent agent(options, functions());
@@ -150,7 +178,7 @@ BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
   for (uint64_t id = 1; id <= most + 2 && open; ++id) open = client.try_say(with_id(request(3), id));
   BOOST_TEST(client.closed_within(60s));
   BOOST_TEST(eventually([&] { return !agent.is_connected(2); }));
-  gate->set_value();
+  work->end.set_value();
   RawClient liar(endpoint, raw_hello("liar", 1, 3));
   Message credit;
   credit.kind = MessageKind::credit;
