@@ -13,6 +13,18 @@ class Task;
 
 namespace detail {
 
+/// The future of a coroutine's outcome.
+template <class T>
+class TaskState final : public FutureState<T> {
+ public:
+  using FutureState<T>::FutureState;
+
+ private:
+  ~TaskState() override {
+    if (const auto error = this->unread_error()) report_unread_error(this->executor(), "a coroutine (Task)", error);
+  }
+};
+
 /// What the promise types of Task<T> and Task<void> share. The coroutine starts at once on the caller's thread; where
 /// it first suspends, the caller gets its own CallContext back, whatever the coroutine had made current.
 ///
@@ -29,7 +41,7 @@ class TaskPromiseBase {
   CallContext& caller_context() noexcept { return caller_context_; }
 
  protected:
-  Ref<FutureState<T>> result_{new FutureState<T>(Executor::current())};
+  Ref<FutureState<T>> result_{new TaskState<T>(Executor::current())};
 
  private:
   struct Publish {
@@ -68,9 +80,10 @@ class TaskPromise<void> : public TaskPromiseBase<void> {
 
 /// A coroutine that yields a T; also what a served function may return. It starts at once, and while it is suspended in
 /// `co_await future` it holds neither a thread nor a slot: thousands may be parked in one worker. Once resumed (in the
-/// pool, under a slot) its CallContext is as it was. It runs to its end whether or not anybody holds the Task. Its
-/// result is there once its locals and arguments have been destroyed. What arguments taken by reference refer to must
-/// outlive the coroutine: take them by value, except in a served function, whose arguments do live that long.
+/// pool, under a slot) its CallContext is as it was. It runs to its end whether or not anybody holds the Task; an error
+/// that nobody has read then is reported (unread_error.h). Its result is there once its locals and arguments have been
+/// destroyed. What arguments taken by reference refer to must outlive the coroutine: take them by value, except in a
+/// served function, whose arguments do live that long.
 template <class T = void>
 class Task {
  public:

@@ -8,10 +8,10 @@
 
 namespace tendril::rpc {
 
-/// A call failed and its future (or the future of a continuation that threw) went away before anybody had asked for its
-/// outcome: wait, has_error, co_await and wait_all ask. Calls that were cancelled are none.
+/// A call failed and its future (or that of a continuation or coroutine that threw) went away before anybody had asked
+/// for its outcome: wait, has_error, co_await and wait_all ask. Calls that were cancelled are none.
 struct UnreadError {
-  std::string function = {};  ///< that was called; "a continuation (Future::then)"
+  std::string function = {};  ///< that was called; "a continuation (Future::then)", "a coroutine (Task)"
   std::exception_ptr error = nullptr;
 };
 

@@ -113,6 +113,16 @@ BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
   BOOST_TEST(contains(collected.texts()[0], "number 3"), collected.texts()[0]);
 }
 
+BOOST_AUTO_TEST_CASE(so_is_what_a_coroutine_throws_that_nobody_holds) {
+  const Collected collected;
+  Cluster cluster(2);
+  const auto failing = [](Future<int> future) -> Task<int> { co_return co_await future; };
+  (void)failing(rpc_async<&fail>(cluster[0], 1, 4));
+  BOOST_REQUIRE(collected.reach(1));
+  BOOST_TEST(contains(collected.texts()[0], "Task"), collected.texts()[0]);
+  BOOST_TEST(contains(collected.texts()[0], "number 4"), collected.texts()[0]);
+}
+
 BOOST_AUTO_TEST_CASE(what_somebody_reads_or_cancels_is_not_reported) {
   const Collected collected;
   {
