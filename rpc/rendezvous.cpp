@@ -161,7 +161,7 @@ void RendezvousServer::join(Connection from, const RendezvousMessage& message, C
   member.connection = from;
   member.joined = true;
   ranks_[from] = rank;
-  shorten_deadline(message.timeout_ms, now);
+  wait_for_others(member, message.timeout_ms, now);
   if (!std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.joined; })) return;
 
   complete_ = true;
@@ -191,7 +191,7 @@ void RendezvousServer::contribute(WorkerId rank, const RendezvousMessage& messag
                                          phase_ + "': all workers must do the same in the same order");
   }
   member.contribution = message.parts[0];
-  shorten_deadline(message.timeout_ms, now);
+  wait_for_others(member, message.timeout_ms, now);
   finish_round();
 }
 
@@ -227,6 +227,7 @@ void RendezvousServer::closed(Connection connection) {
   }
   if (!complete_) {  // it may be started again
     member = {};
+    find_deadline();  // nobody waits by its deadline any more
     return;
   }
   const bool others_wait =
@@ -264,12 +265,21 @@ void RendezvousServer::send(Connection to, const RendezvousMessage& message, boo
   actions_.push_back({to, encode(message), close});
 }
 
-void RendezvousServer::shorten_deadline(uint64_t timeout_ms, Clock::time_point now) {
-  if (timeout_ms == 0) return;
-  const std::chrono::milliseconds patience(std::min<uint64_t>(timeout_ms, uint64_t{1} << 40));
-  if (now + patience >= deadline_) return;
-  deadline_ = now + patience;
-  patience_ = patience;
+void RendezvousServer::wait_for_others(Member& member, uint64_t timeout_ms, Clock::time_point now) {
+  member.patience = std::chrono::milliseconds(std::min<uint64_t>(timeout_ms, uint64_t{1} << 40));
+  member.deadline = timeout_ms == 0 ? Clock::time_point::max() : now + member.patience;
+  find_deadline();
+}
+
+/// The first of those who wait.
+void RendezvousServer::find_deadline() {
+  deadline_ = Clock::time_point::max();
+  for (const Member& member : members_) {
+    const bool waits = complete_ ? member.contribution.has_value() : member.joined;
+    if (!waits || member.deadline >= deadline_) continue;
+    deadline_ = member.deadline;
+    patience_ = member.patience;
+  }
 }
 
 std::string RendezvousServer::describe_missing() const {

@@ -99,6 +99,8 @@ class RendezvousServer {
     Connection connection = 0;  // 0: none
     bool joined = false, left = false, told = false;
     std::optional<std::string> contribution;
+    Clock::time_point deadline = Clock::time_point::max();  // until when it waits for the others,
+    std::chrono::milliseconds patience{0};                  // which was so long when it began
   };
   struct Failure {
     GroupFailure kind;
@@ -109,7 +111,8 @@ class RendezvousServer {
   void contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
   void finish_round();
   void send(Connection to, const RendezvousMessage& message, bool close = false);
-  void shorten_deadline(uint64_t timeout_ms, Clock::time_point now);
+  void wait_for_others(Member& member, uint64_t timeout_ms, Clock::time_point now);
+  void find_deadline();
   std::string describe(WorkerId rank) const;
   std::string list_ranks(bool (*missing)(const Member&)) const;
 
