@@ -92,7 +92,9 @@ struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
   static constexpr const char* kName = largest ? "MaxAllBackward" : "MinAllBackward";
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor mask = this->saved(0).eq(this->saved(1)).to(computed_in(g.dtype()));
+    const Tensor x = this->saved(0);
+    const Tensor chosen = x.eq(this->saved(1)).logical_or(x.isnan());  // with a NaN among them all NaN are
+    const Tensor mask = chosen.to(computed_in(g.dtype()));
     dx[0] = mask * (g.to(mask.dtype()) / mask.sum());
   }
 };

@@ -111,4 +111,13 @@ BOOST_AUTO_TEST_CASE(a_gradient_has_the_precision_of_the_result) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_gradient_of_the_largest_of_all_goes_to_every_nan_if_there_is_one) {
+  for (const bool largest : {true, false}) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const Tensor x = tensor({1., nan, 3., nan}, {.requires_grad = true});
+    (largest ? x.max() : x.min()).backward();
+    BOOST_TEST(values(x.grad()) == (Values{0, 0.5, 0, 0.5}), per_element());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
