@@ -1,16 +1,9 @@
 // expected: what is received is made by its default constructor
 #include <vector>
 
+#include "depth.h"
 #include "tendril/rpc/call.h"
 
-struct Depth {
-  explicit Depth(int d) : depth(d) {}
-  template <class Archive>
-  void serialize(Archive& archive, unsigned) {
-    archive& depth;
-  }
-  int depth;
-};
 int use(const std::vector<Depth>& depths) { return depths.front().depth; }
 
 int main() { return tendril::rpc::rpc_sync<&use>("w1", std::vector<Depth>{Depth(1)}); }
