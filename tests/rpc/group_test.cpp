@@ -190,19 +190,26 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_belong_to_the_group_is_told_so_and_the
       {1, [](std::string& name, InitOptions&) { name = "no spaces"; },
        "rank 1: the name 'no spaces' is not 1 to 127 characters", 1},
   };
-  for (const Case& one : cases) {
-    const Party party(3, {.init_timeout = 3s});
-    const Results results = party.run([&](int rank) {
-      InitOptions options = party.options_of(rank);
-      std::string name = name_of(rank);
-      if (rank == one.wrong) one.spoil(name, options);
-      Group group(name, options);
-    });
-    for (const std::string& error : results.errors) BOOST_TEST(contains(error, one.text), error);
-    BOOST_TEST(contains(results.errors[0], "these workers have not joined: rank "), results.errors[0]);
-    if (one.missing >= 0)
-      BOOST_TEST(contains(results.errors[0], "joined: rank " + std::to_string(one.missing) + " (of"),
-                 results.errors[0]);
+  std::vector<Results> outcomes(cases.size());
+  {
+    std::vector<std::jthread> launches;  // at once: each takes until its deadline
+    for (std::size_t i = 0; i < cases.size(); ++i)
+      launches.emplace_back([&one = cases[i], &outcome = outcomes[i]] {
+        const Party party(3, {.init_timeout = 5s});
+        outcome = party.run([&](int rank) {
+          InitOptions options = party.options_of(rank);
+          std::string name = name_of(rank);
+          if (rank == one.wrong) one.spoil(name, options);
+          Group group(name, options);
+        });
+      });
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::vector<std::string>& errors = outcomes[i].errors;
+    for (const std::string& error : errors) BOOST_TEST(contains(error, cases[i].text), error);
+    BOOST_TEST(contains(errors[0], "these workers have not joined: rank "), errors[0]);
+    if (cases[i].missing >= 0)
+      BOOST_TEST(contains(errors[0], "joined: rank " + std::to_string(cases[i].missing) + " (of"), errors[0]);
   }
 }
 
@@ -248,7 +255,7 @@ BOOST_AUTO_TEST_CASE(one_worker_too_many_is_told_that_the_group_is_complete) {
     group.barrier();
     if (rank == 0) {
       InitOptions options = party.options_of(1);
-      options.init_timeout = 5s;
+      options.init_timeout = 2s;
       const std::string text = text_of_error([&] { Group third("w3", options); });
       EXPECT(contains(text, "there is a group of 2 workers already, whose rank 1 is 'w1'"));
     }

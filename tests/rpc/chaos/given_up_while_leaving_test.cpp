@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/agent_pair.h"
+#include "tests/rpc/cluster.h"
 
 namespace given_up_while_leaving_test {
 
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_transfer_is_ended_after_it_has_begun) {
   BOOST_TEST(outcome([&] { stop.request_stop(); }, {.stop = stop.get_token()}) == "leaves given_up ");
   // Its deadline passes, and is noticed by the leader meanwhile.
   const auto wait_for_timeout = [&] {
-    while (a.metrics().calls_timed_out == 0) std::this_thread::sleep_for(1ms);
+    BOOST_TEST(Cluster::eventually([&] { return a.metrics().calls_timed_out > 0; }));
   };
   BOOST_TEST(outcome(wait_for_timeout, {.timeout = 20ms}) == "leaves given_up ");
   BOOST_TEST(outcome([&] { throw RRefError("no"); }, {}) == "");

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <mutex>
+#include <semaphore>
 #include <thread>
 
 #include "tests/rpc/agent_pair.h"
@@ -15,6 +16,7 @@ enum Function : uint64_t { kHold = 1, kWant, kAnswerOnceAllWant };
 
 std::timed_mutex mutex;  // timed, so that a failure of this test ends too
 std::atomic<int> wanting{0}, wanted{0};
+std::binary_semaphore all_want{0};
 
 const Functions& functions() {
   static const Functions table([](Functions& f) {
@@ -24,13 +26,12 @@ const Functions& functions() {
       inbound.reply(reply("held"));
     });
     f.add(kWant, "want", [](InboundCall& inbound) {
-      ++wanting;
+      if (++wanting == wanted) all_want.release();
       const std::unique_lock lock(mutex, 20s);
       inbound.reply(reply(lock.owns_lock() ? "had it" : "did not get it"));
     });
     f.add(kAnswerOnceAllWant, "answer_once_all_want", [](InboundCall& inbound) {
-      const auto deadline = Clock::now() + 20s;
-      while (wanting < wanted && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+      BOOST_TEST(all_want.try_acquire_for(20s));
       inbound.reply(reply(""));
     });
   });
