@@ -38,7 +38,7 @@ function(tendril_mutant set source check from to)
     string(REPLACE "${from}" "${switched}" text "${text}")
     set_property(GLOBAL PROPERTY mutants_${set}_${key} "${text}")
     # A crash finds it too, and so does an end that does not come.
-    add_test(NAME ${test} COMMAND sh -c "! TENDRIL_MUTANT=${number} timeout 60 \"$0\" \"$1\""
+    add_test(NAME ${test} COMMAND sh -c "! TENDRIL_MUTANT=${number} timeout 20 \"$0\" \"$1\""
       $<TARGET_FILE:mutants_${set}> "${check}")
     get_property(checks GLOBAL PROPERTY mutants_${set}_checks)
     if(NOT check IN_LIST checks)
