@@ -140,6 +140,7 @@ BOOST_AUTO_TEST_CASE(a_view_saved_before_its_base_is_overwritten_does_not_keep_t
 }
 
 BOOST_AUTO_TEST_CASE(a_step_with_what_was_made_of_the_tensor_itself_leaks_nothing) {
+  const DefaultDeviceGuard here(kCPU);  // where memory can be watched
   const Tensor w = leaf();
   using Step = std::function<void(Tensor & b)>;
   const std::vector<std::pair<const char*, Step>> steps = {
