@@ -91,6 +91,12 @@ class Broadcast {
 /// Whether kernels take x as a number (kernels.h), which keeps more digits beside the half types than an element would.
 bool is_number_beside(const Tensor& x, const Tensor& other) noexcept { return joins(x) && !joins(other); }
 
+/// Whether `x` is such a number in the memory of a device: it would have to be waited for to be taken as one, so the
+/// operands are widened instead.
+bool is_wide_beside(const Tensor& x, const Tensor& other, DType dtype) noexcept {
+  return x.dim() == 0 && other.dim() > 0 && !joins(x) && x.dtype() != dtype && computed_in(dtype) != dtype;
+}
+
 /// A number seen as an operand of any shape.
 class Repeated {
  public:
@@ -188,6 +194,9 @@ namespace {
   check_defined(y, name, "y");
   const Device device = common_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
+  if (is_wide_beside(x, y, dtype) || is_wide_beside(y, x, dtype)) {
+    return cast(binary(op, cast(x, computed_in(dtype)), cast(y, computed_in(dtype))), dtype);
+  }
   Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, device);
   const bool x_number = is_number_beside(x, y), y_number = is_number_beside(y, x);
   const Cast a(x, x_number ? computed_in(dtype) : dtype), b(y, y_number ? computed_in(dtype) : dtype);
@@ -263,8 +272,9 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   check_defined(out, name, "x");
   check_defined(y, name, "y");
   check_joins(out, y, name);
-  const DType dtype = result_dtype(rule_of(op), result_type(out, y), name);
+  DType dtype = result_dtype(rule_of(op), result_type(out, y), name);
   check_fits(dtype, out, name);
+  if (is_wide_beside(y, out, dtype)) dtype = computed_in(dtype);
   check_broadcasts_to(y, out, name);
   // A partly overlapping operand would change while it is read.
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
@@ -298,6 +308,11 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   check_broadcasts_to(y, out, "add");
   if (computed_in(out.dtype()) != out.dtype() && is_number_beside(y, out)) {
     return binary_(Binary::add, out, y.item_scalar().to<double>() * alpha.to<double>());
+  }
+  if (const DType wide = is_wide_beside(y, out, dtype) ? computed_in(dtype) : dtype; wide != out.dtype()) {
+    const Tensor sum = cast(out, wide);
+    add_scaled_(sum, y, alpha);
+    return copy_(out, sum);
   }
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
   const Tensor copy = overlaps ? clone(y) : Tensor();

@@ -46,6 +46,10 @@ BOOST_AUTO_TEST_CASE(a_number_beside_a_half_keeps_its_range_and_digits) {
     for (double value : y.to_vector<double>()) BOOST_TEST_REQUIRE(std::abs(value - kept * 1e6) < 0.04);
   }
   BOOST_TEST(item(ones({1}, {.dtype = kFloat16}).add_(tensor(1e6), 1e-6)) == 2);
+  BOOST_TEST(item(ones({1}, {.dtype = kFloat16}).add_(tensor({1e6}), 1e-6)) == 2);
+  BOOST_TEST(item(ones({1}).add_(tensor({1e40}, {.dtype = kFloat64}), 1e-40)) == 2);  // (so does any other type)
+  BOOST_TEST(item(ones({1}, {.dtype = kFloat16}).add_(tensor({1.}, {.dtype = kBFloat16}), 1e-3)) ==
+             rounded(1.001, kFloat16));
   const Tensor large = tensor({60000.}, {.dtype = kFloat16});
   BOOST_TEST(item(large - 70000) == rounded(60000 - 70000, kFloat16));
   BOOST_TEST(item(70000 - large) == rounded(10000, kFloat16));
