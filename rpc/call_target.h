@@ -25,17 +25,36 @@ constexpr bool check_arguments(std::tuple<T...>*) {
   return true;
 }
 
-template <class Callable>
-struct CallInProgress {
-  static_assert(check_arguments(static_cast<typename Callable::Arguments*>(nullptr)));
+/// A request whose arguments are read: what is the same for every function.
+struct CallToRun {
+  explicit CallToRun(InboundCall&& request) : call(std::move(request)) {}
+  virtual ~CallToRun() = default;
+  /// Runs the function and answers.
+  virtual void run(std::unique_ptr<CallToRun> self) = 0;
 
   InboundCall call;
   std::shared_ptr<RRefState> created;   // of a creating call
   std::shared_ptr<RRefState> receiver;  // of a method
-  typename Callable::Arguments arguments{};
 };
 
-Executor& executor_of(InboundCall& call) noexcept;
+/// Answers with the error, also to those who hold what the call was to make.
+void fail(CallToRun& in, std::exception_ptr error);
+
+/// Runs the call once its receiver is made, at once if it is. No slot is held meanwhile.
+void run_when_made(std::unique_ptr<CallToRun> in);
+
+template <class Callable>
+void run_and_answer(std::unique_ptr<CallToRun> in);
+
+template <class Callable>
+struct CallInProgress final : CallToRun {
+  static_assert(check_arguments(static_cast<typename Callable::Arguments*>(nullptr)));
+
+  using CallToRun::CallToRun;
+  void run(std::unique_ptr<CallToRun> self) override { run_and_answer<Callable>(std::move(self)); }
+
+  typename Callable::Arguments arguments{};
+};
 
 /// The reference that the call is to make; it travels after those among the arguments.
 std::shared_ptr<RRefState> take_created(Message& request);
@@ -66,12 +85,6 @@ void answer(CallInProgress<Callable>& in, Value&&... value) {
 }
 
 template <class Callable>
-void fail(CallInProgress<Callable>& in, std::exception_ptr error) {
-  if (in.created) in.created->set_error(error);
-  in.call.fail(std::move(error));
-}
-
-template <class Callable>
 decltype(auto) run(CallInProgress<Callable>& in) {
   if constexpr (requires { typename Callable::Receiver; }) {
     const auto object =
@@ -84,7 +97,8 @@ decltype(auto) run(CallInProgress<Callable>& in) {
 }
 
 template <class Callable>
-void run_and_answer(std::unique_ptr<CallInProgress<Callable>> in) {
+void run_and_answer(std::unique_ptr<CallToRun> request) {
+  std::unique_ptr<CallInProgress<Callable>> in(static_cast<CallInProgress<Callable>*>(request.release()));
   using Returned = typename Callable::Returned;
   using Result = typename ResultOf<std::remove_cvref_t<Returned>>::type;
   in->call.begin();
@@ -127,7 +141,7 @@ void read_arguments(InputArchive& archive, Tuple& arguments, std::index_sequence
 /// What ServedFunction::invoke is for every callable.
 template <class Callable>
 void serve(InboundCall& inbound) {
-  auto in = std::make_unique<CallInProgress<Callable>>(CallInProgress<Callable>{std::move(inbound), {}, {}});
+  auto in = std::make_unique<CallInProgress<Callable>>(std::move(inbound));
   using Arguments = typename Callable::Arguments;
   try {
     Message& request = in->call.request();
@@ -143,20 +157,11 @@ void serve(InboundCall& inbound) {
   } catch (...) {
     return fail(*in, std::current_exception());
   }
-  if (in->receiver) {
-    const Future<void> settled = in->receiver->settled();
-    if (!settled.done()) {
-      // The object is still being made. No slot is held meanwhile.
-      settled.then([in = std::move(in)](Future<void>) mutable {
-        Executor& executor = executor_of(in->call);
-        const int level = in->call.level();
-        post(
-            executor, [in = std::move(in)]() mutable { run_and_answer(std::move(in)); }, level);
-      });
-      return;
-    }
+  if constexpr (requires { typename Callable::Receiver; }) {
+    run_when_made(std::move(in));
+  } else {
+    run_and_answer<Callable>(std::move(in));
   }
-  run_and_answer(std::move(in));
 }
 
 // ---- The callables

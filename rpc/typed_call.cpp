@@ -13,7 +13,29 @@ std::shared_ptr<RRefState> take_created(Message& request) {
   return created;
 }
 
-Executor& executor_of(InboundCall& call) noexcept { return call.agent().executor(); }
+void fail(CallToRun& in, std::exception_ptr error) {
+  if (in.created) in.created->set_error(error);
+  in.call.fail(std::move(error));
+}
+
+void run_when_made(std::unique_ptr<CallToRun> in) {
+  const Future<void> made = in->receiver->settled();
+  if (made.done()) {
+    CallToRun& call = *in;
+    return call.run(std::move(in));
+  }
+  made.then([in = std::move(in)](Future<void>) mutable {
+    Executor& executor = in->call.agent().executor();
+    const int level = in->call.level();
+    post(
+        executor,
+        [in = std::move(in)]() mutable {
+          CallToRun& call = *in;
+          call.run(std::move(in));
+        },
+        level);
+  });
+}
 
 std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
                                          const char* function) {
