@@ -14,4 +14,5 @@ read -ra targets <<<"${TENDRIL_TARGETS:-}"
 configure "$preset" "${arguments[@]}"
 build "$preset" "${targets[@]}"
 say "Testing"
-exec ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
+# Twice as many as there are cores: the longest wait for deadlines most of their time.
+exec ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
