@@ -23,6 +23,7 @@ Tensor empty(const Dims& sizes, TensorOptions options) {
 Tensor zeros(const Dims& sizes, TensorOptions options) { return full(sizes, 0, options); }
 Tensor ones(const Dims& sizes, TensorOptions options) { return full(sizes, 1, options); }
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
+  detail::check_fits(value, options.dtype, "full");
   return with_options(raw::full(sizes, value, options.dtype, options.device), options);
 }
 Tensor eye(int64_t rows, TensorOptions options) { return eye(rows, rows, options); }
@@ -54,6 +55,7 @@ Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, Scalar value) {
   detail::check_defined(x, "full_like");
+  detail::check_fits(value, x.dtype(), "full_like");
   return raw::full(x.sizes(), value, x.dtype(), x.device());
 }
 
@@ -92,7 +94,8 @@ Tensor tensor(Scalar value, TensorOptions options) { return detail::tensor_of({{
 Tensor detail::tensor_of(const Elements& elements, const TensorOptions* options) {
   const bool empty = elements.values.empty();
   const DType category = empty ? kFloat64 : elements.values.front().category();
-  const DType natural = category == kFloat64 ? kFloat32 : category;
+  const DType natural = category == kFloat64 ? kFloat32 : category, dtype = options ? options->dtype : natural;
+  for (const Scalar& value : elements.values) check_fits(value, dtype, "tensor");
   Tensor made;
   if (category == kFloat64) {
     std::vector<double> values;

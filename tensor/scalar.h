@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <iosfwd>
+#include <limits>
+#include <utility>
 
 #include "tendril/tensor/dtype.h"
 
@@ -29,12 +32,35 @@ class Scalar {
 
   DType category() const noexcept { return category_; }  ///< kBool, kInt64 or kFloat64
   bool is_floating() const noexcept { return category_ == kFloat64; }
+  /// Without its fraction where T is an integer type; throws DTypeError where that is out of T's range, as NaN always
+  /// is.
   template <class T>
-  T to() const noexcept {
+  T to() const noexcept(!is_integer<T>) {
+    if constexpr (is_integer<T>) {
+      if (!in_range<T>()) [[unlikely]]
+        refuse(std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+    }
     return is_floating() ? static_cast<T>(floating_) : static_cast<T>(integer_);
   }
+  /// Whether it can be an element of `dtype`: floating types and bool take any number; integer types what is in their
+  /// range, and uint8 also -1 to -255, which wrap around, as in PyTorch.
+  bool fits(DType dtype) const noexcept;
 
  private:
+  template <class T>
+  static constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
+
+  template <class T>
+  bool in_range() const noexcept {
+    if (!is_floating()) return std::in_range<T>(integer_);
+    // Both ends are doubles, the largest number itself may not be.
+    constexpr auto least = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr auto beyond = 2 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+    const double whole = std::trunc(floating_);
+    return whole >= least && whole < beyond;
+  }
+  [[noreturn]] void refuse(std::intmax_t least, std::uintmax_t most) const;
+
   DType category_;
   union {
     int64_t integer_;
@@ -43,5 +69,10 @@ class Scalar {
 };
 
 std::ostream& operator<<(std::ostream& out, const Scalar& value);
+
+namespace detail {
+/// Throws DTypeError "OP: the value 1e+30 does not convert to int64" unless it fits.
+void check_fits(Scalar value, DType dtype, const char* op);
+}  // namespace detail
 
 }  // namespace tendril

@@ -221,6 +221,7 @@ Tensor Tensor::operator=(Scalar value) && { return fill_(value); }
 
 Tensor& Tensor::fill_(Scalar value) {
   detail::check_defined(*this, "fill_");
+  detail::check_fits(value, dtype(), "fill_");
   const bool records = recorded(*this);
   autograd::check_inplace(*this, records);
   raw::fill_(*this, value);

@@ -39,7 +39,11 @@ Tensor track_where(const Tensor& out, const Tensor& mask, const Tensor& x, const
 }
 
 /// A number next to a tensor of this dtype, as a tensor that does not widen it. It joins tensors of any device.
-Tensor beside(Scalar value, const Tensor& x) { return raw::scalar(value, raw::result_type(x, value)); }
+Tensor beside(Scalar value, const Tensor& x) {
+  const DType dtype = raw::result_type(x, value);
+  detail::check_fits(value, dtype, "where");
+  return raw::scalar(value, dtype);
+}
 
 }  // namespace
 
@@ -59,8 +63,8 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   detail::check_defined(*this, "masked_fill");
   detail::check_defined(mask, "masked_fill", "the mask");
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
-  TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()) || !value.is_floating(), "masked_fill: the value ", value,
-                   " does not convert to ", dtype());
+  TENDRIL_CHECK_AS(DTypeError, (is_floating(dtype()) || !value.is_floating()) && value.fits(dtype()),
+                   "masked_fill: the value ", value, " does not convert to ", dtype());
   Tensor out = raw::where(mask, raw::scalar(value, dtype()), *this);
   if (auto* n = track<MaskedFillBackward>(out, *this)) n->save(0, mask);
   return out;

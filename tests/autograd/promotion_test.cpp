@@ -1,5 +1,7 @@
 // devices: cpu cuda
 // What operations say to operands that do not fit, and which dtype they give.
+#include <cmath>
+
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/matmul.h"
@@ -25,6 +27,41 @@ BOOST_AUTO_TEST_CASE(numbers_and_0d_tensors_count_by_their_category) {
   BOOST_TEST(((n / 2).dtype() == kFloat32));
   BOOST_TEST((n.exp().dtype() == kFloat32));
   BOOST_TEST(((f > 0).dtype() == kBool));
+}
+
+BOOST_AUTO_TEST_CASE(a_number_out_of_an_integer_types_range_is_named) {
+  Tensor x = arange(2), small = ones({2}, {.dtype = kInt32});
+  const Tensor bytes = ones({2}, {.dtype = kUInt8}), first = x < 1;
+  CHECK_RAISES(DTypeError, "full: the value nan does not convert to int64", full({2}, NAN, {.dtype = kInt64}));
+  CHECK_RAISES(DTypeError, "full_like: the value 300 does not convert to uint8", full_like(bytes, 300));
+  CHECK_RAISES(DTypeError, "fill_: the value 1e+30 does not convert to int64", x.fill_(1e30));
+  CHECK_RAISES(DTypeError, "fill_: the value 4294967296 does not convert to int32", small.fill_(int64_t{1} << 32));
+  CHECK_RAISES(DTypeError, "masked_fill: the value 4294967296 does not convert to int32",
+               small.masked_fill_(first, int64_t{1} << 32));
+  CHECK_RAISES(DTypeError, "where: the value 300 does not convert to uint8", where(first, bytes, 300));
+  CHECK_RAISES(DTypeError, "tensor: the value nan does not convert to int64", tensor({NAN}, {.dtype = kInt64}));
+  BOOST_TEST(x.to_vector<int64_t>() == (std::vector<int64_t>{0, 1}));  // as they were
+  BOOST_TEST(x.version() + small.version() == 0);
+  BOOST_TEST(full({1}, -1, {.dtype = kUInt8}).item<int>() == 255);
+  BOOST_TEST(full({1}, 2.7, {.dtype = kInt64}).item<int>() == 2);
+  BOOST_TEST(full({1}, NAN, {.dtype = kBool}).item<bool>());
+  BOOST_TEST(full({1}, -0x1p63, {.dtype = kInt64}).item<int64_t>() == INT64_MIN);
+}
+
+BOOST_AUTO_TEST_CASE(an_item_out_of_the_asked_types_range_is_refused) {
+  for (double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 1e10, -0x1p31 - 1, 0x1p31}) {
+    const Tensor x = tensor(value, {.dtype = kFloat64});
+    CHECK_RAISES(DTypeError, " does not convert to an integer type from -2147483648 to 2147483647", x.item<int>());
+    BOOST_TEST(x.item<bool>());
+  }
+  CHECK_RAISES(DTypeError, "4294967296 does not convert to an integer type from -2147483648 to 2147483647",
+               tensor(int64_t{1} << 32).item<int>());
+  CHECK_RAISES(DTypeError, "-1 does not convert to an integer type from 0 to 18446744073709551615",
+               tensor(-1).item<uint64_t>());
+  CHECK_RAISES(DTypeError, " does not convert", tensor(0x1p63, {.dtype = kFloat64}).item<int64_t>());
+  BOOST_TEST(tensor(-0x1p63, {.dtype = kFloat64}).item<int64_t>() == INT64_MIN);
+  BOOST_TEST(tensor(-2147483648.9, {.dtype = kFloat64}).item<int>() == INT32_MIN);
+  BOOST_TEST(tensor(255.5).item<uint8_t>() == 255);
 }
 
 BOOST_AUTO_TEST_CASE(sums_of_integers_are_int64) {
