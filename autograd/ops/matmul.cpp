@@ -161,6 +161,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
                      bias.sizes(), ", expected [", out_features, "]");
     check_operands(x, bias, "linear", "the bias");
+    const DType wide = computed_in(x.dtype());
+    if (wide != x.dtype() && x.device().is_cpu()) [[unlikely]] {  // the sum alone is rounded (a GPU wants halves)
+      return linear(x.to(wide), weight.to(wide), bias.to(wide)).to(x.dtype());
+    }
   }
   const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};

@@ -4,6 +4,7 @@
 
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
@@ -65,6 +66,18 @@ BOOST_AUTO_TEST_CASE(so_does_it_in_the_gradient) {
   const Tensor y = leaf({1e-4}, kFloat16);
   (y * 1e6).backward(tensor({1e-3}, {.dtype = kFloat16}));
   BOOST_TEST(item(y.grad()) == rounded(rounded(1e-3, kFloat16) * 1e6, kFloat16));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_and_a_bias_are_rounded_once) {
+  const DefaultDeviceGuard here(kCPU);  // (products of halves are halves on a GPU)
+  for (DType dtype : kHalves) {
+    const double digit = dtype == kFloat16 ? 0x1p-10 : 0x1p-7;  // next to 1
+    const Tensor x = tensor({{1., digit / 2}}, {.dtype = dtype}), weight = tensor({{1., 1.}}, {.dtype = dtype});
+    const Tensor bias = tensor({digit / 4}, {.dtype = dtype});
+    BOOST_TEST(item(linear(x, weight, bias)) == 1 + digit);  // the product alone is 1, a tie
+    BOOST_TEST((linear(x, weight, bias).dtype() == dtype));
+    BOOST_TEST(item(linear(x.view({1, 1, 2}), weight, bias)) == 1 + digit);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_is_rounded_once) {
