@@ -40,8 +40,10 @@ namespace tendril::nn {
 ///
 /// A forgotten registration is an Error as soon as the module is used: when its parameters are listed, when it is
 /// trained, moved or registered in its turn. What counts are the modules that a constructor makes before the last
-/// registration in that constructor; one that is not to be trained along (a frozen teacher) is named by `leave_out`. A
-/// module that registers nothing at all has no parameters, which an optimizer refuses.
+/// registration in that constructor; one that is not to be trained along (a frozen teacher) is named by `leave_out`,
+/// and so is one that only happens to be made there (a static one, at its first use). What is made later goes
+/// unnoticed: a member that a constructor makes after its last registration, or that a derived class adds while it
+/// registers nothing. A module that registers nothing at all has no parameters, which an optimizer refuses.
 ///
 /// Thread-safety: const members, and `forward` of a module whose training flag nobody changes meanwhile, may run on
 /// several threads at a time (a layer that says otherwise is the exception). Everything else (registration, `train`,
