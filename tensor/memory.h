@@ -94,13 +94,14 @@ inline void release(void* block, std::size_t bytes) noexcept {
 template <class T>
 struct Allocator {
   using value_type = T;
+  static constexpr std::size_t kElementBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer
   static_assert(alignof(T) <= kAlignment);
 
   Allocator() = default;
   template <class U>
   constexpr Allocator(const Allocator<U>&) noexcept {}
-  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(memory::allocate(count * sizeof(T))); }
-  void deallocate(T* block, std::size_t count) noexcept { memory::release(block, count * sizeof(T)); }
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(memory::allocate(count * kElementBytes)); }
+  void deallocate(T* block, std::size_t count) noexcept { memory::release(block, count * kElementBytes); }
   friend constexpr bool operator==(const Allocator&, const Allocator&) noexcept { return true; }
 };
 
