@@ -60,7 +60,7 @@ void FunctionNode::finish(FunctionContext& ctx, std::vector<Tensor>& outputs, co
   ctx.node_ = this;
   outputs_.resize(outputs.size());
   pending_.resize(outputs.size());
-  saved_.resize(to_save.size());
+  saved_ = std::vector<SavedTensor>(to_save.size());
   set_parts({edges_.data(), outputs_.data(), pending_.data(), saved_.data(), static_cast<uint32_t>(edges_.size()),
              static_cast<uint32_t>(outputs.size()), static_cast<uint32_t>(to_save.size())});
   for (std::size_t i = 0; i < outputs.size(); ++i) {

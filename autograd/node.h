@@ -53,6 +53,11 @@ struct OutputInfo {
 /// through an interior node; the engine refuses a second.
 class Node : public History {
  public:
+  ~Node() override {
+    if (hooks_) [[unlikely]]
+      delete_hooks();
+  }
+
   virtual const char* name() const noexcept = 0;  ///< the forward operation: "MulBackward"
 
   void derive(TensorImpl& view) final;
@@ -111,10 +116,6 @@ class Node : public History {
         num_outputs_(parts.num_outputs),
         num_saved_(static_cast<uint16_t>(parts.num_saved)),
         is_leaf_(is_leaf) {}
-  ~Node() override {
-    if (hooks_) [[unlikely]]
-      delete_hooks();
-  }
 
   /// For nodes whose numbers of inputs and outputs are known only at run time.
   void set_parts(const Parts& parts) noexcept;

@@ -10,21 +10,22 @@ void SavedTensor::save(const Tensor& input) {
   Node* producer = grad_fn(input);  // brings a view's history up to date
   version_ = input.version();
   if (!input.impl()->view_base) {
-    tensor_ = input;
+    keep(input.impl_ref());
     std::atomic<bool>& noted = input.impl()->was_saved;  // often noted before, also by threads that share a parameter
     if (!noted.load(std::memory_order_relaxed)) noted.store(true, std::memory_order_relaxed);
     return;
   }
-  tensor_ = detail::alias(input);
-  set_history(tensor_, Ref<Node>(producer), input.impl()->output_number);
+  Tensor view = detail::alias(input);
+  set_history(view, Ref<Node>(producer), input.impl()->output_number);
+  keep(std::move(view).impl_ref());
 }
 
 void SavedTensor::forget(const TensorImpl& changed) {
-  if (tensor_.impl() == &changed) tensor_ = detail::alias(tensor_);
+  if (kept() == &changed) keep(detail::alias(Tensor(Ref(kept()))).impl_ref());
 }
 
 void SavedTensor::save_output(const Tensor& output) {
-  tensor_ = detail::alias(output);
+  keep(detail::alias(output).impl_ref());
   version_ = output.version();
   output_number_ = static_cast<uint16_t>(output.impl()->output_number);
   is_output_ = true;
@@ -46,7 +47,7 @@ namespace {
 }  // namespace
 
 Tensor SavedTensor::unpack(const Node& owner) const {
-  if (!tensor_.defined()) [[unlikely]] {
+  if (!defined()) [[unlikely]] {
     TENDRIL_CHECK_AS(AutogradError, !owner.released(),
                      "Trying to backward through the graph a second time (or directly access saved tensors after they "
                      "have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -55,17 +56,18 @@ Tensor SavedTensor::unpack(const Node& owner) const {
                      owner.name(), ")");
     return {};
   }
-  const TensorImpl& impl = *tensor_.impl();
+  TensorImpl& impl = *kept();
   if (impl.storage->version() != version_) [[unlikely]] {
     const auto* producer = is_output_ ? &owner : static_cast<const Node*>(impl.history.get());
     throw_modified(owner, impl, producer && !producer->is_leaf() ? producer->name() : nullptr,
                    is_output_ ? output_number_ : impl.output_number, version_);
   }
-  if (!is_output_ || !grad_enabled()) return tensor_;
+  Tensor tensor{Ref(&impl)};
+  if (!is_output_ || !grad_enabled()) return tensor;
 
-  Tensor output = detail::alias(tensor_);
-  set_history(output, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
-  return output;
+  tensor = detail::alias(tensor);
+  set_history(tensor, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
+  return tensor;
 }
 
 }  // namespace tendril::autograd

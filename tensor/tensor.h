@@ -27,6 +27,7 @@ struct TensorImpl;
 /// What autograd attaches to a tensor that takes part in a graph. Opaque here: tensor/ only carries it along.
 class History : public RefCounted {
  public:
+  virtual ~History() = default;
   static void destroy(History* history) noexcept { history->dispose(); }
   /// What printing a tensor says about it.
   virtual std::string description() const { return "requires_grad=True"; }
@@ -34,7 +35,6 @@ class History : public RefCounted {
   virtual void derive(TensorImpl& view) = 0;
 
  protected:
-  virtual ~History() = default;
   virtual void dispose() noexcept = 0;  ///< the last reference is gone
 };
 
@@ -129,7 +129,8 @@ class Tensor {
   uint32_t version() const { return body("version").storage->version(); }
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
   TensorImpl* impl() const noexcept { return impl_.get(); }
-  const Ref<TensorImpl>& impl_ref() const noexcept { return impl_; }
+  const Ref<TensorImpl>& impl_ref() const& noexcept { return impl_; }
+  Ref<TensorImpl> impl_ref() && noexcept { return std::move(impl_); }
 
   /// The address of element 0. Elements follow `strides()`.
   void* raw_data() const {

@@ -85,6 +85,24 @@ BOOST_AUTO_TEST_CASE(views_of_changed_bases_are_read_by_several_threads_at_once)
   BOOST_TEST(w.grad().sum().item<double>() == 6.0 * kViews / 2 * (4 + 12));
 }
 
+BOOST_AUTO_TEST_CASE(a_step_in_place_and_a_run_that_frees_what_lies_behind_it_may_meet) {
+  const Tensor w = ones({4}, {.dtype = kFloat64, .requires_grad = true});
+  for (int i = 0; i < 200; ++i) {
+    Tensor trunk = w * 2;
+    for (int j = 0; j < 10; ++j) trunk = trunk * w;
+    Tensor own = trunk + 1;
+    const Tensor product = own * trunk, owner = own;
+    together(2, [&](int t) {
+      if (t == 0) {
+        trunk.sum().backward();
+      } else {
+        own.add_(product);  // looks for nodes that saved `own`
+      }
+    });
+    BOOST_TEST(own.to_vector<double>()[0] == 9);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(captured_gradients_of_threads_do_not_mix) {
   const Tensor w = ones({3}, {.requires_grad = true});
   std::atomic<int> right = 0;

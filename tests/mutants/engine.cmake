@@ -53,7 +53,7 @@ tendril_engine(survivors history "impl_->view_base.reset();" ";")
 # What is saved, and whether it is still the same.
 tendril_engine(saved,inplace saved "impl.storage->version() != version_" "false")
 tendril_engine(function saved "!is_output_ || !grad_enabled()" "true")
-tendril_engine(golden saved "set_history(tensor_, Ref<Node>(producer), input.impl()->output_number);" ";")
+tendril_engine(golden saved "set_history(view, Ref<Node>(producer), input.impl()->output_number);" ";")
 tendril_engine(survivors saved "version_ = output.version();" "version_ = 0;")
 tendril_engine(saved,inplace saved "version_ = input.version();" "version_ = 0;")
 tendril_engine(saved node "saved_[i].reset();" ";")
