@@ -36,8 +36,10 @@ bool Loop::can_run_handler_locked() const noexcept {
   return !queue_.empty() && active_ < options_.slots && queue_.any(lowest_level_locked());
 }
 
+/// Where a handler of level 0 might start: destructors that wait must leave the threads that are kept for nested calls,
+/// which may be what they wait for.
 bool Loop::can_run_release_locked() const noexcept {
-  return !releases_.empty() && releasing_ == 0 && lowest_level_locked() <= Job::kContinuation;
+  return !releases_.empty() && releasing_ == 0 && lowest_level_locked() == 0;
 }
 
 bool Loop::can_run_job_locked() const noexcept { return can_run_handler_locked() || can_run_release_locked(); }

@@ -51,6 +51,24 @@ struct Waits {
   }
 };
 
+int there_and_back(int there, int back) {
+  blocking([] { gate.wait_for(30s); });
+  return rpc_sync<&twice>(Cluster::agent(there), back, 1);
+}
+/// Makes a call at its end to a function that calls back.
+struct CallsThere {
+  CallsThere(int f, int t) : from(f), to(t) {}
+  ~CallsThere() {
+    try {
+      answers += rpc_sync<&there_and_back>(Cluster::agent(from), to, {.timeout = 20s}, to, from);
+    } catch (const RpcError& error) {
+      BOOST_TEST_MESSAGE(error.what());
+    }
+    ++ended;
+  }
+  int from, to;
+};
+
 Calls result() { return {0, 1}; }
 Future<int> passed_on(const Calls&, int from, int to) { return rpc_async<&twice>(Cluster::agent(from), to, 1); }
 int late(int x) {
@@ -107,6 +125,23 @@ BOOST_AUTO_TEST_CASE(an_argument_of_a_function_that_answers_later_makes_a_call_a
   Cluster cluster(2);
   BOOST_TEST((rpc_sync<&passed_on>(cluster[0], 1, Calls(1, 0), 1, 0)) == 2);
   BOOST_TEST(all_ended(2));  // the caller's own, and the callee's
+}
+
+BOOST_AUTO_TEST_CASE(many_that_wait_leave_the_threads_that_calls_back_to_them_need) {
+  reset();
+  close_gate();
+  constexpr int kObjects = 30;
+  Cluster cluster(2, {.num_worker_threads = 2, .max_threads = 10});
+  {
+    std::vector<RRef<CallsThere>> objects;
+    for (int i = 0; i < kObjects; ++i) objects.push_back(remote<CallsThere>(cluster[1], 0, 0, 1));
+    rpc_sync<&twice>(cluster[1], 0, 1);
+  }
+  BOOST_TEST(Cluster::eventually([&] { return cluster[0].metrics().blocked_handlers >= 8; }));
+  std::this_thread::sleep_for(100ms);  // in which more would begin, if they did
+  opened.set_value();
+  BOOST_TEST(Cluster::eventually([] { return ended == kObjects; }, 60s));
+  BOOST_TEST(answers == 2 * kObjects);
 }
 
 BOOST_AUTO_TEST_CASE(a_destructor_that_waits_stalls_nobody) {
