@@ -25,7 +25,7 @@ RRefState::RRefState(RRefId id, WorkerInfo owner, ForkId fork, std::weak_ptr<RRe
 
 RRefState::~RRefState() {
   if (object_) detail::release(std::move(object_), settled_->executor());
-  if (const char* const function = failed_creation_; function && !used_by_call_ && settled_->done()) {
+  if (const char* const function = failed_creation_; function && !passed_on_ && settled_->done()) {
     if (const auto error = settled_->unread_error()) {
       detail::report_unread_error(settled_->executor(), function, error);
     }

@@ -48,8 +48,9 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   /// ... where the call that makes the object was made: if nobody reads the error, it is reported as `function`'s,
   /// which must live for ever.
   void creation_failed(std::exception_ptr error, const char* function);
-  /// A call goes through this reference: it will fail with the creation's error, which is then not unread.
-  void used_by_call() noexcept { used_by_call_.store(true, std::memory_order_relaxed); }
+  /// A message carries this reference, as a call's receiver, an argument or a result: whoever uses it then gets the
+  /// creation's error, which is not reported as unread here.
+  void passed_on() noexcept { passed_on_.store(true, std::memory_order_relaxed); }
   /// The object, once settled. Throws the stored error, and RRefError if the object is not exactly a `wanted`.
   std::shared_ptr<void> object(const std::type_info& wanted) const;
 
@@ -73,7 +74,7 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   std::shared_ptr<void> object_;  // written once, before settled_ is done
   const std::type_info* type_ = nullptr;
   std::atomic<const char*> failed_creation_{nullptr};
-  std::atomic<bool> used_by_call_{false};
+  std::atomic<bool> passed_on_{false};
 };
 
 /// The owner's state on loan to the call that makes the object: if the last copy of the loan goes away and nothing was

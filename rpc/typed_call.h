@@ -93,11 +93,6 @@ void write_arguments(OutputArchive& archive, std::tuple<Wire...>*, Args&&... arg
   (write_argument<Wire>(archive, std::forward<Args>(arguments)), ...);
 }
 
-inline void write_receiver(OutputArchive& archive, const std::shared_ptr<RRefState>& receiver) {
-  receiver->used_by_call();
-  archive.reference(receiver);
-}
-
 /// Sends a request for `Callable`; `receiver` is null unless it is a method.
 template <class Callable, class R, class... Args>
 Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, const std::shared_ptr<RRefState>& receiver,
@@ -107,7 +102,7 @@ Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, cons
   Message request;
   request.function = entry.id;
   OutputArchive archive(request);
-  if (receiver) write_receiver(archive, receiver);
+  if (receiver) archive.reference(receiver);
   write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
   const Ref<TypedCall<R>> call(new TypedCall<R>(agent.executor(), entry.served.name.c_str()));
   agent.call(to, std::move(request), PendingCallRef(call), options);
@@ -126,7 +121,7 @@ std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallO
   request.function = entry.id;
   request.flags = kCreatesReference;
   OutputArchive archive(request);
-  if (receiver) write_receiver(archive, receiver);
+  if (receiver) archive.reference(receiver);
   write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
   return send_creation(agent, to, options, std::move(request), entry.served.name.c_str());
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tendril/rpc/detail/release.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::rpc {
@@ -63,6 +64,21 @@ Reporter& reporter() {
   return *instance;
 }
 
+/// Reports at its end.
+struct Report {
+  explicit Report(UnreadError error) : unread(std::move(error)) {}
+  Report(Report&&) = default;
+  Report& operator=(Report&&) = delete;
+  ~Report() {
+    if (!unread.error) return;
+    try {
+      reporter().report(unread);
+    } catch (...) {  // it is only a report
+    }
+  }
+  UnreadError unread;
+};
+
 bool is_cancellation(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -82,7 +98,7 @@ namespace detail {
 void report_unread_error(Executor* executor, const char* function, const std::exception_ptr& error) noexcept try {
   if (is_cancellation(error)) return;
   if (executor) executor->note_unread_error();
-  reporter().report({function, error});
+  release(Report({function, error}), executor);
 } catch (...) {  // it is only a report
 }
 

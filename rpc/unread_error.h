@@ -15,7 +15,8 @@ struct UnreadError {
   std::exception_ptr error = nullptr;
 };
 
-/// Called once for each, on whichever thread lets go of the future: it must neither block nor throw.
+/// Called once for each: on the thread that lets go of the future, or, where that one drives I/O, soon on a thread of
+/// the agent's pool, as the destructors of users' objects are. What it throws is ignored.
 using UnreadErrorHandler = std::function<void(const UnreadError&)>;
 
 /// Sets what becomes of such errors in this process; returns what was set before. Empty, as at the start: a line on

@@ -2,6 +2,7 @@
 
 #include "tendril/rpc/archive/input.h"
 #include "tendril/rpc/archive/output.h"
+#include "tendril/rpc/rref_state.h"
 #include "tendril/rpc/type_name.h"
 
 namespace tendril::rpc {
@@ -17,6 +18,7 @@ void OutputArchive::tensor(const Tensor& value) {
 
 void OutputArchive::reference(std::shared_ptr<RRefState> state) {
   if (!state) return number(kNone);
+  state->passed_on();
   number(static_cast<uint32_t>(message_.references.size()));
   message_.references.push_back(std::move(state));
 }

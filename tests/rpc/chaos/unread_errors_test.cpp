@@ -5,6 +5,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "tendril/rpc/detail/release.h"
 #include "tendril/rpc/unread_error.h"
 #include "tests/rpc/cluster.h"
 
@@ -18,6 +19,18 @@ struct Broken {
   explicit Broken(int) { throw std::out_of_range("no constructor"); }
   int get() const { return 0; }
 };
+
+/// Fails once the test lets it.
+std::unique_ptr<Promise<>> may_fail;
+struct FailsLate {
+  explicit FailsLate(int) {
+    may_fail->future().wait();
+    throw std::out_of_range("no constructor, late");
+  }
+  int get() const { return 0; }
+};
+int use(const RRef<FailsLate>& late) { return late.rpc_sync<&FailsLate::get>(); }
+RRef<FailsLate> make_late(int maker, int owner) { return remote<FailsLate>(Cluster::agent(maker), owner, 1); }
 
 /// Collects what would be printed.
 class Collected {
@@ -102,6 +115,43 @@ BOOST_AUTO_TEST_CASE(a_creation_whose_error_came_with_a_call_through_its_referen
     BOOST_TEST(cluster[0].metrics().errors_unread == 1u);
   }
   BOOST_TEST(collected.texts().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(nor_is_one_whose_reference_was_passed_on) {
+  const Collected collected;
+  may_fail = std::make_unique<Promise<>>(nullptr);
+  {
+    Cluster cluster(3);
+    std::vector<Future<int>> used;
+    std::vector<RRef<FailsLate>> references;
+    for (const int owner : {0, 1, 2}) {
+      references.push_back(remote<FailsLate>(cluster[0], owner, 1));
+      used.push_back(rpc_async<&use>(cluster[0], 2, references.back()));              // as an argument
+      references.push_back(rpc_sync<&make_late>(cluster[0], 1, 1, (owner + 1) % 3));  // as a result
+      used.push_back(references.back().rpc_async<&FailsLate::get>());
+    }
+    may_fail->set_value();
+    for (const Future<int>& one : used) BOOST_CHECK_THROW(one.wait(), RpcError);
+    for (const auto& one : references)
+      BOOST_REQUIRE(Cluster::eventually([&] { return one.state_pointer()->settled().done(); }));
+  }
+  for (const std::string& text : collected.texts()) BOOST_ERROR(text);
+}
+
+BOOST_AUTO_TEST_CASE(none_is_reported_on_a_thread_that_drives_io) {
+  std::atomic<int> reported{0}, on_io{0};
+  set_unread_error_handler([&](const UnreadError&) {
+    if (tendril::rpc::detail::in_io_callback()) ++on_io;
+    ++reported;
+  });
+  {
+    Cluster cluster(2);
+    for (int i = 0; i < 100; ++i) (void)rpc_async<&fail>(cluster[0], i % 2, i);
+    for (int i = 0; i < 10; ++i) (void)remote<Broken>(cluster[0], i % 2, i);
+    BOOST_TEST(Cluster::eventually([&] { return reported == 110; }));
+  }
+  set_unread_error_handler({});
+  BOOST_TEST(on_io == 0);
 }
 
 BOOST_AUTO_TEST_CASE(so_is_what_a_continuation_throws) {
