@@ -20,11 +20,21 @@ constexpr uint32_t kShortNs = 20'000;
 constexpr uint32_t kForgottenIn = 32;
 constexpr int64_t kLongestNs = 10'000'000;
 
-/// When the handler that this thread runs answered; what it does after that, writing the reply above all, is not its
-/// own time: the peer that the reply wakes may be given the processor at once.
-thread_local Clock::time_point answered_at;
+/// What is remembered of cancels that came before their requests: these are on their way, and no peer has many of them.
+constexpr std::size_t kMostOvertaken = 1024;
 
-void note_answer() noexcept { answered_at = std::min(answered_at, Clock::now()); }
+/// The handler that this thread runs, and when it answered; what it does after that, writing the reply above all, is
+/// not its own time: the peer that the reply wakes may be given the processor at once. A handler may answer other calls
+/// than its own (it completes their futures), and others may run within it (functions that run on the reading thread).
+struct Timed {
+  const InboundState* call = nullptr;
+  Clock::time_point answered = Clock::time_point::max();
+};
+thread_local Timed timed;
+
+void note_answer(const InboundState* call) noexcept {
+  if (timed.call == call) timed.answered = std::min(timed.answered, Clock::now());
+}
 
 void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
   const uint32_t before = function.slowest_ns.load(std::memory_order_relaxed);
@@ -241,7 +251,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   }
   const ServedFunction& served = *function;
   const CallContextScope scope(context);
-  answered_at = Clock::time_point::max();
+  const Timed outer = std::exchange(timed, {.call = this});
   InboundCall call(std::move(owned));
   try {
     if (!session->is_self()) land(call.request());
@@ -250,7 +260,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   } catch (...) {
     call.fail(std::current_exception());
   }
-  note_duration(served, std::min(answered_at, Clock::now()) - start);
+  note_duration(served, std::min(std::exchange(timed, outer).answered, Clock::now()) - start);
 }
 
 }  // namespace tendril::rpc::detail
@@ -281,7 +291,7 @@ int InboundCall::level() const noexcept { return state_->level(); }
 
 void InboundCall::reply(Message&& result) {
   if (!state_) throw UsageError("InboundCall::reply: the call was answered already");
-  detail::note_answer();
+  detail::note_answer(state_.get());
   result.kind = MessageKind::reply;
   result.call_id = state_->call_id;
   result.autograd_context = state_->context.autograd_context;
@@ -317,7 +327,7 @@ void InboundCall::send(Message&& result, detail::Staging* staging) try {
 void InboundCall::fail(std::exception_ptr error) noexcept {
   const std::unique_ptr<detail::InboundState> state = std::move(state_);
   if (!state) return;
-  detail::note_answer();
+  detail::note_answer(state.get());
   state->session->refuse(state->call_id, error);
 }
 
