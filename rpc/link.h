@@ -26,6 +26,8 @@ class Link {
   /// while there is no room for it: while the peer has not started enough of the earlier ones, or too much is queued to
   /// be written.
   virtual bool send(Message&& message) = 0;
+  /// Whether that request, which `send` took, waits for room.
+  virtual bool waits_for_room(uint64_t /*call_id*/) const noexcept { return false; }
   /// Blocks while that request waits for room, at most until `deadline`; a handler's slot is given up meanwhile.
   /// Returns at once where this thread must not block.
   virtual void wait_for_room(uint64_t /*call_id*/, Clock::time_point /*deadline*/) {}

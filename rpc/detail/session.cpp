@@ -181,7 +181,13 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   const bool given_up = refers && end_leaving(call_id);
   if (sent) {
     if (given_up) say_given_up(call_id, false);
-    if (link_) link_->wait_for_room(call_id, deadline);
+    if (link_ && link_->waits_for_room(call_id)) {
+      if (is_pending(call_id)) {
+        link_->wait_for_room(call_id, deadline);
+      } else if (link_->withdraw(call_id)) {  // given up before it got there
+        requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+      }
+    }
     return;
   }
   if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
@@ -190,6 +196,11 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
 }
 
 std::optional<Session::Pending> Session::take(uint64_t call_id, bool given_up) {
+bool Session::is_pending(uint64_t call_id) const {
+  const std::lock_guard lock(mutex_);
+  return pending_.contains(call_id);
+}
+
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(call_id);
   if (found == pending_.end()) return std::nullopt;
@@ -240,12 +251,7 @@ bool Session::say(Message&& message) noexcept try { return link_->send(std::move
 
 void Session::reply_received(Message&& reply) {
   if (!reply.forks.empty() && agent_->listener) {
-    bool waiting = false;
-    {
-      const std::lock_guard lock(mutex_);
-      waiting = pending_.contains(reply.call_id);
-    }
-    if (waiting) {
+    if (is_pending(reply.call_id)) {
       agent_->listener->message_arrived(peer_, std::make_unique<ParkedReply>(std::move(reply), shared_from_this()));
     } else {
       Counters::add(agent_->counters.late_replies);

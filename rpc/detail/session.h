@@ -94,6 +94,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   bool begin_leaving(uint64_t call_id);
   bool end_leaving(uint64_t call_id);
   void say_given_up(uint64_t call_id, bool leaving) noexcept;
+  bool is_pending(uint64_t call_id) const;
   std::optional<Pending> take(uint64_t call_id, bool given_up = false);
   void fail(Pending pending, const std::exception_ptr& error) noexcept;
   void reply_received(Message&& reply);
@@ -123,6 +124,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   std::unordered_map<uint64_t, Pending> pending_;
   CallFilter filter_;
   std::unordered_map<uint64_t, std::stop_source> serving_;  // requests received, not yet answered
+  std::vector<uint64_t> overtaken_;                         // cancelled before they came
   std::vector<uint64_t> ended_leaving_;                     // calls that ended while they were leaving
   std::vector<std::unique_ptr<Job>> held_;                  // requests that wait until the peer takes its replies
   int unanswered_pings_ = 0;

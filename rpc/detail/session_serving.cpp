@@ -89,7 +89,10 @@ void Session::request_received(Message&& request) {
   {
     const std::lock_guard lock(mutex_);
     admitted = !ended_ && filter_.admit(request.call_id);
-    if (admitted) serving_.try_emplace(request.call_id);
+    if (admitted) {
+      const auto entry = serving_.try_emplace(request.call_id).first;
+      if (!overtaken_.empty() && std::erase(overtaken_, request.call_id) > 0) entry->second.request_stop();
+    }
   }
   // Also one that came too late, overtaken by the news that its caller has given it up: it is not on its way any more.
   if (!is_self()) Counters::add(requests_received_);
@@ -204,7 +207,12 @@ void Session::cancel_received(uint64_t call_id) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = serving_.find(call_id);
-    if (found == serving_.end()) return;
+    if (found == serving_.end()) {
+      if (filter_.seen(call_id)) return;  // it has been answered
+      if (overtaken_.size() == kMostOvertaken) overtaken_.erase(overtaken_.begin());
+      overtaken_.push_back(call_id);
+      return;
+    }
     source = found->second;
   }
   source->request_stop();

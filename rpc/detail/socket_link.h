@@ -35,6 +35,7 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
 
   void start(std::shared_ptr<LinkEvents> events) override;
   bool send(Message&& message) override;
+  bool waits_for_room(uint64_t call_id) const noexcept override;
   void wait_for_room(uint64_t call_id, Clock::time_point deadline) override;
   bool withdraw(uint64_t call_id) noexcept override;
   void request_started(uint64_t cost) noexcept override;

@@ -82,8 +82,14 @@ void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
+bool SocketLink::waits_for_room(uint64_t call_id) const noexcept {
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(waiting_.rbegin(), waiting_.rend(),
+                     [&](const Frame& frame) { return frame.message().call_id == call_id; });
+}
+
 void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
-  if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
   if (ThreadState::current().io_callbacks > 0) return;
   const Ref<FutureState<void>> left(new FutureState<void>(loop_.get()));
   {

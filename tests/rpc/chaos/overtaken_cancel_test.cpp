@@ -1,0 +1,107 @@
+// timeout: 180
+// A cancel that comes before its request, as one may that another thread sends meanwhile, is not lost.
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <stop_token>
+#include <thread>
+
+#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/chaos/raw_client.h"
+
+namespace overtaken_cancel_test {
+
+using namespace rpc_test;
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "echo", [](InboundCall& inbound) { inbound.reply(reply(text(inbound.request()))); });
+  });
+  return table;
+}
+
+Message with_id(Message message, uint64_t call_id) {
+  message.call_id = call_id;
+  return message;
+}
+Message cancel(uint64_t call_id) {
+  Message message;
+  message.kind = MessageKind::cancel;
+  return with_id(std::move(message), call_id);
+}
+
+}  // namespace overtaken_cancel_test
+
+using namespace overtaken_cancel_test;
+
+BOOST_AUTO_TEST_SUITE(overtaken_cancel)
+
+BOOST_AUTO_TEST_CASE(its_request_is_not_served) {
+  Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
+  RawClient client(agent.listen(), raw_hello("client", 1, 2));
+  client.say(cancel(2));
+  for (uint64_t id = 1; id <= 3; ++id) client.say(with_id(request(1, std::to_string(id)), id));
+  std::string answers;
+  for (int i = 0; i < 2; ++i) answers += text(client.receive(MessageKind::reply).value());
+  std::sort(answers.begin(), answers.end());
+  BOOST_TEST(answers == "13");
+  check_at_rest(agent);
+  client.say(cancel(1));  // too late: it has been answered
+  client.say(with_id(request(1, "4"), 4));
+  BOOST_TEST(text(client.receive(MessageKind::reply).value()) == "4");
+  BOOST_TEST(agent.metrics().calls_dropped == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(cancels_of_calls_that_never_come_are_not_remembered_without_bounds) {
+  Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
+  RawClient client(agent.listen(), raw_hello("client", 1, 2));
+  constexpr uint64_t kMany = 5000;
+  for (uint64_t id = 1; id <= kMany; ++id) client.say(cancel(id));
+  client.say(with_id(request(1, "old"), 1));  // forgotten
+  BOOST_TEST(text(client.receive(MessageKind::reply).value()) == "old");
+  client.say(with_id(request(1, "new"), kMany));  // not yet
+  client.say(with_id(request(1, "end"), kMany + 1));
+  BOOST_TEST(text(client.receive(MessageKind::reply).value()) == "end");
+}
+
+BOOST_AUTO_TEST_CASE(a_call_cancelled_on_its_way_to_where_requests_wait_for_room_does_not_wait_there) {
+  AgentOptions options{.name = std::string("caller"), .rank = 0, .world_size = 2};
+  options.send_limit = 1 << 20;
+  options.ping_interval = options.liveness_timeout = 0ms;
+  Agent agent(options, functions());
+  RawClient stopped(agent.listen(), raw_hello("stopped", 1, 2));
+  BOOST_REQUIRE(agent.wait_connected(1, Clock::now() + 30s));
+  for (int i = 0; i < 8; ++i)  // until nothing goes out any more
+    BOOST_CHECK_THROW(call(agent, 1, request(1, std::string(1 << 20, 'x')), {.timeout = 50ms}).wait(), TimeoutError);
+  std::atomic<const std::stop_source*> next{nullptr};
+  std::atomic<bool> over{false};
+  std::jthread canceller([&] {
+    for (unsigned round = 0; !over; ++round) {
+      const std::stop_source* const given = next.exchange(nullptr);
+      if (given == nullptr) continue;
+      std::stop_source stop = *given;  // the caller may go on as soon as it is set off
+      for (const auto at = Clock::now() + std::chrono::nanoseconds(round * 37 % 20000); Clock::now() < at;) {
+      }
+      stop.request_stop();
+    }
+  });
+  std::atomic<int> rounds{0};
+  constexpr int kRounds = 2000;
+  std::jthread caller([&] {
+    for (; rounds < kRounds && !over; ++rounds) {
+      std::stop_source stop;
+      next = &stop;
+      const Future<Message> cancelled = call(agent, 1, request(1, "x"), {.timeout = 0us, .stop = stop.get_token()});
+      try {
+        cancelled.wait();
+      } catch (const RpcError&) {
+      }
+    }
+  });
+  const Clock::time_point deadline = Clock::now() + 60s;
+  while (rounds < kRounds && Clock::now() < deadline) std::this_thread::sleep_for(10ms);
+  BOOST_TEST(rounds == kRounds);
+  over = true;
+  ::shutdown(stopped.socket(), SHUT_RDWR);  // frees one that waits for ever
+}
+
+BOOST_AUTO_TEST_SUITE_END()
