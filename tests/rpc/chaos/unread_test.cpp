@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tendril/rpc/flow_control.h"
+#include "tendril/rpc/task.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
@@ -40,6 +41,13 @@ struct Slow {
   explicit Slow(int) { work->done.wait_for(60s); }
   int64_t size(const std::vector<char>& bytes) const { return static_cast<int64_t>(bytes.size()); }
 };
+
+std::unique_ptr<Promise<>> later;
+Task<int64_t> suspended(std::vector<char> bytes) {
+  co_await later->future();
+  co_return static_cast<int64_t>(bytes.size());
+}
+void resume() { later->set_value(); }
 
 AgentOptions options_of(const char* name, int rank, int threads = 1) {
   return {.name = std::string(name), .rank = rank, .world_size = 3, .num_worker_threads = threads};
@@ -162,6 +170,20 @@ BOOST_AUTO_TEST_CASE(so_do_calls_of_an_object_that_is_still_being_made) {
     caller.join();
     for (const Future<int64_t>& one : waiting) BOOST_TEST(one.wait() == static_cast<int64_t>(kMiB / 16));
   }
+}
+
+BOOST_AUTO_TEST_CASE(suspended_coroutines_do_not_keep_out_the_call_of_their_caller_that_they_wait_for) {
+  later = std::make_unique<Promise<>>(nullptr);
+  AgentOptions options;
+  options.receive_limit = kMinRequestWindow;
+  Cluster cluster(2, options);
+  constexpr std::size_t kCalls = 300;
+  std::vector<Future<int64_t>> waiting;
+  for (std::size_t i = 0; i < kCalls; ++i)  // many times the window
+    waiting.push_back(rpc_async<&suspended>(cluster[0], 1, std::vector<char>(1024)));
+  BOOST_TEST(eventually([&] { return cluster[1].metrics().unanswered_calls == kCalls; }));
+  rpc_sync<&resume>(cluster[0], 1);
+  for (const Future<int64_t>& one : waiting) BOOST_TEST(one.wait() == 1024);
 }
 
 BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
