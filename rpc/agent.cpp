@@ -15,7 +15,7 @@ Agent::Agent(AgentOptions options, const FunctionTable& functions)
 Agent::Agent(Impl& impl) noexcept : impl_(std::shared_ptr<void>(), &impl), owner_(false) {}
 
 Agent::~Agent() {
-  if (owner_) shutdown();
+  if (owner_) impl_->shutdown(Clock::time_point::max());
 }
 
 std::shared_ptr<Agent> Agent::share() const { return {impl_->shared_from_this(), &impl_->handle}; }
@@ -24,7 +24,7 @@ const AgentOptions& Agent::options() const noexcept { return impl_->options; }
 const WorkerInfo& Agent::self() const noexcept { return impl_->self; }
 uint64_t Agent::incarnation() const noexcept { return impl_->incarnation; }
 Executor& Agent::executor() const noexcept { return *impl_->loop; }
-void Agent::shutdown() { impl_->shutdown(); }
+void Agent::shutdown(Clock::time_point deadline) { impl_->shutdown(deadline); }
 
 Agent::Endpoint Agent::listen(ListenOptions options) {
   if (impl_->accepting) throw UsageError("Agent::listen: this agent listens already");
@@ -157,5 +157,20 @@ std::vector<CallInFlight> Agent::calls_in_flight() const {
   for (const auto& session : impl_->sessions()) session->list_calls(now, calls);
   return calls;
 }
+
+/// Calls set off jobs and jobs make calls, so neither may be looked at alone. No job ran between two looks at the pool
+/// that find it empty and as many jobs begun; so whatever is open in between was made before, or outside the pool.
+bool Agent::is_idle() const {
+  const detail::Loop::Gauges before = impl_->loop->gauges();
+  if (before.queued_jobs + before.active + before.blocked > 0) return false;
+  if (impl_->counters.open.load(std::memory_order_acquire) > 0) return false;
+  for (const auto& session : impl_->sessions()) {
+    if (session->pending() + session->unanswered() > 0) return false;
+  }
+  const detail::Loop::Gauges after = impl_->loop->gauges();
+  return after.queued_jobs + after.active + after.blocked == 0 && after.jobs_begun == before.jobs_begun;
+}
+
+std::vector<HandlerRunning> Agent::handlers_running() const { return impl_->name(impl_->loop->running()); }
 
 }  // namespace tendril::rpc

@@ -64,7 +64,7 @@ class Agent {
  public:
   /// `functions` must outlive the agent. Throws UsageError for an option out of range.
   Agent(AgentOptions options, const FunctionTable& functions);
-  ~Agent();  ///< as shutdown()
+  ~Agent();  ///< as shutdown(), without a deadline
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -137,11 +137,21 @@ class Agent {
   Metrics metrics() const;
   Traffic traffic() const;
   std::vector<CallInFlight> calls_in_flight() const;
+  /// True: at some moment during this call nothing was going on, neither calls in either direction nor jobs of the pool
+  /// (that cannot be read off `metrics`, whose fields are read one after the other).
+  bool is_idle() const;
+  std::vector<HandlerRunning> handlers_running() const;
 
   /// Fails all pending calls with CancelledError, closes every connection and ends the threads; running handlers are
   /// waited for, their stop tokens set off. Idempotent; afterwards calls throw UsageError. Not from a pool thread of
   /// this agent.
-  void shutdown();
+  ///
+  /// A thread cannot be ended from outside. Throws TimeoutError if handlers have not ended by the deadline, naming
+  /// them: the agent is shut down all the same, for all others, and what the library owns and those threads use lives
+  /// as long as they do. What is the program's (the FunctionTable, objects that a handler refers to) has to do so too.
+  /// Without a deadline it waits for them, since they may use what the caller is about to destroy, and after 5 s says
+  /// on the error output for whom.
+  void shutdown(Clock::time_point deadline = Clock::time_point::max());
 
   /// This agent for those who may be at work in it while it goes away: safe to use as long as it is held, also past
   /// the agent's shutdown and destruction, after which calls throw UsageError.

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <vector>
+
+#include "tendril/rpc/worker.h"
 
 namespace tendril::rpc {
 
@@ -21,6 +24,12 @@ Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clo
   return now + std::chrono::duration_cast<Clock::duration>(timeout);
 }
 
+/// The served function that something began in, and who called it: for errors.
+struct CallOrigin {
+  const std::string* function = nullptr;  ///< its name, which lives as long as its FunctionTable; null: none
+  WorkerId caller = -1;
+};
+
 /// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and
 /// current again where the callee's handler, the continuation or the resumed coroutine runs.
 /// A value; `current()` is this thread's own.
@@ -31,6 +40,7 @@ struct CallContext {
   uint64_t trace_id = 0, span_id = 0;
   uint8_t depth = 0;  ///< of calls made here: how many handlers wait for them, each for the one before; 0 outside
   std::shared_ptr<const std::vector<std::byte>> extension = {};  ///< opaque bytes of whoever set them
+  CallOrigin origin = {};                                        ///< does not travel: the handler that runs here
 
   static CallContext& current() noexcept;
 };

@@ -32,6 +32,8 @@ class Job {
   /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
   static constexpr int kContinuation = 16;
   virtual int level() const noexcept { return kContinuation; }
+  /// The handler that it is, or goes on with.
+  virtual CallOrigin origin() const noexcept { return {}; }
 
  private:
   friend class detail::JobQueue;
@@ -79,6 +81,7 @@ void post(Executor& executor, F f, int level = Job::kContinuation) {
       f();
     }
     int level() const noexcept override { return at; }
+    CallOrigin origin() const noexcept override { return context.origin; }
     F f;
     const int at;
     CallContext context = CallContext::current();

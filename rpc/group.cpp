@@ -27,6 +27,9 @@ namespace {
 
 // Of the phases of a graceful shutdown in which nobody's work is waited for.
 constexpr milliseconds kPhaseTimeout = 60s;
+// What a phase has at least, however late it begins: its work takes some messages, and handlers some time to notice
+// that they are to end.
+constexpr milliseconds kLeastPhase = 1s;
 
 struct Extensions {
   std::mutex mutex;
@@ -75,6 +78,16 @@ milliseconds left_until(Clock::time_point deadline) {
   return std::max(1ms, std::chrono::ceil<milliseconds>(deadline - Clock::now()));
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
 std::string text_of(const RRefCounters& c) {
   return "owner_rrefs " + std::to_string(c.owner_rrefs) + ", forks " + std::to_string(c.forks) + ", users " +
          std::to_string(c.users) + ", pending_users " + std::to_string(c.pending_users) + ", pending_children " +
@@ -98,7 +111,7 @@ class Group::Impl {
     with_prefix(who, [&] { join(settings, options); });
   }
 
-  ~Impl() { stop(); }
+  ~Impl() { (void)stop(Clock::time_point::max()); }
 
   void barrier(milliseconds timeout) {
     const BlockedScope blocked("rpc::barrier");
@@ -112,16 +125,20 @@ class Group::Impl {
       throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
     const std::lock_guard lock(mutex_);
     if (!client_) return;
+    const auto deadline = options.timeout > 0ms ? deadline_after(options.timeout) : Clock::time_point::max();
     std::exception_ptr error;
     if (options.graceful) {
       try {
-        with_prefix("rpc::shutdown ('" + agent_->self().name + "'): ", [&] { leave_together(options.timeout); });
+        leave_together(deadline);
       } catch (...) {
         error = std::current_exception();
       }
     }
-    stop();
-    if (error) std::rethrow_exception(error);
+    const std::exception_ptr unended = stop(at_least(deadline));
+    with_prefix("rpc::shutdown ('" + agent_->self().name + "'): ", [&] {
+      if (error && unended) throw TimeoutError(text_of(error) + "; " + text_of(unended));
+      if (error || unended) std::rethrow_exception(error ? error : unended);
+    });
   }
 
   std::shared_ptr<Agent> agent_;
@@ -204,9 +221,15 @@ class Group::Impl {
     agent_->stop_listening();  // a worker that is killed from here on leaves no socket behind
   }
 
-  void leave_together(milliseconds timeout) {
-    const auto deadline = timeout > 0ms ? deadline_after(timeout) : Clock::time_point::max();
-    auto phase_timeout = [&] { return timeout > 0ms ? left_until(deadline) : kPhaseTimeout; };
+  /// The deadline of a phase that begins now.
+  static Clock::time_point at_least(Clock::time_point deadline) {
+    return std::max(deadline, Clock::now() + kLeastPhase);
+  }
+
+  void leave_together(Clock::time_point deadline) {
+    const auto phase_timeout = [&] {
+      return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(at_least(deadline));
+    };
     try {
       client_->gather("shutdown", {}, left_until(deadline));
       detail::drain(*agent_, *client_, deadline);
@@ -237,14 +260,18 @@ class Group::Impl {
     }
   }
 
-  void stop() noexcept {
+  /// What the agent's shutdown throws.
+  std::exception_ptr stop(Clock::time_point deadline) noexcept {
+    std::exception_ptr error;
     try {
-      if (agent_) agent_->shutdown();
-    } catch (...) {  // it is given up in any case
+      if (agent_) agent_->shutdown(deadline);
+    } catch (...) {  // it is shut down in any case
+      error = std::current_exception();
     }
     if (client_) client_->leave();
     client_.reset();
     host_.reset();
+    return error;
   }
 
   std::mutex mutex_;  // one barrier or shutdown at a time

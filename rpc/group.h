@@ -46,8 +46,9 @@ struct ShutdownOptions {
   /// Wait for all workers, let nested and follow-up calls finish, give up references, leave together. If false: leave
   /// alone, at once; pending calls fail, here and at others.
   bool graceful = true;
-  /// For all of a graceful shutdown. 0: it waits for the others as long as they live and have work (a server waits so
-  /// for its clients, all day); a worker that dies ends the wait.
+  /// For all of a shutdown; each of its last phases has a second even where the earlier ones took all the time. 0: it
+  /// waits for the others as long as they live and have work (a server waits so for its clients, all day), and for its
+  /// own handlers; a worker that dies ends the wait for the others. See Agent::shutdown for handlers that never return.
   std::chrono::milliseconds timeout{0};
 };
 
@@ -59,7 +60,7 @@ class Group {
   /// TimeoutError (naming the workers that are missing, and who was refused), PeerLostError (a worker died meanwhile).
   /// A wait of more than 5 s says on the error output for whom.
   explicit Group(const std::string& name, const InitOptions& options = {});
-  ~Group();  ///< as shutdown({.graceful = false})
+  ~Group();  ///< as shutdown({.graceful = false}), but for what that throws
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -73,7 +74,8 @@ class Group {
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
   /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws
-  /// TimeoutError naming who is missing or busy, PeerLostError naming who died, RRefError if references are left.
+  /// TimeoutError naming who is missing or busy and which functions go on, PeerLostError naming who died, RRefError if
+  /// references are left.
   /// A second call does nothing.
   void shutdown(const ShutdownOptions& options = {});
 

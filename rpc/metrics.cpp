@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <sstream>
 
 namespace tendril::rpc {
 
@@ -34,6 +35,24 @@ std::chrono::nanoseconds LatencyHistogram::quantile(double q) const noexcept {
     if (seen >= std::max<uint64_t>(rank, 1)) return upper_bound(bucket);
   }
   return upper_bound(buckets - 1);
+}
+
+std::string describe(std::vector<HandlerRunning> running) {
+  constexpr std::size_t kMost = 8;
+  std::sort(running.begin(), running.end(), [](const auto& a, const auto& b) { return a.age > b.age; });
+  std::ostringstream text;
+  for (std::size_t i = 0; i < std::min(running.size(), kMost); ++i) {
+    const HandlerRunning& one = running[i];
+    if (i > 0) text << "; ";
+    if (one.caller.id < 0) {
+      text << one.function;
+    } else {
+      text << '\'' << one.function << "' for " << name_of(one.caller);
+    }
+    if (one.age.count() > 0) text << " for " << std::chrono::duration<double>(one.age).count() << " s";
+  }
+  if (running.size() > kMost) text << "; and " << running.size() - kMost << " more";
+  return text.str();
 }
 
 }  // namespace tendril::rpc

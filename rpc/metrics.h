@@ -54,6 +54,16 @@ struct Traffic {
   std::vector<WorkerId> not_connected;  ///< ranks of the group with which there is no connection
 };
 
+/// What a thread of an agent's pool is in, waiting or not.
+struct HandlerRunning {
+  std::string function = {};  ///< that was called, also where its coroutine goes on; else what kind of thing it is
+  WorkerInfo caller = {};     ///< rank -1: none
+  std::chrono::nanoseconds age{};
+};
+
+/// For errors: "'train' for worker 'ps' (rank 0) for 3.2 s; a destructor for 1 s", the longest first.
+std::string describe(std::vector<HandlerRunning> running);
+
 /// One call that has been made and has not ended.
 struct CallInFlight {
   uint64_t call_id = 0;

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 
 #include "tendril/rpc/detail/listener.h"
@@ -13,6 +14,9 @@
 namespace tendril::rpc {
 
 namespace {
+
+/// Whoever waits longer says for whom.
+constexpr std::chrono::seconds kFirstNote{5};
 
 uint64_t random_number() {
   std::random_device device;
@@ -242,10 +246,15 @@ Clock::time_point Agent::Impl::give_memory_back(Clock::time_point now) {
   return Clock::time_point::max();
 }
 
-void Agent::Impl::shutdown() {
+void Agent::Impl::shutdown(Clock::time_point deadline) {
   TENDRIL_CHECK_AS(UsageError, detail::ThreadState::current().pool != loop.get(),
                    "Agent::shutdown: called from a function that this agent serves; it would wait for itself");
-  const std::lock_guard one_at_a_time(shutdown_mutex_);
+  std::unique_lock one_at_a_time(shutdown_mutex_, std::defer_lock);
+  if (deadline == Clock::time_point::max()) {
+    one_at_a_time.lock();
+  } else if (!one_at_a_time.try_lock_until(deadline)) {
+    throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not ended");
+  }
   std::vector<std::shared_ptr<detail::Session>> open;
   std::vector<Ref<FutureState<void>>> waiting;
   {
@@ -272,9 +281,42 @@ void Agent::Impl::shutdown() {
   }
   for (const auto& one : waiting) one->try_set_error(cancelled);
   loop->post_io([this, keep = shared_from_this()] { timer_.cancel(); });
+  end_threads(deadline);
+}
+
+void Agent::Impl::end_threads(Clock::time_point deadline) {
+  bool ended = loop->end_by(std::min(deadline, Clock::now() + kFirstNote));
+  if (!ended && Clock::now() < deadline) {
+    std::fprintf(stderr, "rpc: worker '%s' is to shut down and waits for %s\n", self.name.c_str(),
+                 describe(name(loop->unended())).c_str());
+    ended = loop->end_by(deadline);
+  }
+  const std::vector<HandlerRunning> left = name(loop->unended());
   loop->stop();
   for (const auto& hook : hooks) hook->agent_closing();
   if (listener) listener->agent_closing();
+  if (!ended && !left.empty()) {
+    throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
+                       describe(left) + ". They go on; what they use must live as long as they do");
+  }
+}
+
+std::vector<HandlerRunning> Agent::Impl::name(const std::vector<detail::Loop::Running>& running) const {
+  std::vector<HandlerRunning> list;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [kind, origin, age] : running) {
+    HandlerRunning& one = list.emplace_back();
+    one.age = age;
+    if (origin.function) {
+      one.function = *origin.function;
+      one.caller = workers_[static_cast<std::size_t>(origin.caller)];
+    } else {
+      one.function = kind == detail::Slot::release   ? "a destructor"
+                     : kind == detail::Slot::handler ? "a coroutine or continuation"
+                                                     : "a continuation that keeps a thread from its I/O";
+    }
+  }
+  return list;
 }
 
 }  // namespace tendril::rpc

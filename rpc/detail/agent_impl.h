@@ -36,7 +36,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
   bool wait_connected(WorkerId peer, Clock::time_point deadline);
-  void shutdown();
+  void shutdown(Clock::time_point deadline);
+  std::vector<HandlerRunning> name(const std::vector<detail::Loop::Running>& running) const;
 
   /// Sees to it that `sweep` runs by then.
   void arm(Clock::time_point when);
@@ -72,6 +73,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   friend class Agent;
   void sweep();
   Clock::time_point give_memory_back(Clock::time_point now);
+  void end_threads(Clock::time_point deadline);
   void check_rank(WorkerId peer, const char* what) const;
 
   mutable std::mutex mutex_;
@@ -79,7 +81,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
-  std::mutex shutdown_mutex_;                                 // one shutdown at a time
+  std::timed_mutex shutdown_mutex_;                           // one shutdown at a time
 
   std::atomic<uint64_t> load_{0};
   uint64_t load_seen_ = 0;  // the leader's: at the last look

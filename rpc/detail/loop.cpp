@@ -74,7 +74,10 @@ void Waiter::run(FutureCore&) noexcept {
 Loop::Loop(LoopOptions options)
     : options_(std::move(options)), may_spin_(options_.max_spin.count() > 0 && more_than_one_core()) {}
 
-Loop::~Loop() { stop(); }
+Loop::~Loop() {
+  end_by(Clock::time_point::max());
+  stop();
+}
 
 bool Loop::work_comes_in() const {
   return messages_since_job_ < kRecentMessages || Clock::now() - last_job_ < kRecentTime;
@@ -95,7 +98,7 @@ void Loop::leave_seat_locked() noexcept {
   ThreadState::current().leading = nullptr;
   seat_taken_ = false;
   ++seat_epoch_;
-  if (stopping_) seat_free_.notify_all();
+  if (stopping_) ended_.notify_all();
 }
 
 void Loop::promote_or_tick_locked() {

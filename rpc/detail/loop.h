@@ -57,14 +57,26 @@ class Loop final : public Executor {
     last_read_ = now;
   }
 
-  /// Runs the jobs that are left, ends the pool's threads and then runs what the io_context still holds, so that
-  /// handlers of closed sockets are gone. Not from a pool thread. Idempotent.
+  /// Lets the pool's threads run the jobs that are left, and end. False: some had not by the deadline. Not from a pool
+  /// thread.
+  bool end_by(Clock::time_point deadline);
+  /// After that: runs what the io_context still holds, so that handlers of closed sockets are gone. Threads that have
+  /// not ended are left to themselves: each keeps this loop until the function that it is in has returned. Idempotent.
   void stop();
 
   struct Gauges {
     std::size_t queued_jobs, active, threads, blocked;
+    uint64_t jobs_begun;
   };
   Gauges gauges() const;
+  /// What a thread is in.
+  struct Running {
+    Slot kind;  ///< none: an I/O callback
+    CallOrigin origin;
+    Clock::duration age;
+  };
+  std::vector<Running> running() const;  ///< in jobs
+  std::vector<Running> unended() const;  ///< in what keeps `end_by` waiting
 
   /// If calls wait because too many handlers do: a clause for an error that says so. Else empty.
   std::string held_back() const;
@@ -78,7 +90,7 @@ class Loop final : public Executor {
 
   // Pool (pool.cpp). "_locked": the mutex is held.
   void work(Worker& self);
-  void run_next_job(std::unique_lock<std::mutex>& lock);
+  void run_next_job(Worker& self, std::unique_lock<std::mutex>& lock);
   void idle(Worker& self, std::unique_lock<std::mutex>& lock);
   void wake_worker_locked();
   void ensure_ticker_locked();
@@ -124,7 +136,7 @@ class Loop final : public Executor {
   std::list<Worker> workers_;
   std::vector<Worker*> idle_;
   boost::intrusive::list<Waiter> passive_;  // waiters whose future is not done and who do not lead
-  std::condition_variable seat_free_;       // stop() waits for it
+  std::condition_variable ended_;           // a thread has ended or left the seat while stopping
 
   std::atomic<bool> look_{false};  // the leader shall leave the seat and look around
 

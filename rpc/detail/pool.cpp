@@ -74,7 +74,7 @@ void Loop::post(std::unique_ptr<Job> job) {
         job_posted_ = true;  // the leader looks after it as soon as the callback has returned
         messages_since_job_ = 0;
         last_job_ = last_read_;
-      } else if (!joined_ && can_run_job_locked()) {
+      } else if (can_run_job_locked()) {
         wake_worker_locked();
       }
       return;
@@ -93,6 +93,7 @@ void Loop::post_release(std::unique_ptr<Job> job) {
 
 /// Sees to it that some pool thread looks at queue and seat.
 void Loop::wake_worker_locked() {
+  if (joined_) return;
   if (arriving_ > 0) return;  // one is on its way, and wakes the next if there is more to do
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
@@ -152,7 +153,7 @@ void Loop::work(Worker& self) {
   for (;;) {
     if (can_run_job_locked()) {
       stop_ticking_locked(self);
-      run_next_job(lock);
+      run_next_job(self, lock);
       self.stays_back = false;
     } else if (stopping_) {
       break;  // whoever holds a slot goes on with the queue
@@ -166,9 +167,13 @@ void Loop::work(Worker& self) {
       idle(self, lock);
     }
   }
+  self.ended = true;
+  const Ref<Executor> kept = std::move(self.keeps);
+  ended_.notify_all();
+  lock.unlock();  // before `kept` goes, and the loop perhaps with it
 }
 
-void Loop::run_next_job(std::unique_lock<std::mutex>& lock) {
+void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   Slot slot = Slot::none;
   std::unique_ptr<Job> job = take_job_locked(slot);
   if (!seat_taken_ || can_run_job_locked()) {
@@ -178,6 +183,9 @@ void Loop::run_next_job(std::unique_lock<std::mutex>& lock) {
       wake_worker_locked();
     }
   }
+  self.runs = slot;
+  self.origin = job->origin();
+  self.since = Clock::now();
   lock.unlock();
   ThreadState& thread = ThreadState::current();
   thread.slot = slot;
@@ -185,6 +193,7 @@ void Loop::run_next_job(std::unique_lock<std::mutex>& lock) {
   raw->run(std::move(job));
   thread.slot = Slot::none;
   lock.lock();
+  self.runs = Slot::none;
   --(slot == Slot::handler ? active_ : releasing_);
 }
 
@@ -231,47 +240,80 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   if (const auto at = std::find(idle_.begin(), idle_.end(), &self); at != idle_.end()) idle_.erase(at);
 }
 
+bool Loop::end_by(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  if (stopped_) return true;
+  if (!stopping_) {
+    stopping_ = true;
+    for (Worker& worker : workers_) worker.wake.notify_one();
+    if (seat_taken_) interrupt_leader();
+    if (!queue_.empty() && workers_.empty()) spawn_locked(false);
+  }
+  // Running handlers end in their own time; nothing can end them for us. Waiters leave the seat when stopping.
+  const auto all_ended = [this] {
+    return !seat_taken_ && std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended; });
+  };
+  if (deadline != Clock::time_point::max()) return ended_.wait_until(lock, deadline, all_ended);
+  ended_.wait(lock, all_ended);
+  return true;
+}
+
 void Loop::stop() {
   std::unique_lock lock(mutex_);
-  if (stopped_ || (stopping_ && workers_.empty())) return;
-  stopping_ = true;
-  for (Worker& worker : workers_) worker.wake.notify_one();
-  if (seat_taken_) interrupt_leader();
-  if (!queue_.empty() && workers_.empty()) spawn_locked(false);
+  if (stopped_) return;
+  stopping_ = joined_ = true;
   std::list<Worker> ending;
-  // Running handlers end in their own time; nothing can end them for us. Waiters leave the seat when stopping.
-  while (!workers_.empty() || seat_taken_) {
-    if (workers_.empty()) {
-      seat_free_.wait(lock, [&] { return !seat_taken_ || !workers_.empty(); });
-      continue;
+  for (auto at = workers_.begin(); at != workers_.end();) {
+    const auto worker = at++;
+    if (worker->ended) {
+      ending.splice(ending.end(), workers_, worker);
+    } else {
+      worker->keeps = Ref<Executor>(this);
+      worker->thread.detach();
     }
-    ending.splice(ending.end(), workers_, workers_.begin());
-    lock.unlock();
-    ending.back().thread.join();
-    lock.lock();
   }
-  joined_ = true;
-  take_seat_locked();
   lock.unlock();
-  {
-    const IoCallbackScope io_callback;
-    while (io_.poll() > 0) {
-    }
-  }
+  for (Worker& worker : ending) worker.thread.join();
   lock.lock();
-  leave_seat_locked();
-  stopped_ = true;
-  JobQueue jobs, releases;
-  while (!queue_.empty()) jobs.push(queue_.pop());
-  while (!releases_.empty()) releases.push(releases_.pop());
-  lock.unlock();
-  for (JobQueue* rest : {&jobs, &releases}) {
-    while (!rest->empty()) {
-      std::unique_ptr<Job> job = rest->pop();
-      Job* const raw = job.get();
-      raw->run(std::move(job));
+  if (!seat_taken_) {
+    take_seat_locked();
+    lock.unlock();
+    {
+      const IoCallbackScope io_callback;
+      while (io_.poll() > 0) {
+      }
     }
+    lock.lock();
+    leave_seat_locked();
   }
+  stopped_ = true;
+  // What does not start here, because handlers that go on hold all slots, is theirs to go on with.
+  while (can_run_job_locked()) {
+    Slot slot = Slot::none;
+    std::unique_ptr<Job> job = take_job_locked(slot);
+    lock.unlock();
+    Job* const raw = job.get();
+    raw->run(std::move(job));
+    lock.lock();
+    --(slot == Slot::handler ? active_ : releasing_);
+  }
+}
+
+std::vector<Loop::Running> Loop::running() const {
+  std::vector<Running> list;
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  for (const Worker& worker : workers_) {
+    if (worker.runs != Slot::none) list.push_back({worker.runs, worker.origin, now - worker.since});
+  }
+  return list;
+}
+
+std::vector<Loop::Running> Loop::unended() const {
+  std::vector<Running> list = running();
+  const std::lock_guard lock(mutex_);
+  if (seat_taken_) list.push_back({Slot::none, {}, {}});
+  return list;
 }
 
 std::string Loop::held_back() const {
@@ -285,7 +327,7 @@ std::string Loop::held_back() const {
 Loop::Gauges Loop::gauges() const {
   const std::lock_guard lock(mutex_);
   return {queue_.size() + releases_.size(), static_cast<std::size_t>(active_ + releasing_), workers_.size(),
-          static_cast<std::size_t>(blocked_)};
+          static_cast<std::size_t>(blocked_), taken_};
 }
 
 }  // namespace tendril::rpc::detail

@@ -71,6 +71,7 @@ void Session::GiveUp::operator()() const noexcept {
 
 void Session::call(Message&& request, PendingCallRef call, const CallOptions& options) {
   Counters::add(agent_->counters.made);
+  Counters::add(agent_->counters.open);
   const CallContext& context = CallContext::current();
   Pending pending;
   pending.call = std::move(call);
@@ -195,12 +196,12 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   if (auto pending = take(call_id)) fail(std::move(*pending), error);
 }
 
-std::optional<Session::Pending> Session::take(uint64_t call_id, bool given_up) {
 bool Session::is_pending(uint64_t call_id) const {
   const std::lock_guard lock(mutex_);
   return pending_.contains(call_id);
 }
 
+std::optional<Session::Pending> Session::take(uint64_t call_id, bool given_up) {
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(call_id);
   if (found == pending_.end()) return std::nullopt;
@@ -214,6 +215,7 @@ void Session::fail(Pending pending, const std::exception_ptr& error) noexcept {
   pending.stop.reset();
   Counters::add(agent_->counters.failed);
   pending.call->fail(error);
+  agent_->counters.open.fetch_sub(1, std::memory_order_release);
 }
 
 void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
@@ -284,6 +286,7 @@ void Session::complete(Message&& reply) noexcept {
   Counters::add(agent_->counters.latency[static_cast<std::size_t>(bucket)]);
   Counters::add(agent_->counters.completed);
   pending->call->complete(std::move(reply));
+  agent_->counters.open.fetch_sub(1, std::memory_order_release);
 }
 
 bool Session::must_not_wait() noexcept { return ThreadState::current().io_callbacks > 0; }

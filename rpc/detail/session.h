@@ -140,6 +140,7 @@ struct InboundState final : Job {
   void run(std::unique_ptr<Job> self) noexcept override;
   bool is_short() const noexcept override;
   int level() const noexcept override;
+  CallOrigin origin() const noexcept override { return context.origin; }
 
   std::shared_ptr<Session> session;
   std::shared_ptr<Agent::Impl> agent;

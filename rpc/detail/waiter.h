@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <thread>
 
+#include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/future_core.h"
 
 namespace tendril::rpc::detail {
@@ -35,6 +36,11 @@ struct Worker {
   bool woken = false;       ///< there may be something to do
   bool ticks = false;       ///< it looks every tick whether the seat was left empty
   bool stays_back = false;  ///< it has just left the seat to a waiter
+  Slot runs = Slot::none;   ///< a job of this kind; that which waits included
+  CallOrigin origin;        ///< of that job
+  Clock::time_point since;  ///< when it was begun
+  bool ended = false;       ///< it touches nothing any more
+  Ref<Executor> keeps;      ///< the loop, which has gone on without this thread
 };
 
 }  // namespace tendril::rpc::detail

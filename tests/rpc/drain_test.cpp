@@ -18,6 +18,24 @@ using tendril::test::text_of_error;
 
 int same(int x) { return x; }
 
+std::atomic<int> steps_taken{0};
+/// Nobody waits for it, and its caller has been answered long before it ends.
+Task<void> go_on(int steps) {
+  for (int i = 0; i < steps; ++i) {
+    co_await rpc_async<&same>(Cluster::agent(1), i % 2, i);
+    ++steps_taken;
+  }
+}
+void begin_to_go_on(int steps) { (void)go_on(steps); }
+
+/// Makes the instant long in which a call has been answered and what waits for the answer has not gone on yet.
+struct SlowReading final : MessageHook {
+  void before_send(const WorkerInfo&, Message&) override {}
+  void after_receive(const WorkerInfo&, Message&) override {}
+  void before_reply(const WorkerInfo&, Message&) override {}
+  void after_reply(const WorkerInfo&, Message&) override { std::this_thread::sleep_for(200ms); }
+};
+
 /// What `drain` throws at each of two workers.
 std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds timeout) {
   const RendezvousHost host({boost::asio::ip::address_v4::loopback(), 0}, 2, "group");
@@ -67,6 +85,21 @@ BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrive
   Pair pair;
   for (int i = 0; i < 10; ++i) BOOST_TEST(rpc_sync<&same>(pair.cluster[i % 2], 1 - i % 2, i) == i);
   for (const std::string& error : drain_test::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_after_its_caller_was_answered_is_waited_for) {
+  Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
+    if (agent.self().id == 1) agent.add_hook(std::make_shared<SlowReading>());
+  });
+  steps_taken = 0;
+  rpc_sync<&begin_to_go_on>(cluster[0], 1, 4);
+  for (const std::string& error : drain_test::drain(cluster, 60s)) BOOST_TEST(error == "");
+  BOOST_TEST(steps_taken == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_comes_at_its_deadline_leaves_all_the_same) {
+  Pair pair;
+  for (const std::string& error : drain_test::drain(pair.cluster, 0ms)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_was_lost_ends_the_wait_at_the_deadline_with_its_number) {

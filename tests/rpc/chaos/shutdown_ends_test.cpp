@@ -20,6 +20,7 @@ using tendril::test::contains;
 using tendril::test::text_of_error;
 
 std::size_t size_of(const std::vector<int>& values) { return values.size(); }
+std::vector<int> make(std::size_t size) { return std::vector<int>(size); }
 
 /// Workers "w0", "w1", ... as threads of this process.
 struct Party {
@@ -89,6 +90,19 @@ BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
       for (const auto& call : calls) text_of_error([&] { call.wait(); });
     }
     group.shutdown({.timeout = 60s});
+  });
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+}
+
+BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
+  const Party party;
+  const auto errors = party.run(2, [](Group& group, int rank) {
+    // Kept at both sides until shutdown gives it up: that takes a message or two, and their acknowledgements.
+    const auto made = remote<&make>(*group.agent(), 1 - rank, std::size_t{3});
+    group.barrier();
+    if (rank == 1) return group.shutdown({.timeout = 60s});
+    std::this_thread::sleep_for(300ms);  // the other is there already
+    group.shutdown({.timeout = 1ms});
   });
   for (const std::string& error : errors) BOOST_TEST(error == "");
 }

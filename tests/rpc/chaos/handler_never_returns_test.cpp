@@ -1,0 +1,180 @@
+// A handler that does not return: a shutdown with a deadline ends without it, names it, and leaves it what it uses.
+#include <boost/test/unit_test.hpp>
+#include <latch>
+#include <thread>
+
+#include "tendril/rpc/group.h"
+#include "tests/rpc/cluster.h"
+#include "tests/rpc/error_text.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace handler_never_returns_test {
+
+using namespace rpc_test;
+using tendril::test::text_of_error;
+
+/// What the handlers of one test wait for, and what has become of them.
+struct Scene {
+  std::latch begun{1}, end{1};
+  Promise<void> promise;
+  std::atomic<int> returned{0}, threads_ended{0}, touched{0};
+  std::string error;
+};
+std::shared_ptr<Scene> scene;
+
+struct ThreadEnd {
+  explicit ThreadEnd(std::shared_ptr<Scene> s) : of(std::move(s)) {}
+  ~ThreadEnd() { ++of->threads_ended; }
+  std::shared_ptr<Scene> of;
+};
+
+/// As many handlers do: it looks at nothing but its own work. Then it goes on as if nothing had been.
+int stuck(int number) {
+  const std::shared_ptr<Scene> mine = scene;
+  thread_local const ThreadEnd thread_end(mine);
+  Agent& agent = Cluster::agent(1);
+  const std::shared_ptr<Agent> shared = agent.share();
+  mine->begun.count_down();
+  mine->end.wait();
+  mine->error = text_of_error([&] { rpc_sync<&stuck>(*shared, 1, number); });
+  ++mine->returned;
+  return number;
+}
+int wait_for_promise() {
+  const std::shared_ptr<Scene> mine = scene;
+  thread_local const ThreadEnd thread_end(mine);
+  const Future<void> future = mine->promise.future();
+  mine->begun.count_down();
+  future.wait();
+  ++mine->returned;
+  return 0;
+}
+int touch() { return ++scene->touched; }
+Task<int> stuck_later(Future<void> first) {
+  const std::shared_ptr<Scene> mine = scene;
+  co_await first;
+  thread_local const ThreadEnd thread_end(mine);
+  mine->begun.count_down();
+  mine->end.wait();
+  ++mine->returned;
+  co_return 0;
+}
+Task<int> goes_on_for_ever() { return stuck_later(scene->promise.future()); }
+
+struct Fixture {
+  Fixture() { scene = std::make_shared<Scene>(); }
+  ~Fixture() { scene.reset(); }
+};
+
+/// The text of the shutdown of "w1" that has so much time.
+std::string shut_down(Agent& agent, std::chrono::milliseconds timeout) {
+  return message_of<tendril::rpc::TimeoutError>([&] { agent.shutdown(Clock::now() + timeout); });
+}
+
+}  // namespace handler_never_returns_test
+
+using namespace handler_never_returns_test;
+
+BOOST_FIXTURE_TEST_SUITE(handler_never_returns, Fixture)
+
+BOOST_AUTO_TEST_CASE(an_agent_shuts_down_without_it_and_what_it_uses_lives_on) {
+  const auto mine = scene;
+  {
+    Cluster cluster(2, {.num_worker_threads = 1});
+    (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
+    mine->begun.wait();
+    for (int i = 0; i < 3; ++i) (void)rpc_async<&touch>(cluster[0], 1);  // they wait for its slot
+    BOOST_REQUIRE(Cluster::eventually([&] { return cluster[1].metrics().queued_jobs == 3; }));
+    const std::string error = shut_down(cluster[1], 100ms);
+    BOOST_TEST(contains(error,
+                        "worker 'w1' has been shut down, but not all of its functions have returned: "
+                        "'handler_never_returns_test::stuck' for worker 'w0' (rank 0) for "),
+               error);
+    cluster[1].shutdown();  // nothing is left to do
+  }
+  BOOST_TEST(mine->returned == 0);
+  mine->end.count_down();
+  BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+  BOOST_TEST(mine->returned == 1);
+  BOOST_TEST(contains(mine->error, "has been shut down"), mine->error);
+  BOOST_TEST(mine->touched == 0);  // their callers are gone
+}
+
+BOOST_AUTO_TEST_CASE(nor_is_one_waited_for_that_waits_itself) {
+  const auto mine = scene;
+  {
+    Cluster cluster(2, {.num_worker_threads = 1});
+    (void)rpc_async<&wait_for_promise>(cluster[0], 1, {.timeout = 0us});
+    mine->begun.wait();
+    const std::string error = shut_down(cluster[1], 100ms);
+    BOOST_TEST(contains(error, "'handler_never_returns_test::wait_for_promise' for worker 'w0'"), error);
+  }
+  mine->promise.set_value();
+  BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+  BOOST_TEST(mine->returned == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_is_named_by_its_function) {
+  const auto mine = scene;
+  {
+    Cluster cluster(2);
+    (void)rpc_async<&goes_on_for_ever>(cluster[0], 1, {.timeout = 0us});
+    BOOST_REQUIRE(Cluster::eventually([&] { return cluster[1].metrics().unanswered_calls == 1; }));
+    BOOST_REQUIRE(Cluster::eventually([&] { return cluster[1].metrics().active_handlers == 0; }));
+    mine->promise.set_value();
+    mine->begun.wait();
+    BOOST_TEST(cluster[1].handlers_running().size() == 1u);
+    const std::string error = shut_down(cluster[1], 100ms);
+    BOOST_TEST(contains(error, "'handler_never_returns_test::goes_on_for_ever' for worker 'w0' (rank 0) for "), error);
+  }
+  mine->end.count_down();
+  BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_that_ends_in_time_is_waited_for) {
+  const auto mine = scene;
+  Cluster cluster(2);
+  (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
+  mine->begun.wait();
+  std::jthread later([&] {
+    std::this_thread::sleep_for(50ms);
+    mine->end.count_down();
+  });
+  cluster[1].shutdown(Clock::now() + 60s);
+  BOOST_TEST(mine->returned == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_graceful_shutdown_ends_by_its_deadline_and_names_it_and_so_does_one_alone) {
+  const tendril::test::ReservedPort port;
+  for (const bool graceful : {true, false}) {
+    const auto mine = scene = std::make_shared<Scene>();
+    std::string errors[2];
+    {
+      std::vector<std::jthread> threads;
+      std::latch called(2);
+      for (int rank = 0; rank < 2; ++rank)
+        threads.emplace_back([&, rank] {
+          InitOptions options;
+          options.rank = rank;
+          options.world_size = 2;
+          options.master_port = port.number();
+          options.transport = Transport::tcp;
+          Group group(std::string("w").append(std::to_string(rank)), options);
+          if (rank == 0) (void)rpc_async<&wait_for_promise>(*group.agent(), 1, {.timeout = 0us});
+          mine->begun.wait();
+          called.arrive_and_wait();
+          errors[rank] = text_of_error([&] { group.shutdown({.graceful = graceful || rank == 0, .timeout = 300ms}); });
+        });
+    }
+    BOOST_TEST(contains(errors[1], "TimeoutError: rpc::shutdown ('w1'): "), errors[1]);
+    BOOST_TEST(contains(errors[1],
+                        "not all of its functions have returned: "
+                        "'handler_never_returns_test::wait_for_promise' for worker 'w0' (rank 0) for "),
+               errors[1]);
+    if (graceful) BOOST_TEST(contains(errors[1], "still busy: 1 handlers running ('"), errors[1]);
+    mine->promise.set_value();
+    BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
