@@ -47,6 +47,21 @@ BOOST_AUTO_TEST_CASE(atan2_at_the_origin_has_gradient_0_of_every_order) {
   BOOST_TEST(values(second[1]) == (Values{0, 0, -0.25, 1}), per_element());
 }
 
+BOOST_AUTO_TEST_CASE(the_power_0_has_gradient_0_of_every_order) {
+  const Tensor x = tensor({0., -0., 2., kInf, -kInf}, {.requires_grad = true});
+  const Tensor g = ones({5}, {.requires_grad = true});
+  for (const Tensor& y : {x.pow(0), x.pow(zeros({5})), x.pow(zeros({1}))}) {
+    BOOST_TEST(values(y) == Values(5, 1), per_element());
+    const Tensor first = autograd::grad({y}, {x}, {g}, true, true)[0];
+    BOOST_TEST(values(first) == Values(5, 0), per_element());
+    for (const Tensor& second : autograd::grad({first}, {x, g}, {ones({5})})) {
+      BOOST_TEST(values(second) == Values(5, 0), per_element());
+    }
+  }
+  const Tensor slope = autograd::grad({x.pow(1).sum()}, {x}, {}, true, true)[0];
+  BOOST_TEST(values(autograd::grad({slope.slice(0, 0, 3).sum()}, {x})[0])[0] == 0);
+}
+
 BOOST_AUTO_TEST_CASE(cumsum_adds_gradients_up_from_the_end) {
   Tensor x = zeros({3}, {.requires_grad = true});
   x.cumsum(0).backward(tensor({1e8, 1., 1.}));
