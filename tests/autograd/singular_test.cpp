@@ -36,6 +36,21 @@ BOOST_AUTO_TEST_CASE(std_of_equal_elements_has_gradient_0_of_every_order) {
   BOOST_TEST(one.grad().item<double>() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_variance_of_equal_elements_is_0_however_the_mean_is_rounded) {
+  for (DType dtype : {kFloat32, kFloat64}) {
+    for (double value : {0.1, 1. / 3, -1.7e16, 3e-30}) {
+      for (int64_t n : {3, 5, 7, 10, 1000, 12345}) {
+        const Tensor x = full({2, n}, value, {.dtype = dtype, .requires_grad = true});
+        BOOST_TEST(x.var(Dims{0, 1}).item<double>() == 0);
+        const Tensor deviation = x.std({1});
+        BOOST_TEST(values(deviation) == (Values{0, 0}), per_element());
+        deviation.sum().backward();
+        BOOST_TEST(values(x.grad().abs().sum()) == Values{0}, per_element());
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(atan2_at_the_origin_has_gradient_0_of_every_order) {
   const Tensor y = tensor({0., -0., 0., 1.}, {.requires_grad = true});
   const Tensor x = tensor({0., 0., 2., 0.}, {.requires_grad = true});
