@@ -29,8 +29,9 @@ def unary(d, p):
     op = d.one(*ops.UNARY)
     low, high = DOMAINS.get(op, (-3, 3))
     # differences.py has what these are not tried on.
-    kind = d.kind("plain", "wide") if op in ("square", "elu", "gelu") else d.kind()
+    kind = d.kind(*{"square": ("plain", "wide"), "elu": ("plain", "wide"), "gelu": ("plain",)}.get(op, ()))
     dtype = d.dtype(*NUMBERS) if op in ("square", "sign") else d.dtype()
+    d.plain = d.plain and op != "elu"
     x = d.input(p, d.shape(), dtype, d.chance(0.8), kind, low, high)
     return p.step(op, f"%{x}")
 
@@ -44,24 +45,39 @@ def scalar(d, floating=True):
         0.5, -1.5, 2.0, 0.0, 1e-4, 1e6, d.number(), math.inf, -math.inf, math.nan))
 
 
-def operands(d, p, grad=0.8, kind=None, least="uint8"):
-    """Two operands of a binary operation, one of them perhaps a number; `least` takes the place of uint8."""
+def operands(d, p, grad=0.8, kind=None, instead={}, itself=True):
+    """Two operands of a binary operation, one of them perhaps a number, or, where that may be, both the same one;
+    `instead` names dtypes that take the place of others."""
     kind = kind or d.kind()
     one, other = d.pair()
     dtype, second = d.dtype(), d.dtype()
-    dtype, second = (least if t == "uint8" else t for t in (dtype, dtype if d.chance(0.6) else second))
+    dtype, second = (instead.get(t, t) for t in (dtype, dtype if d.chance(0.6) else second))
     x = d.input(p, one, dtype, d.chance(grad), kind)
     if d.chance(0.25):
         return f"%{x}", scalar(d)
-    y = f"%{x}" if d.chance(0.05) else f"%{d.input(p, other, second, d.chance(grad), kind)}"
+    y = f"%{x}" if d.chance(0.05) and itself else f"%{d.input(p, other, second, d.chance(grad), kind)}"
     return f"%{x}", y
 
 
 def binary(d, p):
     op = d.one(*ops.BINARY)
-    # differences.py: atan2 of uint8. Powers of 10^18: whether y - 1 is odd depends on its rounding.
-    x, y = operands(d, p, kind=d.kind("plain", "ties") if op == "pow" else None, least="int32" if op == "atan2" else "uint8")
-    if d.chance(0.3) and not y.startswith("%"):
+    kind, instead = d.kind(), {}
+    # differences.py has what is left out here: powers of bool and second derivatives of the power 0; quotients and
+    # powers that overflow on the way; atan2 where squares wrap around, overflow or underflow, and its second derivative at (0, 0).
+    if op == "pow":  # nor of 10^18: whether y - 1 is odd depends on its rounding
+        kind, instead = d.kind("plain", "ties"), {"bool": "int64", "float16": "float32"}
+        d.plain = d.plain and kind == "plain"
+    elif op == "div":
+        kind = d.kind("plain", "plain", "plain", "ties", "wide", "edges")
+    elif op == "atan2":
+        instead = {"uint8": "float32"}
+        if kind != "plain":
+            instead = dict.fromkeys(("uint8", "int32", "int64", "float16", "bfloat16"), "float32")
+        d.plain = d.plain and kind == "plain"
+    # Of x / x, what is left of two terms that cancel is rounding, which a gradient may magnify without end.
+    x, y = operands(d, p, kind=kind, instead=instead, itself=op not in ("div", "atan2", "pow"))
+    # A number divided by a subnormal: differences.py.
+    if d.chance(0.3) and not y.startswith("%") and (op != "div" or kind in ("plain", "ties")):
         x, y = y, x
     return p.step(op, x, y)
 
@@ -110,9 +126,10 @@ def reduction(d, p):
     chosen = op in ("max", "min", "all", "any", "max_dim", "min_dim", "argmax", "argmin", "softmax", "log_softmax", "logsumexp")
     kinds = ["plain", "plain", "plain", "ties", "wide"] + ([] if op in ("var", "std") else ["edges"])
     kind = d.kind() if chosen else d.kind(*kinds)
-    if op == "std" or 0 in sizes:
-        d.plain = False  # second derivatives at equal elements, and of means over nothing: differences.py
-    x = f"%{d.input(p, sizes, dtype, True, kind)}"
+    if op == "std" or 0 in sizes or (op == "var" and not sizes):
+        d.plain = False  # second derivatives at equal elements, of one alone, and of means over nothing: differences.py
+    # PyTorch's variance of equal elements may be off by roundings; here it is 0.
+    x = f"%{d.input(p, sizes, dtype, True, kind, overlapping=op not in ('var', 'std'))}"
     keep, dim, along = text(d.chance(0.5)), str(d.dim(len(sizes))), dims(d.dims(len(sizes), 0 if "sum" in op else 1))
     if op in ("sum", "mean", "max", "min", "all", "any"):
         return p.step(op, x)
@@ -138,7 +155,8 @@ def product(d, p):
     if op == "linear":
         return p.step(op, make(d.one([k], [m, k], [b, m, k])), make([n, k]), make([n]) if d.chance(0.6) else "none")
     if op == "addmm":
-        number = (lambda: d.one(0.0, 1.0, 0.5, -2.0)) if dtype in FLOATS else (lambda: d.one(1, 2, 0))
+        few = (0.0,) * (kind != "edges") + (1.0, 0.5, -2.0)  # differences.py: gradients at alpha = 0
+        number = (lambda: d.one(*few)) if dtype in FLOATS else (lambda: d.one(1, 2, 0))
         return p.step(op, make(d.broadcastable([m, n])), make([m, k]), make([k, n]), number(), number())
     sizes = {"mm": ([m, k], [k, n]), "bmm": ([b, m, k], [b, k, n]), "dot": ([k], [k])}[op]
     return p.step(op, *map(make, sizes))

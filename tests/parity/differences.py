@@ -15,6 +15,9 @@ DIFFERENCES = [
     ("sign_of_bool", "arithmetic of one bool tensor is refused: cast to a number first", """
         %0 bool [2] = 0 1
         %1 = sign %0""", "refuses"),
+    ("pow_of_bool", "arithmetic of one bool tensor is refused: cast to a number first", """
+        %0 bool [2] = 0 1
+        %1 = pow %0 false""", "refuses"),
     ("square_of_bool", "arithmetic of one bool tensor is refused: cast to a number first", """
         %0 bool [2] = 0 1
         %1 = square %0""", "refuses"),
@@ -78,6 +81,99 @@ DIFFERENCES = [
         %3 float32 [1] = 1
         %4 = grad (%2) (%1) (%3)""", """
         ! %4 float32 [1] any = -0.2"""),
+    ("gradient_of_atan2_by_int32", "computed in the result's dtype; PyTorch squares the int32, which wraps", """
+        %0 int32 [1] = 2147483646
+        %1 float32 [1] grad = -1
+        %2 = atan2 %0 %1
+        %3 float32 [1] = 1
+        %4 = grad (%2) (%1) (%3)""", """
+        ! %4 float32 [1] any = -4.656613e-10~1e-16"""),
+    ("second_derivative_of_atan2_at_0", "the gradient is 0 at (0, 0), and so is every derivative of it", """
+        %0 float32 [1] grad = 0
+        %1 float32 [1] grad = 0
+        %2 = atan2 %0 %1
+        %3 float32 [1] grad = 1
+        %4,%5 = grad (%2) (%0,%1) (%3)
+        %6 float32 [1] = 1
+        %7,%8,%9 = grad (%4,%5) (%0,%1,%3) (%6,%6)""", """
+        ! %4 float32 [1] any = 0
+        ! %5 float32 [1] any = 0
+        ! %7 float32 [1] any = 0
+        ! %8 float32 [1] any = 0
+        ! %9 float32 [1] any = 0"""),
+    ("second_derivative_of_std_of_equals", "the gradient is 0 at equal elements, and so is every derivative of it", """
+        %0 float64 [2] grad = 2 2
+        %1 = std %0 [] true false
+        %2 float64 [] grad = 1
+        %3 = grad (%1) (%0) (%2)
+        %4 float64 [2] = 1 0
+        %5,%6 = grad (%3) (%0,%2) (%4)""", """
+        ! %3 float64 [2] any = 0 0
+        ! %5 float64 [2] any = 0 0
+        ! %6 float64 [] any = 0"""),
+    ("second_derivative_of_the_variance_of_one", "a variance that is NaN has derivatives that are NaN, in all dimensions", """
+        %0 float32 [] grad = 1.5
+        %1 = var %0 [] true false
+        %2 float32 [] grad = 1
+        %3 = grad (%1) (%0) (%2)
+        %4 float32 [] = 1
+        %5,%6 = grad (%3) (%0,%2) (%4)""", """
+        ! %3 float32 [] any = nan
+        ! %5 float32 [] any = nan
+        ! %6 float32 [] any = nan"""),
+    ("number_by_a_subnormal", "a quotient is divided; PyTorch multiplies by the reciprocal, which may be infinite", """
+        %0 float32 [2] = 1e-40 -1e-40
+        %1 = div 0 %0""", """
+        ! %1 float32 [2] plain = 0 -0"""),
+    ("gradient_of_addmm_at_alpha_0", "0 leaves out the product, in gradients too; PyTorch multiplies by it", """
+        %0 float32 [1,1] = 1
+        %1 float32 [1,1] grad = 1
+        %2 float32 [1,1] = inf
+        %3 = addmm %0 %1 %2 1.0 0.0
+        %4 float32 [1,1] = 1
+        %5 = grad (%3) (%1) (%4)""", """
+        ! %3 float32 [1,1] grad = 1
+        ! %5 float32 [1,1] any = 0"""),
+    ("second_derivative_of_the_power_0", "0 at the power 0, whatever x; PyTorch does so where the exponent is a number", """
+        %0 float32 [1] grad = 0
+        %1 float32 [1] = 0
+        %2 = pow %0 %1
+        %3 float32 [1] grad = 1
+        %4 = grad (%2) (%0) (%3)
+        %5 float32 [1] = 1
+        %6,%7 = grad (%4) (%0,%3) (%5)""", """
+        ! %4 float32 [1] any = 0
+        ! %6 float32 [1] any = 0
+        ! %7 float32 [1] any = 0"""),
+    ("gradient_of_div_where_a_factor_overflows", "-g x/y is divided by y, and overflows later than x/y/y", """
+        %0 float32 [1] = 1.1342745e+38
+        %1 float32 [1] grad = -0.5
+        %2 = div %0 %1
+        %3 float32 [1] = -0.05
+        %4 = grad (%2) (%1) (%3)""", """
+        ! %4 float32 [1] any = 2.268549e+37"""),
+    ("gradient_of_pow_in_half", "computed in float32; PyTorch's powers of halves overflow on the way", """
+        %0 float16 [1] grad = 0.17
+        %1 = pow %0 -5
+        %2 float16 [1] = 0.13
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %3 float16 [1] any = -26896"""),
+    ("gradient_of_atan2_of_small_halves", "computed in float32; PyTorch squares halves, which underflow", """
+        %0 float16 [1] grad = 0
+        %1 float16 [1] = -0.001
+        %2 = atan2 %0 %1
+        %3 float16 [1] = 0.04
+        %4 = grad (%2) (%0) (%3)""", """
+        ! %4 float16 [1] any = -40"""),
+    ("mse_loss_of_large_halves", "the mean alone is rounded to half; PyTorch's squares overflow", """
+        %0 float16 [2] = 0 300
+        %1 float16 [2] = 0 0
+        %2 = mse_loss %0 %1 mean""", """
+        ! %2 float16 [] plain = 45000"""),
+    ("gelu_far_below_0", "the tail keeps its digits; PyTorch subtracts it from 1", """
+        %0 float32 [1] = -13
+        %1 = gelu %0""", """
+        ! %1 float32 [1] plain = -7.952398e-38~1e-41"""),
     ("gelu_at_infinity", "x Phi(x) at infinity is infinity; PyTorch's vector loop gives NaN", """
         %0 float32 [32] = inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf inf
         %1 = gelu %0""", """

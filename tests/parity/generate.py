@@ -40,7 +40,10 @@ def add_derivatives(draw, program, outputs):
     leaves = [i.number for i in program.inputs() if i.grad]
     if not outputs or not leaves:
         return []
-    like = lambda number, grad: draw.input(program, list(env[number].shape), dtype_name(env[number]), grad, overlapping=False)
+    # PyTorch's batch norm of one image may read an incoming gradient of another layout as if it were contiguous.
+    plain = program.name.startswith("norm/")
+    like = lambda number, grad: draw.input(program, list(env[number].shape), dtype_name(env[number]), grad,
+                                           plain_layout=plain, overlapping=False)
     seeds = [like(n, True) for n in outputs]
     first = as_list(program.step("grad", refs(outputs), refs(leaves), refs(seeds), results=len(leaves)))
     found = list(first)

@@ -71,7 +71,11 @@ class Graph:
             before = self.p.count
             view_step(d, self.p, x, sizes)
             self.catch_up()
-            self.live += [n for n in range(before, self.p.count) if self.env[n].numel()]
+            made = range(before, self.p.count)
+            self.live += [n for n in made if self.env[n].numel()]
+            # A copy, for PyTorch keeps the layout of operands; here results are contiguous, and this may be a view.
+            if any(self.storage(n) != self.storage(x) for n in made):
+                self.kept |= {x, *made}
         elif what == "in_place":
             self.change(x)
         elif what == "sum" and sizes:
