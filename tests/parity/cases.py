@@ -65,7 +65,8 @@ def binary(d, p):
     # differences.py has what is left out here: powers of bool and second derivatives of the power 0; quotients and
     # powers that overflow on the way; atan2 where squares wrap around, overflow or underflow, and its second derivative at (0, 0).
     if op == "pow":  # nor of 10^18: whether y - 1 is odd depends on its rounding
-        kind, instead = d.kind("plain", "ties"), {"bool": "int64", "float16": "float32"}
+        kind = d.kind("plain", "ties")
+        instead = {"bool": "int64", "uint8": "int64", "float16": "float32", "bfloat16": "float32"}
         d.plain = d.plain and kind == "plain"
     elif op == "div":
         kind = d.kind("plain", "plain", "plain", "ties", "wide", "edges")

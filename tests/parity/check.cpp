@@ -133,9 +133,11 @@ struct Run {
   std::string error;              ///< what stopped it, if anything did
 };
 
-/// Gradients are a few steps; between them the half types round, and terms of the size of what comes in may cancel.
+/// Gradients are a few steps; between them the half types round, and terms of the size of what comes in may cancel. For
+/// float64 no higher precision says how much.
 Kind derivative_kind(Kind worst, const Tensor& gradient) {
-  return is_half(gradient.dtype()) || worst == Kind::summed ? Kind::composed : std::max(worst, Kind::rounded);
+  const DType dtype = gradient.dtype();
+  return is_half(dtype) || dtype == kFloat64 || worst == Kind::summed ? Kind::composed : std::max(worst, Kind::rounded);
 }
 
 Run run(const Case& of) {

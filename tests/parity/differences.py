@@ -152,7 +152,7 @@ DIFFERENCES = [
         %3 float32 [1] = -0.05
         %4 = grad (%2) (%1) (%3)""", """
         ! %4 float32 [1] any = 2.268549e+37"""),
-    ("gradient_of_pow_in_half", "computed in float32; PyTorch's powers of halves overflow on the way", """
+    ("gradient_of_pow_in_half", "computed in float32; PyTorch rounds exponents and powers to half on the way", """
         %0 float16 [1] grad = 0.17
         %1 = pow %0 -5
         %2 float16 [1] = 0.13
