@@ -77,6 +77,8 @@ def binary(d, p):
         d.plain = d.plain and kind == "plain"
     # Of x / x, what is left of two terms that cancel is rounding, which a gradient may magnify without end.
     x, y = operands(d, p, kind=kind, instead=instead, itself=op not in ("div", "atan2", "pow"))
+    if op == "pow" and y in ("true", "false"):  # PyTorch does not take false for 0 in the gradient
+        y = "2"
     # A number divided by a subnormal: differences.py.
     if d.chance(0.3) and not y.startswith("%") and (op != "div" or kind in ("plain", "ties")):
         x, y = y, x
