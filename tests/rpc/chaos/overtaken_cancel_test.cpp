@@ -79,13 +79,13 @@ BOOST_AUTO_TEST_CASE(a_call_cancelled_on_its_way_to_where_requests_wait_for_room
       const std::stop_source* const given = next.exchange(nullptr);
       if (given == nullptr) continue;
       std::stop_source stop = *given;  // the caller may go on as soon as it is set off
-      for (const auto at = Clock::now() + std::chrono::nanoseconds(round * 37 % 20000); Clock::now() < at;) {
+      for (const auto at = Clock::now() + std::chrono::nanoseconds(round * 37 % 60000); Clock::now() < at;) {
       }
       stop.request_stop();
     }
   });
   std::atomic<int> rounds{0};
-  constexpr int kRounds = 2000;
+  constexpr int kRounds = 5000;
   std::jthread caller([&] {
     for (; rounds < kRounds && !over; ++rounds) {
       std::stop_source stop;

@@ -20,6 +20,7 @@ using tendril::test::contains;
 using tendril::test::text_of_error;
 
 std::size_t size_of(const std::vector<int>& values) { return values.size(); }
+int look_at(const RRef<std::vector<int>>&) { return 0; }
 std::vector<int> make(std::size_t size) { return std::vector<int>(size); }
 
 /// Workers "w0", "w1", ... as threads of this process.
@@ -101,7 +102,8 @@ BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
     const auto made = remote<&make>(*group.agent(), 1 - rank, std::size_t{3});
     group.barrier();
     if (rank == 1) return group.shutdown({.timeout = 60s});
-    std::this_thread::sleep_for(300ms);  // the other is there already
+    std::this_thread::sleep_for(300ms);           // the other is there already
+    rpc_sync<&look_at>(*group.agent(), 1, made);  // which says some 20 ms later that it has got the reference
     group.shutdown({.timeout = 1ms});
   });
   for (const std::string& error : errors) BOOST_TEST(error == "");
