@@ -7,7 +7,7 @@ from cases import as_list, dims, refs, text, view_step
 from program import dtype_name
 
 # Bounded and smooth: sixty steps neither overflow nor magnify roundings without end.
-SMOOTH = "sin cos tanh sigmoid atan erf gelu silu softplus elu logsigmoid".split()
+SMOOTH = "sin cos tanh sigmoid atan erf gelu silu softplus logsigmoid".split()  # (elu's second derivative jumps)
 KINKED = "relu abs square neg".split()
 
 
