@@ -55,7 +55,7 @@ class Scalar {
     if (!is_floating()) return std::in_range<T>(integer_);
     // Both ends are doubles, the largest number itself may not be.
     constexpr auto least = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr auto beyond = 2 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+    constexpr auto beyond = 2 * static_cast<double>((std::numeric_limits<T>::max() >> 1) + 1);
     const double whole = std::trunc(floating_);
     return whole >= least && whole < beyond;
   }
