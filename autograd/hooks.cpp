@@ -22,7 +22,7 @@ HookHandle add(std::vector<NodeHooks::Hook<F>>& hooks, F function, uint32_t outp
 template <class F, class Call>
 void for_each_active(const std::vector<NodeHooks::Hook<F>>& hooks, Call&& call) {
   if (hooks.empty()) return;
-  const auto copy = hooks;
+  const auto copy = hooks;  // NOLINT(performance-unnecessary-copy-initialization)
   for (const auto& hook : copy) {
     if (*hook.active) call(hook);
   }

@@ -214,8 +214,8 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
     return raw::to(dtype && is_floating(x.dtype()) ? raw::cast(x, *dtype) : x, device.value_or(x.device()));
   };
   std::vector<Conversion> conversions;
-  for (std::vector<Tensor> members : {buffers(), parameters()}) {
-    for (Tensor& tensor : members) {
+  for (const std::vector<Tensor>& members : {buffers(), parameters()}) {
+    for (const Tensor& tensor : members) {
       const Tensor elements = converted(tensor);
       if (!elements.is_same(tensor)) conversions.push_back({tensor, elements, converted(tensor.grad())});
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::byte kZeros[kTensorAlignment] = {};
 
-void check_limit(const char* what, uint64_t got, uint64_t limit) {
+void check_fits(const char* what, uint64_t got, uint64_t limit) {
   TENDRIL_CHECK_AS(MessageError, got <= limit, "a message has ", got, " ", what, ", the receiver takes ", limit);
 }
 
@@ -57,10 +57,10 @@ std::byte* put_fork(std::byte* at, const ForkDescriptor& fork) {
 }  // namespace
 
 Frame::Frame(Message message, const Limits& limits) : message_(std::move(message)) {
-  check_limit("bytes of extension", message_.extension.size(), limits.max_extension_bytes);
-  check_limit("bytes of arguments", message_.payload.size(), limits.max_payload_bytes);
-  check_limit("tensors", message_.tensors.size(), limits.max_tensors);
-  check_limit("references", message_.forks.size(), limits.max_references);
+  check_fits("bytes of extension", message_.extension.size(), limits.max_extension_bytes);
+  check_fits("bytes of arguments", message_.payload.size(), limits.max_payload_bytes);
+  check_fits("tensors", message_.tensors.size(), limits.max_tensors);
+  check_fits("references", message_.forks.size(), limits.max_references);
 
   std::size_t descriptors = 0;
   uint64_t written_out = 0;  // as if nothing were broadcast: what the receiver's operations have to cope with
@@ -69,7 +69,7 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
     descriptors += tensor_descriptor_bytes(tensor.dim());
     written_out += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
   }
-  check_limit("bytes of tensors", written_out, limits.max_tensor_bytes);
+  check_fits("bytes of tensors", written_out, limits.max_tensor_bytes);
 
   metadata_.resize(message_.extension.size() + descriptors + message_.forks.size() * kForkDescriptorBytes);
   std::byte* at = std::copy(message_.extension.begin(), message_.extension.end(), metadata_.data());

@@ -25,7 +25,6 @@ namespace {
 // The rendezvous itself ends what takes too long, and knows who is missing. A worker that hears nothing waits this much
 // longer before it concludes that rank 0 is stuck.
 constexpr auto kSlack = 3s;
-constexpr std::chrono::seconds kFirstNote = 5s;
 constexpr std::size_t kMaxIncoming = std::size_t{256} << 20;
 
 std::string text_of(const tcp::endpoint& address) {

@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto kJoinTime = 5s;
 constexpr auto kLinger = 2s;
-constexpr std::chrono::seconds kFirstNote = 5s;
 }  // namespace
 
 struct RendezvousHost::Peer {

@@ -39,7 +39,7 @@ bool is_default(std::terminate_handler handler) {
 
 std::string describe_current_exception() {
   const std::type_info* type = abi::__cxa_current_exception_type();
-  const std::string name = type != nullptr ? type_name(*type) : "unknown exception";
+  std::string name = type != nullptr ? type_name(*type) : "unknown exception";
   try {
     throw;
   } catch (const std::exception& e) {

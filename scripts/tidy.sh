@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy says which checks) over the libraries' sources: scripts/tidy.sh [pattern of paths, e.g. rpc/detail]
-# Any finding is an error. It reads compile commands of its own: clang cannot read what g++ precompiled.
+# clang-tidy (.clang-tidy says which checks) over the libraries: scripts/tidy.sh [library...], e.g. scripts/tidy.sh rpc dist
+# Any finding is an error. Eight sources are read at a time, as a unity build does, which takes a fifth of the time of one after
+# the other; so names in unnamed namespaces are to be unique within a library.
 source "$(dirname "$0")/lib.sh"
+[ $# -gt 0 ] || set -- tensor autograd nn rpc dist envs
 install_dependencies
-install_packages clang-tidy-14
+install_packages clang-tidy-16
 configure tidy
-git ls-files 'tensor/*.cpp' 'autograd/*.cpp' 'nn/*.cpp' 'rpc/*.cpp' 'dist/*.cpp' 'envs/*.cpp' | grep -v '^tensor/cuda/' | grep -E "${1:-.}" |
-  xargs -P "$(nproc)" -n 4 clang-tidy-14 -p build/tidy --quiet --warnings-as-errors='*'
+# Clang does not know g++'s pragmas, and warns where a base class is told the addresses of members that are not made yet.
+for library in "$@"; do find "build/tidy/$library" -name 'unity_*.cxx'; done |
+  xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' \
+    --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-uninitialized

@@ -35,6 +35,11 @@ void TensorImpl::refresh() {
   }();
 }
 
+void detail::check_floating(const Tensor& x, const char* op) {
+  check_defined(x, op);
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
+}
+
 void detail::refuse_undefined(const char* op, const char* argument) {
   raise<Error>(op, ": ", argument, " is undefined");
 }

@@ -277,6 +277,8 @@ inline void check_defined(const Tensor& x, const char* op, const char* argument 
   if (!x.defined()) [[unlikely]]
     refuse_undefined(op, argument);
 }
+/// ... and for those that are of floating dtypes only.
+void check_floating(const Tensor& x, const char* op);
 }  // namespace detail
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);

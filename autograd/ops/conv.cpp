@@ -62,7 +62,7 @@ void save_operands(N* n, const Tensor& first, const Tensor& second, const ConvGe
 
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
   const Kernels& table = kernels(x.device());
-  const Tensor out = raw::empty(
+  Tensor out = raw::empty(
       {x.sizes()[0], w.sizes()[0], window_count(x.sizes()[2], w.sizes()[2], g.stride.h, g.padding.h, g.dilation.h),
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
       x.dtype(), x.device());
@@ -79,7 +79,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeom
 
 Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry) {
   const Kernels& table = kernels(out.device());
-  const Tensor x = raw::empty(x_sizes, out.dtype(), out.device());
+  Tensor x = raw::empty(x_sizes, out.dtype(), out.device());
   require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out)),
                                                    raw::view_of(raw::contiguous(w)), geometry);
   if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
@@ -91,7 +91,7 @@ Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvG
 
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry) {
   const Kernels& table = kernels(out.device());
-  const Tensor w = raw::empty(w_sizes, out.dtype(), out.device());
+  Tensor w = raw::empty(w_sizes, out.dtype(), out.device());
   require(table.conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x)),
                                                        raw::view_of(raw::contiguous(out)), geometry);
   if (auto* n = track<Conv2dFilterBackward>(w, x, out)) {

@@ -48,7 +48,7 @@ Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_
 
   Dims sizes = index.sizes();
   sizes.push_back(width);
-  const Tensor out = raw::view(raw::index_select(weight, 0, flat, IndexUse::embedding), sizes);
+  Tensor out = raw::view(raw::index_select(weight, 0, flat, IndexUse::embedding), sizes);
   if (auto* n = autograd::track<EmbeddingBackward>(out, weight)) {
     n->save(0, flat);
     n->sizes = weight.sizes();

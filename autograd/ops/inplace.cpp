@@ -3,6 +3,7 @@
 // written over them.
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -82,8 +83,6 @@ struct AddInPlaceBackward : NodeOf<AddInPlaceBackward, 2> {
     if (needs_grad(1)) dx[1] = equals(alpha, 1) ? g : g * alpha;
   }
 };
-
-Tensor zeros_like(const Tensor& x) { return raw::zeros(x.sizes(), x.dtype(), x.device()); }
 
 /// What is overwritten has no say any more, but stays in the graph, as in PyTorch: its gradient is zero.
 struct FillBackward : NodeOf<FillBackward, 1> {

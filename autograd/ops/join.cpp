@@ -76,7 +76,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t given_dim) {
     total += x.sizes()[dim];
   }
   sizes[dim] = total;
-  const Tensor out = raw::empty(sizes, dtype, first.device());
+  Tensor out = raw::empty(sizes, dtype, first.device());
   int64_t start = 0;
   for (const Tensor& x : tensors) {
     if (adds_nothing(x)) continue;

@@ -216,7 +216,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
   if (const DType dtype = raw::result_type(x, y); is_half(dtype)) {
     return mse_loss(x.to(kFloat32), y.to(kFloat32), reduction).to(dtype);
   }
-  const Tensor each = (x - y).square();
+  Tensor each = (x - y).square();
   if (reduction == LossReduction::none) return each;
   return reduction == LossReduction::mean ? each.mean() : each.sum();
 }

@@ -78,7 +78,7 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
     const Tensor first = raw::select(d_gates, 0, reverse ? steps - 1 : 0);
     const Tensor later = steps_as_rows(d_gates, reverse ? 0 : 1, steps - 1);
     const Tensor earlier = steps_as_rows(output, reverse ? 1 : 0, steps - 1);
-    const Tensor sum = raw::matmul(raw::transpose(later, 0, 1), earlier);
+    Tensor sum = raw::matmul(raw::transpose(later, 0, 1), earlier);
     if (has_h0) raw::binary_(Binary::add, sum, raw::matmul(raw::transpose(first, 0, 1), h0));
     return sum;
   }

@@ -129,7 +129,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                          : raw::zeros({channels}, x.dtype(), x.device());
   };
   const Tensor mean = statistic(running_mean), var = statistic(running_var);
-  const Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
+  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
   if (x.numel() > 0) {
     const Kernels& table = kernels(x.device());
     require(table.batch_norm, "batch_norm", table)(raw::view_of(as_rows(out)), raw::view_of(mean), raw::view_of(var),

@@ -121,7 +121,7 @@ struct AvgPool2dTransposeBackward : NodeOf<AvgPool2dTransposeBackward, 1> {
 
 Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
   const Kernels& table = kernels(x.device());
-  const Tensor out = raw::empty(pool->out, x.dtype(), x.device());
+  Tensor out = raw::empty(pool->out, x.dtype(), x.device());
   require(table.mean_pool2d, "mean_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(x)), pool->h.view(),
                                                    pool->w.view());
   if (auto* n = track<AvgPool2dBackward>(out, x)) n->pool = pool;
@@ -130,7 +130,7 @@ Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
 
 Tensor mean_pool_transpose(const Tensor& g, const MeanPoolPtr& pool) {
   const Kernels& table = kernels(g.device());
-  const Tensor x = raw::empty(pool->in, g.dtype(), g.device());
+  Tensor x = raw::empty(pool->in, g.dtype(), g.device());
   require(table.mean_pool2d_transpose, "mean_pool2d_transpose", table)(raw::view_of(four(x)), raw::view_of(four(g)),
                                                                        pool->h.view(), pool->w.view());
   if (auto* n = track<AvgPool2dTransposeBackward>(x, g)) n->pool = pool;

@@ -81,11 +81,6 @@ Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
   return out;
 }
 
-void check_floating(const Tensor& x, const char* op) {
-  detail::check_defined(x, op);
-  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
-}
-
 /// The largest or smallest of all; elements that tie share the gradient evenly, as in PyTorch.
 template <bool largest>
 struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
@@ -214,7 +209,7 @@ Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
 
 Tensor Tensor::mean() const { return mean({}, false); }
 Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
-  check_floating(*this, "mean");
+  detail::check_floating(*this, "mean");
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
   const Reduced to(*this, dims, "mean");
   return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes) / static_cast<double>(to.count);
@@ -234,7 +229,7 @@ Tensor first_of(const Tensor& x, const Dims& kept) {
 }  // namespace
 
 Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
-  check_floating(*this, "var");
+  detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
   const Reduced to(*this, dims, "var");
   // Seen from one of them, equal elements are 0, and so is their mean; a mean of others may be rounded.
@@ -246,7 +241,7 @@ Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
 }
 
 Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
-  check_floating(*this, "std");
+  detail::check_floating(*this, "std");
   if (is_half(*this)) return this->to(kFloat32).std(dims, unbiased, keepdim).to(dtype());
   const Tensor variance = var(dims, unbiased, keepdim);
   Tensor out = raw::unary(Unary::sqrt, variance);

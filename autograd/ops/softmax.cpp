@@ -25,11 +25,6 @@ Tensor along(AlongDim kernel, const Tensor& x, int dim) {
   return out;
 }
 
-void check_floating(const Tensor& x, const char* op) {
-  detail::check_defined(x, op);
-  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": expected a floating dtype, got ", x.dtype());
-}
-
 /// For formulas over the half types: they are computed in float32, so that the gradient alone is rounded (the engine
 /// does that).
 Tensor wide(const Tensor& x) { return x.to(computed_in(x.dtype())); }
@@ -91,7 +86,7 @@ struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
 }  // namespace
 
 Tensor Tensor::softmax(int64_t given_dim) const {
-  check_floating(*this, "softmax");
+  detail::check_floating(*this, "softmax");
   const int d = wrap_dim(given_dim, dim(), "softmax");
   const Kernels& table = kernels(device());
   Tensor out = along(require(table.softmax, "softmax", table), *this, d);
@@ -103,7 +98,7 @@ Tensor Tensor::softmax(int64_t given_dim) const {
 }
 
 Tensor Tensor::log_softmax(int64_t given_dim) const {
-  check_floating(*this, "log_softmax");
+  detail::check_floating(*this, "log_softmax");
   const int d = wrap_dim(given_dim, dim(), "log_softmax");
   const Kernels& table = kernels(device());
   Tensor out = along(require(table.log_softmax, "log_softmax", table), *this, d);
@@ -120,7 +115,7 @@ Tensor Tensor::cumsum(int64_t given_dim) const {
 }
 
 Tensor Tensor::logsumexp(int64_t given_dim, bool keepdim) const {
-  check_floating(*this, "logsumexp");
+  detail::check_floating(*this, "logsumexp");
   if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(given_dim, keepdim).to(dtype());
   const int d = wrap_dim(given_dim, dim(), "logsumexp");
   Dims kept = sizes(), removed = sizes();

@@ -51,7 +51,7 @@ Tensor look(const Tensor& base, const Window& window) {
 
 Tensor take_window(const Tensor& base, const Window& window) {
   const Tensor laid_out = base.strides() == window.base_strides ? detail::alias(base) : in_base_layout(base, window);
-  const Tensor out = raw::clone(look(laid_out, window));
+  Tensor out = raw::clone(look(laid_out, window));
   record_window(out, base, window, "WindowBackward");
   return out;
 }

@@ -12,7 +12,7 @@ constexpr int kMaxHandshakes = 64;  // strangers may hold this many connections,
 }
 
 std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options) {
-  const auto listener = std::make_shared<Listener>(std::move(agent));
+  auto listener = std::make_shared<Listener>(std::move(agent));
   if (options.unix_socket) listener->listen_unix(options.tcp);
   if (options.tcp) listener->listen_tcp(options);
   // The acceptors are the leader's from here on.

@@ -251,7 +251,7 @@ int InboundState::level() const noexcept { return std::min<int>(request.depth, J
 
 void InboundState::run(std::unique_ptr<Job> self) noexcept {
   if (!function->on_reader && session->hold_back(self)) return;
-  self.release();
+  (void)self.release();
   std::unique_ptr<InboundState> owned(this);
   if (!function->may_park) begin();
   const Clock::time_point start = Clock::now();

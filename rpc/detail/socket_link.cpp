@@ -30,7 +30,7 @@ std::string error_text(int error) { return std::system_category().message(error)
 
 SocketLink::SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options)
     : loop_(std::move(loop)),
-      options_(std::move(options)),
+      options_(options),
       stream_(loop_->io(), socket),
       socket_(socket),
       reader_(options_.receive_limits),

@@ -102,7 +102,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_index_fits(index, x, d, "gather");
   const Tensor chosen = as_index(index, "gather");
-  const Tensor out = empty(index.sizes(), x.dtype(), x.device());
+  Tensor out = empty(index.sizes(), x.dtype(), x.device());
   const Kernels& table = kernels(x.device());
   require(table.gather, "gather", table)(view_of(at_least_1d(out)), view_of(at_least_1d(x)), d,
                                          view_of(at_least_1d(chosen)), use);

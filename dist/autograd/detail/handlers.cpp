@@ -26,7 +26,7 @@ struct Handlers {
     for (;;) {
       const auto past = context->past(header.pass);
       TENDRIL_CHECK_AS(AutogradError, past != detail::ContextState::Past::failed, "backward: this pass is over");
-      if (const auto pass = context->pass()) {
+      if (auto pass = context->pass()) {
         if (pass->id() == header.pass) return pass;
         // The root begins a pass when the one before is over; so that one failed, and its end has not come through.
         TENDRIL_CHECK_AS(AutogradError, worker_of(pass->id()) == root && pass->id() < header.pass,
@@ -38,7 +38,7 @@ struct Handlers {
         pass->when_ended([kept, again] { again(std::move(*kept)); });
         return nullptr;
       }
-      const auto pass =
+      auto pass =
           std::make_shared<detail::Pass>(detail::Pass::Options{.header = header,
                                                                .all_fed = past == detail::ContextState::Past::finished,
                                                                .deadline = call.context().deadline},
