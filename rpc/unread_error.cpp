@@ -65,11 +65,11 @@ Reporter& reporter() {
 }
 
 /// Reports at its end.
-struct Report {
-  explicit Report(UnreadError error) : unread(std::move(error)) {}
-  Report(Report&&) = default;
-  Report& operator=(Report&&) = delete;
-  ~Report() {
+struct UnreadReport {
+  explicit UnreadReport(UnreadError error) : unread(std::move(error)) {}
+  UnreadReport(UnreadReport&&) = default;
+  UnreadReport& operator=(UnreadReport&&) = delete;
+  ~UnreadReport() {
     if (!unread.error) return;
     try {
       reporter().report(unread);
@@ -98,7 +98,7 @@ namespace detail {
 void report_unread_error(Executor* executor, const char* function, const std::exception_ptr& error) noexcept try {
   if (is_cancellation(error)) return;
   if (executor) executor->note_unread_error();
-  release(Report({function, error}), executor);
+  release(UnreadReport({function, error}), executor);
 } catch (...) {  // it is only a report
 }
 
