@@ -218,7 +218,8 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
   RawClient silent(endpoint, raw_hello("silent", 2, 3));
   constexpr uint64_t kCalls = 200;
   for (uint64_t id = 1; id <= kCalls; ++id) silent.say(with_id(request(4), id));
-  BOOST_TEST(eventually([&] { return agent.metrics().queued_bytes > 4 * kMiB; }));
+  // Above the limit requests are held back, until half of it is left: the socket may take as much meanwhile.
+  BOOST_TEST(eventually([&] { return agent.metrics().queued_bytes > 2 * kMiB; }));
   BOOST_TEST(eventually([&] { return agent.metrics().queued_jobs == 0; }));
   std::this_thread::sleep_for(100ms);  // in which more would be made, if it were
   const Metrics now = agent.metrics();
