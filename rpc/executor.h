@@ -48,7 +48,8 @@ class Executor : public RefCounted {
   static void destroy(Executor* executor) noexcept { delete executor; }
   virtual ~Executor() = default;
 
-  /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread.
+  /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread,
+  /// unless that drives this executor's I/O.
   virtual void post(std::unique_ptr<Job> job) = 0;
   /// As `post`, without haste and without taking a handler's slot: for the destructors of users' objects, one at a
   /// time.

@@ -285,17 +285,15 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
 }
 
 void Agent::Impl::end_threads(Clock::time_point deadline) {
-  bool ended = loop->end_by(std::min(deadline, Clock::now() + kFirstNote));
-  if (!ended && Clock::now() < deadline) {
+  if (!loop->end_by(std::min(deadline, Clock::now() + kFirstNote)) && Clock::now() < deadline) {
     std::fprintf(stderr, "rpc: worker '%s' is to shut down and waits for %s\n", self.name.c_str(),
                  describe(name(loop->unended())).c_str());
-    ended = loop->end_by(deadline);
+    loop->end_by(deadline);
   }
-  const std::vector<HandlerRunning> left = name(loop->unended());
-  loop->stop();
+  const std::vector<HandlerRunning> left = name(loop->stop());
   for (const auto& hook : hooks) hook->agent_closing();
   if (listener) listener->agent_closing();
-  if (!ended && !left.empty()) {
+  if (!left.empty()) {
     throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
                        describe(left) + ". They go on; what they use must live as long as they do");
   }

@@ -76,7 +76,7 @@ Loop::Loop(LoopOptions options)
 
 Loop::~Loop() {
   end_by(Clock::time_point::max());
-  stop();
+  (void)stop();
 }
 
 bool Loop::work_comes_in() const {
@@ -94,11 +94,14 @@ void Loop::take_seat_locked() noexcept {
   ThreadState::current().leading = this;
 }
 
-void Loop::leave_seat_locked() noexcept {
+/// At the end nobody comes after: what the io_context still holds is for the one that leaves, closed sockets' handlers
+/// above all, which keep links and with them the loop.
+void Loop::leave_seat(std::unique_lock<std::mutex>& lock) {
+  if (phase_ != Phase::running) poll_io(lock);
   ThreadState::current().leading = nullptr;
   seat_taken_ = false;
   ++seat_epoch_;
-  if (stopping_) ended_.notify_all();
+  if (phase_ != Phase::running) rested_.notify_all();
 }
 
 void Loop::promote_or_tick_locked() {
@@ -154,7 +157,7 @@ void Loop::lead_in_pool(std::unique_lock<std::mutex>& lock) {
       look = look_.exchange(false, std::memory_order_relaxed);
     }
     lock.lock();
-    if (job_posted_ || stopping_ || can_run_job_locked()) return;
+    if (job_posted_ || phase_ != Phase::running || can_run_job_locked()) return;
     if (waiter_completed_ && passive_.empty() && !work_comes_in()) return;  // it leads its next wait itself
     waiter_completed_ = false;
   }
@@ -169,7 +172,7 @@ bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_
     run_some(deadline);
     if (look_.exchange(false, std::memory_order_relaxed)) {
       lock.lock();
-      const bool leave = stopping_ || can_run_job_locked();
+      const bool leave = phase_ != Phase::running || can_run_job_locked();
       lock.unlock();
       if (leave) job_posted_ = true;
     }
@@ -187,12 +190,12 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
   bool may_lead = true;
   bool in_time = true;
   while (!waiter.done.load(std::memory_order_acquire) && in_time) {
-    if ((may_lead || waiter.promoted) && !seat_taken_ && !stopping_) {
+    if ((may_lead || waiter.promoted) && !seat_taken_ && phase_ == Phase::running) {
       waiter.promoted = false;
       take_seat_locked();
       in_time = lead_waiting(waiter, deadline, lock);
       const bool hand_over = job_posted_ && !waiter.done.load(std::memory_order_relaxed);
-      leave_seat_locked();
+      leave_seat(lock);
       if (can_run_job_locked()) wake_worker_locked();
       if (!hand_over || !can_run_job_locked()) promote_or_tick_locked();
       may_lead = !hand_over;

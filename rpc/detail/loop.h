@@ -32,6 +32,12 @@ struct LoopOptions {
 ///
 /// The seat is just a flag under the mutex: a thread that finds it free may take it, and then it alone runs the
 /// io_context. Who leaves it sees to it that somebody else comes along: a waiter, or a pool thread that ticks.
+///
+/// It ends in two steps (pool_ending.cpp), each taken under the mutex, and never goes back:
+/// - stopping: nobody leads any more, but jobs are run as before, also those that running ones post.
+/// - stopped: once nothing runs and nothing is queued, or when the time is up. The pool's threads end, but for those
+///   that are in something: these are left to themselves, and each keeps the loop. What is posted runs at once, where
+///   it is posted.
 class Loop final : public Executor {
  public:
   explicit Loop(LoopOptions options);
@@ -57,26 +63,26 @@ class Loop final : public Executor {
     last_read_ = now;
   }
 
-  /// Lets the pool's threads run the jobs that are left, and end. False: some had not by the deadline. Not from a pool
-  /// thread.
+  /// Stopping: waits until nothing runs and nothing is queued, and then it is stopped. False: not by the deadline. Not
+  /// from a pool thread.
   bool end_by(Clock::time_point deadline);
-  /// After that: runs what the io_context still holds, so that handlers of closed sockets are gone. Threads that have
-  /// not ended are left to themselves: each keeps this loop until the function that it is in has returned. Idempotent.
-  void stop();
-
-  struct Gauges {
-    std::size_t queued_jobs, active, threads, blocked;
-    uint64_t jobs_begun;
-  };
-  Gauges gauges() const;
   /// What a thread is in.
   struct Running {
     Slot kind;  ///< none: an I/O callback
     CallOrigin origin;
     Clock::duration age;
   };
+  /// After that: stopped in any case. Ends the pool's threads, and returns what those that cannot be ended are in: each
+  /// keeps this loop until the function has returned. Idempotent.
+  std::vector<Running> stop();
+
+  struct Gauges {
+    std::size_t queued_jobs, active, threads, blocked;
+    uint64_t jobs_begun;
+  };
+  Gauges gauges() const;
   std::vector<Running> running() const;  ///< in jobs
-  std::vector<Running> unended() const;  ///< in what keeps `end_by` waiting
+  std::vector<Running> unended() const;  ///< in what keeps `end_by` waiting: I/O callbacks too
 
   /// If calls wait because too many handlers do: a clause for an error that says so. Else empty.
   std::string held_back() const;
@@ -87,6 +93,8 @@ class Loop final : public Executor {
 
  private:
   friend class Waiter;
+
+  enum class Phase { running, stopping, stopped };
 
   // Pool (pool.cpp). "_locked": the mutex is held.
   void work(Worker& self);
@@ -103,13 +111,22 @@ class Loop final : public Executor {
   int lowest_level_locked() const noexcept;
   int thread_limit(int level) const noexcept;
 
+  // Its end (pool_ending.cpp).
+  bool at_rest_locked() const noexcept;
+  void stop_locked() noexcept;
+  void leave_pool(Worker& self, std::unique_lock<std::mutex>& lock);
+  void look_at_io(std::unique_lock<std::mutex>& lock);
+  void poll_io(std::unique_lock<std::mutex>& lock);
+  std::vector<Running> running_locked() const;
+  std::vector<Running> unended_locked() const;
+
   // Seat (loop.cpp).
   void lead_in_pool(std::unique_lock<std::mutex>& lock);
   bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock);
   void run_some(Clock::time_point deadline);
   bool spin(Clock::time_point deadline);
   void take_seat_locked() noexcept;
-  void leave_seat_locked() noexcept;
+  void leave_seat(std::unique_lock<std::mutex>& lock);
   void promote_or_tick_locked();
   void interrupt_leader();
   bool work_comes_in() const;
@@ -132,11 +149,11 @@ class Loop final : public Executor {
   bool seat_taken_ = false;
   bool ticking_ = false;
   uint64_t seat_epoch_ = 0;  // counts how often the seat was left
-  bool stopping_ = false, joined_ = false, stopped_ = false;
-  std::list<Worker> workers_;
+  Phase phase_ = Phase::running;
+  std::list<Worker> workers_;  // whose threads have not ended
   std::vector<Worker*> idle_;
   boost::intrusive::list<Waiter> passive_;  // waiters whose future is not done and who do not lead
-  std::condition_variable ended_;           // a thread has ended or left the seat while stopping
+  std::condition_variable rested_;          // a job has ended, or a thread left the seat, while stopping
 
   std::atomic<bool> look_{false};  // the leader shall leave the seat and look around
 

@@ -1,4 +1,4 @@
-// The pool's half of Loop: slots, jobs and threads.
+// The pool's half of Loop: slots, jobs and threads. How it ends is in pool_ending.cpp.
 #include <pthread.h>
 
 #include <algorithm>
@@ -68,9 +68,10 @@ void Loop::start() {
 void Loop::post(std::unique_ptr<Job> job) {
   {
     const std::lock_guard lock(mutex_);
-    if (!stopped_) {
+    const bool leads = ThreadState::current().leading == this;  // also at the end: it must not block
+    if (phase_ != Phase::stopped || leads) {
       queue_.push(std::move(job));
-      if (ThreadState::current().leading == this) {
+      if (leads) {
         job_posted_ = true;  // the leader looks after it as soon as the callback has returned
         messages_since_job_ = 0;
         last_job_ = last_read_;
@@ -86,14 +87,14 @@ void Loop::post(std::unique_ptr<Job> job) {
 
 void Loop::post_release(std::unique_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
-  if (stopped_) return;  // it ends here, on the calling thread
+  // Once stopped it ends here, on the calling thread, unless that must not block.
+  if (phase_ == Phase::stopped && ThreadState::current().leading != this) return;
   releases_.push(std::move(job));
-  if (!joined_) ensure_ticker_locked();
+  ensure_ticker_locked();
 }
 
 /// Sees to it that some pool thread looks at queue and seat.
 void Loop::wake_worker_locked() {
-  if (joined_) return;
   if (arriving_ > 0) return;  // one is on its way, and wakes the next if there is more to do
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
@@ -110,7 +111,11 @@ void Loop::wake_worker_locked() {
 
 /// Sees to it that a pool thread finds a free seat, or a job that nobody takes, within a tick or two.
 void Loop::ensure_ticker_locked() {
-  if (ticking_ || stopping_) return;
+  if (phase_ != Phase::running) {  // nobody looks for the seat, so nobody ticks
+    if (can_run_job_locked()) wake_worker_locked();
+    return;
+  }
+  if (ticking_) return;
   if (!idle_.empty()) {
     ticking_ = true;
     idle_.front()->ticks = true;
@@ -135,11 +140,15 @@ void Loop::spawn_locked(bool ticks) {
   const SignalMask mask;
   try {
     worker.thread = std::thread([this, &worker] { work(worker); });
+    if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait
+      worker.keeps = Ref<Executor>(this);
+      worker.thread.detach();
+    }
   } catch (const std::system_error&) {
     if (ticks) ticking_ = false;
     if (!ticks) --arriving_;
     workers_.pop_back();
-    if (workers_.empty()) throw;
+    if (workers_.empty() && phase_ != Phase::stopped) throw;
     return;  // the system gives no more threads: those there are must do
   }
 }
@@ -151,32 +160,32 @@ void Loop::work(Worker& self) {
   std::unique_lock lock(mutex_);
   if (self.woken) --arriving_;
   for (;;) {
+    if (phase_ == Phase::stopped && !self.keeps) break;  // somebody joins it, and must not wait for a job
     if (can_run_job_locked()) {
       stop_ticking_locked(self);
       run_next_job(self, lock);
       self.stays_back = false;
-    } else if (stopping_) {
-      break;  // whoever holds a slot goes on with the queue
-    } else if (!seat_taken_ && !self.stays_back) {
+    } else if (phase_ == Phase::stopped) {
+      break;
+    } else if (phase_ == Phase::running && !seat_taken_ && !self.stays_back) {
       stop_ticking_locked(self);
       take_seat_locked();
+      self.leads = true;
       lead_in_pool(lock);
       self.stays_back = !job_posted_ && waiter_completed_;
-      leave_seat_locked();
+      leave_seat(lock);
+      self.leads = false;
     } else {
       idle(self, lock);
     }
   }
-  self.ended = true;
-  const Ref<Executor> kept = std::move(self.keeps);
-  ended_.notify_all();
-  lock.unlock();  // before `kept` goes, and the loop perhaps with it
+  leave_pool(self, lock);
 }
 
 void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   Slot slot = Slot::none;
   std::unique_ptr<Job> job = take_job_locked(slot);
-  if (!seat_taken_ || can_run_job_locked()) {
+  if ((!seat_taken_ && phase_ == Phase::running) || can_run_job_locked()) {
     if (job->is_short()) {
       ensure_ticker_locked();
     } else {
@@ -195,6 +204,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   lock.lock();
   self.runs = Slot::none;
   --(slot == Slot::handler ? active_ : releasing_);
+  if (phase_ != Phase::running) rested_.notify_all();
 }
 
 void Loop::give_slot() {
@@ -219,9 +229,9 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   self.woken = false;
   self.stays_back = false;
   idle_.push_back(&self);
-  if (!seat_taken_ && !ticking_ && !stopping_) self.ticks = ticking_ = true;
+  if (!seat_taken_ && !ticking_ && phase_ == Phase::running) self.ticks = ticking_ = true;
   uint64_t epoch = seat_epoch_, taken = taken_;
-  while (!self.woken && !stopping_) {
+  while (!self.woken && phase_ != Phase::stopped) {
     if (!self.ticks) {
       self.wake.wait(lock);
       epoch = seat_epoch_;
@@ -238,82 +248,6 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   stop_ticking_locked(self);
   if (self.woken) --arriving_;
   if (const auto at = std::find(idle_.begin(), idle_.end(), &self); at != idle_.end()) idle_.erase(at);
-}
-
-bool Loop::end_by(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  if (stopped_) return true;
-  if (!stopping_) {
-    stopping_ = true;
-    for (Worker& worker : workers_) worker.wake.notify_one();
-    if (seat_taken_) interrupt_leader();
-    if (!queue_.empty() && workers_.empty()) spawn_locked(false);
-  }
-  // Running handlers end in their own time; nothing can end them for us. Waiters leave the seat when stopping.
-  const auto all_ended = [this] {
-    return !seat_taken_ && std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended; });
-  };
-  if (deadline != Clock::time_point::max()) return ended_.wait_until(lock, deadline, all_ended);
-  ended_.wait(lock, all_ended);
-  return true;
-}
-
-void Loop::stop() {
-  std::unique_lock lock(mutex_);
-  if (stopped_) return;
-  stopping_ = joined_ = true;
-  std::list<Worker> ending;
-  for (auto at = workers_.begin(); at != workers_.end();) {
-    const auto worker = at++;
-    if (worker->ended) {
-      ending.splice(ending.end(), workers_, worker);
-    } else {
-      worker->keeps = Ref<Executor>(this);
-      worker->thread.detach();
-    }
-  }
-  lock.unlock();
-  for (Worker& worker : ending) worker.thread.join();
-  lock.lock();
-  if (!seat_taken_) {
-    take_seat_locked();
-    lock.unlock();
-    {
-      const IoCallbackScope io_callback;
-      while (io_.poll() > 0) {
-      }
-    }
-    lock.lock();
-    leave_seat_locked();
-  }
-  stopped_ = true;
-  // What does not start here, because handlers that go on hold all slots, is theirs to go on with.
-  while (can_run_job_locked()) {
-    Slot slot = Slot::none;
-    std::unique_ptr<Job> job = take_job_locked(slot);
-    lock.unlock();
-    Job* const raw = job.get();
-    raw->run(std::move(job));
-    lock.lock();
-    --(slot == Slot::handler ? active_ : releasing_);
-  }
-}
-
-std::vector<Loop::Running> Loop::running() const {
-  std::vector<Running> list;
-  const std::lock_guard lock(mutex_);
-  const Clock::time_point now = Clock::now();
-  for (const Worker& worker : workers_) {
-    if (worker.runs != Slot::none) list.push_back({worker.runs, worker.origin, now - worker.since});
-  }
-  return list;
-}
-
-std::vector<Loop::Running> Loop::unended() const {
-  std::vector<Running> list = running();
-  const std::lock_guard lock(mutex_);
-  if (seat_taken_) list.push_back({Slot::none, {}, {}});
-  return list;
 }
 
 std::string Loop::held_back() const {

@@ -36,11 +36,11 @@ struct Worker {
   bool woken = false;       ///< there may be something to do
   bool ticks = false;       ///< it looks every tick whether the seat was left empty
   bool stays_back = false;  ///< it has just left the seat to a waiter
+  bool leads = false;
   Slot runs = Slot::none;   ///< a job of this kind; that which waits included
   CallOrigin origin;        ///< of that job
   Clock::time_point since;  ///< when it was begun
-  bool ended = false;       ///< it touches nothing any more
-  Ref<Executor> keeps;      ///< the loop, which has gone on without this thread
+  Ref<Executor> keeps;      ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
 };
 
 }  // namespace tendril::rpc::detail

@@ -1,0 +1,144 @@
+// How a worker's threads end: nothing begins that nobody waits for, nothing waits for ever, nothing is kept for ever.
+#include <boost/test/unit_test.hpp>
+#include <latch>
+#include <thread>
+
+#include "tendril/rpc/detail/loop.h"
+#include "tests/rpc/cluster.h"
+
+namespace pool_ending_test {
+
+using namespace rpc_test;
+using tendril::rpc::detail::Loop;
+
+int nothing() { return 0; }
+
+struct Scene {
+  std::latch begun{1}, end{1}, done{1};
+  std::atomic<int> rounds{0};
+  std::atomic<bool> over{false};
+};
+
+/// Keeps the thread that drives the I/O of "w1".
+struct Hang final : MessageHook {
+  void before_send(const WorkerInfo&, Message&) override {}
+  void after_receive(const WorkerInfo&, Message&) override {}
+  void before_reply(const WorkerInfo&, Message&) override {}
+  void after_reply(const WorkerInfo&, Message&) override {
+    hangs = true;
+    end.wait();
+  }
+  static inline std::atomic<bool> hangs{false};
+  static inline std::latch end{1};
+};
+struct LetGo {
+  ~LetGo() {
+    if (!Hang::end.try_wait()) Hang::end.count_down();
+  }
+};
+
+}  // namespace pool_ending_test
+
+using namespace pool_ending_test;
+
+BOOST_AUTO_TEST_SUITE(pool_ending)
+
+BOOST_AUTO_TEST_CASE(once_all_is_at_rest_no_thread_begins_anything) {
+  const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));
+  loop->start();
+  BOOST_REQUIRE(loop->end_by(Clock::time_point::max()));
+  std::atomic<bool> here{false};  // what is posted between the two steps of the end, by a thread of the program's
+  post(*loop, [&, by = std::this_thread::get_id()] { here = std::this_thread::get_id() == by; });
+  BOOST_TEST(here.load());
+  (void)loop->stop();
+}
+
+BOOST_AUTO_TEST_CASE(jobs_that_are_queued_run_before_it_has_ended) {
+  const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop"), .slots = 1}));
+  loop->start();
+  std::atomic<int> run{0};
+  for (int i = 0; i < 10; ++i)
+    post(*loop, [&] {
+      std::this_thread::sleep_for(1ms);
+      post(*loop, [&] { ++run; });
+    });
+  BOOST_REQUIRE(loop->end_by(Clock::now() + 60s));
+  BOOST_TEST(run == 10);
+  (void)loop->stop();
+}
+
+BOOST_AUTO_TEST_CASE(only_what_goes_on_when_the_threads_are_left_to_themselves_is_said_to_go_on) {
+  for (const bool ends : {true, false}) {
+    const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));
+    loop->start();
+    const auto scene = std::make_shared<Scene>();
+    post(*loop, [scene] {
+      scene->begun.count_down();
+      scene->end.wait();
+    });
+    scene->begun.wait();
+    BOOST_TEST(!loop->end_by(Clock::now() + 20ms));
+    if (ends) {
+      scene->end.count_down();
+      BOOST_TEST(Cluster::eventually([&] { return loop->unended().empty(); }));
+    }
+    BOOST_TEST(loop->stop().size() == (ends ? 0u : 1u));
+    if (!ends) scene->end.count_down();
+    BOOST_TEST(Cluster::eventually([&] { return loop->gauges().threads == 0; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_was_left_to_itself_gets_what_it_waits_for) {
+  const auto scene = std::make_shared<Scene>();
+  {
+    Agent agent({.name = std::string("w0"), .num_worker_threads = 1}, served_functions());
+    post(agent.executor(), [scene] {
+      scene->begun.count_down();
+      scene->end.wait();
+      blocking([&] { scene->done.wait(); });
+      scene->over = true;
+    });
+    scene->begun.wait();
+    post(agent.executor(), [scene] { scene->done.count_down(); });  // waits for the slot
+    BOOST_CHECK_THROW(agent.shutdown(Clock::now() + 100ms), TimeoutError);
+  }
+  scene->end.count_down();
+  BOOST_TEST(Cluster::eventually([&] { return scene->over.load(); }, 60s));
+}
+
+BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_like) {
+  const auto scene = std::make_shared<Scene>();
+  Agent agent({.name = std::string("w0"), .num_worker_threads = 1, .max_threads = 3}, served_functions());
+  post(agent.executor(), [scene, agent = agent.share()] {
+    scene->begun.count_down();
+    while (agent->send_control(0, {})) std::this_thread::sleep_for(1ms);  // until the shutdown has begun
+    for (; scene->rounds < 50; ++scene->rounds) {
+      const auto done = std::make_shared<std::latch>(1);
+      post(agent->executor(), [done] { done->count_down(); });
+      blocking([&] { done->wait(); });
+    }
+  });
+  scene->begun.wait();
+  BOOST_CHECK_NO_THROW(agent.shutdown(Clock::now() + 60s));
+  BOOST_TEST(scene->rounds == 50);
+}
+
+BOOST_AUTO_TEST_CASE(a_callback_that_keeps_the_io_to_itself_lets_go_of_it_when_it_returns) {
+  std::weak_ptr<Agent> inner;
+  {
+    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), nullptr, [](Agent& agent) {
+      if (agent.self().id == 1) agent.add_hook(std::make_shared<Hang>());
+    });
+    const LetGo let_go;
+    inner = cluster[1].share();
+    const Future<int> hangs = rpc_async<&nothing>(cluster[1], 0, {.timeout = 0us});
+    BOOST_REQUIRE(Cluster::eventually([] { return Hang::hangs.load(); }));
+    const std::string error = message_of<TimeoutError>([&] { cluster[1].shutdown(Clock::now() + 100ms); });
+    BOOST_TEST(contains(error, "a continuation that keeps a thread from its I/O"), error);
+    Hang::end.count_down();
+    BOOST_TEST(Cluster::eventually([&] { return !cluster[0].is_connected(1); }));  // the socket is closed
+  }
+  BOOST_TEST(Cluster::eventually([&] { return inner.expired(); }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
