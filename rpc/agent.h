@@ -64,7 +64,7 @@ class Agent {
  public:
   /// `functions` must outlive the agent. Throws UsageError for an option out of range.
   Agent(AgentOptions options, const FunctionTable& functions);
-  ~Agent();  ///< as shutdown(), without a deadline
+  ~Agent();  ///< as shutdown(), without a deadline; on a thread of its pool only after a shutdown
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -144,7 +144,7 @@ class Agent {
 
   /// Fails all pending calls with CancelledError, closes every connection and ends the threads; running handlers are
   /// waited for, their stop tokens set off. Idempotent; afterwards calls throw UsageError. Not from a pool thread of
-  /// this agent.
+  /// this agent: UsageError, unless it has been shut down already.
   ///
   /// A thread cannot be ended from outside. Throws TimeoutError if handlers have not ended by the deadline, naming
   /// them: the agent is shut down all the same, for all others, and what the library owns and those threads use lives

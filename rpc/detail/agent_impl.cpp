@@ -247,8 +247,11 @@ Clock::time_point Agent::Impl::give_memory_back(Clock::time_point now) {
 }
 
 void Agent::Impl::shutdown(Clock::time_point deadline) {
-  TENDRIL_CHECK_AS(UsageError, detail::ThreadState::current().pool != loop.get(),
-                   "Agent::shutdown: called from a function that this agent serves; it would wait for itself");
+  if (detail::ThreadState::current().pool == loop.get()) {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;  // a function that was not waited for may have been the last to hold the Agent
+    throw UsageError("Agent::shutdown: called from a function that this agent serves; it would wait for itself");
+  }
   std::unique_lock one_at_a_time(shutdown_mutex_, std::defer_lock);
   if (deadline == Clock::time_point::max()) {
     one_at_a_time.lock();

@@ -17,6 +17,7 @@ using tendril::test::text_of_error;
 struct Scene {
   std::latch begun{1}, end{1};
   Promise<void> promise;
+  std::shared_ptr<Agent> agent;
   std::atomic<int> returned{0}, threads_ended{0}, touched{0};
   std::string error;
 };
@@ -58,6 +59,14 @@ Task<int> stuck_later(Future<void> first) {
   mine->end.wait();
   ++mine->returned;
   co_return 0;
+}
+int hold_the_agent() {
+  const std::shared_ptr<Scene> mine = scene;
+  thread_local const ThreadEnd thread_end(mine);
+  const std::shared_ptr<Agent> agent = std::move(mine->agent);
+  mine->begun.count_down();
+  mine->end.wait();
+  return ++mine->returned;
 }
 Task<int> goes_on_for_ever() { return stuck_later(scene->promise.future()); }
 
@@ -129,6 +138,24 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_is_named_by_its_function) {
   }
   mine->end.count_down();
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+}
+
+BOOST_AUTO_TEST_CASE(it_may_be_the_last_to_hold_the_agent) {
+  const auto mine = scene;
+  std::weak_ptr<Agent> left;
+  {
+    const auto agent = std::make_shared<Agent>(AgentOptions{.name = std::string("w0")}, served_functions());
+    RRefContext::attach(*agent);
+    left = mine->agent = agent;
+    (void)rpc_async<&hold_the_agent>(*agent, 0, {.timeout = 0us});
+    mine->begun.wait();
+    const std::string error = shut_down(*agent, 100ms);
+    BOOST_TEST(contains(error, "'handler_never_returns_test::hold_the_agent' for worker 'w0'"), error);
+  }
+  BOOST_TEST(!left.expired());
+  mine->end.count_down();
+  BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
+  BOOST_TEST(left.expired());
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_ends_in_time_is_waited_for) {
