@@ -26,6 +26,7 @@ Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clo
 
 /// The served function that something began in, and who called it: for errors.
 struct CallOrigin {
+  uint64_t agent = 0;                     ///< the incarnation of the agent that serves it: the others know neither
   const std::string* function = nullptr;  ///< its name, which lives as long as its FunctionTable; null: none
   WorkerId caller = -1;
 };

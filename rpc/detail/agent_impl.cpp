@@ -308,7 +308,7 @@ std::vector<HandlerRunning> Agent::Impl::name(const std::vector<detail::Loop::Ru
   for (const auto& [kind, origin, age] : running) {
     HandlerRunning& one = list.emplace_back();
     one.age = age;
-    if (origin.function) {
+    if (origin.function && origin.agent == incarnation) {
       one.function = *origin.function;
       one.caller = workers_[static_cast<std::size_t>(origin.caller)];
     } else {

@@ -238,7 +238,7 @@ InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const Served
   context.trace_id = request.trace_id;
   context.span_id = request.span_id;
   context.depth = static_cast<uint8_t>(std::min<int>(request.depth + 1, Job::kContinuation - 1));
-  context.origin = {&function->name, session->peer().id};
+  context.origin = {agent->incarnation, &function->name, session->peer().id};
   if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
 }
 

@@ -68,6 +68,14 @@ int hold_the_agent() {
   mine->end.wait();
   return ++mine->returned;
 }
+Agent* other_agent = nullptr;
+int post_to_another_agent() {
+  post(other_agent->executor(), [mine = scene] {
+    mine->begun.count_down();
+    mine->end.wait();
+  });
+  return 0;
+}
 Task<int> goes_on_for_ever() { return stuck_later(scene->promise.future()); }
 
 struct Fixture {
@@ -156,6 +164,21 @@ BOOST_AUTO_TEST_CASE(it_may_be_the_last_to_hold_the_agent) {
   mine->end.count_down();
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
   BOOST_TEST(left.expired());
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_another_agents_function_has_posted_is_not_taken_for_a_function_of_this_one) {
+  const auto mine = scene;
+  Agent large({.name = std::string("large"), .rank = 3, .world_size = 4}, served_functions());
+  Agent small({.name = std::string("small")}, served_functions());
+  RRefContext::attach(large);
+  other_agent = &small;
+  rpc_sync<&post_to_another_agent>(large, 3);
+  mine->begun.wait();
+  const std::vector<HandlerRunning> running = small.handlers_running();
+  mine->end.count_down();
+  BOOST_REQUIRE(running.size() == 1u);
+  BOOST_TEST(running[0].function == "a coroutine or continuation");
+  BOOST_TEST(running[0].caller.id == -1);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_ends_in_time_is_waited_for) {
