@@ -146,11 +146,11 @@ class Agent {
   /// waited for, their stop tokens set off. Idempotent; afterwards calls throw UsageError. Not from a pool thread of
   /// this agent: UsageError, unless it has been shut down already.
   ///
-  /// A thread cannot be ended from outside. Throws TimeoutError if handlers have not ended by the deadline, naming
-  /// them: the agent is shut down all the same, for all others, and what the library owns and those threads use lives
-  /// as long as they do. What is the program's (the FunctionTable, objects that a handler refers to) has to do so too.
-  /// Without a deadline it waits for them, since they may use what the caller is about to destroy, and after 5 s says
-  /// on the error output for whom.
+  /// A thread cannot be ended from outside. Throws TimeoutError if handlers, or destructors of objects that this worker
+  /// owns, have not ended by the deadline (the destructors: nor within a second), naming them: the agent is shut down
+  /// all the same, for all others, and what the library owns and those threads use lives as long as they do. What is
+  /// the program's (the FunctionTable, objects that a handler refers to) has to do so too. Without a deadline it waits
+  /// for them, since they may use what the caller is about to destroy, and after 5 s says on the error output for whom.
   void shutdown(Clock::time_point deadline = Clock::time_point::max());
 
   /// This agent for those who may be at work in it while it goes away: safe to use as long as it is held, also past

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <future>
 #include <random>
+#include <system_error>
+#include <thread>
 
 #include "tendril/rpc/detail/listener.h"
+#include "tendril/rpc/detail/signal_mask.h"
 #include "tendril/rpc/detail/thread_state.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/flow_control.h"
@@ -17,6 +21,8 @@ namespace {
 
 /// Whoever waits longer says for whom.
 constexpr std::chrono::seconds kFirstNote{5};
+/// What the destructors of users' objects have at least, where handlers have used up a shutdown's time.
+constexpr std::chrono::seconds kToldIn{1};
 
 uint64_t random_number() {
   std::random_device device;
@@ -293,13 +299,42 @@ void Agent::Impl::end_threads(Clock::time_point deadline) {
                  describe(name(loop->unended())).c_str());
     loop->end_by(deadline);
   }
-  const std::vector<HandlerRunning> left = name(loop->stop());
-  for (const auto& hook : hooks) hook->agent_closing();
-  if (listener) listener->agent_closing();
+  std::vector<HandlerRunning> left = name(loop->stop());
+  if (!tell_closing(deadline)) left.push_back({.function = "destructors of objects that it owned"});
   if (!left.empty()) {
     throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
                        describe(left) + ". They go on; what they use must live as long as they do");
   }
+}
+
+/// Hooks and the listener let go of users' objects, whose destructors may wait for what a function holds that goes on,
+/// or take long by themselves: with a deadline, on a thread of their own. False: they go on there.
+bool Agent::Impl::tell_closing(Clock::time_point deadline) {
+  const auto tell = [self = shared_from_this()] {
+    for (const auto& hook : self->hooks) hook->agent_closing();
+    if (self->listener) self->listener->agent_closing();
+  };
+  if (deadline == Clock::time_point::max()) {
+    tell();
+    return true;
+  }
+  std::packaged_task<void()> task(tell);
+  const std::future<void> told = task.get_future();
+  std::thread thread;
+  try {
+    const detail::SignalMask mask;
+    thread = std::thread(std::move(task));
+  } catch (const std::system_error&) {  // the system gives no more threads
+    tell();
+    return true;
+  }
+  const bool in_time = told.wait_until(std::max(deadline, Clock::now() + kToldIn)) == std::future_status::ready;
+  if (in_time) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+  return in_time;
 }
 
 std::vector<HandlerRunning> Agent::Impl::name(const std::vector<detail::Loop::Running>& running) const {

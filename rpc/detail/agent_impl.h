@@ -74,6 +74,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void sweep();
   Clock::time_point give_memory_back(Clock::time_point now);
   void end_threads(Clock::time_point deadline);
+  bool tell_closing(Clock::time_point deadline);
   void check_rank(WorkerId peer, const char* what) const;
 
   mutable std::mutex mutex_;

@@ -1,6 +1,8 @@
 // A handler that does not return: a shutdown with a deadline ends without it, names it, and leaves it what it uses.
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <latch>
+#include <mutex>
 #include <thread>
 
 #include "tendril/rpc/group.h"
@@ -18,6 +20,7 @@ struct Scene {
   std::latch begun{1}, end{1};
   Promise<void> promise;
   std::shared_ptr<Agent> agent;
+  std::mutex mutex;
   std::atomic<int> returned{0}, threads_ended{0}, touched{0};
   std::string error;
 };
@@ -68,6 +71,30 @@ int hold_the_agent() {
   mine->end.wait();
   return ++mine->returned;
 }
+int hold_the_mutex() {
+  const std::shared_ptr<Scene> mine = scene;
+  thread_local const ThreadEnd thread_end(mine);
+  const std::lock_guard lock(mine->mutex);
+  mine->begun.count_down();
+  mine->end.wait();
+  return ++mine->returned;
+}
+/// Its destructor waits for what a handler holds.
+struct LocksAtItsEnd {
+  ~LocksAtItsEnd() {
+    const std::lock_guard lock(of->mutex);
+    ++of->touched;
+  }
+  std::shared_ptr<Scene> of = scene;
+};
+struct LetsGo final : MessageHook {
+  void before_send(const WorkerInfo&, Message&) override {}
+  void after_receive(const WorkerInfo&, Message&) override {}
+  void before_reply(const WorkerInfo&, Message&) override {}
+  void after_reply(const WorkerInfo&, Message&) override {}
+  void agent_closing() noexcept override { object.reset(); }
+  std::unique_ptr<LocksAtItsEnd> object = std::make_unique<LocksAtItsEnd>();
+};
 Agent* other_agent = nullptr;
 int post_to_another_agent() {
   post(other_agent->executor(), [mine = scene] {
@@ -164,6 +191,27 @@ BOOST_AUTO_TEST_CASE(it_may_be_the_last_to_hold_the_agent) {
   mine->end.count_down();
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
   BOOST_TEST(left.expired());
+}
+
+BOOST_AUTO_TEST_CASE(objects_whose_destructors_wait_for_it_are_left_to_themselves_too) {
+  const auto mine = scene;
+  {
+    Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
+      if (agent.self().id == 1) agent.add_hook(std::make_shared<LetsGo>());
+    });
+    (void)rpc_async<&hold_the_mutex>(cluster[0], 1, {.timeout = 0us});
+    mine->begun.wait();
+    std::promise<std::string> told;
+    std::future<std::string> error = told.get_future();
+    std::jthread ending([&] { told.set_value(shut_down(cluster[1], 100ms)); });
+    BOOST_TEST((error.wait_for(60s) == std::future_status::ready));
+    BOOST_TEST(mine->touched == 0);
+    mine->end.count_down();  // else it would never end, where it fails
+    const std::string text = error.get();
+    BOOST_TEST(contains(text, "'handler_never_returns_test::hold_the_mutex' for worker 'w0' (rank 0) for "), text);
+    BOOST_TEST(contains(text, "; destructors of objects that it owned"), text);
+  }
+  BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1 && mine->touched == 1; }, 60s));
 }
 
 BOOST_AUTO_TEST_CASE(a_job_that_another_agents_function_has_posted_is_not_taken_for_a_function_of_this_one) {
