@@ -110,6 +110,7 @@ Metrics Agent::metrics() const {
   metrics.calls_timed_out = read(counters.timed_out);
   metrics.calls_cancelled = read(counters.cancelled);
   metrics.errors_unread = impl_->loop->unread_errors();
+  metrics.open_calls = read(counters.open);
   metrics.calls_served = read(counters.served);
   metrics.calls_dropped = read(counters.dropped);
   metrics.late_replies = read(counters.late_replies);

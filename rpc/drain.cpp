@@ -24,12 +24,14 @@ std::string describe(const Agent& agent) {
   text += std::to_string(metrics.active_handlers + metrics.blocked_handlers) + " handlers running";
   const auto running = agent.handlers_running();
   if (!running.empty()) text += " (" + rpc::describe(running) + ")";
-  text += ", " + std::to_string(metrics.unanswered_calls) + " received calls not answered, " +
-          std::to_string(metrics.pending_calls) + " calls pending";
+  text += ", " + std::to_string(metrics.queued_jobs) + " jobs queued, " + std::to_string(metrics.unanswered_calls) +
+          " received calls not answered, " + std::to_string(metrics.pending_calls) + " calls pending";
   const auto calls = agent.calls_in_flight();
   for (std::size_t i = 0; i < std::min<std::size_t>(calls.size(), 4); ++i)
     text += (i == 0 ? " (to '" : ", '") + calls[i].peer.name + "'" +
             (i + 1 == std::min<std::size_t>(calls.size(), 4) ? ")" : "");
+  if (metrics.open_calls > metrics.pending_calls)
+    text += ", " + std::to_string(metrics.open_calls - metrics.pending_calls) + " calls whose outcome is being told";
   return text;
 }
 
@@ -130,6 +132,7 @@ void drain(const Agent& agent, RendezvousClient& client, Clock::time_point deadl
     // noticed.
     if (now >= give_up && !round.settled())
       throw TimeoutError("all workers are idle, but " + round.describe(client.names()));
+    if (now >= give_up + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(client.names()));
     if (round.settled()) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));

@@ -39,6 +39,7 @@ struct Metrics {
   LatencyHistogram latency = {};  ///< of calls made, from call to result
   // now
   uint64_t pending_calls = 0;     ///< made, not yet ended
+  uint64_t open_calls = 0;        ///< these, and those whose outcome is just being told: what it sets off may come yet
   uint64_t queued_jobs = 0;       ///< waiting for a slot
   uint64_t active_handlers = 0;   ///< holding a slot
   uint64_t blocked_handlers = 0;  ///< that wait, or are in rpc::blocking, and hold none meanwhile

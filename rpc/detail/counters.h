@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "tendril/rpc/metrics.h"
 
@@ -19,6 +20,20 @@ struct Counters {
   std::array<Count, LatencyHistogram::buckets> latency{};
 
   static void add(Count& count, uint64_t n = 1) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
+};
+
+/// One of `Counters::open`, for as long as it lives.
+class OpenCall {
+ public:
+  explicit OpenCall(Counters& counters) noexcept : open_(&counters.open) { Counters::add(*open_); }
+  OpenCall(OpenCall&& other) noexcept : open_(std::exchange(other.open_, nullptr)) {}
+  OpenCall& operator=(OpenCall&&) = delete;
+  ~OpenCall() {
+    if (open_) open_->fetch_sub(1, std::memory_order_release);
+  }
+
+ private:
+  Counters::Count* open_;
 };
 
 }  // namespace tendril::rpc::detail

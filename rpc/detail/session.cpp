@@ -71,9 +71,8 @@ void Session::GiveUp::operator()() const noexcept {
 
 void Session::call(Message&& request, PendingCallRef call, const CallOptions& options) {
   Counters::add(agent_->counters.made);
-  Counters::add(agent_->counters.open);
   const CallContext& context = CallContext::current();
-  Pending pending;
+  Pending pending{.open = OpenCall(agent_->counters)};
   pending.call = std::move(call);
   pending.function = request.function;
   pending.started = Clock::now();
@@ -215,7 +214,6 @@ void Session::fail(Pending pending, const std::exception_ptr& error) noexcept {
   pending.stop.reset();
   Counters::add(agent_->counters.failed);
   pending.call->fail(error);
-  agent_->counters.open.fetch_sub(1, std::memory_order_release);
 }
 
 void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
@@ -286,7 +284,6 @@ void Session::complete(Message&& reply) noexcept {
   Counters::add(agent_->counters.latency[static_cast<std::size_t>(bucket)]);
   Counters::add(agent_->counters.completed);
   pending->call->complete(std::move(reply));
-  agent_->counters.open.fetch_sub(1, std::memory_order_release);
 }
 
 bool Session::must_not_wait() noexcept { return ThreadState::current().io_callbacks > 0; }

@@ -83,11 +83,12 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   };
   using StopCallback = std::stop_callback<GiveUp>;
   struct Pending {
-    PendingCallRef call;
+    OpenCall open;  // first: it goes last
+    PendingCallRef call = {};
     uint64_t function = 0;
-    Clock::time_point started, deadline;
+    Clock::time_point started = {}, deadline = {};
     bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
-    std::unique_ptr<StopCallback> stop;
+    std::unique_ptr<StopCallback> stop = {};
   };
 
   void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
