@@ -21,6 +21,7 @@ constexpr uint32_t kForgottenIn = 32;
 constexpr int64_t kLongestNs = 10'000'000;
 
 /// What is remembered of cancels that came before their requests: these are on their way, and no peer has many of them.
+/// Some never come. Numbers are given in order, so a cancel this far behind a request that came is forgotten.
 constexpr std::size_t kMostOvertaken = 1024;
 
 /// The handler that this thread runs, and when it answered; what it does after that, writing the reply above all, is
@@ -91,7 +92,10 @@ void Session::request_received(Message&& request) {
     admitted = !ended_ && filter_.admit(request.call_id);
     if (admitted) {
       const auto entry = serving_.try_emplace(request.call_id).first;
-      if (!overtaken_.empty() && std::erase(overtaken_, request.call_id) > 0) entry->second.request_stop();
+      std::erase_if(overtaken_, [&](uint64_t cancelled) {
+        if (cancelled == request.call_id) entry->second.request_stop();
+        return cancelled == request.call_id || cancelled + kMostOvertaken < request.call_id;
+      });
     }
   }
   // Also one that came too late, overtaken by the news that its caller has given it up: it is not on its way any more.
