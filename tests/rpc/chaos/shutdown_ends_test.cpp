@@ -2,8 +2,12 @@
 // Whatever was given up, lost or failed before, a graceful shutdown ends.
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <iterator>
 #include <latch>
 #include <thread>
 
@@ -45,6 +49,19 @@ struct Party {
   }
   tendril::test::ReservedPort port;
 };
+
+/// Until that thread of this process, once it is known, waits for somebody, and has for a while.
+void wait_until_asleep(const std::atomic<pid_t>& thread) {
+  const auto is_asleep = [&] {
+    std::ifstream status("/proc/self/task/" + std::to_string(thread.load()) + "/stat");
+    const std::string text(std::istreambuf_iterator<char>(status), {});
+    const std::size_t name_ends = text.rfind(')');
+    return thread != 0 && name_ends != std::string::npos && text.substr(name_ends, 3) == ") S";
+  };
+  const auto deadline = Clock::now() + 60s;
+  for (int times = 0; times < 30 && Clock::now() < deadline; times = is_asleep() ? times + 1 : 0)
+    std::this_thread::sleep_for(10ms);
+}
 
 /// Breaks every established TCP connection of this process but those of `port`.
 void break_connections(int port) {
@@ -97,12 +114,16 @@ BOOST_AUTO_TEST_CASE(after_a_connection_broke_with_requests_on_their_way) {
 
 BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
   const Party party;
-  const auto errors = party.run(2, [](Group& group, int rank) {
+  std::atomic<pid_t> other{0};
+  const auto errors = party.run(2, [&](Group& group, int rank) {
     // Kept at both sides until shutdown gives it up: that takes a message or two, and their acknowledgements.
     const auto made = remote<&make>(*group.agent(), 1 - rank, std::size_t{3});
     group.barrier();
-    if (rank == 1) return group.shutdown({.timeout = 60s});
-    std::this_thread::sleep_for(300ms);           // the other is there already
+    if (rank == 1) {
+      other = ::gettid();
+      return group.shutdown({.timeout = 60s});
+    }
+    wait_until_asleep(other);                     // the other is there already
     rpc_sync<&look_at>(*group.agent(), 1, made);  // which says some 20 ms later that it has got the reference
     group.shutdown({.timeout = 1ms});
   });
