@@ -52,7 +52,7 @@ class Executor : public RefCounted {
   /// unless that drives this executor's I/O.
   virtual void post(std::unique_ptr<Job> job) = 0;
   /// As `post`, without haste and without taking a handler's slot: for the destructors of users' objects, one at a
-  /// time.
+  /// time, and only where a handler that nobody waits for could start.
   virtual void post_release(std::unique_ptr<Job> job) { post(std::move(job)); }
   /// Returns when `future` is done (true) or the deadline has passed (false). The calling thread drives I/O meanwhile
   /// if nobody else does.

@@ -49,7 +49,8 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   /// which must live for ever.
   void creation_failed(std::exception_ptr error, const char* function);
   /// A message carries this reference, as a call's receiver, an argument or a result: whoever uses it then gets the
-  /// creation's error, which is not reported as unread here.
+  /// creation's error, which is not reported as unread here. Told when the message is written: nobody reports the error
+  /// of a creation whose reference was in a message that could then not be sent (the sender gets that failure instead).
   void passed_on() noexcept { passed_on_.store(true, std::memory_order_relaxed); }
   /// The object, once settled. Throws the stored error, and RRefError if the object is not exactly a `wanted`.
   std::shared_ptr<void> object(const std::type_info& wanted) const;
