@@ -145,7 +145,8 @@ class Loop final : public Executor {
   int blocked_ = 0;     // pool threads that gave their slot back
   uint64_t taken_ = 0;  // counts the jobs that were begun
   bool release_next_ = false;
-  int arriving_ = 0;  // pool threads that have been woken and have not looked around yet
+  bool releases_due_ = false;  // those there are have waited for a tick
+  int arriving_ = 0;           // pool threads that have been woken and have not looked around yet
   bool seat_taken_ = false;
   bool ticking_ = false;
   uint64_t seat_epoch_ = 0;  // counts how often the seat was left

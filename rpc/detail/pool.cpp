@@ -42,16 +42,23 @@ bool Loop::can_run_release_locked() const noexcept {
   return !releases_.empty() && releasing_ == 0 && lowest_level_locked() == 0;
 }
 
-bool Loop::can_run_job_locked() const noexcept { return can_run_handler_locked() || can_run_release_locked(); }
+/// Destructors first wait for a tick: they are in no hurry, and threads woken for single ones would cost more than
+/// they.
+bool Loop::can_run_job_locked() const noexcept {
+  return can_run_handler_locked() || ((releases_due_ || phase_ != Phase::running) && can_run_release_locked());
+}
 
 /// One of those that may run, of which there is one. Turn about, so that neither kind is kept waiting by the other.
 std::unique_ptr<Job> Loop::take_job_locked(Slot& slot) noexcept {
   ++taken_;
-  if (can_run_release_locked() && (release_next_ || !can_run_handler_locked())) {
+  const bool handler = can_run_handler_locked();
+  if (!handler || (release_next_ && releases_due_ && can_run_release_locked())) {
     release_next_ = false;
     slot = Slot::release;
     ++releasing_;
-    return releases_.pop();
+    std::unique_ptr<Job> job = releases_.pop();
+    releases_due_ = releases_due_ && !releases_.empty();
+    return job;
   }
   release_next_ = true;
   slot = Slot::handler;
@@ -229,7 +236,7 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   self.woken = false;
   self.stays_back = false;
   idle_.push_back(&self);
-  if (!seat_taken_ && !ticking_ && phase_ == Phase::running) self.ticks = ticking_ = true;
+  if ((!seat_taken_ || !releases_.empty()) && !ticking_ && phase_ == Phase::running) self.ticks = ticking_ = true;
   uint64_t epoch = seat_epoch_, taken = taken_;
   while (!self.woken && phase_ != Phase::stopped) {
     if (!self.ticks) {
@@ -239,6 +246,7 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
       continue;
     }
     if (self.wake.wait_for(lock, kTick) == std::cv_status::no_timeout) continue;
+    releases_due_ = !releases_.empty();
     const bool job_waits = can_run_job_locked();
     if ((job_waits && taken == taken_) || (!seat_taken_ && epoch == seat_epoch_)) break;  // for a whole tick
     if (seat_taken_ && !job_waits) stop_ticking_locked(self);  // whoever changes that wakes a ticker again
