@@ -49,13 +49,14 @@ class Scalar {
  private:
   template <class T>
   static constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
-
   template <class T>
   bool in_range() const noexcept {
-    if (!is_floating()) return std::in_range<T>(integer_);
+    // Not std::in_range, which takes no characters.
+    constexpr T lowest = std::numeric_limits<T>::min(), highest = std::numeric_limits<T>::max();
+    if (!is_floating() && integer_ < 0) return static_cast<int64_t>(lowest) <= integer_;
+    if (!is_floating()) return static_cast<uint64_t>(integer_) <= static_cast<uint64_t>(highest);
     // Both ends are doubles, the largest number itself may not be.
-    constexpr auto least = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr auto beyond = 2 * static_cast<double>((std::numeric_limits<T>::max() >> 1) + 1);
+    constexpr auto least = static_cast<double>(lowest), beyond = 2 * static_cast<double>((highest >> 1) + 1);
     const double whole = std::trunc(floating_);
     return whole >= least && whole < beyond;
   }

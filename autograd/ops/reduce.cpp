@@ -215,26 +215,14 @@ Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
   return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes) / static_cast<double>(to.count);
 }
 
-namespace {
-
-/// Of the elements that are reduced to one, the first; unrecorded, as what does not depend on it needs no gradient.
-Tensor first_of(const Tensor& x, const Dims& kept) {
-  Tensor first = x;
-  for (int d = 0; d < kept.size(); ++d) {
-    if (kept[d] != x.sizes()[d]) first = raw::narrow(first, d, 0, 1);
-  }
-  return first.is_same(x) ? x.detach() : first;
-}
-
-}  // namespace
-
 Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
   const Reduced to(*this, dims, "var");
-  // Seen from one of them, equal elements are 0, and so is their mean; a mean of others may be rounded.
-  const Tensor shifted = numel() == 0 ? *this : *this - first_of(*this, to.kept_sizes);
-  const Tensor centred = shifted - shifted.mean(dims, true);
+  // What rounding took from the mean is given back to it, unrecorded, for it is no function of the elements. So the
+  // mean of equal elements is their value (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983).
+  const Tensor rounded = mean(dims, true);
+  const Tensor centred = *this - (rounded + (detach() - rounded.detach()).mean(dims, true));
   // With too few elements 0 / 0 gives NaN, as in PyTorch.
   const auto divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
   return centred.square().sum(dims, keepdim) / std::max(divisor, 0.0);

@@ -61,6 +61,8 @@ BOOST_AUTO_TEST_CASE(an_item_out_of_the_asked_types_range_is_refused) {
   CHECK_RAISES(DTypeError, " does not convert", tensor(0x1p63, {.dtype = kFloat64}).item<int64_t>());
   BOOST_TEST(tensor(-0x1p63, {.dtype = kFloat64}).item<int64_t>() == INT64_MIN);
   BOOST_TEST(tensor(-2147483648.9, {.dtype = kFloat64}).item<int>() == INT32_MIN);
+  BOOST_TEST(tensor(65).item<char>() == 'A');
+  CHECK_RAISES(DTypeError, " does not convert", tensor(300).item<unsigned char>());
   BOOST_TEST(tensor(255.5).item<uint8_t>() == 255);
 }
 

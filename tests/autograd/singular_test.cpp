@@ -51,6 +51,20 @@ BOOST_AUTO_TEST_CASE(a_variance_of_equal_elements_is_0_however_the_mean_is_round
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_variance_is_seen_from_the_mean_whatever_the_first_element_is) {
+  BOOST_TEST(tensor({-2e38, 2e38}, {.dtype = kFloat32}).var(Dims{0}).item<double>() == kInf);
+  // Beside one large element the small ones have gradients of their own, and lose no digits to it.
+  Tensor x = linspace(0, 1, 100000, {.dtype = kFloat32});
+  x[0] = 1e8;
+  Tensor wide = x.to(kFloat64);
+  x.requires_grad_();
+  wide.requires_grad_();
+  x.var(Dims{0}).backward();
+  wide.var(Dims{0}).backward();
+  const Tensor difference = (x.grad().to(kFloat64) - wide.grad()).abs() / wide.grad().abs();
+  BOOST_TEST(difference.max().item<double>() < 1e-5);
+}
+
 BOOST_AUTO_TEST_CASE(atan2_at_the_origin_has_gradient_0_of_every_order) {
   const Tensor y = tensor({0., -0., 0., 1.}, {.requires_grad = true});
   const Tensor x = tensor({0., 0., 2., 0.}, {.requires_grad = true});
