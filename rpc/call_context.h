@@ -24,6 +24,9 @@ Clock::time_point deadline_after(std::chrono::duration<Rep, Period> timeout, Clo
   return now + std::chrono::duration_cast<Clock::duration>(timeout);
 }
 
+/// Whoever waits longer says for whom, on the error output.
+inline constexpr std::chrono::seconds kFirstNote{5};
+
 /// The served function that something began in, and who called it: for errors.
 struct CallOrigin {
   uint64_t agent = 0;                     ///< the incarnation of the agent that serves it: the others know neither

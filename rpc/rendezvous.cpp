@@ -10,8 +10,8 @@
 namespace tendril::rpc {
 namespace {
 
-constexpr std::size_t kMaxRefusals = 8;  // that are remembered: anybody may be refused, as often as he likes
-constexpr uint32_t kMagic = 0x5a524454;  // "TDRZ"
+constexpr std::size_t kMaxRefusals = 8;            // that are remembered: anybody may be refused, as often as he likes
+constexpr uint32_t kRendezvousMagic = 0x5a524454;  // "TDRZ"
 
 std::string seconds(std::chrono::milliseconds time) {
   const auto ms = time.count();
@@ -35,14 +35,15 @@ Bytes encode(const RendezvousMessage& message) {
           << message.parts;
   Bytes bytes(kRendezvousPrefixBytes + out.payload.size());
   std::byte* at = put(bytes.data(), static_cast<uint32_t>(out.payload.size()));
-  at = put(at, kMagic);
+  at = put(at, kRendezvousMagic);
   at = put(at, message.version);
   std::copy(out.payload.begin(), out.payload.end(), at);
   return bytes;
 }
 
 std::size_t rendezvous_body_size(std::span<const std::byte> prefix, std::size_t limit) {
-  if (get<uint32_t>(prefix.data() + 4) != kMagic) throw MessageError("rendezvous: not a message of this protocol");
+  if (get<uint32_t>(prefix.data() + 4) != kRendezvousMagic)
+    throw MessageError("rendezvous: not a message of this protocol");
   const auto size = get<uint32_t>(prefix.data());
   TENDRIL_CHECK_AS(MessageError, size <= limit, "rendezvous: a message of ", size, " bytes; at most ", limit,
                    " are read here");

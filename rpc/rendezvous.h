@@ -26,7 +26,6 @@ namespace tendril::rpc {
 inline constexpr uint16_t kRendezvousVersion = 1;
 inline constexpr std::size_t kMaxJoinBytes = 4096;             ///< of a message of somebody who has not joined
 inline constexpr std::size_t kMaxContributionBytes = 1 << 20;  ///< of a message of a worker
-inline constexpr std::chrono::seconds kFirstNote{5};           ///< of waiting, until it is said for whom
 inline constexpr std::size_t kRendezvousPrefixBytes =
     10;  ///< length (u32) of what follows the prefix, magic (u32), version (u16)
 

@@ -15,7 +15,7 @@ namespace tendril::rpc::detail {
 namespace {
 
 char worker_name[256];  // no string: the handler may run while static objects end
-std::terminate_handler previous = nullptr;
+std::terminate_handler previous_handler = nullptr;
 
 bool is_default(std::terminate_handler handler) {
 #ifdef __GLIBCXX__
@@ -29,9 +29,9 @@ bool is_default(std::terminate_handler handler) {
   if (std::current_exception() != nullptr) {
     std::fprintf(stderr, "rpc: worker '%s' ends, since nobody caught %s\n", worker_name,
                  describe_current_exception().c_str());
-    if (is_default(previous)) std::_Exit(kFailedExitCode);
+    if (is_default(previous_handler)) std::_Exit(kFailedExitCode);
   }
-  if (previous != nullptr) previous();
+  if (previous_handler != nullptr) previous_handler();
   std::abort();
 }
 
@@ -53,7 +53,7 @@ void report_uncaught_as(const std::string& worker) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::snprintf(worker_name, sizeof worker_name, "%s", worker.c_str());
-  if (std::get_terminate() != report_and_end) previous = std::set_terminate(report_and_end);
+  if (std::get_terminate() != report_and_end) previous_handler = std::set_terminate(report_and_end);
 }
 
 }  // namespace tendril::rpc::detail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clang-tidy (.clang-tidy says which checks) over the libraries: scripts/tidy.sh [library...], e.g. scripts/tidy.sh rpc dist
-# Any finding is an error. Eight sources are read at a time, as a unity build does, which takes a fifth of the time of one after
+# Any finding is an error. All sources of a library are read at once, as a unity build does, in a fifth of the time of one after
 # the other; so names in unnamed namespaces are to be unique within a library.
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- tensor autograd nn rpc dist envs

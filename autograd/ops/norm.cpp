@@ -14,8 +14,8 @@ using autograd::NodeOf;
 using autograd::track;
 
 /// [channels] or undefined as a kernel takes it.
-struct Optional {
-  explicit Optional(const Tensor& x) : tensor(x.defined() ? raw::contiguous(x) : x) {
+struct MaybeView {
+  explicit MaybeView(const Tensor& x) : tensor(x.defined() ? raw::contiguous(x) : x) {
     if (tensor.defined()) view = raw::view_of(tensor);
   }
   operator const View*() const noexcept { return view ? &*view : nullptr; }
@@ -24,7 +24,7 @@ struct Optional {
 };
 
 /// x as the kernels see it.
-Tensor as_rows(const Tensor& x) {
+Tensor as_channels(const Tensor& x) {
   const Tensor whole = raw::contiguous(x);
   const int64_t batch = x.sizes()[0], channels = x.sizes()[1];
   const int64_t rest = numel_of(Dims(std::span(x.sizes().data() + 2, static_cast<std::size_t>(x.dim() - 2))));
@@ -61,11 +61,11 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
     for (std::size_t i : {1u, 2u}) {
       if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty_like(mean);
     }
-    const Tensor rows_of_dx = dx[0].defined() ? as_rows(dx[0]) : dx[0];
+    const Tensor rows_of_dx = dx[0].defined() ? as_channels(dx[0]) : dx[0];
     const Kernels& table = kernels(x.device());
     require(table.batch_norm_backward, "batch_norm_backward", table)(
-        Optional(rows_of_dx), Optional(dx[1]), Optional(dx[2]), raw::view_of(as_rows(g)), raw::view_of(as_rows(x)),
-        raw::view_of(mean), raw::view_of(var), Optional(weight), eps, batch);
+        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(as_channels(g)),
+        raw::view_of(as_channels(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
 
   /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
@@ -132,9 +132,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
   if (x.numel() > 0) {
     const Kernels& table = kernels(x.device());
-    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_rows(out)), raw::view_of(mean), raw::view_of(var),
-                                                   raw::view_of(as_rows(x)), Optional(weight), Optional(bias), eps,
-                                                   training);
+    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_channels(out)), raw::view_of(mean),
+                                                   raw::view_of(var), raw::view_of(as_channels(x)), MaybeView(weight),
+                                                   MaybeView(bias), eps, training);
   }
   if (training && x.numel() > 0) {  // nothing seen, nothing learned
     const auto n = static_cast<double>(count);

@@ -19,8 +19,6 @@ namespace tendril::rpc {
 
 namespace {
 
-/// Whoever waits longer says for whom.
-constexpr std::chrono::seconds kFirstNote{5};
 /// What the destructors of users' objects have at least, where handlers have used up a shutdown's time.
 constexpr std::chrono::seconds kToldIn{1};
 

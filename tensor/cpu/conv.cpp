@@ -5,6 +5,7 @@
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/cpu/visit.h"
 
 /// Convolutions as matrix products (Chellapilla et al., "High performance convolutional neural networks for document
 /// processing", 2006). A tile is one or more images of one group; its *columns* matrix has a row for each (channel,
@@ -251,26 +252,19 @@ void filter(const Shape& s, const View& weight_view, const View& x_view, const V
                 });
 }
 
-template <class F>
-void floating(const View& view, const char* op, F f) {
-  if (view.dtype == kFloat32) return f(float{});
-  TENDRIL_CHECK_AS(DTypeError, view.dtype == kFloat64, op, ": no cpu kernel for ", view.dtype);
-  f(double{});
-}
-
 }  // namespace
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
   const Shape s = shape_of(x, weight, out, geometry);
-  floating(out, "conv2d", [&](auto t) { forward<decltype(t)>(s, out, x, weight); });
+  visit_float_or_double(out.dtype, "conv2d", [&](auto t) { forward<decltype(t)>(s, out, x, weight); });
 }
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
   const Shape s = shape_of(x, weight, out, geometry);
-  floating(x, "conv2d_data", [&](auto t) { data<decltype(t)>(s, x, out, weight); });
+  visit_float_or_double(x.dtype, "conv2d_data", [&](auto t) { data<decltype(t)>(s, x, out, weight); });
 }
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) {
   const Shape s = shape_of(x, weight, out, geometry);
-  floating(weight, "conv2d_filter", [&](auto t) { filter<decltype(t)>(s, weight, x, out); });
+  visit_float_or_double(weight.dtype, "conv2d_filter", [&](auto t) { filter<decltype(t)>(s, weight, x, out); });
 }
 
 }  // namespace tendril::cpu

@@ -2,17 +2,10 @@
 #include <cmath>
 
 #include "tendril/tensor/cpu/cpu.h"
-#include "tendril/tensor/error.h"
+#include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
 namespace {
-
-template <class F>
-void visit_floating(DType dtype, const char* op, F&& f) {
-  if (dtype == kFloat32) return f(float{});
-  TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, op, ": expected float32 or float64, got ", dtype);
-  f(double{});
-}
 
 template <class T>
 void sgd_block(const SgdBlock& block, const SgdStep& step) {
@@ -79,13 +72,13 @@ void adam_block(const AdamBlock& block, const AdamStep& step) {
 }  // namespace
 
 void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) {
-  visit_floating(dtype, "sgd", [&](auto zero) {
+  visit_float_or_double(dtype, "sgd", [&](auto zero) {
     for (const SgdBlock& block : blocks) sgd_block<decltype(zero)>(block, step);
   });
 }
 
 void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) {
-  visit_floating(dtype, "adam", [&](auto zero) {
+  visit_float_or_double(dtype, "adam", [&](auto zero) {
     for (const AdamBlock& block : blocks) adam_block<decltype(zero)>(block, step);
   });
 }

@@ -2,16 +2,10 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
 namespace {
-
-template <class F>
-void floating(const View& view, const char* op, F f) {
-  if (view.dtype == kFloat32) return f(float{});
-  TENDRIL_CHECK_AS(DTypeError, view.dtype == kFloat64, op, ": no cpu kernel for ", view.dtype);
-  f(double{});
-}
 
 template <class T>
 void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T* plane, T* values, int64_t* indices) {
@@ -45,7 +39,7 @@ void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T
 }  // namespace
 
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) {
-  floating(x, "max_pool2d", [&](auto t) {
+  visit_float_or_double(x.dtype, "max_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3];
     parallel_for(x.sizes[0] * x.sizes[1], grain_of(places * geometry.kernel.h * geometry.kernel.w),
@@ -59,7 +53,7 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
 }
 
 void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) {
-  floating(x, "mean_pool2d", [&](auto t) {
+  visit_float_or_double(x.dtype, "mean_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
     parallel_for(x.sizes[0] * x.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {
@@ -81,7 +75,7 @@ void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAx
 }
 
 void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) {
-  floating(x, "mean_pool2d_transpose", [&](auto t) {
+  visit_float_or_double(x.dtype, "mean_pool2d_transpose", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
     parallel_for(x.sizes[0] * x.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {

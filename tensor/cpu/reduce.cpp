@@ -135,13 +135,13 @@ void reduce_as(const View& out, const View& x) {
     });
     return;
   }
-  constexpr int64_t kColumns = 256;  // accumulators that stay in the first cache
+  constexpr int64_t kAccumulators = 256;  // accumulators that stay in the first cache
   int64_t size, x_step, out_step;
   kept.take_inner(size, x_step, out_step);
   kept.for_each(x.as<const char>(), out.as<char>(), [&](const char* from, char* to) {
-    for (int64_t first = 0; first < size; first += kColumns) {
-      const int64_t count = std::min(kColumns, size - first);
-      std::array<A, kColumns> totals;
+    for (int64_t first = 0; first < size; first += kAccumulators) {
+      const int64_t count = std::min(kAccumulators, size - first);
+      std::array<A, kAccumulators> totals;
       std::fill_n(totals.begin(), count, identity<op, T>());
       reduced.for_each(from + first * x_step, nullptr,
                        [&](const char* row, char*) { fold_columns(totals.data(), row, x_step, count); });
