@@ -14,6 +14,9 @@ namespace tendril {
 /// A number given where a tensor could be: `x * 2`, `full({3}, 1.5)`. It takes part in type promotion only by its
 /// category (bool, integer, floating), as in PyTorch: `int64_tensor * 2` stays int64, `int64_tensor * 2.0` is float32.
 class Scalar {
+  template <class T>  // here, for nvcc wants to have read it before the noexcept below
+  static constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
+
  public:
   template <class T>
   requires std::integral<T> || std::floating_point<T> Scalar(T value)
@@ -47,8 +50,6 @@ class Scalar {
   bool fits(DType dtype) const noexcept;
 
  private:
-  template <class T>
-  static constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
   template <class T>
   bool in_range() const noexcept {
     // Not std::in_range, which takes no characters.
