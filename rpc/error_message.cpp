@@ -143,4 +143,14 @@ std::exception_ptr read_error(Message& message, const std::string& worker, const
   }
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
 }  // namespace tendril::rpc

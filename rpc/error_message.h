@@ -22,4 +22,7 @@ Message error_message(const std::exception_ptr& error, uint64_t max_bytes);
 std::exception_ptr read_error(Message& message, const std::string& worker,
                               const ServedFunction* called = nullptr) noexcept;
 
+/// Its text, for an error that says it of something else.
+std::string text_of(const std::exception_ptr& error);
+
 }  // namespace tendril::rpc

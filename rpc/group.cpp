@@ -14,6 +14,7 @@
 #include "tendril/rpc/detail/rendezvous_client.h"
 #include "tendril/rpc/detail/rendezvous_host.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/error_message.h"
 #include "tendril/rpc/function.h"
 #include "tendril/rpc/rref_context.h"
 #include "tendril/rpc/spawn.h"
@@ -76,16 +77,6 @@ decltype(auto) with_prefix(const std::string& prefix, F&& f) {
 milliseconds left_until(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return 0ms;
   return std::max(1ms, std::chrono::ceil<milliseconds>(deadline - Clock::now()));
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown error";
-  }
 }
 
 std::string text_of(const RRefCounters& c) {

@@ -260,7 +260,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) {
     one_at_a_time.lock();
   } else {
-    while (!one_at_a_time.try_lock()) {  // not try_lock_until, which ThreadSanitizer takes for no lock at all
+    while (!one_at_a_time.try_lock()) {  // a timed mutex would hide its locks from ThreadSanitizer
       if (Clock::now() >= deadline)
         throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not ended");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -82,7 +82,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
-  std::timed_mutex shutdown_mutex_;                           // one shutdown at a time
+  std::mutex shutdown_mutex_;                                 // one shutdown at a time
 
   std::atomic<uint64_t> load_{0};
   uint64_t load_seen_ = 0;  // the leader's: at the last look

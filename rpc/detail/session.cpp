@@ -14,16 +14,6 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown error";
-  }
-}
-
 std::string seconds(Clock::duration time) {
   std::ostringstream text;
   text << std::chrono::duration<double>(time).count() << " s";

@@ -4,6 +4,7 @@
 #include <boost/exception/diagnostic_information.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -26,14 +27,14 @@ class Cluster {
  public:
   /// Workers "w0", "w1", ...; over Unix-domain sockets, or over `network`. `prepare` sees each before it has peers.
   explicit Cluster(int size, AgentOptions options = {}, const FunctionTable& functions = served_functions(),
-                   MemoryNetwork* network = nullptr, void (*prepare)(Agent&) = nullptr) {
+                   MemoryNetwork* network = nullptr, const std::function<void(Agent&)>& prepare = {}) {
     options.world_size = size;
     for (int rank = 0; rank < size; ++rank) {
       options.name = std::string("w").append(std::to_string(rank));
       options.rank = rank;
       agents_.push_back(std::make_unique<Agent>(options, functions));
       RRefContext::attach(*agents_.back());
-      if (prepare != nullptr) prepare(*agents_.back());
+      if (prepare) prepare(*agents_.back());
       current()[static_cast<std::size_t>(rank)] = agents_.back().get();
     }
     if (network != nullptr) {

@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_handler_that_ends_in_time_is_waited_for) {
   (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
   mine->begun.wait();
   std::jthread later([&] {
-    std::this_thread::sleep_for(50ms);
+    BOOST_TEST(Cluster::eventually([&] { return !cluster[0].is_connected(1); }));  // the shutdown has begun
     mine->end.count_down();
   });
   cluster[1].shutdown(Clock::now() + 60s);

@@ -1,8 +1,8 @@
 // A request brings a reference whose owner has stopped answering: the request does not wait for ever.
 // timeout: 180
 #include <boost/test/unit_test.hpp>
-#include <latch>
 
+#include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 
 namespace hung_owner_test {
@@ -22,24 +22,6 @@ NetworkRule silence(WorkerId worker) {
   };
 }
 
-/// Stops the thread that drives the I/O of "w2": the process lives, and says nothing.
-struct Hang final : MessageHook {
-  void before_send(const WorkerInfo&, Message&) override {}
-  void after_receive(const WorkerInfo&, Message&) override {}
-  void before_reply(const WorkerInfo&, Message&) override {}
-  void after_reply(const WorkerInfo&, Message&) override {
-    hangs = true;
-    end.wait();
-  }
-  static inline std::atomic<bool> hangs{false};
-  static inline std::latch end{1};
-};
-/// Also where a check fails.
-struct LetGo {
-  ~LetGo() {
-    if (!Hang::end.try_wait()) Hang::end.count_down();
-  }
-};
 int nothing() { return 0; }
 
 }  // namespace hung_owner_test
@@ -81,15 +63,16 @@ BOOST_AUTO_TEST_CASE(the_time_that_a_request_was_parked_counts) {
 }
 
 BOOST_AUTO_TEST_CASE(one_without_a_deadline_ends_when_the_owner_has_been_silent_for_too_long) {
-  Cluster cluster(3, {.ping_interval = 500ms, .liveness_timeout = 3s}, served_functions(), nullptr, [](Agent& agent) {
-    if (agent.self().id == 2) agent.add_hook(std::make_shared<Hang>());
+  const auto hang = std::make_shared<Hang>();
+  Cluster cluster(3, {.ping_interval = 500ms, .liveness_timeout = 3s}, served_functions(), nullptr, [&](Agent& agent) {
+    if (agent.self().id == 2) agent.add_hook(hang);
   });
   {
-    const LetGo let_go;
+    const LetGo let_go{hang};
     RRef<Number> number = remote<Number>(cluster[0], 2);
     BOOST_REQUIRE((number.rpc_sync<&Number::get>() == 7));
     const Future<int> hangs = rpc_async<&nothing>(cluster[2], 1, {.timeout = 0us});
-    BOOST_REQUIRE(Cluster::eventually([] { return Hang::hangs.load(); }));
+    BOOST_REQUIRE(Cluster::eventually([&] { return hang->hangs(); }));
     // "w1" has no call to "w2" pending: it waits for its word on the reference only.
     const Future<int> used = rpc_async<&use>(cluster[0], 1, {.timeout = 0us}, number);
     const bool ended = used.wait_for(60s);

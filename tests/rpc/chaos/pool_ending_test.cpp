@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tendril/rpc/detail/loop.h"
+#include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 
 namespace pool_ending_test {
@@ -17,24 +18,6 @@ struct Scene {
   std::latch begun{1}, end{1}, done{1};
   std::atomic<int> rounds{0};
   std::atomic<bool> over{false};
-};
-
-/// Keeps the thread that drives the I/O of "w1".
-struct Hang final : MessageHook {
-  void before_send(const WorkerInfo&, Message&) override {}
-  void after_receive(const WorkerInfo&, Message&) override {}
-  void before_reply(const WorkerInfo&, Message&) override {}
-  void after_reply(const WorkerInfo&, Message&) override {
-    hangs = true;
-    end.wait();
-  }
-  static inline std::atomic<bool> hangs{false};
-  static inline std::latch end{1};
-};
-struct LetGo {
-  ~LetGo() {
-    if (!Hang::end.try_wait()) Hang::end.count_down();
-  }
 };
 
 }  // namespace pool_ending_test
@@ -57,11 +40,11 @@ BOOST_AUTO_TEST_CASE(jobs_that_are_queued_run_before_it_has_ended) {
   const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop"), .slots = 1}));
   loop->start();
   std::atomic<int> run{0};
-  for (int i = 0; i < 10; ++i)
-    post(*loop, [&] {
-      std::this_thread::sleep_for(1ms);
-      post(*loop, [&] { ++run; });
-    });
+  std::latch end{1};
+  post(*loop, [&] { end.wait(); });  // has the only slot, until the end has begun
+  for (int i = 0; i < 10; ++i) post(*loop, [&] { post(*loop, [&] { ++run; }); });
+  BOOST_TEST(!loop->end_by(Clock::now()));
+  end.count_down();
   BOOST_REQUIRE(loop->end_by(Clock::now() + 60s));
   BOOST_TEST(run == 10);
   (void)loop->stop();
@@ -111,7 +94,7 @@ BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_l
   Agent agent({.name = std::string("w0"), .num_worker_threads = 1, .max_threads = 3}, served_functions());
   post(agent.executor(), [scene, agent = agent.share()] {
     scene->begun.count_down();
-    while (agent->send_control(0, {})) std::this_thread::sleep_for(1ms);  // until the shutdown has begun
+    BOOST_TEST(Cluster::eventually([&] { return !agent->send_control(0, {}); }));  // the shutdown has begun
     for (; scene->rounds < 50; ++scene->rounds) {
       const auto done = std::make_shared<std::latch>(1);
       post(agent->executor(), [done] { done->count_down(); });
@@ -124,18 +107,19 @@ BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_l
 }
 
 BOOST_AUTO_TEST_CASE(a_callback_that_keeps_the_io_to_itself_lets_go_of_it_when_it_returns) {
+  const auto hang = std::make_shared<Hang>();
   std::weak_ptr<Agent> inner;
   {
-    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), nullptr, [](Agent& agent) {
-      if (agent.self().id == 1) agent.add_hook(std::make_shared<Hang>());
+    Cluster cluster(2, {.ping_interval = 0ms}, served_functions(), nullptr, [&](Agent& agent) {
+      if (agent.self().id == 1) agent.add_hook(hang);
     });
-    const LetGo let_go;
+    const LetGo let_go{hang};
     inner = cluster[1].share();
     const Future<int> hangs = rpc_async<&nothing>(cluster[1], 0, {.timeout = 0us});
-    BOOST_REQUIRE(Cluster::eventually([] { return Hang::hangs.load(); }));
+    BOOST_REQUIRE(Cluster::eventually([&] { return hang->hangs(); }));
     const std::string error = message_of<TimeoutError>([&] { cluster[1].shutdown(Clock::now() + 100ms); });
     BOOST_TEST(contains(error, "a continuation that keeps a thread from its I/O"), error);
-    Hang::end.count_down();
+    hang->let_go();
     BOOST_TEST(Cluster::eventually([&] { return !cluster[0].is_connected(1); }));  // the socket is closed
   }
   BOOST_TEST(Cluster::eventually([&] { return inner.expired(); }));
