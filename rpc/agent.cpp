@@ -77,8 +77,8 @@ void Agent::call(WorkerId to, Message&& request, PendingCallRef call, const Call
   if (session) return session->call(std::move(request), std::move(call), options);
   detail::Counters::add(impl_->counters.made);
   detail::Counters::add(impl_->counters.failed);
-  call->fail(std::make_exception_ptr(PeerLostError(
-      "call to rank " + std::to_string(to) + ": it is not connected to worker '" + self().name + "'", false)));
+  call->fail(std::make_exception_ptr(
+      PeerLostError("call to " + impl_->name_of(to) + ": it is not connected to worker '" + self().name + "'", false)));
 }
 
 bool Agent::send_control(WorkerId to, Bytes payload) {

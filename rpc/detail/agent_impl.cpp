@@ -175,6 +175,12 @@ WorkerInfo Agent::Impl::worker(std::string_view name) const {
   throw UsageError("there is no worker named '" + std::string(name) + "'; '" + self.name + "' knows " + names);
 }
 
+std::string Agent::Impl::name_of(WorkerId rank) const {
+  const std::lock_guard lock(mutex_);
+  const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
+  return worker.id == rank ? rpc::name_of(worker) : "rank " + std::to_string(rank);
+}
+
 void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session) {
   if (session->link()) {
     const Link::Gauges gauges = session->link()->gauges();

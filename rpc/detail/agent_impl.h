@@ -35,6 +35,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void session_ended(const std::shared_ptr<detail::Session>& session);
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
+  std::string name_of(WorkerId rank) const;  ///< for messages: also of one that has not been connected yet
   bool wait_connected(WorkerId peer, Clock::time_point deadline);
   void shutdown(Clock::time_point deadline);
   std::vector<HandlerRunning> name(const std::vector<detail::Loop::Running>& running) const;
