@@ -14,8 +14,8 @@
 #include "tendril/nn/module.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
+#include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/rpc/type_name.h"
 
 namespace tendril::dist {
 

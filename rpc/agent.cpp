@@ -1,9 +1,9 @@
 #include "tendril/rpc/agent.h"
 
-#include "tendril/rpc/detail/agent_impl.h"
-#include "tendril/rpc/detail/connect.h"
-#include "tendril/rpc/detail/listener.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/connect.h"
+#include "tendril/rpc/session/listener.h"
 
 namespace tendril::rpc {
 

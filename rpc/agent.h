@@ -11,18 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "tendril/rpc/agent_listener.h"
+#include "tendril/rpc/call/inbound_call.h"
+#include "tendril/rpc/call/pending_call.h"
+#include "tendril/rpc/call/served_function.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/device_map.h"
 #include "tendril/rpc/executor.h"
-#include "tendril/rpc/inbound_call.h"
-#include "tendril/rpc/link.h"
-#include "tendril/rpc/message.h"
 #include "tendril/rpc/message_hook.h"
 #include "tendril/rpc/metrics.h"
-#include "tendril/rpc/pending_call.h"
-#include "tendril/rpc/served_function.h"
-#include "tendril/rpc/wire.h"
+#include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/transport/link.h"
+#include "tendril/rpc/wire/message.h"
+#include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/worker.h"
 
 namespace tendril::rpc {
@@ -125,8 +125,9 @@ class Agent {
   /// One control message; per sending thread they arrive in order. False: the peer is not connected, or this agent has
   /// been shut down. To oneself: heard at once.
   bool send_control(WorkerId to, Bytes payload);
-  /// The caller has given up a request to this agent: what became of it? If it was never seen, it never will be served.
-  /// Where the caller is not connected, or this agent has been shut down, nothing is served any more: `answered`.
+  /// The caller has cancelled a request to this agent: what became of it? If it was never seen, it never will be
+  /// served. Where the caller is not connected, or this agent has been shut down, nothing is served any more:
+  /// `answered`.
   RequestStatus withdraw_request(WorkerId from, uint64_t call_id);
 
   /// Of calls made from now on that say nothing else; 0 = none. Throws UsageError if it is negative.

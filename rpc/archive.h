@@ -13,8 +13,8 @@
 /// know no polymorphism: pointers do not compile. Numbers are sent in their own width, little-endian; `long` and
 /// `std::size_t` as the 8 bytes they are on every supported platform.
 
-#include "tendril/rpc/archive/containers.h"
-#include "tendril/rpc/archive/input.h"
-#include "tendril/rpc/archive/output.h"
-#include "tendril/rpc/archive/serializer.h"
-#include "tendril/rpc/archive/vocabulary.h"
+#include "tendril/rpc/wire/archive/containers.h"
+#include "tendril/rpc/wire/archive/input.h"
+#include "tendril/rpc/wire/archive/output.h"
+#include "tendril/rpc/wire/archive/serializer.h"
+#include "tendril/rpc/wire/archive/vocabulary.h"

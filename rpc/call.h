@@ -3,9 +3,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "tendril/rpc/call/typed_call.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/rpc/typed_call.h"
 
 /// Calls of functions on other workers (or this one):
 ///

@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "tendril/rpc/call/uncaught.h"
 #include "tendril/rpc/default_agent.h"
-#include "tendril/rpc/detail/uncaught.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/rref_context.h"
+#include "tendril/rpc/reference/rref_context.h"
 
 namespace tendril::rpc {
 namespace {

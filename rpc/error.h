@@ -22,7 +22,7 @@ class TimeoutError : public RpcError {
   using RpcError::RpcError;
 };
 
-/// The call was given up by its caller (stop token) or by the agent's shutdown.
+/// The call was cancelled by its caller (stop token) or by the agent's shutdown.
 class CancelledError : public RpcError {
  public:
   using RpcError::RpcError;

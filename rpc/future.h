@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/call/unread_error.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
-#include "tendril/rpc/future_core.h"
-#include "tendril/rpc/unread_error.h"
 
 namespace tendril::rpc {
 
@@ -209,4 +209,4 @@ auto wait_all(std::vector<Future<T>> futures);
 
 }  // namespace tendril::rpc
 
-#include "tendril/rpc/detail/future_inl.h"
+#include "tendril/rpc/call/future_inl.h"

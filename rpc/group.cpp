@@ -9,15 +9,15 @@
 #include <utility>
 
 #include "tendril/rpc/archive.h"
-#include "tendril/rpc/detail/drain.h"
-#include "tendril/rpc/detail/group_settings.h"
-#include "tendril/rpc/detail/rendezvous_client.h"
-#include "tendril/rpc/detail/rendezvous_host.h"
+#include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/error_message.h"
-#include "tendril/rpc/function.h"
-#include "tendril/rpc/rref_context.h"
+#include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/launch/group_settings.h"
+#include "tendril/rpc/launch/rendezvous_client.h"
+#include "tendril/rpc/launch/rendezvous_host.h"
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc {
 
@@ -226,7 +226,7 @@ class Group::Impl {
       detail::drain(*agent_, *client_, deadline);
       references_->table().release_users();
       const RRefCounters left = wait_for_references(Clock::now() + phase_timeout());
-      const auto all = client_->gather("references given up", left.none() ? "" : text_of(left), phase_timeout());
+      const auto all = client_->gather("references released", left.none() ? "" : text_of(left), phase_timeout());
       std::string leaks;
       for (const WorkerInfo& worker : workers_) {
         const std::string& text = all[static_cast<std::size_t>(worker.id)];

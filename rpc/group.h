@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/rref_table.h"
+#include "tendril/rpc/reference/rref_table.h"
 #include "tendril/rpc/worker.h"
 
 /// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.

@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/message.h"
+#include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
 
 namespace tendril::rpc {

@@ -29,7 +29,7 @@ struct Metrics {
   uint64_t calls_completed = 0;  ///< of these: with a result
   uint64_t calls_failed = 0;     ///< with any error
   uint64_t calls_timed_out = 0;  ///< of the failed
-  uint64_t calls_cancelled = 0;  ///< of the failed: given up by their caller
+  uint64_t calls_cancelled = 0;  ///< of the failed: cancelled by their caller
   uint64_t errors_unread = 0;    ///< of calls whose futures went away before anybody had looked (unread_error.h)
   uint64_t calls_served = 0;     ///< requests answered
   uint64_t calls_dropped = 0;    ///< requests not started: cancelled or past their deadline while queued

@@ -5,8 +5,8 @@
 #include <ostream>
 #include <utility>
 
+#include "tendril/rpc/call/typed_call.h"
 #include "tendril/rpc/default_agent.h"
-#include "tendril/rpc/typed_call.h"
 
 namespace tendril::rpc {
 

@@ -19,11 +19,11 @@
 #include <thread>
 
 #include "tendril/rpc/call_context.h"
-#include "tendril/rpc/detail/interrupt_guard.h"
-#include "tendril/rpc/detail/spawn_protocol.h"
-#include "tendril/rpc/detail/spawn_registry.h"
-#include "tendril/rpc/detail/unique_fd.h"
-#include "tendril/rpc/wire.h"
+#include "tendril/rpc/launch/spawn_protocol.h"
+#include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/rpc/threads/interrupt_guard.h"
+#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/wire/wire.h"
 
 extern char** environ;
 
@@ -253,15 +253,15 @@ class Launch {
   void poll_workers(int extra_fd, SteadyClock::time_point deadline) {
     std::vector<pollfd> fds;
     if (extra_fd >= 0) fds.push_back({extra_fd, POLLIN, 0});
-    // The control socket closes when the process ends, a moment before it can be reaped. The long tick is for a worker
-    // whose own child holds that socket open.
-    auto tick = 500ms;
+    // The control socket closes when the process ends, a moment before it can be reaped. The long interval is for a
+    // worker whose own child holds that socket open.
+    auto interval = 500ms;
     for (const Worker& worker : workers_) {
       if (worker.control) fds.push_back({worker.control.get(), POLLIN, 0});
-      if (!worker.control && worker.pid > 0 && !worker.ended()) tick = 2ms;
+      if (!worker.control && worker.pid > 0 && !worker.ended()) interval = 2ms;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
-    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, tick).count()));
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, interval).count()));
     for (Worker& worker : workers_) {
       if (worker.pid <= 0) continue;
       worker.read_report();

@@ -10,7 +10,7 @@
 
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/message.h"
+#include "tendril/rpc/wire/message.h"
 
 namespace tendril::rpc {
 

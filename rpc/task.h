@@ -28,7 +28,7 @@ class TaskState final : public FutureState<T> {
 /// What the promise types of Task<T> and Task<void> share. The coroutine starts at once on the caller's thread; where
 /// it first suspends, the caller gets its own CallContext back, whatever the coroutine had made current.
 ///
-/// The outcome is published when nothing of the coroutine is left: whoever sees it may let go of what the coroutine's
+/// The outcome is published when nothing of the coroutine is left: whoever sees it may release what the coroutine's
 /// locals and arguments refer to.
 template <class T>
 class TaskPromiseBase {

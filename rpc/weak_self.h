@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tendril/rpc/rref_state.h"
+#include "tendril/rpc/reference/rref_state.h"
 
 namespace tendril::rpc {
 

@@ -18,7 +18,7 @@
 #include "bench/rpc/server.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/function.h"
+#include "tendril/rpc/call/function.h"
 #include "tendril/tensor/raw.h"
 
 namespace {

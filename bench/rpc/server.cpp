@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tendril/rpc/function.h"
+#include "tendril/rpc/call/function.h"
 
 namespace tendril::bench {
 

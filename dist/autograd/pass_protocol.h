@@ -111,7 +111,7 @@ class PassProtocol {
   const Options options_;
   Actions out_;
   Stage stage_ = Stage::gradients;
-  bool engaged_ = false;  // drawn in by `parent_`, which is not answered yet
+  bool engaged_ = false;  // by `parent_`, which is not answered yet
   Token parent_ = 0;
   std::size_t outstanding_ = 0;  // own messages without an answer
   std::size_t walking_ = 0;

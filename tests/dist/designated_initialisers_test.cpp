@@ -18,8 +18,8 @@
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/memory_network.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/rpc/transport/memory_network.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/tensor.h"
 

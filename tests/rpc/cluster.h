@@ -13,8 +13,8 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
-#include "tendril/rpc/function.h"
-#include "tendril/rpc/memory_network.h"
+#include "tendril/rpc/call/function.h"
+#include "tendril/rpc/transport/memory_network.h"
 
 /// Agents of one group in this process, each connected with each, for tests of typed calls.
 namespace rpc_test {

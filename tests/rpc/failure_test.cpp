@@ -251,12 +251,12 @@ BOOST_AUTO_TEST_CASE(control_messages_arrive_in_order_and_a_loss_is_told) {
       order.push_back(static_cast<int>(payload.at(0)));
       if (order.size() == 100) all.set_value();
     }
-    void message_leaves(const WorkerInfo&, Message&) override {}
+    void on_send(const WorkerInfo&, Message&) override {}
     void message_not_sent(const WorkerInfo&, MessageKind, uint64_t) noexcept override {}
     void message_arrived(const WorkerInfo&, std::unique_ptr<ParkedMessage>) noexcept override {}
-    void call_given_up(const WorkerInfo&, uint64_t) noexcept override {}
+    void call_cancelled(const WorkerInfo&, uint64_t) noexcept override {}
     void agent_closing() noexcept override { closing = true; }
-    Clock::time_point tick(Clock::time_point) noexcept override {
+    Clock::time_point on_timer(Clock::time_point) noexcept override {
       ++ticks;
       return Clock::time_point::max();
     }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tendril/rpc/wire.h"
+#include "tendril/rpc/wire/wire.h"
 
 /// What tests of the wire share.
 namespace tendril::rpc::testing {

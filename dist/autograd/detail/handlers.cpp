@@ -7,8 +7,8 @@
 #include "tendril/dist/autograd/detail/context_state.h"
 #include "tendril/dist/autograd/detail/messages.h"
 #include "tendril/dist/autograd/detail/pass.h"
+#include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/error.h"
-#include "tendril/rpc/inbound_call.h"
 
 namespace tendril::dist::autograd {
 
@@ -33,7 +33,7 @@ struct Handlers {
                          "backward: another backward of this context is running, begun by rank ",
                          worker_of(pass->id()));
         auto kept = std::make_shared<rpc::InboundCall>(std::move(call));
-        pass->fail(std::make_exception_ptr(AutogradError("backward: given up by its root, which has begun another")));
+        pass->fail(std::make_exception_ptr(AutogradError("backward: cancelled by its root, which has begun another")));
         pass->abandon();
         pass->when_ended([kept, again] { again(std::move(*kept)); });
         return nullptr;

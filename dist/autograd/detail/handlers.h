@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tendril/rpc/function.h"
+#include "tendril/rpc/call/function.h"
 
 /// The requests of dist/ as functions that agents serve.
 namespace tendril::dist::autograd::detail {

@@ -8,7 +8,7 @@
 
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/dist/autograd/pass_protocol.h"
-#include "tendril/rpc/message.h"
+#include "tendril/rpc/wire/message.h"
 #include "tendril/tensor/tensor.h"
 
 /// What workers say to each other about contexts and passes: requests of functions that every agent with a Container

@@ -143,7 +143,7 @@ void Pass::over(rpc::InboundCall call) {
   const rpc::WorkerId from = call.from().id;
   Lock lock(mutex_);
   if (!error_)
-    error_ = std::make_exception_ptr(AutogradError("backward: given up by worker '" + call.from().name + "'"));
+    error_ = std::make_exception_ptr(AutogradError("backward: cancelled by worker '" + call.from().name + "'"));
   protocol_.over(keep(std::move(call)), from);
   act(lock);
 }
@@ -277,7 +277,7 @@ void Pass::tell_over(rpc::WorkerId to) {
                      });
 }
 
-/// A worker that is gone cannot tell those that it had drawn in: then the root tells everybody.
+/// A worker that is gone cannot tell those that it had engaged: then the root tells everybody.
 void Pass::over_answered(rpc::Message* reply, const std::exception_ptr& error) {
   bool incomplete = false;
   try {

@@ -15,8 +15,8 @@
 #include "tendril/dist/autograd/detail/messages.h"
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/pass_protocol.h"
+#include "tendril/rpc/call/inbound_call.h"
 #include "tendril/rpc/future.h"
-#include "tendril/rpc/inbound_call.h"
 
 namespace tendril::dist::autograd::detail {
 

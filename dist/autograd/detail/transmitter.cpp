@@ -15,7 +15,7 @@ std::shared_ptr<rpc::Agent> Transmitter::agent() const noexcept {
 }
 
 void Transmitter::close() noexcept {
-  std::shared_ptr<rpc::Agent> agent;  // let go of without the lock
+  std::shared_ptr<rpc::Agent> agent;  // released without the lock
   const std::lock_guard lock(mutex_);
   agent.swap(agent_);
 }

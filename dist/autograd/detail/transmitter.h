@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/future_core.h"
-#include "tendril/rpc/pending_call.h"
+#include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/call/pending_call.h"
 
 namespace tendril::dist::autograd::detail {
 

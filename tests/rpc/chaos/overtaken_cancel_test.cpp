@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(cancels_of_calls_that_never_come_are_not_remembered_without
 BOOST_AUTO_TEST_CASE(one_far_behind_the_requests_that_come_is_forgotten) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 2}, functions());
   RawClient client(agent.listen(), raw_hello("client", 1, 2));
-  client.say(cancel(1));  // of a call that was given up before it was sent, as it seems
+  client.say(cancel(1));  // of a call that was cancelled before it was sent, as it seems
   client.say(with_id(request(1, "new"), 5000));
   BOOST_TEST(text(client.receive(MessageKind::reply).value()) == "new");
   client.say(with_id(request(1, "old"), 1));

@@ -3,7 +3,7 @@
 #include <latch>
 #include <thread>
 
-#include "tendril/rpc/detail/loop.h"
+#include "tendril/rpc/threads/loop.h"
 #include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/hello.h"
-#include "tendril/rpc/wire.h"
+#include "tendril/rpc/wire/hello.h"
+#include "tendril/rpc/wire/wire.h"
 #include "tests/rpc/messages.h"
 
 /// What a peer says of itself, for tests that write it by hand.

@@ -1,5 +1,5 @@
 // timeout: 180
-// Whatever was given up, lost or failed before, a graceful shutdown ends.
+// Whatever was cancelled, lost or failed before, a graceful shutdown ends.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_SUITE(shutdown_ends)
 BOOST_AUTO_TEST_CASE(after_calls_that_were_given_up_before_they_arrived) {
   const Party party;
   const auto errors = party.run(2, [](Group& group, int rank) {
-    // Nothing that "w0" sends from here on is ever served: its requests arrive after the news that they are given up.
+    // Nothing that "w0" sends from here on is ever served: its requests arrive after the news that they are cancelled.
     if (rank == 1)
       for (uint64_t id = 1; id <= 100; ++id) group.agent()->withdraw_request(0, id);
     group.barrier();

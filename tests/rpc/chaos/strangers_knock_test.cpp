@@ -10,7 +10,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/rendezvous.h"
+#include "tendril/rpc/launch/rendezvous.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 

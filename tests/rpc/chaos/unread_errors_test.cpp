@@ -5,8 +5,8 @@
 #include <fstream>
 #include <mutex>
 
-#include "tendril/rpc/detail/release.h"
-#include "tendril/rpc/unread_error.h"
+#include "tendril/rpc/call/unread_error.h"
+#include "tendril/rpc/threads/release.h"
 #include "tests/rpc/cluster.h"
 
 namespace unread_errors_test {

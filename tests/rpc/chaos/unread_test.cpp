@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "tendril/rpc/flow_control.h"
+#include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/task.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/chaos/raw_client.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
+#include "tendril/rpc/call/unread_error.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/unread_error.h"
 #include "tendril/tensor/raw.h"
 
 namespace rpc = tendril::rpc;

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/wire/message.h"
+
+namespace tendril::rpc {
+
+/// A call that waits for its reply. The typed layer's call state derives from `FutureState<R>` and from this, so that a
+/// call costs one allocation; the agent calls exactly one of the two functions, once, on the thread that received the
+/// reply (or noticed the failure).
+class PendingCall {
+ public:
+  /// The callee's result. An error reply has been turned into `fail` already. Must not throw: a reply that cannot be
+  /// read completes the future with a MessageError.
+  virtual void complete(Message&& reply) noexcept = 0;
+  virtual void fail(std::exception_ptr error) noexcept = 0;
+
+ protected:
+  ~PendingCall() = default;
+};
+
+/// Owns a pending call: the reference is its future state's.
+class PendingCallRef {
+ public:
+  PendingCallRef() = default;
+  template <class State>
+  requires std::is_base_of_v<PendingCall, State> && std::is_base_of_v<FutureCore, State> PendingCallRef(
+      Ref<State> state)
+  noexcept : call_(state.get()), owner_(std::move(state)) {}
+
+  PendingCall* operator->() const noexcept { return call_; }
+  explicit operator bool() const noexcept { return owner_ != nullptr; }
+
+ private:
+  PendingCall* call_ = nullptr;
+  Ref<FutureCore> owner_;
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <typeinfo>
+#include <utility>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/call/call_target.h"
+#include "tendril/rpc/reference/rref_context.h"
+
+namespace tendril::rpc {
+
+/// Whom a call goes to: a worker's name, its rank, or its WorkerInfo.
+class Destination {
+ public:
+  Destination(const char* name) : name_(name) {}
+  Destination(std::string name) : name_(std::move(name)) {}
+  Destination(std::string_view name) : name_(name) {}
+  Destination(const WorkerInfo& worker) : rank_(worker.id) {}
+  template <std::integral Rank>
+  requires(!std::same_as<Rank, bool> && !std::same_as<Rank, char>) Destination(Rank rank)
+      : rank_(std::in_range<WorkerId>(rank) ? static_cast<WorkerId>(rank) : WorkerId{-1}) {}
+
+  /// Throws UsageError for a worker that `agent` does not know.
+  WorkerId resolve(const Agent& agent) const { return name_.empty() ? rank_ : agent.worker(name_).id; }
+
+ private:
+  std::string name_;
+  WorkerId rank_ = -1;
+};
+
+namespace detail {
+
+/// The future of a call's result and the call's bookkeeping, in one allocation.
+template <class R>
+class TypedCall final : public FutureState<R>, public PendingCall {
+ public:
+  TypedCall(Executor& executor, const char* function) : FutureState<R>(&executor), function_(function) {}
+  ~TypedCall() override {
+    if (const auto error = this->unread_error()) report_unread_error(this->executor(), function_, error);
+  }
+
+  void complete(Message&& reply) noexcept override {
+    try {
+      InputArchive archive(reply, function_);
+      archive.expect(0, typeid(R));
+      if constexpr (std::is_void_v<R>) {
+        archive.finish();
+        this->prepare_value();
+      } else {
+        archive >> this->prepare_value();  // in its place: no object of the user's ends on this thread
+        archive.finish();
+      }
+      this->complete_prepared(nullptr);
+    } catch (...) {
+      this->complete_prepared(std::current_exception());
+    }
+  }
+  void fail(std::exception_ptr error) noexcept override { this->try_set_error(std::move(error)); }
+
+ private:
+  const char* function_;
+};
+
+/// Settles a user's reference when the call that creates the object has ended.
+class CreationCall final : public FutureState<void>, public PendingCall {
+ public:
+  CreationCall(Executor& executor, std::shared_ptr<RRefState> state, const char* function)
+      : FutureState<void>(&executor), state_(std::move(state)), function_(function) {}
+  void complete(Message&& reply) noexcept override;
+  void fail(std::exception_ptr error) noexcept override;
+
+ private:
+  std::shared_ptr<RRefState> state_;
+  const char* function_;
+};
+
+/// Writes an argument as the type that the parameter has on the wire.
+template <class Wire, class Arg>
+void write_argument(OutputArchive& archive, Arg&& argument) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<Arg>, Wire>) {
+    archive << argument;
+  } else {
+    const Wire converted = static_cast<Wire>(std::forward<Arg>(argument));
+    archive << converted;
+  }
+}
+template <class... Wire, class... Args>
+void write_arguments(OutputArchive& archive, std::tuple<Wire...>*, Args&&... arguments) {
+  (write_argument<Wire>(archive, std::forward<Args>(arguments)), ...);
+}
+
+/// Sends a request for `Callable`; `receiver` is null unless it is a method.
+template <class Callable, class R, class... Args>
+Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, const std::shared_ptr<RRefState>& receiver,
+                     Args&&... arguments) {
+  if constexpr (!std::is_void_v<R>) check_default_constructible<R>();
+  const FunctionEntry& entry = entry_of<Callable>();
+  Message request;
+  request.function = entry.id;
+  OutputArchive archive(request);
+  if (receiver) archive.reference(receiver);
+  write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
+  const Ref<TypedCall<R>> call(new TypedCall<R>(agent.executor(), entry.served.name.c_str()));
+  agent.call(to, std::move(request), PendingCallRef(call), options);
+  return Future<R>(call);
+}
+
+/// Sends a request whose result stays at `to`; returns the reference to it.
+std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
+                                         const char* function);
+
+template <class Callable, class... Args>
+std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallOptions& options,
+                                          const std::shared_ptr<RRefState>& receiver, Args&&... arguments) {
+  const FunctionEntry& entry = entry_of<Callable>();
+  Message request;
+  request.function = entry.id;
+  request.flags = kCreatesReference;
+  OutputArchive archive(request);
+  if (receiver) archive.reference(receiver);
+  write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
+  return send_creation(agent, to, options, std::move(request), entry.served.name.c_str());
+}
+}  // namespace detail
+}  // namespace tendril::rpc

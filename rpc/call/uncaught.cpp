@@ -1,0 +1,59 @@
+#include "tendril/rpc/call/uncaught.h"
+
+#include <cxxabi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <typeinfo>
+
+#include "tendril/rpc/call/type_name.h"
+#include "tendril/rpc/launch/spawn_protocol.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+char worker_name[256];  // no string: the handler may run while static objects end
+std::terminate_handler previous_handler = nullptr;
+
+bool is_default(std::terminate_handler handler) {
+#ifdef __GLIBCXX__
+  return handler == nullptr || handler == __gnu_cxx::__verbose_terminate_handler || handler == std::abort;
+#else
+  return handler == nullptr || handler == std::abort;
+#endif
+}
+
+[[noreturn]] void report_and_end() {
+  if (std::current_exception() != nullptr) {
+    std::fprintf(stderr, "rpc: worker '%s' ends, since nobody caught %s\n", worker_name,
+                 describe_current_exception().c_str());
+    if (is_default(previous_handler)) std::_Exit(kFailedExitCode);
+  }
+  if (previous_handler != nullptr) previous_handler();
+  std::abort();
+}
+
+}  // namespace
+
+std::string describe_current_exception() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  std::string name = type != nullptr ? type_name(*type) : "unknown exception";
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return name + ": " + e.what();
+  } catch (...) {
+    return name;
+  }
+}
+
+void report_uncaught_as(const std::string& worker) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::snprintf(worker_name, sizeof worker_name, "%s", worker.c_str());
+  if (std::get_terminate() != report_and_end) previous_handler = std::set_terminate(report_and_end);
+}
+
+}  // namespace tendril::rpc::detail

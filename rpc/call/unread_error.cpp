@@ -1,0 +1,106 @@
+#include "tendril/rpc/call/unread_error.h"
+
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/release.h"
+
+namespace tendril::rpc {
+namespace {
+
+constexpr int kLinesPerSecond = 10;
+
+/// The process's handler, and what there is without one.
+class Reporter {
+ public:
+  UnreadErrorHandler set(UnreadErrorHandler handler) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(handler_, std::move(handler));
+  }
+
+  void report(const UnreadError& unread) {
+    UnreadErrorHandler handler;
+    {
+      const std::lock_guard lock(mutex_);
+      handler = handler_;
+    }
+    if (handler) return handler(unread);
+    try {
+      std::rethrow_exception(unread.error);
+    } catch (const std::exception& error) {
+      print(unread.function, error.what());
+    } catch (...) {
+      print(unread.function, "not a std::exception");
+    }
+  }
+
+ private:
+  void print(const std::string& function, const char* text) {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    if (now - second_ >= std::chrono::seconds(1)) {
+      if (left_out_ > 0) std::fprintf(stderr, "tendril: %d more errors that nobody read\n", left_out_);
+      second_ = now;
+      printed_ = left_out_ = 0;
+    }
+    if (printed_ >= kLinesPerSecond) {
+      ++left_out_;
+      return;
+    }
+    ++printed_;
+    std::fprintf(stderr, "tendril: nobody read this error of %s: %s\n", function.c_str(), text);
+  }
+
+  std::mutex mutex_;
+  UnreadErrorHandler handler_;
+  Clock::time_point second_{};  // when the current second began
+  int printed_ = 0, left_out_ = 0;
+};
+
+Reporter& reporter() {
+  static auto* instance = new Reporter();  // never destroyed: futures may be released while the program ends
+  return *instance;
+}
+
+/// Reports at its end.
+struct UnreadReport {
+  explicit UnreadReport(UnreadError error) : unread(std::move(error)) {}
+  UnreadReport(UnreadReport&&) = default;
+  UnreadReport& operator=(UnreadReport&&) = delete;
+  ~UnreadReport() {
+    if (!unread.error) return;
+    try {
+      reporter().report(unread);
+    } catch (...) {  // it is only a report
+    }
+  }
+  UnreadError unread;
+};
+
+bool is_cancellation(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CancelledError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+UnreadErrorHandler set_unread_error_handler(UnreadErrorHandler handler) { return reporter().set(std::move(handler)); }
+
+namespace detail {
+
+void report_unread_error(Executor* executor, const char* function, const std::exception_ptr& error) noexcept try {
+  if (is_cancellation(error)) return;
+  if (executor) executor->note_unread_error();
+  release(UnreadReport({function, error}), executor);
+} catch (...) {  // it is only a report
+}
+
+}  // namespace detail
+}  // namespace tendril::rpc

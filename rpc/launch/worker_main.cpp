@@ -1,0 +1,180 @@
+// The worker's side of spawn().
+
+#include <cxxabi.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <thread>
+
+#include "tendril/rpc/call/uncaught.h"
+#include "tendril/rpc/launch/spawn_protocol.h"
+#include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/rpc/threads/signal_mask.h"
+#include "tendril/rpc/wire/wire.h"
+
+namespace tendril::rpc {
+namespace detail {
+namespace {
+
+struct Registered {
+  SpawnEntry entry = nullptr;
+  bool ambiguous = false;
+};
+
+// Written before main, by registrations in any order; read-only afterwards.
+std::map<std::string, Registered>& registry() {
+  static std::map<std::string, Registered> entries;
+  return entries;
+}
+
+std::vector<std::string> program_arguments;
+SpawnContext context;
+bool is_worker = false;
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string result = status == 0 ? text : name;
+  std::free(text);
+  return result;
+}
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "rpc::worker_main: %s\n", what);
+  std::_Exit(kFailedExitCode);
+}
+
+int environment_number(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) die("started as a worker, but without its environment");
+  return std::atoi(text);
+}
+
+void read_job(std::string& id, Message& arguments) {
+  uint64_t id_length = 0;
+  off_t offset = 0;
+  auto read_some = [&](void* to, std::size_t size) {  // by position: all workers share the file
+    ssize_t n;
+    do n = ::pread(kJobFd, to, size, offset);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0) die("the job cannot be read");
+    offset += n;
+    return static_cast<std::size_t>(n);
+  };
+  auto read_all = [&](void* to, std::size_t size) {
+    for (char* at = static_cast<char*>(to); size > 0;) {
+      const std::size_t n = read_some(at, size);
+      at += n;
+      size -= n;
+    }
+  };
+  read_all(&id_length, sizeof id_length);
+  if (id_length > 65536) die("the job is malformed");
+  id.resize(id_length);
+  read_all(id.data(), id_length);
+  FrameReader reader;
+  while (!reader.next(arguments)) {
+    const MutableBuffer buffer = reader.prepare().front();
+    reader.commit(read_some(buffer.data, buffer.size));
+  }
+  ::close(kJobFd);
+}
+
+/// Ends this process when the one that called spawn() is gone. A thread of our own, since PDEATHSIG alone is lost if
+/// the parent died before it was set; and PDEATHSIG besides, since it also ends a process that is stopped.
+void watch_lifeline() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const SignalMask mask;
+  std::thread([] {
+    char byte;
+    for (;;) {
+      const ssize_t n = ::recv(kControlFd, &byte, 1, 0);
+      if (n == 0 || (n < 0 && errno != EINTR)) ::kill(::getpid(), SIGKILL);
+    }
+  }).detach();
+}
+
+void send_report(const std::string& text) {
+  std::size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t n = ::send(kControlFd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // the parent is gone, and with it this process in a moment
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+int run_function() {
+  std::string id;
+  Message arguments;
+  try {
+    read_job(id, arguments);
+    const SpawnEntry entry = find_spawn_entry(id);
+    if (entry == nullptr) throw RpcError("this program has no function " + demangled(id.c_str()));
+    const int code = entry(context.rank, arguments);
+    send_report(std::string(1, static_cast<char>(Report::done)));
+    return code;
+  } catch (...) {
+    const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+    std::string report(1, static_cast<char>(Report::failed));
+    report.append(reinterpret_cast<const char*>(&now), sizeof now);
+    report += describe_current_exception();
+    report.resize(std::min(report.size(), kMaxReport));
+    send_report(report);
+    return kFailedExitCode;
+  }
+}
+
+}  // namespace
+
+bool register_spawn_entry(const char* id, SpawnEntry entry) {
+  Registered& slot = registry()[id];
+  slot.ambiguous = slot.entry != nullptr && slot.entry != entry;
+  slot.entry = entry;
+  return true;
+}
+
+void check_spawn_entry(const char* id) {
+  TENDRIL_CHECK_AS(UsageError, !registry().at(id).ambiguous, "rpc::spawn: two functions of this program are named ",
+                   demangled(id), " (both with internal linkage): rename one");
+}
+
+SpawnEntry find_spawn_entry(const std::string& id) {
+  const auto found = registry().find(id);
+  return found == registry().end() ? nullptr : found->second.entry;
+}
+
+const std::vector<std::string>& saved_arguments() { return program_arguments; }
+
+}  // namespace detail
+
+const SpawnContext* SpawnContext::current() noexcept { return detail::is_worker ? &detail::context : nullptr; }
+
+void worker_main(int argc, char** argv) {
+  using namespace detail;
+  program_arguments.assign(argv, argv + argc);
+  if (program_arguments.empty()) program_arguments.emplace_back("program");
+  const char* mark = std::getenv(kMarkVariable);
+  if (mark == nullptr || std::strcmp(mark, kMark) != 0) return;
+
+  ::unsetenv(kMarkVariable);  // the programs that a worker starts are no workers
+  context.rank = environment_number("RANK");
+  context.world_size = environment_number("WORLD_SIZE");
+  context.master_port = static_cast<uint16_t>(environment_number("MASTER_PORT"));
+  context.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / context.world_size);
+  if (context.rank == 0) context.listener = kListenerFd;
+  is_worker = true;
+  for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  watch_lifeline();
+  std::exit(run_function());  // not _Exit: the program's static objects and output buffers end as ever
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/reference/rref_table.h"
+#include "tendril/rpc/session/agent_listener.h"
+
+namespace tendril::rpc {
+
+class Agent;
+
+/// One agent's references: joins its table (rref_table.h), which does no I/O, to the agent. Thread-safe.
+class RRefContext final : public AgentListener,
+                          public RRefTable::Host,
+                          public RRefHome,
+                          public std::enable_shared_from_this<RRefContext> {
+ public:
+  /// Gives the agent its references: once, before its first peer. init_rpc does this.
+  static std::shared_ptr<RRefContext> attach(Agent& agent);
+  /// Throws UsageError if `attach` was not called.
+  static std::shared_ptr<RRefContext> of(const Agent& agent);
+
+  explicit RRefContext(Agent& agent);
+
+  /// Throws UsageError after the agent's shutdown. Who holds it may go on using it while the agent goes away.
+  std::shared_ptr<Agent> agent() const;
+  RRefTable& table() const noexcept { return *table_; }
+  RRefCounters counters() const { return table_->counters(); }
+
+  // RRefHome
+  void user_dropped(const ForkId& fork) noexcept override { table_->released(fork); }
+
+  // RRefTable::Host
+  void send_control(WorkerId to, Bytes payload) noexcept override;
+  RequestStatus withdraw_request(WorkerId from, uint64_t call_id) noexcept override;
+  std::shared_ptr<RRefState> new_owner_state(const RRefId& id) override;
+  std::shared_ptr<RRefState> new_user_state(const RRefId& id, const WorkerInfo& owner, const ForkId& fork) override;
+
+  // AgentListener
+  void peer_joined(const WorkerInfo& peer, uint64_t incarnation) override { table_->peer_joined(peer, incarnation); }
+  void peer_lost(const WorkerInfo& peer, const std::exception_ptr& reason) override { table_->peer_lost(peer, reason); }
+  void control_received(const WorkerInfo& from, Bytes payload) override { table_->control_received(from, payload); }
+  void on_send(const WorkerInfo& to, Message& message) override { table_->on_send(to, message); }
+  void message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept override {
+    table_->message_not_sent(to, kind, call_id);
+  }
+  void message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMessage> parked) noexcept override {
+    table_->message_arrived(from, std::move(parked));
+  }
+  void call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept override { table_->call_cancelled(to, call_id); }
+  /// Nothing to do: the callee has been told that the call was cancelled, and thereby that its reply is void.
+  void agent_closing() noexcept override;
+  bool awaits(const WorkerInfo& peer) const noexcept override { return table_->awaits(peer.id); }
+  Clock::time_point on_timer(Clock::time_point now) noexcept override { return table_->on_timer(now); }
+
+ private:
+  std::shared_ptr<Agent> agent_or_null() const noexcept;
+
+  const WorkerInfo self_;
+  const Ref<Executor> executor_;  // outlives the agent
+  mutable std::mutex mutex_;
+  std::shared_ptr<Agent> agent_;      // null after the agent's shutdown: until then each holds the other
+  std::shared_ptr<RRefTable> table_;  // holds this as its host until it is closed
+};
+
+namespace detail {
+
+/// The context a handle belongs to. Throws UsageError after its agent's shutdown.
+std::shared_ptr<RRefContext> context_of(const RRefState& state);
+/// Throws UsageError naming both workers if the object is not here.
+void check_owner(const RRefState& state);
+
+}  // namespace detail
+}  // namespace tendril::rpc

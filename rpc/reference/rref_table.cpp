@@ -1,0 +1,319 @@
+// Sessions, control records, and what happens after an event.
+#include "tendril/rpc/reference/rref_table.h"
+
+#include <algorithm>
+
+#include "tendril/rpc/reference/rref_table_impl.h"
+
+namespace tendril::rpc {
+
+namespace {
+/// How often calls that were cancelled while they are served here are looked at: whether they have been answered.
+constexpr auto kCancelledInterval = std::chrono::milliseconds(100);
+}  // namespace
+
+std::string rref_text(const RRefId& id) { return "RRef " + to_string(id); }
+
+/// A stay at the host, which `close` waits for.
+class RRefTable::HostCall {
+ public:
+  explicit HostCall(RRefTable& table) : table_(table) {
+    const std::lock_guard lock(table_.mutex_);
+    host_ = table_.host_.get();
+    if (host_) ++table_.host_calls_;
+  }
+  ~HostCall() {
+    if (!host_) return;
+    const std::lock_guard lock(table_.mutex_);
+    if (--table_.host_calls_ == 0) table_.host_left_.notify_all();
+  }
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+  explicit operator bool() const noexcept { return host_ != nullptr; }
+  Host* operator->() const noexcept { return host_; }
+
+ private:
+  RRefTable& table_;
+  Host* host_ = nullptr;
+};
+
+RRefTable::RRefTable(WorkerInfo self, uint64_t incarnation, std::shared_ptr<Host> host, Options options)
+    : self_(std::move(self)), incarnation_(incarnation), options_(std::move(options)), host_(std::move(host)) {
+  TENDRIL_CHECK_AS(UsageError, self_.id >= 0 && self_.id < (1 << 16), "RRefTable: rank ", self_.id,
+                   ", expected 0 to 65535");
+}
+
+RRefTable::~RRefTable() { close(); }
+
+RRefTable::Session* RRefTable::session_of(WorkerId worker) noexcept {
+  const auto found = sessions_.find(worker);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+RRefTable::Session* RRefTable::session_of(WorkerId worker, uint64_t incarnation) noexcept {
+  Session* session = session_of(worker);
+  return session && session->incarnation == incarnation ? session : nullptr;
+}
+
+void RRefTable::say(Session& session, ControlRecord record, bool urgent) {
+  if (session.outbox.empty()) dirty_.push_back(session.peer.id);
+  session.outbox.push_back(record);
+  session.urgent |= urgent;
+}
+
+void RRefTable::collect(Effects& effects) {
+  if (dirty_.empty()) return;
+  const Clock::time_point now = options_.clock();
+  std::erase_if(dirty_, [&](WorkerId worker) {
+    Session* session = session_of(worker);
+    if (!session || session->outbox.empty()) return true;
+    if (!session->urgent && session->outbox.size() < ControlChannel::kMaxRecords) {
+      if (session->lazy_at == Clock::time_point::max()) session->lazy_at = now + options_.lazy_delay;
+      if (now < session->lazy_at) return false;
+    }
+    auto first = session->outbox.begin();
+    while (first != session->outbox.end()) {
+      const auto count = std::min<std::ptrdiff_t>(session->outbox.end() - first, ControlChannel::kMaxRecords);
+      effects.batches.emplace_back(worker, session->channel.send({first, first + count}, now));
+      first += count;
+    }
+    session->outbox.clear();
+    session->urgent = false;
+    session->lazy_at = Clock::time_point::max();
+    return true;
+  });
+}
+
+void RRefTable::perform(Effects effects) noexcept {
+  if (!effects.batches.empty()) {
+    if (const HostCall host{*this}) {
+      for (auto& [to, payload] : effects.batches) host->send_control(to, std::move(payload));
+    }
+  }
+  for (const auto& state : effects.confirmed) state->confirm();
+  for (const auto& [state, error] : effects.failed) state->fail(error);
+  for (const auto& arrival : effects.expired) {
+    arrival->parked->refuse(std::make_exception_ptr(
+        TimeoutError("the call's time was over before the owners of its references had confirmed them")));
+  }
+  for (const auto& arrival : effects.arrivals) {
+    if (arrival->expired) continue;
+    const std::unique_ptr<ParkedMessage> parked = std::move(arrival->parked);
+    if (arrival->error) {
+      parked->refuse(arrival->error);
+    } else {
+      parked->resume(std::move(parked->message));
+    }
+  }
+}
+
+void RRefTable::decided(std::vector<std::shared_ptr<Arrival>>& waiting, const std::exception_ptr& error,
+                        Effects& effects) {
+  for (std::shared_ptr<Arrival>& arrival : waiting) {
+    if (error && !arrival->error) arrival->error = error;
+    finish(std::move(arrival), effects);
+  }
+  waiting.clear();
+}
+
+void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
+  if (--arrival->missing > 0) return;
+  expiring_.erase({arrival->deadline, arrival.get()});
+  if (Session* sender = session_of(arrival->from); sender && sender->serial == arrival->session) {
+    const Message& message = arrival->parked->message;
+    say(*sender, {.kind = ControlRecord::received, .message = message.kind, .call_id = message.call_id}, false);
+  }
+  effects.arrivals.push_back(std::move(arrival));
+}
+
+/// Nobody waits any more for the requests whose callers' deadlines have passed.
+void RRefTable::expire(Clock::time_point now, Effects& effects) {
+  while (!expiring_.empty() && expiring_.begin()->first <= now) {
+    Arrival& arrival = *expiring_.begin()->second;
+    arrival.expired = true;
+    effects.expired.push_back(arrival.shared_from_this());
+    expiring_.erase(expiring_.begin());
+  }
+}
+
+bool RRefTable::awaits(WorkerId peer) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(peer);
+  return found != sessions_.end() && (found->second->asked > 0 || found->second->channel.unacknowledged() > 0);
+}
+
+void RRefTable::peer_joined(const WorkerInfo& peer, uint64_t incarnation) {
+  TENDRIL_CHECK_AS(UsageError, peer.id >= 0 && peer.id < (1 << 16) && peer.id != self_.id, "peer_joined: rank ",
+                   peer.id, ", expected 0 to 65535 and not this worker's own");
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  auto session = std::make_unique<Session>();
+  session->peer = peer;
+  session->incarnation = incarnation;
+  session->serial = ++last_session_;
+  TENDRIL_CHECK_AS(UsageError, !sessions_.contains(peer.id), "peer_joined: rank ", peer.id, " has a session already");
+  const auto earlier = last_rref_.find(peer.id);
+  if (earlier != last_rref_.end()) {  // leaves with the first batch
+    say(*session, {.kind = ControlRecord::creations_from, .call_id = earlier->second + 1}, false);
+  }
+  sessions_.emplace(peer.id, std::move(session));
+}
+
+void RRefTable::peer_lost(const WorkerInfo& peer, const std::exception_ptr& reason) {
+  Event event(*this);
+  const auto found = sessions_.find(peer.id);
+  if (found == sessions_.end()) return;
+  const std::unique_ptr<Session> session = std::move(found->second);
+  sessions_.erase(found);
+
+  std::string why = "its session ended";
+  try {
+    if (reason) std::rethrow_exception(reason);
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+  }
+  for (auto& [key, transfer] : session->transfers) {
+    for (auto& parent : transfer.parents) event.effects.released.push_back(std::move(parent));
+  }
+  holder_lost(*session, event.effects);
+  owner_lost(*session, rref_error("owner_lost: the reference's owner, worker '" + peer.name + "', is gone: " + why),
+             event.effects);
+}
+
+void RRefTable::control_received(const WorkerInfo& from, const Bytes& payload) {
+  std::vector<ControlRecord> records;
+  {
+    const std::lock_guard lock(mutex_);
+    Session* session = session_of(from.id);
+    if (!session) return;
+    records = session->channel.receive(payload, options_.clock());
+  }
+  for (const ControlRecord& record : records) {
+    // The host is asked without the lock; records of one session come one at a time, so their order stays.
+    std::optional<RequestStatus> status;
+    if ((record.kind == ControlRecord::call_cancelled || record.kind == ControlRecord::creation_cancelled) &&
+        record.call_id != 0) {
+      if (const HostCall host{*this}) status = host->withdraw_request(from.id, record.call_id);
+    }
+    Event event(*this);
+    if (Session* session = session_of(from.id)) apply(*session, record, status, event.effects);
+  }
+}
+
+void RRefTable::apply(Session& from, const ControlRecord& record, std::optional<RequestStatus> status,
+                      Effects& effects) {
+  switch (record.kind) {
+    case ControlRecord::fork_request:
+      return fork_requested(from, record.rref, record.fork);
+    case ControlRecord::fork_accept:
+      return accepted(from, record.fork, effects);
+    case ControlRecord::fork_lost: {
+      const auto found = users_.find(record.fork);
+      if (found == users_.end() || found->second->owner != from.peer.id || found->second->known) return;
+      return lose(*found->second,
+                  rref_error("reference_lost: " + rref_text(found->second->rref) + " of worker '" + from.peer.name +
+                             "' was gone before its owner knew of this user: the worker that sent it has died"),
+                  effects);
+    }
+    case ControlRecord::fork_delete:
+      return deleted(from, record.rref, record.fork, effects);
+    case ControlRecord::received:
+      return end_transfer(from, {record.message, record.call_id}, false, effects);
+    case ControlRecord::not_received:
+      return end_transfer(from, {MessageKind::request, record.call_id}, true, effects);
+    case ControlRecord::creations_from:
+      from.first_creation = record.call_id;
+      return nothing_comes(from, "it was lost with an earlier connection", effects);
+    case ControlRecord::call_cancelled:
+    case ControlRecord::creation_cancelled:
+      return on_cancelled(from, record, status.value_or(RequestStatus::unseen), effects);
+  }
+}
+
+Clock::time_point RRefTable::on_timer(Clock::time_point now) noexcept {
+  std::vector<std::pair<WorkerId, uint64_t>> cancelled;
+  Clock::time_point next = Clock::time_point::max();
+  {
+    Event event(*this);
+    expire(now, event.effects);
+    if (!expiring_.empty()) next = expiring_.begin()->first;
+    collect(event.effects);  // before the deadlines are read: it may set some
+    for (auto& [worker, session] : sessions_) {
+      for (Bytes& batch : session->channel.on_timer(now)) event.effects.batches.emplace_back(worker, std::move(batch));
+      next = std::min({next, session->channel.next_timer(), session->lazy_at});
+      for (const uint64_t call_id : session->cancelled) cancelled.emplace_back(worker, call_id);
+    }
+  }
+  for (const auto& [worker, call_id] : cancelled) {
+    {
+      const HostCall host(*this);
+      if (!host || host->withdraw_request(worker, call_id) != RequestStatus::answered) continue;
+    }
+    const std::lock_guard lock(mutex_);
+    if (Session* session = session_of(worker)) session->cancelled.erase(call_id);
+  }
+  return cancelled.empty() ? next : std::min(next, now + kCancelledInterval);
+}
+
+void RRefTable::release_users() noexcept {
+  Event event(*this);
+  const std::exception_ptr error = rref_error("RRef: this worker has shut down");
+  for (auto& [fork, user] : users_) {
+    if (user->error) continue;
+    if (user->created_here && user->sent && !user->known) {
+      user->dropped = true;  // its owner hears of it once the creation cannot be overtaken
+      if (auto state = user->state.lock()) event.effects.failed.emplace_back(std::move(state), error);
+      continue;
+    }
+    Session* owner = session_of(user->owner, user->owner_incarnation);
+    if (owner && !(user->created_here && !user->sent)) {
+      say(*owner, {.kind = ControlRecord::fork_delete, .rref = user->rref, .fork = fork});
+    }
+    lose(*user, error, event.effects);
+  }
+}
+
+void RRefTable::close() noexcept {
+  std::unordered_map<RRefId, std::unique_ptr<Owned>> owned;
+  std::unordered_map<WorkerId, std::unique_ptr<Session>> sessions;
+  {
+    Event event(*this);
+    if (closed_) return;
+    closed_ = true;
+    const std::exception_ptr error = rref_error("RRef: this worker has shut down");
+    for (auto& [fork, user] : users_) lose(*user, error, event.effects);
+    for (auto& [id, one] : owned_) {
+      decided(one->waiting, error, event.effects);
+      if (!one->exists) event.effects.failed.emplace_back(one->state, error);
+    }
+    owned.swap(owned_);
+    sessions.swap(sessions_);
+    users_.clear();
+    forks_.clear();
+    awaited_.clear();
+    dirty_.clear();
+  }
+  std::unique_lock lock(mutex_);
+  host_left_.wait(lock, [this] { return host_calls_ == 0; });
+  const std::shared_ptr<Host> host = std::move(host_);
+  lock.unlock();  // the host may go away with this reference
+}
+
+RRefCounters RRefTable::counters() const {
+  const std::lock_guard lock(mutex_);
+  RRefCounters counters;
+  counters.owner_rrefs = owned_.size();
+  counters.forks = forks_.size();
+  for (const auto& [fork, user] : users_) {
+    if (user->error) continue;  // a handle that leads nowhere
+    ++counters.users;
+    if (!user->known) ++counters.pending_users;
+  }
+  for (const auto& [worker, session] : sessions_) {
+    for (const auto& [key, transfer] : session->transfers) counters.pending_children += transfer.forks;
+  }
+  return counters;
+}
+
+}  // namespace tendril::rpc

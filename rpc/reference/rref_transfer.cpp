@@ -1,0 +1,164 @@
+// References in messages on their way, from the message's leaving to what its receiver says became of it.
+#include "tendril/rpc/reference/rref_table_impl.h"
+
+namespace tendril::rpc {
+
+/// Throws before anything is changed: a message leaves with all its references or not at all. True for the reference
+/// that the message is to create.
+bool RRefTable::check_leaving(const Session& to, const Message& message, const RRefState& state) const {
+  if (state.is_owner()) {
+    TENDRIL_CHECK_AS(RRefError, state.owner().id == self_.id, rref_text(state.id()), " belongs to another agent, '",
+                     state.owner().name, "', not to '", self_.name, "'");
+    return false;
+  }
+  const auto found = users_.find(state.fork());
+  TENDRIL_CHECK_AS(RRefError, found != users_.end(), rref_text(state.id()), " is not a reference of worker '",
+                   self_.name, "'");
+  const User& user = *found->second;
+  if (user.error) std::rethrow_exception(user.error);
+  if (user.created_here && !user.sent) {
+    TENDRIL_CHECK_AS(RRefError,
+                     message.kind == MessageKind::request && (message.flags & kCreatesReference) != 0 &&
+                         user.owner == to.peer.id && user.owner_incarnation == to.incarnation,
+                     rref_text(state.id()), " is to be created on rank ", user.owner,
+                     "; it cannot be sent before its creating call");
+    return true;
+  }
+  if (const std::exception_ptr error = state.failure()) {
+    std::rethrow_exception(error);  // its creation failed
+  }
+  return false;
+}
+
+ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer) {
+  ForkDescriptor fork;
+  fork.rref = state->id();
+  fork.fork_id.worker = self_.id;
+  fork.fork_id.incarnation = incarnation_;
+  ++transfer.forks;
+  if (state->is_owner()) {
+    fork.owner = self_.id;
+    fork.owner_incarnation = incarnation_;
+    fork.fork_id.number = ++last_fork_;
+    std::unique_ptr<Owned>& owned = owned_[fork.rref];
+    if (!owned) {
+      owned = std::make_unique<Owned>();
+      owned->state = state;
+    }
+    owned->exists = true;
+    add_fork(*owned, fork.rref, fork.fork_id, to);
+    transfer.registered.push_back(fork.fork_id);
+    return fork;
+  }
+  User& user = *users_.at(state->fork());
+  fork.owner = user.owner;
+  fork.owner_incarnation = user.owner_incarnation;
+  if (user.created_here && !user.sent) {
+    user.sent = true;
+    fork.kind = ForkDescriptor::create;
+    fork.fork_id = state->fork();
+    transfer.creation = fork;
+  } else {
+    fork.fork_id.number = ++last_fork_;
+    transfer.parents.push_back(state);
+  }
+  return fork;
+}
+
+void RRefTable::on_send(const WorkerInfo& to, Message& message) {
+  Event event(*this);
+  Session* session = session_of(to.id);
+  if (!session) throw PeerLostError("worker '" + to.name + "' is not connected", false);
+  if (message.kind == MessageKind::reply && session->cancelled.erase(message.call_id) > 0) {
+    throw CancelledError("the call was cancelled by its caller, worker '" + to.name + "'");
+  }
+  std::size_t creations = 0;
+  for (const auto& state : message.references) {
+    TENDRIL_CHECK_AS(UsageError, state, "RRef: one that refers to nothing cannot be sent");
+    if (check_leaving(*session, message, *state)) ++creations;
+  }
+  TENDRIL_CHECK_AS(RRefError, creations <= 1, "RRef: a call creates one object, not ", creations);
+  Transfer transfer;
+  for (auto& state : message.references) {
+    message.forks.push_back(fork(*session, state, transfer));
+    event.effects.released.push_back(std::move(state));
+  }
+  message.references.clear();
+  session->transfers.insert_or_assign({message.kind, message.call_id}, std::move(transfer));
+}
+
+void RRefTable::message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept {
+  Event event(*this);
+  Session* session = session_of(to.id);
+  if (!session) return;
+  if (kind == MessageKind::request) {
+    give_up(*session, call_id);
+  } else {
+    end_transfer(*session, {kind, call_id}, true, event.effects);
+  }
+}
+
+void RRefTable::call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept {
+  Event event(*this);
+  if (Session* session = session_of(to.id)) give_up(*session, call_id);
+}
+
+/// The callee decides, once and for all, whether the request has come. Until it has said so the parents are kept.
+void RRefTable::give_up(Session& session, uint64_t call_id) {
+  ControlRecord record{.kind = ControlRecord::call_cancelled, .call_id = call_id};
+  const auto found = session.transfers.find({MessageKind::request, call_id});
+  if (found != session.transfers.end() && found->second.creation) {
+    record.kind = ControlRecord::creation_cancelled;
+    record.rref = found->second.creation->rref;
+    record.fork = found->second.creation->fork_id;
+  }
+  say(session, record);
+}
+
+void RRefTable::on_cancelled(Session& session, const ControlRecord& record, RequestStatus status, Effects& effects) {
+  if (status == RequestStatus::unseen) {
+    if (record.kind == ControlRecord::creation_cancelled) {
+      TENDRIL_CHECK_AS(MessageError,
+                       record.rref.worker == session.peer.id && record.rref.incarnation == session.incarnation &&
+                           rref_owner(record.rref) == self_.id && !forks_.contains(record.fork),
+                       "bad control message: a cancelled creation that was not the sender's");
+      // As if it had come and failed at once: whoever was told of the reference gets the error, and the creator's
+      // deletion finds something to delete.
+      if (auto state = created(session, record.rref, record.fork, effects)) {
+        effects.failed.emplace_back(std::move(state),
+                                    rref_error("the call that was to create " + rref_text(record.rref) +
+                                               " never reached its owner, worker '" + self_.name + "'"));
+      }
+    }
+    if (record.call_id != 0) say(session, {.kind = ControlRecord::not_received, .call_id = record.call_id});
+    return;
+  }
+  const TransferKey reply{MessageKind::reply, record.call_id};
+  if (session.transfers.contains(reply)) {
+    end_transfer(session, reply, true, effects);  // the caller drops it, if it comes
+  } else if (status == RequestStatus::serving) {
+    session.cancelled.insert(record.call_id);
+  }
+}
+
+void RRefTable::end_transfer(Session& session, TransferKey key, bool undo, Effects& effects) {
+  const auto found = session.transfers.find(key);
+  if (found == session.transfers.end()) return;
+  Transfer transfer = std::move(found->second);
+  session.transfers.erase(found);
+  if (undo) {
+    for (const ForkId& fork : transfer.registered) remove_fork(fork, session.peer.id, effects);
+  }
+  for (auto& parent : transfer.parents) effects.released.push_back(std::move(parent));
+  if (!transfer.creation) return;
+  // Whether the creation came or was cancelled: the owner knows the first user now.
+  const auto user = users_.find(transfer.creation->fork_id);
+  if (user == users_.end()) return;
+  user->second->known = true;
+  if (user->second->dropped) {
+    say(session, {.kind = ControlRecord::fork_delete, .rref = user->second->rref, .fork = user->first});
+    users_.erase(user);
+  }
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/call/counters.h"
+#include "tendril/rpc/future.h"
+#include "tendril/rpc/session/session.h"
+#include "tendril/rpc/threads/loop.h"
+
+namespace tendril::rpc {
+
+namespace detail {
+class Listener;
+}
+
+/// What an agent is made of. Sessions and requests being served keep it alive past the Agent.
+class Agent::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(AgentOptions options, const FunctionTable& served);
+  void start();  ///< once it is owned by a shared_ptr
+
+  /// The peer's session. Throws UsageError for a rank out of range and after shutdown; null if it is not connected.
+  std::shared_ptr<detail::Session> session(WorkerId peer) const;
+  /// As session, for those who have nothing to say to an agent that has been shut down: null then.
+  std::shared_ptr<detail::Session> open_session(WorkerId peer) const;
+  std::vector<std::shared_ptr<detail::Session>> sessions() const;
+  void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
+                const DeviceReport& devices);
+  DeviceReport devices_for(const std::string& peer) const;
+  void session_ended(const std::shared_ptr<detail::Session>& session);
+  WorkerInfo worker(WorkerId rank) const;
+  WorkerInfo worker(std::string_view name) const;
+  std::string name_of(WorkerId rank) const;  ///< for messages: also of one that has not been connected yet
+  bool wait_connected(WorkerId peer, Clock::time_point deadline);
+  void shutdown(Clock::time_point deadline);
+  std::vector<HandlerRunning> name(const std::vector<detail::Loop::Running>& running) const;
+
+  /// Sees to it that `sweep` runs by then.
+  void arm(Clock::time_point when);
+  /// The listener was told something: it may want its timer.
+  void listener_told() {
+    if (listener) arm(Clock::now() + kTickDelay);
+  }
+
+  /// Messages have taken this much memory. Once it is a lot, and this worker rests, what the allocator keeps of it is
+  /// given back to the system: freed by many threads, it would stay in their arenas for good.
+  void note_load(std::size_t bytes) {
+    const uint64_t before = load_.fetch_add(bytes, std::memory_order_relaxed);
+    if (before < kMuchLoad && before + bytes >= kMuchLoad) arm(Clock::now() + kRest);
+  }
+
+  static constexpr std::chrono::milliseconds kTickDelay{20};
+  static constexpr uint64_t kMuchLoad = uint64_t{64} << 20;
+  static constexpr std::chrono::seconds kRest{1};
+
+  Agent handle{*this};  // for those who share this: the Agent itself may go away first
+  const AgentOptions options;
+  const WorkerInfo self;
+  const uint64_t incarnation;
+  const FunctionTable& functions;
+  const Ref<detail::Loop> loop;
+  std::vector<std::shared_ptr<MessageHook>> hooks;
+  std::shared_ptr<AgentListener> listener;
+  detail::Counters counters;
+  std::atomic<int64_t> rpc_timeout_us{options.rpc_timeout.count()};
+  std::shared_ptr<detail::Listener> accepting;
+
+ private:
+  friend class Agent;
+  void sweep();
+  Clock::time_point give_memory_back(Clock::time_point now);
+  void end_threads(Clock::time_point deadline);
+  bool tell_closing(Clock::time_point deadline);
+  void check_rank(WorkerId peer, const char* what) const;
+
+  mutable std::mutex mutex_;
+  bool shut_down_ = false;
+  std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
+  std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
+  std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
+  std::mutex shutdown_mutex_;                                 // one shutdown at a time
+
+  std::atomic<uint64_t> load_{0};
+  uint64_t load_seen_ = 0;  // the leader's: at the last look
+  std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
+  boost::asio::steady_timer timer_;  // the leader's
+};
+
+}  // namespace tendril::rpc

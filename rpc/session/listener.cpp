@@ -1,0 +1,118 @@
+#include "tendril/rpc/session/listener.h"
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
+
+namespace tendril::rpc::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr int kMaxHandshakes = 64;  // strangers may hold this many connections, 4 KiB each
+}
+
+std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options) {
+  auto listener = std::make_shared<Listener>(std::move(agent));
+  if (options.unix_socket) listener->listen_unix(options.tcp);
+  if (options.tcp) listener->listen_tcp(options);
+  // The acceptors are the leader's from here on.
+  listener->loop_->post_io([listener] {
+    if (listener->unix_.is_open()) listener->accept_unix();
+    if (listener->tcp_.is_open()) listener->accept_tcp();
+  });
+  return listener;
+}
+
+Listener::Listener(std::shared_ptr<Agent::Impl> agent)
+    : agent_(agent),
+      loop_(agent->loop),
+      unix_(loop_->io()),
+      tcp_(loop_->io()),
+      retry_unix_(loop_->io()),
+      retry_tcp_(loop_->io()) {}
+
+/// `optional`: where no folder or socket can be had (a full or read-only file system), TCP does alone.
+void Listener::listen_unix(bool optional) try {
+  static const bool swept = [] { return sweep_dead_folders(PrivateFolder::default_base()), true; }();
+  (void)swept;
+  folder_.emplace();
+  const std::string path = folder_->socket_path();
+  const asio::local::stream_protocol::endpoint endpoint(path);
+  boost::system::error_code error;
+  unix_.open(endpoint.protocol(), error);
+  if (!error) unix_.bind(endpoint, error);
+  if (!error) unix_.listen(asio::socket_base::max_listen_connections, error);
+  TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", path, ": ", error.message());
+  endpoint_.unix_path = path;
+} catch (const UsageError&) {
+  boost::system::error_code ignored;
+  unix_.close(ignored);
+  folder_.reset();
+  if (!optional) throw;
+}
+
+void Listener::listen_tcp(const Agent::ListenOptions& options) {
+  TENDRIL_CHECK_AS(UsageError, is_loopback(options.tcp_host), "Agent::listen: '", options.tcp_host,
+                   "' is not a loopback address; connections from other hosts are refused as long as they cannot be "
+                   "authenticated (expected 127.0.0.1 or ::1)");
+  const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(options.tcp_host), options.tcp_port);
+  boost::system::error_code error;
+  tcp_.open(endpoint.protocol(), error);
+  if (!error) tcp_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) tcp_.bind(endpoint, error);
+  if (!error) tcp_.listen(asio::socket_base::max_listen_connections, error);
+  TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", options.tcp_host, " port ", options.tcp_port,
+                   ": ", error.message());
+  endpoint_.tcp_host = options.tcp_host;
+  endpoint_.tcp_port = tcp_.local_endpoint().port();
+}
+
+void Listener::accept_unix() {
+  unix_.async_accept(
+      [self = shared_from_this()](const boost::system::error_code& error, asio::local::stream_protocol::socket socket) {
+        if (error == asio::error::operation_aborted || !self->unix_.is_open()) return;
+        if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix);
+        self->accepted(UniqueFd(socket.release()), false);
+        self->accept_unix();
+      });
+}
+
+void Listener::accept_tcp() {
+  tcp_.async_accept([self = shared_from_this()](const boost::system::error_code& error, asio::ip::tcp::socket socket) {
+    if (error == asio::error::operation_aborted || !self->tcp_.is_open()) return;
+    if (error) return self->retry_later(self->retry_tcp_, &Listener::accept_tcp);
+    self->accepted(UniqueFd(socket.release()), true);
+    self->accept_tcp();
+  });
+}
+
+/// Out of file descriptors, say: trying again at once would only burn the processor.
+void Listener::retry_later(asio::steady_timer& timer, void (Listener::*accept)()) {
+  timer.expires_after(std::chrono::milliseconds(100));
+  timer.async_wait([self = shared_from_this(), accept](const boost::system::error_code& error) {
+    if (!error) ((*self).*accept)();
+  });
+}
+
+void Listener::accepted(UniqueFd socket, bool tcp) {
+  const auto agent = agent_.lock();
+  if (!agent || *handshakes_ >= kMaxHandshakes) return;
+  if (!tcp && !peer_is_same_user(socket.get())) return;
+  tune_socket(socket.get(), tcp);
+  ++*handshakes_;
+  std::make_shared<Handshake>(agent, std::move(socket), tcp, [count = handshakes_] { --*count; })->start();
+}
+
+void Listener::close() {
+  if (closed_.exchange(true)) return;
+  folder_.reset();  // nobody dials any more
+  loop_->post_io([self = shared_from_this()] {
+    boost::system::error_code ignored;
+    self->unix_.close(ignored);
+    self->tcp_.close(ignored);
+    self->retry_unix_.cancel();
+    self->retry_tcp_.cancel();
+  });
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/transport/private_folder.h"
+
+namespace tendril::rpc::detail {
+
+/// Accepts an agent's peers.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  static std::shared_ptr<Listener> open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options);
+  explicit Listener(std::shared_ptr<Agent::Impl> agent);
+
+  const Agent::Endpoint& endpoint() const noexcept { return endpoint_; }
+  void close();  ///< any thread; the socket's folder is gone when it returns
+
+ private:
+  void listen_unix(bool optional);
+  void listen_tcp(const Agent::ListenOptions& options);
+  void accept_unix();
+  void accept_tcp();
+  void retry_later(boost::asio::steady_timer& timer, void (Listener::*accept)());
+  void accepted(UniqueFd socket, bool tcp);
+
+  const std::weak_ptr<Agent::Impl> agent_;
+  const Ref<class Loop> loop_;
+  Agent::Endpoint endpoint_;
+  std::optional<PrivateFolder> folder_;
+  std::atomic<bool> closed_{false};
+  boost::asio::local::stream_protocol::acceptor unix_;
+  boost::asio::ip::tcp::acceptor tcp_;
+  boost::asio::steady_timer retry_unix_, retry_tcp_;
+  std::shared_ptr<int> handshakes_ = std::make_shared<int>(0);  // going on; the leader's
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,188 @@
+#include "tendril/rpc/session/transfer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/executor.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+/// Page-locked memory is kept by tensor/ for the life of the process, and what is announced by a peer is not trusted:
+/// beyond this much in use at once, elements go through ordinary memory, which devices copy more slowly.
+constexpr std::size_t kPinnedBudget = std::size_t{1} << 30;
+std::atomic<std::size_t> pinned_in_use{0};
+
+class PinnedBlock {
+ public:
+  PinnedBlock(std::size_t bytes, Device device) : buffer_(bytes), device_(device) {}
+  ~PinnedBlock() {
+    pinned_in_use.fetch_sub(buffer_.bytes(), std::memory_order_relaxed);
+    try {
+      // Whatever was issued for it went to this stream, or was waited for.
+      buffer_.used_by(cuda::Stream::default_of(device_.index));
+    } catch (...) {  // a device that has failed reads no more
+    }
+  }
+  std::byte* data() const noexcept { return buffer_.data(); }
+  std::size_t bytes() const noexcept { return buffer_.bytes(); }
+
+ private:
+  cuda::PinnedBuffer buffer_;
+  const Device device_;
+};
+
+bool is_here(Device device) noexcept { return device.is_cpu() || device.index < device_count(DeviceType::cuda); }
+
+std::unique_ptr<PinnedBlock> pinned_block(std::size_t bytes, Device device) noexcept try {
+  if (pinned_in_use.load(std::memory_order_relaxed) + bytes > kPinnedBudget) return nullptr;
+  auto block = std::make_unique<PinnedBlock>(bytes, device);
+  pinned_in_use.fetch_add(block->bytes(), std::memory_order_relaxed);
+  return block;
+} catch (...) {
+  return nullptr;  // no more pages can be locked: ordinary memory will do
+}
+
+std::size_t bytes_of(const Tensor& tensor, const DenseLayout& layout) {
+  return static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
+}
+
+/// The tensor's elements as one block of its own device, on its current stream: its own memory, if it is one.
+Tensor dense_block(const Tensor& tensor, const DenseLayout& layout) {
+  if (layout.direct) return raw::as_strided(tensor, {layout.elements}, {1}, tensor.storage_offset());
+  return raw::on_storage(pack(tensor, layout), {layout.elements}, {1}, 0, tensor.dtype());
+}
+
+}  // namespace
+
+Ref<Storage> host_block(std::size_t bytes, Device device) {
+  if (!device.is_cpu() && bytes > 0 && is_here(device)) {
+    if (auto block = pinned_block(bytes, device)) {
+      PinnedBlock* const owned = block.release();
+      const auto drop = [](void* context) noexcept { delete static_cast<PinnedBlock*>(context); };
+      return Storage::wrap(owned->data(), bytes, kCPU, drop, owned);
+    }
+  }
+  return Storage::allocate(bytes);
+}
+
+bool needs_staging(const Message& message) noexcept {
+  return std::any_of(message.placements.begin(), message.placements.end(),
+                     [](const Placement& placement) { return !placement.from.is_cpu(); });
+}
+
+Staging::Staging(Message& message) {
+  std::vector<int8_t> devices;
+  message.requires_grad.clear();
+  for (Tensor& tensor : message.tensors) {
+    TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
+    message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
+    const Device device = tensor.device();
+    if (device.is_cpu()) continue;
+    const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
+    const std::size_t bytes = bytes_of(tensor, layout);
+    Ref<Storage> host = host_block(bytes, device);
+    const Tensor block = bytes > 0 ? dense_block(tensor, layout) : tensor;
+    cuda::copy_async(host->data(), kCPU, block.raw_data(), device, bytes);
+    sources_.push_back(block);
+    if (std::find(devices.begin(), devices.end(), device.index) == devices.end()) devices.push_back(device.index);
+    tensor = raw::on_storage(std::move(host), tensor.sizes(), layout.strides, 0, tensor.dtype());
+    targets_.push_back(tensor);
+  }
+  for (const int8_t device : devices) {
+    copied_.emplace_back();
+    copied_.back().record(cuda::Stream::current(device));
+  }
+}
+
+Staging::~Staging() {
+  for (const cuda::Event& event : copied_) {
+    try {
+      event.synchronize();
+    } catch (...) {  // the device has failed, and writes no more
+    }
+  }
+}
+
+bool Staging::done() const {
+  return std::all_of(copied_.begin(), copied_.end(), [](const cuda::Event& event) { return event.done(); });
+}
+
+void Staging::wait() {
+  if (!done()) {
+    const BlockedScope blocked("rpc: waiting for a device");
+    for (const cuda::Event& event : copied_) event.synchronize();
+  }
+  copied_.clear();
+  sources_.clear();
+  targets_.clear();
+}
+
+void land(Message& message) {
+  for (std::size_t i = 0; i < message.placements.size(); ++i) {
+    const Device to = message.placements[i].to;
+    TENDRIL_CHECK_AS(MessageError, is_here(to), "tensor ", i, " of a received message is to be on ", to,
+                     ", but this process has ", device_count(DeviceType::cuda), " CUDA devices");
+  }
+  for (std::size_t i = 0; i < message.placements.size(); ++i) {
+    const Device to = message.placements[i].to;
+    if (to.is_cpu()) continue;
+    Tensor& tensor = message.tensors[i];
+    const cuda::StreamGuard guard(cuda::Stream::default_of(to.index));
+    const Ref<Storage> host = tensor.storage();
+    Ref<Storage> there = Storage::allocate(host->bytes(), to);
+    cuda::copy_async(there->data(), to, host->data(), kCPU, host->bytes());
+    tensor = raw::on_storage(std::move(there), tensor.sizes(), tensor.strides(), 0, tensor.dtype());
+  }
+}
+
+namespace {
+
+/// While it lives, the thread's work on a device goes to the default stream, after what the thread has issued.
+class OnDefaultStream {
+ public:
+  explicit OnDefaultStream(Device device) {
+    if (device.is_cpu()) return;
+    const cuda::Stream usual = cuda::Stream::default_of(device.index);
+    if (const cuda::Stream mine = cuda::Stream::current(device.index); !(mine == usual)) {
+      cuda::Event issued;
+      issued.record(mine);
+      usual.wait(issued);
+      moved_ = true;
+    }
+    guard_.emplace(usual);
+  }
+  bool moved() const noexcept { return moved_; }
+
+ private:
+  std::optional<cuda::StreamGuard> guard_;
+  bool moved_ = false;
+};
+
+}  // namespace
+
+Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
+  const OnDefaultStream here(tensor.device()), there(to);
+  Ref<Storage> storage;
+  if (layout.elements == 0) {
+    storage = Storage::allocate(0, to);
+  } else if (!layout.direct && tensor.device() == to) {
+    storage = pack(tensor, layout);
+  } else {
+    const Tensor block = dense_block(tensor, layout);
+    const std::size_t bytes = bytes_of(tensor, layout);
+    storage = Storage::allocate(bytes, to);
+    cuda::copy_async(storage->data(), to, block.raw_data(), tensor.device(), bytes);
+    // Ordinary host memory: the driver waits, but does not promise it.
+    if (to.is_cpu()) cuda::Stream::current(tensor.device().index).synchronize();
+    if (tensor.device().is_cpu()) cuda::Stream::current(to.index).synchronize();
+  }
+  if (here.moved()) cuda::record_stream(tensor, cuda::Stream::default_of(tensor.device().index));
+  return raw::on_storage(std::move(storage), tensor.sizes(), layout.strides, 0, tensor.dtype());
+}
+
+}  // namespace tendril::rpc::detail

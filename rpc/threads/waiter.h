@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/list.hpp>
+#include <condition_variable>
+#include <thread>
+
+#include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/threads/thread_state.h"
+
+namespace tendril::rpc::detail {
+
+class Loop;
+
+using WaiterHook = boost::intrusive::list_base_hook<>;
+
+/// A thread that waits for a future, on its stack. What it holds is guarded by the loop's mutex.
+class Waiter final : public FutureCallback, public WaiterHook {
+ public:
+  explicit Waiter(Loop& loop) noexcept : loop_(loop) {}
+  void run(FutureCore& ready) noexcept override;
+
+  std::atomic<bool> done{false};
+  bool leading = false;
+  bool next_leader = false;  ///< the lead was handed to it
+  std::condition_variable wake;
+
+ private:
+  Loop& loop_;
+};
+
+/// A pool thread.
+struct Worker {
+  std::thread thread;
+  std::condition_variable wake;
+  bool woken = false;       ///< there may be something to do
+  bool polls = false;       ///< it looks every poll interval whether nobody leads
+  bool stays_back = false;  ///< it has just handed the lead to a waiter
+  bool leads = false;
+  Slot runs = Slot::none;   ///< a job of this kind; that which waits included
+  CallOrigin origin;        ///< of that job
+  Clock::time_point since;  ///< when it was begun
+  Ref<Executor> keeps;      ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "tendril/rpc/future.h"
+#include "tendril/rpc/session/flow_control.h"
+#include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/transport/link.h"
+#include "tendril/rpc/wire/wire.h"
+
+namespace tendril::rpc::detail {
+
+struct SocketLinkOptions {
+  const char* transport = "unix";
+  Limits send_limits, receive_limits;
+  uint64_t send_window = uint64_t{256} << 20, receive_window = uint64_t{256} << 20;  ///< flow_control.h
+  std::size_t max_queued_bytes = std::size_t{64} << 20;                              ///< above it, requests wait
+  /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
+  std::chrono::milliseconds stall_timeout{0};
+};
+
+/// A link over a connected stream socket. Asio tells when the socket can be read or written; the bytes are moved by
+/// system calls of our own, because Asio's composed operations move at most 64 KiB each.
+class SocketLink final : public Link, public std::enable_shared_from_this<SocketLink> {
+ public:
+  /// Takes ownership of `socket`, after the handshake.
+  SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options);
+  ~SocketLink() override = default;
+
+  void start(std::shared_ptr<LinkEvents> events) override;
+  bool send(Message&& message) override;
+  bool waits_for_room(uint64_t call_id) const noexcept override;
+  void wait_for_room(uint64_t call_id, Clock::time_point deadline) override;
+  bool withdraw(uint64_t call_id) noexcept override;
+  void request_started(uint64_t cost) noexcept override;
+  bool congested() const noexcept override { return congested_.load(std::memory_order_relaxed); }
+  const Limits& peer_limits() const noexcept override { return options_.send_limits; }
+  void close() noexcept override;
+  const char* transport() const noexcept override { return options_.transport; }
+  Gauges gauges() const noexcept override;
+
+ private:
+  using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
+
+  // Reading: on the leader's thread only.
+  void arm_read();
+  void read_done(const boost::system::error_code& error, std::size_t bytes);
+  bool read_directly();
+  bool deliver(std::size_t bytes);
+  void credit_received(const Message& message);
+  void watch_for_stall();
+  void finish(std::exception_ptr reason);
+
+  // Writing: by the one thread that set `writing_`.
+  bool has_room_locked(const Frame& request) const noexcept;
+  void admit_waiting(std::unique_lock<std::mutex>& lock);
+  void update_congestion_locked();
+  void write(std::unique_lock<std::mutex>& lock);
+  bool write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written);
+  void write_failed(int error) noexcept;
+
+  const Ref<Loop> loop_;
+  const SocketLinkOptions options_;
+  boost::asio::posix::stream_descriptor stream_;
+  const int socket_;
+
+  FrameReader reader_;
+  std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
+  bool read_armed_ = false;
+  boost::asio::steady_timer stall_timer_;
+  bool watching_ = false;  // stall_timer_ runs
+  uint64_t watched_bytes_ = 0;
+  ReceiveWindow receive_window_;
+  std::atomic<uint64_t> bytes_received_{0}, bytes_sent_{0};
+  std::atomic<Clock::rep> last_received_;
+
+  mutable std::mutex mutex_;
+  SendWindow send_window_;
+  std::list<Frame> waiting_;                 // requests without room, in order within a depth
+  std::atomic<std::size_t> num_waiting_{0};  // as waiting_.size(); changed under the lock
+  std::size_t num_nested_waiting_ = 0;       // those of them that handlers made
+  Waiters waiters_;                          // threads that wait for their request to leave waiting_, by call id
+  std::list<Frame> queue_;                   // not yet in the writer's hands
+  std::size_t queued_bytes_ = 0;             // in queue_ and current_
+  std::atomic<bool> congested_{false};       // changed under the lock
+  std::list<Frame> current_;                 // the writer's
+  std::size_t offset_ = 0;                   // of the front of current_: bytes written
+  bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
+  bool closed_ = false;                      // no message is taken any more
+  std::exception_ptr reason_;                // why, if not by close()
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,224 @@
+// Writing: what waits for room, the queue, and the socket.
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/transport/socket_link.h"
+
+namespace tendril::rpc::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
+}
+
+bool SocketLink::has_room_locked(const Frame& request) const noexcept {
+  return send_window_.open(request_cost(request.size()), request.message().depth) &&
+         queued_bytes_ <= options_.max_queued_bytes;
+}
+
+bool SocketLink::send(Message&& message) {
+  const bool request = message.kind == MessageKind::request;
+  std::list<Frame> one;
+  one.emplace_back(std::move(message), options_.send_limits);
+  const std::size_t size = one.front().size();
+  std::unique_lock lock(mutex_);
+  if (closed_) return false;
+  if (request) {
+    const uint8_t depth = one.front().message().depth;
+    const bool others_first =
+        depth == 0 ? !waiting_.empty()
+                   : num_nested_waiting_ > 0 && std::any_of(waiting_.begin(), waiting_.end(), [&](const Frame& frame) {
+                       return frame.message().depth >= depth;
+                     });
+    if (others_first || !has_room_locked(one.front())) {
+      if (depth > 0) ++num_nested_waiting_;
+      waiting_.splice(waiting_.end(), one);
+      num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
+      return true;
+    }
+    send_window_.sent(request_cost(size));
+  }
+  queue_.splice(queue_.end(), one);
+  queued_bytes_ += size;
+  if (writing_) {
+    update_congestion_locked();
+    return true;
+  }
+  write(lock);
+  return true;
+}
+
+/// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
+void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
+  Waiters admitted;
+  int closed_to = -1;  // the highest depth of which one has no room: the later ones of that depth wait behind it
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto next = at++;
+    const int depth = next->message().depth;
+    if (depth <= closed_to) continue;
+    if (!has_room_locked(*next)) {
+      if (num_nested_waiting_ == 0) break;
+      closed_to = depth;
+      continue;
+    }
+    send_window_.sent(request_cost(next->size()));
+    queued_bytes_ += next->size();
+    if (depth > 0) --num_nested_waiting_;
+    if (auto waiter = waiters_.extract(next->message().call_id)) admitted.insert(std::move(waiter));
+    queue_.splice(queue_.end(), waiting_, next);
+  }
+  num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
+  if (admitted.empty()) return;
+  lock.unlock();
+  for (const auto& [call_id, waiter] : admitted) waiter->try_set_value();
+  lock.lock();
+}
+
+bool SocketLink::waits_for_room(uint64_t call_id) const noexcept {
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(waiting_.rbegin(), waiting_.rend(),
+                     [&](const Frame& frame) { return frame.message().call_id == call_id; });
+}
+
+void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
+  if (ThreadState::current().io_callbacks > 0) return;
+  const Ref<FutureState<void>> left(new FutureState<void>(loop_.get()));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(waiting_.rbegin(), waiting_.rend(),
+                                    [&](const Frame& frame) { return frame.message().call_id == call_id; });
+    if (found == waiting_.rend()) return;
+    waiters_.insert_or_assign(call_id, left);
+  }
+  try {
+    left->wait_until(deadline);  // where there is none: the peer is lost at some time, and the link with it
+  } catch (const UsageError&) {  // this thread may not block: more waits here than should
+  }
+  const std::lock_guard lock(mutex_);
+  waiters_.erase(call_id);
+}
+
+bool SocketLink::withdraw(uint64_t call_id) noexcept {
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return false;
+  std::list<Frame> withdrawn;
+  Ref<FutureState<void>> waiter;
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [&](const Frame& frame) { return frame.message().call_id == call_id; });
+    if (found == waiting_.end()) return false;
+    if (found->message().depth > 0) --num_nested_waiting_;
+    withdrawn.splice(withdrawn.end(), waiting_, found);
+    num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
+    if (const auto node = waiters_.extract(call_id)) waiter = node.mapped();
+    admit_waiting(lock);  // smaller ones may have waited behind it
+    if (!writing_ && !queue_.empty()) write(lock);
+  }
+  if (waiter) waiter->try_set_value();
+  return true;
+}
+
+/// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message.
+void SocketLink::update_congestion_locked() {
+  const bool congested = congested_.load(std::memory_order_relaxed);
+  if (!congested && queued_bytes_ > options_.max_queued_bytes && !closed_) {
+    congested_.store(true, std::memory_order_relaxed);
+  } else if (congested && queued_bytes_ <= options_.max_queued_bytes / 2) {
+    congested_.store(false, std::memory_order_relaxed);
+    loop_->post_io([self = shared_from_this()] {
+      // A copy: it may close the link.
+      if (const std::shared_ptr<LinkEvents> events = self->events_) events->uncongested(*self);
+    });
+  }
+}
+
+/// `lock` is held, nobody writes, and something is queued or left over. Leaves the rest to the leader if the socket is
+/// full.
+void SocketLink::write(std::unique_lock<std::mutex>& lock) {
+  writing_ = true;
+  for (;;) {
+    current_.splice(current_.end(), queue_);
+    if (current_.empty() || closed_) {
+      current_.clear();
+      offset_ = queued_bytes_ = 0;
+      writing_ = false;
+      return;
+    }
+    lock.unlock();
+    std::size_t written = 0;
+    const bool took = write_once(current_, offset_, written);
+    lock.lock();
+    queued_bytes_ -= written;
+    update_congestion_locked();
+    if (!waiting_.empty() && queued_bytes_ <= options_.max_queued_bytes / 2) admit_waiting(lock);
+    if (took) continue;
+    loop_->post_io([self = shared_from_this()] {
+      self->stream_.async_wait(asio::posix::stream_descriptor::wait_write,
+                               [self](const boost::system::error_code& error) {
+                                 std::unique_lock relock(self->mutex_);
+                                 if (error) self->closed_ = true;
+                                 self->write(relock);
+                               });
+    });
+    return;  // writing_ stays set until then
+  }
+}
+
+/// False: the socket takes no more at present. Only the writer touches `frames` and `offset`.
+bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written) {
+  std::array<ConstBuffer, kMaxBuffers> buffers;
+  std::size_t count = 0, wanted = 0, skip = offset;
+  for (const Frame& frame : frames) {
+    count += frame.gather(skip, std::span(buffers).subspan(count));
+    skip = 0;
+    if (count == buffers.size()) break;
+  }
+  std::array<iovec, kMaxBuffers> vectors;
+  for (std::size_t i = 0; i < count; ++i) {
+    vectors[i] = {const_cast<void*>(buffers[i].data), buffers[i].size};
+    wanted += buffers[i].size;
+  }
+  msghdr header{};
+  header.msg_iov = vectors.data();
+  header.msg_iovlen = count;
+  const ssize_t sent = ::sendmsg(socket_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) {
+    if (errno == EINTR) return true;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+    write_failed(errno);
+    return true;
+  }
+  bytes_sent_.fetch_add(static_cast<uint64_t>(sent), std::memory_order_relaxed);
+  written = static_cast<std::size_t>(sent);
+  offset += written;
+  while (!frames.empty() && offset >= frames.front().size()) {
+    offset -= frames.front().size();
+    frames.pop_front();
+  }
+  return written == wanted;
+}
+
+void SocketLink::write_failed(int error) noexcept {
+  const auto reason =
+      std::make_exception_ptr(PeerLostError("connection lost: " + std::system_category().message(error), true));
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (!reason_) reason_ = reason;
+  }
+  // What the peer sent before it went away is still read: the reading side reports the end.
+  loop_->post_io([self = shared_from_this(), reason] {
+    if (!self->read_armed_) self->finish(reason);
+  });
+}
+
+}  // namespace tendril::rpc::detail

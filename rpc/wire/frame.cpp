@@ -1,0 +1,166 @@
+// Writing frames. The layout is in docs/wire.md; frame_reader.cpp is the other direction.
+#include <algorithm>
+#include <utility>
+
+#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/wire/byte_order.h"
+#include "tendril/rpc/wire/wire.h"
+#include "tendril/rpc/wire/wire_layout.h"
+#include "tendril/rpc/wire/wire_tensor.h"
+
+namespace tendril::rpc {
+namespace {
+
+constexpr std::byte kZeros[kTensorAlignment] = {};
+
+void check_fits(const char* what, uint64_t got, uint64_t limit) {
+  TENDRIL_CHECK_AS(MessageError, got <= limit, "a message has ", got, " ", what, ", the receiver takes ", limit);
+}
+
+void check_can_travel(const Tensor& tensor) {
+  TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
+  TENDRIL_CHECK_AS(MessageError, tensor.device().is_cpu(), "a frame is made of memory of the CPU, not of ",
+                   tensor.device());
+}
+
+std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, const DenseLayout& layout,
+                      std::size_t bytes) {
+  const Tensor& tensor = message.tensors[index];
+  const Placement placement = message.placements.empty() ? Placement{} : message.placements[index];
+  const bool requires_grad =
+      message.requires_grad.empty() ? tensor.impl()->current_history() != nullptr : message.requires_grad[index];
+  at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dtype()));
+  at = put(at, placement.to);
+  at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dim()));
+  at = put<uint8_t>(at, requires_grad ? kTensorRequiresGrad : 0);
+  at = put(at, placement.from);
+  at = put<uint8_t>(at, 0);
+  at = put<uint64_t>(at, bytes);
+  for (int64_t size : tensor.sizes()) at = put(at, size);
+  for (int64_t stride : layout.strides) at = put(at, stride);
+  return at;
+}
+
+std::byte* put_fork(std::byte* at, const ForkDescriptor& fork) {
+  at = put<uint8_t>(at, fork.kind);
+  at = std::fill_n(at, 3, std::byte{0});
+  at = put<int32_t>(at, fork.owner);
+  at = put<uint64_t>(at, fork.owner_incarnation);
+  at = put<int32_t>(at, fork.rref.worker);
+  at = put<int32_t>(at, fork.fork_id.worker);
+  at = put<uint64_t>(at, fork.rref.incarnation);
+  at = put<uint64_t>(at, fork.rref.number);
+  at = put<uint64_t>(at, fork.fork_id.incarnation);
+  return put<uint64_t>(at, fork.fork_id.number);
+}
+
+}  // namespace
+
+Frame::Frame(Message message, const Limits& limits) : message_(std::move(message)) {
+  check_fits("bytes of extension", message_.extension.size(), limits.max_extension_bytes);
+  check_fits("bytes of arguments", message_.payload.size(), limits.max_payload_bytes);
+  check_fits("tensors", message_.tensors.size(), limits.max_tensors);
+  check_fits("references", message_.forks.size(), limits.max_references);
+
+  std::size_t descriptors = 0;
+  uint64_t written_out = 0;  // as if nothing were broadcast: what the receiver's operations have to cope with
+  for (const Tensor& tensor : message_.tensors) {
+    check_can_travel(tensor);
+    descriptors += tensor_descriptor_bytes(tensor.dim());
+    written_out += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
+  }
+  check_fits("bytes of tensors", written_out, limits.max_tensor_bytes);
+
+  metadata_.resize(message_.extension.size() + descriptors + message_.forks.size() * kForkDescriptorBytes);
+  std::byte* at = std::copy(message_.extension.begin(), message_.extension.end(), metadata_.data());
+  const std::size_t before_tensors = kFrameHeaderBytes + metadata_.size() + message_.payload.size();
+  size_ = before_tensors;
+  blocks_.reserve(message_.tensors.size());
+  for (std::size_t i = 0; i < message_.tensors.size(); ++i) {
+    const Tensor& tensor = message_.tensors[i];
+    const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
+    const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
+    at = put_tensor(at, message_, i, layout, bytes);
+    Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), {}};
+    if (!layout.direct) {
+      block.packed = pack(tensor, layout);
+      block.data = block.packed->data();
+    }
+    size_ += block.padding + bytes;
+    blocks_.push_back(std::move(block));
+  }
+  for (const ForkDescriptor& fork : message_.forks) at = put_fork(at, fork);
+
+  at = header_.data();
+  at = put<uint32_t>(at, kFrameMagic);
+  at = put<uint8_t>(at, kWireVersion);
+  at = put<uint8_t>(at, static_cast<uint8_t>(message_.kind));
+  at = put<uint8_t>(at, message_.flags);
+  at = put<uint8_t>(at, message_.depth);
+  at = put<uint64_t>(at, message_.call_id);
+  at = put<uint64_t>(at, message_.function);
+  at = put<uint64_t>(at, message_.timeout_us);
+  at = put<uint64_t>(at, message_.autograd_context);
+  at = put<uint64_t>(at, message_.autograd_message);
+  at = put<uint64_t>(at, message_.trace_id);
+  at = put<uint64_t>(at, message_.span_id);
+  at = put<uint64_t>(at, message_.payload.size());
+  at = put<uint64_t>(at, size_ - before_tensors);
+  at = put<uint32_t>(at, static_cast<uint32_t>(message_.extension.size()));
+  at = put<uint32_t>(at, static_cast<uint32_t>(descriptors));
+  at = put<uint32_t>(at, static_cast<uint32_t>(message_.tensors.size()));
+  at = put<uint32_t>(at, static_cast<uint32_t>(message_.forks.size()));
+  at = put<uint32_t>(at, 0);
+  put<uint32_t>(at, crc32c({header_.data(), kFrameHeaderBytes - 4}));
+}
+
+std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const noexcept {
+  std::size_t count = 0;
+  const auto add = [&](const void* data, std::size_t size) {
+    if (from >= size) {
+      from -= size;
+    } else if (count < out.size()) {
+      out[count++] = {static_cast<const std::byte*>(data) + from, size - from};
+      from = 0;
+    }
+  };
+  add(header_.data(), header_.size());
+  add(metadata_.data(), metadata_.size());
+  add(message_.payload.data(), message_.payload.size());
+  for (const Block& block : blocks_) {
+    if (count == out.size()) break;
+    add(kZeros, block.padding);
+    add(block.data, block.bytes);
+  }
+  return count;
+}
+
+Message looped_back(Message message) {
+  message.requires_grad.clear();
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    Tensor& tensor = message.tensors[i];
+    const Device to = message.placements.empty() ? kCPU : message.placements[i].to;
+    TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
+    if (!to.is_cpu() || !tensor.device().is_cpu()) {
+      message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
+      tensor = detail::copied_to(tensor, dense_layout(tensor.sizes(), tensor.strides()), to);
+      continue;
+    }
+    check_can_travel(tensor);
+    const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
+    DenseLayout copied = layout;
+    copied.direct = true;
+    Tensor copy = make_dense(tensor.sizes(), copied, tensor.dtype());
+    if (layout.direct) {
+      std::copy_n(static_cast<const std::byte*>(tensor.raw_data()), copy.storage()->bytes(),
+                  static_cast<std::byte*>(copy.raw_data()));
+    } else {
+      copy.impl()->storage = pack(tensor, layout);
+    }
+    message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
+    tensor = std::move(copy);
+  }
+  return message;
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tendril/rpc/device_map.h"
+#include "tendril/rpc/wire/wire.h"
+#include "tendril/rpc/worker.h"
+
+/// The first exchange of a connection, before any frame: the one that connects sends a Hello, the other answers with
+/// its own. Each checks the other's before it believes anything else. docs/wire.md. Nothing here does I/O.
+namespace tendril::rpc {
+
+inline constexpr std::size_t kMaxHelloBytes = 4096;
+inline constexpr std::size_t kHelloPrefixBytes = 12;  ///< magic and length
+
+/// Something a worker can do beyond this version; unknown ones are skipped.
+struct Feature {
+  uint16_t id = 0;
+  Bytes data;
+
+  friend bool operator==(const Feature&, const Feature&) = default;
+};
+
+/// What a worker says of itself.
+struct Hello {
+  uint16_t min_version = kWireVersion, max_version = kWireVersion;
+  WorkerInfo worker = {};
+  int32_t world_size = 0;
+  std::string group = {};    ///< the group's id, the same for all its workers
+  uint64_t incarnation = 0;  ///< random, drawn when the worker's agent started
+  uint64_t nonce = 0;        ///< random, drawn for this connection; proofs are made over both sides' nonces
+  Limits limits = {};        ///< what it is willing to receive
+  uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
+  DeviceReport devices = {};                      ///< how many it has, and where it maps them to on the other's side
+  Bytes proof = {};                               ///< of identity; empty where none is asked for
+  std::string refusal = {};                       ///< not empty: the connection is refused, and why
+  std::vector<Feature> features = {};
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+/// Throws MessageError if it would exceed kMaxHelloBytes.
+Bytes encode(const Hello& hello);
+
+/// How many bytes the Hello that starts with these has altogether; nothing while fewer than kHelloPrefixBytes are
+/// there. Throws MessageError for a wrong magic and for a length over kMaxHelloBytes: at most those are ever kept.
+std::optional<std::size_t> hello_size(std::span<const std::byte> start);
+
+/// Reads one whole Hello. Throws MessageError.
+Hello decode_hello(std::span<const std::byte> bytes);
+
+/// What this side knows before it looks at the other's Hello. Unset fields are not checked.
+struct HelloExpectation {
+  std::string group = {};
+  int32_t world_size = 0;
+  std::optional<WorkerInfo> worker = {};  ///< set by the one that connects: whom it meant to reach
+};
+
+/// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the
+/// world size, the rank (out of range, or not the one meant), the name, limits that no worker may have, a device map
+/// that does not fit.
+uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const Hello& theirs);
+
+}  // namespace tendril::rpc

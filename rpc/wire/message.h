@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tendril/rpc/wire/ids.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::rpc {
+
+class RRefState;  // rref_state.h: what the RRef<T> handles of this process share
+
+enum class MessageKind : uint8_t {
+  request = 1,
+  reply = 2,
+  error = 3,
+  cancel = 4,
+  control = 5,
+  ping = 6,
+  pong = 7,
+  goodbye = 8,
+  credit = 9,  ///< flow_control.h; links keep it to themselves
+};
+
+/// Bits of Message::flags. Unknown bits are an error.
+enum MessageFlags : uint8_t {
+  kCreatesReference = 1,  ///< of a request: the result stays here, under the RRefId of the first reference
+  kKnownFlags = 1
+};
+
+using Bytes = std::vector<std::byte>;
+
+/// How a reference travels: a new fork of it, made by the sender for the receiver. docs/wire.md.
+struct ForkDescriptor {
+  enum Kind : uint8_t {
+    fork = 0,    ///< an argument or a result
+    create = 1,  ///< of a request with kCreatesReference: the reference that the call makes
+  };
+  Kind kind = fork;
+  WorkerId owner = -1;
+  uint64_t owner_incarnation = 0;
+  RRefId rref = {};
+  ForkId fork_id = {};
+
+  friend bool operator==(const ForkDescriptor&, const ForkDescriptor&) = default;
+};
+
+/// Where a tensor of a message was on its sender, and where it is to be on its receiver.
+struct Placement {
+  Device from, to;
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// A message in memory; what a frame (wire.h) carries. Moves, never copies tensors' elements.
+struct Message {
+  MessageKind kind = MessageKind::request;
+  uint8_t flags = 0;
+  uint8_t depth = 0;        ///< of a request: CallContext::depth where the call was made
+  uint64_t call_id = 0;     ///< chosen by the caller's agent: 1, 2, 3, ... for each session; replies repeat it
+  uint64_t function = 0;    ///< of a request: FunctionId
+  uint64_t timeout_us = 0;  ///< of a request: time left when it was sent; 0 = none
+  uint64_t autograd_context = 0;
+  uint64_t autograd_message = 0;  ///< set by the autograd hook
+  uint64_t trace_id = 0, span_id = 0;
+  uint64_t frame_bytes = 0;          ///< of a received message: how long its frame was
+  Bytes extension = {};              ///< opaque to rpc/: travels with nested calls
+  Bytes payload = {};                ///< arguments or result as an archive; error: type and text
+  std::vector<Tensor> tensors = {};  ///< out of band, in archive order
+  /// Of a received message: for each tensor, whether it required a gradient at the sender. The tensors themselves have
+  /// no history; the message hook gives them one. Empty in a message that has not travelled.
+  std::vector<bool> requires_grad = {};
+  /// For each tensor. Empty: all go from CPU to CPU. Of a message that leaves: filled in where it leaves, by the
+  /// workers' device maps, unless the sender has said where to. Between workers all tensors are on the CPU.
+  std::vector<Placement> placements = {};
+  std::vector<ForkDescriptor> forks =
+      {};  ///< out of band, in archive order; made from `references` where a message leaves
+  std::vector<std::shared_ptr<RRefState>> references = {};  ///< the handles of this process, in archive order
+};
+
+}  // namespace tendril::rpc

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tendril/rpc/wire/wire.h"
+
+/// Numbers of the frame format that its writer and its reader share. docs/wire.md.
+namespace tendril::rpc {
+
+inline constexpr uint32_t kFrameMagic = 0x4C524454;  ///< "TDRL"
+inline constexpr std::size_t kForkDescriptorBytes = 56;
+inline constexpr uint8_t kTensorRequiresGrad = 1;  ///< flag of a tensor descriptor; the only one
+
+constexpr std::size_t tensor_descriptor_bytes(int rank) noexcept { return 16 + 16 * static_cast<std::size_t>(rank); }
+
+constexpr std::size_t padding_to_alignment(std::size_t offset) noexcept {
+  return (kTensorAlignment - offset % kTensorAlignment) % kTensorAlignment;
+}
+
+}  // namespace tendril::rpc

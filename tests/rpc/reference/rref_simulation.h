@@ -1,0 +1,148 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/rpc/reference/rref_table.h"
+
+namespace tendril::rpc::test {
+
+/// The object behind every reference of a simulation.
+struct Object {
+  std::shared_ptr<RRefState> inner;  ///< a reference that the object holds itself
+};
+
+/// N workers' RRef tables, the calls between them and a network that loses, repeats and reorders, in one thread and on
+/// a clock of its own: everything that happens is decided by the seed and by the caller.
+///
+/// A worker here is what an agent is to its table: it numbers calls, serves each once, parks messages, and gives calls
+/// up. `check` states what must hold after every step.
+class Simulation {
+ public:
+  using Handle = std::shared_ptr<RRefState>;
+
+  struct Faults {
+    double drop = 0, duplicate = 0;  ///< probability for each packet
+    bool reorder = false;            ///< any packet may be next; else the oldest is
+  };
+
+  /// What a request asks for. The references it brings are its arguments.
+  enum Function : uint64_t {
+    create = 1,       ///< makes an object; the reference to it travels last
+    create_fail = 2,  ///< throws instead
+    keep = 3,         ///< the callee keeps its arguments as handles of its own
+    give_back = 4,    ///< replies with its arguments
+    make = 5,         ///< replies with a reference to a new object of the callee's
+    fetch = 6,        ///< replies once the object exists
+    relay = 7,        ///< passes its arguments on to the next worker of `trace_id`'s hops, and at the end keeps them
+    forget = 8,       ///< drops its arguments
+  };
+
+  struct Packet {
+    enum Kind { call, control, lost } kind = call;
+    WorkerId from = -1, to = -1;
+    uint64_t epoch = 0;  // of the connection
+    Message message;
+    Bytes bytes;
+  };
+
+  /// A call that has not ended.
+  struct Pending {
+    uint64_t function = 0;
+    Handle created;
+  };
+
+  Simulation(int workers, uint64_t seed, Faults faults);
+  Simulation(int workers, uint64_t seed) : Simulation(workers, seed, Faults{}) {}
+  ~Simulation();
+
+  // ---- what programs do; false (or null) if the worker or the connection is down
+  Handle remote(WorkerId from, WorkerId to, std::vector<Handle> arguments = {}, Function function = create);
+  Handle make_local(WorkerId worker);
+  bool call(WorkerId from, WorkerId to, Function function, std::vector<Handle> arguments, uint64_t hops = 0);
+  bool to_here(WorkerId from, const Handle& handle) { return call(from, handle->owner().id, fetch, {handle}); }
+  void give_up(WorkerId worker, WorkerId callee, uint64_t call_id);
+  void give_up_all(WorkerId worker);
+  /// A random call of a random worker is cancelled, if there is one.
+  void give_up_any();
+  void cut(WorkerId a, WorkerId b);
+  void connect(WorkerId a, WorkerId b);
+  void kill(WorkerId worker);
+  void restart(WorkerId worker);
+  bool can_reach(WorkerId a, WorkerId b) const;
+
+  // ---- what happens next
+  bool deliver();                                 ///< the next packet; false if there is none
+  bool serve();                                   ///< a request whose turn it is runs; false if none can
+  void on_timer(std::chrono::milliseconds time);  ///< the clock advances
+  /// Until nothing more happens: packets, handlers, time. Calls that stay open are cancelled if `give_up`.
+  void settle(bool give_up = true);
+  /// All handles are dropped, everything settles, and nothing may be left.
+  void finish();
+
+  /// Throws std::logic_error if something does not hold.
+  void check() const;
+  RRefCounters counters(WorkerId worker) const;
+  RRefCounters sum() const;
+  std::size_t pending_calls() const;
+  int alive_objects() const;
+
+  std::vector<Handle>& handles(WorkerId worker);  ///< what user code on that worker holds
+  bool is_alive(WorkerId worker) const;
+  RRefTable& table(WorkerId worker);
+  int size() const noexcept { return static_cast<int>(workers_.size()); }
+
+  std::deque<Packet> network;
+  std::mt19937_64 random;
+  Faults faults;
+  Clock::time_point now{std::chrono::hours(1)};
+  uint64_t packets = 0;  ///< sent so far
+  /// Sees each packet before it is sent, with its number from 1 on; false: it is lost.
+  std::function<bool(uint64_t, const Packet&)> on_send;
+  /// Runs before the next packet is delivered, once.
+  std::function<void()> next_action;
+
+  // What has come of all calls.
+  uint64_t calls_ended = 0, fetched = 0, fetch_failed = 0, served = 0;
+  std::map<RRefId, std::weak_ptr<Object>> objects;
+  int parked = 0;            ///< parked messages that were neither resumed nor refused
+  int lost_references = 0;   ///< messages refused because a reference in them was lost
+  std::string last_refusal;  ///< why the last refused message was
+
+  std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); }
+  bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(random) < p; }
+
+ private:
+  struct Worker;
+  struct Connection;
+  struct Host;
+  class ParkedCall;
+
+  void send(Packet packet);
+  void receive_request(Worker& at, WorkerId from, Message request);
+  void receive_reply(Worker& at, WorkerId from, Message reply);
+  void complete(Worker& at, WorkerId from, Message reply);
+  bool run(Worker& at, std::size_t index);
+  void answer(Worker& at, WorkerId to, uint64_t epoch, Message reply);
+  Worker& worker(WorkerId id) const { return *workers_[static_cast<std::size_t>(id)]; }
+  void end_connection(WorkerId at, WorkerId peer);
+  void fail_pending(Pending pending, const std::string& why);
+  void set_object(const Handle& state);
+  std::string broken_;  // a rule that was seen broken
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<std::pair<WorkerId, WorkerId>, uint64_t> epochs_;  // of the connection between two workers; 0: none
+  uint64_t last_epoch_ = 0;
+  uint64_t last_incarnation_ = 100;
+};
+
+}  // namespace tendril::rpc::test
