@@ -20,6 +20,7 @@
 #include "tendril/rpc/message_hook.h"
 #include "tendril/rpc/metrics.h"
 #include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/wire/wire.h"
@@ -50,6 +51,9 @@ struct AgentOptions {
   /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
   std::map<std::string, DeviceMap> device_maps = {};
+  /// What this agent and its peers prove to each other over TCP. Without one it is this user's on this host
+  /// (SharedKey::of_this_user), and routable addresses are refused.
+  SharedKey key = {};
 };
 
 struct CallOptions {
@@ -73,30 +77,33 @@ class Agent {
   uint64_t incarnation() const noexcept;  ///< a random number that tells this agent from earlier ones of its rank
 
   // ---- peers
-  /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700 and a TCP port on
-  /// loopback.
+  /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700, and a TCP port.
   struct Endpoint {
     std::string unix_path = {};                      ///< empty: none
-    std::string tcp_host = {};                       ///< a loopback address
+    std::string tcp_host = {};                       ///< an address or a name
     uint16_t tcp_port = 0;                           ///< 0: none
     std::string to_string() const;                   ///< "unix:PATH,tcp:HOST:PORT"
     static Endpoint parse(const std::string& text);  ///< throws UsageError
   };
   struct ListenOptions {
     bool unix_socket = true, tcp = true;
-    std::string tcp_host = "127.0.0.1";  ///< routable addresses are refused: UsageError
+    std::string tcp_host = "127.0.0.1";  ///< an address or name of this host; routable ones need AgentOptions::key
     uint16_t tcp_port = 0;               ///< 0: a free one
+    /// What the endpoint says that peers dial. Default: tcp_host's address.
+    std::string advertised_host = {};
   };
-  /// Starts to accept peers. Each connection proves itself by the first exchange (hello.h) within 5 s and 4 KiB; one
-  /// that misbehaves is closed without disturbing others. Where a Unix-domain socket cannot be had (a full or read-only
-  /// file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable address).
+  /// Starts to accept peers. Each connection has 5 s and 4 KiB to introduce itself (hello.h), and over TCP to prove the
+  /// key before (session/proof.h); one that misbehaves is closed without disturbing others, and at most once a minute
+  /// the error output says so. Where a Unix-domain socket cannot be had (a full or read-only
+  /// file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable address
+  /// without a key).
   Endpoint listen(ListenOptions options);
   Endpoint listen() { return listen({}); }
   /// Accepts no more peers; those that are connected stay. Leaves nothing in the file system. Idempotent.
   void stop_listening();
   /// Connects to a peer, over its Unix-domain socket if it is reachable, else TCP, and adds it. Blocks until the peer
   /// has answered; a peer that is too busy to answer is asked again until the deadline. Throws PeerLostError (nobody
-  /// there), TimeoutError, MessageError (not the worker it should be).
+  /// there), TimeoutError, MessageError (not a worker), UsageError (not the worker it should be, or of another key).
   void connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline);
   /// Adds a peer behind a link that is not a socket's, and starts the link.
   /// `incarnation` and `devices` are what the peer stated. Throws UsageError where a device map does not fit.

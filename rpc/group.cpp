@@ -12,6 +12,7 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/launch/group_key.h"
 #include "tendril/rpc/launch/group_settings.h"
 #include "tendril/rpc/launch/rendezvous_client.h"
 #include "tendril/rpc/launch/rendezvous_host.h"
@@ -140,14 +141,16 @@ class Group::Impl {
   void join(const detail::GroupSettings& settings, const InitOptions& options) {
     const auto deadline = deadline_after(options.init_timeout);
     boost::asio::ip::tcp::endpoint address(boost::asio::ip::make_address(settings.master_addr), settings.master_port);
+    const SharedKey given = detail::given_key(options, settings.master_port);
+    const SharedKey key = given ? given : SharedKey::of_this_user();
     std::string id;
     if (settings.self.id == 0) {
       id = new_group_id();
       const SpawnContext* spawned = SpawnContext::current();
       if (spawned != nullptr && spawned->listener >= 0 && spawned->master_port == settings.master_port) {
-        host_.emplace(spawned->listener, settings.world_size, id);
+        host_.emplace(spawned->listener, settings.world_size, id, key);
       } else {
-        host_.emplace(address, settings.world_size, id);
+        host_.emplace(address, settings.world_size, id, key);
       }
       address = host_->address();
     }
@@ -156,7 +159,8 @@ class Group::Impl {
                                                         .self = settings.self,
                                                         .world_size = settings.world_size,
                                                         .timeout = options.init_timeout,
-                                                        .group = id});
+                                                        .group = id,
+                                                        .key = key});
     } catch (const std::exception& e) {
       if (host_) host_->fail(e.what());  // the others would wait for a rank 0 that never comes
       throw;
@@ -164,7 +168,7 @@ class Group::Impl {
     for (WorkerId rank = 0; rank < settings.world_size; ++rank)
       workers_.push_back({client_->names()[static_cast<std::size_t>(rank)], rank});
     try {
-      start_agent(settings, options);
+      start_agent(settings, options, given);
       connect_all(options, deadline);
     } catch (const std::exception& e) {
       client_->fail(e.what());
@@ -172,12 +176,13 @@ class Group::Impl {
     }
   }
 
-  void start_agent(const detail::GroupSettings& settings, const InitOptions& options) {
+  void start_agent(const detail::GroupSettings& settings, const InitOptions& options, const SharedKey& key) {
     AgentOptions agent = options.agent;
     agent.name = settings.self.name;
     agent.rank = settings.self.id;
     agent.world_size = settings.world_size;
     agent.group = client_->group();
+    agent.key = key;
     agent.num_worker_threads = options.num_worker_threads;
     agent.rpc_timeout = options.rpc_timeout;
     agent.device_maps = options.device_maps;

@@ -11,6 +11,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/reference/rref_table.h"
+#include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/worker.h"
 
 /// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.
@@ -34,6 +35,11 @@ struct InitOptions {
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
   Transport transport = Transport::automatic;
+  /// What all workers of the group prove to each other over TCP, or the file that holds it. Default: what rpc::spawn
+  /// made, else the file that TENDRIL_KEY_FILE names, else this user's key, which is good for one host
+  /// (shared_key.h).
+  SharedKey key = {};
+  std::string key_file = {};
   /// By the peer's name: where tensors on this worker's GPUs go there. Default: the same device.
   std::map<std::string, DeviceMap> device_maps = {};
   /// Called with the new agent before any other worker can call it: the place to add message hooks.

@@ -185,6 +185,7 @@ class Launch {
   void start(const char* id, Message arguments) {
     SpawnContext context;
     context.world_size = options_.world_size;
+    context.key = SharedKey::random();
     context.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options_.world_size);
     const UniqueFd job = make_job(id, std::move(arguments));
     const UniqueFd listener = make_listener(context.master_port);
@@ -219,6 +220,8 @@ class Launch {
     int pair[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("socketpair");
     UniqueFd mine(pair[0]);
+    const auto key = context.key.bytes();  // an empty socket buffer takes it whole
+    if (::send(mine.get(), key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size())) fail("send");
     const UniqueFd theirs = raised(pair[1], "socketpair");
 
     std::vector<std::string> arguments = saved_arguments(), environment = worker_environment(context);

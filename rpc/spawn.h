@@ -10,6 +10,7 @@
 
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/wire/message.h"
 
 namespace tendril::rpc {
@@ -38,6 +39,7 @@ struct SpawnContext {
   uint16_t master_port = 0;  ///< on 127.0.0.1, already listening: no other program can take it
   int num_threads = 1;       ///< this worker's share of the cores
   int listener = -1;         ///< rank 0: the descriptor that listens there, open as long as the process; others -1
+  SharedKey key = {};        ///< random, the same for all workers of one spawn()
 
   /// Null in a process that spawn() did not start.
   static const SpawnContext* current() noexcept;

@@ -115,6 +115,12 @@ void RendezvousServer::received(Connection from, const RendezvousMessage& messag
   }
 }
 
+void RendezvousServer::note_refused(const std::string& why) {
+  if (complete_ || failed()) return;
+  if (std::find(refusals_.begin(), refusals_.end(), why) != refusals_.end()) return;
+  if (refusals_.size() < kMaxRefusals) refusals_.push_back(why);
+}
+
 void RendezvousServer::join(Connection from, const RendezvousMessage& message, Clock::time_point now) {
   const WorkerId rank = message.worker.id;
   const std::string who = "rank " + std::to_string(rank) + " (" + quoted(message.worker.name) + ")";
@@ -123,9 +129,7 @@ void RendezvousServer::join(Connection from, const RendezvousMessage& message, C
   // missing in the end, and named then.
   auto refuse = [&](const std::string& text) {
     send(from, {.kind = RendezvousKind::refused, .text = text, .failure = GroupFailure::usage}, true);
-    if (complete_ || failed()) return;
-    if (std::find(refusals_.begin(), refusals_.end(), text) != refusals_.end()) return;
-    if (refusals_.size() < kMaxRefusals) refusals_.push_back(text);
+    note_refused(text);
   };
   if (message.version != kRendezvousVersion)
     return refuse("a worker speaks version " + std::to_string(message.version) + " of the rendezvous, rank 0 version " +

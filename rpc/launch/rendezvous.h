@@ -83,6 +83,8 @@ class RendezvousServer {
   void received(Connection from, const RendezvousMessage& message, Clock::time_point now);
   void closed(Connection connection);
   void on_timer(Clock::time_point now);
+  /// Somebody was refused who never became a connection here; named where workers are missing.
+  void note_refused(const std::string& why);
   /// Ends the group: rank 0 itself cannot go on.
   void fail(GroupFailure kind, std::string text);
   Clock::time_point deadline() const noexcept { return deadline_; }  ///< when `on_timer` has something to do

@@ -90,13 +90,19 @@ RendezvousClient::JoinResult RendezvousClient::try_to_join(const Options& option
   }
   socket_.set_option(tcp::no_delay(true), error);
 
+  std::optional<Proof> proof = prove(options, std::min(deadline, Clock::now() + 5s), problem);
+  if (!proof) return JoinResult::try_again;
+
   read_prefix();
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  send({.kind = RendezvousKind::join,
-        .text = options.group,
-        .worker = options.self,
-        .world_size = options.world_size,
-        .timeout_ms = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1))});
+  Bytes join = encode({.kind = RendezvousKind::join,
+                       .text = options.group,
+                       .worker = options.self,
+                       .world_size = options.world_size,
+                       .timeout_ms = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1))});
+  const Proof::Tag tag = proof->seal(join);
+  join.insert(join.end(), tag.begin(), tag.end());
+  send(std::move(join));
   const std::optional<RendezvousMessage> answer = receive(deadline + kSlack);
   if (!answer) {
     problem = end_.empty() ? "something accepts connections there but does not answer" : end_;
@@ -114,6 +120,46 @@ RendezvousClient::JoinResult RendezvousClient::try_to_join(const Options& option
       problem = answer->text;
       return JoinResult::try_again;
   }
+}
+
+/// The proof of the key as far as this side has to wait for the other. Nothing: who answers there is no rendezvous,
+/// `problem` says why. Throws ProofError where the keys differ.
+std::optional<Proof> RendezvousClient::prove(const Options& options, Clock::time_point deadline, std::string& problem) {
+  Proof proof(options.key, ProofPurpose::rendezvous, Proof::Role::dialler);
+  send(proof.challenge());
+  Bytes answer(kProofPrefixBytes);
+  if (!read_exactly(answer, deadline, problem)) return std::nullopt;
+  try {
+    answer.resize(proof_size(answer).value_or(kProofPrefixBytes));
+    if (!read_exactly(std::span(answer).subspan(kProofPrefixBytes), deadline, problem)) return std::nullopt;
+    proof.check_answer(answer);
+    return proof;
+  } catch (const ProofError& e) {
+    if (!proof_refusal(answer)) {
+      send(encode_proof_refusal("the keys differ"));
+      flush(Clock::now() + 1s);
+    }
+    throw ProofError("rank 0 at " + text_of(options.address) + ": " + e.what());
+  } catch (const MessageError& e) {
+    problem = e.what();
+    return std::nullopt;
+  }
+}
+
+bool RendezvousClient::read_exactly(std::span<std::byte> to, Clock::time_point deadline, std::string& problem) {
+  std::optional<error_code> done;
+  asio::async_read(socket_, asio::buffer(to.data(), to.size()),
+                   [&](const error_code& error, std::size_t) { done = error; });
+  while (!done && run_until(deadline)) {
+  }
+  if (!done) {
+    socket_.close();
+    while (!done) run_until(Clock::time_point::max());  // cancelled: its handler comes at once
+    problem = "something accepts connections there but does not answer";
+    return false;
+  }
+  if (*done) problem = *done == asio::error::eof ? "it closed the connection" : done->message();
+  return !*done;
 }
 
 std::vector<std::string> RendezvousClient::gather(const std::string& phase, std::string contribution,
@@ -200,8 +246,8 @@ void RendezvousClient::flush(Clock::time_point deadline) {
   }
 }
 
-void RendezvousClient::send(const RendezvousMessage& message) {
-  outgoing_.push_back(encode(message));
+void RendezvousClient::send(Bytes bytes) {
+  outgoing_.push_back(std::move(bytes));
   asio::async_write(socket_, asio::buffer(outgoing_.back()), [this](const error_code& error, std::size_t) {
     if (error == asio::error::operation_aborted) return;
     if (!outgoing_.empty()) outgoing_.pop_front();  // reading tells of errors, after what there is left to read

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/shared_key.h"
 
 namespace tendril::rpc::detail {
 
@@ -24,9 +26,11 @@ class RendezvousClient {
     int world_size = 0;
     std::chrono::milliseconds timeout{0};  ///< for all workers to join
     std::string group;                     ///< rank 0: the id that its host has, so that nobody else takes its place
+    SharedKey key;                         ///< proven to rank 0, and by it
   };
 
-  /// Connects, trying again until somebody answers there, and returns when all workers have joined.
+  /// Connects, trying again until somebody answers there, and returns when all workers have joined. Throws ProofError
+  /// where rank 0 has another key.
   explicit RendezvousClient(const Options& options);
   RendezvousClient(const RendezvousClient&) = delete;
   RendezvousClient& operator=(const RendezvousClient&) = delete;
@@ -49,8 +53,11 @@ class RendezvousClient {
   enum class JoinResult { joined, try_again };
 
   JoinResult try_to_join(const Options& options, Clock::time_point deadline, std::string& problem);
+  std::optional<Proof> prove(const Options& options, Clock::time_point deadline, std::string& problem);
+  bool read_exactly(std::span<std::byte> to, Clock::time_point deadline, std::string& problem);
   bool run_until(Clock::time_point deadline);
-  void send(const RendezvousMessage& message);
+  void send(const RendezvousMessage& message) { send(encode(message)); }
+  void send(Bytes bytes);
   void flush(Clock::time_point deadline);
   std::optional<RendezvousMessage> receive(Clock::time_point deadline);
   RendezvousMessage await_answer(const std::string& phase, std::chrono::milliseconds timeout);

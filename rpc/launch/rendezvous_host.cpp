@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/threads/signal_mask.h"
 
 namespace tendril::rpc::detail {
@@ -26,23 +27,43 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto kJoinTime = 5s;
 constexpr auto kLinger = 2s;
+
+std::pair<std::span<const std::byte>, std::span<const std::byte>> split(const Bytes& bytes, std::size_t tag) {
+  const std::span<const std::byte> all(bytes);
+  return {all.first(all.size() - tag), all.last(tag)};
+}
 }  // namespace
 
 struct RendezvousHost::Peer {
-  explicit Peer(tcp::socket connected) : socket(std::move(connected)), join_timer(socket.get_executor()) {}
+  Peer(tcp::socket connected, const SharedKey& key)
+      : socket(std::move(connected)),
+        join_timer(socket.get_executor()),
+        proof(key, ProofPurpose::rendezvous, Proof::Role::acceptor) {
+    error_code gone;
+    from = socket.remote_endpoint(gone).address().to_string();
+  }
+  void close() {
+    error_code ignored;
+    socket.close(ignored);
+  }
 
   RendezvousServer::Connection id = 0;
   tcp::socket socket;
   asio::steady_timer join_timer;
+  Proof proof;
+  std::string from;     // its address
   bool joined = false;  // or at least took its first step
   Bytes incoming;
+  std::size_t have = 0;  // of incoming, while the challenge comes
   std::deque<Bytes> outgoing;
   bool close_when_written = false;
   bool closed = false;
 };
 
-RendezvousHost::RendezvousHost(const tcp::endpoint& address, int world_size, std::string group)
-    : max_strangers_(static_cast<std::size_t>(world_size) + 64), server_(world_size, std::move(group)) {
+RendezvousHost::RendezvousHost(const tcp::endpoint& address, int world_size, std::string group, SharedKey key)
+    : key_(std::move(key)),
+      strangers_(static_cast<std::size_t>(world_size) + max_half_open()),
+      server_(world_size, std::move(group)) {
   error_code error;
   acceptor_.open(address.protocol(), error);
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
@@ -55,8 +76,10 @@ RendezvousHost::RendezvousHost(const tcp::endpoint& address, int world_size, std
   start();
 }
 
-RendezvousHost::RendezvousHost(int listener, int world_size, std::string group)
-    : max_strangers_(static_cast<std::size_t>(world_size) + 64), server_(world_size, std::move(group)) {
+RendezvousHost::RendezvousHost(int listener, int world_size, std::string group, SharedKey key)
+    : key_(std::move(key)),
+      strangers_(static_cast<std::size_t>(world_size) + max_half_open()),
+      server_(world_size, std::move(group)) {
   const int copy = ::fcntl(listener, F_DUPFD_CLOEXEC, 0);
   TENDRIL_CHECK_AS(UsageError, copy >= 0, "rank 0 has not inherited a socket to listen on");
   acceptor_.assign(tcp::v4(), copy);
@@ -111,24 +134,50 @@ void RendezvousHost::accept() {
   acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (!error) {
-      ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-      const auto strangers =
-          std::count_if(peers_.begin(), peers_.end(), [](const auto& p) { return !p.second->joined; });
-      if (static_cast<std::size_t>(strangers) < max_strangers_) {
-        auto peer = std::make_shared<Peer>(std::move(socket));
-        peer->id = ++last_connection_;
-        peers_[peer->id] = peer;
-        peer->join_timer.expires_after(kJoinTime);
-        peer->join_timer.async_wait([this, peer](const error_code& cancelled) {
-          if (!cancelled && !peer->joined) drop(peer);
-        });
-        read_prefix(peer);
-      }
+      accepted(std::move(socket));
       return accept();
     }
     // Out of descriptors, most likely: give others time to return some.
+    note_refused("whoever connects now: " + error.message());
+    strangers_.close_oldest(Clock::now());
     auto pause = std::make_shared<asio::steady_timer>(io_, 50ms);
     pause->async_wait([this, pause](const error_code&) { accept(); });
+  });
+}
+
+void RendezvousHost::accepted(tcp::socket socket) {
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  const auto now = Clock::now();
+  if (!strangers_.make_room(now)) return;
+  auto peer = std::make_shared<Peer>(std::move(socket), key_);
+  peer->id = ++last_connection_;
+  peers_[peer->id] = peer;
+  strangers_.add(peer, now);
+  peer->join_timer.expires_after(kJoinTime);
+  peer->join_timer.async_wait([this, peer](const error_code& cancelled) {
+    if (!cancelled && !peer->joined) refuse(peer, "it has not joined within 5 s");
+  });
+  read_challenge(peer);
+}
+
+/// Reads the first message of the proof and answers it; then the join has to come.
+void RendezvousHost::read_challenge(const std::shared_ptr<Peer>& peer) {
+  if (peer->incoming.empty()) peer->incoming.resize(kProofPrefixBytes);
+  const auto missing = asio::buffer(peer->incoming) + peer->have;
+  asio::async_read(peer->socket, missing, [this, peer](const error_code& error, std::size_t bytes) {
+    if (error) return drop(peer);
+    peer->have += bytes;
+    try {
+      const std::size_t size = proof_size(peer->incoming).value_or(kProofPrefixBytes);
+      if (size > peer->have) {
+        peer->incoming.resize(size);
+        return read_challenge(peer);
+      }
+      say(peer, peer->proof.answer(peer->incoming));
+      read_prefix(peer);
+    } catch (const RpcError& e) {
+      refuse(peer, e.what());
+    }
   });
 }
 
@@ -137,29 +186,59 @@ void RendezvousHost::read_prefix(const std::shared_ptr<Peer>& peer) {
   asio::async_read(peer->socket, asio::buffer(peer->incoming), [this, peer](const error_code& error, std::size_t) {
     if (error) return drop(peer);
     try {
+      if (!peer->joined && is_proof(peer->incoming)) return refuse(peer, "it says that the keys differ");
       read_body(peer, rendezvous_body_size(peer->incoming, peer->joined ? kMaxContributionBytes : kMaxJoinBytes));
-    } catch (const MessageError&) {
-      drop(peer);
+    } catch (const MessageError& e) {
+      refuse(peer, e.what());
     }
   });
 }
 
 void RendezvousHost::read_body(const std::shared_ptr<Peer>& peer, std::size_t size) {
-  peer->incoming.resize(kRendezvousPrefixBytes + size);
+  const std::size_t tag = peer->joined ? 0 : kTagBytes;
+  peer->incoming.resize(kRendezvousPrefixBytes + size + tag);
   const auto body = asio::buffer(peer->incoming) + kRendezvousPrefixBytes;
-  asio::async_read(peer->socket, body, [this, peer](const error_code& error, std::size_t) {
+  asio::async_read(peer->socket, body, [this, peer, tag](const error_code& error, std::size_t) {
     if (error) return drop(peer);
     try {
+      if (tag > 0) {
+        const auto [said, proof] = split(peer->incoming, tag);
+        peer->proof.check(said, proof);
+        peer->incoming.resize(said.size());
+      }
       const RendezvousMessage message = decode_rendezvous(peer->incoming);
       peer->joined = true;
+      strangers_.remove(peer.get());
       peer->join_timer.cancel();
       server_.received(peer->id, message, Clock::now());
-    } catch (const MessageError&) {
-      return drop(peer);
+    } catch (const RpcError& e) {
+      return refuse(peer, e.what());
     }
     act();
     if (!peer->closed && !peer->close_when_written) read_prefix(peer);
   });
+}
+
+/// A stranger learns that Tendril listens here, and that it has not proven what is asked for.
+void RendezvousHost::refuse(const std::shared_ptr<Peer>& peer, const std::string& why) {
+  if (peer->closed) return;
+  note_refused(peer->from + ": " + why);
+  if (!peer->joined && peer->outgoing.empty()) {
+    const Bytes refusal = encode_proof_refusal("no proof of the key that is asked for here");
+    ::send(peer->socket.native_handle(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  drop(peer);
+}
+
+void RendezvousHost::note_refused(const std::string& why) {
+  server_.note_refused("a connection from " + why);
+  if (const auto line = notes_.add(why, Clock::now()))
+    std::fprintf(stderr, "rpc: rank 0's rendezvous refused a connection from %s\n", line->c_str());
+}
+
+void RendezvousHost::say(const std::shared_ptr<Peer>& peer, Bytes bytes) {
+  peer->outgoing.push_back(std::move(bytes));
+  if (peer->outgoing.size() == 1) write(peer);
 }
 
 void RendezvousHost::act() {
@@ -169,8 +248,7 @@ void RendezvousHost::act() {
     const std::shared_ptr<Peer> peer = found->second;
     peer->close_when_written |= action.close;
     if (!action.bytes.empty()) {
-      peer->outgoing.push_back(std::move(action.bytes));
-      if (peer->outgoing.size() == 1) write(peer);
+      say(peer, std::move(action.bytes));
     } else if (peer->close_when_written && peer->outgoing.empty()) {
       drop(peer);
     }
@@ -199,6 +277,7 @@ void RendezvousHost::write(const std::shared_ptr<Peer>& peer) {
 
 void RendezvousHost::drop(const std::shared_ptr<Peer>& peer) {
   if (std::exchange(peer->closed, true)) return;
+  strangers_.remove(peer.get());
   peer->outgoing.clear();
   peer->join_timer.cancel();
   error_code ignored;

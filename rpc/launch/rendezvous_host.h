@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/session/half_open.h"
+#include "tendril/rpc/shared_key.h"
 
 namespace tendril::rpc::detail {
 
@@ -17,14 +19,15 @@ namespace tendril::rpc::detail {
 /// tells late-comers that the group is complete, and notices workers that vanish. While it waits for workers it says on
 /// the error output who is missing, after 5 s, 10 s, 20 s, ...
 ///
-/// What connects is not trusted: it has 5 s and 4 KiB to join, and what sends anything else is closed without
-/// disturbing others.
+/// What connects is not trusted: it has 5 s and 4 KiB to prove the key (session/proof.h) and to join, and learns
+/// nothing of the group before. What sends anything else is closed without disturbing others; the error output says so,
+/// now and then.
 class RendezvousHost {
  public:
   /// Listens. Throws UsageError if it cannot (a port in use).
-  RendezvousHost(const boost::asio::ip::tcp::endpoint& address, int world_size, std::string group);
+  RendezvousHost(const boost::asio::ip::tcp::endpoint& address, int world_size, std::string group, SharedKey key);
   /// Goes on with a socket that listens already; duplicates the descriptor.
-  RendezvousHost(int listener, int world_size, std::string group);
+  RendezvousHost(int listener, int world_size, std::string group, SharedKey key);
   /// Sends what is left to send. If the group has failed and some ranks have not heard of it, waits up to 2 s for them.
   ~RendezvousHost();
   RendezvousHost(const RendezvousHost&) = delete;
@@ -39,8 +42,13 @@ class RendezvousHost {
 
   void start();
   void accept();
+  void accepted(boost::asio::ip::tcp::socket socket);
+  void read_challenge(const std::shared_ptr<Peer>& peer);
   void read_prefix(const std::shared_ptr<Peer>& peer);
   void read_body(const std::shared_ptr<Peer>& peer, std::size_t size);
+  void refuse(const std::shared_ptr<Peer>& peer, const std::string& why);
+  void note_refused(const std::string& why);
+  void say(const std::shared_ptr<Peer>& peer, Bytes bytes);
   void write(const std::shared_ptr<Peer>& peer);
   void drop(const std::shared_ptr<Peer>& peer);
   void act();
@@ -50,7 +58,9 @@ class RendezvousHost {
   boost::asio::io_context io_{1};
   boost::asio::ip::tcp::acceptor acceptor_{io_};
   boost::asio::steady_timer deadline_{io_}, linger_{io_}, note_{io_};
-  const std::size_t max_strangers_;
+  const SharedKey key_;
+  HalfOpen<Peer> strangers_;
+  RefusalNotes notes_;
   RendezvousServer server_;
   std::map<RendezvousServer::Connection, std::shared_ptr<Peer>> peers_;
   RendezvousServer::Connection last_connection_ = 0;

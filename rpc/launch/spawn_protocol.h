@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -7,13 +8,15 @@
 ///
 /// A worker is started with the descriptors below and TENDRIL_SPAWN=<kMark> in its environment. The job descriptor is
 /// an anonymous file that all workers read by position: the id's length (u64), the id, the arguments as a frame
-/// (wire.h). The control descriptor is a stream socket: the worker sends one report, and its end of file, from either
-/// side, says that the other process is gone.
+/// (wire.h). The control descriptor is a stream socket: the worker finds there the group's key (kKeyBytes), and sends
+/// one report; its end of file, from either side, says that the other process is gone.
 namespace tendril::rpc::detail {
 
 inline constexpr int kJobFd = 3;
 inline constexpr int kControlFd = 4;
 inline constexpr int kListenerFd = 5;  ///< rank 0 only
+
+inline constexpr std::size_t kKeyBytes = 32;
 
 inline constexpr const char* kMarkVariable = "TENDRIL_SPAWN";
 inline constexpr const char* kMark = "1";

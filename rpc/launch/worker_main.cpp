@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -86,6 +87,19 @@ void read_job(std::string& id, Message& arguments) {
     reader.commit(read_some(buffer.data, buffer.size));
   }
   ::close(kJobFd);
+}
+
+SharedKey read_key() {
+  std::array<std::byte, kKeyBytes> bytes;
+  for (std::size_t have = 0; have < bytes.size();) {
+    const ssize_t n = ::recv(kControlFd, bytes.data() + have, bytes.size() - have, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) die("the process that started this worker is gone");
+    have += static_cast<std::size_t>(n);
+  }
+  SharedKey key(bytes, "the key that rpc::spawn made");
+  ::explicit_bzero(bytes.data(), bytes.size());
+  return key;
 }
 
 /// Ends this process when the one that called spawn() is gone. A thread of our own, since PDEATHSIG alone is lost if
@@ -173,6 +187,7 @@ void worker_main(int argc, char** argv) {
   if (context.rank == 0) context.listener = kListenerFd;
   is_worker = true;
   for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  context.key = read_key();
   watch_lifeline();
   std::exit(run_function());  // not _Exit: the program's static objects and output buffers end as ever
 }

@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -83,11 +84,10 @@ UniqueFd open_unix(const std::string& path, const WorkerInfo& peer, Clock::time_
   return socket;
 }
 
-UniqueFd open_tcp(const std::string& host, uint16_t port, const WorkerInfo& peer, Clock::time_point deadline,
-                  std::string& why) {
-  TENDRIL_CHECK_AS(UsageError, is_loopback(host), describe(peer), ": '", host,
-                   "' is not a loopback address; other hosts are refused as long as they cannot be authenticated");
-  boost::asio::ip::tcp::endpoint endpoint(boost::asio::ip::make_address(host), port);
+UniqueFd open_tcp(const Agent::Impl& agent, const std::string& host, uint16_t port, const WorkerInfo& peer,
+                  Clock::time_point deadline, std::string& why) {
+  boost::asio::ip::tcp::endpoint endpoint(address_of(host, describe(peer)), port);
+  check_reachable(agent, describe(peer), host, endpoint.address().is_loopback());
   return open_socket(endpoint.data(), static_cast<socklen_t>(endpoint.size()), peer, deadline, why);
 }
 
@@ -121,6 +121,30 @@ void receive(int socket, std::byte* to, std::size_t size, const WorkerInfo& peer
   }
 }
 
+/// The rest of a message whose first bytes say how long it is.
+void receive_rest(int socket, Bytes& message, std::optional<std::size_t> size, const WorkerInfo& peer,
+                  Clock::time_point deadline) {
+  const std::size_t have = message.size();
+  message.resize(std::max(size.value_or(have), have));
+  receive(socket, message.data() + have, message.size() - have, peer, deadline);
+}
+
+/// The proof of the key as far as this side has to wait for the other. Throws ProofError where the keys differ.
+Proof prove(const Agent::Impl& agent, int socket, const WorkerInfo& peer, Clock::time_point deadline) {
+  Proof proof(key_of(agent), ProofPurpose::session, Proof::Role::dialler);
+  send_all(socket, proof.challenge(), peer, deadline);
+  Bytes answer(kProofPrefixBytes);
+  receive(socket, answer.data(), answer.size(), peer, deadline);
+  receive_rest(socket, answer, proof_size(answer), peer, deadline);
+  try {
+    proof.check_answer(answer);
+  } catch (const ProofError& e) {
+    if (!proof_refusal(answer)) send_all(socket, encode_proof_refusal("the keys differ"), peer, deadline);
+    throw ProofError(describe(peer) + ": " + e.what());
+  }
+  return proof;
+}
+
 void connect_once(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& endpoint,
                   Clock::time_point deadline) {
   std::string no_unix = "no path", no_tcp = "no port";
@@ -128,20 +152,35 @@ void connect_once(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpo
   if (!endpoint.unix_path.empty()) socket = open_unix(endpoint.unix_path, peer, deadline, no_unix);
   const bool tcp = socket.get() < 0;
   if (tcp && endpoint.tcp_port != 0) {
-    socket = open_tcp(endpoint.tcp_host, endpoint.tcp_port, peer, deadline, no_tcp);
+    socket = open_tcp(agent, endpoint.tcp_host, endpoint.tcp_port, peer, deadline, no_tcp);
   }
   if (socket.get() < 0) {
     throw PeerLostError(
         describe(peer) + ": nobody at " + endpoint.to_string() + " (unix: " + no_unix + ", tcp: " + no_tcp + ")",
         false);
   }
+  std::optional<Proof> proof;
+  if (tcp) proof.emplace(prove(agent, socket.get(), peer, deadline));
   const Hello mine = hello_of(agent, peer);
-  send_all(socket.get(), encode(mine), peer, deadline);
+  Bytes said = encode(mine);
+  if (proof) {
+    const Proof::Tag tag = proof->seal(said);
+    said.insert(said.end(), tag.begin(), tag.end());
+  }
+  send_all(socket.get(), said, peer, deadline);
   Bytes answer(kHelloPrefixBytes);
   receive(socket.get(), answer.data(), answer.size(), peer, deadline);
-  const std::size_t size = hello_size(answer).value_or(kHelloPrefixBytes);
-  answer.resize(size);
-  receive(socket.get(), answer.data() + kHelloPrefixBytes, size - kHelloPrefixBytes, peer, deadline);
+  if (proof && is_proof(answer)) {
+    receive_rest(socket.get(), answer, proof_size(answer), peer, deadline);
+    throw ProofError(describe(peer) +
+                     ": it refused the connection: " + proof_refusal(answer).value_or("no reason given"));
+  }
+  receive_rest(socket.get(), answer, hello_size(answer), peer, deadline);
+  if (proof) {
+    Proof::Tag tag;
+    receive(socket.get(), tag.data(), tag.size(), peer, deadline);
+    proof->check(answer, tag);
+  }
   const Hello theirs = decode_hello(answer);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = peer}, theirs);
   adopt_socket(agent, std::move(socket), tcp, theirs);

@@ -3,7 +3,8 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
-#include <random>
+#include <cstdio>
+#include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
@@ -12,17 +13,22 @@
 namespace tendril::rpc::detail {
 
 Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
-  std::random_device device;
   Hello hello;
   hello.worker = agent.self;
   hello.world_size = agent.options.world_size;
   hello.group = agent.options.group;
   hello.incarnation = agent.incarnation;
-  hello.nonce = uint64_t{device()} << 32 | device();
   hello.limits = agent.options.limits;
   hello.request_window = agent.options.receive_limit;
   hello.devices = agent.devices_for(peer.name);
   return hello;
+}
+
+SharedKey key_of(const Agent::Impl& agent) { return agent.options.key ? agent.options.key : SharedKey::of_this_user(); }
+
+void check_reachable(const Agent::Impl& agent, const std::string& what, const std::string& host, bool loopback) {
+  TENDRIL_CHECK_AS(UsageError, loopback || agent.options.key, what, ": '", host,
+                   "' is not a loopback address, and other hosts are refused without a shared key. ", kHowToMakeAKey);
 }
 
 void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& theirs) {
@@ -37,29 +43,46 @@ void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& th
   agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices);
 }
 
-Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::function<void()> ended)
+void Handshake::Others::note(const std::string& text) {
+  if (const auto line = notes.add(text, Clock::now()))
+    std::fprintf(stderr, "rpc: worker '%s' refused a connection from %s\n", worker.c_str(), line->c_str());
+}
+
+Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::string from,
+                     std::shared_ptr<Others> others)
     : agent_(std::move(agent)),
       stream_(agent_->loop->io(), socket.release()),
       timer_(agent_->loop->io()),
       tcp_(tcp),
-      ended_(std::move(ended)),
-      received_(kHelloPrefixBytes) {
+      from_(std::move(from)),
+      others_(std::move(others)) {
   stream_.native_non_blocking(true);
 }
 
-Handshake::~Handshake() { ended_(); }
+Handshake::~Handshake() { others_->half_open.remove(this); }
 
-void Handshake::start() {
+void Handshake::start() try {
+  others_->half_open.add(shared_from_this(), Clock::now());
   timer_.expires_after(kHandshakeTimeout);
   timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error) self->close();
+    if (error) return;
+    self->others_->note(self->from_ + ": it did not introduce itself within 5 s");
+    self->close();
   });
-  read();
+  if (tcp_) proof_.emplace(key_of(*agent_), ProofPurpose::session, Proof::Role::acceptor);
+  expect(tcp_ ? kProofPrefixBytes : kHelloPrefixBytes);
+} catch (const std::exception& e) {  // no key
+  refuse(e.what());
 }
 
 void Handshake::close() {
   timer_.cancel();
   if (stream_.is_open()) stream_.close();
+}
+
+void Handshake::expect(std::size_t bytes) {
+  received_.resize(bytes);
+  read();
 }
 
 void Handshake::read() {
@@ -69,21 +92,40 @@ void Handshake::read() {
                             self->count_ += bytes;
                             try {
                               if (self->count_ < self->received_.size()) return self->read();
-                              const std::optional<std::size_t> size = hello_size(self->received_);
-                              if (size && *size > self->received_.size()) {
-                                self->received_.resize(*size);
-                                return self->read();
-                              }
-                              if (!self->answer()) self->close();
+                              if (!self->advance()) self->close();
                             } catch (const std::exception& e) {
                               self->refuse(e.what());
                             }
                           });
 }
 
-/// False: the connection is of no use.
-bool Handshake::answer() {
-  const Hello theirs = decode_hello(received_);
+/// All bytes have come that were expected. False: the connection is of no use.
+bool Handshake::advance() {
+  const bool proof = tcp_ && (!challenged_ || is_proof(received_));
+  const std::size_t size = proof ? proof_size(received_).value_or(kProofPrefixBytes)
+                                 : hello_size(received_).value_or(kHelloPrefixBytes) + (tcp_ ? kTagBytes : 0);
+  if (size > received_.size()) return expect(size), true;
+  return proof ? answer_challenge() : answer_hello();
+}
+
+bool Handshake::answer_challenge() {
+  if (const auto text = proof_refusal(received_)) throw ProofError("it says: " + *text);
+  if (challenged_) throw ProofError("bad proof: a second challenge");
+  if (!send(proof_->answer(received_))) return false;
+  challenged_ = true;
+  received_.clear();
+  count_ = 0;
+  return expect(kHelloPrefixBytes), true;
+}
+
+bool Handshake::answer_hello() {
+  std::span<const std::byte> said = received_;
+  if (proof_) {
+    said = said.first(said.size() - kTagBytes);
+    proof_->check(said, std::span(received_).last(kTagBytes));
+    proven_ = true;
+  }
+  const Hello theirs = decode_hello(said);
   const Hello mine = hello_of(*agent_, theirs.worker);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = std::nullopt}, theirs);
   if (agent_->session(theirs.worker.id)) {
@@ -97,16 +139,34 @@ bool Handshake::answer() {
 }
 
 void Handshake::refuse(const std::string& why) {
-  if (stream_.is_open()) {
-    Hello refusal = hello_of(*agent_, {});
-    refusal.refusal = why.substr(0, 1024);
-    say(refusal);
+  others_->note(from_ + ": " + why);
+  if (!stream_.is_open()) return;
+  try {
+    if (tcp_ && !proven_) {
+      // A stranger: nothing that says more than that Tendril listens here.
+      send(encode_proof_refusal(challenged_ ? "no proof of the key that is asked for here"
+                                            : "no challenge of version 1"));
+    } else {
+      Hello refusal = hello_of(*agent_, {});
+      refusal.refusal = why.substr(0, 1024);
+      say(refusal);
+    }
+  } catch (const std::exception&) {  // then it is closed without a word
   }
   close();
 }
 
 bool Handshake::say(const Hello& hello) {
-  const Bytes bytes = encode(hello);  // an empty socket buffer takes it whole
+  Bytes bytes = encode(hello);
+  if (proof_) {
+    const Proof::Tag tag = proof_->seal(bytes);
+    bytes.insert(bytes.end(), tag.begin(), tag.end());
+  }
+  return send(bytes);
+}
+
+/// An empty socket buffer takes it whole.
+bool Handshake::send(const Bytes& bytes) {
   return ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
 }

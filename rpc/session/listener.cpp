@@ -7,10 +7,6 @@ namespace tendril::rpc::detail {
 
 namespace asio = boost::asio;
 
-namespace {
-constexpr int kMaxHandshakes = 64;  // strangers may hold this many connections, 4 KiB each
-}
-
 std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options) {
   auto listener = std::make_shared<Listener>(std::move(agent));
   if (options.unix_socket) listener->listen_unix(options.tcp);
@@ -29,7 +25,9 @@ Listener::Listener(std::shared_ptr<Agent::Impl> agent)
       unix_(loop_->io()),
       tcp_(loop_->io()),
       retry_unix_(loop_->io()),
-      retry_tcp_(loop_->io()) {}
+      retry_tcp_(loop_->io()),
+      unix_handshakes_(std::make_shared<Handshake::Others>(agent->self.name)),
+      tcp_handshakes_(std::make_shared<Handshake::Others>(agent->self.name)) {}
 
 /// `optional`: where no folder or socket can be had (a full or read-only file system), TCP does alone.
 void Listener::listen_unix(bool optional) try {
@@ -52,10 +50,12 @@ void Listener::listen_unix(bool optional) try {
 }
 
 void Listener::listen_tcp(const Agent::ListenOptions& options) {
-  TENDRIL_CHECK_AS(UsageError, is_loopback(options.tcp_host), "Agent::listen: '", options.tcp_host,
-                   "' is not a loopback address; connections from other hosts are refused as long as they cannot be "
-                   "authenticated (expected 127.0.0.1 or ::1)");
-  const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(options.tcp_host), options.tcp_port);
+  const auto agent = agent_.lock();
+  const asio::ip::tcp::endpoint endpoint(address_of(options.tcp_host, "Agent::listen"), options.tcp_port);
+  check_reachable(*agent, "Agent::listen", options.tcp_host, endpoint.address().is_loopback());
+  TENDRIL_CHECK_AS(UsageError, !endpoint.address().is_unspecified() || !options.advertised_host.empty(),
+                   "Agent::listen: '", options.tcp_host, "' is no address that others can dial: state advertised_host");
+  key_of(*agent);  // its absence is better known now
   boost::system::error_code error;
   tcp_.open(endpoint.protocol(), error);
   if (!error) tcp_.set_option(asio::socket_base::reuse_address(true), error);
@@ -63,7 +63,7 @@ void Listener::listen_tcp(const Agent::ListenOptions& options) {
   if (!error) tcp_.listen(asio::socket_base::max_listen_connections, error);
   TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", options.tcp_host, " port ", options.tcp_port,
                    ": ", error.message());
-  endpoint_.tcp_host = options.tcp_host;
+  endpoint_.tcp_host = options.advertised_host.empty() ? endpoint.address().to_string() : options.advertised_host;
   endpoint_.tcp_port = tcp_.local_endpoint().port();
 }
 
@@ -71,8 +71,8 @@ void Listener::accept_unix() {
   unix_.async_accept(
       [self = shared_from_this()](const boost::system::error_code& error, asio::local::stream_protocol::socket socket) {
         if (error == asio::error::operation_aborted || !self->unix_.is_open()) return;
-        if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix);
-        self->accepted(UniqueFd(socket.release()), false);
+        if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix, error.message());
+        self->accepted(UniqueFd(socket.release()), false, "a process of this user");
         self->accept_unix();
       });
 }
@@ -80,27 +80,32 @@ void Listener::accept_unix() {
 void Listener::accept_tcp() {
   tcp_.async_accept([self = shared_from_this()](const boost::system::error_code& error, asio::ip::tcp::socket socket) {
     if (error == asio::error::operation_aborted || !self->tcp_.is_open()) return;
-    if (error) return self->retry_later(self->retry_tcp_, &Listener::accept_tcp);
-    self->accepted(UniqueFd(socket.release()), true);
+    if (error) return self->retry_later(self->retry_tcp_, &Listener::accept_tcp, error.message());
+    boost::system::error_code gone;
+    const auto from = socket.remote_endpoint(gone).address();
+    self->accepted(UniqueFd(socket.release()), true, from.to_string());
     self->accept_tcp();
   });
 }
 
 /// Out of file descriptors, say: trying again at once would only burn the processor.
-void Listener::retry_later(asio::steady_timer& timer, void (Listener::*accept)()) {
+void Listener::retry_later(asio::steady_timer& timer, void (Listener::*accept)(), const std::string& why) {
+  Handshake::Others& strangers = *tcp_handshakes_;
+  strangers.note("whoever connects now: " + why);
+  strangers.half_open.close_oldest(Clock::now());
   timer.expires_after(std::chrono::milliseconds(100));
   timer.async_wait([self = shared_from_this(), accept](const boost::system::error_code& error) {
     if (!error) ((*self).*accept)();
   });
 }
 
-void Listener::accepted(UniqueFd socket, bool tcp) {
+void Listener::accepted(UniqueFd socket, bool tcp, const std::string& from) {
   const auto agent = agent_.lock();
-  if (!agent || *handshakes_ >= kMaxHandshakes) return;
+  const auto& handshakes = tcp ? tcp_handshakes_ : unix_handshakes_;
+  if (!agent || !handshakes->half_open.make_room(Clock::now())) return;
   if (!tcp && !peer_is_same_user(socket.get())) return;
   tune_socket(socket.get(), tcp);
-  ++*handshakes_;
-  std::make_shared<Handshake>(agent, std::move(socket), tcp, [count = handshakes_] { --*count; })->start();
+  std::make_shared<Handshake>(agent, std::move(socket), tcp, from, handshakes)->start();
 }
 
 void Listener::close() {

@@ -28,8 +28,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
   void listen_tcp(const Agent::ListenOptions& options);
   void accept_unix();
   void accept_tcp();
-  void retry_later(boost::asio::steady_timer& timer, void (Listener::*accept)());
-  void accepted(UniqueFd socket, bool tcp);
+  void retry_later(boost::asio::steady_timer& timer, void (Listener::*accept)(), const std::string& why);
+  void accepted(UniqueFd socket, bool tcp, const std::string& from);
 
   const std::weak_ptr<Agent::Impl> agent_;
   const Ref<class Loop> loop_;
@@ -39,7 +39,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
   boost::asio::local::stream_protocol::acceptor unix_;
   boost::asio::ip::tcp::acceptor tcp_;
   boost::asio::steady_timer retry_unix_, retry_tcp_;
-  std::shared_ptr<int> handshakes_ = std::make_shared<int>(0);  // going on; the leader's
+  // Of either kind so many: strangers at the TCP port keep no worker of this user from the Unix-domain socket.
+  const std::shared_ptr<Handshake::Others> unix_handshakes_, tcp_handshakes_;  // the leader's
 };
 
 }  // namespace tendril::rpc::detail

@@ -1,13 +1,18 @@
 #include "tendril/rpc/transport/sockets.h"
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
+#include <cstring>
+#include <memory>
 #include <system_error>
+
+#include "tendril/rpc/error.h"
 
 namespace tendril::rpc::detail {
 
@@ -38,10 +43,27 @@ bool peer_is_same_user(int socket) noexcept {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == ::geteuid();
 }
 
-bool is_loopback(const std::string& host) noexcept {
+boost::asio::ip::address address_of(const std::string& host, const std::string& what) {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(host, error);
-  return !error && address.is_loopback();
+  if (!error) return address;
+  if (host == "localhost") return boost::asio::ip::address_v4::loopback();
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* raw = nullptr;
+  const int failed = host.empty() ? EAI_NONAME : ::getaddrinfo(host.c_str(), nullptr, &hints, &raw);
+  TENDRIL_CHECK_AS(UsageError, failed == 0, what, ": the host name '", host,
+                   "' cannot be resolved: ", ::gai_strerror(failed));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(raw, &::freeaddrinfo);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    boost::asio::ip::tcp::endpoint endpoint;
+    if (one->ai_addrlen > endpoint.capacity()) continue;
+    std::memcpy(endpoint.data(), one->ai_addr, one->ai_addrlen);
+    endpoint.resize(one->ai_addrlen);
+    return endpoint.address();
+  }
+  throw UsageError(what + ": the host name '" + host + "' has no address");
 }
 
 std::string last_error() { return std::system_category().message(errno); }

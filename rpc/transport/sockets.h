@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/ip/address.hpp>
 #include <string>
 
 namespace tendril::rpc::detail {
@@ -8,8 +9,9 @@ namespace tendril::rpc::detail {
 void tune_socket(int socket, bool tcp) noexcept;
 /// True if the process at the other end of a Unix-domain socket has this process's user id.
 bool peer_is_same_user(int socket) noexcept;
-/// True for addresses that only this host can reach; false for routable ones and for names.
-bool is_loopback(const std::string& host) noexcept;
+/// The address of a name or number: of several the first that a TCP socket can have, loopback for "localhost". Blocks
+/// for as long as the system's resolver takes. Throws UsageError, which `what` begins.
+boost::asio::ip::address address_of(const std::string& host, const std::string& what);
 std::string last_error();  ///< of errno
 
 }  // namespace tendril::rpc::detail

@@ -13,12 +13,10 @@ constexpr char kMagic[8] = {'T', 'E', 'N', 'D', 'R', 'I', 'L', '\0'};
 
 // Everything after the versions is a record {u16 id, u16 length, data}, so that versions can differ in what they say.
 enum RecordId : uint16_t {
-  kWorker = 1,       // i32 rank, then the name
-  kGroup = 2,        // i32 world size, then the group's id
-  kIncarnation = 3,  // u64
-  kNonce = 4,        // u64
-  kLimits = 5,       // 5 x u64
-  kProof = 6,
+  kWorker = 1,         // i32 rank, then the name
+  kGroup = 2,          // i32 world size, then the group's id
+  kIncarnation = 3,    // u64
+  kLimits = 5,         // 5 x u64
   kRefusal = 7,        // text
   kDevices = 8,        // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
   kRequestWindow = 9,  // u64
@@ -94,10 +92,6 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       require_size(data.size() == 8, id);
       hello.incarnation = get<uint64_t>(data.data());
       break;
-    case kNonce:
-      require_size(data.size() == 8, id);
-      hello.nonce = get<uint64_t>(data.data());
-      break;
     case kLimits:
       require_size(data.size() == 40, id);
       hello.limits = {.max_extension_bytes = get<uint64_t>(data.data()),
@@ -109,9 +103,6 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
     case kRequestWindow:
       require_size(data.size() == 8, id);
       hello.request_window = get<uint64_t>(data.data());
-      break;
-    case kProof:
-      hello.proof.assign(data.begin(), data.end());
       break;
     case kRefusal:
       hello.refusal = text_of(data);
@@ -142,14 +133,11 @@ Bytes encode(const Hello& hello) {
   std::byte number[8];
   put(number, hello.incarnation);
   put_record(out, kIncarnation, number, sizeof number);
-  put(number, hello.nonce);
-  put_record(out, kNonce, number, sizeof number);
   const uint64_t limits[] = {hello.limits.max_extension_bytes, hello.limits.max_payload_bytes,
                              hello.limits.max_tensor_bytes, hello.limits.max_tensors, hello.limits.max_references};
   put_record(out, kLimits, limits, sizeof limits);
   put(number, hello.request_window);
   put_record(out, kRequestWindow, number, sizeof number);
-  if (!hello.proof.empty()) put_record(out, kProof, hello.proof.data(), hello.proof.size());
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
   if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
   for (const Feature& feature : hello.features) {

@@ -12,7 +12,8 @@
 #include "tendril/rpc/worker.h"
 
 /// The first exchange of a connection, before any frame: the one that connects sends a Hello, the other answers with
-/// its own. Each checks the other's before it believes anything else. docs/wire.md. Nothing here does I/O.
+/// its own. Each checks the other's before it believes anything else. Over TCP both are tagged, after a proof of the
+/// shared key (session/proof.h). docs/wire.md. Nothing here does I/O.
 namespace tendril::rpc {
 
 inline constexpr std::size_t kMaxHelloBytes = 4096;
@@ -31,13 +32,11 @@ struct Hello {
   uint16_t min_version = kWireVersion, max_version = kWireVersion;
   WorkerInfo worker = {};
   int32_t world_size = 0;
-  std::string group = {};    ///< the group's id, the same for all its workers
-  uint64_t incarnation = 0;  ///< random, drawn when the worker's agent started
-  uint64_t nonce = 0;        ///< random, drawn for this connection; proofs are made over both sides' nonces
-  Limits limits = {};        ///< what it is willing to receive
+  std::string group = {};                         ///< the group's id, the same for all its workers
+  uint64_t incarnation = 0;                       ///< random, drawn when the worker's agent started
+  Limits limits = {};                             ///< what it is willing to receive
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
   DeviceReport devices = {};                      ///< how many it has, and where it maps them to on the other's side
-  Bytes proof = {};                               ///< of identity; empty where none is asked for
   std::string refusal = {};                       ///< not empty: the connection is refused, and why
   std::vector<Feature> features = {};
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Writes the golden frames of tests/rpc/data from docs/wire.md alone: an independent reading of the format.
 
-Uses nothing but struct. Run it from anywhere; `--check` compares with the files instead of writing them.
+Uses nothing but Python's own library. Run it from anywhere; `--check` compares with the files instead of writing them.
 """
+import hashlib
+import hmac
 import os
 import struct
 import sys
@@ -56,16 +58,13 @@ def record(number, data):
     return struct.pack("<HH", number, len(data)) + data
 
 
-def hello(refusal=b"", proof=b"", devices=b"", features=()):
+def hello(refusal=b"", devices=b"", features=()):
     body = struct.pack("<HH", 0, 0)
     body += record(1, struct.pack("<i", 2) + b"obs1")
     body += record(2, struct.pack("<i", 3) + b"cartpole-7")
     body += record(3, struct.pack("<Q", 0x1122334455667788))
-    body += record(4, struct.pack("<Q", 0x99AABBCCDDEEFF00))
     body += record(5, struct.pack("<5Q", 65536, 268435456, 17179869184, 65536, 65536))
     body += record(9, struct.pack("<Q", 268435456))
-    if proof:
-        body += record(6, proof)
     if refusal:
         body += record(7, refusal)
     if devices:
@@ -73,6 +72,35 @@ def hello(refusal=b"", proof=b"", devices=b"", features=()):
     for number, data in features:
         body += record(number, data)
     return b"TENDRIL\0" + struct.pack("<I", len(body)) + body
+
+
+def proof(kind, body):
+    return b"TENDRILK" + struct.pack("<BBH", 1, kind, len(body)) + body
+
+
+class Transcript:
+    """Of a conversation under one key: what each side says, and the tags that it proves itself with."""
+
+    def __init__(self, key, purpose):
+        self.key, self.purpose, self.hash = key, purpose, b"\0" * 32
+
+    def say(self, role, message):
+        self.hash = hashlib.sha256(self.hash + struct.pack("<BQ", role, len(message)) + message).digest()
+        signed = b"tendril proof 1" + bytes([self.purpose, role]) + self.hash
+        return hmac.new(self.key, signed, hashlib.sha256).digest()
+
+
+def proofs():
+    """Challenge, answer and first hello of a session, under a key of 32 bytes 7 and with nonces of bytes 1 and 2."""
+    dialler, acceptor = 1, 2
+    transcript = Transcript(b"\7" * 32, purpose=1)
+    challenge = proof(1, struct.pack("<B3x", 1) + b"\1" * 32)
+    transcript.say(dialler, challenge)
+    answer = proof(2, b"\2" * 32 + b"\0" * 32)[:-32]
+    answer += transcript.say(acceptor, answer)
+    first = hello(features=[(64, b""), (65, b"abc")])
+    return {"proof_challenge.bin": challenge, "proof_answer.bin": answer,
+            "proof_hello.bin": first + transcript.say(dialler, first), "proof_refusal.bin": proof(3, b"no proof")}
 
 
 def floats(*values):
@@ -108,9 +136,10 @@ FILES = {
     "error.bin": frame(ERROR, call_id=7, payload=b"what went wrong"),
     "goodbye.bin": frame(GOODBYE),
     "credit.bin": frame(CREDIT, payload=struct.pack("<Q", 0x123456789)),
-    "hello.bin": hello(proof=b"\xde\xad\xbe\xef", features=[(64, b""), (65, b"abc")]),
+    "hello.bin": hello(features=[(64, b""), (65, b"abc")]),
     "devices_hello.bin": hello(devices=struct.pack("<B8B", 2, *cuda(0), *cuda(1), *CPU, *cuda(0))),
     "refusal.bin": hello(refusal=b"the name 'obs1' is taken"),
+    **proofs(),
 }
 
 

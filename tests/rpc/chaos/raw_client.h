@@ -1,5 +1,6 @@
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,11 +32,21 @@ inline tendril::rpc::Hello raw_hello(const std::string& name, tendril::rpc::Work
   return hello;
 }
 
-/// A peer written by hand: a connection to an agent's Unix-domain socket over which only what the test says travels. It
-/// answers nothing by itself: no ping, no credit. Every wait ends after a minute, as a failure of the test.
+/// A peer written by hand: a connection to an agent's Unix-domain socket, or where the endpoint has none to its TCP
+/// port on 127.0.0.1, over which only what the test says travels. It answers nothing by itself: no ping, no credit.
+/// Every wait ends after a minute, as a failure of the test.
 class RawClient {
  public:
-  explicit RawClient(const tendril::rpc::Agent::Endpoint& endpoint) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+  explicit RawClient(const tendril::rpc::Agent::Endpoint& endpoint)
+      : socket_(::socket(endpoint.unix_path.empty() ? AF_INET : AF_UNIX, SOCK_STREAM, 0)) {
+    if (endpoint.unix_path.empty()) {
+      sockaddr_in loopback{};
+      loopback.sin_family = AF_INET;
+      loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      loopback.sin_port = htons(endpoint.tcp_port);
+      BOOST_REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback) == 0);
+      return;
+    }
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, endpoint.unix_path.c_str(), sizeof address.sun_path - 1);

@@ -38,7 +38,8 @@ struct SlowReading final : MessageHook {
 
 /// What `drain` throws at each of two workers.
 std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds timeout) {
-  const RendezvousHost host({boost::asio::ip::address_v4::loopback(), 0}, 2, "group");
+  const SharedKey key = SharedKey::random();
+  const RendezvousHost host({boost::asio::ip::address_v4::loopback(), 0}, 2, "group", key);
   std::array<std::string, 2> errors;
   const auto run = [&](int rank) {
     errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
@@ -46,7 +47,8 @@ std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds tim
                                .self = cluster[rank].self(),
                                .world_size = 2,
                                .timeout = 30s,
-                               .group = rank == 0 ? std::string("group") : std::string()});
+                               .group = rank == 0 ? std::string("group") : std::string(),
+                               .key = key});
       try {
         tendril::rpc::detail::drain(cluster[rank], client, Clock::now() + timeout);
       } catch (const std::exception& e) {

@@ -16,7 +16,6 @@ Hello observer() {
   hello.world_size = 3;
   hello.group = "cartpole-7";
   hello.incarnation = 0x1122334455667788;
-  hello.nonce = 0x99AABBCCDDEEFF00;
   return hello;
 }
 
@@ -46,7 +45,6 @@ BOOST_AUTO_TEST_SUITE(hello)
 
 BOOST_AUTO_TEST_CASE(hellos_have_the_golden_bytes_both_ways) {
   Hello full = observer();
-  full.proof = {std::byte{0xDE}, std::byte{0xAD}, std::byte{0xBE}, std::byte{0xEF}};
   full.features = {{64, {}}, {65, bytes_of("abc")}};
   BOOST_TEST((encode(full) == golden("hello.bin")));
   BOOST_TEST((decode_hello(golden("hello.bin")) == full));
@@ -103,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_hello_over_4_kib_is_refused_before_it_is_kept) {
   std::memcpy(bytes.data() + 8, &length, 4);
   BOOST_CHECK_THROW(hello_size(bytes), MessageError);
   Hello large = observer();
-  large.proof.resize(kMaxHelloBytes);
+  large.group.resize(kMaxHelloBytes);
   BOOST_CHECK_THROW(encode(large), MessageError);
 }
 

@@ -1,0 +1,124 @@
+// Keys that lie in files: one that somebody made for a group, and the one that every user of a host has.
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/key_folder.h"
+#include "tendril/rpc/shared_key.h"
+#include "tendril/rpc/transport/sockets.h"
+#include "tendril/rpc/transport/unique_fd.h"
+
+namespace tendril::rpc {
+
+namespace {
+
+using detail::last_error;
+using detail::UniqueFd;
+
+/// Overwrites what it holds at the end.
+struct KeyBuffer {
+  std::array<std::byte, SharedKey::kMaxBytes + 1> bytes;
+  KeyBuffer() = default;
+  ~KeyBuffer() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
+  KeyBuffer(const KeyBuffer&) = delete;
+  KeyBuffer& operator=(const KeyBuffer&) = delete;
+};
+
+/// Checks and reads an open file. `name` begins the error.
+SharedKey read_key(int file, const std::string& name) {
+  struct stat info {};
+  TENDRIL_CHECK_AS(UsageError, ::fstat(file, &info) == 0, name, " cannot be examined: ", last_error());
+  TENDRIL_CHECK_AS(UsageError, S_ISREG(info.st_mode), name, " is not a regular file");
+  TENDRIL_CHECK_AS(UsageError, info.st_uid == ::geteuid() || info.st_uid == 0, name, " belongs to user ", info.st_uid,
+                   ", expected this one (", ::geteuid(), ") or root");
+  TENDRIL_CHECK_AS(UsageError, (info.st_mode & 077) == 0, name,
+                   " can be reached by other users: its permissions must be 0600 or 0400 (chmod 600)");
+  KeyBuffer buffer;
+  std::size_t size = 0;
+  while (size < buffer.bytes.size()) {
+    const ssize_t n = ::read(file, buffer.bytes.data() + size, buffer.bytes.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    TENDRIL_CHECK_AS(UsageError, n >= 0, name, " cannot be read: ", last_error());
+    if (n == 0) break;
+    size += static_cast<std::size_t>(n);
+  }
+  return SharedKey(std::span(buffer.bytes).first(size), name);
+}
+
+/// The folder, made where it is missing; nobody but this user may have a say in it.
+UniqueFd open_key_folder(const std::string& path) {
+  TENDRIL_CHECK_AS(UsageError, ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST, "cannot make the folder ", path,
+                   " for this user's key: ", last_error(), "; give a key file (TENDRIL_KEY_FILE)");
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  TENDRIL_CHECK_AS(UsageError,
+                   folder && ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid() && !(info.st_mode & 077),
+                   "the folder ", path,
+                   " for this user's key must belong to this user alone (mode 0700); give a key file "
+                   "(TENDRIL_KEY_FILE)");
+  return folder;
+}
+
+/// Writes a new key beside its place and links it there, so that it is never seen half written; whoever comes first
+/// wins.
+void make_user_key(int folder, const std::string& path) {
+  const std::string temporary = "new-" + std::to_string(::getpid()) + "-" + std::to_string(::gettid());
+  ::unlinkat(folder, temporary.c_str(), 0);  // of a process of that number that was killed
+  const UniqueFd file(::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  TENDRIL_CHECK_AS(UsageError, file, "cannot make this user's key in ", path, ": ", last_error());
+  const SharedKey key = SharedKey::random();
+  const bool written = ::write(file.get(), key.bytes().data(), key.bytes().size()) == ssize_t(key.bytes().size());
+  const bool linked = written && (::linkat(folder, temporary.c_str(), folder, "key", 0) == 0 || errno == EEXIST);
+  const std::string why = last_error();
+  ::unlinkat(folder, temporary.c_str(), 0);
+  TENDRIL_CHECK_AS(UsageError, linked, "cannot write this user's key in ", path, ": ", why);
+}
+
+}  // namespace
+
+SharedKey SharedKey::from_file(const std::string& path) {
+  const std::string name = "the key file '" + path + "'";
+  // Not blocking: the path may name a pipe.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  TENDRIL_CHECK_AS(UsageError, file, name, " cannot be opened: ", last_error());
+  return read_key(file.get(), name);
+}
+
+namespace detail {
+
+std::string user_key_folder() {
+  const std::string uid = std::to_string(::geteuid());
+  // Not by XDG_RUNTIME_DIR: a worker started without this variable must find the same key.
+  const std::string run = "/run/user/" + uid;
+  struct stat info {};
+  if (::lstat(run.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+      (info.st_mode & 077) == 0 && ::access(run.c_str(), W_OK | X_OK) == 0) {
+    return run + "/tendril";
+  }
+  return "/tmp/tendril-uid-" + uid;
+}
+
+SharedKey key_in_folder(const std::string& path) {
+  const UniqueFd folder = open_key_folder(path);
+  const auto open_key = [&] { return UniqueFd(::openat(folder.get(), "key", O_RDONLY | O_NOFOLLOW | O_CLOEXEC)); };
+  UniqueFd file = open_key();
+  if (!file && errno == ENOENT) {
+    make_user_key(folder.get(), path);
+    file = open_key();
+  }
+  TENDRIL_CHECK_AS(UsageError, file, "this user's key ", path, "/key cannot be opened: ", last_error());
+  return read_key(file.get(), "this user's key '" + path + "/key'");
+}
+
+}  // namespace detail
+
+SharedKey SharedKey::of_this_user() { return detail::key_in_folder(detail::user_key_folder()); }
+
+}  // namespace tendril::rpc

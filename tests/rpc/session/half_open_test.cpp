@@ -1,0 +1,62 @@
+// Who gives way among connections that have not proven themselves, and what is said of those that were refused.
+#include "tendril/rpc/session/half_open.h"
+
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using detail::HalfOpen;
+using detail::RefusalNotes;
+
+namespace {
+
+struct Connection {
+  bool closed = false;
+  void close() { closed = true; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(half_open)
+
+BOOST_AUTO_TEST_CASE(there_is_room_for_so_many_and_the_oldest_gives_way_once_it_has_had_its_time) {
+  HalfOpen<Connection> half_open(2);
+  const Clock::time_point start{};
+  std::vector<std::shared_ptr<Connection>> all;
+  const auto come = [&](Clock::time_point now) {
+    if (!half_open.make_room(now)) return false;
+    all.push_back(std::make_shared<Connection>());
+    half_open.add(all.back(), now);
+    return true;
+  };
+  BOOST_TEST(come(start));
+  BOOST_TEST(come(start + 100ms));
+  BOOST_TEST(!come(start + 400ms));  // both are young
+  BOOST_TEST(!all[0]->closed);
+  BOOST_TEST(come(start + 500ms));
+  BOOST_TEST((all[0]->closed && !all[1]->closed));
+  half_open.remove(all[1].get());  // proven
+  BOOST_TEST(come(start + 501ms));
+  BOOST_TEST(!come(start + 502ms));
+  all[2].reset();  // gone without a word
+  BOOST_TEST(come(start + 10s));
+  BOOST_TEST(half_open.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_is_said_once_a_minute_and_then_how_often) {
+  RefusalNotes notes;
+  const Clock::time_point start{};
+  BOOST_TEST(notes.add("a: noise", start).value() == "a: noise");
+  for (int i = 0; i < 1000; ++i) BOOST_TEST(!notes.add("a: noise", start + 1s));
+  BOOST_TEST(notes.add("b: noise", start + 2s).value() == "b: noise");
+  BOOST_TEST(notes.add("a: noise", start + 61s).value() == "a: noise (and 1000 times more since this was last said)");
+  int lines = 0;
+  for (int i = 0; i < 1000; ++i) lines += notes.add(std::to_string(i), start + 3s).has_value() ? 1 : 0;
+  BOOST_TEST(lines <= 8);
+  BOOST_TEST(notes.add("later", start + 200s).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
