@@ -1,6 +1,12 @@
 #include "tendril/rpc/agent.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/connect.h"
 #include "tendril/rpc/session/listener.h"
@@ -10,6 +16,7 @@ namespace tendril::rpc {
 Agent::Agent(AgentOptions options, const FunctionTable& functions)
     : impl_(std::make_shared<Impl>(std::move(options), functions)) {
   impl_->start();
+  detail::note_agent(share());
 }
 
 Agent::Agent(Impl& impl) noexcept : impl_(std::shared_ptr<void>(), &impl), owner_(false) {}
@@ -118,6 +125,7 @@ Metrics Agent::metrics() const {
   metrics.requests_received = read(counters.requests_received);
   metrics.bytes_sent = read(counters.bytes_sent);
   metrics.bytes_received = read(counters.bytes_received);
+  metrics.latency.sum_ns = read(counters.latency_ns);
   for (std::size_t i = 0; i < counters.latency.size(); ++i) metrics.latency.counts[i] = read(counters.latency[i]);
   for (const auto& session : impl_->sessions()) {
     metrics.pending_calls += session->pending();
@@ -156,7 +164,55 @@ std::vector<CallInFlight> Agent::calls_in_flight() const {
   std::vector<CallInFlight> calls;
   const Clock::time_point now = Clock::now();
   for (const auto& session : impl_->sessions()) session->list_calls(now, calls);
+  for (CallInFlight& call : calls) call.function_name = name_of_function(call.function);
+  std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a.age > b.age; });
   return calls;
+}
+
+/// The sessions before the queue and the queue before the threads: a call that goes from one to the next meanwhile is
+/// seen at least once.
+std::vector<CallReceived> Agent::calls_received() const {
+  using State = CallReceived::State;
+  std::vector<CallReceived> calls;
+  const Clock::time_point now = Clock::now();
+  for (const auto& session : impl_->sessions()) session->list_received(now, calls);
+  std::map<std::pair<WorkerId, uint64_t>, CallReceived*> by_id;
+  for (CallReceived& call : calls) by_id[{call.caller.id, call.call_id}] = &call;
+  const auto mark = [&](const CallOrigin& origin, State state) {
+    if (origin.agent != incarnation()) return;
+    if (const auto found = by_id.find({origin.caller, origin.call_id}); found != by_id.end())
+      found->second->state = state;
+  };
+  for (const CallOrigin& origin : impl_->loop->queued()) mark(origin, State::queued);
+  for (const detail::Loop::Running& running : impl_->loop->running()) mark(running.origin, State::running);
+  for (CallReceived& call : calls) {
+    const ServedFunction* const served = impl_->functions.find(call.function);
+    call.function_name = served ? served->name : name_of_function(call.function);
+  }
+  std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a.age > b.age; });
+  return calls;
+}
+
+std::vector<Connection> Agent::connections() const {
+  std::vector<Connection> connections;
+  const Clock::time_point now = Clock::now();
+  for (const auto& session : impl_->sessions()) {
+    Connection& one = connections.emplace_back();
+    one.peer = session->peer();
+    one.transport = "self";
+    one.requests_sent = session->requests_sent();
+    one.requests_received = session->requests_received();
+    one.pending_calls = session->pending();
+    one.unanswered_calls = session->unanswered();
+    if (!session->link()) continue;
+    const Link::Gauges gauges = session->link()->gauges();
+    one.transport = session->link()->transport();
+    one.bytes_sent = gauges.bytes_sent;
+    one.bytes_received = gauges.bytes_received;
+    one.queued_bytes = gauges.queued_bytes;
+    one.silent = std::max<std::chrono::nanoseconds>(now - std::min(gauges.last_received, now), {});
+  }
+  return connections;
 }
 
 /// Calls set off jobs and jobs make calls, so neither may be looked at alone. No job ran between two looks at the pool
@@ -170,6 +226,11 @@ bool Agent::is_idle() const {
   }
   const detail::Loop::Gauges after = impl_->loop->gauges();
   return after.queued_jobs + after.active + after.blocked == 0 && after.jobs_begun == before.jobs_begun;
+}
+
+bool Agent::has_shut_down() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->shut_down_;
 }
 
 std::vector<HandlerRunning> Agent::handlers_running() const { return impl_->name(impl_->loop->running()); }

@@ -144,11 +144,14 @@ class Agent {
   Executor& executor() const noexcept;
   Metrics metrics() const;
   Traffic traffic() const;
-  std::vector<CallInFlight> calls_in_flight() const;
+  std::vector<CallInFlight> calls_in_flight() const;  ///< made, oldest first
+  std::vector<CallReceived> calls_received() const;   ///< and not answered, oldest first
+  std::vector<Connection> connections() const;        ///< open ones by rank, this worker's own included
   /// True: at some moment during this call nothing was going on, neither calls in either direction nor jobs of the pool
   /// (that cannot be read off `metrics`, whose fields are read one after the other).
   bool is_idle() const;
   std::vector<HandlerRunning> handlers_running() const;
+  bool has_shut_down() const;  ///< or is about to: calls are refused
 
   /// Fails all pending calls with CancelledError, closes every connection and ends the threads; running handlers are
   /// waited for, their stop tokens set off. Idempotent; afterwards calls throw UsageError. Not from a pool thread of

@@ -32,6 +32,7 @@ struct CallOrigin {
   uint64_t agent = 0;                     ///< the incarnation of the agent that serves it: the others know neither
   const std::string* function = nullptr;  ///< its name, which lives as long as its FunctionTable; null: none
   WorkerId caller = -1;
+  uint64_t call_id = 0;  ///< the caller's number of the call
 };
 
 /// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and

@@ -120,5 +120,6 @@ void barrier(std::chrono::milliseconds timeout) { joined()->barrier(timeout); }
 std::chrono::microseconds get_rpc_timeout() { return default_agent()->rpc_timeout(); }
 void set_rpc_timeout(std::chrono::microseconds timeout) { default_agent()->set_rpc_timeout(timeout); }
 RRefCounters rref_counters() { return RRefContext::of(*default_agent())->counters(); }
+std::vector<LiveReference> references() { return RRefContext::of(*default_agent())->table().list(); }
 
 }  // namespace tendril::rpc

@@ -16,6 +16,8 @@
 #include "tendril/rpc/launch/group_settings.h"
 #include "tendril/rpc/launch/rendezvous_client.h"
 #include "tendril/rpc/launch/rendezvous_host.h"
+#include "tendril/rpc/observe/metrics_server.h"
+#include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/wire/error_message.h"
@@ -136,6 +138,7 @@ class Group::Impl {
   std::shared_ptr<Agent> agent_;
   std::shared_ptr<RRefContext> references_;
   std::vector<WorkerInfo> workers_;
+  std::optional<detail::MetricsServer> metrics_;
 
  private:
   void join(const detail::GroupSettings& settings, const InitOptions& options) {
@@ -193,6 +196,9 @@ class Group::Impl {
     }
     agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
     references_ = RRefContext::attach(*agent_);
+    if (options.status_signal) status_signal_.emplace();
+    const int metrics_port = detail::metrics_port(options.metrics_port, settings.self.id, std::getenv);
+    if (metrics_port >= 0) metrics_.emplace(agent_->share(), metrics_port);
     for (const auto extend : agent_extensions()) extend(*agent_);
     if (options.prepare) options.prepare(agent_);
   }
@@ -264,6 +270,8 @@ class Group::Impl {
     } catch (...) {  // it is shut down in any case
       error = std::current_exception();
     }
+    metrics_.reset();
+    status_signal_.reset();
     if (client_) client_->leave();
     client_.reset();
     host_.reset();
@@ -271,6 +279,7 @@ class Group::Impl {
   }
 
   std::mutex mutex_;  // one barrier or shutdown at a time
+  std::optional<detail::StatusSignal> status_signal_;
   std::optional<detail::RendezvousHost> host_;
   std::optional<detail::RendezvousClient> client_;
 };
@@ -280,6 +289,8 @@ Group::~Group() = default;
 const std::shared_ptr<Agent>& Group::agent() const noexcept { return impl_->agent_; }
 const std::vector<WorkerInfo>& Group::workers() const noexcept { return impl_->workers_; }
 RRefCounters Group::rref_counters() const { return impl_->references_->counters(); }
+std::vector<LiveReference> Group::references() const { return impl_->references_->table().list(); }
+uint16_t Group::metrics_port() const noexcept { return impl_->metrics_ ? impl_->metrics_->port() : 0; }
 void Group::barrier(milliseconds timeout) { impl_->barrier(timeout); }
 void Group::shutdown(const ShutdownOptions& options) { impl_->shutdown(options); }
 

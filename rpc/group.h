@@ -42,6 +42,12 @@ struct InitOptions {
   std::string key_file = {};
   /// By the peer's name: where tensors on this worker's GPUs go there. Default: the same device.
   std::map<std::string, DeviceMap> device_maps = {};
+  /// SIGUSR1 has the status of all workers of this process (status.h) written to the error output, unless the program
+  /// has set what SIGUSR1 does, or ignores it. It stays so for as long as the process lives.
+  bool status_signal = true;
+  /// Serves this worker's counters as Prometheus text (status.h) at http://127.0.0.1:PORT/metrics: to this host only.
+  /// 0: a free port (Group::metrics_port). -1: TENDRIL_METRICS_PORT plus the rank, or not at all where that is not set.
+  int metrics_port = -1;
   /// Called with the new agent before any other worker can call it: the place to add message hooks.
   std::function<void(const std::shared_ptr<Agent>&)> prepare = {};
   /// The rest of the agent's options; name, rank, world_size, group and what is named above are filled in.
@@ -62,7 +68,8 @@ struct ShutdownOptions {
 class Group {
  public:
   /// Joins: returns when every worker can call every other, or throws at all of them. Rank 0 listens at master_addr.
-  /// Throws UsageError (settings that are missing or wrong, a name or rank that another worker has, a port in use),
+  /// Throws UsageError (settings that are missing or wrong, a name or rank that another worker has, a port in use, that
+  /// of the metrics too),
   /// TimeoutError (naming the workers that are missing, and who was refused), PeerLostError (a worker died meanwhile).
   /// A wait of more than 5 s says on the error output for whom.
   explicit Group(const std::string& name, const InitOptions& options = {});
@@ -73,6 +80,8 @@ class Group {
   const std::shared_ptr<Agent>& agent() const noexcept;
   const std::vector<WorkerInfo>& workers() const noexcept;  ///< by rank
   RRefCounters rref_counters() const;
+  std::vector<LiveReference> references() const;  ///< of this worker to others' objects and the reverse, oldest first
+  uint16_t metrics_port() const noexcept;         ///< InitOptions::metrics_port; 0: none is served
 
   /// Returns when every worker has called it. One thread of each worker, and in the same order everywhere. Throws
   /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that: barriers and
@@ -114,5 +123,6 @@ void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 std::chrono::microseconds get_rpc_timeout();
 void set_rpc_timeout(std::chrono::microseconds timeout);  ///< of calls made from now on; 0 = none
 RRefCounters rref_counters();
+std::vector<LiveReference> references();  ///< Group::references
 
 }  // namespace tendril::rpc

@@ -37,6 +37,36 @@ std::chrono::nanoseconds LatencyHistogram::quantile(double q) const noexcept {
   return upper_bound(buckets - 1);
 }
 
+const char* to_string(CallReceived::State state) noexcept {
+  switch (state) {
+    case CallReceived::State::waiting_for_references:
+      return "waiting for references";
+    case CallReceived::State::held_back:
+      return "held back";
+    case CallReceived::State::queued:
+      return "queued";
+    case CallReceived::State::running:
+      return "running";
+    case CallReceived::State::suspended:
+      return "suspended";
+  }
+  return "?";
+}
+
+const char* to_string(LiveReference::State state) noexcept {
+  switch (state) {
+    case LiveReference::State::held:
+      return "held";
+    case LiveReference::State::unconfirmed:
+      return "unconfirmed";
+    case LiveReference::State::released:
+      return "released";
+    case LiveReference::State::lost:
+      return "lost";
+  }
+  return "?";
+}
+
 std::string describe(std::vector<HandlerRunning> running) {
   constexpr std::size_t kMost = 8;
   std::sort(running.begin(), running.end(), [](const auto& a, const auto& b) { return a.age > b.age; });

@@ -15,6 +15,8 @@ struct LatencyHistogram {
   static constexpr int buckets = 160;  ///< from 1 ns to about 18 minutes
   std::array<uint64_t, buckets> counts{};
 
+  uint64_t sum_ns = 0;  ///< of all durations, exact
+
   uint64_t total() const noexcept;
   /// The duration below which the fraction q (0 to 1) of the calls fell; zero if there were none.
   std::chrono::nanoseconds quantile(double q) const noexcept;
@@ -71,6 +73,56 @@ struct CallInFlight {
   WorkerInfo peer = {};
   uint64_t function = 0;
   std::chrono::nanoseconds age{};
+  std::string function_name = {};
 };
+
+/// One request that has been received and has not been answered.
+struct CallReceived {
+  enum class State : uint8_t {
+    waiting_for_references,  ///< until their owners have confirmed those among its arguments
+    held_back,               ///< until the caller takes the replies that are queued for it
+    queued,                  ///< for a slot of the pool: to begin, or to go on after it was suspended
+    running,                 ///< a thread is in it; one that waits in `wait` or `rpc::blocking` too
+    suspended,               ///< begun, and no thread is in it: a coroutine that awaits, a Future returned, a receiver
+                             ///< that is still being made
+  };
+  uint64_t call_id = 0;  ///< as the caller's CallInFlight::call_id
+  WorkerInfo caller = {};
+  uint64_t function = 0;
+  std::string function_name = {};
+  State state = State::queued;
+  std::chrono::nanoseconds age{};  ///< since it was received
+};
+
+/// "waiting for references", "held back", "queued", "running", "suspended".
+const char* to_string(CallReceived::State state) noexcept;
+
+/// What there is between an agent and a peer that is connected now, or the agent itself.
+struct Connection {
+  WorkerInfo peer = {};
+  std::string transport = {};  ///< "unix", "tcp", "memory"; "self" for the agent's calls to itself
+  uint64_t bytes_sent = 0, bytes_received = 0, queued_bytes = 0;
+  uint64_t requests_sent = 0, requests_received = 0;
+  uint64_t pending_calls = 0, unanswered_calls = 0;
+  std::chrono::nanoseconds silent{};  ///< since the last byte was received; 0 for links that cannot fall silent
+};
+
+/// A reference that crosses workers, as one of the two knows it. An owner lists each of its users; an object that has
+/// no users yet, because the call that makes it is still to come, is listed with `user.id` -1.
+struct LiveReference {
+  enum class State : uint8_t {
+    held,
+    unconfirmed,  ///< the owner has not confirmed this user yet, or not heard of the call that makes the object
+    released,     ///< no handle is left here; the owner will be told
+    lost,         ///< a handle that leads nowhere: its owner is gone, or it was lost on its way
+  };
+  std::string id = {};  ///< "RRef 0.17": rank of the worker whose call made it, and a number
+  WorkerInfo owner = {}, user = {};
+  std::string type = {};  ///< of the object; only its owner knows it, and only once it has been made
+  State state = State::held;
+  std::chrono::nanoseconds age{};  ///< since this worker has known of this user
+};
+
+const char* to_string(LiveReference::State state) noexcept;  ///< the enumerators' names
 
 }  // namespace tendril::rpc

@@ -18,6 +18,7 @@ struct Counters {
   Count requests_sent{0}, requests_received{0};  // of sessions that have ended
   Count bytes_sent{0}, bytes_received{0};        // of links that are gone
   std::array<Count, LatencyHistogram::buckets> latency{};
+  Count latency_ns{0};  // the sum
 
   static void add(Count& count, uint64_t n = 1) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
 };

@@ -33,6 +33,7 @@ RRefTable::Owned& RRefTable::own(const RRefId& id) {
   if (!owned) {
     owned = std::make_unique<Owned>();
     owned->state = host_->new_owner_state(id);
+    owned->since = options_.clock();
     awaited_.insert(id);
   }
   return *owned;
@@ -40,7 +41,7 @@ RRefTable::Owned& RRefTable::own(const RRefId& id) {
 
 void RRefTable::add_fork(Owned& owned, const RRefId& id, const ForkId& fork, Session& holder) {
   owned.forks.insert(fork);
-  forks_[fork] = {id, holder.peer.id};
+  forks_[fork] = {id, holder.peer.id, options_.clock()};
   holder.held.insert(fork);
 }
 

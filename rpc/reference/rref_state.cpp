@@ -53,6 +53,10 @@ std::shared_ptr<void> RRefState::object(const std::type_info& wanted) const {
   return object_;
 }
 
+std::string RRefState::object_type() const {
+  return settled_->done() && !settled_->error() && type_ != nullptr ? type_name(*type_) : "";
+}
+
 void RRefState::creation_failed(std::exception_ptr error, const char* function) {
   failed_creation_ = function;
   set_error(std::move(error));

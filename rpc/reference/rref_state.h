@@ -55,6 +55,9 @@ class RRefState : public std::enable_shared_from_this<RRefState> {
   /// The object, once settled. Throws the stored error, and RRefError if the object is not exactly a `wanted`.
   std::shared_ptr<void> object(const std::type_info& wanted) const;
 
+  /// The object's type, for people to read; empty until it is there.
+  std::string object_type() const;
+
   // ---- user
   void confirm() { settled_->try_set_value(); }
   /// The reference is of no use any more. The first error stays.

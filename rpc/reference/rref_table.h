@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tendril/rpc/metrics.h"
 #include "tendril/rpc/reference/control.h"
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/wire/ids.h"
@@ -100,6 +101,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   void close() noexcept;
 
   RRefCounters counters() const;
+  std::vector<LiveReference> list() const;  ///< oldest first
 
  private:
   struct Arrival;
@@ -113,6 +115,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   struct LiveFork {
     RRefId rref;
     WorkerId holder = -1;
+    Clock::time_point since = {};
   };
   using TransferKey = std::pair<MessageKind, uint64_t>;
 

@@ -27,6 +27,7 @@ struct RRefTable::Owned {
   std::shared_ptr<RRefState> state;
   /// False: the call that creates it has not arrived yet, though somebody has mentioned the reference already.
   bool exists = false;
+  Clock::time_point since = {};
   std::unordered_set<ForkId> forks;                   // its users
   std::vector<std::pair<ForkId, WorkerId>> requests;  // fork requests that wait for it to exist
   std::vector<std::shared_ptr<Arrival>> waiting;      // received messages that do
@@ -38,6 +39,7 @@ struct RRefTable::User {
   WorkerId owner = -1;
   uint64_t owner_incarnation = 0;
   std::weak_ptr<RRefState> state;
+  Clock::time_point since = {};
   bool created_here = false;  // by a call of this worker, which also confirms the state
   bool sent = false;          // created_here: the call has left
   bool known = false;         // the owner knows this fork

@@ -44,6 +44,7 @@ ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& st
     if (!owned) {
       owned = std::make_unique<Owned>();
       owned->state = state;
+      owned->since = options_.clock();
     }
     owned->exists = true;
     add_fork(*owned, fork.rref, fork.fork_id, to);

@@ -34,6 +34,7 @@ std::shared_ptr<RRefState> RRefTable::new_user(const RRefId& id, const Session& 
   user->rref = id;
   user->owner = owner.peer.id;
   user->owner_incarnation = owner.incarnation;
+  user->since = options_.clock();
   auto state = host_->new_user_state(id, owner.peer, fork);
   user->state = state;
   users_.emplace(fork, std::move(user));

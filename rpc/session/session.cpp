@@ -270,8 +270,9 @@ void Session::complete(Message&& reply) noexcept {
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());
   }
-  const int bucket = LatencyHistogram::bucket_of(Clock::now() - pending->started);
-  Counters::add(agent_->counters.latency[static_cast<std::size_t>(bucket)]);
+  const std::chrono::nanoseconds took = Clock::now() - pending->started;
+  Counters::add(agent_->counters.latency[static_cast<std::size_t>(LatencyHistogram::bucket_of(took))]);
+  Counters::add(agent_->counters.latency_ns, static_cast<uint64_t>(took.count()));
   Counters::add(agent_->counters.completed);
   pending->call->complete(std::move(reply));
 }
@@ -343,7 +344,7 @@ bool Session::ping(Clock::time_point now) {
 void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [call_id, pending] : pending_) {
-    out.push_back({call_id, peer_, pending.function, now - pending.started});
+    out.push_back({.call_id = call_id, .peer = peer_, .function = pending.function, .age = now - pending.started});
   }
 }
 
@@ -370,7 +371,7 @@ bool Session::send_control(Bytes payload) {
 
 void Session::end(const std::exception_ptr& error) {
   std::unordered_map<uint64_t, Pending> pending;
-  std::unordered_map<uint64_t, std::stop_source> serving;
+  std::unordered_map<uint64_t, Serving> serving;
   std::vector<std::unique_ptr<Job>> held;
   {
     const std::lock_guard lock(mutex_);
@@ -382,7 +383,7 @@ void Session::end(const std::exception_ptr& error) {
   }
   if (link_) link_->close();
   agent_->session_ended(shared_from_this());
-  for (auto& [call_id, source] : serving) source.request_stop();
+  for (auto& [call_id, request] : serving) request.stop.request_stop();
   for (auto& request : held) agent_->loop->post(std::move(request));  // they see that nobody waits for them
   for (auto& [call_id, call] : pending) fail(std::move(call), error);
   if (is_self()) return;

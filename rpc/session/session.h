@@ -41,7 +41,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   std::size_t pending() const;
 
   // ---- calls served
-  void dispatch(Message&& request);
+  void dispatch(Message&& request, Clock::time_point now);
   void refuse(uint64_t call_id, const std::exception_ptr& error) noexcept;
   /// A request that was received is started or dropped: the peer may send as much again.
   void started(uint64_t cost) noexcept {
@@ -58,6 +58,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void drop(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
   RequestStatus withdraw(uint64_t call_id);
   std::size_t unanswered() const;
+  void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;  ///< queued and running: suspended
 
   /// Requests that this session has carried. Its end takes them out of the sums that shutdown waits for (drain.h): what
   /// was on the way then never arrives.
@@ -89,6 +90,13 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     Clock::time_point started = {}, deadline = {};
     bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
     std::unique_ptr<StopCallback> stop = {};
+  };
+
+  struct Serving {
+    std::stop_source stop = {};
+    uint64_t function = 0;
+    Clock::time_point received = {};
+    bool dispatched = false;  // its references are confirmed
   };
 
   void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
@@ -124,17 +132,18 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   uint64_t last_call_id_ = 0;
   std::unordered_map<uint64_t, Pending> pending_;
   CallFilter filter_;
-  std::unordered_map<uint64_t, std::stop_source> serving_;  // requests received, not yet answered
-  std::vector<uint64_t> overtaken_;                         // cancelled before they came
-  std::vector<uint64_t> ended_leaving_;                     // calls that ended while they were leaving
-  std::vector<std::unique_ptr<Job>> held_;                  // requests that wait until the peer takes its replies
+  std::unordered_map<uint64_t, Serving> serving_;  // requests received, not yet answered
+  std::vector<uint64_t> overtaken_;                // cancelled before they came
+  std::vector<uint64_t> ended_leaving_;            // calls that ended while they were leaving
+  std::vector<std::unique_ptr<Job>> held_;         // requests that wait until the peer takes its replies
   int unanswered_pings_ = 0;
   Clock::time_point last_ping_{};
 };
 
 /// One request on its way through queue, handler and reply. Also the pool's job: one allocation a request.
 struct InboundState final : Job {
-  InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop);
+  InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop,
+               Clock::time_point now);
   ~InboundState() override { begin(); }
   /// It is started, or dropped: gives its credit back, once.
   void begin() noexcept { session->started(std::exchange(cost, 0)); }

@@ -1,5 +1,6 @@
 // Calls served: from the received request to the reply.
 #include <algorithm>
+#include <unordered_set>
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
@@ -65,7 +66,7 @@ class ParkedRequest final : public ParkedMessage {
     if (confirmed.timeout_us > 0) {  // its deadline is counted from when it came
       confirmed.timeout_us -= std::min(parked_us(), confirmed.timeout_us - 1);
     }
-    session_->dispatch(std::move(confirmed));
+    session_->dispatch(std::move(confirmed), Clock::now());
   }
   void refuse(std::exception_ptr error) noexcept override {
     if (message.timeout_us > 0 && parked_us() >= message.timeout_us) return session_->drop(call_id_);
@@ -85,15 +86,18 @@ class ParkedRequest final : public ParkedMessage {
 };
 
 void Session::request_received(Message&& request) {
+  const Clock::time_point now = Clock::now();
   // Before it is counted as received: a shutdown that sees it arrive must see that it is not answered yet.
   bool admitted = false;
   {
     const std::lock_guard lock(mutex_);
     admitted = !ended_ && filter_.admit(request.call_id);
     if (admitted) {
-      const auto entry = serving_.try_emplace(request.call_id).first;
+      Serving& entry = serving_[request.call_id];
+      entry.function = request.function;
+      entry.received = now;
       std::erase_if(overtaken_, [&](uint64_t cancelled) {
-        if (cancelled == request.call_id) entry->second.request_stop();
+        if (cancelled == request.call_id) entry.stop.request_stop();
         return cancelled == request.call_id || cancelled + kMostOvertaken < request.call_id;
       });
     }
@@ -105,11 +109,11 @@ void Session::request_received(Message&& request) {
     agent_->listener->message_arrived(peer_, std::make_unique<ParkedRequest>(std::move(request), shared_from_this()));
     agent_->listener_told();
   } else {
-    dispatch(std::move(request));
+    dispatch(std::move(request), now);
   }
 }
 
-void Session::dispatch(Message&& request) {
+void Session::dispatch(Message&& request, Clock::time_point now) {
   const uint64_t call_id = request.call_id;
   const ServedFunction* const function = agent_->functions.find(request.function);
   if (!function) {
@@ -122,9 +126,10 @@ void Session::dispatch(Message&& request) {
     const std::lock_guard lock(mutex_);
     const auto found = serving_.find(call_id);
     if (found == serving_.end()) return;  // the session has ended
-    stop = found->second.get_token();
+    found->second.dispatched = true;
+    stop = found->second.stop.get_token();
   }
-  auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop));
+  auto state = std::make_unique<InboundState>(shared_from_this(), std::move(request), function, std::move(stop), now);
   state->cost = cost_of(state->request);
   if (function->on_reader) {
     const IoCallbackScope io_callback;  // also where this agent calls itself
@@ -173,7 +178,7 @@ void Session::answer(Message&& reply) {
   const MessageKind kind = reply.kind;
   if (is_self()) reply = looped_back(std::move(reply));
   // Before it is sent: who has the reply may look at this worker's counters.
-  std::unordered_map<uint64_t, std::stop_source>::node_type entry;
+  std::unordered_map<uint64_t, Serving>::node_type entry;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
@@ -217,7 +222,7 @@ void Session::cancel_received(uint64_t call_id) {
       overtaken_.push_back(call_id);
       return;
     }
-    source = found->second;
+    source = found->second.stop;
   }
   source->request_stop();
 }
@@ -233,16 +238,34 @@ std::size_t Session::unanswered() const {
   return serving_.size();
 }
 
-InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop)
+void Session::list_received(Clock::time_point now, std::vector<CallReceived>& out) const {
+  using State = CallReceived::State;
+  const std::lock_guard lock(mutex_);
+  std::unordered_set<uint64_t> held;
+  for (const auto& request : held_) held.insert(request->origin().call_id);
+  for (const auto& [call_id, request] : serving_) {
+    const State state = !request.dispatched      ? State::waiting_for_references
+                        : held.contains(call_id) ? State::held_back
+                                                 : State::suspended;
+    out.push_back({.call_id = call_id,
+                   .caller = peer_,
+                   .function = request.function,
+                   .state = state,
+                   .age = std::max<std::chrono::nanoseconds>(now - request.received, {})});
+  }
+}
+
+InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, std::stop_token stop,
+                           Clock::time_point now)
     : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
   using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // any number may have come
-  if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us));
+  if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us), now);
   context.stop = std::move(stop);
   context.autograd_context = request.autograd_context;
   context.trace_id = request.trace_id;
   context.span_id = request.span_id;
   context.depth = static_cast<uint8_t>(std::min<int>(request.depth + 1, Job::kContinuation - 1));
-  context.origin = {agent->incarnation, &function->name, session->peer().id};
+  context.origin = {agent->incarnation, &function->name, session->peer().id, call_id};
   if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
 }
 

@@ -25,6 +25,13 @@ class JobQueue {
   /// Whether there is a job of this level or above.
   bool any(int lowest) const noexcept { return (levels_ >> lowest) != 0; }
   std::size_t size() const noexcept { return size_; }
+  /// In no particular order.
+  template <class F>
+  void for_each(F f) const {
+    for (const List& list : lists_) {
+      for (const Job* job = list.first; job; job = job->next_) f(*job);
+    }
+  }
   void push(std::unique_ptr<Job> job) noexcept {
     Job* const added = job.release();
     const int level = added->level();

@@ -81,8 +81,9 @@ class Loop final : public Executor {
     uint64_t jobs_begun;
   };
   Gauges gauges() const;
-  std::vector<Running> running() const;  ///< in jobs
-  std::vector<Running> unended() const;  ///< in what keeps `end_by` waiting: I/O callbacks too
+  std::vector<Running> running() const;    ///< in jobs
+  std::vector<CallOrigin> queued() const;  ///< of the jobs that wait for a slot
+  std::vector<Running> unended() const;    ///< in what keeps `end_by` waiting: I/O callbacks too
 
   /// If calls wait because too many handlers do: a clause for an error that says so. Else empty.
   std::string held_back() const;

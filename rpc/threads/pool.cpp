@@ -266,6 +266,14 @@ std::string Loop::held_back() const {
          " calls from starting: write them as coroutines (Task<T>, co_await), which hold no thread while they wait";
 }
 
+std::vector<CallOrigin> Loop::queued() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CallOrigin> origins;
+  origins.reserve(queue_.size());
+  queue_.for_each([&](const Job& job) { origins.push_back(job.origin()); });
+  return origins;
+}
+
 Loop::Gauges Loop::gauges() const {
   const std::lock_guard lock(mutex_);
   return {queue_.size() + releases_.size(), static_cast<std::size_t>(active_ + releasing_), workers_.size(),

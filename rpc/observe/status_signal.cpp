@@ -1,0 +1,113 @@
+#include "tendril/rpc/observe/status_signal.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <string_view>
+
+#include "tendril/rpc/observe/observer.h"
+#include "tendril/rpc/status.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+std::mutex signal_mutex;
+int signal_event = -1;  // never closed: the handler may run at any time
+pid_t signal_process = -1;
+int watches = 0;
+
+/// Only what is safe in a signal handler. A forked child that has no observer ends, as it would have without us.
+void note_status_signal(int signal) {
+  const int saved = errno;
+  if (::getpid() != signal_process) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  } else {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(signal_event, &one, sizeof one);
+  }
+  errno = saved;
+}
+
+/// True: SIGUSR1 is ours.
+bool take_signal() {
+  struct sigaction action {};
+  if (::sigaction(SIGUSR1, nullptr, &action) != 0) return false;
+  const bool ours = (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == note_status_signal;
+  if (ours && signal_process == ::getpid()) return true;
+  const bool free = (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
+  if (!ours && !free) return false;
+  const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event < 0) return false;
+  signal_event = event;  // a forked child must not share its parent's
+  signal_process = ::getpid();
+  action = {};
+  action.sa_handler = note_status_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  return ::sigaction(SIGUSR1, &action, nullptr) == 0;
+}
+
+void write_to_stderr(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // nobody to tell
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+/// Reads the event on the observer's thread. Several groups may watch: the one that reads it writes for all.
+class StatusSignal::Watch : public std::enable_shared_from_this<Watch> {
+ public:
+  Watch(boost::asio::io_context& io, int event) : stream_(io, event) {}
+
+  void arm() {
+    stream_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                         if (error) return;
+                         uint64_t count = 0;
+                         if (::read(self->stream_.native_handle(), &count, sizeof count) == sizeof count) {
+                           write_to_stderr(status());
+                         }
+                         self->arm();
+                       });
+  }
+  void end() {
+    boost::system::error_code ignored;
+    stream_.close(ignored);
+  }
+
+ private:
+  boost::asio::posix::stream_descriptor stream_;
+};
+
+StatusSignal::StatusSignal() {
+  const std::lock_guard lock(signal_mutex);
+  if (!take_signal()) return;
+  const int event = ::fcntl(signal_event, F_DUPFD_CLOEXEC, 0);
+  if (event < 0) return;
+  observer_ = Observer::get();
+  uint64_t stale = 0;
+  if (watches++ == 0) (void)!::read(event, &stale, sizeof stale);  // of a signal that came when nobody watched
+  watch_ = std::make_shared<Watch>(observer_->io(), event);
+  boost::asio::post(observer_->io(), [watch = watch_] { watch->arm(); });
+}
+
+StatusSignal::~StatusSignal() {
+  if (!watch_) return;
+  const std::lock_guard lock(signal_mutex);
+  --watches;
+  boost::asio::post(observer_->io(), [watch = watch_] { watch->end(); });
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,167 @@
+// Which calls go on, on both sides, and in which state.
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "tendril/rpc/rref.h"
+#include "tendril/rpc/task.h"
+#include "tests/rpc/cluster.h"
+
+namespace calls_in_flight_test {
+
+using namespace rpc_test;
+using State = CallReceived::State;
+
+/// What the handlers of one test wait for.
+struct Scene {
+  void open() {
+    if (!std::exchange(is_open, true)) promise.set_value();
+  }
+  bool is_open = false;
+  std::promise<void> promise;
+  std::shared_future<void> opened{promise.get_future()};
+  Promise<void> resume;
+};
+std::unique_ptr<Scene> scene;
+/// Declared after the cluster: its handlers return however the test ends.
+struct Opened {
+  ~Opened() { scene->open(); }
+};
+
+int hold(int x) {
+  scene->opened.wait();
+  return x;
+}
+int next(int x) { return x + 1; }
+Task<int> suspend(int x) {
+  co_await scene->resume.future();
+  co_return x;
+}
+struct Thing {
+  explicit Thing(int v) : value(v) {}
+  int get() { return value; }
+  int value;
+};
+int use(const RRef<Thing>& thing) { return thing.rpc_sync<&Thing::get>(); }
+
+/// The one call of that function that the agent has received; a state that nothing has if there is not exactly one.
+std::optional<CallReceived> received(const Agent& agent, const std::string& function) {
+  std::optional<CallReceived> found;
+  for (const CallReceived& call : agent.calls_received()) {
+    if (call.function_name != "calls_in_flight_test::" + function) continue;
+    if (found) return std::nullopt;
+    found = call;
+  }
+  return found;
+}
+bool is_in(const Agent& agent, const std::string& function, State state) {
+  const auto call = received(agent, function);
+  return call && call->state == state;
+}
+
+}  // namespace calls_in_flight_test
+
+using namespace calls_in_flight_test;
+
+BOOST_AUTO_TEST_SUITE(calls_in_flight)
+
+BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one_that_is_suspended) {
+  scene = std::make_unique<Scene>();
+  Cluster cluster(2, {.num_worker_threads = 1});
+  const Opened opened;
+  BOOST_TEST(cluster[0].calls_in_flight().empty());
+  BOOST_TEST(cluster[1].calls_received().empty());
+
+  const Future<int> suspended = rpc_async<&suspend>(cluster[0], 1, 1);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "suspend", State::suspended); }, 60s));
+  const Future<int> running = rpc_async<&hold>(cluster[0], 1, 2);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "hold", State::running); }, 60s));
+  const Future<int> queued = rpc_async<&next>(cluster[0], 1, 3);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "next", State::queued); }, 60s));
+
+  const std::vector<CallInFlight> made = cluster[0].calls_in_flight();
+  BOOST_REQUIRE(made.size() == 3u);
+  BOOST_TEST(made[0].function_name == "calls_in_flight_test::suspend");
+  BOOST_TEST(made[1].function_name == "calls_in_flight_test::hold");
+  BOOST_TEST(made[2].function_name == "calls_in_flight_test::next");
+  for (const CallInFlight& call : made) BOOST_TEST((call.peer == WorkerInfo{"w1", 1}));
+  BOOST_TEST((made[0].age >= made[1].age && made[1].age >= made[2].age && made[2].age > 0ns));
+
+  const auto call = received(cluster[1], "hold");
+  BOOST_REQUIRE(call);
+  BOOST_TEST((call->caller == WorkerInfo{"w0", 0}));
+  BOOST_TEST(call->call_id == made[1].call_id);
+  BOOST_TEST(call->function == made[1].function);
+  BOOST_TEST((call->age > 0ns && call->age < made[0].age));
+  BOOST_TEST(cluster[0].calls_received().empty());
+  BOOST_TEST(cluster[1].calls_in_flight().empty());
+
+  // It goes on when it gets the slot; until then it waits for it.
+  scene->resume.set_value();
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "suspend", State::queued); }, 60s));
+  scene->open();
+  BOOST_TEST(suspended.wait() == 1);
+  BOOST_TEST(running.wait() == 2);
+  BOOST_TEST(queued.wait() == 4);
+  BOOST_TEST(Cluster::eventually([&] { return cluster[1].calls_received().empty(); }, 60s));
+  BOOST_TEST(cluster[0].calls_in_flight().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_request_waits_for_references_until_their_owner_has_confirmed_them) {
+  const auto network = MemoryNetwork::make();
+  Cluster cluster(3, {}, served_functions(), network.get());
+  const RRef<Thing> thing = remote<Thing>(cluster[0], 2, 7);
+  BOOST_TEST((thing.rpc_sync<&Thing::get>() == 7));
+  std::atomic<bool> silent{true};
+  network->set_rule([&](const PassingMessage& passing) {
+    const bool lost = silent && passing.message.kind == MessageKind::control && passing.from == 1 && passing.to == 2;
+    return MessageFate{.copies = lost ? 0 : 1};
+  });
+  const Future<int> parked = rpc_async<&use>(cluster[0], 1, thing);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "use", State::waiting_for_references); }, 60s));
+  silent = false;
+  BOOST_TEST(parked.wait() == 7);
+  network->set_rule({});
+}
+
+BOOST_AUTO_TEST_CASE(calls_of_a_worker_to_itself_and_of_a_second_agent_are_kept_apart) {
+  scene = std::make_unique<Scene>();
+  Cluster cluster(1);
+  Agent other({.name = std::string("other")}, served_functions());
+  RRefContext::attach(other);
+  const Opened opened;
+  const Future<int> mine = rpc_async<&hold>(cluster[0], 0, 1);
+  const Future<int> theirs = rpc_async<&hold>(other, 0, 2);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[0], "hold", State::running); }, 60s));
+  BOOST_TEST(Cluster::eventually([&] { return is_in(other, "hold", State::running); }, 60s));
+  BOOST_TEST((other.calls_in_flight().at(0).peer == WorkerInfo{"other", 0}));
+  scene->open();
+  BOOST_TEST(mine.wait() == 1);
+  BOOST_TEST(theirs.wait() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_says_what_it_carried_and_what_is_pending) {
+  scene = std::make_unique<Scene>();
+  Cluster cluster(2);
+  const Opened opened;
+  const Future<int> running = rpc_async<&hold>(cluster[0], 1, 2);
+  BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "hold", State::running); }, 60s));
+  const std::vector<Connection> mine = cluster[0].connections(), theirs = cluster[1].connections();
+  BOOST_REQUIRE((mine.size() == 2u && theirs.size() == 2u));
+  BOOST_TEST((mine[0].peer == WorkerInfo{"w0", 0}));
+  BOOST_TEST(mine[0].transport == "self");
+  BOOST_TEST((mine[1].peer == WorkerInfo{"w1", 1}));
+  BOOST_TEST(mine[1].transport == "unix");
+  BOOST_TEST(mine[1].requests_sent == 1u);
+  BOOST_TEST(mine[1].pending_calls == 1u);
+  BOOST_TEST(mine[1].unanswered_calls == 0u);
+  BOOST_TEST(mine[1].bytes_sent == theirs[0].bytes_received);
+  BOOST_TEST(theirs[0].requests_received == 1u);
+  BOOST_TEST(theirs[0].unanswered_calls == 1u);
+  scene->open();
+  BOOST_TEST(running.wait() == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

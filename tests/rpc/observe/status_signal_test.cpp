@@ -1,0 +1,80 @@
+// SIGUSR1 to real processes.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/rpc/process.h"
+
+using namespace tendril;
+using test::Process;
+
+namespace {
+
+const std::string program = TENDRIL_TEST_PROGRAMS "/status_worker";
+
+/// One worker that is a group of its own; its error output joins the other one.
+Process worker(const std::string& scenario) {
+  return Process({"/bin/sh", "-c", "exec " + program + " " + scenario + " 2>&1"});
+}
+
+/// Lines until one that starts so, which is the last.
+std::string lines_until(Process& process, const std::string& start) {
+  std::string text, line;
+  do {
+    line = process.line();
+    text += line + "\n";
+  } while (!line.starts_with(start));
+  return text;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(status_signal)
+
+BOOST_AUTO_TEST_CASE(the_status_is_written_though_every_thread_is_stuck_and_as_often_as_it_is_asked_for) {
+  Process process = worker("stuck");
+  BOOST_TEST(process.line() == "ready");
+  for (int round = 0; round < 3; ++round) {
+    process.signal(SIGUSR1);
+    const std::string text = lines_until(process, "latency of calls made: ");
+    BOOST_TEST(text.starts_with("== worker 'solo' (rank 0) of 1, process " + std::to_string(process.pid()) + "\n"),
+               text);
+    BOOST_TEST(contains(text, "status_worker::hold on worker 'solo' (rank 0)\n"), text);
+    BOOST_TEST(contains(text, "status_worker::hold for worker 'solo' (rank 0): running\n"), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_worker_of_the_process_is_described) {
+  Process process = worker("two");
+  BOOST_TEST(process.line() == "ready");
+  process.signal(SIGUSR1);
+  BOOST_TEST(contains(lines_until(process, "latency of calls made: "), "== worker 'first' (rank 0) of 1, process "));
+  BOOST_TEST(contains(lines_until(process, "latency of calls made: "), "== worker 'second' (rank 0) of 1, process "));
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_after_the_last_worker_has_left_does_nothing_and_a_later_one_is_answered_again) {
+  Process process = worker("left_and_joined");
+  BOOST_TEST(process.line() == "left");
+  process.signal(SIGUSR1);
+  BOOST_TEST(process.line() == "joined");
+  process.signal(SIGUSR1);
+  BOOST_TEST(process.line().starts_with("== worker 'solo' (rank 0) of 1, process "));
+}
+
+BOOST_AUTO_TEST_CASE(what_the_program_has_set_stays) {
+  Process handler = worker("own_handler");
+  BOOST_TEST(handler.line() == "ready");
+  handler.signal(SIGUSR1);
+  BOOST_TEST(handler.line() == "own handler");
+  Process ended = worker("switched_off");
+  BOOST_TEST(ended.line() == "ready");
+  ended.signal(SIGUSR1);
+  BOOST_TEST(ended.wait().signal == SIGUSR1);
+}
+
+BOOST_AUTO_TEST_CASE(a_forked_child_without_a_worker_ends_as_it_would_have) {
+  Process process = worker("forked");
+  BOOST_TEST(process.line() == "child ended by signal " + std::to_string(SIGUSR1));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

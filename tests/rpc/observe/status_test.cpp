@@ -1,0 +1,152 @@
+// The text that says what a worker is in.
+#include "tendril/rpc/status.h"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <regex>
+#include <thread>
+
+#include "tendril/rpc/rref.h"
+#include "tests/rpc/cluster.h"
+
+namespace status_test {
+
+using namespace rpc_test;
+
+struct Net {
+  explicit Net(int v) : value(v) {}
+  int value;
+};
+struct Scene {
+  std::promise<void> promise;
+  std::shared_future<void> opened{promise.get_future()};
+  std::atomic<int> inside{0};
+};
+std::unique_ptr<Scene> scene;
+int hold(int x) {
+  ++scene->inside;
+  scene->opened.wait();
+  return x;
+}
+int add(int a, int b) { return a + b; }
+
+/// Ages, times and bytes are written as T and N.
+std::string without_numbers(std::string text) {
+  text = std::regex_replace(text, std::regex(R"( +[0-9]+\.[0-9]{3} s  )"), "  T  ");
+  text = std::regex_replace(text, std::regex(R"([0-9]+ bytes)"), "N bytes");
+  text = std::regex_replace(text, std::regex(R"(silent for [^ \n]+ s)"), "silent for T");
+  text = std::regex_replace(text, std::regex(R"([0-9.]+ us)"), "T");
+  text = std::regex_replace(text, std::regex(R"(pool: [0-9]+ threads)"), "pool: N threads");
+  return text;
+}
+
+}  // namespace status_test
+
+using namespace status_test;
+
+BOOST_AUTO_TEST_SUITE(status)
+
+BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_pool_and_counters) {
+  scene = std::make_unique<Scene>();
+  Cluster cluster(2, {.num_worker_threads = 1});
+  const RRef<Net> net = remote<Net>(cluster[0], 1, 7);
+  BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);
+  const auto references = RRefContext::of(cluster[0]);
+  BOOST_TEST(
+      Cluster::eventually([&] { return references->table().list().at(0).state == LiveReference::State::held; }, 60s));
+  const Future<int> running = rpc_async<&hold>(cluster[0], 1, 1);
+  BOOST_TEST(Cluster::eventually([&] { return scene->inside == 1; }, 60s));
+  const std::string process = std::to_string(::getpid());
+  BOOST_TEST(
+      without_numbers(tendril::rpc::status(cluster[0])) ==
+      "== worker 'w0' (rank 0) of 2, process " + process +
+          "\n"
+          "connections: 2\n"
+          "  worker 'w0' (rank 0): self, 0 calls to it pending, 0 of it unanswered\n"
+          "  worker 'w1' (rank 1): unix, 1 calls to it pending, 0 of it unanswered; sent N bytes and 3 requests, "
+          "received N bytes and 0 requests; N bytes queued; silent for T\n"
+          "calls made and pending: 1\n"
+          "  T  #3 status_test::hold on worker 'w1' (rank 1)\n"
+          "calls received and unanswered: 0\n"
+          "threads in: 0\n"
+          "references: 1\n"
+          "  T  RRef 0.1 of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
+          "pool: N threads of at most 256, 0 of 1 slots taken, 0 handlers wait, 0 jobs queued\n"
+          "calls made: 3, completed 2, failed 0 (timed out 0, cancelled 0), late replies 0, errors nobody read "
+          "0\n"
+          "calls served: 0, dropped 0\n"
+          "latency of calls made: 2 timed, mean T, p50 T, p99 T\n");
+  BOOST_TEST(
+      without_numbers(tendril::rpc::status(cluster[1])) ==
+      "== worker 'w1' (rank 1) of 2, process " + process +
+          "\n"
+          "connections: 2\n"
+          "  worker 'w0' (rank 0): unix, 0 calls to it pending, 1 of it unanswered; sent N bytes and 0 requests, "
+          "received N bytes and 3 requests; N bytes queued; silent for T\n"
+          "  worker 'w1' (rank 1): self, 0 calls to it pending, 0 of it unanswered\n"
+          "calls made and pending: 0\n"
+          "calls received and unanswered: 1\n"
+          "  T  #3 status_test::hold for worker 'w0' (rank 0): running\n"
+          "threads in: 1\n"
+          "  T  status_test::hold for worker 'w0' (rank 0)\n"
+          "references: 1\n"
+          "  T  RRef 0.1 (status_test::Net) of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
+          "pool: N threads of at most 256, 1 of 1 slots taken, 0 handlers wait, 0 jobs queued\n"
+          "calls made: 0, completed 0, failed 0 (timed out 0, cancelled 0), late replies 0, errors nobody read "
+          "0\n"
+          "calls served: 2, dropped 0\n"
+          "latency of calls made: 0 timed\n");
+  scene->promise.set_value();
+  BOOST_TEST(running.wait() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(it_tells_of_all_agents_of_the_process_until_they_are_shut_down) {
+  const auto mentions = [](const std::string& name) {
+    return contains(tendril::rpc::status(), "== worker '" + name + "' (rank 0) of 1, process ");
+  };
+  Agent first({.name = std::string("status-first")}, served_functions());
+  {
+    Agent second({.name = std::string("status-second")}, served_functions());
+    BOOST_TEST(mentions("status-first"));
+    BOOST_TEST(mentions("status-second"));
+    second.shutdown();
+    BOOST_TEST(!mentions("status-second"));
+  }
+  BOOST_TEST(mentions("status-first"));
+}
+
+BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
+  scene = std::make_unique<Scene>();
+  Cluster cluster(2, {.num_worker_threads = 2, .max_threads = 3});
+  std::vector<Future<int>> calls;
+  for (int i = 0; i < 150; ++i) calls.push_back(rpc_async<&hold>(cluster[0], 1, i));
+  BOOST_TEST(Cluster::eventually([&] { return cluster[1].calls_received().size() == 150; }, 60s));
+  const std::string text = tendril::rpc::status(cluster[1]);
+  BOOST_TEST(contains(text, "calls received and unanswered: 150\n"), text);
+  BOOST_TEST(contains(text, "status_test::hold for worker 'w0' (rank 0): running\n"), text);
+  BOOST_TEST(contains(text, "status_test::hold for worker 'w0' (rank 0): queued\n"), text);
+  BOOST_TEST(contains(text, "  and 50 more\n"), text);
+  scene->promise.set_value();
+  for (const Future<int>& call : calls) call.wait();
+}
+
+BOOST_AUTO_TEST_CASE(it_can_be_asked_while_calls_run_and_agents_come_and_go) {
+  std::atomic<bool> done{false};
+  std::atomic<int> asked{0};
+  std::jthread asking([&] {
+    for (; !done; ++asked) (void)tendril::rpc::status(), (void)tendril::rpc::prometheus_text();
+  });
+  for (int round = 0; round < 3; ++round) {
+    Cluster cluster(3);
+    const RRef<Net> net = remote<Net>(cluster[0], 1, 7);
+    std::vector<Future<int>> calls;
+    for (int i = 0; i < 200; ++i) calls.push_back(rpc_async<&add>(cluster[i % 3], (i + 1) % 3, i, 1));
+    for (int i = 0; i < 200; ++i) BOOST_TEST(calls[static_cast<std::size_t>(i)].wait() == i + 1);
+  }
+  BOOST_TEST(Cluster::eventually([&] { return asked > 0; }, 60s));
+  done = true;
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,109 @@
+// What status_signal_test runs: status_worker NAME. Each ends by being killed.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+
+namespace rpc = tendril::rpc;
+using namespace std::chrono_literals;
+
+namespace status_worker {
+
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(1, text.data(), text.size()) < 0) std::abort();
+}
+[[noreturn]] void stay() {
+  for (;;) ::pause();
+}
+
+std::atomic<int> inside{0};
+void hold() {
+  ++inside;
+  std::this_thread::sleep_for(1h);
+}
+rpc::InitOptions alone() { return {.rank = 0, .world_size = 1}; }
+
+void stuck() {
+  rpc::InitOptions options = alone();
+  options.num_worker_threads = 2;
+  options.agent.max_threads = 3;
+  rpc::init_rpc("solo", options);
+  for (int i = 0; i < 8; ++i) rpc::rpc_async<&hold>(0, {.timeout = 0s}).then([](const rpc::Future<void>&) {});
+  while (inside < 1) std::this_thread::sleep_for(1ms);
+  say("ready");
+  for (;;) std::this_thread::sleep_for(1h);
+}
+
+void two() {
+  const rpc::Group first("first", alone()), second("second", alone());
+  say("ready");
+  stay();
+}
+
+void left_and_joined() {
+  sigset_t usr1, none;
+  ::sigemptyset(&none);
+  ::sigemptyset(&usr1);
+  ::sigaddset(&usr1, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &usr1, nullptr);
+  rpc::init_rpc("solo", alone());
+  rpc::shutdown();
+  say("left");
+  ::sigsuspend(&none);  // until the signal has been handled
+  ::sigprocmask(SIG_UNBLOCK, &usr1, nullptr);
+  rpc::init_rpc("solo", alone());
+  say("joined");
+  stay();
+}
+
+void own_handler() {
+  std::signal(SIGUSR1, [](int) { say("own handler"); });
+  rpc::init_rpc("solo", alone());
+  say("ready");
+  stay();
+}
+
+void switched_off() {
+  rpc::InitOptions options = alone();
+  options.status_signal = false;
+  rpc::init_rpc("solo", options);
+  say("ready");
+  stay();
+}
+
+void forked() {
+  rpc::init_rpc("solo", alone());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::raise(SIGUSR1);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  say("child ended by signal " + std::to_string(WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+  stay();
+}
+
+int run(const std::string& name) {
+  if (name == "stuck") stuck();
+  if (name == "two") two();
+  if (name == "left_and_joined") left_and_joined();
+  if (name == "own_handler") own_handler();
+  if (name == "switched_off") switched_off();
+  if (name == "forked") forked();
+  return 2;
+}
+
+}  // namespace status_worker
+
+int main(int, char** argv) { return status_worker::run(argv[1] ? argv[1] : ""); }
