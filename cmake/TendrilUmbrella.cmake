@@ -1,10 +1,10 @@
 # Writes <build>/include/tendril/{tendril.h,version.h}. The umbrella header includes every public header (those outside detail/ and cuda/
-# folders, and what a program may say to CUDA devices).
+# folders and, in rpc/, outside all folders; and what a program may say to CUDA devices).
 get_property(libraries GLOBAL PROPERTY TENDRIL_LIBRARIES)
 set(includes)
 foreach(library IN LISTS libraries)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${library}/*.h")
-  list(FILTER headers EXCLUDE REGEX "/(detail|cuda)/")
+  list(FILTER headers EXCLUDE REGEX "/(detail|cuda)/|^rpc/.+/")
   if(library STREQUAL "tensor")
     list(APPEND headers tensor/cuda/runtime.h)
   endif()

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <random>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -14,8 +16,10 @@
 #include "tendril/rpc/launch/drain.h"
 #include "tendril/rpc/launch/group_key.h"
 #include "tendril/rpc/launch/group_settings.h"
+#include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/rendezvous_client.h"
 #include "tendril/rpc/launch/rendezvous_host.h"
+#include "tendril/rpc/launch/resolve.h"
 #include "tendril/rpc/observe/metrics_server.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/reference/rref_context.h"
@@ -100,9 +104,15 @@ bool extend_agents(void (*extend)(Agent&)) {
 class Group::Impl {
  public:
   Impl(const std::string& name, const InitOptions& options) {
-    const auto settings = with_prefix("init_rpc: ", [&] { return detail::group_settings(name, options, std::getenv); });
-    const std::string who = "init_rpc ('" + settings.self.name + "', rank " + std::to_string(settings.self.id) + "): ";
-    with_prefix(who, [&] { join(settings, options); });
+    const detail::Launched launched = with_prefix("init_rpc: ", [] { return detail::process_launch(); });
+    const auto settings = with_prefix("init_rpc: ", [&] { return detail::group_settings(name, options, launched); });
+    std::string who = "init_rpc ('" + settings.self.name + "', rank " + std::to_string(settings.self.id);
+    if (const char* show = std::getenv("TENDRIL_SHOW_LAUNCH"); show != nullptr && std::string_view(show) == "1")
+      std::fprintf(stderr, "rpc: worker '%s' is rank %d of %d at %s:%d, %s\n", settings.self.name.c_str(),
+                   static_cast<int>(settings.self.id), settings.world_size, settings.master_addr.c_str(),
+                   settings.master_port, launched.text().c_str());
+    if (!launched.advice.empty()) who += ", " + launched.text();  // by a launcher that has variables of its own
+    with_prefix(who + "): ", [&] { join(settings, options, launched.advice); });
   }
 
   ~Impl() { (void)stop(Clock::time_point::max()); }
@@ -141,9 +151,13 @@ class Group::Impl {
   std::optional<detail::MetricsServer> metrics_;
 
  private:
-  void join(const detail::GroupSettings& settings, const InitOptions& options) {
+  void join(const detail::GroupSettings& settings, const InitOptions& options, const std::string& advice) {
     const auto deadline = deadline_after(options.init_timeout);
-    boost::asio::ip::tcp::endpoint address(boost::asio::ip::make_address(settings.master_addr), settings.master_port);
+    const auto host = detail::resolve(settings.master_addr, deadline, advice);
+    detail::check_address(host.is_loopback(), settings.master_addr);
+    boost::asio::ip::tcp::endpoint address(host, settings.master_port);
+    // Less what it took to look a name up.
+    const auto timeout = host.to_string() == settings.master_addr ? options.init_timeout : left_until(deadline);
     const SharedKey given = detail::given_key(options, settings.master_port);
     const SharedKey key = given ? given : SharedKey::of_this_user();
     std::string id;
@@ -161,7 +175,7 @@ class Group::Impl {
       client_.emplace(detail::RendezvousClient::Options{.address = address,
                                                         .self = settings.self,
                                                         .world_size = settings.world_size,
-                                                        .timeout = options.init_timeout,
+                                                        .timeout = timeout,
                                                         .group = id,
                                                         .key = key});
     } catch (const std::exception& e) {

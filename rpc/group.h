@@ -23,14 +23,14 @@ enum class Transport {
   unix_socket,
 };
 
-/// What is not given here is read from the environment: MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, as torchrun and
-/// rpc::spawn set them; rank and size also as Open MPI, MPICH and Slurm (srun) do, the
-/// rank as a Kubernetes Indexed Job does.
+/// What is not given here is what rpc::spawn or rpc::launch say, or else read from the environment: MASTER_ADDR,
+/// MASTER_PORT (or TENDRIL_PORT), RANK, WORLD_SIZE, or what torchrun, Open MPI, MPICH, Slurm (srun) and Kubernetes set
+/// there instead (docs/deploy.md).
 struct InitOptions {
   WorkerId rank = -1;            ///< 0 to world_size - 1
   int world_size = -1;           ///< how many workers the group has
-  std::string master_addr = {};  ///< where rank 0 listens: a loopback address. Default: 127.0.0.1
-  int master_port = -1;          ///< and its port; not needed by a group of one
+  std::string master_addr = {};  ///< where rank 0 listens: a loopback address or a name of one. Default: 127.0.0.1
+  int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
   int num_worker_threads = 16;
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect

@@ -101,7 +101,7 @@ std::vector<std::string> worker_environment(const SpawnContext& context) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
     const bool is_ours = std::any_of(ours.begin(), ours.end(), [&](const auto& one) { return one.first == name; }) ||
-                         name == "TORCHELASTIC_USE_AGENT_STORE";  // it speaks of torchrun's MASTER_PORT
+                         name.starts_with("TORCHELASTIC_") || name == "TENDRIL_PORT";  // speak of another group
     if (!is_ours) result.emplace_back(text);
   }
   for (const auto& [name, value] : ours) result.push_back(name + "=" + value);

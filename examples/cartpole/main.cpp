@@ -1,8 +1,8 @@
 // CartPole-v1 solved by an agent (rank 0) that holds the policy and observers (ranks 1, 2, ...) that hold the
 // environments, after PyTorch's tutorial "Getting started with distributed RPC framework".
 #include <tendril/rpc/group.h>
+#include <tendril/rpc/launch.h>
 #include <tendril/rpc/rref.h>
-#include <tendril/rpc/spawn.h>
 
 #include <cstdio>
 #include <exception>
@@ -31,7 +31,7 @@ bool train(Agent& agent, const Options& options, cartpole::Report& report, RunEp
   }
 }
 
-// --world-size 1: agent and observer in one process, without RPC.
+// A group of one: agent and observer in one process, without RPC.
 void run_alone(const Options& options) {
   Agent agent(options);
   Observer observer(1, options.steps_per_call, options.seed);
@@ -54,14 +54,12 @@ void run_agent(const Options& options) {
 
 namespace cartpole {
 
-/// What each process of the group does. Observers wait in shutdown() and serve the agent until it is done.
-void run_worker(int rank, const Options& options) {
-  rpc::InitOptions init{.rank = rank, .world_size = options.world_size};
-  if (options.rank) {  // started by hand; spawned processes know where to meet
-    init.master_addr = options.master_addr;
-    init.master_port = options.master_port;
-  }
-  rpc::init_rpc(rank == 0 ? kAgentName : observer_name(rank), init);
+/// What each process of the group does, whoever started it. Observers wait in shutdown() and serve the agent until it
+/// is done.
+void run_worker(int rank, Options options) {
+  options.world_size = rpc::launch_info().world_size;
+  if (options.world_size == 1) return run_alone(options);
+  rpc::init_rpc(rank == 0 ? kAgentName : observer_name(rank));
   if (rank == 0) run_agent(options);
   rpc::shutdown();
 }
@@ -69,17 +67,11 @@ void run_worker(int rank, const Options& options) {
 }  // namespace cartpole
 
 int main(int argc, char** argv) {
-  rpc::worker_main(argc, argv);  // a spawned worker starts here, and ends here
   int status = 0;
   const auto options = cartpole::parse_options(argc, argv, status);
   if (!options) return status;
   try {
-    if (options->world_size == 1)
-      run_alone(*options);
-    else if (options->rank)
-      cartpole::run_worker(*options->rank, *options);
-    else
-      rpc::spawn<&cartpole::run_worker>(options->world_size, *options);
+    rpc::launch<&cartpole::run_worker>(argc, argv, options->launch, *options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../device_flag.h"
+#include "../launch_flags.h"
 
 namespace cartpole {
 namespace {
@@ -41,10 +42,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   Options options;
   CLI::App app{"Solves CartPole-v1 with one agent and several observers, each in a process of its own.", "cartpole"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--world-size", options.world_size,
-                 "Processes: rank 0 is the agent, the others observe; 1 uses no RPC")
-      ->check(at_least(1, 1000))
-      ->envname("WORLD_SIZE");
+  const auto* world_size =
+      app.add_option("--world-size", options.world_size,
+                     "Processes: rank 0 is the agent, the others observe; 1 uses no RPC. Under a launcher: its count")
+          ->check(at_least(1, 1000));
   app.add_option("--gamma", options.gamma, "Discount factor")->check(discount());
   app.add_option("--seed", options.seed, "Random seed")->check(at_least(0, std::int64_t{1} << 40));
   app.add_option("--log-interval", options.log_interval, "Episodes between status lines")
@@ -58,21 +59,13 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   app.add_option("--curve", options.curve, "The learning curve goes to CURVE.csv and CURVE.svg");
   examples::add_device_flag(app, options.device,
                             "Where the policy computes: cpu, cuda or cuda:N; environments stay on the CPU");
-  auto* rank =
-      app.add_option("--rank", options.rank, "Be this rank of a group that is started by hand, one process each")
-          ->envname("RANK");
-  app.add_option("--master-addr", options.master_addr, "Where rank 0 listens (with --rank)")->envname("MASTER_ADDR");
-  app.add_option("--master-port", options.master_port, "Where rank 0 listens (with --rank)")
-      ->check(at_least(1, 65535))
-      ->envname("MASTER_PORT");
+  examples::add_launch_flags(app, options.launch);
   try {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));  // CLI11 takes them last first
     app.parse(std::move(arguments));
-    if (rank->count() > 0 && (*options.rank < 0 || *options.rank >= options.world_size))
-      throw CLI::ValidationError("--rank", "expected an integer from 0 to below the world size " +
-                                               std::to_string(options.world_size) + ", got " +
-                                               std::to_string(*options.rank));
+    options.launch.default_world_size = options.world_size;
+    if (world_size->count() > 0) options.launch.world_size = options.world_size;
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error);
     return std::nullopt;

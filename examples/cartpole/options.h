@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tendril/rpc/launch.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,7 +10,7 @@
 namespace cartpole {
 
 struct Options {
-  int world_size = 3;          ///< Processes: rank 0 is the agent, the others observe. 1: no agent process, no RPC.
+  int world_size = 3;          ///< Processes: rank 0 is the agent, the others observe. 1: one for both, no RPC.
   double gamma = 0.99;         ///< Discount factor, in [0, 1).
   std::int64_t seed = 543;     ///< Everything random follows from it.
   int log_interval = 10;       ///< Episodes between status lines.
@@ -18,20 +20,17 @@ struct Options {
   std::string device = "cpu";  ///< Where the policy computes: cpu, cuda or cuda:N.
   std::string curve = "out/cartpole";  ///< The learning curve goes to <curve>.csv and <curve>.svg.
 
-  std::optional<int> rank;  ///< This process is that rank of a group started by hand; else the ranks are spawned.
-  std::string master_addr = "127.0.0.1";
-  int master_port = 29500;
+  tendril::rpc::LaunchOptions launch;  ///< How the processes are started.
 
-  /// rpc::spawn hands the options to the workers.
+  /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& world_size& gamma& seed& log_interval& steps_per_call& episodes& render& device& curve& rank& master_addr&
-        master_port;
+    archive& world_size& gamma& seed& log_interval& steps_per_call& episodes& render& device& curve;
   }
 };
 
-/// Flags may be spelled with - or _. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment count where the
-/// flag is absent. Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+/// Flags may be spelled with - or _. Prints the help or what is wrong and returns nothing, with the status to exit with
+/// in `exit_status`.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
 
 }  // namespace cartpole

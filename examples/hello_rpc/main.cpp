@@ -1,13 +1,13 @@
 // Two workers on this host; each asks the other a question.
 //
-//   ./hello_rpc
+//   ./hello_rpc               (or: mpirun -n 2 ./hello_rpc, srun -n 2 ./hello_rpc, ...)
 
 #include <cstdio>
 #include <string>
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
-#include "tendril/rpc/spawn.h"
+#include "tendril/rpc/launch.h"
 
 namespace rpc = tendril::rpc;
 
@@ -16,7 +16,7 @@ namespace hello {
 /// Runs on the worker that is called.
 std::string ping(const std::string& from) { return "pong from " + rpc::get_worker_info().name + " to " + from; }
 
-/// Runs once in each of the processes that spawn() starts.
+/// Runs once in each of the two processes, whoever started them.
 void run_worker(int rank, const std::string& greeting) {
   const std::string me = rank == 0 ? "alice" : "bob", other = rank == 0 ? "bob" : "alice";
   rpc::init_rpc(me);
@@ -27,7 +27,4 @@ void run_worker(int rank, const std::string& greeting) {
 
 }  // namespace hello
 
-int main(int argc, char** argv) {
-  rpc::worker_main(argc, argv);  // in a worker: runs its function and exits
-  rpc::spawn<&hello::run_worker>(2, "nice to meet you");
-}
+int main(int argc, char** argv) { rpc::launch<&hello::run_worker>(argc, argv, {.world_size = 2}, "nice to meet you"); }

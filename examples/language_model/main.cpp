@@ -5,7 +5,7 @@
 #include <tendril/dist/optimizer.h>
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/rpc/group.h>
-#include <tendril/rpc/spawn.h>
+#include <tendril/rpc/launch.h>
 
 #include <cstdio>
 #include <exception>
@@ -78,15 +78,12 @@ void run_alone(const Options& options) {
 
 }  // namespace
 
-/// What each process of the group does. The parameter server waits in shutdown() and serves until the trainer is done.
+/// What each process of the group does, whoever started it. The parameter server waits in shutdown() and serves until
+/// the trainer is done.
 void run_worker(int rank, const Options& options) {
+  if (options.world_size == 1) return run_alone(options);
   tendril::set_default_device(examples::device_of(options.device));
-  rpc::InitOptions init{.rank = rank, .world_size = options.world_size};
-  if (options.rank) {  // started by hand; spawned processes know where to meet
-    init.master_addr = options.master_addr;
-    init.master_port = options.master_port;
-  }
-  rpc::init_rpc(rank == 0 ? "ps" : "trainer", init);
+  rpc::init_rpc(rank == 0 ? "ps" : "trainer");
   if (rank == 1) run_trainer(options);
   rpc::shutdown();
 }
@@ -94,17 +91,11 @@ void run_worker(int rank, const Options& options) {
 }  // namespace language_model
 
 int main(int argc, char** argv) {
-  tendril::rpc::worker_main(argc, argv);  // a spawned worker starts here, and ends here
   int status = 0;
   const auto options = language_model::parse_options(argc, argv, status);
   if (!options) return status;
   try {
-    if (options->world_size == 1)
-      language_model::run_alone(*options);
-    else if (options->rank)
-      language_model::run_worker(*options->rank, *options);
-    else
-      tendril::rpc::spawn<&language_model::run_worker>(options->world_size, *options);
+    tendril::rpc::launch<&language_model::run_worker>(argc, argv, options->launch, *options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../device_flag.h"
+#include "../launch_flags.h"
 
 namespace language_model {
 namespace {
@@ -39,8 +40,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
                "language_model"};
   app.option_defaults()->always_capture_default();
   app.add_option("--world-size", options.world_size, "2: a parameter server and a trainer; 1: one process, no RPC")
-      ->check(between<Integer>(1, 2))
-      ->envname("WORLD_SIZE");
+      ->check(between<Integer>(1, 2));
   auto* epochs =
       app.add_option("--epochs", options.epochs, "Times through the corpus")->check(between<Integer>(1, 1'000'000));
   app.add_option("--seed", options.seed, "Random seed")->check(between<Integer>(0, Integer{1} << 40));
@@ -61,13 +61,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   examples::add_device_flag(app, options.device, "Where both workers compute: cpu, cuda or cuda:N");
   bool tiny = false;
   app.add_flag("--tiny", tiny, "Two times through a corpus of 500 tokens: done at once");
-  auto* rank =
-      app.add_option("--rank", options.rank, "Be this rank of a group that is started by hand, one process each")
-          ->envname("RANK");
-  app.add_option("--master-addr", options.master_addr, "Where rank 0 listens (with --rank)")->envname("MASTER_ADDR");
-  app.add_option("--master-port", options.master_port, "Where rank 0 listens (with --rank)")
-      ->check(between<Integer>(1, 65535))
-      ->envname("MASTER_PORT");
+  examples::add_launch_flags(app, options.launch);
   try {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));  // CLI11 takes them last first
@@ -78,10 +72,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       throw CLI::ValidationError(
           "--tokens", "expected at least batch x (bptt + 1) = " + std::to_string(options.batch * (options.bptt + 1)) +
                           ", got " + std::to_string(options.tokens));
-    if (rank->count() > 0 && (*options.rank < 0 || *options.rank >= options.world_size))
-      throw CLI::ValidationError("--rank", "expected an integer from 0 to below the world size " +
-                                               std::to_string(options.world_size) + ", got " +
-                                               std::to_string(*options.rank));
+    options.launch.world_size = options.world_size;
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error);
     return std::nullopt;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tendril/rpc/launch.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,20 +21,17 @@ struct Options {
   std::string device = "cpu";  ///< Where both workers compute: cpu, cuda or cuda:N.
   std::string losses;          ///< The loss of every iteration goes to this file, one a line; empty: to none.
 
-  std::optional<int> rank;  ///< This process is that rank of a group started by hand; else the ranks are spawned.
-  std::string master_addr = "127.0.0.1";
-  int master_port = 29500;
+  tendril::rpc::LaunchOptions launch;  ///< How the processes are started.
 
-  /// rpc::spawn hands the options to the workers.
+  /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& world_size& epochs& seed& lr& dropout& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& device& losses&
-        rank& master_addr& master_port;
+    archive& world_size& epochs& seed& lr& dropout& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& device& losses;
   }
 };
 
-/// Flags may be spelled with - or _. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the environment count where the
-/// flag is absent. Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+/// Flags may be spelled with - or _. Prints the help or what is wrong and returns nothing, with the status to exit with
+/// in `exit_status`.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
 
 }  // namespace language_model

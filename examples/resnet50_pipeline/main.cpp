@@ -6,7 +6,7 @@
 #include <tendril/dist/optimizer.h>
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/rpc/group.h>
-#include <tendril/rpc/spawn.h>
+#include <tendril/rpc/launch.h>
 #include <tendril/tensor/creation.h>
 #include <tendril/tensor/threads.h>
 
@@ -70,14 +70,11 @@ tendril::Device device_of(int rank, const Options& options) {
   return examples::device_of(options.device, rank == 2 ? std::min(1, last) : 0);
 }
 
-/// What each process of the group does. Workers wait in shutdown() and serve the master until it is done.
+/// What each process of the group does, whoever started it. Workers wait in shutdown() and serve the master until it is
+/// done.
 void run_worker(int rank, const Options& options, const std::vector<std::int64_t>& micro_batches) {
-  rpc::InitOptions init{.rank = rank, .world_size = 3};
+  rpc::InitOptions init;
   init.rpc_timeout = std::chrono::minutes(10);  // a call is a forward pass, and waits for those before it
-  if (options.rank) {                           // started by hand; spawned processes know where to meet
-    init.master_addr = options.master_addr;
-    init.master_port = options.master_port;
-  }
   // The master only waits, so the shards share the cores.
   const int half = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
   if (rank > 0) tendril::set_num_threads(options.threads > 0 ? options.threads : half);
@@ -94,18 +91,14 @@ void run_worker(int rank, const Options& options, const std::vector<std::int64_t
 }  // namespace pipeline
 
 int main(int argc, char** argv) {
-  rpc::worker_main(argc, argv);  // a spawned worker starts here, and ends here
   int status = 0;
   const auto options = pipeline::parse_options(argc, argv, status);
   if (!options) return status;
   try {
     for (const auto& micro_batches : options->runs) {
       const auto start = std::chrono::steady_clock::now();
-      if (options->rank)
-        pipeline::run_worker(*options->rank, *options, micro_batches);
-      else
-        rpc::spawn<&pipeline::run_worker>(3, *options, micro_batches);
-      if (options->rank.value_or(0) == 0)
+      const auto rank = rpc::launch<&pipeline::run_worker>(argc, argv, options->launch, *options, micro_batches);
+      if (rank == 0)
         std::printf("number of splits = %zu, execution time = %.2f\n", micro_batches.size(), seconds_since(start));
       std::fflush(stdout);
     }

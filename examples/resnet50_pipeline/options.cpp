@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../device_flag.h"
+#include "../launch_flags.h"
 
 namespace pipeline {
 namespace {
@@ -85,13 +86,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   examples::add_device_flag(
       app, options.device, "Where the shards compute: cpu, cuda:N, or cuda: each on a GPU of its own if there are two");
   app.add_flag("--tiny", tiny, "A narrow network on small images, done in seconds");
-  app.add_option("--rank", options.rank, "Be this rank, 0 to 2, of a group that is started by hand")
-      ->envname("RANK")
-      ->check(within(0, 2));
-  app.add_option("--master-addr", options.master_addr, "Where rank 0 listens (with --rank)")->envname("MASTER_ADDR");
-  app.add_option("--master-port", options.master_port, "Where rank 0 listens (with --rank)")
-      ->check(within(1, 65535))
-      ->envname("MASTER_PORT");
+  examples::add_launch_flags(app, options.launch);
   try {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));  // CLI11 takes them last first

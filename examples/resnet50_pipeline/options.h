@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tendril/rpc/launch.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,14 +22,12 @@ struct Options {
   /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
   std::vector<std::vector<std::int64_t>> runs;
 
-  std::optional<int> rank;  ///< this process is that rank of a group started by hand; else the ranks are spawned
-  std::string master_addr = "127.0.0.1";
-  int master_port = 29500;
+  tendril::rpc::LaunchOptions launch{.world_size = 3};  ///< how the processes are started
 
-  /// rpc::spawn hands the options to the workers.
+  /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& network& batch_size& batches& image& device& threads& runs& rank& master_addr& master_port;
+    archive& network& batch_size& batches& image& device& threads& runs;
   }
 };
 
@@ -36,8 +36,8 @@ std::vector<std::int64_t> split_into(std::int64_t batch, std::int64_t count);
 /// `batch` in parts of `size`; what is left over is a smaller last part. 1 <= size <= batch.
 std::vector<std::int64_t> split_by(std::int64_t batch, std::int64_t size);
 
-/// Flags may be spelled with - or _. RANK, MASTER_ADDR and MASTER_PORT of the environment count where the flag is
-/// absent. Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+/// Flags may be spelled with - or _. Prints the help or what is wrong and returns nothing, with the status to exit with
+/// in `exit_status`.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
 
 }  // namespace pipeline

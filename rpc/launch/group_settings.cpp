@@ -1,69 +1,32 @@
 #include "tendril/rpc/launch/group_settings.h"
 
 #include <boost/asio/ip/address.hpp>
-#include <charconv>
-#include <cstring>
-#include <optional>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/spawn_registry.h"
 
 namespace tendril::rpc::detail {
 namespace {
 
-using Environment = std::function<const char*(const char*)>;
-
-/// Launchers, in the order in which they are asked: mpirun works within a Slurm allocation, so it goes first.
-struct Launcher {
-  const char* detected_by;
-  const char* rank;
-  const char* world_size;
-};
-constexpr Launcher kLaunchers[] = {
-    {"RANK", "RANK", "WORLD_SIZE"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI_RANK", "PMI_RANK", "PMI_SIZE"},
-    {"SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_NTASKS"},
-    {"JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "WORLD_SIZE"},  // Kubernetes Indexed Jobs state no size
-};
-
-std::optional<int> number(const Environment& environment, const char* variable) {
-  const char* text = environment(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto result = std::from_chars(text, end, value);
-  TENDRIL_CHECK_AS(UsageError, result.ec == std::errc() && result.ptr == end, "the environment variable ", variable,
-                   " must be a number, got '", text, "'");
-  return value;
-}
-
-const Launcher& launcher(const Environment& environment) {
-  for (const Launcher& one : kLaunchers)
-    if (environment(one.detected_by) != nullptr) return one;
-  return kLaunchers[0];
-}
-
-/// Security does not exist yet, so nothing that other hosts could reach is listened on or dialled.
-std::string loopback_address(const std::string& name) {
-  if (name == "localhost") return "127.0.0.1";
+std::string address_or_name(const std::string& name) {
+  if (name == "localhost") return kLoopback;
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(name, error);
-  TENDRIL_CHECK_AS(UsageError, !error && address.is_loopback(), "master_addr (MASTER_ADDR) '", name,
-                   "' is refused: connections are not authenticated yet, so a group lives on one host and meets at a "
-                   "loopback address: localhost, 127.0.0.0/8 or ::1");
-  return address.to_string();
+  if (!error) check_address(address.is_loopback(), name);
+  return name;
 }
 
-}  // namespace
-
-GroupSettings group_settings(const std::string& name, const InitOptions& options, const Environment& environment) {
-  const Launcher& from = launcher(environment);
+GroupSettings merge(const std::string& name, const InitOptions& options, const Launched& launched) {
   GroupSettings settings;
   settings.self.name = name;
 
+  // -1 stands for "not given"; any other wrong value is an error.
   std::optional<int> rank = options.rank, world_size = options.world_size, port = options.master_port;
-  if (options.rank == -1) rank = number(environment, from.rank);
-  if (options.world_size == -1) world_size = number(environment, from.world_size);
+  if (options.rank == -1) rank = launched.rank;
+  if (options.world_size == -1) world_size = launched.world_size;
+  TENDRIL_CHECK_AS(UsageError, rank || launched.slurm_tasks == 0,
+                   "this is a Slurm allocation, but srun has not started this process; type: ",
+                   srun_line(launched.slurm_tasks, saved_arguments()));
   TENDRIL_CHECK_AS(UsageError, rank, "the rank of '", name, "' is given neither in the options nor by RANK");
   TENDRIL_CHECK_AS(UsageError, world_size, "the world size is given neither in the options nor by WORLD_SIZE");
   TENDRIL_CHECK_AS(UsageError, *world_size >= 1 && *world_size <= 4096, "the world size must be 1 to 4096, got ",
@@ -73,19 +36,18 @@ GroupSettings group_settings(const std::string& name, const InitOptions& options
   settings.self.id = *rank;
   settings.world_size = *world_size;
 
-  const char* address = options.master_addr.empty() ? environment("MASTER_ADDR") : options.master_addr.c_str();
-  settings.master_addr = loopback_address(address == nullptr || *address == '\0' ? "127.0.0.1" : address);
-
-  if (options.master_port == -1) {
-    port = number(environment, "MASTER_PORT");
-    // torchrun's agent listens on MASTER_PORT itself then.
-    const char* taken = environment("TORCHELASTIC_USE_AGENT_STORE");
-    if (port && taken != nullptr && std::strcmp(taken, "True") == 0) ++*port;
+  std::string address = options.master_addr.empty() ? launched.master_addr : options.master_addr;
+  if (address.empty()) {
+    // By hand, all are on this host. A launcher that says neither this nor where rank 0 is may have used several.
+    TENDRIL_CHECK_AS(
+        UsageError, launched.advice.empty() || *world_size == 1,
+        "the host of rank 0 is given neither in the options (master_addr) nor by MASTER_ADDR: ", launched.advice);
+    address = kLoopback;
   }
-  if (!port && settings.world_size == 1) port = 0;  // nobody has to find it: any free one
-  TENDRIL_CHECK_AS(UsageError, port,
-                   "the port at which rank 0 listens is given neither in the options (master_port) nor "
-                   "by MASTER_PORT");
+  settings.master_addr = address_or_name(address);
+
+  if (options.master_port == -1) port = launched.master_port;
+  if (!port) port = settings.world_size == 1 ? 0 : kDefaultPort;  // alone, nobody has to find it: any free one
   TENDRIL_CHECK_AS(UsageError, *port >= (settings.world_size == 1 ? 0 : 1) && *port <= 65535,
                    "master_port (MASTER_PORT) must be 1 to 65535, got ", *port);
   settings.master_port = static_cast<uint16_t>(*port);
@@ -93,6 +55,22 @@ GroupSettings group_settings(const std::string& name, const InitOptions& options
   TENDRIL_CHECK_AS(UsageError, options.init_timeout.count() > 0, "init_timeout must be positive, got ",
                    options.init_timeout.count(), " ms");
   return settings;
+}
+
+}  // namespace
+
+void check_address(bool is_loopback, const std::string& name) {
+  TENDRIL_CHECK_AS(UsageError, is_loopback, "master_addr (MASTER_ADDR) '", name,
+                   "' is refused: connections are not authenticated yet, so a group lives on one host and meets at a "
+                   "loopback address: localhost, 127.0.0.0/8 or ::1");
+}
+
+GroupSettings group_settings(const std::string& name, const InitOptions& options, const Launched& launched) {
+  try {
+    return merge(name, options, launched);
+  } catch (const UsageError& e) {
+    throw UsageError(std::string(e.what()) + "; " + launched.text());
+  }
 }
 
 }  // namespace tendril::rpc::detail

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tendril/rpc/call/uncaught.h"
+#include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/threads/signal_mask.h"
@@ -186,6 +187,13 @@ void worker_main(int argc, char** argv) {
   context.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / context.world_size);
   if (context.rank == 0) context.listener = kListenerFd;
   is_worker = true;
+  state_process_launch({.by = "rpc::spawn",
+                        .rank = context.rank,
+                        .world_size = context.world_size,
+                        .local_rank = context.rank,
+                        .local_world_size = context.world_size,
+                        .master_addr = kLoopback,
+                        .master_port = context.master_port});
   for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   context.key = read_key();
   watch_lifeline();

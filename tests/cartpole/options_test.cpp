@@ -22,18 +22,9 @@ Parsed parse(const std::vector<const char*>& arguments) {
   return result;
 }
 
-struct CleanEnvironment {
-  CleanEnvironment() {
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
-  }
-  ~CleanEnvironment() {
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
-  }
-};
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(options, CleanEnvironment)
+BOOST_AUTO_TEST_SUITE(options)
 
 BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_tutorial_with_two_observers) {
   const auto options = parse({}).options.value();
@@ -43,7 +34,9 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_tutorial_with_two_observers) 
   BOOST_TEST(options.log_interval == 10);
   BOOST_TEST(options.steps_per_call == 1);
   BOOST_TEST(options.device == "cpu");
-  BOOST_TEST(!options.rank.has_value());
+  BOOST_TEST(options.launch.rank == -1);
+  BOOST_TEST(options.launch.world_size == -1);
+  BOOST_TEST(options.launch.default_world_size == 3);
 }
 
 BOOST_AUTO_TEST_CASE(flags_may_be_spelled_with_underscores) {
@@ -55,23 +48,20 @@ BOOST_AUTO_TEST_CASE(flags_may_be_spelled_with_underscores) {
   BOOST_TEST(options.curve == "a_b");
 }
 
-BOOST_AUTO_TEST_CASE(the_environment_counts_where_the_flag_is_absent) {
-  setenv("RANK", "2", 1);
-  setenv("WORLD_SIZE", "5", 1);
-  setenv("MASTER_ADDR", "127.0.0.2", 1);
-  setenv("MASTER_PORT", "1234", 1);
-  const auto options = parse({"--rank", "1"}).options.value();
-  BOOST_TEST(options.rank.value() == 1);
-  BOOST_TEST(options.world_size == 5);
-  BOOST_TEST(options.master_addr == "127.0.0.2");
-  BOOST_TEST(options.master_port == 1234);
+BOOST_AUTO_TEST_CASE(a_rank_that_is_started_by_hand_can_say_where_to_meet) {
+  const auto options =
+      parse({"--rank", "1", "--world_size", "5", "--master_addr", "127.0.0.2", "--master-port=1234"}).options.value();
+  BOOST_TEST(options.launch.rank == 1);
+  BOOST_TEST(options.launch.world_size == 5);
+  BOOST_TEST(options.launch.master_addr == "127.0.0.2");
+  BOOST_TEST(options.launch.master_port == 1234);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
   const std::vector<std::vector<const char*>> wrong = {
       {"--world-size", "0"},   {"--world-size", "two"},    {"--world-size"},        {"--gamma", "1"},
       {"--gamma", "-0.1"},     {"--gamma", "nan"},         {"--seed", "-1"},        {"--seed", "1.5"},
-      {"--log-interval", "0"}, {"--steps-per-call", "0"},  {"--episodes", "-1"},    {"--rank", "3"},
+      {"--log-interval", "0"}, {"--steps-per-call", "0"},  {"--episodes", "-1"},    {"--rank", "x"},
       {"--rank", "-1"},        {"--master-port", "65536"}, {"--no-such-flag"},      {"stray"},
       {"--device", "gpu"},     {"--device", "cuda:"},      {"--device", "cuda:1x"}, {"--device", "cuda:128"}};
   for (const auto& arguments : wrong) {

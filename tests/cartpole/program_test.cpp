@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--world-size 0", "--world-size: expected an integer from 1 to 1000, got 0"},
       {"--gamma 2", "--gamma: expected a number from 0 to below 1, got 2"},
-      {"--rank 3 --world-size 3", "--rank: expected an integer from 0 to below the world size 3, got 3"},
+      {"--rank 3 --world-size 3", "the rank must be 0 to 2 in a group of world size 3, got 3"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {

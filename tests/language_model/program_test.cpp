@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--world-size 3", "--world-size: expected a number from 1 to 2, got 3"},
       {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
-      {"--rank 2", "--rank: expected an integer from 0 to below the world size 2, got 2"},
+      {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {

@@ -23,17 +23,9 @@ Parsed parse(const std::vector<const char*>& arguments) {
   return result;
 }
 
-struct CleanEnvironment {
-  CleanEnvironment() { clean(); }
-  ~CleanEnvironment() { clean(); }
-  static void clean() {
-    for (const char* name : {"RANK", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
-  }
-};
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(options, CleanEnvironment)
+BOOST_AUTO_TEST_SUITE(options)
 
 BOOST_AUTO_TEST_CASE(the_defaults_are_the_tutorials) {
   const auto options = parse({}).options.value();
@@ -43,7 +35,8 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_the_tutorials) {
   BOOST_TEST(options.network.classes == 1000);
   BOOST_TEST(options.network.base == 64);
   BOOST_TEST((options.network.blocks == std::array<std::int64_t, 4>{3, 4, 6, 3}));
-  BOOST_TEST(!options.rank.has_value());
+  BOOST_TEST(options.launch.rank == -1);
+  BOOST_TEST(options.launch.world_size == 3);
   BOOST_REQUIRE(options.runs.size() == 4u);
   BOOST_TEST(options.runs[0] == Sizes{120}, boost::test_tools::per_element());
   BOOST_TEST(options.runs[1] == Sizes(2, 60), boost::test_tools::per_element());
@@ -80,14 +73,11 @@ BOOST_AUTO_TEST_CASE(tiny_changes_what_no_flag_says) {
   BOOST_TEST(options.network.base == 8);
 }
 
-BOOST_AUTO_TEST_CASE(the_environment_counts_where_the_flag_is_absent) {
-  setenv("RANK", "2", 1);
-  setenv("MASTER_ADDR", "127.0.0.2", 1);
-  setenv("MASTER_PORT", "1234", 1);
-  const auto options = parse({"--rank", "1"}).options.value();
-  BOOST_TEST(options.rank.value() == 1);
-  BOOST_TEST(options.master_addr == "127.0.0.2");
-  BOOST_TEST(options.master_port == 1234);
+BOOST_AUTO_TEST_CASE(a_rank_that_is_started_by_hand_can_say_where_to_meet) {
+  const auto options = parse({"--rank", "1", "--master_addr", "127.0.0.2", "--master-port=1234"}).options.value();
+  BOOST_TEST(options.launch.rank == 1);
+  BOOST_TEST(options.launch.master_addr == "127.0.0.2");
+  BOOST_TEST(options.launch.master_port == 1234);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
@@ -105,7 +95,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
       {"--classes", "-1"},
       {"--threads", "-1"},
       {"--seed", "-1"},
-      {"--rank", "3"},
+      {"--rank", "x"},
       {"--device", "gpu"},
       {"--master-port", "0"},
       {"--no-such-flag"},

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--micro-batches 17", "--micro-batches: expected at most the batch size 16, got 17"},
       {"--micro-batches 0", "--micro-batches: expected an integer from 1 to 1000000, got 0"},
       {"--micro-batches 16", "a batch of 16 in 16 leaves a micro-batch of one image"},
-      {"--rank 3", "--rank: expected an integer from 0 to 2, got 3"},
+      {"--rank 3", "the rank must be 0 to 2 in a group of world size 3, got 3"},
       {"--micro-batches 2 --micro-batch-size 2", "--micro-batches excludes --micro-batch-size"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--speed 9", "--speed"}};

@@ -238,7 +238,8 @@ BOOST_AUTO_TEST_CASE(what_keeps_rank_0_or_a_worker_that_has_joined_from_going_on
 BOOST_AUTO_TEST_CASE(a_rank_that_no_group_of_that_size_has_is_refused_at_once) {
   const Party party(2);  // nobody else is there, and nobody is waited for
   BOOST_TEST(text_of_error([&] { Group group("w5", party.options_of(5)); }) ==
-             "UsageError: init_rpc: the rank (RANK) must be 0 to 1 in a group of world size (WORLD_SIZE) 2, got 5");
+             "UsageError: init_rpc: the rank (RANK) must be 0 to 1 in a group of world size (WORLD_SIZE) 2, got 5; no "
+             "launcher was detected");
 }
 
 BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {

@@ -1,0 +1,282 @@
+#include "tendril/rpc/launch/launcher.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+// Above the ports that systems hand out to clients (Linux: 32768 to 60999), so that a job's port is seldom taken.
+constexpr int kJobPorts = 61440, kJobPortCount = 4096;
+
+int port_of_job(uint64_t id) { return kJobPorts + static_cast<int>(id % kJobPortCount); }
+
+uint64_t fnv1a(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Reads variables and notes which. An empty one counts as not set.
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) : environment_(environment) {}
+
+  bool has(const char* name) const {
+    const char* value = environment_(name);
+    return value != nullptr && *value != '\0';
+  }
+
+  std::optional<std::string> text(const char* name) {
+    if (!has(name)) return std::nullopt;
+    std::string value = environment_(name);
+    if (std::find(noted_.begin(), noted_.end(), name) == noted_.end()) {
+      noted_.emplace_back(name);
+      read_.append(read_.empty() ? "" : ", ").append(name).append("=").append(value);
+    }
+    return value;
+  }
+
+  template <class Number = int>
+  std::optional<Number> number(const char* name) {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto result = parse_number<Number>(*value);
+    TENDRIL_CHECK_AS(UsageError, result, "the environment variable ", name, " must be a number, got '", *value, "'");
+    return result;
+  }
+
+  const std::string& read() const { return read_; }
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> noted_;
+  std::string read_;
+};
+
+/// A launcher states the size itself; a WORLD_SIZE beside it must agree.
+std::optional<int> stated_size(Variables& variables, const char* name) {
+  const auto size = variables.number(name), plain = variables.number("WORLD_SIZE");
+  TENDRIL_CHECK_AS(UsageError, !size || !plain || size == plain, name, "=", *size, " and WORLD_SIZE=", *plain,
+                   " contradict each other: unset WORLD_SIZE, or set RANK and MASTER_ADDR too to be asked first");
+  return size ? size : plain;
+}
+
+void read_master(Variables& variables, Launched& launched) {
+  launched.master_addr = variables.text("MASTER_ADDR").value_or("");
+  launched.master_port = variables.number("TENDRIL_PORT");
+  if (!launched.master_port) launched.master_port = variables.number("MASTER_PORT");
+}
+
+void read_plain(Variables& variables, Launched& launched) {
+  launched.rank = variables.number("RANK");
+  launched.world_size = variables.number("WORLD_SIZE");
+  launched.local_rank = variables.number("LOCAL_RANK");
+  launched.local_world_size = variables.number("LOCAL_WORLD_SIZE");
+}
+
+void read_torchrun(Variables& variables, Launched& launched) {
+  read_plain(variables, launched);
+  // MASTER_ADDR is torchrun's word, not the user's: the host's name, even where all processes are on one host.
+  launched.master_addr = launched.all_local() ? kLoopback : variables.text("MASTER_ADDR").value_or("");
+  launched.master_port = variables.number("TENDRIL_PORT");
+  if (launched.master_port) return;
+  // Its agent listens on MASTER_PORT itself.
+  if (const auto agents = variables.number("MASTER_PORT"))
+    launched.master_port = *agents < 65535 ? *agents + 1 : *agents - 1;
+}
+
+/// The host of "...;tcp://10.0.0.1,172.17.0.1:41123;tcp6://..." or "...;tcp4://10.0.0.1:41123"; empty: there is none.
+std::string host_of_uri(const std::string& uri) {
+  for (const char* scheme : {"tcp://", "tcp4://"}) {
+    const auto at = uri.find(scheme);
+    if (at == std::string::npos) continue;
+    const auto begin = at + std::char_traits<char>::length(scheme);
+    return uri.substr(begin, uri.find_first_of(",:;", begin) - begin);
+  }
+  const auto at = uri.find("tcp6://[");
+  if (at == std::string::npos) return "";
+  return uri.substr(at + 8, uri.find_first_of(",]", at + 8) - (at + 8));
+}
+
+void read_open_mpi(Variables& variables, Launched& launched) {
+  launched.advice = "pass it on: mpirun -x MASTER_ADDR=<the host of rank 0> ...";
+  launched.rank = variables.number("OMPI_COMM_WORLD_RANK");
+  launched.world_size = stated_size(variables, "OMPI_COMM_WORLD_SIZE");
+  launched.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK");
+  launched.local_world_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  std::string host;
+  std::optional<int> port;
+  if (const auto uri = variables.text("OMPI_MCA_orte_hnp_uri")) {  // version 4: mpirun itself
+    host = host_of_uri(*uri);
+    // Of a job's id the lower 16 bits number its parts.
+    if (const auto id = parse_number<uint64_t>(uri->substr(0, uri->find('.')))) port = port_of_job(*id >> 16);
+  } else {  // version 5
+    for (const char* name :
+         {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"}) {
+      if (!host.empty() || !variables.has(name)) continue;
+      host = host_of_uri(*variables.text(name));
+    }
+    if (host.rfind("127.", 0) == 0) host.clear();  // each host's own
+    if (const auto name = variables.text("PMIX_NAMESPACE")) port = port_of_job(fnv1a(*name));
+  }
+  if (launched.master_addr.empty()) launched.master_addr = launched.all_local() ? kLoopback : host;
+  if (!launched.master_port) launched.master_port = port;
+}
+
+void read_hydra(Variables& variables, Launched& launched) {
+  launched.advice = "pass it on: mpiexec -genv MASTER_ADDR <the host of rank 0> ...";
+  launched.rank = variables.number("PMI_RANK");
+  launched.world_size = stated_size(variables, "PMI_SIZE");
+  launched.local_rank = variables.number("MPI_LOCALRANKID");
+  launched.local_world_size = variables.number("MPI_LOCALNRANKS");
+  if (launched.master_addr.empty() && launched.all_local()) launched.master_addr = kLoopback;
+}
+
+const char* slurm_size(const Variables& variables) {
+  return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+}
+
+/// srun's variables are there, and of more than one process: a single task is not distributed.
+bool is_step(Variables& variables) {
+  return variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NODELIST") &&
+         variables.number(slurm_size(variables)).value_or(0) > 1;
+}
+
+/// srun --mpi=pmi2 sets MPICH's variables too. mpiexec within an allocation has srun start one helper on each host, so
+/// that Slurm counts those, not the ranks.
+bool pmi_is_slurms(Variables& variables) {
+  return is_step(variables) && variables.number("PMI_RANK") == variables.number("SLURM_PROCID") &&
+         variables.number("PMI_SIZE") == variables.number(slurm_size(variables));
+}
+
+void read_slurm(Variables& variables, Launched& launched) {
+  launched.advice = "set MASTER_ADDR to the host of rank 0";
+  launched.rank = variables.number("SLURM_PROCID");
+  launched.world_size = stated_size(variables, slurm_size(variables));
+  launched.local_rank = variables.number("SLURM_LOCALID");
+  const std::string hosts = *variables.text("SLURM_STEP_NODELIST");
+  if (variables.number("SLURM_STEP_NUM_NODES") == 1) launched.local_world_size = launched.world_size;
+  if (launched.master_addr.empty()) launched.master_addr = launched.all_local() ? kLoopback : first_host(hosts);
+  const auto job = variables.number<uint64_t>("SLURM_JOB_ID");
+  if (!launched.master_port && job) launched.master_port = port_of_job(*job);
+}
+
+void read_kubernetes(Variables& variables, Launched& launched) {
+  launched.rank = variables.number("JOB_COMPLETION_INDEX");
+  launched.world_size = variables.number("WORLD_SIZE");
+  launched.local_rank = 0;
+  launched.local_world_size = 1;
+  launched.advice =
+      "an Indexed Job states no size (set WORLD_SIZE to its completions) and no master: set TENDRIL_SERVICE to its "
+      "headless service, or MASTER_ADDR. Hosts have names if the pod template has a `subdomain` that names the "
+      "service, "
+      "and the service `publishNotReadyAddresses: true`";
+  if (!launched.master_addr.empty()) return;
+  // Kubernetes calls the pods <job>-0, <job>-1, ...
+  const auto host = variables.text("HOSTNAME"), service = variables.text("TENDRIL_SERVICE");
+  std::string ending("-");
+  ending += std::to_string(launched.rank.value_or(0));
+  if (host && service && host->size() > ending.size() &&
+      host->compare(host->size() - ending.size(), ending.size(), ending) == 0)
+    launched.master_addr = host->substr(0, host->size() - ending.size()) + "-0." + *service;
+}
+
+void check_ranks(const Launched& launched) {
+  const auto within = [](const char* what, const std::optional<int>& rank, const std::optional<int>& size) {
+    TENDRIL_CHECK_AS(UsageError, !rank || !size || (*rank >= 0 && *rank < *size), "the ", what, " must be 0 to ",
+                     *size - 1, " where there are ", *size, " processes, got ", *rank);
+  };
+  TENDRIL_CHECK_AS(UsageError, !launched.world_size || (*launched.world_size >= 1 && *launched.world_size <= 4096),
+                   "the world size must be 1 to 4096, got ", *launched.world_size);
+  within("rank", launched.rank, launched.world_size);
+  within("local rank", launched.local_rank, launched.local_world_size);
+}
+
+}  // namespace
+
+std::string Launched::text() const {
+  const std::string read = variables.empty() ? "" : " (" + variables + ")";
+  return by.empty() ? "no launcher was detected" + read : "started by " + by + read;
+}
+
+Launched detect_launcher(const Environment& environment) {
+  struct Launcher {
+    const char* name;
+    bool (*is_there)(Variables&);
+    void (*read)(Variables&, Launched&);
+  };
+  static constexpr Launcher launchers[] = {
+      {"torchrun", [](Variables& v) { return v.has("TORCHELASTIC_RUN_ID"); }, read_torchrun},
+      {"hand", [](Variables& v) { return v.has("RANK") && v.has("MASTER_ADDR"); }, read_plain},
+      {"Open MPI", [](Variables& v) { return v.has("OMPI_COMM_WORLD_RANK"); }, read_open_mpi},
+      {"MPICH's Hydra", [](Variables& v) { return v.has("PMI_RANK") && !pmi_is_slurms(v); }, read_hydra},
+      {"Slurm", is_step, read_slurm},
+      {"Kubernetes", [](Variables& v) { return v.has("JOB_COMPLETION_INDEX"); }, read_kubernetes},
+      {"hand", [](Variables& v) { return v.has("RANK"); }, read_plain},
+  };
+  Launched launched;
+  Variables variables(environment);
+  try {
+    const auto* const one = std::find_if(std::begin(launchers), std::end(launchers),
+                                         [&](const Launcher& l) { return l.is_there(variables); });
+    read_master(variables, launched);
+    if (one != std::end(launchers)) {
+      launched.by = one->name;
+      one->read(variables, launched);
+      check_ranks(launched);
+    } else {
+      launched.world_size = variables.number("WORLD_SIZE");
+      if (variables.has("SLURM_JOB_ID") && !variables.has("SLURM_STEP_NODELIST"))
+        launched.slurm_tasks =
+            std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_JOB_NUM_NODES").value_or(1));
+      if (launched.slurm_tasks == 1) launched.slurm_tasks = 0;
+    }
+  } catch (const UsageError& e) {
+    launched.variables = variables.read();
+    throw UsageError(std::string(e.what()) + "; " + launched.text());
+  }
+  launched.variables = variables.read();
+  return launched;
+}
+
+std::string first_host(const std::string& list) {
+  std::string host;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    const auto close = list.find(']', at);
+    TENDRIL_CHECK_AS(UsageError, close != std::string::npos, "the list of hosts '", list, "' has a [ without a ]");
+    host += list.substr(at + 1, std::min(list.find_first_of(",-", at + 1), close) - (at + 1));
+    at = close;
+  }
+  TENDRIL_CHECK_AS(UsageError, !host.empty(), "the list of hosts '", list, "' names no first host");
+  return host;
+}
+
+std::string srun_line(int tasks, const std::vector<std::string>& arguments) {
+  std::string line = "srun -n " + std::to_string(tasks);
+  for (const std::string& argument : arguments) {
+    const bool plain = !argument.empty() && argument.find_first_of(" \t\n'\"\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+    line += plain ? " " : " '";
+    for (const char c : argument) line.append(c == '\'' ? "'\\''" : std::string(1, c));
+    line += plain ? "" : "'";
+  }
+  return arguments.empty() ? line + " <program>" : line;
+}
+
+}  // namespace tendril::rpc::detail
