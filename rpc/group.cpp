@@ -13,6 +13,7 @@
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/addresses.h"
 #include "tendril/rpc/launch/drain.h"
 #include "tendril/rpc/launch/group_key.h"
 #include "tendril/rpc/launch/group_settings.h"
@@ -153,12 +154,15 @@ class Group::Impl {
  private:
   void join(const detail::GroupSettings& settings, const InitOptions& options, const std::string& advice) {
     const auto deadline = deadline_after(options.init_timeout);
-    const auto host = detail::resolve(settings.master_addr, deadline, advice);
-    detail::check_address(host.is_loopback(), settings.master_addr);
-    boost::asio::ip::tcp::endpoint address(host, settings.master_port);
-    // Less what it took to look a name up.
-    const auto timeout = host.to_string() == settings.master_addr ? options.init_timeout : left_until(deadline);
     const SharedKey given = detail::given_key(options, settings.master_port);
+    const detail::MeetingPoint point{.name = settings.master_addr,
+                                     .address = detail::resolve(settings.master_addr, deadline, advice),
+                                     .key_given = static_cast<bool>(given)};
+    detail::check_meeting_point(point);
+    boost::asio::ip::tcp::endpoint address(point.address, settings.master_port);
+    // Less what it took to look a name up.
+    const auto timeout =
+        point.address.to_string() == settings.master_addr ? options.init_timeout : left_until(deadline);
     const SharedKey key = given ? given : SharedKey::of_this_user();
     std::string id;
     if (settings.self.id == 0) {
@@ -167,9 +171,10 @@ class Group::Impl {
       if (spawned != nullptr && spawned->listener >= 0 && spawned->master_port == settings.master_port) {
         host_.emplace(spawned->listener, settings.world_size, id, key);
       } else {
-        host_.emplace(address, settings.world_size, id, key);
+        host_.emplace(boost::asio::ip::tcp::endpoint(detail::rendezvous_address(point), settings.master_port),
+                      settings.world_size, id, key);
       }
-      address = host_->address();
+      address = detail::from_this_host(host_->address());
     }
     try {
       client_.emplace(detail::RendezvousClient::Options{.address = address,
@@ -186,7 +191,7 @@ class Group::Impl {
       workers_.push_back({client_->names()[static_cast<std::size_t>(rank)], rank});
     try {
       start_agent(settings, options, given);
-      connect_all(options, deadline);
+      connect_all(point, options, deadline);
     } catch (const std::exception& e) {
       client_->fail(e.what());
       throw;
@@ -217,14 +222,19 @@ class Group::Impl {
     if (options.prepare) options.prepare(agent_);
   }
 
-  void connect_all(const InitOptions& options, Clock::time_point deadline) {
-    const Agent::Endpoint mine = agent_->listen(
-        {.unix_socket = options.transport != Transport::tcp, .tcp = options.transport != Transport::unix_socket});
+  void connect_all(const detail::MeetingPoint& point, const InitOptions& options, Clock::time_point deadline) {
+    const char* named = options.interface.empty() ? std::getenv("TENDRIL_SOCKET_IFNAME") : options.interface.c_str();
+    Agent::ListenOptions listen =
+        detail::listen_options(point, client_->local_address(), named == nullptr ? std::string() : named);
+    listen.unix_socket = options.transport != Transport::tcp;
+    listen.tcp = options.transport != Transport::unix_socket;
+    const Agent::Endpoint mine = agent_->listen(listen);
     const auto endpoints = client_->gather("listening", mine.to_string(), left_until(deadline));
     const WorkerId self = agent_->self().id;
     for (const WorkerInfo& peer : workers_) {
-      if (peer.id < self)
-        agent_->connect(peer, Agent::Endpoint::parse(endpoints[static_cast<std::size_t>(peer.id)]), deadline);
+      if (peer.id >= self) break;
+      const auto said = Agent::Endpoint::parse(endpoints[static_cast<std::size_t>(peer.id)]);
+      agent_->connect(peer, detail::dialled_endpoint(said, client_->rank_0_address()), deadline);
     }
     for (const WorkerInfo& peer : workers_) {
       while (peer.id > self && !agent_->wait_connected(peer.id, std::min(deadline, Clock::now() + 100ms))) {

@@ -19,7 +19,7 @@ namespace tendril::rpc {
 
 enum class Transport {
   automatic,  ///< Unix-domain sockets between workers of one host, TCP where they cannot reach each other so
-  tcp,        ///< TCP over loopback
+  tcp,
   unix_socket,
 };
 
@@ -27,9 +27,10 @@ enum class Transport {
 /// MASTER_PORT (or TENDRIL_PORT), RANK, WORLD_SIZE, or what torchrun, Open MPI, MPICH, Slurm (srun) and Kubernetes set
 /// there instead (docs/deploy.md).
 struct InitOptions {
-  WorkerId rank = -1;            ///< 0 to world_size - 1
-  int world_size = -1;           ///< how many workers the group has
-  std::string master_addr = {};  ///< where rank 0 listens: a loopback address or a name of one. Default: 127.0.0.1
+  WorkerId rank = -1;   ///< 0 to world_size - 1
+  int world_size = -1;  ///< how many workers the group has
+  std::string master_addr =
+      {};                ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key
   int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
   int num_worker_threads = 16;
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
@@ -40,6 +41,9 @@ struct InitOptions {
   /// (shared_key.h).
   SharedKey key = {};
   std::string key_file = {};
+  /// The network interface whose address this worker's agent listens on. Default: what TENDRIL_SOCKET_IFNAME says, else
+  /// the one from which it reached rank 0.
+  std::string interface = {};
   /// By the peer's name: where tensors on this worker's GPUs go there. Default: the same device.
   std::map<std::string, DeviceMap> device_maps = {};
   /// SIGUSR1 has the status of all workers of this process (status.h) written to the error output, unless the program

@@ -1,20 +1,10 @@
 #include "tendril/rpc/launch/group_settings.h"
 
-#include <boost/asio/ip/address.hpp>
-
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 
 namespace tendril::rpc::detail {
 namespace {
-
-std::string address_or_name(const std::string& name) {
-  if (name == "localhost") return kLoopback;
-  boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(name, error);
-  if (!error) check_address(address.is_loopback(), name);
-  return name;
-}
 
 GroupSettings merge(const std::string& name, const InitOptions& options, const Launched& launched) {
   GroupSettings settings;
@@ -44,7 +34,7 @@ GroupSettings merge(const std::string& name, const InitOptions& options, const L
         "the host of rank 0 is given neither in the options (master_addr) nor by MASTER_ADDR: ", launched.advice);
     address = kLoopback;
   }
-  settings.master_addr = address_or_name(address);
+  settings.master_addr = address == "localhost" ? kLoopback : address;
 
   if (options.master_port == -1) port = launched.master_port;
   if (!port) port = settings.world_size == 1 ? 0 : kDefaultPort;  // alone, nobody has to find it: any free one
@@ -58,12 +48,6 @@ GroupSettings merge(const std::string& name, const InitOptions& options, const L
 }
 
 }  // namespace
-
-void check_address(bool is_loopback, const std::string& name) {
-  TENDRIL_CHECK_AS(UsageError, is_loopback, "master_addr (MASTER_ADDR) '", name,
-                   "' is refused: connections are not authenticated yet, so a group lives on one host and meets at a "
-                   "loopback address: localhost, 127.0.0.0/8 or ::1");
-}
 
 GroupSettings group_settings(const std::string& name, const InitOptions& options, const Launched& launched) {
   try {

@@ -12,16 +12,12 @@ namespace tendril::rpc::detail {
 struct GroupSettings {
   WorkerInfo self;
   int world_size = 0;
-  std::string master_addr;  ///< an IP address of this host's loopback, or a name that has yet to be resolved
+  std::string master_addr;  ///< an IP address, or a name that has yet to be resolved
   uint16_t master_port = 0;
 };
 
 /// The options win over what the launcher says. Throws UsageError naming what is missing, malformed or refused, and who
 /// was taken for the launcher.
 GroupSettings group_settings(const std::string& name, const InitOptions& options, const Launched& launched);
-
-/// Security does not exist yet, so nothing that other hosts could reach is listened on or dialled. Throws UsageError.
-/// `name` is what the user wrote.
-void check_address(bool is_loopback, const std::string& name);
 
 }  // namespace tendril::rpc::detail

@@ -88,6 +88,8 @@ RendezvousClient::JoinResult RendezvousClient::try_to_join(const Options& option
     problem = "nobody listens there; is rank 0 running?";
     return JoinResult::try_again;
   }
+  local_address_ = socket_.local_endpoint(error).address();
+  rank_0_address_ = socket_.remote_endpoint(error).address();
   socket_.set_option(tcp::no_delay(true), error);
 
   std::optional<Proof> proof = prove(options, std::min(deadline, Clock::now() + 5s), problem);

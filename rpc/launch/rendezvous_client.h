@@ -38,6 +38,10 @@ class RendezvousClient {
   const std::string& group() const noexcept { return group_; }               ///< the id that all workers share
   const std::vector<std::string>& names() const noexcept { return names_; }  ///< by rank
 
+  /// The two ends of the connection.
+  const boost::asio::ip::address& local_address() const noexcept { return local_address_; }
+  const boost::asio::ip::address& rank_0_address() const noexcept { return rank_0_address_; }
+
   /// Takes part in the next gathering and returns all contributions, by rank. The rendezvous ends the group when the
   /// timeout of any worker that waits has passed; 0 = none: it waits for others as long as they live.
   std::vector<std::string> gather(const std::string& phase, std::string contribution,
@@ -66,6 +70,7 @@ class RendezvousClient {
 
   boost::asio::io_context io_{1};
   boost::asio::ip::tcp::socket socket_{io_};
+  boost::asio::ip::address local_address_, rank_0_address_;
   std::string group_;
   std::vector<std::string> names_;
   uint32_t round_ = 0;

@@ -15,17 +15,15 @@
 namespace tendril::rpc {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'E', 'N', 'D', 'R', 'I', 'L', 'K'};
+constexpr char kProofMagic[8] = {'T', 'E', 'N', 'D', 'R', 'I', 'L', 'K'};
 constexpr std::size_t kChallengeBytes = kProofPrefixBytes + 4 + kNonceBytes;
 constexpr std::size_t kAnswerBytes = kProofPrefixBytes + kNonceBytes + kTagBytes;
 
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-
 /// A message's first bytes; the rest is left to the caller.
-Bytes begin(ProofKind kind, std::size_t size) {
+Bytes begin_proof(ProofKind kind, std::size_t size) {
   Bytes message(size);
-  std::memcpy(message.data(), kMagic, sizeof kMagic);
-  std::byte* to = put(message.data() + sizeof kMagic, kProofVersion);
+  std::memcpy(message.data(), kProofMagic, sizeof kProofMagic);
+  std::byte* to = put(message.data() + sizeof kProofMagic, kProofVersion);
   to = put(to, static_cast<uint8_t>(kind));
   put(to, static_cast<uint16_t>(size - kProofPrefixBytes));
   return message;
@@ -34,28 +32,29 @@ Bytes begin(ProofKind kind, std::size_t size) {
 ProofKind kind_of(std::span<const std::byte> message) {
   const auto size = proof_size(message);
   TENDRIL_CHECK_AS(MessageError, size && *size == message.size(), "bad proof: it is cut off");
-  return static_cast<ProofKind>(get<uint8_t>(message.data() + sizeof kMagic + 1));
+  return static_cast<ProofKind>(get<uint8_t>(message.data() + sizeof kProofMagic + 1));
 }
 
 }  // namespace
 
 bool is_proof(std::span<const std::byte> prefix) noexcept {
-  return prefix.size() >= sizeof kMagic && std::memcmp(prefix.data(), kMagic, sizeof kMagic) == 0;
+  return prefix.size() >= sizeof kProofMagic && std::memcmp(prefix.data(), kProofMagic, sizeof kProofMagic) == 0;
 }
 
 std::optional<std::size_t> proof_size(std::span<const std::byte> start) {
-  const std::size_t count = std::min(start.size(), sizeof kMagic);
-  if (count > 0 && std::memcmp(start.data(), kMagic, count) != 0) {
-    const bool hello = count == sizeof kMagic && std::memcmp(start.data(), kMagic, sizeof kMagic - 1) == 0;
+  const std::size_t count = std::min(start.size(), sizeof kProofMagic);
+  if (count > 0 && std::memcmp(start.data(), kProofMagic, count) != 0) {
+    const bool hello =
+        count == sizeof kProofMagic && std::memcmp(start.data(), kProofMagic, sizeof kProofMagic - 1) == 0;
     throw MessageError(hello ? "bad proof: a Tendril worker that proves no key (of another version?)"
                              : "bad proof: it does not start with \"TENDRILK\": the other side is not a Tendril "
                                "worker, or speaks TLS");
   }
   if (start.size() < kProofPrefixBytes) return std::nullopt;
-  const auto version = get<uint8_t>(start.data() + sizeof kMagic);
+  const auto version = get<uint8_t>(start.data() + sizeof kProofMagic);
   TENDRIL_CHECK_AS(MessageError, version == kProofVersion, "bad proof: version ", int{version}, ", this side speaks ",
                    int{kProofVersion}, ": build all workers from the same release");
-  const auto length = get<uint16_t>(start.data() + sizeof kMagic + 2);
+  const auto length = get<uint16_t>(start.data() + sizeof kProofMagic + 2);
   TENDRIL_CHECK_AS(MessageError, length <= kMaxProofTextBytes, "bad proof: ", length, " bytes announced, at most ",
                    kMaxProofTextBytes);
   return kProofPrefixBytes + length;
@@ -63,7 +62,7 @@ std::optional<std::size_t> proof_size(std::span<const std::byte> start) {
 
 Bytes encode_proof_refusal(const std::string& text) {
   const std::size_t size = std::min(text.size(), kMaxProofTextBytes);
-  Bytes message = begin(ProofKind::refusal, kProofPrefixBytes + size);
+  Bytes message = begin_proof(ProofKind::refusal, kProofPrefixBytes + size);
   std::memcpy(message.data() + kProofPrefixBytes, text.data(), size);
   return message;
 }
@@ -98,7 +97,7 @@ void Proof::differ() const {
 
 Bytes Proof::challenge() {
   expect(role_ == Role::dialler && state_ == State::start, "a challenge out of turn");
-  Bytes message = begin(ProofKind::challenge, kChallengeBytes);
+  Bytes message = begin_proof(ProofKind::challenge, kChallengeBytes);
   std::byte* to = put(message.data() + kProofPrefixBytes, static_cast<uint8_t>(purpose_));
   std::memcpy(to + 3, nonce_.data(), kNonceBytes);
   absorb(Role::dialler, message);
@@ -119,7 +118,7 @@ Bytes Proof::answer(std::span<const std::byte> challenge) {
                    purpose_ == ProofPurpose::session ? "this is a worker, not rank 0's rendezvous"
                                                      : "this is rank 0's rendezvous, not a worker");
   absorb(Role::dialler, challenge);
-  Bytes message = begin(ProofKind::answer, kAnswerBytes);
+  Bytes message = begin_proof(ProofKind::answer, kAnswerBytes);
   std::memcpy(&message[kProofPrefixBytes], nonce_.data(), kNonceBytes);
   absorb(Role::acceptor, std::span(message).first(kAnswerBytes - kTagBytes));
   const Tag tag = tag_of(Role::acceptor);
@@ -181,8 +180,9 @@ Proof::Tag Proof::tag_of(Role speaker) const {
   std::memcpy(to, transcript_.data(), kTagBytes);
   Tag tag;
   TENDRIL_CHECK_AS(RpcError,
-                   HMAC(EVP_sha256(), key_.bytes().data(), static_cast<int>(key_.bytes().size()), raw(input.data()),
-                        input.size(), reinterpret_cast<unsigned char*>(tag.data()), nullptr) != nullptr,
+                   HMAC(EVP_sha256(), key_.bytes().data(), static_cast<int>(key_.bytes().size()),
+                        reinterpret_cast<const unsigned char*>(input.data()), input.size(),
+                        reinterpret_cast<unsigned char*>(tag.data()), nullptr) != nullptr,
                    "OpenSSL has no HMAC-SHA256");
   return tag;
 }

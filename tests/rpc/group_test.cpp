@@ -1,6 +1,10 @@
 // timeout: 180
 #include "tendril/rpc/group.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -51,6 +55,22 @@ struct Counter {
 namespace {
 
 using namespace group_test;
+
+/// An IPv4 address of this host that is not loopback; empty: it has none.
+std::string routable_address() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return {};
+  std::string found;
+  for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_UP) == 0) continue;
+    char text[INET_ADDRSTRLEN] = "";
+    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    ::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+    if ((one->ifa_flags & IFF_LOOPBACK) == 0) found = text;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
 
 struct Results {
   std::vector<std::string> errors;  ///< by rank; empty: none
@@ -132,6 +152,56 @@ BOOST_AUTO_TEST_CASE(both_transports_carry_a_group) {
     party.run_joined([&](Group& group, int rank) { EXPECT(rpc_sync<&add>(*group.agent(), (rank + 1) % 3, 1, 2) == 3); })
         .expect_none();
   }
+}
+
+std::string key_error(int rank, const SharedKey& key, const Party& party) {
+  return text_of_error([&] {
+    InitOptions options = party.options_of(rank);
+    options.key = key;
+    Group group(name_of(rank), options);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_share_a_key_meet_on_addresses_that_others_can_reach) {
+  std::vector<std::string> hosts = {"127.0.0.1"};
+  if (const std::string routable = routable_address(); !routable.empty()) hosts.push_back(routable);
+  for (const std::string& host : hosts) {
+    InitOptions options{.master_addr = host, .transport = Transport::tcp, .key = SharedKey::random()};
+    Party(3, options)
+        .run_joined([&](Group& group, int rank) {
+          EXPECT(rpc_sync<&add>(*group.agent(), (rank + 1) % 3, 1, 2) == 3);
+          group.barrier();
+        })
+        .expect_none();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_with_another_key_cannot_join_and_is_named) {
+  const Party party(2, {.init_timeout = 2s});
+  const SharedKey right = SharedKey::random("the right key"), wrong = SharedKey::random("the wrong key");
+  std::string at_0;
+  std::jthread zero([&] { at_0 = key_error(0, right, party); });
+  BOOST_TEST(contains(key_error(1, wrong, party), "does not hold this worker's key (the wrong key)"));
+  zero.join();
+  BOOST_TEST(contains(at_0, "have not joined: rank 1 (of world size 2); refused: a connection from 127.0.0.1"));
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_others_can_reach_are_refused_without_a_key) {
+  const Party party(2);
+  const std::string text = text_of_error([&] {
+    InitOptions options = party.options_of(1);
+    options.master_addr = "203.0.113.1";
+    Group group("w1", options);
+  });
+  BOOST_TEST(contains(text, "'203.0.113.1' is an address that other hosts can reach"));
+  BOOST_TEST(contains(text, "head -c 32 /dev/urandom > key; chmod 600 key"));
+  const std::string both = text_of_error([&] {
+    InitOptions options = party.options_of(1);
+    options.key = SharedKey::random();
+    options.key_file = "file";
+    Group group("w1", options);
+  });
+  BOOST_TEST(contains(both, "both a key and a key_file ('file') are given"));
 }
 
 BOOST_AUTO_TEST_CASE(twenty_four_workers_join) {

@@ -168,6 +168,21 @@ BOOST_AUTO_TEST_CASE(garbage_on_the_port_is_shut_out_and_disturbs_nobody) {
   BOOST_TEST(error == "no exception");
 }
 
+BOOST_AUTO_TEST_CASE(hundreds_that_keep_silent_shut_no_worker_out) {
+  const RendezvousHost host = local_host(2);
+  boost::asio::io_context io;
+  std::vector<tcp::socket> silent;
+  for (int i = 0; i < 400; ++i) {
+    silent.emplace_back(io).connect(host.address());
+    if (i % 2 == 0) boost::asio::write(silent.back(), boost::asio::buffer("TENDRILK", 8));
+  }
+  std::string error;
+  std::jthread other([&] { error = error_of<RpcError>([&] { RendezvousClient client(member(host, 1, 2)); }); });
+  RendezvousClient client(member(host, 0, 2));
+  other.join();
+  BOOST_TEST(error == "no exception");
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_with_another_key_is_told_at_once_and_named_at_the_deadline) {
   const RendezvousHost host = local_host(2);
   auto stranger = member(host, 1, 2);

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# hosts.sh MASTER KEYS PROGRAM ARGUMENTS...
+#
+# Three hosts, made of network and mount namespaces (no root needed where users may make namespaces): each has an address
+# of its own, 10.7.0.1 to 10.7.0.3, a name, node1 to node3, a loopback and a TMPDIR. Between them packets take 2 ms. Runs
+# PROGRAM as ranks 0 and 3 on node1, 1 on node2, 2 on node3, with MASTER_ADDR=MASTER. As on many a real host, /etc/hosts
+# says that a host's own name is 127.0.1.1. KEYS are the key files of ranks 0, 1, 2 and 3, separated by commas; - is none.
+# Exit status 77: there can be no namespaces here.
+set -u
+if [ "${1:-}" != inside ]; then
+  unshare -rnm true 2>/dev/null && command -v ip >/dev/null && command -v nsenter >/dev/null || exit 77
+  exec unshare -rnm "$BASH" "$0" inside "$@"
+fi
+shift
+master=$1 keys=$2
+shift 2
+IFS=, read -ra key <<<"$keys"
+ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || exit 77
+
+declare -a host
+private=$(mktemp -d "${TMPDIR:-/tmp}/tendril_hosts_XXXXXX") || exit 77
+trap 'kill "${host[@]}" 2>/dev/null; rmdir "$private"' EXIT
+for n in 1 2 3; do
+  unshare -nm sleep 300 >/dev/null 2>&1 &
+  host[n]=$!
+done
+on() { local n=$1; shift; nsenter -t "${host[n]}" -n -m -- "$@"; }
+for n in 1 2 3; do
+  for _ in {1..500}; do  # until it has left this namespace
+    [ "$(readlink "/proc/${host[n]}/ns/net")" != "$(readlink /proc/self/ns/net)" ] && break
+    sleep 0.02
+  done
+  ip link add "port$n" type veth peer name eth0 netns "${host[n]}" && ip link set "port$n" master bridge0 up || exit 77
+  on $n mount -t tmpfs none "$private" || exit 77
+  {
+    echo "127.0.0.1 localhost"
+    for other in 1 2 3; do [ $other = $n ] && echo "127.0.1.1 node$n" || echo "10.7.0.$other node$other"; done
+  } | on $n tee "$private/hosts" >/dev/null
+  on $n mount --bind "$private/hosts" /etc/hosts || exit 77
+  on $n ip link set lo up
+  on $n ip addr add "10.7.0.$n/24" dev eth0
+  on $n ip link set eth0 up
+  on $n tc qdisc add dev eth0 root netem delay 2ms 2>/dev/null || true
+done
+
+unset XDG_RUNTIME_DIR TENDRIL_KEY_FILE
+declare -a worker
+for rank in 0 1 2 3; do
+  n=$((rank % 3 + 1))
+  [ "${key[rank]}" = - ] && variable=TENDRIL_NO_KEY=1 || variable=TENDRIL_KEY_FILE=${key[rank]}
+  on $n env TMPDIR="$private" RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$master" MASTER_PORT=29500 "$variable" "$@" &
+  worker[rank]=$!
+done
+wait "${worker[@]}"

@@ -1,0 +1,85 @@
+// Which addresses workers listen on and dial.
+#include "tendril/rpc/launch/addresses.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/rpc/error_text.h"
+
+using namespace tendril::rpc;
+using namespace tendril::rpc::detail;
+using tendril::test::contains;
+using tendril::test::text_of_error;
+
+namespace {
+
+IpAddress ip(const char* text) { return boost::asio::ip::make_address(text); }
+
+MeetingPoint point(const char* name, const char* address, bool key_given) { return {name, ip(address), key_given}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(addresses)
+
+BOOST_AUTO_TEST_CASE(without_a_key_a_group_meets_on_loopback_alone) {
+  const std::string text = text_of_error([] { check_meeting_point(point("node1", "10.0.0.1", false)); });
+  BOOST_TEST(contains(text, "master_addr (MASTER_ADDR) 'node1' is an address that other hosts can reach"));
+  BOOST_TEST(contains(text, "Make one with `head -c 32 /dev/urandom > key; chmod 600 key`"));
+  check_meeting_point(point("node1", "10.0.0.1", true));
+  check_meeting_point(point("node1", "127.0.1.1", false));
+  BOOST_CHECK_THROW(check_meeting_point(point("0.0.0.0", "0.0.0.0", true)), UsageError);
+  BOOST_TEST(rendezvous_address(point("node1", "127.0.1.1", false)) == ip("127.0.1.1"));
+  BOOST_TEST(listen_options(point("node1", "127.0.1.1", false), ip("127.0.0.1"), "").tcp_host == "127.0.0.1");
+}
+
+BOOST_AUTO_TEST_CASE(who_says_loopback_means_this_host_with_a_key_too) {
+  for (const char* name : {"127.0.0.1", "localhost", "::1"}) {
+    const MeetingPoint here = point(name, name[0] == ':' ? "::1" : "127.0.0.1", true);
+    BOOST_TEST(here.is_this_host_only());
+    BOOST_TEST(rendezvous_address(here) == here.address);
+    BOOST_TEST(listen_options(here, here.address, "").tcp_host == here.address.to_string());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rank_0_listens_everywhere_where_its_address_is_none_of_its_own) {
+  BOOST_TEST(rendezvous_address(point("node1", "127.0.1.1", true)) == ip("0.0.0.0"));  // /etc/hosts
+  BOOST_TEST(rendezvous_address(point("service", "203.0.113.1", true)) == ip("0.0.0.0"));
+  BOOST_TEST(rendezvous_address(point("service", "2001:db8::1", true)) == ip("::"));
+  BOOST_TEST((from_this_host({ip("0.0.0.0"), 5}) == boost::asio::ip::tcp::endpoint(ip("127.0.0.1"), 5)));
+  BOOST_TEST((from_this_host({ip("::"), 5}) == boost::asio::ip::tcp::endpoint(ip("::1"), 5)));
+  BOOST_TEST((from_this_host({ip("10.0.0.1"), 5}) == boost::asio::ip::tcp::endpoint(ip("10.0.0.1"), 5)));
+  BOOST_TEST(is_of_this_host(ip("127.0.0.1")));
+  BOOST_TEST(!is_of_this_host(ip("203.0.113.1")));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_listens_where_it_reached_rank_0_from) {
+  const MeetingPoint there = point("node1", "10.0.0.1", true);
+  const Agent::ListenOptions far = listen_options(there, ip("10.0.0.7"), "");
+  BOOST_TEST(far.tcp_host == "10.0.0.7");
+  BOOST_TEST(far.advertised_host == "");
+  // On rank 0's own host, by loopback.
+  const Agent::ListenOptions near = listen_options(there, ip("127.0.0.1"), "");
+  BOOST_TEST(near.tcp_host == "0.0.0.0");
+  BOOST_TEST(near.advertised_host == "127.0.0.1");
+}
+
+BOOST_AUTO_TEST_CASE(loopback_said_by_another_host_means_that_of_rank_0) {
+  const auto dialled = [](const char* said, const char* master) {
+    return dialled_endpoint(Agent::Endpoint::parse(said), ip(master)).to_string();
+  };
+  BOOST_TEST(dialled("unix:/x,tcp:127.0.0.1:5", "10.0.0.1") == "unix:/x,tcp:10.0.0.1:5");
+  BOOST_TEST(dialled("tcp:127.0.0.1:5", "127.0.0.1") == "tcp:127.0.0.1:5");
+  BOOST_TEST(dialled("tcp:10.0.0.9:5", "10.0.0.1") == "tcp:10.0.0.9:5");
+  BOOST_TEST(dialled("unix:/x", "10.0.0.1") == "unix:/x");
+}
+
+BOOST_AUTO_TEST_CASE(an_interface_is_named) {
+  BOOST_TEST(interface_address("lo").is_loopback());
+  const std::string text = text_of_error([] { interface_address("no-such"); });
+  BOOST_TEST(contains(text, "the network interface 'no-such' (interface, TENDRIL_SOCKET_IFNAME) is not there"));
+  BOOST_TEST(contains(text, "there are: "));
+  BOOST_TEST(contains(text, "lo"));
+  const MeetingPoint there = point("node1", "10.0.0.1", true);
+  BOOST_TEST(listen_options(there, ip("10.0.0.7"), "lo").tcp_host == interface_address("lo").to_string());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,90 @@
+// timeout: 180
+// Groups over several hosts, which are namespaces of this one (hosts.sh); skipped where there can be none.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "tendril/rpc/shared_key.h"
+#include "tests/rpc/error_text.h"
+#include "tests/rpc/process.h"
+
+namespace several_hosts_test {
+
+using namespace std::chrono_literals;
+using tendril::test::contains;
+using tendril::test::Process;
+
+/// A file with a new key.
+struct KeyFile {
+  KeyFile() {
+    const int file = ::mkstemp(path);  // mode 0600
+    const tendril::rpc::SharedKey key = tendril::rpc::SharedKey::random();
+    BOOST_REQUIRE(::write(file, key.bytes().data(), key.bytes().size()) == 32);
+    ::close(file);
+  }
+  ~KeyFile() { ::unlink(path); }
+  KeyFile(const KeyFile&) = delete;
+  KeyFile& operator=(const KeyFile&) = delete;
+
+  char path[40] = "/tmp/tendril_key_test_XXXXXX";
+};
+
+/// What four workers on three hosts say; "" where there are no namespaces here.
+std::string run(const std::string& master, const std::string& keys) {
+  Process hosts({"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios",
+                 "member"});
+  const std::string said = hosts.rest(150s);
+  if (hosts.wait().code == 77) {
+    BOOST_TEST_MESSAGE("skipped: this machine lets users make no network namespaces");
+    return "";
+  }
+  return said;
+}
+
+std::string four_times(const std::string& key) { return key + "," + key + "," + key + "," + key; }
+
+}  // namespace several_hosts_test
+
+using namespace several_hosts_test;
+
+BOOST_AUTO_TEST_SUITE(several_hosts)
+
+BOOST_AUTO_TEST_CASE(workers_that_share_a_key_call_each_other_from_host_to_host) {
+  const KeyFile key;
+  // By address; and by a name that stands for loopback on the host that it names, where two of the workers are.
+  for (const char* master : {"10.7.0.1", "node1"}) {
+    const std::string said = run(master, four_times(key.path));
+    if (said.empty()) return;
+    for (const char* line : {"w0: no error\n", "w1: no error\n", "w2: no error\n", "w3: no error\n"})
+      BOOST_TEST(contains(said, line), master << ": " << said);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_with_another_key_is_told_so_and_named) {
+  const KeyFile key, other;
+  std::string keys(key.path);
+  keys.append(",").append(key.path).append(",").append(other.path).append(",").append(key.path);
+  const std::string said = run("10.7.0.1", keys);
+  if (said.empty()) return;
+  BOOST_TEST(contains(said,
+                      "w2: error: init_rpc ('w2', rank 2): rank 0 at 10.7.0.1:29500: the other side does not hold "
+                      "this worker's key (the key file '" +
+                          std::string(other.path)),
+             said);
+  BOOST_TEST(contains(said,
+                      "have not joined: rank 2 (of world size 4); refused: a connection from 10.7.0.3: it says "
+                      "that the keys differ"),
+             said);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_key_they_are_refused_and_told_how_to_make_one) {
+  const std::string said = run("10.7.0.1", four_times("-"));
+  if (said.empty()) return;
+  for (const char* who : {"w0", "w1", "w2", "w3"}) BOOST_TEST(contains(said, who), said);
+  BOOST_TEST(contains(said, "head -c 32 /dev/urandom > key; chmod 600 key"), said);
+  BOOST_TEST(!contains(said, "no error"), said);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
