@@ -75,6 +75,7 @@ void Agent::set_listener(std::shared_ptr<AgentListener> listener) { impl_->liste
 const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return impl_->listener; }
 WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
+void Agent::set_trace(std::shared_ptr<detail::Trace> trace) { impl_->trace = std::move(trace); }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
 const std::vector<std::shared_ptr<MessageHook>>& Agent::hooks() const noexcept { return impl_->hooks; }

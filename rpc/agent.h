@@ -28,6 +28,10 @@
 
 namespace tendril::rpc {
 
+namespace detail {
+class Trace;
+}
+
 struct AgentOptions {
   std::string name = {};  ///< as WorkerInfo::name
   WorkerId rank = 0;
@@ -121,6 +125,8 @@ class Agent {
   /// Sets who hears of control messages and lost peers; once, before the first peer.
   void set_listener(std::shared_ptr<AgentListener> listener);
   const std::shared_ptr<AgentListener>& listener() const noexcept;
+  /// Has every call and handler from now on recorded; before the first peer. TENDRIL_TRACE does it (group.h).
+  void set_trace(std::shared_ptr<detail::Trace> trace);
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
   const std::vector<std::shared_ptr<MessageHook>>& hooks() const noexcept;
 

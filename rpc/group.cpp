@@ -21,8 +21,10 @@
 #include "tendril/rpc/launch/rendezvous_client.h"
 #include "tendril/rpc/launch/rendezvous_host.h"
 #include "tendril/rpc/launch/resolve.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/observe/metrics_server.h"
 #include "tendril/rpc/observe/status_signal.h"
+#include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/wire/error_message.h"
@@ -204,6 +206,7 @@ class Group::Impl {
     agent.rank = settings.self.id;
     agent.world_size = settings.world_size;
     agent.group = client_->group();
+    trace_group_ = client_->group();
     agent.key = key;
     agent.num_worker_threads = options.num_worker_threads;
     agent.rpc_timeout = options.rpc_timeout;
@@ -216,6 +219,12 @@ class Group::Impl {
     agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
     references_ = RRefContext::attach(*agent_);
     if (options.status_signal) status_signal_.emplace();
+    std::string trace_path = options.trace;
+    if (const char* path = std::getenv("TENDRIL_TRACE"); trace_path.empty() && path) trace_path = path;
+    if (!trace_path.empty()) {
+      trace_ = std::make_shared<detail::Trace>(trace_path, agent_->self(), agent_->incarnation());
+      agent_->set_trace(trace_);
+    }
     const int metrics_port = detail::metrics_port(options.metrics_port, settings.self.id, std::getenv);
     if (metrics_port >= 0) metrics_.emplace(agent_->share(), metrics_port);
     for (const auto extend : agent_extensions()) extend(*agent_);
@@ -244,6 +253,7 @@ class Group::Impl {
       }
     }
     client_->gather("connected", {}, left_until(deadline));
+    if (trace_) clock_.first = clock_.last = detail::measure_clock(*agent_, deadline);
     agent_->stop_listening();  // a worker that is killed from here on leaves no socket behind
   }
 
@@ -256,9 +266,14 @@ class Group::Impl {
     const auto phase_timeout = [&] {
       return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(at_least(deadline));
     };
+    using detail::LogLevel;
     try {
+      if (trace_) measure_again(deadline);
+      note(LogLevel::info, "shuts down and waits for all to do so");
       client_->gather("shutdown", {}, left_until(deadline));
+      note(LogLevel::info, "waits for calls that are still open");
       detail::drain(*agent_, *client_, deadline);
+      note(LogLevel::info, "gives up its references");
       references_->table().release_users();
       const RRefCounters left = wait_for_references(Clock::now() + phase_timeout());
       const auto all = client_->gather("references released", left.none() ? "" : text_of(left), phase_timeout());
@@ -271,6 +286,31 @@ class Group::Impl {
     } catch (const std::exception& e) {
       client_->fail(e.what());
       throw;
+    }
+  }
+
+  /// "rpc: worker 'ps' TEXT"
+  void note(detail::LogLevel level, const std::string& text) const noexcept {
+    if (!detail::logs(level)) return;
+    const std::string& name = agent_->self().name;
+    detail::log(level, name, "rpc: worker '" + name + "' " + text);
+  }
+
+  void measure_again(Clock::time_point deadline) {
+    try {
+      clock_.last = detail::measure_clock(*agent_, std::min(deadline, Clock::now() + 5s));
+    } catch (const std::exception&) {  // then there is one measurement, and the others say who is gone
+    }
+  }
+
+  /// What the trace cannot do is said, and no reason to fail.
+  void write_trace() noexcept {
+    const auto trace = std::exchange(trace_, nullptr);
+    if (!trace) return;
+    try {
+      trace->write(trace_group_, clock_);
+    } catch (const std::exception& e) {
+      note(detail::LogLevel::warn, std::string("could not write its trace: ") + e.what());
     }
   }
 
@@ -294,9 +334,13 @@ class Group::Impl {
     } catch (...) {  // it is shut down in any case
       error = std::current_exception();
     }
+    write_trace();
     metrics_.reset();
     status_signal_.reset();
-    if (client_) client_->leave();
+    if (client_) {
+      note(detail::LogLevel::info, "has left its group");
+      client_->leave();
+    }
     client_.reset();
     host_.reset();
     return error;
@@ -304,6 +348,9 @@ class Group::Impl {
 
   std::mutex mutex_;  // one barrier or shutdown at a time
   std::optional<detail::StatusSignal> status_signal_;
+  std::shared_ptr<detail::Trace> trace_;
+  detail::ClockFit clock_;
+  std::string trace_group_;
   std::optional<detail::RendezvousHost> host_;
   std::optional<detail::RendezvousClient> client_;
 };

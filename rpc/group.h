@@ -52,6 +52,9 @@ struct InitOptions {
   /// Serves this worker's counters as Prometheus text (status.h) at http://127.0.0.1:PORT/metrics: to this host only.
   /// 0: a free port (Group::metrics_port). -1: TENDRIL_METRICS_PORT plus the rank, or not at all where that is not set.
   int metrics_port = -1;
+  /// A file for a trace of all calls and handlers, which Perfetto (ui.perfetto.dev) and Chrome read: each worker adds
+  /// itself when it leaves. Empty: TENDRIL_TRACE, or none where that is not set (docs/observability.md).
+  std::string trace = {};
   /// Called with the new agent before any other worker can call it: the place to add message hooks.
   std::function<void(const std::shared_ptr<Agent>&)> prepare = {};
   /// The rest of the agent's options; name, rank, world_size, group and what is named above are filled in.

@@ -1,10 +1,10 @@
 #include "tendril/rpc/call/unread_error.h"
 
-#include <cstdio>
 #include <mutex>
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/threads/release.h"
 
 namespace tendril::rpc {
@@ -41,7 +41,9 @@ class Reporter {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
     if (now - second_ >= std::chrono::seconds(1)) {
-      if (left_out_ > 0) std::fprintf(stderr, "tendril: %d more errors that nobody read\n", left_out_);
+      if (left_out_ > 0)
+        detail::log(detail::LogLevel::warn, "",
+                    "tendril: " + std::to_string(left_out_) + " more errors that nobody read");
       second_ = now;
       printed_ = left_out_ = 0;
     }
@@ -50,7 +52,7 @@ class Reporter {
       return;
     }
     ++printed_;
-    std::fprintf(stderr, "tendril: nobody read this error of %s: %s\n", function.c_str(), text);
+    detail::log(detail::LogLevel::warn, "", "tendril: nobody read this error of " + function + ": " + text);
   }
 
   std::mutex mutex_;

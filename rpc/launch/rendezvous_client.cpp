@@ -7,11 +7,11 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
-#include <cstdio>
 #include <thread>
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 
 namespace tendril::rpc::detail {
 
@@ -44,9 +44,9 @@ RendezvousClient::RendezvousClient(const Options& options) {
       throw TimeoutError("no group could be joined at " + text_of(options.address) + " within " +
                          std::to_string(options.timeout.count()) + " ms: " + problem);
     if (Clock::now() - start >= next_note) {
-      std::fprintf(stderr, "rpc: worker '%s' (rank %d) has tried to join a group at %s for %lld s: %s\n",
-                   options.self.name.c_str(), static_cast<int>(options.self.id), text_of(options.address).c_str(),
-                   static_cast<long long>(next_note.count()), problem.c_str());
+      log(LogLevel::warn, options.self.name,
+          "rpc: " + name_of(options.self) + " has tried to join a group at " + text_of(options.address) + " for " +
+              std::to_string(next_note.count()) + " s: " + problem);
       next_note *= 2;
     }
     std::this_thread::sleep_for(pause);

@@ -9,11 +9,11 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <csignal>
-#include <cstdio>
 #include <deque>
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/threads/signal_mask.h"
 
@@ -115,8 +115,9 @@ void RendezvousHost::fail(const std::string& text) {
 
 void RendezvousHost::note_missing(std::chrono::seconds waited) {
   if (waited > 0s)
-    std::fprintf(stderr, "rpc: rank 0 has waited %lld s for these workers to join: %s\n",
-                 static_cast<long long>(waited.count()), server_.describe_missing().c_str());
+    log(LogLevel::warn, "rank 0",
+        "rpc: rank 0 has waited " + std::to_string(waited.count()) +
+            " s for these workers to join: " + server_.describe_missing());
   note_.expires_after(std::max<std::chrono::seconds>(waited, kFirstNote));
   note_.async_wait([this, waited](const error_code& error) {
     if (!error && !server_.complete() && !server_.failed()) note_missing(waited == 0s ? kFirstNote : 2 * waited);
@@ -233,7 +234,7 @@ void RendezvousHost::refuse(const std::shared_ptr<Peer>& peer, const std::string
 void RendezvousHost::note_refused(const std::string& why) {
   server_.note_refused("a connection from " + why);
   if (const auto line = notes_.add(why, Clock::now()))
-    std::fprintf(stderr, "rpc: rank 0's rendezvous refused a connection from %s\n", line->c_str());
+    log(LogLevel::warn, "rank 0", "rpc: rank 0's rendezvous refused a connection from " + *line);
 }
 
 void RendezvousHost::say(const std::shared_ptr<Peer>& peer, Bytes bytes) {

@@ -3,13 +3,13 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <future>
 #include <random>
 #include <system_error>
 #include <thread>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/threads/signal_mask.h"
@@ -149,6 +149,11 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
     slot = session;
     workers_[static_cast<std::size_t>(peer.id)] = peer;
     waiting.swap(awaited_[static_cast<std::size_t>(peer.id)]);
+  }
+  if (detail::logs(detail::LogLevel::info)) {
+    detail::log(
+        detail::LogLevel::info, self.name,
+        "rpc: worker '" + self.name + "' is connected with " + rpc::name_of(peer) + " over " + link->transport());
   }
   link->start(session);
   listener_told();
@@ -303,8 +308,8 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
 
 void Agent::Impl::end_threads(Clock::time_point deadline) {
   if (!loop->end_by(std::min(deadline, Clock::now() + kFirstNote)) && Clock::now() < deadline) {
-    std::fprintf(stderr, "rpc: worker '%s' is to shut down and waits for %s\n", self.name.c_str(),
-                 describe(name(loop->unended())).c_str());
+    detail::log(detail::LogLevel::warn, self.name,
+                "rpc: worker '" + self.name + "' is to shut down and waits for " + describe(name(loop->unended())));
     loop->end_by(deadline);
   }
   std::vector<HandlerRunning> left = name(loop->stop());

@@ -66,6 +66,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   const Ref<detail::Loop> loop;
   std::vector<std::shared_ptr<MessageHook>> hooks;
   std::shared_ptr<AgentListener> listener;
+  std::shared_ptr<detail::Trace> trace;  // null: nothing is recorded
   detail::Counters counters;
   std::atomic<int64_t> rpc_timeout_us{options.rpc_timeout.count()};
   std::shared_ptr<detail::Listener> accepting;

@@ -3,10 +3,10 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
-#include <cstdio>
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/transport/socket_link.h"
 
@@ -45,7 +45,7 @@ void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& th
 
 void Handshake::Others::note(const std::string& text) {
   if (const auto line = notes.add(text, Clock::now()))
-    std::fprintf(stderr, "rpc: worker '%s' refused a connection from %s\n", worker.c_str(), line->c_str());
+    log(LogLevel::warn, worker, "rpc: worker '" + worker + "' refused a connection from " + *line);
 }
 
 Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::string from,

@@ -5,6 +5,8 @@
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/reference/control.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/threads/thread_state.h"
@@ -84,6 +86,17 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   request.trace_id = context.trace_id;
   request.span_id = context.span_id;
   request.depth = context.depth;
+  TraceSend traced;
+  if (Trace* const trace = agent_->trace.get()) {
+    pending.span = trace->begin_call(context, request);
+    traced.begin(*trace, {.kind = TraceSpan::Kind::send,
+                          .peer = peer_.id,
+                          .function = request.function,
+                          .trace_id = request.trace_id,
+                          .span_id = pending.span,
+                          .parent = context.span_id,
+                          .start_ns = trace_ns(pending.started)});
+  }
   if (context.extension) request.extension = *context.extension;
   if (pending.deadline != Clock::time_point::max()) {
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(pending.deadline - pending.started);
@@ -202,8 +215,19 @@ std::optional<Session::Pending> Session::take(uint64_t call_id, bool cancelled) 
 
 void Session::fail(Pending pending, const std::exception_ptr& error) noexcept {
   pending.stop.reset();
+  if (pending.span != 0) trace_end(pending, Clock::now(), true);
   Counters::add(agent_->counters.failed);
   pending.call->fail(error);
+}
+
+void Session::trace_end(const Pending& pending, Clock::time_point end, bool failed) const noexcept {
+  agent_->trace->record({.kind = TraceSpan::Kind::call,
+                         .failed = failed,
+                         .peer = peer_.id,
+                         .function = pending.function,
+                         .span_id = pending.span,
+                         .start_ns = trace_ns(pending.started),
+                         .end_ns = trace_ns(end)});
 }
 
 void Session::give_up(uint64_t call_id, const std::exception_ptr& error) {
@@ -270,7 +294,9 @@ void Session::complete(Message&& reply) noexcept {
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());
   }
-  const std::chrono::nanoseconds took = Clock::now() - pending->started;
+  const Clock::time_point now = Clock::now();
+  const std::chrono::nanoseconds took = now - pending->started;
+  if (pending->span != 0) trace_end(*pending, now, false);
   Counters::add(agent_->counters.latency[static_cast<std::size_t>(LatencyHistogram::bucket_of(took))]);
   Counters::add(agent_->counters.latency_ns, static_cast<uint64_t>(took.count()));
   Counters::add(agent_->counters.completed);
@@ -387,6 +413,10 @@ void Session::end(const std::exception_ptr& error) {
   for (auto& request : held) agent_->loop->post(std::move(request));  // they see that nobody waits for them
   for (auto& [call_id, call] : pending) fail(std::move(call), error);
   if (is_self()) return;
+  if (logs(LogLevel::info)) {
+    const std::string& self = agent_->self.name;
+    log(LogLevel::info, self, "rpc: worker '" + self + "' has lost " + name_of(peer_) + ": " + text_of(error));
+  }
   for (const auto& hook : agent_->hooks) hook->peer_lost(peer_, error);
   if (agent_->listener) {
     agent_->listener->peer_lost(peer_, error);

@@ -90,6 +90,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
     Clock::time_point started = {}, deadline = {};
     bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
     std::unique_ptr<StopCallback> stop = {};
+    uint64_t span = 0;  // 0: not traced
   };
 
   struct Serving {
@@ -111,6 +112,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void request_received(Message&& request);
   void cancel_received(uint64_t call_id);
   bool ping(Clock::time_point now);
+  void trace_end(const Pending& pending, Clock::time_point end, bool failed) const noexcept;
   /// This thread drives I/O: what waits for a device goes on on a thread of the pool.
   static bool must_not_wait() noexcept;
 
@@ -158,7 +160,8 @@ struct InboundState final : Job {
   uint64_t call_id = 0;
   const ServedFunction* function = nullptr;
   CallContext context;
-  uint64_t cost = 0;  // of flow control, until it is started
+  uint64_t cost = 0;             // of flow control, until it is started
+  Clock::time_point begun = {};  // the handler
 };
 
 }  // namespace tendril::rpc::detail

@@ -4,6 +4,7 @@
 
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/session.h"
@@ -34,8 +35,23 @@ struct Timed {
 };
 thread_local Timed timed;
 
+TraceSpan span_of(const InboundState& call, TraceSpan::Kind kind) noexcept {
+  return {.kind = kind,
+          .peer = call.session->peer().id,
+          .function = call.request.function,
+          .trace_id = call.context.trace_id,
+          .span_id = call.context.span_id};
+}
+
 void note_answer(const InboundState* call) noexcept {
-  if (timed.call == call) timed.answered = std::min(timed.answered, Clock::now());
+  if (timed.call == call) {
+    timed.answered = std::min(timed.answered, Clock::now());
+  } else if (Trace* const trace = call->agent->trace.get()) {
+    TraceSpan span = span_of(*call, TraceSpan::Kind::deferred);
+    span.start_ns = trace_ns(call->begun);
+    span.end_ns = trace_ns(Clock::now());
+    trace->record(span);
+  }
 }
 
 void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
@@ -286,6 +302,13 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
     return session->drop(call_id);
   }
   const ServedFunction& served = *function;
+  const std::shared_ptr<Trace> trace = agent->trace;  // `this` may be gone when the function returns
+  TraceSpan span;
+  if (trace) {
+    begun = start;
+    span = span_of(*this, TraceSpan::Kind::handler);
+    span.start_ns = trace_ns(start);
+  }
   const CallContextScope scope(context);
   const Timed outer = std::exchange(timed, {.call = this});
   InboundCall call(std::move(owned));
@@ -296,7 +319,12 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   } catch (...) {
     call.fail(std::current_exception());
   }
-  note_duration(served, std::min(std::exchange(timed, outer).answered, Clock::now()) - start);
+  const Clock::time_point end = Clock::now();
+  note_duration(served, std::min(std::exchange(timed, outer).answered, end) - start);
+  if (trace) {
+    span.end_ns = trace_ns(end);
+    trace->record(span);
+  }
 }
 
 }  // namespace tendril::rpc::detail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # headers_alone.sh COMPILER SOURCE_DIR INCLUDE_DIR [more flags]
-# Each header compiles alone; one outside detail/ and the rooms that do I/O draws in neither Asio nor JSON, CUDA, oneDNN or
+# Each header compiles alone; one outside detail/ and the rooms that do I/O draws in neither Asio nor JSON, CUDA, oneDNN, spdlog or
 # OpenSSL.
 set -euo pipefail
 compiler=$1 source=$2 include=$3
@@ -17,7 +17,7 @@ check() {
     return 1
   fi
   case $header in */detail/* | rpc/session/* | rpc/threads/* | rpc/transport/* | rpc/launch/*) return 0 ;; esac
-  if grep -o -m1 -E '(boost/asio/|boost/json/|cuda_runtime|dnnl|openssl/)[^ ]*' "$deps"; then
+  if grep -o -m1 -E '(boost/asio/|boost/json/|cuda_runtime|dnnl|openssl/|spdlog/|fmt/)[^ ]*' "$deps"; then
     echo "$header is public and includes the above"
     return 1
   fi

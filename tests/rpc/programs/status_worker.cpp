@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tendril/rpc/call.h"
+#include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
 
 namespace rpc = tendril::rpc;
@@ -94,7 +95,35 @@ void forked() {
   stay();
 }
 
+int add(int a, int b) { return a + b; }
+
+/// A whole life.
+int alone_and_well() {
+  rpc::init_rpc("solo", alone());
+  rpc::rpc_sync<&add>(0, 1, 2);
+  rpc::shutdown();
+  return 0;
+}
+
+/// Rank 2 is killed when all have called all.
+int traced() {
+  const int rank = std::atoi(std::getenv("RANK"));
+  rpc::init_rpc(std::string("w").append(std::to_string(rank)), {.init_timeout = 60s});
+  for (int other = 0; other < 3; ++other) rpc::rpc_sync<&add>(other, rank, other);
+  rpc::barrier();
+  say("ready");
+  if (rank == 2) stay();
+  try {
+    rpc::shutdown({.timeout = 60s});
+  } catch (const rpc::PeerLostError&) {
+    return 0;
+  }
+  return 1;
+}
+
 int run(const std::string& name) {
+  if (name == "traced") return traced();
+  if (name == "alone") return alone_and_well();
   if (name == "stuck") stuck();
   if (name == "two") two();
   if (name == "left_and_joined") left_and_joined();

@@ -1,0 +1,212 @@
+// The file: Chrome's trace format, which Perfetto reads. One JSON object, one event a line, so that a worker that
+// leaves can add its events to those of others, and what a killed one has written in part can be cut off.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "tendril/rpc/call/function.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/wire/wire.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+constexpr std::string_view kTrailer = "\n]}\n";
+constexpr std::chrono::seconds kFileTime{10};
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", c);
+      out += code;
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+/// Nanoseconds as the format's microseconds.
+std::string microseconds_of(int64_t ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
+  return text;
+}
+
+std::string hex(uint64_t id) {
+  char text[24];
+  std::snprintf(text, sizeof text, "\"0x%llx\"", static_cast<unsigned long long>(id));
+  return text;
+}
+
+/// The lines of one worker.
+class Events {
+ public:
+  Events(WorkerInfo self, const ClockFit& clock) : pid_(self.id), self_(std::move(self)), clock_(clock) {}
+
+  void metadata(const char* name, int tid, const std::string& args) {
+    begin(name, "M", tid);
+    text_ += ",\"args\":{" + args + "}}";
+  }
+  void span(const TraceSpan& span, int tid) {
+    const std::string& function = name(span.function);
+    switch (span.kind) {
+      case TraceSpan::Kind::send:
+        slice("call " + function, span, tid, "\"to\":" + std::to_string(span.peer));
+        flow("s", "", span.start_ns, span.span_id, tid);
+        break;
+      case TraceSpan::Kind::handler:
+        slice(function, span, tid, "\"from\":" + std::to_string(span.peer));
+        flow("f", ",\"bp\":\"e\"", span.start_ns, span.span_id, tid);
+        break;
+      case TraceSpan::Kind::call:
+        asynchronous(function + " on rank " + std::to_string(span.peer), "call", span, tid);
+        break;
+      case TraceSpan::Kind::deferred:
+        asynchronous(function + " for rank " + std::to_string(span.peer), "deferred", span, tid);
+        break;
+    }
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void begin(std::string_view name, const char* phase, int tid) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += "{\"name\":" + json_string(name) + ",\"ph\":\"" + phase + "\",\"pid\":" + std::to_string(pid_) +
+             ",\"tid\":" + std::to_string(tid);
+  }
+  void time(const char* key, int64_t ns) { text_ += std::string(",\"") + key + "\":" + microseconds_of(ns); }
+  void slice(const std::string& name, const TraceSpan& span, int tid, const std::string& args) {
+    begin(name, "X", tid);
+    const int64_t start = clock_.to_rank_0(span.start_ns);
+    time("ts", start);
+    time("dur", std::max<int64_t>(clock_.to_rank_0(span.end_ns) - start, 0));
+    text_ += ",\"cat\":\"rpc\",\"args\":{" + args + ",\"trace\":" + hex(span.trace_id) +
+             ",\"span\":" + hex(span.span_id) + ",\"parent\":" + hex(span.parent) + "}}";
+  }
+  void flow(const char* phase, const char* more, int64_t at, uint64_t id, int tid) {
+    begin("call", phase, tid);
+    time("ts", clock_.to_rank_0(at));
+    text_ += ",\"cat\":\"rpc\",\"id\":" + hex(id) + more + "}";
+  }
+  void asynchronous(const std::string& name, const char* category, const TraceSpan& span, int tid) {
+    for (const bool first : {true, false}) {
+      begin(name, first ? "b" : "e", tid);
+      time("ts", clock_.to_rank_0(first ? span.start_ns : span.end_ns));
+      text_ += std::string(",\"cat\":\"") + category + "\",\"id\":" + hex(span.span_id);
+      if (first) text_ += std::string(",\"args\":{\"failed\":") + (span.failed ? "true" : "false") + "}";
+      text_ += "}";
+    }
+  }
+  const std::string& name(uint64_t function) {
+    std::string& name = names_[function];
+    if (name.empty()) name = name_of_function(function);
+    return name;
+  }
+
+  const WorkerId pid_;
+  const WorkerInfo self_;
+  const ClockFit& clock_;
+  std::string text_;
+  std::unordered_map<uint64_t, std::string> names_;
+};
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+void write_all(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_errno(path);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void lock_file(int fd, const std::string& path) {
+  const Clock::time_point deadline = Clock::now() + kFileTime;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) throw_errno(path);
+    if (Clock::now() >= deadline) throw TimeoutError(path + " is locked by another process");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+/// Where to go on writing in a file of this run: 0 if it is not one of it. What follows the last complete line is of a
+/// worker that was killed while it wrote.
+off_t end_of_events(int fd, std::string_view header, off_t size) {
+  std::string text(header.size(), '\0');
+  if (::pread(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) || text != header) return 0;
+  const off_t from = std::max<off_t>(static_cast<off_t>(header.size()), size - (off_t{64} << 10));
+  text.resize(static_cast<std::size_t>(size - from));
+  if (::pread(fd, text.data(), text.size(), from) != static_cast<ssize_t>(text.size())) return 0;
+  std::size_t end = text.size();
+  if (text.ends_with(kTrailer)) {
+    end -= kTrailer.size();
+  } else {
+    const std::size_t line = text.rfind(",\n");
+    if (line == text.npos) return static_cast<off_t>(header.size());
+    end = line;
+  }
+  return from + static_cast<off_t>(end);
+}
+
+}  // namespace
+
+std::string Trace::events(const ClockFit& clock) const {
+  Events events(self_, clock);
+  const std::vector<Thread> all = threads();
+  std::size_t spans = 0;
+  for (const Thread& thread : all) spans += thread.spans.size();
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string error = std::to_string(clock.error_ns());
+  events.metadata("process_name", 0, "\"name\":" + json_string(name_of(self_)));
+  events.metadata("process_labels", 0, "\"labels\":" + json_string("clock within " + error + " ns of rank 0's"));
+  events.metadata("process_sort_index", 0, "\"sort_index\":" + std::to_string(self_.id));
+  events.metadata("tendril_worker", 0,
+                  "\"worker\":" + json_string(self_.name) + ",\"rank\":" + std::to_string(self_.id) +
+                      ",\"process\":" + std::to_string(::getpid()) + ",\"host\":" + json_string(host) +
+                      ",\"clock_offset_ns\":" + std::to_string(clock.first.offset_ns) + ",\"clock_error_ns\":" + error +
+                      ",\"spans\":" + std::to_string(spans) + ",\"dropped\":" + std::to_string(dropped()));
+  for (const Thread& thread : all) {
+    events.metadata("thread_name", thread.id, "\"name\":" + json_string(thread.name));
+    for (const TraceSpan& span : thread.spans) events.span(span, thread.id);
+  }
+  return events.take();
+}
+
+void Trace::write(const std::string& group, const ClockFit& clock) const {
+  // Not the group's id itself: that is for its members.
+  const std::string run = hex(crc32c(std::as_bytes(std::span(group))));
+  const std::string header = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":" + run + "},\"traceEvents\":[\n";
+  std::string text = events(clock);
+  text += kTrailer;
+  const UniqueFd file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (file.get() < 0) throw_errno(path_);
+  lock_file(file.get(), path_);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_errno(path_);
+  const off_t end = end_of_events(file.get(), header, status.st_size);
+  if (::ftruncate(file.get(), end) != 0 || ::lseek(file.get(), end, SEEK_SET) < 0) throw_errno(path_);
+  write_all(file.get(), end == 0 ? header : end == static_cast<off_t>(header.size()) ? "" : ",\n", path_);
+  write_all(file.get(), text, path_);
+}
+
+}  // namespace tendril::rpc::detail

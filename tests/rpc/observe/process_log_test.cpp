@@ -1,0 +1,56 @@
+// What a process says on the error output, by TENDRIL_LOG.
+#include <boost/test/unit_test.hpp>
+#include <regex>
+
+#include "tests/rpc/process.h"
+
+using namespace tendril;
+using test::Process;
+
+namespace {
+
+/// All that a worker which joins, calls itself and leaves says; times and processes are written as T and P.
+std::string said(std::vector<std::string> variables) {
+  Process process({"/bin/sh", "-c", "exec " TENDRIL_TEST_PROGRAMS "/status_worker alone 2>&1"}, std::move(variables));
+  const std::string process_text = "[" + std::to_string(process.pid()) + "]";
+  std::string text = process.rest();
+  BOOST_TEST(process.wait().code == 0);
+  text = std::regex_replace(text, std::regex(R"(\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\])"), "[T]");
+  for (std::size_t at; (at = text.find(process_text)) != text.npos;) text.replace(at, process_text.size(), "[P]");
+  return text;
+}
+
+const std::string no_trace = "TENDRIL_TRACE=/no/such/folder/trace.json";
+const std::string trace_text =
+    "rpc: worker 'solo' could not write its trace: /no/such/folder/trace.json: No such file or directory\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(process_log)
+
+BOOST_AUTO_TEST_CASE(without_the_variable_warnings_are_bare_text_and_there_is_nothing_else) {
+  BOOST_TEST(said({}) == "");
+  BOOST_TEST(said({no_trace}) == trace_text);
+}
+
+BOOST_AUTO_TEST_CASE(the_variable_sets_the_level_and_adds_time_process_level_and_name) {
+  BOOST_TEST(said({no_trace, "TENDRIL_LOG=off"}) == "");
+  BOOST_TEST(said({no_trace, "TENDRIL_LOG=error"}) == "");
+  BOOST_TEST(said({no_trace, "TENDRIL_LOG=warn"}) == "[T] [P] [warning] [solo] " + trace_text);
+  const std::string phases =
+      "[T] [P] [info] [solo] rpc: worker 'solo' shuts down and waits for all to do so\n"
+      "[T] [P] [info] [solo] rpc: worker 'solo' waits for calls that are still open\n"
+      "[T] [P] [info] [solo] rpc: worker 'solo' gives up its references\n"
+      "[T] [P] [info] [solo] rpc: worker 'solo' has left its group\n";
+  BOOST_TEST(said({"TENDRIL_LOG=info"}) == phases);
+  BOOST_TEST(said({"TENDRIL_LOG=debug"}) == phases);
+}
+
+BOOST_AUTO_TEST_CASE(a_level_that_does_not_exist_is_said_and_taken_for_the_usual_one) {
+  BOOST_TEST(said({no_trace, "TENDRIL_LOG=loud"}) ==
+             "[T] [P] [warning] TENDRIL_LOG is 'loud', expected off, error, warn, info or debug\n"
+             "[T] [P] [warning] [solo] " +
+                 trace_text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

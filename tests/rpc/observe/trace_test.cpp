@@ -1,0 +1,325 @@
+// The trace of all workers in one file, parsed back.
+#include <unistd.h>
+
+#include <boost/json/src.hpp>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/group.h"
+#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/task.h"
+#include "tests/rpc/error_text.h"
+#include "tests/rpc/process.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace trace_test {
+
+using namespace tendril::rpc;
+using namespace std::chrono_literals;
+using tendril::test::Process;
+using tendril::test::ReservedPort;
+using tendril::test::text_of_error;
+namespace json = boost::json;
+using detail::Trace;
+using detail::TraceSpan;
+
+/// The agents that handlers call on with, by rank.
+std::mutex agents_mutex;
+std::array<std::shared_ptr<Agent>, 3> agents;
+std::shared_ptr<Agent> agent_of(std::size_t rank) {
+  const std::lock_guard lock(agents_mutex);
+  return agents[rank];
+}
+void set_agent(int rank, std::shared_ptr<Agent> agent) {
+  const std::lock_guard lock(agents_mutex);
+  agents[static_cast<std::size_t>(rank)].swap(agent);
+}
+
+int add(int a, int b) { return a + b; }
+int fail(int) { throw std::runtime_error("no"); }
+int relay(int a) { return rpc_sync<&add>(*agent_of(1), 2, a, 1); }
+std::unique_ptr<Promise<void>> gate;
+Task<int> later(int a) {
+  co_await gate->future();
+  co_return co_await rpc_async<&add>(*agent_of(1), 2, a, 1);
+}
+
+/// A path that nothing exists at, and nothing is left at.
+struct TraceFile {
+  TraceFile() {
+    static std::atomic<int> count{0};
+    path = std::filesystem::temp_directory_path() /
+           ("tendril-trace-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count) + ".json");
+    std::filesystem::remove(path);
+  }
+  ~TraceFile() { std::filesystem::remove(path); }
+  std::string text() const {
+    std::ostringstream out;
+    out << std::ifstream(path).rdbuf();
+    return out.str();
+  }
+  json::array events() const {
+    json::error_code error;
+    const json::value parsed = json::parse(text(), error);
+    BOOST_REQUIRE_MESSAGE(!error, "not JSON: " << error.message() << "\n" << text().substr(0, 2000));
+    return parsed.at("traceEvents").as_array();
+  }
+  std::filesystem::path path;
+};
+
+std::string text_at(const json::value& event, const char* key) { return std::string(event.at(key).as_string()); }
+double number_at(const json::value& event, const char* key) { return event.at(key).to_number<double>(); }
+
+/// The slices by span id, flows by id, and what the workers say of themselves by rank.
+struct Parsed {
+  explicit Parsed(const json::array& events) {
+    for (const json::value& event : events) {
+      const std::string phase = text_at(event, "ph");
+      const bool send = text_at(event, "name").starts_with("call ");
+      if (phase == "X") {
+        auto& slices = send ? sends : handlers;
+        BOOST_TEST(slices.emplace(text_at(event.at("args"), "span"), event).second, "two slices of a span");
+      }
+      if (phase == "s") BOOST_TEST(starts.emplace(text_at(event, "id"), event).second, "an arrow with two starts");
+      if (phase == "f") BOOST_TEST(finishes.emplace(text_at(event, "id"), event).second, "an arrow with two ends");
+      if (phase == "b") ++begun[text_at(event, "cat") + text_at(event, "id")];
+      if (phase == "e") ++ended[text_at(event, "cat") + text_at(event, "id")];
+      if (phase == "b" && event.at("args").at("failed").as_bool()) ++failed;
+      if (text_at(event, "name") == "tendril_worker")
+        workers[static_cast<int>(number_at(event, "pid"))] = event.at("args");
+    }
+  }
+  /// That every call is joined to its handler by an arrow from the one's thread to the other's.
+  void check_joined() const {
+    BOOST_TEST(!sends.empty());
+    BOOST_TEST(sends.size() == handlers.size());
+    BOOST_TEST(sends.size() == starts.size());
+    BOOST_TEST(sends.size() == finishes.size());
+    BOOST_TEST((begun == ended));
+    for (const auto& [span, send] : sends) {
+      BOOST_REQUIRE_MESSAGE(handlers.contains(span), "no handler of " << json::serialize(send));
+      const json::value &handler = handlers.at(span), &start = starts.at(span), &finish = finishes.at(span);
+      BOOST_TEST(text_at(send, "name") == "call " + text_at(handler, "name"));
+      BOOST_TEST((send.at("pid") == start.at("pid") && send.at("tid") == start.at("tid")));
+      BOOST_TEST((handler.at("pid") == finish.at("pid") && handler.at("tid") == finish.at("tid")));
+      BOOST_TEST(number_at(send.at("args"), "to") == number_at(handler, "pid"));
+      BOOST_TEST(number_at(handler.at("args"), "from") == number_at(send, "pid"));
+      BOOST_TEST(text_at(send.at("args"), "trace") == text_at(handler.at("args"), "trace"));
+      BOOST_TEST(number_at(start, "ts") == number_at(send, "ts"));
+      BOOST_TEST(number_at(finish, "ts") == number_at(handler, "ts"));
+      BOOST_TEST(begun.at("call" + span) == 1);
+      // A handler begins after its call, as far as the clocks are known.
+      const double error = number_at(workers.at(static_cast<int>(number_at(send, "pid"))), "clock_error_ns") +
+                           number_at(workers.at(static_cast<int>(number_at(handler, "pid"))), "clock_error_ns");
+      BOOST_TEST(number_at(handler, "ts") >= number_at(send, "ts") - error / 1e3 - 0.01);
+    }
+  }
+  int count(const std::map<std::string, json::value>& slices, const std::string& name) const {
+    int n = 0;
+    for (const auto& [span, slice] : slices) n += text_at(slice, "name") == name;
+    return n;
+  }
+
+  std::map<std::string, json::value> sends, handlers, starts, finishes;
+  std::map<std::string, int> begun, ended;
+  std::map<int, json::value> workers;
+  int failed = 0;
+};
+
+/// Groups of one process, a thread each.
+void run_group(const std::string& path, const std::function<void(Group&)>& body) {
+  const ReservedPort port;
+  std::array<std::string, 3> errors;
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
+          Group group(std::string("w").append(std::to_string(rank)),
+                      {.rank = rank, .world_size = 3, .master_port = port.number(), .trace = path});
+          set_agent(rank, group.agent());
+          group.barrier();
+          body(group);
+          group.shutdown();
+          set_agent(rank, nullptr);
+        });
+      });
+    }
+  }
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+}
+
+detail::ClockFit no_offset() { return {}; }
+
+}  // namespace trace_test
+
+using namespace trace_test;
+
+BOOST_AUTO_TEST_SUITE(trace)
+
+BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
+  const TraceFile file;
+  gate = std::make_unique<Promise<void>>();
+  run_group(file.path, [](Group& group) {
+    if (group.agent()->self().id != 0) return;
+    for (int i = 0; i < 20; ++i) {
+      if (rpc_sync<&add>(*group.agent(), i % 3, i, 1) != i + 1) throw std::logic_error("a wrong sum");
+    }
+    (void)text_of_error([&] { rpc_sync<&fail>(*group.agent(), 1, 1); });
+    if (rpc_sync<&relay>(*group.agent(), 1, 5) != 6) throw std::logic_error("a wrong sum");
+    const Future<int> suspended = rpc_async<&later>(*group.agent(), 1, 5);
+    const auto is_suspended = [] {
+      const auto calls = agent_of(1)->calls_received();
+      return calls.size() == 1 && calls[0].state == CallReceived::State::suspended;
+    };
+    const auto deadline = Clock::now() + 60s;
+    while (!is_suspended() && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    gate->set_value();
+    if (suspended.wait() != 6) throw std::logic_error("a wrong sum");
+  });
+  const Parsed parsed(file.events());
+  parsed.check_joined();
+  BOOST_TEST(parsed.count(parsed.handlers, "trace_test::add") == 22);
+  BOOST_TEST(parsed.count(parsed.handlers, "trace_test::relay") == 1);
+  BOOST_TEST(parsed.failed == 1);
+  BOOST_REQUIRE(parsed.workers.size() == 3u);
+  BOOST_TEST(number_at(parsed.workers.at(0), "clock_error_ns") == 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    BOOST_TEST(text_at(parsed.workers.at(rank), "worker") == std::string("w").append(std::to_string(rank)));
+    BOOST_TEST(number_at(parsed.workers.at(rank), "dropped") == 0);
+    BOOST_TEST(number_at(parsed.workers.at(rank), "process") == ::getpid());
+    // One process, one clock: what is found of its offset is within the error that is stated.
+    const double offset = number_at(parsed.workers.at(rank), "clock_offset_ns");
+    BOOST_TEST(std::abs(offset) <= number_at(parsed.workers.at(rank), "clock_error_ns"));
+  }
+  // What a handler calls is its child, in the same trace.
+  for (const char* parent : {"trace_test::relay", "trace_test::later"}) {
+    int children = 0;
+    for (const auto& [span, handler] : parsed.handlers) {
+      if (text_at(handler, "name") != parent) continue;
+      for (const auto& [child, send] : parsed.sends) {
+        if (text_at(send.at("args"), "parent") != span) continue;
+        ++children;
+        BOOST_TEST(text_at(send.at("args"), "trace") == text_at(handler.at("args"), "trace"));
+        BOOST_TEST(text_at(send, "name") == "call trace_test::add");
+      }
+    }
+    BOOST_TEST(children == 1);
+  }
+  int deferred = 0;
+  for (const auto& [id, n] : parsed.begun) deferred += id.starts_with("deferred") ? n : 0;
+  BOOST_TEST(deferred == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
+  const TraceFile file;
+  for (int round = 0; round < 2; ++round) {
+    run_group(file.path, [](Group& group) { (void)rpc_sync<&add>(*group.agent(), 0, 1, 1); });
+    const Parsed parsed(file.events());
+    parsed.check_joined();
+    BOOST_TEST(parsed.count(parsed.handlers, "trace_test::add") == 3);
+    BOOST_TEST(parsed.workers.size() == 3u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_writer_has_left_is_cut_off) {
+  const TraceFile file;
+  Trace first(file.path, {"w0", 0}, 1), second(file.path, {"w1", 1}, 2);
+  first.record({.kind = TraceSpan::Kind::handler, .span_id = 7});
+  first.write("group", no_offset());
+  const std::string whole = file.text();
+  for (const std::string tail :
+       {"", "\n", "\n]", ",\n", ",\n{\"name\":\"half", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"}) {
+    std::ofstream(file.path) << whole.substr(0, whole.size() - 4) << tail;
+    second.write("group", no_offset());
+    const Parsed parsed(file.events());
+    BOOST_TEST(parsed.workers.size() == 2u, "after '" << tail << "'");
+    BOOST_TEST(parsed.handlers.size() == 1u);
+  }
+  for (const std::string other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) {
+    std::ofstream(file.path) << other;
+    second.write("group", no_offset());
+    BOOST_TEST(Parsed(file.events()).workers.size() == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(beyond_its_bound_spans_are_counted_only) {
+  const TraceFile file;
+  Trace trace(file.path, {"w0", 0}, 1, 512);
+  for (uint64_t i = 1; i <= 1000; ++i) trace.record({.kind = TraceSpan::Kind::handler, .span_id = i});
+  BOOST_TEST(trace.dropped() == 488u);
+  trace.write("group", no_offset());
+  const Parsed parsed(file.events());
+  BOOST_TEST(parsed.handlers.size() == 512u);
+  BOOST_TEST(number_at(parsed.workers.at(0), "dropped") == 488);
+}
+
+BOOST_AUTO_TEST_CASE(threads_record_while_others_read) {
+  Trace trace("", {"w0", 0}, 1);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; i < 2000; ++i) trace.record({.peer = t, .span_id = i});
+      });
+    }
+    for (int i = 0; i < 20; ++i) {
+      for (const Trace::Thread& thread : trace.threads()) {
+        for (std::size_t at = 0; at < thread.spans.size(); ++at) {
+          if (thread.spans[at].span_id != at % 2000) BOOST_ERROR("a span that was not recorded so");
+        }
+      }
+    }
+  }
+  std::size_t spans = 0;
+  for (const Trace::Thread& thread : trace.threads()) spans += thread.spans.size();
+  BOOST_TEST(spans == 6000u);
+}
+
+BOOST_AUTO_TEST_CASE(times_go_by_a_line_through_two_measurements) {
+  const detail::ClockFit fit{{.at_ns = 1000, .offset_ns = 100, .error_ns = 5},
+                             {.at_ns = 2000, .offset_ns = 200, .error_ns = 9}};
+  BOOST_TEST(fit.to_rank_0(1000) == 1100);
+  BOOST_TEST(fit.to_rank_0(1500) == 1650);
+  BOOST_TEST(fit.to_rank_0(2000) == 2200);
+  BOOST_TEST(fit.to_rank_0(500) == 600);    // before the first: not extrapolated
+  BOOST_TEST(fit.to_rank_0(3000) == 3200);  // nor after the last
+  BOOST_TEST(fit.error_ns() == 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_worker_takes_its_own_part_only) {
+  const TraceFile file;
+  const ReservedPort port;
+  std::vector<Process> workers;
+  for (int rank = 0; rank < 3; ++rank) {
+    workers.emplace_back(std::vector<std::string>{TENDRIL_TEST_PROGRAMS "/status_worker", "traced"},
+                         std::vector<std::string>{
+                             "RANK=" + std::to_string(rank), "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
+                             "MASTER_PORT=" + std::to_string(port.number()), "TENDRIL_TRACE=" + file.path.string()});
+  }
+  for (Process& worker : workers) BOOST_TEST(worker.line() == "ready");
+  workers[2].signal(SIGKILL);
+  for (int rank = 0; rank < 2; ++rank) BOOST_TEST(workers[static_cast<std::size_t>(rank)].wait().code == 0);
+  const Parsed parsed(file.events());
+  BOOST_TEST(parsed.workers.size() == 2u);
+  BOOST_TEST((parsed.workers.contains(0) && parsed.workers.contains(1)));
+  BOOST_TEST(parsed.count(parsed.sends, "call status_worker::add") == 6);
+  BOOST_TEST(parsed.count(parsed.handlers, "status_worker::add") == 6);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_no_reason_to_fail) {
+  Group group("w0", {.rank = 0, .world_size = 1, .trace = "/no/such/folder/trace.json"});
+  BOOST_TEST(rpc_sync<&add>(*group.agent(), 0, 1, 1) == 2);
+  group.shutdown();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
