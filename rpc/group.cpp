@@ -238,6 +238,7 @@ class Group::Impl {
     listen.unix_socket = options.transport != Transport::tcp;
     listen.tcp = options.transport != Transport::unix_socket;
     const Agent::Endpoint mine = agent_->listen(listen);
+    note(detail::LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to");
     const auto endpoints = client_->gather("listening", mine.to_string(), left_until(deadline));
     const WorkerId self = agent_->self().id;
     for (const WorkerInfo& peer : workers_) {
@@ -252,7 +253,10 @@ class Group::Impl {
           throw TimeoutError("worker '" + peer.name + "' (rank " + std::to_string(peer.id) + ") has not connected");
       }
     }
+    note(detail::LogLevel::debug, "is connected with all and waits for the others to be");
     client_->gather("connected", {}, left_until(deadline));
+    note(detail::LogLevel::info,
+         "has joined its group as rank " + std::to_string(self) + " of " + std::to_string(workers_.size()));
     if (trace_) clock_.first = clock_.last = detail::measure_clock(*agent_, deadline);
     agent_->stop_listening();  // a worker that is killed from here on leaves no socket behind
   }
