@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tendril/rpc/call/uncaught.h"
+#include "tendril/rpc/collectives.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
@@ -117,6 +118,9 @@ std::vector<WorkerInfo> get_worker_infos() {
   return workers;
 }
 void barrier(std::chrono::milliseconds timeout) { joined()->barrier(timeout); }
+std::vector<std::string> detail::all_gather(std::string bytes, std::chrono::milliseconds timeout) {
+  return joined()->gather(std::move(bytes), timeout);
+}
 std::chrono::microseconds get_rpc_timeout() { return default_agent()->rpc_timeout(); }
 void set_rpc_timeout(std::chrono::microseconds timeout) { default_agent()->set_rpc_timeout(timeout); }
 RRefCounters rref_counters() { return RRefContext::of(*default_agent())->counters(); }

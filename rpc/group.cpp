@@ -127,6 +127,16 @@ class Group::Impl {
     with_prefix("rpc::barrier: ", [&] { client_->gather("barrier", {}, std::max(timeout, 0ms)); });
   }
 
+  std::vector<std::string> gather(std::string bytes, milliseconds timeout) {
+    TENDRIL_CHECK_AS(UsageError, bytes.size() <= Group::kMaxGathered, "rpc::all_gather: the value must have at most ",
+                     Group::kMaxGathered, " bytes, got ", bytes.size());
+    const BlockedScope blocked("rpc::all_gather");
+    const std::lock_guard lock(mutex_);
+    if (!client_) throw UsageError("rpc::all_gather: this worker has left its group");
+    return with_prefix("rpc::all_gather: ",
+                       [&] { return client_->gather("all_gather", std::move(bytes), std::max(timeout, 0ms)); });
+  }
+
   void shutdown(const ShutdownOptions& options) {
     if (Executor::current() == &agent_->executor())
       throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
@@ -367,6 +377,9 @@ RRefCounters Group::rref_counters() const { return impl_->references_->counters(
 std::vector<LiveReference> Group::references() const { return impl_->references_->table().list(); }
 uint16_t Group::metrics_port() const noexcept { return impl_->metrics_ ? impl_->metrics_->port() : 0; }
 void Group::barrier(milliseconds timeout) { impl_->barrier(timeout); }
+std::vector<std::string> Group::gather(std::string bytes, milliseconds timeout) {
+  return impl_->gather(std::move(bytes), timeout);
+}
 void Group::shutdown(const ShutdownOptions& options) { impl_->shutdown(options); }
 
 }  // namespace tendril::rpc

@@ -95,6 +95,11 @@ class Group {
   /// graceful shutdowns throw the same again, at once.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
+  /// As barrier, and returns the bytes that each worker gave, by rank: what all_gather (collectives.h) is made of.
+  /// Throws UsageError for more than kMaxGathered bytes, before anybody waits for this worker.
+  std::vector<std::string> gather(std::string bytes, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  static constexpr std::size_t kMaxGathered = 32 * 1024;  ///< rank 0 sends all workers' to all workers
+
   /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws
   /// TimeoutError naming who is missing or busy and which functions go on, PeerLostError naming who died, RRefError if
   /// references are left.

@@ -22,7 +22,7 @@ Stated& stated() {
   return *instance;
 }
 
-std::string text_of(const LaunchOptions& options) {
+std::string described(const LaunchOptions& options) {
   std::string text = "world_size " + (options.world_size == -1 ? "not given" : std::to_string(options.world_size));
   if (!options.master_addr.empty()) text += ", master_addr " + options.master_addr;
   if (options.master_port != -1) text += ", master_port " + std::to_string(options.master_port);
@@ -73,7 +73,7 @@ LaunchPlan start_own(const LaunchOptions& options, const Launched& launched) {
                    " is set, but no rank: set RANK in each process, or unset WORLD_SIZE to have the workers started; ",
                    launched.text());
   TENDRIL_CHECK_AS(UsageError, options.master_addr.empty() && options.master_port == -1,
-                   "rpc::launch: where to join is given, but not as which rank (", text_of(options), "); ",
+                   "rpc::launch: where to join is given, but not as which rank (", described(options), "); ",
                    launched.text());
   const int world_size = options.world_size == -1 ? options.default_world_size : options.world_size;
   if (world_size != 1) return {.runs_here = false, .rank = 0, .world_size = world_size};

@@ -115,7 +115,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-struct Worker {
+struct SpawnedWorker {
   pid_t pid = -1;
   UniqueFd control;
   std::string report;
@@ -195,7 +195,7 @@ class Launch {
 
   void wait(const InterruptGuard& interrupts) {
     const auto deadline = options_.timeout > 0ms ? deadline_after(options_.timeout) : SteadyClock::time_point::max();
-    while (!std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended(); })) {
+    while (!std::all_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.ended(); })) {
       poll_workers(interrupts.fd(), deadline);
       if (interrupts.caught() != 0) return;
       for (int rank = 0; rank < options_.world_size; ++rank)
@@ -207,11 +207,12 @@ class Launch {
   void end_all() noexcept {
     signal_all(SIGTERM);
     const auto deadline = deadline_after(options_.grace);
-    while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.pid > 0 && !w.ended(); }) &&
-           SteadyClock::now() < deadline)
+    while (
+        std::any_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.pid > 0 && !w.ended(); }) &&
+        SteadyClock::now() < deadline)
       poll_workers(-1, deadline);
     signal_all(SIGKILL);
-    for (Worker& worker : workers_)
+    for (SpawnedWorker& worker : workers_)
       if (worker.pid > 0) worker.reap(0);  // SIGKILL cannot be refused: this wait ends
   }
 
@@ -239,7 +240,7 @@ class Launch {
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 
-    Worker& worker = workers_[context.rank];
+    SpawnedWorker& worker = workers_[context.rank];
     const int error = ::posix_spawn(&worker.pid, "/proc/self/exe", &actions, &attributes, pointers(arguments).data(),
                                     pointers(environment).data());
     ::posix_spawnattr_destroy(&attributes);
@@ -259,13 +260,13 @@ class Launch {
     // The control socket closes when the process ends, a moment before it can be reaped. The long interval is for a
     // worker whose own child holds that socket open.
     auto interval = 500ms;
-    for (const Worker& worker : workers_) {
+    for (const SpawnedWorker& worker : workers_) {
       if (worker.control) fds.push_back({worker.control.get(), POLLIN, 0});
       if (!worker.control && worker.pid > 0 && !worker.ended()) interval = 2ms;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
     ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, interval).count()));
-    for (Worker& worker : workers_) {
+    for (SpawnedWorker& worker : workers_) {
       if (worker.pid <= 0) continue;
       worker.read_report();
       worker.reap(WNOHANG);
@@ -273,14 +274,14 @@ class Launch {
   }
 
   void signal_all(int signal) noexcept {
-    for (const Worker& worker : workers_)
+    for (const SpawnedWorker& worker : workers_)
       if (worker.pid > 0 && !worker.ended()) ::kill(worker.pid, signal);
   }
 
   [[noreturn]] void throw_failure() {
     // One worker's end makes others fail (their calls to it). Let those that are ending now end, then name the first.
     const auto patience = SteadyClock::now() + 200ms;
-    auto is_ending = [](const Worker& w) { return !w.ended() && (!w.control || w.told_failed()); };
+    auto is_ending = [](const SpawnedWorker& w) { return !w.ended() && (!w.control || w.told_failed()); };
     while (std::any_of(workers_.begin(), workers_.end(), is_ending) && SteadyClock::now() < patience)
       poll_workers(-1, patience);
     std::vector<int> failed;
@@ -309,7 +310,7 @@ class Launch {
   }
 
   SpawnOptions options_;
-  std::vector<Worker> workers_;
+  std::vector<SpawnedWorker> workers_;
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace {
 constexpr auto kSlack = 3s;
 constexpr std::size_t kMaxIncoming = std::size_t{256} << 20;
 
-std::string text_of(const tcp::endpoint& address) {
+std::string address_text(const tcp::endpoint& address) {
   return address.address().to_string() + ":" + std::to_string(address.port());
 }
 
@@ -41,11 +41,11 @@ RendezvousClient::RendezvousClient(const Options& options) {
   auto next_note = kFirstNote;
   while (try_to_join(options, deadline, problem) == JoinResult::try_again) {
     if (Clock::now() + pause >= deadline)
-      throw TimeoutError("no group could be joined at " + text_of(options.address) + " within " +
+      throw TimeoutError("no group could be joined at " + address_text(options.address) + " within " +
                          std::to_string(options.timeout.count()) + " ms: " + problem);
     if (Clock::now() - start >= next_note) {
       log(LogLevel::warn, options.self.name,
-          "rpc: " + name_of(options.self) + " has tried to join a group at " + text_of(options.address) + " for " +
+          "rpc: " + name_of(options.self) + " has tried to join a group at " + address_text(options.address) + " for " +
               std::to_string(next_note.count()) + " s: " + problem);
       next_note *= 2;
     }
@@ -141,7 +141,7 @@ std::optional<Proof> RendezvousClient::prove(const Options& options, Clock::time
       send(encode_proof_refusal("the keys differ"));
       flush(Clock::now() + 1s);
     }
-    throw ProofError("rank 0 at " + text_of(options.address) + ": " + e.what());
+    throw ProofError("rank 0 at " + address_text(options.address) + ": " + e.what());
   } catch (const MessageError& e) {
     problem = e.what();
     return std::nullopt;

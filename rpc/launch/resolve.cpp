@@ -24,7 +24,7 @@ std::vector<asio::ip::address> look_up(const std::string& host, error_code& erro
 asio::ip::address resolve(const std::string& host, Clock::time_point deadline, const std::string& advice,
                           const LookUp& look_up) {
   error_code error;
-  const auto literal = asio::ip::make_address(host, error);
+  auto literal = asio::ip::make_address(host, error);
   if (!error) return literal;
   for (std::chrono::milliseconds pause = 50ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 2s)) {
     error = {};

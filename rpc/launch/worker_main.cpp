@@ -38,7 +38,7 @@ std::map<std::string, Registered>& registry() {
 }
 
 std::vector<std::string> program_arguments;
-SpawnContext context;
+SpawnContext spawn_context;
 bool is_worker = false;
 
 std::string demangled(const char* name) {
@@ -90,7 +90,7 @@ void read_job(std::string& id, Message& arguments) {
   ::close(kJobFd);
 }
 
-SharedKey read_key() {
+SharedKey receive_key() {
   std::array<std::byte, kKeyBytes> bytes;
   for (std::size_t have = 0; have < bytes.size();) {
     const ssize_t n = ::recv(kControlFd, bytes.data() + have, bytes.size() - have, 0);
@@ -134,7 +134,7 @@ int run_function() {
     read_job(id, arguments);
     const SpawnEntry entry = find_spawn_entry(id);
     if (entry == nullptr) throw RpcError("this program has no function " + demangled(id.c_str()));
-    const int code = entry(context.rank, arguments);
+    const int code = entry(spawn_context.rank, arguments);
     send_report(std::string(1, static_cast<char>(Report::done)));
     return code;
   } catch (...) {
@@ -171,7 +171,7 @@ const std::vector<std::string>& saved_arguments() { return program_arguments; }
 
 }  // namespace detail
 
-const SpawnContext* SpawnContext::current() noexcept { return detail::is_worker ? &detail::context : nullptr; }
+const SpawnContext* SpawnContext::current() noexcept { return detail::is_worker ? &detail::spawn_context : nullptr; }
 
 void worker_main(int argc, char** argv) {
   using namespace detail;
@@ -181,21 +181,22 @@ void worker_main(int argc, char** argv) {
   if (mark == nullptr || std::strcmp(mark, kMark) != 0) return;
 
   ::unsetenv(kMarkVariable);  // the programs that a worker starts are no workers
-  context.rank = environment_number("RANK");
-  context.world_size = environment_number("WORLD_SIZE");
-  context.master_port = static_cast<uint16_t>(environment_number("MASTER_PORT"));
-  context.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / context.world_size);
-  if (context.rank == 0) context.listener = kListenerFd;
+  spawn_context.rank = environment_number("RANK");
+  spawn_context.world_size = environment_number("WORLD_SIZE");
+  spawn_context.master_port = static_cast<uint16_t>(environment_number("MASTER_PORT"));
+  spawn_context.num_threads =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / spawn_context.world_size);
+  if (spawn_context.rank == 0) spawn_context.listener = kListenerFd;
   is_worker = true;
   state_process_launch({.by = "rpc::spawn",
-                        .rank = context.rank,
-                        .world_size = context.world_size,
-                        .local_rank = context.rank,
-                        .local_world_size = context.world_size,
+                        .rank = spawn_context.rank,
+                        .world_size = spawn_context.world_size,
+                        .local_rank = spawn_context.rank,
+                        .local_world_size = spawn_context.world_size,
                         .master_addr = kLoopback,
-                        .master_port = context.master_port});
+                        .master_port = spawn_context.master_port});
   for (int fd = kJobFd; fd <= kListenerFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  context.key = read_key();
+  spawn_context.key = receive_key();
   watch_lifeline();
   std::exit(run_function());  // not _Exit: the program's static objects and output buffers end as ever
 }

@@ -45,7 +45,7 @@ bool peer_is_same_user(int socket) noexcept {
 
 boost::asio::ip::address address_of(const std::string& host, const std::string& what) {
   boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(host, error);
+  auto address = boost::asio::ip::make_address(host, error);
   if (!error) return address;
   if (host == "localhost") return boost::asio::ip::address_v4::loopback();
   addrinfo hints{};
