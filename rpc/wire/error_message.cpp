@@ -104,7 +104,7 @@ Message error_message(const std::exception_ptr& error, uint64_t max_bytes) {
   try {
     std::rethrow_exception(error);
   } catch (const RemoteError& e) {
-    return writer.write(remote, e.type(), e.message().c_str(), &e.path());
+    return writer.write(ErrorKind::remote, e.type(), e.message().c_str(), &e.path());
   } catch (const UnknownFunctionError& e) {
     return writer.write_typed(unknown_function, e);
   } catch (const MessageError& e) {
@@ -112,9 +112,9 @@ Message error_message(const std::exception_ptr& error, uint64_t max_bytes) {
   } catch (const RRefError& e) {
     return writer.write_typed(bad_reference, e);
   } catch (const std::exception& e) {
-    return writer.write(remote, type_name(typeid(e)), e.what());
+    return writer.write(ErrorKind::remote, type_name(typeid(e)), e.what());
   } catch (...) {
-    return writer.write(remote, "unknown", "something that is not a std::exception was thrown");
+    return writer.write(ErrorKind::remote, "unknown", "something that is not a std::exception was thrown");
   }
 }
 
