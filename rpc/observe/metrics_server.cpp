@@ -203,7 +203,7 @@ MetricsServer::~MetricsServer() {
     impl->close();
     closed->set_value();
   });
-  closed->get_future().wait_for(std::chrono::seconds(1));  // longer only if nobody reads the error output
+  closed->get_future().wait_for(std::chrono::seconds(5));  // longer only if nobody reads the error output
 }
 
 }  // namespace tendril::rpc::detail

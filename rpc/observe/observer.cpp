@@ -40,7 +40,7 @@ Observer::Observer() : state_(std::make_shared<State>()) {
 
 Observer::~Observer() {
   state_->io.stop();
-  if (state_->ended.get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready) {
+  if (state_->ended.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready) {
     state_->thread.join();
   } else {
     state_->thread.detach();

@@ -16,7 +16,7 @@ class Observer {
   static std::shared_ptr<Observer> get();
 
   Observer();
-  ~Observer();  ///< a thread that cannot be ended within a second (nobody reads the error output, say) is left behind
+  ~Observer();  ///< a thread that cannot be ended within 5 s (nobody reads the error output, say) is left behind
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 

@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_worker_to_itself_and_of_a_second_agent_are_kept_
 
 BOOST_AUTO_TEST_CASE(a_connection_says_what_it_carried_and_what_is_pending) {
   scene = std::make_unique<Scene>();
-  Cluster cluster(2);
+  Cluster cluster(2, {.ping_interval = 0ms});
   const Opened opened;
   const Future<int> running = rpc_async<&hold>(cluster[0], 1, 2);
   BOOST_TEST(Cluster::eventually([&] { return is_in(cluster[1], "hold", State::running); }, 60s));

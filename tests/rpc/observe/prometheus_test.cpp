@@ -64,13 +64,14 @@ BOOST_AUTO_TEST_SUITE(prometheus)
 BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
   std::promise<void> gate;
   opened = gate.get_future();
-  Cluster cluster(2, {.num_worker_threads = 1});
+  Cluster cluster(2, {.num_worker_threads = 1, .ping_interval = 0ms});
   for (int i = 0; i < 5; ++i) BOOST_TEST(rpc_sync<&add>(cluster[0], 1, i, 1) == i + 1);
   BOOST_CHECK_THROW(rpc_sync<&fail>(cluster[0], 1, 1), RemoteError);
   const Future<int> running = rpc_async<&hold>(cluster[0], 1, 1);
   const auto in_handler = [&] {
     const auto calls = cluster[1].calls_received();
-    return calls.size() == 1 && calls[0].state == CallReceived::State::running;
+    return calls.size() == 1 && calls[0].state == CallReceived::State::running &&
+           cluster[1].metrics().active_handlers == 1;
   };
   BOOST_TEST(Cluster::eventually(in_handler, 60s));
 

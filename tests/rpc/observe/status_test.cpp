@@ -58,6 +58,11 @@ BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_p
       Cluster::eventually([&] { return references->table().list().at(0).state == LiveReference::State::held; }, 60s));
   const Future<int> running = rpc_async<&hold>(cluster[0], 1, 1);
   BOOST_TEST(Cluster::eventually([&] { return scene->inside == 1; }, 60s));
+  const auto runs = [](const Agent& agent, uint64_t handlers) {
+    const Metrics now = agent.metrics();
+    return now.active_handlers == handlers && now.queued_jobs == 0;
+  };
+  BOOST_TEST(Cluster::eventually([&] { return runs(cluster[0], 0) && runs(cluster[1], 1); }, 60s));
   const std::string process = std::to_string(::getpid());
   BOOST_TEST(
       without_numbers(tendril::rpc::status(cluster[0])) ==
