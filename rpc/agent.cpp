@@ -16,7 +16,6 @@ namespace tendril::rpc {
 Agent::Agent(AgentOptions options, const FunctionTable& functions)
     : impl_(std::make_shared<Impl>(std::move(options), functions)) {
   impl_->start();
-  detail::note_agent(share());
 }
 
 Agent::Agent(Impl& impl) noexcept : impl_(std::shared_ptr<void>(), &impl), owner_(false) {}
@@ -71,7 +70,10 @@ bool Agent::is_connected(WorkerId peer) const noexcept {
 
 bool Agent::wait_connected(WorkerId peer, Clock::time_point deadline) { return impl_->wait_connected(peer, deadline); }
 
-void Agent::set_listener(std::shared_ptr<AgentListener> listener) { impl_->listener = std::move(listener); }
+void Agent::set_listener(std::shared_ptr<AgentListener> listener) {
+  impl_->listener = std::move(listener);
+  detail::note_agent(share());
+}
 const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return impl_->listener; }
 WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }

@@ -10,7 +10,7 @@ class Agent;
 /// pool, counters. Lists are cut after 100 lines. Thread-safe, and needs no thread of the agent's: it answers also
 /// where all of them are stuck. SIGUSR1 writes it to the error output (InitOptions::status_signal).
 std::string status(const Agent& agent);
-/// ... of every agent of this process that has not been shut down, oldest first.
+/// ... of every agent of this process that has its references or a peer and has not been shut down, oldest first.
 std::string status();
 
 /// Counters, gauges and the histogram of latencies in Prometheus' text format (version 0.0.4), all named

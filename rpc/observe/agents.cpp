@@ -1,5 +1,6 @@
 #include "tendril/rpc/observe/agents.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "tendril/rpc/agent.h"
@@ -23,7 +24,11 @@ void note_agent(const std::shared_ptr<Agent>& agent) {
   AgentList& list = agent_list();
   const std::lock_guard lock(list.mutex);
   std::erase_if(list.agents, [](const std::weak_ptr<Agent>& one) { return one.expired(); });
-  list.agents.push_back(agent);
+  const auto is_it = [&](const std::weak_ptr<Agent>& one) {
+    return !one.owner_before(agent) &&
+           !agent.owner_before(one);  // without a lock(), which may leave the last owner here
+  };
+  if (std::none_of(list.agents.begin(), list.agents.end(), is_it)) list.agents.push_back(agent);
 }
 
 std::vector<std::shared_ptr<Agent>> live_agents() {

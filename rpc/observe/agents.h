@@ -9,7 +9,8 @@ class Agent;
 
 namespace tendril::rpc::detail {
 
-/// A new agent: it is listed until it is shut down. It is not kept.
+/// An agent that is set up far enough to be looked at by other threads: it has its listener, which comes before its
+/// first peer, or a peer. From now on it is listed until it is shut down. It is not kept.
 void note_agent(const std::shared_ptr<Agent>& agent);
 /// The agents of this process that have not been shut down, oldest first. Thread-safe.
 std::vector<std::shared_ptr<Agent>> live_agents();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/listener.h"
@@ -155,6 +156,7 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
         detail::LogLevel::info, self.name,
         "rpc: worker '" + self.name + "' is connected with " + rpc::name_of(peer) + " over " + link->transport());
   }
+  detail::note_agent({shared_from_this(), &handle});
   link->start(session);
   listener_told();
   for (const auto& one : waiting) one->try_set_value();

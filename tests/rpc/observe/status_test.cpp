@@ -112,8 +112,10 @@ BOOST_AUTO_TEST_CASE(it_tells_of_all_agents_of_the_process_until_they_are_shut_d
     return contains(tendril::rpc::status(), "== worker '" + name + "' (rank 0) of 1, process ");
   };
   Agent first({.name = std::string("status-first")}, served_functions());
+  RRefContext::attach(first);
   {
     Agent second({.name = std::string("status-second")}, served_functions());
+    RRefContext::attach(second);
     BOOST_TEST(mentions("status-first"));
     BOOST_TEST(mentions("status-second"));
     second.shutdown();
