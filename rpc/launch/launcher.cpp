@@ -162,12 +162,31 @@ bool pmi_is_slurms(Variables& variables) {
          variables.number("PMI_SIZE") == variables.number(slurm_size(variables));
 }
 
+/// Of a list as Slurm writes it, 2(x3),1: two on the first three nodes, one on the last.
+std::optional<int> tasks_on_node(const std::string& list, int node) {
+  for (std::size_t at = 0, comma; at < list.size(); at = comma + 1) {
+    comma = std::min(list.find(',', at), list.size());
+    const std::string entry = list.substr(at, comma - at);
+    const auto open = entry.find("(x");
+    const auto tasks = parse_number<int>(entry.substr(0, open));
+    const auto nodes =
+        open == std::string::npos ? 1 : parse_number<int>(entry.substr(open + 2, entry.size() - open - 3));
+    if (!tasks || !nodes || *nodes < 1) return std::nullopt;
+    if (node < *nodes) return tasks;
+    node -= *nodes;
+  }
+  return std::nullopt;
+}
+
 void read_slurm(Variables& variables, Launched& launched) {
   launched.advice = "set MASTER_ADDR to the host of rank 0";
   launched.rank = variables.number("SLURM_PROCID");
   launched.world_size = stated_size(variables, slurm_size(variables));
   launched.local_rank = variables.number("SLURM_LOCALID");
   const std::string hosts = *variables.text("SLURM_STEP_NODELIST");
+  const auto tasks = variables.text("SLURM_STEP_TASKS_PER_NODE");
+  const auto node = variables.number("SLURM_NODEID");
+  if (tasks && node && *node >= 0) launched.local_world_size = tasks_on_node(*tasks, *node);
   if (variables.number("SLURM_STEP_NUM_NODES") == 1) launched.local_world_size = launched.world_size;
   if (launched.master_addr.empty()) launched.master_addr = launched.all_local() ? kLoopback : first_host(hosts);
   const auto job = variables.number<uint64_t>("SLURM_JOB_ID");

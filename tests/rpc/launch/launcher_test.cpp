@@ -147,6 +147,18 @@ BOOST_AUTO_TEST_CASE(srun_gives_the_first_host_and_the_jobs_port) {
   check(detect(older), "Slurm", 3, 4, 1, -1, "n001", 61440 + 3);
 }
 
+BOOST_AUTO_TEST_CASE(srun_counts_the_tasks_of_each_node) {
+  const auto on_node = [](const char* node, const char* list) {
+    return detect(with(srun, {{"SLURM_NODEID", node}, {"SLURM_STEP_TASKS_PER_NODE", list}}))
+        .local_world_size.value_or(-1);
+  };
+  BOOST_TEST(on_node("0", "2(x2)") == 2);
+  BOOST_TEST(on_node("1", "2(x2)") == 2);
+  BOOST_TEST(on_node("3", "3(x3),2,4") == 2);
+  BOOST_TEST(on_node("4", "3(x3),2,4") == 4);
+  for (const char* unclear : {"", "x", "2(x", "2(x)", "2(x0)", "2,"}) BOOST_TEST(on_node("1", unclear) == -1);
+}
+
 BOOST_AUTO_TEST_CASE(one_task_is_not_distributed) {
   check(detect(with(srun, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})), "", -1, -1, -1, -1, "", -1);
 }
