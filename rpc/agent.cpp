@@ -32,14 +32,14 @@ uint64_t Agent::incarnation() const noexcept { return impl_->incarnation; }
 Executor& Agent::executor() const noexcept { return *impl_->loop; }
 void Agent::shutdown(Clock::time_point deadline) { impl_->shutdown(deadline); }
 
-Agent::Endpoint Agent::listen(ListenOptions options) {
-  if (impl_->accepting) throw UsageError("Agent::listen: this agent listens already");
-  impl_->accepting = detail::Listener::open(impl_, options);
-  return impl_->accepting->endpoint();
-}
+Agent::Endpoint Agent::listen(ListenOptions options) { return impl_->listen(options)->endpoint(); }
 
 void Agent::stop_listening() {
-  if (impl_->accepting) impl_->accepting->close();
+  if (const auto listener = impl_->listening()) listener->close();
+}
+
+void Agent::remove_socket_file() {
+  if (const auto listener = impl_->listening()) listener->remove_socket_file();
 }
 
 void Agent::connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline) {

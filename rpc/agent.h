@@ -52,6 +52,10 @@ struct AgentOptions {
   std::chrono::milliseconds ping_interval{5000};
   /// And lost if silent this long, or in the middle of a message; 0 = never.
   std::chrono::milliseconds liveness_timeout{20000};
+  /// A session whose connection is lost waits so long for another: calls stay pending, and what had not arrived is sent
+  /// again, nothing twice. It ends at once where the peer's process is gone. 0, at either side, or an agent that does
+  /// not listen: it ends with its connection.
+  std::chrono::milliseconds grace_period{10000};
   /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
   std::map<std::string, DeviceMap> device_maps = {};
@@ -105,6 +109,8 @@ class Agent {
   Endpoint listen() { return listen({}); }
   /// Accepts no more peers; those that are connected stay. Leaves nothing in the file system. Idempotent.
   void stop_listening();
+  /// From here on peers are accepted over TCP alone, and nothing is left in the file system, however this process ends.
+  void remove_socket_file();
   /// Connects to a peer, over its Unix-domain socket if it is reachable, else TCP, and adds it. Blocks until the peer
   /// has answered; a peer that is too busy to answer is asked again until the deadline. Throws PeerLostError (nobody
   /// there), TimeoutError, MessageError (not a worker), UsageError (not the worker it should be, or of another key).
@@ -119,6 +125,7 @@ class Agent {
   /// A worker of the group (this one, or a peer that has been added): throws UsageError, naming it, if there is none.
   WorkerInfo worker(std::string_view name) const;
   WorkerInfo worker(WorkerId rank) const;
+  /// Whether there is a session with the peer; its connection may be lost at present (AgentOptions::grace_period).
   bool is_connected(WorkerId peer) const noexcept;
   /// Blocks until the peer is connected (by whichever side). False: the deadline passed first.
   bool wait_connected(WorkerId peer, Clock::time_point deadline);

@@ -268,7 +268,8 @@ class Group::Impl {
     note(detail::LogLevel::info,
          "has joined its group as rank " + std::to_string(self) + " of " + std::to_string(workers_.size()));
     if (trace_) clock_.first = clock_.last = detail::measure_clock(*agent_, deadline);
-    agent_->stop_listening();  // a worker that is killed from here on leaves no socket behind
+    // A worker that is killed from here on leaves no socket behind. Who loses its connection comes over TCP.
+    agent_->remove_socket_file();
   }
 
   /// The deadline of a phase that begins now.

@@ -11,6 +11,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/threads/signal_mask.h"
@@ -50,10 +51,12 @@ AgentOptions checked(AgentOptions options) {
   check(options.ping_interval.count() >= 0, "ping_interval (ms)", options.ping_interval.count(), "0 (never) or more");
   check(options.liveness_timeout.count() >= 0, "liveness_timeout (ms)", options.liveness_timeout.count(),
         "0 (never) or more");
+  check(options.grace_period.count() >= 0, "grace_period (ms)", options.grace_period.count(), "0 (none) or more");
   // Longer than anything lives, and short enough that a few of them can be added up.
   constexpr std::chrono::hours a_year(24 * 365);
   options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, a_year);
   options.liveness_timeout = std::min<std::chrono::milliseconds>(options.liveness_timeout, a_year);
+  options.grace_period = std::min<std::chrono::milliseconds>(options.grace_period, std::chrono::hours(24));
   options.max_spin = std::min<std::chrono::microseconds>(options.max_spin, std::chrono::seconds(1));
   return options;
 }
@@ -125,14 +128,14 @@ std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
 }
 
 void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
-                           const DeviceReport& devices) {
+                           const DeviceReport& devices, detail::Reach reach) {
   check_rank(peer.id, "add_peer");
   TENDRIL_CHECK_AS(UsageError, peer.id != self.id, "add_peer: rank ", peer.id, " is this worker itself");
   const DeviceReport mine = devices_for(peer.name);
   check_device_map(self, mine, peer, devices);
   check_device_map(peer, devices, self, mine);
   const auto session = std::make_shared<detail::Session>(shared_from_this(), peer, peer_incarnation, link,
-                                                         detail::DeviceRoutes(peer, mine, devices));
+                                                         detail::DeviceRoutes(peer, mine, devices), std::move(reach));
   std::vector<Ref<FutureState<void>>> waiting;
   {
     const std::lock_guard lock(mutex_);
@@ -199,6 +202,34 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session)
   const std::lock_guard lock(mutex_);
   auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
   if (slot == session) slot.reset();
+}
+
+std::shared_ptr<detail::Listener> Agent::Impl::listen(const Agent::ListenOptions& how) {
+  const auto opened = detail::Listener::open(shared_from_this(), how);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!accepting_ && !shut_down_) accepting_ = opened;
+  }
+  if (listening() != opened) {
+    opened->close();
+    throw UsageError("Agent::listen: this agent listens already, or has been shut down");
+  }
+  opened->start();
+  return opened;
+}
+
+std::shared_ptr<detail::Listener> Agent::Impl::listening() const {
+  const std::lock_guard lock(mutex_);
+  return accepting_ && accepting_->is_open() ? accepting_ : nullptr;
+}
+
+void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
+  std::make_shared<detail::Dial>(shared_from_this(), std::move(session))->start();
+}
+
+bool Agent::Impl::is_shut_down() const {
+  const std::lock_guard lock(mutex_);
+  return shut_down_;
 }
 
 bool Agent::Impl::wait_connected(WorkerId peer, Clock::time_point deadline) {
@@ -281,10 +312,12 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
   }
   std::vector<std::shared_ptr<detail::Session>> open;
   std::vector<Ref<FutureState<void>>> waiting;
+  std::shared_ptr<detail::Listener> accepting;
   {
     const std::lock_guard lock(mutex_);
     if (shut_down_) return;
     shut_down_ = true;
+    accepting.swap(accepting_);
     for (const auto& session : sessions_) {
       if (session) open.push_back(session);
     }

@@ -30,7 +30,12 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Session> open_session(WorkerId peer) const;
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
-                const DeviceReport& devices);
+                const DeviceReport& devices, detail::Reach reach = {});
+  std::shared_ptr<detail::Listener> listen(const Agent::ListenOptions& how);
+  std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
+  /// Sees to another connection for a session whose own was lost. The leader's.
+  void reconnect(std::shared_ptr<detail::Session> session);
+  bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
   void session_ended(const std::shared_ptr<detail::Session>& session);
   WorkerInfo worker(WorkerId rank) const;
@@ -69,7 +74,6 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Trace> trace;  // null: nothing is recorded
   detail::Counters counters;
   std::atomic<int64_t> rpc_timeout_us{options.rpc_timeout.count()};
-  std::shared_ptr<detail::Listener> accepting;
 
  private:
   friend class Agent;
@@ -81,6 +85,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
 
   mutable std::mutex mutex_;
   bool shut_down_ = false;
+  std::shared_ptr<detail::Listener> accepting_;
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect

@@ -40,6 +40,7 @@ class SendWindow {
     return outstanding < window_ / 2 + static_cast<uint64_t>(std::min(depth, kMaxDepth)) * (window_ / 32);
   }
   void sent(uint64_t cost) noexcept { sent_ += cost; }
+  void not_sent(uint64_t cost) noexcept { sent_ -= cost; }  ///< after all
   /// The peer has started so much since the connection began. Throws MessageError for more than was sent.
   void credit(uint64_t started) {
     TENDRIL_CHECK_AS(MessageError, started <= sent_, "bad credit: ", started, " bytes of requests started, ", sent_,

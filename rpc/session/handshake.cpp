@@ -8,6 +8,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc::detail {
@@ -21,6 +22,10 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   hello.limits = agent.options.limits;
   hello.request_window = agent.options.receive_limit;
   hello.devices = agent.devices_for(peer.name);
+  if (const auto listener = agent.listening(); listener && agent.options.grace_period.count() > 0) {
+    hello.resumption.grace_ms = static_cast<uint32_t>(agent.options.grace_period.count());
+    hello.resumption.endpoint = listener->reachable_at().to_string();
+  }
   return hello;
 }
 
@@ -31,7 +36,8 @@ void check_reachable(const Agent::Impl& agent, const std::string& what, const st
                    "' is not a loopback address, and other hosts are refused without a shared key. ", kHowToMakeAKey);
 }
 
-void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& theirs) {
+void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& mine, const Hello& theirs, Reach reach) {
+  const uint32_t grace_ms = std::min(mine.resumption.grace_ms, theirs.resumption.grace_ms);
   auto link = std::make_shared<SocketLink>(agent.loop, socket.release(),
                                            SocketLinkOptions{.transport = tcp ? "tcp" : "unix",
                                                              .send_limits = theirs.limits,
@@ -39,8 +45,9 @@ void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& th
                                                              .send_window = theirs.request_window,
                                                              .receive_window = agent.options.receive_limit,
                                                              .max_queued_bytes = agent.options.send_limit,
-                                                             .stall_timeout = agent.options.liveness_timeout});
-  agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices);
+                                                             .stall_timeout = agent.options.liveness_timeout,
+                                                             .grace = std::chrono::milliseconds(grace_ms)});
+  agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices, std::move(reach));
 }
 
 void Handshake::Others::note(const std::string& text) {
@@ -128,13 +135,41 @@ bool Handshake::answer_hello() {
   const Hello theirs = decode_hello(said);
   const Hello mine = hello_of(*agent_, theirs.worker);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = std::nullopt}, theirs);
-  if (agent_->session(theirs.worker.id)) {
-    throw UsageError("rank " + std::to_string(theirs.worker.id) + " is connected to worker '" + mine.worker.name +
-                     "' already");
+  if (theirs.resumption.peer_incarnation != 0) return go_on(mine, theirs);
+  if (const auto session = agent_->session(theirs.worker.id)) {
+    if (session->incarnation() == theirs.incarnation || session->link()->gauges().connected) {
+      throw UsageError("rank " + std::to_string(theirs.worker.id) + " is connected to worker '" + mine.worker.name +
+                       "' already");
+    }
+    session->end(std::make_exception_ptr(PeerLostError(name_of(session->peer()) + " has been started anew", true)));
   }
   if (!say(mine)) return false;
   timer_.cancel();
-  adopt_socket(*agent_, UniqueFd(stream_.release()), tcp_, theirs);
+  Reach reach;
+  try {
+    if (!theirs.resumption.endpoint.empty()) reach.endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint);
+  } catch (const UsageError&) {  // then it cannot be asked whether it lives
+  }
+  adopt_socket(*agent_, UniqueFd(stream_.release()), tcp_, mine, theirs, std::move(reach));
+  return true;
+}
+
+/// The other side has lost the connection of a session, and goes on over this one.
+bool Handshake::go_on(const Hello& first, const Hello& theirs) {
+  const auto session = agent_->session(theirs.worker.id);
+  const auto link = session ? std::dynamic_pointer_cast<SocketLink>(session->link()) : nullptr;
+  if (theirs.resumption.peer_incarnation != agent_->incarnation || !link ||
+      session->incarnation() != theirs.incarnation) {
+    throw UsageError("the session with worker '" + agent_->self.name + "' that is to go on has ended");
+  }
+  link->disconnect();  // this side may not have noticed
+  if (!link->can_resume()) throw UsageError("the session with worker '" + agent_->self.name + "' has ended");
+  Hello mine = first;
+  mine.resumption.peer_incarnation = theirs.incarnation;
+  mine.resumption.received = link->frames_received();
+  if (!say(mine)) return false;
+  timer_.cancel();
+  link->resume(UniqueFd(stream_.release()), theirs.resumption.received);
   return true;
 }
 

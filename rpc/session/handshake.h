@@ -9,6 +9,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/session/half_open.h"
 #include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/session/session.h"
 #include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/hello.h"
@@ -26,8 +27,9 @@ SharedKey key_of(const Agent::Impl& agent);
 /// Throws UsageError, which says how to make a key, for a routable address where the agent was given none.
 void check_reachable(const Agent::Impl& agent, const std::string& what, const std::string& host, bool loopback);
 
-/// Makes a connected socket the link of the worker that said `theirs`, and adds it as a peer.
-void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& theirs);
+/// Makes a connected socket the link of the worker that said `theirs`, to which this agent has said `mine`, and adds it
+/// as a peer.
+void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& mine, const Hello& theirs, Reach reach);
 
 /// The accepting side of the first exchange: over TCP the proof of the key (proof.h), then the other's Hello, which is
 /// checked and answered. Takes kMaxHelloBytes and kHandshakeTimeout at most, and tells nobody but the other side if it
@@ -57,6 +59,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   bool advance();
   bool answer_challenge();
   bool answer_hello();
+  bool go_on(const Hello& mine, const Hello& theirs);
   void refuse(const std::string& why);
   bool say(const Hello& hello);
   bool send(const Bytes& bytes);

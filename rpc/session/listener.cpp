@@ -11,12 +11,15 @@ std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, con
   auto listener = std::make_shared<Listener>(std::move(agent));
   if (options.unix_socket) listener->listen_unix(options.tcp);
   if (options.tcp) listener->listen_tcp(options);
-  // The acceptors are the leader's from here on.
-  listener->loop_->post_io([listener] {
-    if (listener->unix_.is_open()) listener->accept_unix();
-    if (listener->tcp_.is_open()) listener->accept_tcp();
-  });
   return listener;
+}
+
+void Listener::start() {
+  // The acceptors are the leader's from here on.
+  loop_->post_io([self = shared_from_this()] {
+    if (self->unix_.is_open()) self->accept_unix();
+    if (self->tcp_.is_open()) self->accept_tcp();
+  });
 }
 
 Listener::Listener(std::shared_ptr<Agent::Impl> agent)
@@ -108,9 +111,26 @@ void Listener::accepted(UniqueFd socket, bool tcp, const std::string& from) {
   std::make_shared<Handshake>(agent, std::move(socket), tcp, from, handshakes)->start();
 }
 
+Agent::Endpoint Listener::reachable_at() const {
+  Agent::Endpoint now = endpoint_;
+  if (file_removed_) now.unix_path.clear();
+  return now;
+}
+
+void Listener::remove_socket_file() {
+  if (endpoint_.tcp_port == 0) return close();
+  if (closed_ || file_removed_.exchange(true)) return;
+  folder_.reset();
+  loop_->post_io([self = shared_from_this()] {
+    boost::system::error_code ignored;
+    self->unix_.close(ignored);
+    self->retry_unix_.cancel();
+  });
+}
+
 void Listener::close() {
   if (closed_.exchange(true)) return;
-  folder_.reset();  // nobody dials any more
+  if (!file_removed_.exchange(true)) folder_.reset();  // nobody dials any more
   loop_->post_io([self = shared_from_this()] {
     boost::system::error_code ignored;
     self->unix_.close(ignored);

@@ -47,12 +47,13 @@ class ParkedReply final : public ParkedMessage {
 };
 
 Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link,
-                 DeviceRoutes routes)
+                 DeviceRoutes routes, Reach reach)
     : agent_(std::move(agent)),
       peer_(std::move(peer)),
       incarnation_(incarnation),
       link_(std::move(link)),
-      routes_(std::move(routes)) {}
+      routes_(std::move(routes)),
+      reach_(std::move(reach)) {}
 
 void Session::GiveUp::operator()() const noexcept {
   if (const auto alive = session.lock()) {
@@ -348,7 +349,9 @@ Clock::time_point Session::sweep(Clock::time_point now) {
 bool Session::ping(Clock::time_point now) {
   const auto interval = agent_->options.ping_interval;
   if (interval.count() == 0) return false;
-  const Clock::time_point heard = std::min(link_->gauges().last_received, now);
+  const Link::Gauges gauges = link_->gauges();
+  if (!gauges.connected) return true;  // the link knows how long it waits
+  const Clock::time_point heard = std::min(gauges.last_received, now);
   const auto silent = now - heard;
   // Whatever came since the last ping answers it, also if that was a whole interval ago.
   if (heard > last_ping_) unanswered_pings_ = 0;
@@ -372,6 +375,11 @@ void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) 
   for (const auto& [call_id, pending] : pending_) {
     out.push_back({.call_id = call_id, .peer = peer_, .function = pending.function, .age = now - pending.started});
   }
+}
+
+bool Session::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
 }
 
 std::size_t Session::pending() const {
@@ -435,6 +443,17 @@ void Session::closed(Link&, std::exception_ptr reason) {
       PeerLostError(name_of(peer_) + ": " + (goodbye ? "it has shut down" : text_of(reason)), true)));
 }
 
+void Session::disconnected(Link&) {
+  const IoCallbackScope io_callback;
+  agent_->reconnect(shared_from_this());
+}
+
+void Session::not_sent_again(Link&, uint64_t call_id, std::exception_ptr why) {
+  const IoCallbackScope io_callback;
+  requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+  if (auto pending = take(call_id)) fail(std::move(*pending), why);
+}
+
 void Session::received(Link&, Message&& message) {
   const IoCallbackScope io_callback;  // also where a link without a loop delivers
   switch (message.kind) {
@@ -460,6 +479,7 @@ void Session::received(Link&, Message&& message) {
     case MessageKind::pong:
       return;  // that it came is what counts
     case MessageKind::credit:
+    case MessageKind::acknowledge:
       return;  // the link's
     case MessageKind::goodbye: {
       const std::lock_guard lock(mutex_);

@@ -20,16 +20,25 @@ namespace tendril::rpc::detail {
 
 struct InboundState;
 
-/// Everything between this agent and one incarnation of a peer, from joining to loss: the calls in both directions. The
-/// session of an agent with itself has no link. Thread-safe.
+/// How to reach a peer whose connection was lost.
+struct Reach {
+  Agent::Endpoint endpoint = {};  ///< empty: not at all
+  bool dialled = false;           ///< this side has made the connection, and makes the next one
+};
+
+/// Everything between this agent and one incarnation of a peer, from joining to loss: the calls in both directions. It
+/// outlives its connection where its link does. The session of an agent with itself has no link. Thread-safe.
 class Session final : public LinkEvents, public std::enable_shared_from_this<Session> {
  public:
   Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t incarnation, std::shared_ptr<Link> link,
-          DeviceRoutes routes);
+          DeviceRoutes routes, Reach reach = {});
 
   const WorkerInfo& peer() const noexcept { return peer_; }
+  uint64_t incarnation() const noexcept { return incarnation_; }  ///< the peer's
+  const Reach& reach() const noexcept { return reach_; }
   const std::shared_ptr<Link>& link() const noexcept { return link_; }
   bool is_self() const noexcept { return link_ == nullptr; }
+  bool ended() const;
 
   // ---- calls made
   void call(Message&& request, PendingCallRef call, const CallOptions& options);
@@ -75,6 +84,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void received(Link& link, Message&& message) override;
   void closed(Link& link, std::exception_ptr reason) override;
   void uncongested(Link& link) override;
+  void disconnected(Link& link) override;
+  void not_sent_again(Link& link, uint64_t call_id, std::exception_ptr why) override;
 
  private:
   struct GiveUp {
@@ -125,6 +136,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   const uint64_t incarnation_;
   const std::shared_ptr<Link> link_;  // null: the agent itself
   const DeviceRoutes routes_;
+  const Reach reach_;
 
   Counters::Count requests_sent_{0}, requests_received_{0};
 

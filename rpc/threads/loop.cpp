@@ -88,7 +88,7 @@ void Loop::interrupt_leader() {
   boost::asio::post(io_, [] {});
 }
 
-void Loop::take_seat_locked() noexcept {
+void Loop::start_leading_locked() noexcept {
   has_leader_ = true;
   job_posted_ = waiter_completed_ = false;
   ThreadState::current().leading = this;
@@ -96,7 +96,7 @@ void Loop::take_seat_locked() noexcept {
 
 /// At the end nobody comes after: what the io_context still holds is for the one that leaves, closed sockets' handlers
 /// above all, which keep links and with them the loop.
-void Loop::leave_seat(std::unique_lock<std::mutex>& lock) {
+void Loop::stop_leading(std::unique_lock<std::mutex>& lock) {
   if (phase_ != Phase::running) poll_io(lock);
   ThreadState::current().leading = nullptr;
   has_leader_ = false;
@@ -192,10 +192,10 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
   while (!waiter.done.load(std::memory_order_acquire) && in_time) {
     if ((may_lead || waiter.next_leader) && !has_leader_ && phase_ == Phase::running) {
       waiter.next_leader = false;
-      take_seat_locked();
+      start_leading_locked();
       in_time = lead_waiting(waiter, deadline, lock);
       const bool hand_over = job_posted_ && !waiter.done.load(std::memory_order_relaxed);
-      leave_seat(lock);
+      stop_leading(lock);
       if (can_run_job_locked()) wake_worker_locked();
       if (!hand_over || !can_run_job_locked()) hand_off_or_poll_locked();
       may_lead = !hand_over;

@@ -126,8 +126,8 @@ class Loop final : public Executor {
   bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock);
   void run_some(Clock::time_point deadline);
   bool spin(Clock::time_point deadline);
-  void take_seat_locked() noexcept;
-  void leave_seat(std::unique_lock<std::mutex>& lock);
+  void start_leading_locked() noexcept;
+  void stop_leading(std::unique_lock<std::mutex>& lock);
   void hand_off_or_poll_locked();
   void interrupt_leader();
   bool work_comes_in() const;

@@ -176,11 +176,11 @@ void Loop::work(Worker& self) {
       break;
     } else if (phase_ == Phase::running && !has_leader_ && !self.stays_back) {
       stop_polling_locked(self);
-      take_seat_locked();
+      start_leading_locked();
       self.leads = true;
       lead_in_pool(lock);
       self.stays_back = !job_posted_ && waiter_completed_;
-      leave_seat(lock);
+      stop_leading(lock);
       self.leads = false;
     } else {
       idle(self, lock);

@@ -75,8 +75,8 @@ void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
 
 /// Nobody leads, and the end has begun.
 void Loop::look_at_io(std::unique_lock<std::mutex>& lock) {
-  take_seat_locked();
-  leave_seat(lock);
+  start_leading_locked();
+  stop_leading(lock);
   if (can_run_job_locked()) wake_worker_locked();
 }
 

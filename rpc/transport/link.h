@@ -51,6 +51,7 @@ class Link {
     uint64_t bytes_sent = 0, bytes_received = 0;
     uint64_t queued_bytes = 0;                                   ///< taken by `send`, not yet written
     Clock::time_point last_received = Clock::time_point::max();  ///< max: a link that cannot fall silent
+    bool connected = true;                                       ///< false: it waits for another connection
   };
   virtual Gauges gauges() const noexcept { return {}; }
 };
@@ -63,6 +64,11 @@ class LinkEvents {
   virtual void received(Link& link, Message&& message) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
   virtual void uncongested(Link& /*link*/) {}
+  /// The connection was lost; the link waits for another, and keeps what is sent meanwhile. If none comes in time
+  /// `closed` follows.
+  virtual void disconnected(Link& /*link*/) {}
+  /// That request was on its way when the connection was lost, and cannot be sent again: it certainly did not arrive.
+  virtual void not_sent_again(Link& /*link*/, uint64_t /*call_id*/, std::exception_ptr /*why*/) {}
 };
 
 }  // namespace tendril::rpc

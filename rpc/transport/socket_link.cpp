@@ -1,4 +1,5 @@
-// Reading, and the life of the connection. socket_link_writing.cpp is the other half.
+// Reading, and the end. socket_link_writing.cpp is the other half; socket_link_resuming.cpp what happens between two
+// connections.
 #include "tendril/rpc/transport/socket_link.h"
 
 #include <sys/socket.h>
@@ -33,6 +34,8 @@ SocketLink::SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options)
       options_(options),
       stream_(loop_->io(), socket),
       socket_(socket),
+      grace_(options_.grace),
+      grace_timer_(loop_->io()),
       reader_(options_.receive_limits),
       stall_timer_(loop_->io()),
       receive_window_(options_.receive_window),
@@ -60,35 +63,41 @@ void SocketLink::arm_read() {
   // The first buffer only, which is cheaper to arm: of a message that is longer, read_directly takes the rest.
   const MutableBuffer first = reader_.prepare().front();
   read_armed_ = true;
-  stream_.async_read_some(asio::buffer(first.data, first.size),
-                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t bytes) {
-                            self->read_armed_ = false;
-                            self->read_done(error, bytes);
-                          });
+  stream_.async_read_some(
+      asio::buffer(first.data, first.size),
+      [self = shared_from_this(), connection = connection_](const boost::system::error_code& error, std::size_t bytes) {
+        if (connection != self->connection_) return;  // it has been lost meanwhile
+        self->read_armed_ = false;
+        self->read_done(error, bytes);
+      });
 }
 
 void SocketLink::read_done(const boost::system::error_code& error, std::size_t bytes) {
   if (!events_) return;
   if (error == asio::error::operation_aborted) return;  // close() reports
   if (error == asio::error::eof) {
-    return finish(lost(reader_.idle() ? "the peer closed it" : "the peer closed it in the middle of a message"));
+    return connection_lost(
+        lost(reader_.idle() ? "the peer closed it" : "the peer closed it in the middle of a message"));
   }
-  if (error) return finish(lost(error.message()));
+  if (error) return connection_lost(lost(error.message()));
   if (!deliver(bytes) || !read_directly()) return;
   arm_read();
   watch_for_stall();
 }
 
-/// False: the link is finished.
+/// False: there is nothing more to read.
 bool SocketLink::deliver(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
+  const uint64_t connection = connection_;
   const Clock::time_point now = Clock::now();
   last_received_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   try {
     reader_.commit(bytes);
     Message message;
-    while (events_ && reader_.next(message)) {
+    while (events_ && connection == connection_ && reader_.next(message)) {
       loop_->message_read(now);
+      if (grace_.count() > 0) count_frame(message);
+      if (message.kind == MessageKind::acknowledge) continue;
       if (message.kind == MessageKind::credit) {
         credit_received(message);
         continue;
@@ -101,7 +110,27 @@ bool SocketLink::deliver(std::size_t bytes) {
   } catch (...) {
     finish(std::current_exception());
   }
-  return events_ != nullptr;
+  return events_ != nullptr && connection == connection_;
+}
+
+/// What every frame says beside its message, where frames are kept until they have come.
+void SocketLink::count_frame(const Message& message) {
+  if (message.kind == MessageKind::goodbye) grace_ = std::chrono::milliseconds(0);  // no connection follows this one
+  const bool must_say = received_.received(message.frame_bytes);
+  if (message.acknowledged != acknowledged_) {
+    acknowledged_ = message.acknowledged;
+    std::list<Frame> done;  // ends without the lock
+    std::unique_lock lock(mutex_);
+    done = sent_.acknowledged(acknowledged_);
+    update_congestion_locked();
+    if (!waiting_.empty()) admit_waiting(lock);
+    if (!writing_ && !queue_.empty()) write(lock);
+  }
+  if (must_say) {
+    Message acknowledgement;
+    acknowledgement.kind = MessageKind::acknowledge;
+    send(std::move(acknowledgement));
+  }
 }
 
 /// In the middle of a message there is probably more to read: no need to ask first. True: arm the read.
@@ -118,11 +147,11 @@ bool SocketLink::read_directly() {
     if (bytes < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
-      finish(lost(error_text(errno)));
+      connection_lost(lost(error_text(errno)));
       return false;
     }
     if (bytes == 0) {
-      finish(lost("the peer closed it in the middle of a message"));
+      connection_lost(lost("the peer closed it in the middle of a message"));
       return false;
     }
     if (!deliver(static_cast<std::size_t>(bytes))) return false;
@@ -184,6 +213,7 @@ void SocketLink::finish(std::exception_ptr reason) {
     congested_.store(false, std::memory_order_relaxed);
     dropped.splice(dropped.end(), waiting_);
     dropped.splice(dropped.end(), queue_);
+    dropped.splice(dropped.end(), sent_.drop());
     num_waiting_.store(0, std::memory_order_relaxed);
     num_nested_waiting_ = 0;
     if (!writing_) {
@@ -195,6 +225,7 @@ void SocketLink::finish(std::exception_ptr reason) {
   ::shutdown(socket_, SHUT_RDWR);
   stream_.cancel();
   stall_timer_.cancel();
+  grace_timer_.cancel();
   for (const auto& [call_id, waiter] : waiters) waiter->try_set_value();
   if (!reason) reason = std::make_exception_ptr(PeerLostError("connection closed by this worker", true));
   events->closed(*this, reason);
@@ -217,6 +248,7 @@ Link::Gauges SocketLink::gauges() const noexcept {
   gauges.last_received = Clock::time_point(Clock::duration(last_received_.load(std::memory_order_relaxed)));
   const std::lock_guard lock(mutex_);
   gauges.queued_bytes = queued_bytes_;
+  gauges.connected = connected_;
   return gauges;
 }
 

@@ -7,11 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/transport/link.h"
+#include "tendril/rpc/transport/sent_frames.h"
+#include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/wire.h"
 
 namespace tendril::rpc::detail {
@@ -23,10 +26,13 @@ struct SocketLinkOptions {
   std::size_t max_queued_bytes = std::size_t{64} << 20;                              ///< above it, requests wait
   /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
   std::chrono::milliseconds stall_timeout{0};
+  /// After a connection is lost, so long it waits for another one; 0: it ends with its connection.
+  std::chrono::milliseconds grace{0};
 };
 
-/// A link over a connected stream socket. Asio tells when the socket can be read or written; the bytes are moved by
-/// system calls of our own, because Asio's composed operations move at most 64 KiB each.
+/// A link over connected stream sockets, one after the other: when a connection is lost, frames that the peer has not
+/// received are kept, and leave over the next one (sent_frames.h). Asio tells when the socket can be read or written;
+/// the bytes are moved by system calls of our own, because Asio's composed operations move at most 64 KiB each.
 class SocketLink final : public Link, public std::enable_shared_from_this<SocketLink> {
  public:
   /// Takes ownership of `socket`, after the handshake.
@@ -45,6 +51,14 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   const char* transport() const noexcept override { return options_.transport; }
   Gauges gauges() const noexcept override;
 
+  // On the leader's thread only.
+  bool can_resume() const noexcept { return events_ && grace_.count() > 0; }
+  /// Gives the connection up, if it has not been lost yet. From here on `frames_received` does not change.
+  void disconnect();
+  uint64_t frames_received() const noexcept { return received_.count(); }
+  /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.
+  void resume(UniqueFd socket, uint64_t received_by_peer);
+
  private:
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
 
@@ -53,8 +67,10 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   void read_done(const boost::system::error_code& error, std::size_t bytes);
   bool read_directly();
   bool deliver(std::size_t bytes);
+  void count_frame(const Message& message);
   void credit_received(const Message& message);
   void watch_for_stall();
+  void connection_lost(std::exception_ptr reason);
   void finish(std::exception_ptr reason);
 
   // Writing: by the one thread that set `writing_`.
@@ -62,14 +78,22 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   void admit_waiting(std::unique_lock<std::mutex>& lock);
   void update_congestion_locked();
   void write(std::unique_lock<std::mutex>& lock);
-  bool write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written);
+  bool write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written, std::list<Frame>& done);
   void write_failed(int error) noexcept;
+  void stop_writing_locked();
+  uint64_t unfinished_bytes_locked() const noexcept { return queued_bytes_ + sent_.bytes(); }
+  bool replace_changed_locked(std::list<Frame>::iterator end, std::vector<uint64_t>& not_sent);
 
   const Ref<Loop> loop_;
   const SocketLinkOptions options_;
   boost::asio::posix::stream_descriptor stream_;
-  const int socket_;
+  int socket_;  // of stream_; changes with no writer at work
 
+  std::chrono::milliseconds grace_;  // the leader's; 0 once the peer has said goodbye
+  uint64_t connection_ = 1;          // the leader's: which one this is
+  bool lost_ = false;                // the leader's: this connection was lost
+  uint64_t resumption_ = 0;          // the leader's: which of those that were asked for counts
+  boost::asio::steady_timer grace_timer_;
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
   bool read_armed_ = false;
@@ -79,6 +103,8 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   ReceiveWindow receive_window_;
   std::atomic<uint64_t> bytes_received_{0}, bytes_sent_{0};
   std::atomic<Clock::rep> last_received_;
+  ReceivedFrames received_;
+  uint32_t acknowledged_ = 0;  // the leader's: what the peer said last
 
   mutable std::mutex mutex_;
   SendWindow send_window_;
@@ -89,9 +115,11 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   std::list<Frame> queue_;                   // not yet in the writer's hands
   std::size_t queued_bytes_ = 0;             // in queue_ and current_
   std::atomic<bool> congested_{false};       // changed under the lock
+  SentFrames sent_;                          // empty where nothing is kept
   std::list<Frame> current_;                 // the writer's
   std::size_t offset_ = 0;                   // of the front of current_: bytes written
   bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
+  bool connected_ = true;                    // bytes can be written
   bool closed_ = false;                      // no message is taken any more
   std::exception_ptr reason_;                // why, if not by close()
 };

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
 
 bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   return send_window_.open(request_cost(request.size()), request.message().depth) &&
-         queued_bytes_ <= options_.max_queued_bytes;
+         unfinished_bytes_locked() <= options_.max_queued_bytes;
 }
 
 bool SocketLink::send(Message&& message) {
@@ -48,7 +48,7 @@ bool SocketLink::send(Message&& message) {
   }
   queue_.splice(queue_.end(), one);
   queued_bytes_ += size;
-  if (writing_) {
+  if (writing_ || !connected_) {
     update_congestion_locked();
     return true;
   }
@@ -130,9 +130,9 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
 /// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message.
 void SocketLink::update_congestion_locked() {
   const bool congested = congested_.load(std::memory_order_relaxed);
-  if (!congested && queued_bytes_ > options_.max_queued_bytes && !closed_) {
+  if (!congested && unfinished_bytes_locked() > options_.max_queued_bytes && !closed_) {
     congested_.store(true, std::memory_order_relaxed);
-  } else if (congested && queued_bytes_ <= options_.max_queued_bytes / 2) {
+  } else if (congested && unfinished_bytes_locked() <= options_.max_queued_bytes / 2) {
     congested_.store(false, std::memory_order_relaxed);
     loop_->post_io([self = shared_from_this()] {
       // A copy: it may close the link.
@@ -145,7 +145,13 @@ void SocketLink::update_congestion_locked() {
 /// full.
 void SocketLink::write(std::unique_lock<std::mutex>& lock) {
   writing_ = true;
+  const bool keeps = options_.grace.count() > 0;
   for (;;) {
+    if (!connected_ && !closed_) return stop_writing_locked();
+    for (Frame& frame : queue_) {
+      if (keeps) frame.acknowledge(received_.say());
+    }
+    if (keeps) sent_.taken(queue_.size());
     current_.splice(current_.end(), queue_);
     if (current_.empty() || closed_) {
       current_.clear();
@@ -155,17 +161,25 @@ void SocketLink::write(std::unique_lock<std::mutex>& lock) {
     }
     lock.unlock();
     std::size_t written = 0;
-    const bool took = write_once(current_, offset_, written);
+    std::list<Frame> done;
+    const bool took = write_once(current_, offset_, written, done);
+    if (!keeps) done.clear();
     lock.lock();
     queued_bytes_ -= written;
+    if (keeps) done = sent_.written(done);
     update_congestion_locked();
-    if (!waiting_.empty() && queued_bytes_ <= options_.max_queued_bytes / 2) admit_waiting(lock);
+    if (!waiting_.empty() && unfinished_bytes_locked() <= options_.max_queued_bytes / 2) admit_waiting(lock);
     if (took) continue;
-    loop_->post_io([self = shared_from_this()] {
+    loop_->post_io([self = shared_from_this(), keeps] {
+      {
+        std::unique_lock relock(self->mutex_);
+        if (!self->connected_) return self->write(relock);
+      }
       self->stream_.async_wait(asio::posix::stream_descriptor::wait_write,
-                               [self](const boost::system::error_code& error) {
+                               [self, keeps](const boost::system::error_code& error) {
                                  std::unique_lock relock(self->mutex_);
-                                 if (error) self->closed_ = true;
+                                 if (error && keeps) self->connected_ = false;
+                                 if (error && !keeps) self->closed_ = true;
                                  self->write(relock);
                                });
     });
@@ -173,8 +187,10 @@ void SocketLink::write(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-/// False: the socket takes no more at present. Only the writer touches `frames` and `offset`.
-bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written) {
+/// False: the socket takes no more at present. Only the writer touches `frames` and `offset`. What was written whole
+/// goes to `done`.
+bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written,
+                            std::list<Frame>& done) {
   std::array<ConstBuffer, kMaxBuffers> buffers;
   std::size_t count = 0, wanted = 0, skip = offset;
   for (const Frame& frame : frames) {
@@ -202,7 +218,7 @@ bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::
   offset += written;
   while (!frames.empty() && offset >= frames.front().size()) {
     offset -= frames.front().size();
-    frames.pop_front();
+    done.splice(done.end(), frames, frames.begin());
   }
   return written == wanted;
 }
@@ -212,12 +228,15 @@ void SocketLink::write_failed(int error) noexcept {
       std::make_exception_ptr(PeerLostError("connection lost: " + std::system_category().message(error), true));
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
-    if (!reason_) reason_ = reason;
+    connected_ = false;
+    if (options_.grace.count() == 0) {
+      closed_ = true;
+      if (!reason_) reason_ = reason;
+    }
   }
   // What the peer sent before it went away is still read: the reading side reports the end.
   loop_->post_io([self = shared_from_this(), reason] {
-    if (!self->read_armed_) self->finish(reason);
+    if (!self->read_armed_) self->connection_lost(reason);
   });
 }
 

@@ -81,15 +81,17 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
     const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
     at = put_tensor(at, message_, i, layout, bytes);
-    Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), {}};
+    Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), tensor.storage(), 0};
     if (!layout.direct) {
-      block.packed = pack(tensor, layout);
-      block.data = block.packed->data();
+      block.memory = pack(tensor, layout);
+      block.data = block.memory->data();
     }
+    block.version = block.memory->version();
     size_ += block.padding + bytes;
     blocks_.push_back(std::move(block));
   }
   for (const ForkDescriptor& fork : message_.forks) at = put_fork(at, fork);
+  const auto tensors = static_cast<uint32_t>(message_.tensors.size());
 
   at = header_.data();
   at = put<uint32_t>(at, kFrameMagic);
@@ -108,10 +110,20 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
   at = put<uint64_t>(at, size_ - before_tensors);
   at = put<uint32_t>(at, static_cast<uint32_t>(message_.extension.size()));
   at = put<uint32_t>(at, static_cast<uint32_t>(descriptors));
-  at = put<uint32_t>(at, static_cast<uint32_t>(message_.tensors.size()));
-  at = put<uint32_t>(at, static_cast<uint32_t>(message_.forks.size()));
-  at = put<uint32_t>(at, 0);
+  at = put<uint32_t>(at, tensors);
+  put<uint32_t>(at, static_cast<uint32_t>(message_.forks.size()));
+  acknowledge(0);
+  message_.tensors.clear();
+}
+
+void Frame::acknowledge(uint32_t received) noexcept {
+  std::byte* const at = put<uint32_t>(header_.data() + kAcknowledgedOffset, received);
   put<uint32_t>(at, crc32c({header_.data(), kFrameHeaderBytes - 4}));
+}
+
+bool Frame::unchanged() const noexcept {
+  return std::all_of(blocks_.begin(), blocks_.end(),
+                     [](const Block& block) { return block.memory->version() == block.version; });
 }
 
 std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const noexcept {

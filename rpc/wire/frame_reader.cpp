@@ -126,8 +126,8 @@ void FrameReader::parse_header() {
   }
   if (get<uint32_t>(at + 100) != crc32c({at, kFrameHeaderBytes - 4})) refuse("the header's checksum is wrong");
   const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6), depth = get<uint8_t>(at + 7);
-  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::credit)) refuse("unknown kind of message ", int{kind});
-  if ((flags & ~kKnownFlags) != 0 || get<uint32_t>(at + 96) != 0) refuse("unknown flags");
+  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::acknowledge)) refuse("unknown kind of message ", int{kind});
+  if ((flags & ~kKnownFlags) != 0) refuse("unknown flags");
   if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
 
   // What was in message_ has been moved out by `next`.
@@ -141,6 +141,7 @@ void FrameReader::parse_header() {
   message_.autograd_message = get<uint64_t>(at + 40);
   message_.trace_id = get<uint64_t>(at + 48);
   message_.span_id = get<uint64_t>(at + 56);
+  message_.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
   header_ = {.extension = get<uint32_t>(at + 80),
              .tensor_descriptors = get<uint32_t>(at + 84),
              .tensors = get<uint32_t>(at + 88),

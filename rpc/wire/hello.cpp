@@ -20,6 +20,7 @@ enum RecordId : uint16_t {
   kRefusal = 7,        // text
   kDevices = 8,        // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
   kRequestWindow = 9,  // u64
+  kResumption = 10,    // u32 milliseconds, u64 incarnation, u64 frames, then the endpoint; absent: none
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -104,6 +105,13 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       require_size(data.size() == 8, id);
       hello.request_window = get<uint64_t>(data.data());
       break;
+    case kResumption:
+      require_size(data.size() >= 20, id);
+      hello.resumption = {.grace_ms = get<uint32_t>(data.data()),
+                          .endpoint = text_of(data.subspan(20)),
+                          .peer_incarnation = get<uint64_t>(data.data() + 4),
+                          .received = get<uint64_t>(data.data() + 12)};
+      break;
     case kRefusal:
       hello.refusal = text_of(data);
       break;
@@ -114,6 +122,14 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
     default:
       if (id >= kFirstFeature) hello.features.push_back({id, Bytes(data.begin(), data.end())});
   }
+}
+
+void put_resumption(Bytes& out, const Resumption& resumption) {
+  Bytes data(20 + resumption.endpoint.size());
+  std::byte* to = put(data.data(), resumption.grace_ms);
+  to = put(put(to, resumption.peer_incarnation), resumption.received);
+  if (!resumption.endpoint.empty()) std::memcpy(to, resumption.endpoint.data(), resumption.endpoint.size());
+  put_record(out, kResumption, data.data(), data.size());
 }
 
 std::string describe(const WorkerInfo& worker) {
@@ -138,6 +154,7 @@ Bytes encode(const Hello& hello) {
   put_record(out, kLimits, limits, sizeof limits);
   put(number, hello.request_window);
   put_record(out, kRequestWindow, number, sizeof number);
+  if (hello.resumption != Resumption{}) put_resumption(out, hello.resumption);
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
   if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
   for (const Feature& feature : hello.features) {

@@ -27,6 +27,16 @@ struct Feature {
   friend bool operator==(const Feature&, const Feature&) = default;
 };
 
+/// That a session with this worker can go on over another connection (sent_frames.h).
+struct Resumption {
+  uint32_t grace_ms = 0;          ///< how long it waits for another connection; 0: the session ends with this one
+  std::string endpoint = {};      ///< where it accepts connections: there it can be asked whether it lives
+  uint64_t peer_incarnation = 0;  ///< of the other side, whose session with this one is to go on; 0: a new session
+  uint64_t received = 0;          ///< frames received in the session that is to go on
+
+  friend bool operator==(const Resumption&, const Resumption&) = default;
+};
+
 /// What a worker says of itself.
 struct Hello {
   uint16_t min_version = kWireVersion, max_version = kWireVersion;
@@ -36,8 +46,9 @@ struct Hello {
   uint64_t incarnation = 0;                       ///< random, drawn when the worker's agent started
   Limits limits = {};                             ///< what it is willing to receive
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
-  DeviceReport devices = {};                      ///< how many it has, and where it maps them to on the other's side
-  std::string refusal = {};                       ///< not empty: the connection is refused, and why
+  Resumption resumption = {};
+  DeviceReport devices = {};  ///< how many it has, and where it maps them to on the other's side
+  std::string refusal = {};   ///< not empty: the connection is refused, and why
   std::vector<Feature> features = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;

@@ -21,7 +21,8 @@ enum class MessageKind : uint8_t {
   ping = 6,
   pong = 7,
   goodbye = 8,
-  credit = 9,  ///< flow_control.h; links keep it to themselves
+  credit = 9,        ///< flow_control.h; links keep it to themselves
+  acknowledge = 10,  ///< nothing but its header's count of frames received; links keep it to themselves
 };
 
 /// Bits of Message::flags. Unknown bits are an error.
@@ -66,6 +67,7 @@ struct Message {
   uint64_t autograd_message = 0;  ///< set by the autograd hook
   uint64_t trace_id = 0, span_id = 0;
   uint64_t frame_bytes = 0;          ///< of a received message: how long its frame was
+  uint32_t acknowledged = 0;         ///< of a received message: how many frames its sender had received (sent_frames.h)
   Bytes extension = {};              ///< opaque to rpc/: travels with nested calls
   Bytes payload = {};                ///< arguments or result as an archive; error: type and text
   std::vector<Tensor> tensors = {};  ///< out of band, in archive order

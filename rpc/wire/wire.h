@@ -43,7 +43,8 @@ struct MutableBuffer {
 };
 
 /// A message on its way out: its frame as a list of buffers that point into the message's own memory, so that tensors'
-/// elements are not copied. Not thread-safe. The elements must not change until the frame has been written.
+/// elements are not copied: of tensors it keeps the memory alone, not their histories. Not thread-safe. The elements
+/// must not change until the frame has been written.
 ///
 /// A view travels without the rest of its storage. A tensor whose elements fill a block without gaps in any order of
 /// its dimensions (a transpose, say) goes as that block with its strides; broadcast dimensions (stride 0) go once;
@@ -56,7 +57,12 @@ class Frame {
   Frame& operator=(Frame&&) noexcept = default;
 
   std::size_t size() const noexcept { return size_; }
-  const Message& message() const noexcept { return message_; }
+  const Message& message() const noexcept { return message_; }  ///< without its tensors
+  /// Writes into the header how many frames of the other direction have been received, modulo 2^32. Before the frame's
+  /// first byte leaves; again when it leaves once more.
+  void acknowledge(uint32_t received) noexcept;
+  /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
+  bool unchanged() const noexcept;
   /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid
   /// until the frame is moved or destroyed.
   std::size_t gather(std::size_t from, std::span<ConstBuffer> out) const noexcept;
@@ -66,7 +72,8 @@ class Frame {
     const void* data;
     std::size_t bytes;
     std::size_t padding;  // zeros before it
-    Ref<Storage> packed;  // null: `data` is the tensor's own memory
+    Ref<Storage> memory;  // the tensor's own, or where it was packed
+    uint32_t version;     // of `memory` when the frame was made
   };
 
   Message message_;

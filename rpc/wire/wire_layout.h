@@ -8,7 +8,8 @@
 /// Numbers of the frame format that its writer and its reader share. docs/wire.md.
 namespace tendril::rpc {
 
-inline constexpr uint32_t kFrameMagic = 0x4C524454;  ///< "TDRL"
+inline constexpr uint32_t kFrameMagic = 0x4C524454;     ///< "TDRL"
+inline constexpr std::size_t kAcknowledgedOffset = 96;  ///< in the header; the checksum follows
 inline constexpr std::size_t kForkDescriptorBytes = 56;
 inline constexpr uint8_t kTensorRequiresGrad = 1;  ///< flag of a tensor descriptor; the only one
 

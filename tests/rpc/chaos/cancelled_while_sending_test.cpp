@@ -1,4 +1,4 @@
-// A call that is cancelled while its references are being registered: the listener hears of the end after the beginning.
+// A call that is cancelled while its references are registered: the listener hears of its end after its beginning.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/agent_pair.h"

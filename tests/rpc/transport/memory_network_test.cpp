@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(every_call_ends_whichever_message_is_hit) {
       for (int i = 0; i < 3; ++i) {
         Agent& from = i % 2 == 0 ? pair.a : pair.b;
         try {
-          call(from, i % 2 == 0 ? 1 : 0, request(kEcho, "x"), {.timeout = 50ms}).wait();
+          call(from, i % 2 == 0 ? 1 : 0, request(kEcho, "x"), {.timeout = 500ms}).wait();
         } catch (const RpcError&) {
           ++failed;
         }

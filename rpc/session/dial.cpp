@@ -1,0 +1,290 @@
+#include "tendril/rpc/session/dial.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/transport/socket_link.h"
+#include "tendril/rpc/transport/sockets.h"
+
+namespace tendril::rpc::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+/// A session that waits for a connection tries another one if the peer has not answered by then.
+constexpr std::chrono::seconds kAttempt{2};
+constexpr std::chrono::milliseconds kLongestPause{100};
+
+UniqueFd new_socket(int family) { return UniqueFd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+
+/// 0, or errno.
+int begin_connect(int socket, const sockaddr* address, socklen_t size) {
+  tune_socket(socket, address->sa_family != AF_UNIX);
+  return ::connect(socket, address, size) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, WorkerInfo peer, Agent::Endpoint endpoint,
+           Clock::time_point deadline, Done done)
+    : agent_(agent),
+      loop_(agent->loop),
+      peer_(std::move(peer)),
+      endpoint_(std::move(endpoint)),
+      deadline_(deadline),
+      done_(std::move(done)),
+      stream_(loop_->io()),
+      timer_(loop_->io()) {}
+
+Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session)
+    : agent_(agent),
+      loop_(agent->loop),
+      peer_(session->peer()),
+      endpoint_(session->reach().endpoint),
+      deadline_(Clock::time_point::max()),  // the link's grace period ends it
+      session_(std::move(session)),
+      link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
+      stream_(loop_->io()),
+      timer_(loop_->io()) {}
+
+std::string Dial::describe() const {
+  return "connect to worker '" + peer_.name + "' (rank " + std::to_string(peer_.id) + ")";
+}
+
+void Dial::start() {
+  const auto agent = agent_.lock();
+  if (!agent || agent->is_shut_down()) return;
+  if (session_ && (session_->ended() || link_->gauges().connected)) return;
+  ++attempt_;
+  next_address_ = 0;
+  unreached_.clear();
+  nobody_ = true;
+  const Clock::time_point end = session_ ? Clock::now() + kAttempt : deadline_;
+  if (end != Clock::time_point::max()) wait_until(end, &Dial::attempt_timed_out);
+  try_next_address();
+}
+
+void Dial::wait_until(Clock::time_point when, void (Dial::*then)()) {
+  timer_.expires_at(when);
+  timer_.async_wait([self = shared_from_this(), then](const boost::system::error_code& error) {
+    if (!error) ((*self).*then)();
+  });
+}
+
+void Dial::attempt_timed_out() {
+  if (session_) return retry("no answer");
+  finish(std::make_exception_ptr(TimeoutError(describe() + ": no answer in time while " + phase_)));
+}
+
+/// The Unix-domain socket first, then TCP.
+void Dial::try_next_address() try {
+  phase_ = "connecting";
+  const int address = next_address_++;
+  if (address == 0 && !endpoint_.unix_path.empty()) {
+    tcp_ = false;
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    if (endpoint_.unix_path.size() >= sizeof name.sun_path) return not_reached(ENAMETOOLONG);
+    std::memcpy(name.sun_path, endpoint_.unix_path.c_str(), endpoint_.unix_path.size() + 1);
+    UniqueFd socket = new_socket(AF_UNIX);
+    if (!socket) return not_reached(errno);
+    const int error = begin_connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name);
+    if (error != 0) return not_reached(error);
+    if (!peer_is_same_user(socket.get())) return not_reached(EPERM);
+    stream_.assign(socket.release());
+    return connected();
+  }
+  if (address <= 1 && endpoint_.tcp_port != 0) {
+    next_address_ = 2;
+    tcp_ = true;
+    boost::system::error_code bad;
+    const auto number = asio::ip::make_address(endpoint_.tcp_host, bad);
+    if (bad) return not_reached(EDESTADDRREQ);  // a name, whose resolution would block
+    const asio::ip::tcp::endpoint name(number, endpoint_.tcp_port);
+    UniqueFd socket = new_socket(name.protocol().family());
+    if (!socket) return not_reached(errno);
+    const int error = begin_connect(socket.get(), name.data(), static_cast<socklen_t>(name.size()));
+    if (error != 0 && error != EINPROGRESS && error != EINTR) return not_reached(error);
+    return connecting(std::move(socket));
+  }
+  std::string why;
+  for (const std::string& one : unreached_) why += (why.empty() ? "" : ", ") + one;
+  if (!session_) {
+    return finish(std::make_exception_ptr(
+        PeerLostError(describe() + ": nobody at " + endpoint_.to_string() + " (" + why + ")", false)));
+  }
+  if (!nobody_) return retry(why);
+  finish(std::make_exception_ptr(PeerLostError("its process has ended", true)));
+} catch (...) {
+  finish(std::current_exception());
+}
+
+void Dial::connecting(UniqueFd socket) {
+  stream_.assign(socket.release());
+  stream_.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [self = shared_from_this(), attempt = attempt_](const boost::system::error_code& failed) {
+                       if (failed || attempt != self->attempt_) return;
+                       int error = 0;
+                       socklen_t length = sizeof error;
+                       ::getsockopt(self->stream_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length);
+                       if (error != 0) return self->not_reached(error);
+                       self->connected();
+                     });
+}
+
+void Dial::not_reached(int error) {
+  if (stream_.is_open()) stream_.close();
+  // The peer is there, or this process has no descriptor left: both may change.
+  if (error == EAGAIN) return retry("its queue of connections is full");
+  if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) return retry(std::strerror(error));
+  unreached_.push_back(std::string(tcp_ ? "tcp: " : "unix: ") +
+                       (error == EPERM && !tcp_ ? "it belongs to another user" : std::strerror(error)));
+  nobody_ = nobody_ && (error == ECONNREFUSED || error == ENOENT);
+  try_next_address();
+}
+
+void Dial::connected() {
+  if (session_ && !session_->reach().dialled) return retry("it will connect");
+  const auto agent = agent_.lock();
+  if (!agent) return finish(nullptr);
+  phase_ = "waiting for it to introduce itself";
+  said_hello_ = false;
+  proof_.reset();
+  try {
+    if (!tcp_) return introduce(*agent);
+    proof_.emplace(key_of(*agent), ProofPurpose::session, Proof::Role::dialler);
+    if (send(proof_->challenge())) expect(kProofPrefixBytes);
+  } catch (...) {
+    finish(std::current_exception());
+  }
+}
+
+void Dial::introduce(Agent::Impl& agent) {
+  mine_ = hello_of(agent, peer_);
+  if (session_) {
+    mine_.resumption.peer_incarnation = session_->incarnation();
+    mine_.resumption.received = link_->frames_received();
+  }
+  Bytes said = encode(mine_);
+  if (proof_) {
+    const Proof::Tag tag = proof_->seal(said);
+    said.insert(said.end(), tag.begin(), tag.end());
+  }
+  said_hello_ = true;
+  if (send(said)) expect(kHelloPrefixBytes);
+}
+
+/// False: this attempt is over. An empty socket buffer takes what is said here whole.
+bool Dial::send(const Bytes& bytes) {
+  const ssize_t sent = ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(bytes.size())) return true;
+  retry(last_error());
+  return false;
+}
+
+/// Another message: exactly its bytes, for what follows the last one belongs to the link.
+void Dial::expect(std::size_t bytes) {
+  answer_.assign(bytes, std::byte{0});
+  count_ = 0;
+  read();
+}
+
+void Dial::read() {
+  stream_.async_read_some(
+      asio::buffer(answer_.data() + count_, answer_.size() - count_),
+      [self = shared_from_this(), attempt = attempt_](const boost::system::error_code& error, std::size_t bytes) {
+        if (attempt != self->attempt_ || error == asio::error::operation_aborted) return;
+        if (error == asio::error::eof) return self->retry("it closed the connection without introducing itself");
+        if (error) return self->retry(error.message());
+        self->count_ += bytes;
+        try {
+          if (self->count_ < self->answer_.size()) return self->read();
+          self->advance();
+        } catch (...) {
+          self->finish(std::current_exception());
+        }
+      });
+}
+
+/// All bytes have come that were expected.
+void Dial::advance() {
+  const bool proof = proof_ && (!said_hello_ || is_proof(answer_));
+  const std::size_t size = proof ? proof_size(answer_).value_or(kProofPrefixBytes)
+                                 : hello_size(answer_).value_or(kHelloPrefixBytes) + (proof_ ? kTagBytes : 0);
+  if (size > answer_.size()) {
+    answer_.resize(size);
+    return read();
+  }
+  if (!proof) return answered();
+  if (said_hello_) {
+    throw ProofError(describe() + ": it refused the connection: " + proof_refusal(answer_).value_or("no reason given"));
+  }
+  try {
+    proof_->check_answer(answer_);
+  } catch (const ProofError& e) {
+    if (!proof_refusal(answer_)) send(encode_proof_refusal("the keys differ"));
+    throw ProofError(describe() + ": " + e.what());
+  }
+  if (const auto agent = agent_.lock()) introduce(*agent);
+}
+
+void Dial::answered() {
+  const auto agent = agent_.lock();
+  if (!agent) return finish(nullptr);
+  std::span<const std::byte> said = answer_;
+  if (proof_) {
+    said = said.first(said.size() - kTagBytes);
+    proof_->check(said, std::span(answer_).last(kTagBytes));
+  }
+  const Hello theirs = decode_hello(said);
+  check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
+  if (!session_) {
+    adopt_socket(*agent, UniqueFd(stream_.release()), tcp_, mine_, theirs, {endpoint_, true});
+    return finish(nullptr);
+  }
+  if (theirs.incarnation != session_->incarnation() || theirs.resumption.peer_incarnation != agent->incarnation) {
+    throw UsageError(name_of(peer_) + " has been started anew");
+  }
+  timer_.cancel();
+  if (link_->frames_received() != mine_.resumption.received) return retry("it was told what is not so any more");
+  link_->resume(UniqueFd(stream_.release()), theirs.resumption.received);
+}
+
+void Dial::retry(const std::string& why) {
+  ++attempt_;  // what is still to come of this one is of no interest
+  if (stream_.is_open()) stream_.close();
+  const Clock::time_point next = Clock::now() + pause_;
+  if (next >= deadline_) {
+    return finish(std::make_exception_ptr(TimeoutError(describe() + ": it was too busy until the deadline: " + why)));
+  }
+  pause_ = std::min(2 * pause_, kLongestPause);
+  wait_until(next, &Dial::start);
+}
+
+void Dial::finish(const std::exception_ptr& error) {
+  ++attempt_;
+  timer_.cancel();
+  if (stream_.is_open()) stream_.close();
+  if (session_ && error) {
+    std::string why;
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+    session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": connection lost: " + why, true)));
+  }
+  if (const Done done = std::move(done_)) done(error);
+}
+
+}  // namespace tendril::rpc::detail

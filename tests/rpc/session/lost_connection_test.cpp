@@ -1,0 +1,253 @@
+// A session outlives its connection: what had not arrived is sent again, nothing twice, and it ends when it must.
+// timeout: 300
+#include <array>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tendril/tensor/raw.h"
+#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/session/cutting_proxy.h"
+
+using namespace rpc_test;
+
+namespace {
+
+constexpr std::size_t kMostCalls = 4000;
+std::array<std::atomic<int>, kMostCalls> runs;
+tendril::Tensor kept;
+std::atomic<bool> served{false};
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "count", [](InboundCall& inbound) {
+      const std::string said = text(inbound.request());
+      ++runs[static_cast<std::size_t>(std::stoi(said))];
+      Message answer = reply(said + "!");
+      answer.tensors = inbound.request().tensors;
+      inbound.reply(std::move(answer));
+    });
+    f.add(2, "give_kept", [](InboundCall& inbound) {
+      Message answer = reply("kept");
+      answer.tensors = {kept};
+      inbound.reply(std::move(answer));
+      served = true;
+    });
+    f.add(3, "nothing", [](InboundCall& inbound) { inbound.reply(reply("")); });
+  });
+  return table;
+}
+
+tendril::Tensor counted(int64_t n) {
+  tendril::Tensor tensor = tendril::raw::zeros({n});
+  auto* const elements = static_cast<float*>(tensor.raw_data());
+  std::iota(elements, elements + n, 0.0f);
+  return tensor;
+}
+
+/// Rank 0 has connected to rank 1 through the proxy.
+struct ThroughProxy {
+  explicit ThroughProxy(std::chrono::milliseconds grace = 60s) {
+    const auto options = [&](const char* name, int rank) {
+      return AgentOptions{
+          .name = std::string(name), .rank = rank, .world_size = 2, .num_worker_threads = 2, .grace_period = grace};
+    };
+    a = std::make_unique<Agent>(options("a", 0), functions());
+    b = std::make_unique<Agent>(options("b", 1), functions());
+    a->listen({.unix_socket = false});
+    proxy = std::make_unique<CuttingProxy>(b->listen({.unix_socket = false}));
+    a->connect(b->self(), proxy->endpoint(), Clock::now() + 30s);
+    BOOST_REQUIRE(b->wait_connected(0, Clock::now() + 30s));
+    for (auto& count : runs) count = 0;
+  }
+
+  std::unique_ptr<Agent> a, b;
+  std::unique_ptr<CuttingProxy> proxy;
+};
+
+Message numbered(std::size_t number, int64_t elements = 3) {
+  Message message = request(1, std::to_string(number));
+  message.tensors = {counted(elements)};
+  return message;
+}
+
+bool is_answer(const Message& answer, std::size_t number, int64_t elements) {
+  if (text(answer) != std::to_string(number) + "!" || answer.tensors.size() != 1) return false;
+  if (answer.tensors[0].numel() != elements) return false;
+  const auto* const got = static_cast<const float*>(answer.tensors[0].raw_data());
+  for (int64_t i = 0; i < elements; ++i) {
+    if (got[i] != static_cast<float>(i)) return false;
+  }
+  return true;
+}
+
+void check_answer(const Message& answer, std::size_t number, int64_t elements = 3) {
+  BOOST_TEST(is_answer(answer, number, elements));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(lost_connection)
+
+BOOST_AUTO_TEST_CASE(wherever_it_breaks_every_call_runs_once_and_is_answered) {
+  ThroughProxy net;
+  const auto program = [&](std::size_t first) {
+    std::vector<Future<Message>> there, back;
+    for (std::size_t i = first; i < first + 8; ++i) {
+      there.push_back(call(*net.a, 1, numbered(i), {.timeout = 0us}));
+      back.push_back(call(*net.b, 0, numbered(1000 + i), {.timeout = 0us}));
+    }
+    for (std::size_t i = 0; i < 8; ++i) {
+      check_answer(there[i].wait(), first + i);
+      check_answer(back[i].wait(), 1000 + first + i);
+      BOOST_TEST(runs[first + i] == 1);
+      BOOST_TEST(runs[1000 + first + i] == 1);
+    }
+  };
+  program(0);
+  const int before = net.proxy->connections();
+  for (std::size_t n = 1; n <= 100; ++n) {
+    net.proxy->cut_after(n * 61);  // a program's bytes are some 6,000
+    program(8 * n);
+  }
+  BOOST_TEST(net.proxy->connections() > before + 50);
+  check_at_rest(*net.a);
+  check_at_rest(*net.b);
+  BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
+  BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_call_while_it_breaks_again_and_again) {
+  ThroughProxy net;
+  std::atomic<bool> done{false};
+  std::jthread breaking([&] {
+    for (uint64_t n = 1; !done; ++n) {
+      net.proxy->cut_after(n * 7919 % 100'000);
+      std::this_thread::sleep_for(3ms);
+    }
+  });
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> callers;
+  for (std::size_t t = 0; t < 4; ++t) {
+    callers.emplace_back([&net, &wrong, t] {
+      Agent& from = t % 2 == 0 ? *net.a : *net.b;
+      for (std::size_t i = 0; i < 200; ++i) {
+        const std::size_t number = 200 * t + i;
+        const int64_t elements = i % 10 == 0 ? 20'000 : 10;
+        const Message answer = call(from, t % 2 == 0 ? 1 : 0, numbered(number, elements), {.timeout = 0us}).wait();
+        if (!is_answer(answer, number, elements)) ++wrong;
+      }
+    });
+  }
+  callers.clear();
+  done = true;
+  breaking.join();
+  BOOST_TEST(wrong == 0);
+  for (std::size_t i = 0; i < 800; ++i) BOOST_TEST(runs[i] == 1);
+  check_at_rest(*net.a);
+  check_at_rest(*net.b);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_sent_while_there_is_no_connection_waits_for_the_next) {
+  ThroughProxy net;
+  net.proxy->refuse(true);
+  net.proxy->cut();
+  std::vector<Future<Message>> calls;
+  for (std::size_t i = 0; i < 20; ++i) calls.push_back(call(i % 2 == 0 ? *net.a : *net.b, i % 2 == 0, numbered(i)));
+  BOOST_CHECK_THROW(call(*net.a, 1, request(3), {.timeout = 50ms}).wait(), TimeoutError);
+  net.proxy->refuse(false);
+  for (std::size_t i = 0; i < 20; ++i) check_answer(calls[i].wait(), i);
+  BOOST_TEST(net.a->is_connected(1));
+}
+
+BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
+  ThroughProxy net(300ms);
+  net.proxy->refuse(true);
+  const Future<Message> there = call(*net.a, 1, request(3), {.timeout = 0us});
+  there.wait();
+  net.proxy->cut();
+  const Future<Message> here = call(*net.a, 1, request(3), {.timeout = 0us});
+  BOOST_CHECK_THROW(here.wait(), PeerLostError);
+  BOOST_CHECK_THROW(call(*net.b, 0, request(3), {.timeout = 0us}).wait(), PeerLostError);
+  BOOST_TEST(!net.a->is_connected(1));
+  BOOST_TEST(!net.b->is_connected(0));
+  // Then it is as if they had never met.
+  net.proxy->refuse(false);
+  net.a->connect(net.b->self(), net.proxy->endpoint(), Clock::now() + 30s);
+  check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_was_started_anew_is_another) {
+  ThroughProxy net;
+  net.proxy->hold(true);
+  const Future<Message> pending = call(*net.a, 1, request(3), {.timeout = 0us});
+  net.b.reset();  // its goodbye is held
+  Agent second({.name = std::string("b"), .rank = 1, .world_size = 2}, functions());
+  second.listen({.unix_socket = false, .tcp_port = net.proxy->target()});
+  net.proxy->cut();
+  net.proxy->hold(false);
+  BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
+    return std::string(e.what()).find("that is to go on has ended") != std::string::npos && e.may_have_run();
+  });
+  net.a->connect(second.self(), net.proxy->endpoint(), Clock::now() + 30s);
+  check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_started_anew_takes_the_place_of_the_one_that_was_lost) {
+  ThroughProxy net;
+  net.proxy->refuse(true);
+  net.proxy->cut();
+  const Future<Message> pending = call(*net.b, 0, request(3), {.timeout = 0us});
+  Agent second({.name = std::string("a"), .rank = 0, .world_size = 2}, functions());
+  const Agent::Endpoint direct = Agent::Endpoint::parse("tcp:127.0.0.1:" + std::to_string(net.proxy->target()));
+  while (net.b->is_connected(0) && !pending.done()) {
+    try {
+      second.connect(net.b->self(), direct, Clock::now() + 30s);
+      break;
+    } catch (const UsageError&) {  // the loss has not been noticed yet
+      std::this_thread::yield();
+    }
+  }
+  BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
+    return std::string(e.what()).find("has been started anew") != std::string::npos;
+  });
+  check_answer(call(second, 1, numbered(7)).wait(), 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_goodbye_ends_it_at_once) {
+  ThroughProxy net;
+  net.b->shutdown();
+  BOOST_CHECK_THROW(call(*net.a, 1, request(3), {.timeout = 0us}).wait(), PeerLostError);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_not_sent_again) {
+  kept = counted(100'000);
+  served = false;
+  ThroughProxy net;
+  const Future<Message> pending = call(*net.a, 1, request(2), {.timeout = 0us});
+  net.proxy->cut_after(4'000);  // in the middle of the answer
+  while (!served) std::this_thread::yield();
+  net.proxy->refuse(true);
+  kept.storage()->bump_version();  // as an in-place operation does
+  net.proxy->refuse(false);
+  try {
+    check_at_rest(*net.b);
+    pending.wait();  // it was all there before it changed
+  } catch (const RpcError& error) {
+    BOOST_TEST(std::string(error.what()).find("changed since") != std::string::npos);
+  }
+  kept = {};
+}
+
+BOOST_AUTO_TEST_CASE(without_a_grace_period_it_ends_with_its_connection) {
+  ThroughProxy net(0ms);
+  net.proxy->hold(true);
+  const Future<Message> pending = call(*net.a, 1, request(3), {.timeout = 0us});
+  net.proxy->cut();
+  BOOST_CHECK_THROW(pending.wait(), PeerLostError);
+  BOOST_TEST(net.proxy->connections() == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
