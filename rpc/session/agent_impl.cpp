@@ -205,7 +205,7 @@ void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session)
 }
 
 std::shared_ptr<detail::Listener> Agent::Impl::listen(const Agent::ListenOptions& how) {
-  const auto opened = detail::Listener::open(shared_from_this(), how);
+  auto opened = detail::Listener::open(shared_from_this(), how);
   {
     const std::lock_guard lock(mutex_);
     if (!accepting_ && !shut_down_) accepting_ = opened;

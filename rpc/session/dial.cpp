@@ -159,13 +159,14 @@ void Dial::connected() {
   if (!agent) return finish(nullptr);
   phase_ = "waiting for it to introduce itself";
   said_hello_ = false;
+  proven_ = !tcp_;
   proof_.reset();
   try {
     if (!tcp_) return introduce(*agent);
     proof_.emplace(key_of(*agent), ProofPurpose::session, Proof::Role::dialler);
     if (send(proof_->challenge())) expect(kProofPrefixBytes);
   } catch (...) {
-    finish(std::current_exception());
+    failed();
   }
 }
 
@@ -211,7 +212,7 @@ void Dial::read() {
           if (self->count_ < self->answer_.size()) return self->read();
           self->advance();
         } catch (...) {
-          self->finish(std::current_exception());
+          self->failed();
         }
       });
 }
@@ -245,6 +246,7 @@ void Dial::answered() {
   if (proof_) {
     said = said.first(said.size() - kTagBytes);
     proof_->check(said, std::span(answer_).last(kTagBytes));
+    proven_ = true;
   }
   const Hello theirs = decode_hello(said);
   check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
@@ -258,6 +260,13 @@ void Dial::answered() {
   timer_.cancel();
   if (link_->frames_received() != mine_.resumption.received) return retry("it was told what is not so any more");
   link_->resume(UniqueFd(stream_.release()), theirs.resumption.received);
+}
+
+/// In a handler: what the other side has said is an error. A session is ended by its peer alone: somebody else may have
+/// the port of one that cannot be reached at present.
+void Dial::failed() {
+  if (!session_ || proven_) return finish(std::current_exception());
+  retry("whoever listens there is not the peer");
 }
 
 void Dial::retry(const std::string& why) {

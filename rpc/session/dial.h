@@ -48,6 +48,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void advance();
   void answered();
   void not_reached(int error);
+  void failed();
   void retry(const std::string& why);
   void wait_until(Clock::time_point when, void (Dial::*then)());
   void attempt_timed_out();
@@ -72,10 +73,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
   int next_address_ = 0;
   bool tcp_ = false;
   const char* phase_ = "";
-  std::vector<std::string> unreached_;  // why each address was not
-  bool nobody_ = true;                  // for sure: no process listens at any of them
-  std::optional<Proof> proof_;          // over TCP
-  bool said_hello_ = false;
+  std::vector<std::string> unreached_;        // why each address was not
+  bool nobody_ = true;                        // for sure: no process listens at any of them
+  std::optional<Proof> proof_;                // over TCP
+  bool said_hello_ = false, proven_ = false;  // the other side's being who it should be
   Hello mine_;
   Bytes answer_;
   std::size_t count_ = 0;  // of bytes in answer_ that have come

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <limits>
 #include <list>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "tendril/rpc/agent.h"
@@ -47,7 +49,12 @@ class CuttingProxy {
   /// Breaks every connection once so many more bytes have passed, in either direction; then no more.
   void cut_after(uint64_t bytes) { left_ = bytes; }
   void cut() { cut_after(0); }
-  void hold(bool on) { held_ = on; }        ///< nothing passes, and nothing breaks
+  void hold(bool on) { held_ = on; }  ///< nothing passes, and nothing breaks
+  /// New connections are told this by somebody else, and closed; empty: no more.
+  void answer(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    answer_ = text;
+  }
   void refuse(bool on) { refusing_ = on; }  ///< new connections are closed at once
   uint64_t passed() const { return passed_; }
   uint16_t target() const { return target_; }
@@ -97,6 +104,12 @@ class CuttingProxy {
     const int near = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK);
     if (near < 0) return;
     const int far = ::socket(AF_INET, SOCK_STREAM, 0);
+    const std::lock_guard lock(mutex_);
+    if (!answer_.empty()) {
+      ::send(near, answer_.data(), answer_.size(), MSG_NOSIGNAL);
+      ++connections_;
+      return close_both({near, far});
+    }
     const sockaddr_in address = loopback(target_);
     if (refusing_ || ::connect(far, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
       return close_both({near, far});
@@ -130,6 +143,8 @@ class CuttingProxy {
   std::atomic<uint64_t> left_{kNever}, passed_{0};
   std::atomic<int> connections_{0};
   std::list<Pair> pairs_;
+  std::mutex mutex_;
+  std::string answer_;
   std::jthread thread_;
 };
 

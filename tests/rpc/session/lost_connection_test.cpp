@@ -171,8 +171,7 @@ BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
   const Future<Message> here = call(*net.a, 1, request(3), {.timeout = 0us});
   BOOST_CHECK_THROW(here.wait(), PeerLostError);
   BOOST_CHECK_THROW(call(*net.b, 0, request(3), {.timeout = 0us}).wait(), PeerLostError);
-  BOOST_TEST(!net.a->is_connected(1));
-  BOOST_TEST(!net.b->is_connected(0));
+  while (net.a->is_connected(1) || net.b->is_connected(0)) std::this_thread::yield();  // a moment later
   // Then it is as if they had never met.
   net.proxy->refuse(false);
   net.a->connect(net.b->self(), net.proxy->endpoint(), Clock::now() + 30s);
@@ -214,6 +213,18 @@ BOOST_AUTO_TEST_CASE(one_that_was_started_anew_takes_the_place_of_the_one_that_w
     return std::string(e.what()).find("has been started anew") != std::string::npos;
   });
   check_answer(call(second, 1, numbered(7)).wait(), 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_at_the_peers_port_does_not_end_it) {
+  ThroughProxy net;
+  const int before = net.proxy->connections();
+  net.proxy->answer("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  net.proxy->cut();
+  const Future<Message> pending = call(*net.a, 1, numbered(5), {.timeout = 0us});
+  while (net.proxy->connections() < before + 3) std::this_thread::yield();
+  BOOST_TEST(net.a->is_connected(1));
+  net.proxy->answer("");
+  check_answer(pending.wait(), 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_goodbye_ends_it_at_once) {
