@@ -72,9 +72,11 @@ BOOST_AUTO_TEST_CASE(what_the_program_has_set_stays) {
   BOOST_TEST(ended.wait().signal == SIGUSR1);
 }
 
+#ifndef __SANITIZE_THREAD__  // it holds back the signal that the handler raises
 BOOST_AUTO_TEST_CASE(a_forked_child_without_a_worker_ends_as_it_would_have) {
   Process process = worker("forked");
   BOOST_TEST(process.line() == "child ended by signal " + std::to_string(SIGUSR1));
 }
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()
