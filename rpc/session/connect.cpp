@@ -31,9 +31,9 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
                                              }
                                            });
   agent.loop->post_io([dial] { dial->start(); });
-  // The dial ends by the deadline itself; later only where this worker is shut down meanwhile.
-  if (!done->wait_until(deadline == Clock::time_point::max() ? deadline : deadline + std::chrono::seconds(1))) {
-    throw TimeoutError(what + ": this worker was shut down meanwhile");
+  // The dial ends by the deadline itself, unless this worker is shut down meanwhile.
+  while (!done->wait_until(Clock::now() + std::chrono::milliseconds(200))) {
+    if (agent.is_shut_down()) throw UsageError(what + ": worker '" + agent.self.name + "' has been shut down");
   }
   done->rethrow_error();
 }

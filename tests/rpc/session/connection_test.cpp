@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <mutex>
 #include <thread>
@@ -43,6 +44,38 @@ AgentOptions options_of(const char* name, int rank) {
 }
 
 Hello hello(const char* name, int rank) { return raw_hello(name, rank, 3, "mine"); }
+
+/// A TCP port of this host at which somebody listens who says nothing.
+class SilentPort {
+ public:
+  SilentPort() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    BOOST_REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    BOOST_REQUIRE(::listen(socket_, 1) == 0);
+    BOOST_REQUIRE(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentPort() {
+    ::close(socket_);
+    if (accepted_ >= 0) ::close(accepted_);
+  }
+  SilentPort(const SilentPort&) = delete;
+  SilentPort& operator=(const SilentPort&) = delete;
+
+  Agent::Endpoint endpoint() const { return {.tcp_host = std::string("127.0.0.1"), .tcp_port = port_}; }
+  void wait_for_one() {
+    accepted_ = ::accept(socket_, nullptr, nullptr);
+    BOOST_REQUIRE(accepted_ >= 0);
+  }
+
+ private:
+  const int socket_;
+  int accepted_ = -1;
+  uint16_t port_ = 0;
+};
 
 /// That the agent still serves.
 void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
@@ -203,19 +236,27 @@ BOOST_AUTO_TEST_CASE(sockets_are_private_and_routable_addresses_refused_without_
 }
 
 BOOST_AUTO_TEST_CASE(one_that_never_answers_is_not_waited_for_beyond_the_deadline) {
-  const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  BOOST_REQUIRE(::bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  BOOST_REQUIRE(::listen(silent, 1) == 0);
-  BOOST_REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const SilentPort silent;
   Agent agent(options_of("a", 0), functions());
-  const Agent::Endpoint endpoint{.tcp_host = std::string("127.0.0.1"), .tcp_port = ntohs(address.sin_port)};
-  BOOST_CHECK_THROW(agent.connect({std::string("b"), 1}, endpoint, Clock::now() + 20ms), TimeoutError);
+  BOOST_CHECK_THROW(agent.connect({std::string("b"), 1}, silent.endpoint(), Clock::now() + 20ms), TimeoutError);
   BOOST_TEST(!agent.wait_connected(1, Clock::now() + 5ms));
-  ::close(silent);
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_ends_a_connect_that_has_no_deadline) {
+  SilentPort silent;
+  Agent agent(options_of("a", 0), functions());
+  std::atomic<bool> refused{false};
+  std::jthread connecting([&] {
+    try {
+      agent.connect({std::string("b"), 1}, silent.endpoint(), Clock::time_point::max());
+    } catch (const UsageError&) {
+      refused = true;
+    }
+  });
+  silent.wait_for_one();
+  agent.shutdown();
+  connecting.join();
+  BOOST_TEST(refused);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_finds_the_door_crowded_tries_again) {
