@@ -1,7 +1,7 @@
 #include "tendril/rpc/shared_key.h"
 
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include <array>
 #include <utility>
@@ -30,7 +30,7 @@ SharedKey::SharedKey(std::span<const std::byte> bytes, std::string origin) {
 
 SharedKey SharedKey::random(std::string origin) {
   std::array<std::byte, 32> bytes;
-  TENDRIL_CHECK_AS(RpcError, RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size()) == 1,
+  TENDRIL_CHECK_AS(RpcError, ::getentropy(bytes.data(), bytes.size()) == 0,
                    "the system gives no random numbers for a key");
   SharedKey key(bytes, std::move(origin));
   OPENSSL_cleanse(bytes.data(), bytes.size());

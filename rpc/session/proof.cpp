@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -84,8 +84,8 @@ Proof::Proof(SharedKey key, ProofPurpose purpose, Role role, const Nonce& nonce)
 
 Proof::Nonce Proof::random_nonce() {
   Nonce nonce;
-  TENDRIL_CHECK_AS(RpcError, RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), nonce.size()) == 1,
-                   "the system gives no random numbers");
+  // The system's own: OpenSSL's generators would keep memory for each thread.
+  TENDRIL_CHECK_AS(RpcError, ::getentropy(nonce.data(), nonce.size()) == 0, "the system gives no random numbers");
   return nonce;
 }
 
