@@ -72,7 +72,8 @@ function(tendril_tests folder)
     set(environment "")
     if(TENDRIL_SANITIZE MATCHES "address")
       # A test asks for more memory than there is, and wants the library's own error.
-      set(environment "ASAN_OPTIONS=allocator_may_return_null=1")
+      set(environment "ASAN_OPTIONS=allocator_may_return_null=1"
+        "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
     elseif(TENDRIL_SANITIZE MATCHES "thread")
       set(environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
     endif()

@@ -224,7 +224,13 @@ std::shared_ptr<detail::Listener> Agent::Impl::listening() const {
 }
 
 void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
-  std::make_shared<detail::Dial>(shared_from_this(), std::move(session))->start();
+  start_dial(std::make_shared<detail::Dial>(shared_from_this(), std::move(session)));
+}
+
+void Agent::Impl::start_dial(const std::shared_ptr<detail::Dial>& dial) {
+  std::erase_if(dials_, [](const auto& one) { return one.expired(); });
+  dials_.push_back(dial);
+  dial->start();
 }
 
 bool Agent::Impl::is_shut_down() const {
@@ -337,7 +343,12 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
     session->end(cancelled);
   }
   for (const auto& one : waiting) one->try_set_error(cancelled);
-  loop->post_io([this, keep = shared_from_this()] { timer_.cancel(); });
+  loop->post_io([this, keep = shared_from_this()] {
+    timer_.cancel();
+    for (const auto& one : dials_) {
+      if (const auto dial = one.lock()) dial->cancel();
+    }
+  });
   end_threads(deadline);
 }
 

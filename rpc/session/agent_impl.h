@@ -15,8 +15,9 @@
 namespace tendril::rpc {
 
 namespace detail {
+class Dial;
 class Listener;
-}
+}  // namespace detail
 
 /// What an agent is made of. Sessions and requests being served keep it alive past the Agent.
 class Agent::Impl : public std::enable_shared_from_this<Impl> {
@@ -35,6 +36,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
   /// Sees to another connection for a session whose own was lost. The leader's.
   void reconnect(std::shared_ptr<detail::Session> session);
+  /// Starts it, and cancels it when this agent shuts down. The leader's.
+  void start_dial(const std::shared_ptr<detail::Dial>& dial);
   bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
   void session_ended(const std::shared_ptr<detail::Session>& session);
@@ -94,7 +97,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<uint64_t> load_{0};
   uint64_t load_seen_ = 0;  // the leader's: at the last look
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
-  boost::asio::steady_timer timer_;  // the leader's
+  boost::asio::steady_timer timer_;                 // the leader's
+  std::vector<std::weak_ptr<detail::Dial>> dials_;  // the leader's
 };
 
 }  // namespace tendril::rpc

@@ -30,7 +30,7 @@ void connect(Agent::Impl& agent, const WorkerInfo& peer, const Agent::Endpoint& 
                                                done->try_set_value();
                                              }
                                            });
-  agent.loop->post_io([dial] { dial->start(); });
+  agent.loop->post_io([self = agent.shared_from_this(), dial] { self->start_dial(dial); });
   // The dial ends by the deadline itself, unless this worker is shut down meanwhile.
   while (!done->wait_until(Clock::now() + std::chrono::milliseconds(200))) {
     if (agent.is_shut_down()) throw UsageError(what + ": worker '" + agent.self.name + "' has been shut down");

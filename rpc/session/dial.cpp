@@ -38,24 +38,22 @@ int begin_connect(int socket, const sockaddr* address, socklen_t size) {
 Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, WorkerInfo peer, Agent::Endpoint endpoint,
            Clock::time_point deadline, Done done)
     : agent_(agent),
-      loop_(agent->loop),
       peer_(std::move(peer)),
       endpoint_(std::move(endpoint)),
       deadline_(deadline),
       done_(std::move(done)),
-      stream_(loop_->io()),
-      timer_(loop_->io()) {}
+      stream_(agent->loop->io()),
+      timer_(agent->loop->io()) {}
 
 Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session)
     : agent_(agent),
-      loop_(agent->loop),
       peer_(session->peer()),
       endpoint_(session->reach().endpoint),
       deadline_(Clock::time_point::max()),  // the link's grace period ends it
       session_(std::move(session)),
       link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
-      stream_(loop_->io()),
-      timer_(loop_->io()) {}
+      stream_(agent->loop->io()),
+      timer_(agent->loop->io()) {}
 
 std::string Dial::describe() const {
   return "connect to worker '" + peer_.name + "' (rank " + std::to_string(peer_.id) + ")";
@@ -63,7 +61,7 @@ std::string Dial::describe() const {
 
 void Dial::start() {
   const auto agent = agent_.lock();
-  if (!agent || agent->is_shut_down()) return;
+  if (!agent || agent->is_shut_down()) return cancel();
   if (session_ && (session_->ended() || link_->gauges().connected)) return;
   ++attempt_;
   next_address_ = 0;
@@ -72,6 +70,11 @@ void Dial::start() {
   const Clock::time_point end = session_ ? Clock::now() + kAttempt : deadline_;
   if (end != Clock::time_point::max()) wait_until(end, &Dial::attempt_timed_out);
   try_next_address();
+}
+
+void Dial::cancel() {
+  if (session_) return finish(nullptr);  // it ends with the agent
+  finish(std::make_exception_ptr(UsageError(describe() + ": this worker has been shut down")));
 }
 
 void Dial::wait_until(Clock::time_point when, void (Dial::*then)()) {

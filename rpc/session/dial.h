@@ -36,6 +36,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session);
 
   void start();
+  void cancel();  ///< this worker is shut down
 
  private:
   void try_next_address();
@@ -55,8 +56,8 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void finish(const std::exception_ptr& error);
   std::string describe() const;
 
+  // Nothing here keeps the loop: its own queue holds this until it ends.
   const std::weak_ptr<Agent::Impl> agent_;
-  const Ref<Loop> loop_;
   const WorkerInfo peer_;
   const Agent::Endpoint endpoint_;
   const Clock::time_point deadline_;
