@@ -67,6 +67,13 @@ class HalfOpen {
   void remove(const Connection* connection) {
     open_.remove_if([&](const Entry& entry) { return entry.address == connection; });
   }
+  void close_all() {
+    const std::list<Entry> all = std::move(open_);
+    open_.clear();
+    for (const Entry& entry : all) {
+      if (const auto connection = entry.connection.lock()) connection->close();
+    }
+  }
   std::size_t size() const noexcept { return open_.size(); }
 
  private:

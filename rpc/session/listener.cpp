@@ -137,6 +137,8 @@ void Listener::close() {
     self->tcp_.close(ignored);
     self->retry_unix_.cancel();
     self->retry_tcp_.cancel();
+    self->unix_handshakes_->half_open.close_all();  // they keep the agent, and nobody would look at them again
+    self->tcp_handshakes_->half_open.close_all();
   });
 }
 

@@ -242,6 +242,15 @@ BOOST_AUTO_TEST_CASE(one_that_never_answers_is_not_waited_for_beyond_the_deadlin
   BOOST_TEST(!agent.wait_connected(1, Clock::now() + 5ms));
 }
 
+BOOST_AUTO_TEST_CASE(a_shutdown_closes_connections_that_have_not_introduced_themselves) {
+  Agent agent(options_of("server", 0), functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  RawClient silent(endpoint);
+  check_alive(agent, endpoint);  // so it has been accepted, too
+  agent.shutdown();
+  BOOST_TEST(silent.closed_within(60s));
+}
+
 BOOST_AUTO_TEST_CASE(a_shutdown_ends_a_connect_that_has_no_deadline) {
   SilentPort silent;
   Agent agent(options_of("a", 0), functions());

@@ -59,6 +59,7 @@ class CuttingProxy {
   uint64_t passed() const { return passed_; }
   uint16_t target() const { return target_; }
   int connections() const { return connections_; }
+  int cuts() const { return cuts_; }  ///< that `cut` or `cut_after` asked for
 
  private:
   struct Pair {
@@ -83,6 +84,7 @@ class CuttingProxy {
         for (const Pair& pair : pairs_) close_both(pair);
         pairs_.clear();
         left_ = kNever;
+        ++cuts_;
       }
       accept_one();
       bool idle = true;
@@ -141,7 +143,7 @@ class CuttingProxy {
   uint16_t port_ = 0;
   std::atomic<bool> held_{false}, refusing_{false};
   std::atomic<uint64_t> left_{kNever}, passed_{0};
-  std::atomic<int> connections_{0};
+  std::atomic<int> connections_{0}, cuts_{0};
   std::list<Pair> pairs_;
   std::mutex mutex_;
   std::string answer_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -18,7 +19,6 @@ namespace {
 constexpr std::size_t kMostCalls = 4000;
 std::array<std::atomic<int>, kMostCalls> runs;
 tendril::Tensor kept;
-std::atomic<bool> served{false};
 
 const Functions& functions() {
   static const Functions table([](Functions& f) {
@@ -33,7 +33,6 @@ const Functions& functions() {
       Message answer = reply("kept");
       answer.tensors = {kept};
       inbound.reply(std::move(answer));
-      served = true;
     });
     f.add(3, "nothing", [](InboundCall& inbound) { inbound.reply(reply("")); });
   });
@@ -233,23 +232,44 @@ BOOST_AUTO_TEST_CASE(a_goodbye_ends_it_at_once) {
   BOOST_CHECK_THROW(call(*net.a, 1, request(3), {.timeout = 0us}).wait(), PeerLostError);
 }
 
-BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_not_sent_again) {
-  kept = counted(100'000);
-  served = false;
-  ThroughProxy net;
-  const Future<Message> pending = call(*net.a, 1, request(2), {.timeout = 0us});
-  net.proxy->cut_after(4'000);  // in the middle of the answer
-  while (!served) std::this_thread::yield();
+/// Breaks the connection in the middle of what is sent next, and keeps it broken.
+void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
+  const int before = net.proxy->cuts();
   net.proxy->refuse(true);
+  net.proxy->cut_after(4'000);
+  send();
+  while (net.proxy->cuts() == before) std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers_of_two_steps) {
+  kept = counted(100'000);
+  ThroughProxy net;
+  Future<Message> pending;
+  break_in_the_middle(net, [&] { pending = call(*net.a, 1, request(2), {.timeout = 0us}); });
   kept.storage()->bump_version();  // as an in-place operation does
   net.proxy->refuse(false);
-  try {
-    check_at_rest(*net.b);
-    pending.wait();  // it was all there before it changed
-  } catch (const RpcError& error) {
-    BOOST_TEST(std::string(error.what()).find("changed since") != std::string::npos);
-  }
+  BOOST_CHECK_EXCEPTION(pending.wait(), RemoteError, [](const RemoteError& e) {
+    return std::string(e.what()).find("changed since") != std::string::npos;
+  });
+  check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
+  check_at_rest(*net.b);
   kept = {};
+}
+
+BOOST_AUTO_TEST_CASE(a_request_whose_tensor_has_changed_since_fails_and_has_not_run) {
+  ThroughProxy net;
+  Message message = numbered(8, 100'000);
+  const tendril::Tensor argument = message.tensors[0];
+  Future<Message> pending;
+  break_in_the_middle(net, [&] { pending = call(*net.a, 1, std::move(message), {.timeout = 0us}); });
+  argument.storage()->bump_version();
+  net.proxy->refuse(false);
+  BOOST_CHECK_EXCEPTION(pending.wait(), PeerLostError, [](const PeerLostError& e) {
+    return std::string(e.what()).find("changed since") != std::string::npos && !e.may_have_run();
+  });
+  BOOST_TEST(runs[8] == 0);
+  check_answer(call(*net.a, 1, numbered(9)).wait(), 9);
+  BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_grace_period_it_ends_with_its_connection) {
