@@ -18,18 +18,4 @@ endif()
 
 include(TendrilCuda)
 
-# OpenMP runs our own kernels on several threads. ThreadSanitizer does not understand it.
-set(TENDRIL_HAS_OPENMP OFF)
-if(NOT TENDRIL_OPENMP MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "TENDRIL_OPENMP is '${TENDRIL_OPENMP}'; expected AUTO, ON or OFF")
-endif()
-if(NOT TENDRIL_OPENMP STREQUAL "OFF" AND NOT TENDRIL_SANITIZE MATCHES "thread")
-  find_package(OpenMP QUIET COMPONENTS CXX)
-  if(OpenMP_CXX_FOUND)
-    set(TENDRIL_HAS_OPENMP ON)
-  elseif(TENDRIL_OPENMP STREQUAL "ON")
-    message(FATAL_ERROR "TENDRIL_OPENMP=ON, but the compiler has no OpenMP")
-  endif()
-endif()
-
-message(STATUS "tendril: OpenMP ${TENDRIL_HAS_OPENMP}, oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}")
+message(STATUS "tendril: oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}")

@@ -24,6 +24,10 @@ endif()
 
 find_package(Threads REQUIRED)
 
+# Half of the time that the libraries' sources take is the same headers and templates over and over: in batches it is spent once. A
+# change to one source then compiles its batch.
+option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" OFF)
+
 # Headers that nearly every source reads are parsed once. What a source forgets to include may hide behind them: builds with a
 # sanitizer do without.
 option(TENDRIL_PCH "Precompile the standard library's and Boost's headers" ${PROJECT_IS_TOP_LEVEL})

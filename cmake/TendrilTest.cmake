@@ -1,7 +1,9 @@
 # tendril_tests(FOLDER LIBRARIES...)
 #
 # One executable for tests/FOLDER, one CTest test for each file in it. The file name_test.cpp holds the Boost.Test
-# suite `name`; a comment line "// labels: a b" adds CTest labels and "// timeout: seconds" a deadline of its own.
+# suite `name`, which it opens before anything of its own: a suite is a namespace, and TENDRIL_UNITY compiles several
+# files in one. A comment line "// labels: a b" adds CTest labels and "// timeout: seconds" a deadline of its own. Those
+# with the longest deadlines start first, so that none of them runs alone in the end.
 # "// devices: cpu cuda" adds a second test, name_on_cuda, where the build has the CUDA backend (or its emulator): the
 # same suite with the first CUDA device as default device, skipped where there is none (tests/main.cpp).
 # Each tests/FOLDER/programs/name.cpp is a program that those tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
@@ -34,13 +36,26 @@ function(tendril_tests folder)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   # Half of a test's build time is optimising it; the library it tests stays optimised.
   target_compile_options(${target} PRIVATE -O0)
-  if(TARGET tests_precompiled)
+  if(TARGET ${folder}_tests_precompiled)
+    target_precompile_headers(${target} REUSE_FROM ${folder}_tests_precompiled)
+  elseif(TARGET tests_precompiled)
     target_precompile_headers(${target} REUSE_FROM tests_precompiled)
+  endif()
+  set(batched ${sources})
+  list(FILTER batched INCLUDE REGEX "_test\\.cpp$")
+  list(LENGTH batched count)
+  if(TENDRIL_UNITY AND count GREATER 10 AND NOT folder STREQUAL "cuda")
+    # Half the time: each test opens its suite, which is a namespace, before anything of its own.
+    set(alone ${sources})
+    list(REMOVE_ITEM alone ${batched})
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   foreach(source IN LISTS programs)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(test_${folder}_${name} "${source}")
     target_link_libraries(test_${folder}_${name} PRIVATE ${ARGN} tendril_options)
+    target_include_directories(test_${folder}_${name} PRIVATE "${PROJECT_SOURCE_DIR}")
     target_compile_options(test_${folder}_${name} PRIVATE -O0)
     set_target_properties(test_${folder}_${name} PROPERTIES
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/${folder}_programs")
@@ -91,7 +106,7 @@ function(tendril_tests folder)
       endif()
       add_test(NAME ${test} COMMAND ${target} --run_test=${suite} --catch_system_errors=no)
       set_tests_properties(${test} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
 endfunction()

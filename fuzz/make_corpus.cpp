@@ -1,5 +1,6 @@
 // Writes the seed inputs of all targets from real messages: fuzz_make_corpus fuzz/corpus. What fuzzers found lies
 // beside them and stays.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -76,15 +77,13 @@ Proof::Nonce nonce(int byte) {
 
 void proofs() {
   const SharedKey key(Bytes(32, std::byte{7}));
-  Proof a(key, ProofPurpose::session, Proof::Role::dialler, nonce(1)),
-      b(key, ProofPurpose::session, Proof::Role::acceptor, nonce(2));
+  Proof a(key, Proof::Role::dialler, nonce(1)), b(key, Proof::Role::acceptor, nonce(2));
   const Bytes challenge = a.challenge(), answer = b.answer(challenge), said = encode(hello());
   a.check_answer(answer);
   const Proof::Tag first = a.seal(said);
   b.check(said, first);
   // The target's dialler says an empty message.
-  Proof c(key, ProofPurpose::session, Proof::Role::dialler, nonce(1)),
-      d(key, ProofPurpose::session, Proof::Role::acceptor, nonce(2));
+  Proof c(key, Proof::Role::dialler, nonce(1)), d(key, Proof::Role::acceptor, nonce(2));
   d.answer(c.challenge());
   c.check_answer(answer);
   d.check({}, c.seal({}));
@@ -156,6 +155,35 @@ void frames() {
   }
 }
 
+/// A frame in parts, with another between them.
+void frames_in_parts() {
+  Message large = request();
+  large.tensors = {raw::zeros({20})};
+  Frame frame(large);
+  frame.announce_parts();
+  const Bytes whole = frame_bytes(std::move(large)), between = frame_bytes(request());
+  Bytes input(1, std::byte{99});
+  std::array<ConstBuffer, 1> header;
+  frame.gather(0, header);
+  append_bytes(input, std::span(static_cast<const std::byte*>(header[0].data), header[0].size));
+  for (std::size_t at = kFrameHeaderBytes; at < whole.size();) {
+    const std::size_t part = std::min<std::size_t>(50, whole.size() - at);
+    append_bytes(input, part_header(part, 0));
+    append_bytes(input, std::span(whole).subspan(at, part));
+    append_bytes(input, between);
+    at += part;
+  }
+  write("frame", "parts", input);
+  // For the target that makes the headers itself: what, length, bytes.
+  Bytes parts(1, std::byte{30});
+  for (const auto& [what, length] : {std::pair(1, 100), {0, 40}, {2, 10}, {8, 59}, {3, 0}, {0, 1}}) {
+    append(parts, static_cast<uint8_t>(what));
+    append(parts, static_cast<uint8_t>(length));
+    if (what != 1) append_bytes(parts, Bytes(static_cast<std::size_t>(length), std::byte{5}));
+  }
+  write("parts", "with_others_between", parts);
+}
+
 template <class T>
 void value(int reader, const T& what) {
   Message message;
@@ -200,31 +228,47 @@ void controls() {
 }
 
 void rendezvous() {
-  RendezvousMessage join{.kind = RendezvousKind::join, .text = "the group", .worker = {"a", 0}, .world_size = 2};
-  join.timeout_ms = 1000;
-  RendezvousMessage second = join, contribute{.kind = RendezvousKind::contribute, .text = "listening"};
-  second.worker = {"b", 1};
-  second.text.clear();
-  contribute.parts = {"unix:/tmp/x,tcp:127.0.0.1:1"};
-  Bytes good, bad;
-  const auto say = [](Bytes& input, int from, const RendezvousMessage& message) {
+  RendezvousMessage join{.kind = RendezvousKind::join, .timeout_ms = 1000};
+  join.parts = {"an introduction"};
+  RendezvousMessage contribute{.kind = RendezvousKind::contribute, .text = "joined", .epoch = 1};
+  contribute.parts = {"something"};
+  Bytes good, again, bad;
+  const auto say = [](Bytes& input, int from, char admit, const RendezvousMessage& message) {
     append(input, static_cast<uint8_t>(2 * from));
-    append_bytes(input, encode(message));
+    append(input, static_cast<uint8_t>(admit));
+    append_part(input, encode(message));
   };
-  say(good, 1, join);
-  say(good, 2, second);
-  say(good, 1, contribute);
-  say(good, 2, contribute);
-  say(good, 1, {.kind = RendezvousKind::leave});
+  say(good, 0, 0, join);
+  say(good, 1, 'b', join);
+  say(good, 2, 'c', join);
+  for (int rank = 0; rank < 3; ++rank) say(good, rank, 0, contribute);
+  say(good, 1, 0, {.kind = RendezvousKind::leave});
   append(good, uint8_t{3});
-  say(good, 2, contribute);
+  append(good, uint8_t{0});
+  say(good, 2, 0, contribute);
   write("rendezvous", "meeting", good);
-  say(bad, 1, join);
-  say(bad, 2, join);
-  say(bad, 3, contribute);
-  say(bad, 1, {.kind = RendezvousKind::fail, .text = "no more"});
-  second.version = 9;
-  say(bad, 4, second);
+  for (int rank = 0; rank < 3; ++rank) say(again, rank, rank == 0 ? char{0} : static_cast<char>('a' + rank), join);
+  for (int rank = 0; rank < 3; ++rank) say(again, rank, 0, contribute);
+  append(again, uint8_t{5});
+  append(again, uint8_t{0});
+  contribute.text = "barrier";
+  contribute.epoch = 2;
+  contribute.ranks = {0, 1};
+  for (int rank = 0; rank < 2; ++rank) say(again, rank, 0, contribute);
+  say(again, 2, 'c', join);
+  contribute.epoch = 3;
+  contribute.attendance = Attendance::unchanged;
+  contribute.ranks = {1, 2};
+  say(again, 1, 0, contribute);
+  say(again, 1, 0, {.kind = RendezvousKind::fail, .text = "no more"});
+  contribute.attendance = Attendance::alive;
+  for (const int rank : {0, 2}) say(again, rank, 0, contribute);
+  write("rendezvous", "members", again);
+  say(bad, 1, 'a', join);
+  say(bad, 1, 'b', join);
+  say(bad, 1, 0, join);
+  say(bad, 0, 0, {.kind = RendezvousKind::fail, .text = "no more"});
+  say(bad, 2, 'c', join);
   write("rendezvous", "failure", bad);
 }
 
@@ -236,6 +280,7 @@ int main(int argc, char** argv) {
   hellos();
   proofs();
   frames();
+  frames_in_parts();
   archives();
   controls();
   rendezvous();

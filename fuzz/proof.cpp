@@ -24,8 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   Proof::Nonce mine;
   mine.fill(std::byte(dials ? 1 : 2));
   // The key of the golden conversation in tests/rpc/data, so that inputs can be right.
-  Proof proof(SharedKey(Bytes(32, std::byte{7})), ProofPurpose::session,
-              dials ? Proof::Role::dialler : Proof::Role::acceptor, mine);
+  Proof proof(SharedKey(Bytes(32, std::byte{7})), dials ? Proof::Role::dialler : Proof::Role::acceptor, mine);
   try {
     if (dials) {
       proof.challenge();

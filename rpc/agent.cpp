@@ -38,10 +38,6 @@ void Agent::stop_listening() {
   if (const auto listener = impl_->listening()) listener->close();
 }
 
-void Agent::remove_socket_file() {
-  if (const auto listener = impl_->listening()) listener->remove_socket_file();
-}
-
 void Agent::connect(const WorkerInfo& peer, const Endpoint& endpoint, Clock::time_point deadline) {
   detail::connect(*impl_, peer, endpoint, deadline);
 }
@@ -153,7 +149,8 @@ Traffic Agent::traffic() const {
   Traffic traffic;
   std::vector<bool> connected(static_cast<std::size_t>(options().world_size));
   for (const auto& session : impl_->sessions()) {
-    connected[static_cast<std::size_t>(session->peer().id)] = true;
+    // One that has never had a connection may have ended at the other side, unseen.
+    connected[static_cast<std::size_t>(session->peer().id)] = !session->link() || session->link()->gauges().begun;
     traffic.requests_sent += session->requests_sent();
     traffic.requests_received += session->requests_received();
   }
@@ -209,6 +206,10 @@ std::vector<Connection> Agent::connections() const {
     one.unanswered_calls = session->unanswered();
     if (!session->link()) continue;
     const Link::Gauges gauges = session->link()->gauges();
+    if (!gauges.begun) {
+      connections.pop_back();
+      continue;
+    }
     one.transport = session->link()->transport();
     one.bytes_sent = gauges.bytes_sent;
     one.bytes_received = gauges.bytes_received;

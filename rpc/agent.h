@@ -21,6 +21,7 @@
 #include "tendril/rpc/metrics.h"
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/shared_key.h"
+#include "tendril/rpc/tls_credentials.h"
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/wire/wire.h"
@@ -39,9 +40,11 @@ struct AgentOptions {
   int num_worker_threads = 16;  ///< handlers that run at once, those that go on after a wait aside; one is enough
   int max_threads = 256;        ///< of the pool, those that wait included; near it calls stay queued (docs/rpc.md)
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
-  std::chrono::microseconds max_spin{50};  ///< a leader polls this long at most before it blocks; 0 = never
-  std::string group = {};                  ///< the group's id: who states another one is refused
-  Limits limits = {};                      ///< of what is received; a message over them closes the connection
+  /// A leader polls, before it blocks, for about as long as a sleep and a wake-up measured on this machine cost, at
+  /// most so long; 0 = never.
+  std::chrono::microseconds max_spin{500};
+  std::string group = {};  ///< the group's id: who states another one is refused
+  Limits limits = {};      ///< of what is received; a message over them closes the connection
   /// Bytes queued to be written to one peer above which calls wait (until their deadlines) and no further request of
   /// that peer is started.
   std::size_t send_limit = std::size_t{64} << 20;
@@ -62,6 +65,8 @@ struct AgentOptions {
   /// What this agent and its peers prove to each other over TCP. Without one it is this user's on this host
   /// (SharedKey::of_this_user), and routable addresses are refused.
   SharedKey key = {};
+  /// In place of a key: connections over TCP are then made with mutual TLS.
+  TlsCredentials tls = {};
 };
 
 struct CallOptions {
@@ -95,22 +100,23 @@ class Agent {
   };
   struct ListenOptions {
     bool unix_socket = true, tcp = true;
-    std::string tcp_host = "127.0.0.1";  ///< an address or name of this host; routable ones need AgentOptions::key
-    uint16_t tcp_port = 0;               ///< 0: a free one
+    std::string tcp_host =
+        "127.0.0.1";        ///< an address or name of this host; routable ones need AgentOptions::key or tls
+    uint16_t tcp_port = 0;  ///< 0: a free one
     /// What the endpoint says that peers dial. Default: tcp_host's address.
     std::string advertised_host = {};
+    /// An inherited TCP socket that listens already, in place of host and port; duplicated. -1: none.
+    int tcp_socket = -1;
   };
   /// Starts to accept peers. Each connection has 5 s and 4 KiB to introduce itself (hello.h), and over TCP to prove the
-  /// key before (session/proof.h); one that misbehaves is closed without disturbing others, and at most once a minute
-  /// the error output says so. Where a Unix-domain socket cannot be had (a full or read-only
-  /// file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable address
-  /// without a key).
+  /// key before (session/proof.h), or its certificate under TLS; one that misbehaves is closed without disturbing
+  /// others, and at most once a minute the error output says so. Where a Unix-domain socket cannot be had (a full or
+  /// read-only file system) and TCP is asked for too, TCP does alone. Throws UsageError (a port in use, a routable
+  /// address without a key).
   Endpoint listen(ListenOptions options);
   Endpoint listen() { return listen({}); }
   /// Accepts no more peers; those that are connected stay. Leaves nothing in the file system. Idempotent.
   void stop_listening();
-  /// From here on peers are accepted over TCP alone, and nothing is left in the file system, however this process ends.
-  void remove_socket_file();
   /// Connects to a peer, over its Unix-domain socket if it is reachable, else TCP, and adds it. Blocks until the peer
   /// has answered; a peer that is too busy to answer is asked again until the deadline. Throws PeerLostError (nobody
   /// there), TimeoutError, MessageError (not a worker), UsageError (not the worker it should be, or of another key).
@@ -121,11 +127,12 @@ class Agent {
                 const DeviceReport& devices = {});
   /// What this agent states to a peer of that name.
   DeviceReport devices_for(const std::string& peer) const;
-  std::vector<WorkerInfo> peers() const;  ///< connected now, self excluded
+  std::vector<WorkerInfo> peers() const;  ///< with whom there is a session, self excluded
   /// A worker of the group (this one, or a peer that has been added): throws UsageError, naming it, if there is none.
   WorkerInfo worker(std::string_view name) const;
   WorkerInfo worker(WorkerId rank) const;
-  /// Whether there is a session with the peer; its connection may be lost at present (AgentOptions::grace_period).
+  /// Whether there is a session with the peer. Its connection may be lost at present (AgentOptions::grace_period), or
+  /// still to be made: within a group that is when something is first sent.
   bool is_connected(WorkerId peer) const noexcept;
   /// Blocks until the peer is connected (by whichever side). False: the deadline passed first.
   bool wait_connected(WorkerId peer, Clock::time_point deadline);
@@ -182,6 +189,7 @@ class Agent {
   std::shared_ptr<Agent> share() const;
 
   class Impl;
+  Impl& impl() const noexcept { return *impl_; }  ///< for the library's own parts
 
  private:
   explicit Agent(Impl& impl) noexcept;  // part of `impl`: neither owns it nor shuts it down

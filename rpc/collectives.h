@@ -18,6 +18,8 @@ std::string gathered_bytes(const Message& value);
 Message gathered_value(const std::string& bytes);
 /// Of the default group.
 std::vector<std::string> all_gather(std::string bytes, std::chrono::milliseconds timeout);
+std::vector<std::string> all_gather(std::string bytes, const std::vector<std::string>& names,
+                                    std::chrono::milliseconds timeout);
 
 template <class T, class Gather>
 std::vector<T> all_gather_with(const T& value, const Gather& gather) {
@@ -50,6 +52,20 @@ std::vector<T> all_gather(const T& value, std::chrono::milliseconds timeout = st
 template <class T>
 std::vector<T> all_gather(Group& group, const T& value, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   return detail::all_gather_with(value, [&](std::string bytes) { return group.gather(std::move(bytes), timeout); });
+}
+
+/// Among some workers, this one among them (Group::barrier): their values, by rank.
+template <class T>
+std::vector<T> all_gather_among(const std::vector<std::string>& names, const T& value,
+                                std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  return detail::all_gather_with(
+      value, [&](std::string bytes) { return detail::all_gather(std::move(bytes), names, timeout); });
+}
+template <class T>
+std::vector<T> all_gather_among(Group& group, const std::vector<std::string>& names, const T& value,
+                                std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  return detail::all_gather_with(value,
+                                 [&](std::string bytes) { return group.gather(std::move(bytes), names, timeout); });
 }
 
 }  // namespace tendril::rpc

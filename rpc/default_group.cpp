@@ -118,8 +118,20 @@ std::vector<WorkerInfo> get_worker_infos() {
   return workers;
 }
 void barrier(std::chrono::milliseconds timeout) { joined()->barrier(timeout); }
+void barrier(const std::vector<std::string>& names, std::chrono::milliseconds timeout) {
+  joined()->barrier(names, timeout);
+}
+void barrier(const GroupView& view, std::chrono::milliseconds timeout) { joined()->barrier(view, timeout); }
+GroupView group_view() { return joined()->view(); }
+GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout) {
+  return joined()->wait_for_change(epoch, timeout);
+}
 std::vector<std::string> detail::all_gather(std::string bytes, std::chrono::milliseconds timeout) {
   return joined()->gather(std::move(bytes), timeout);
+}
+std::vector<std::string> detail::all_gather(std::string bytes, const std::vector<std::string>& names,
+                                            std::chrono::milliseconds timeout) {
+  return joined()->gather(std::move(bytes), names, timeout);
 }
 std::chrono::microseconds get_rpc_timeout() { return default_agent()->rpc_timeout(); }
 void set_rpc_timeout(std::chrono::microseconds timeout) { default_agent()->set_rpc_timeout(timeout); }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <random>
+#include <shared_mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -15,17 +16,21 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/addresses.h"
 #include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/launch/enquiry.h"
 #include "tendril/rpc/launch/group_key.h"
 #include "tendril/rpc/launch/group_settings.h"
+#include "tendril/rpc/launch/member_sessions.h"
+#include "tendril/rpc/launch/membership.h"
 #include "tendril/rpc/launch/process_launch.h"
-#include "tendril/rpc/launch/rendezvous_client.h"
-#include "tendril/rpc/launch/rendezvous_host.h"
+#include "tendril/rpc/launch/rendezvous_service.h"
 #include "tendril/rpc/launch/resolve.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/observe/metrics_server.h"
 #include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/wire/error_message.h"
 
@@ -115,38 +120,57 @@ class Group::Impl {
                    static_cast<int>(settings.self.id), settings.world_size, settings.master_addr.c_str(),
                    settings.master_port, launched.text().c_str());
     if (!launched.advice.empty()) who += ", " + launched.text();  // by a launcher that has variables of its own
-    with_prefix(who + "): ", [&] { join(settings, options, launched.advice); });
+    with_prefix(who + "): ", [&] {
+      InitOptions completed = options;
+      completed.transport = detail::given_transport(options.transport, std::getenv("TENDRIL_TRANSPORT"));
+      join(settings, completed, launched.advice);
+    });
   }
 
   ~Impl() { (void)stop(Clock::time_point::max()); }
 
-  void barrier(milliseconds timeout) {
-    const BlockedScope blocked("rpc::barrier");
-    const std::lock_guard lock(mutex_);
-    if (!client_) throw UsageError("rpc::barrier: this worker has left its group");
-    with_prefix("rpc::barrier: ", [&] { client_->gather("barrier", {}, std::max(timeout, 0ms)); });
-  }
+  using Who = detail::Membership::Who;
 
-  std::vector<std::string> gather(std::string bytes, milliseconds timeout) {
+  void barrier(milliseconds timeout, const Who& who) { meet_in("rpc::barrier", phases::kBarrier, {}, timeout, who); }
+
+  std::vector<std::string> gather(std::string bytes, milliseconds timeout, const Who& who) {
     TENDRIL_CHECK_AS(UsageError, bytes.size() <= Group::kMaxGathered, "rpc::all_gather: the value must have at most ",
                      Group::kMaxGathered, " bytes, got ", bytes.size());
-    const BlockedScope blocked("rpc::all_gather");
-    const std::lock_guard lock(mutex_);
-    if (!client_) throw UsageError("rpc::all_gather: this worker has left its group");
-    return with_prefix("rpc::all_gather: ",
-                       [&] { return client_->gather("all_gather", std::move(bytes), std::max(timeout, 0ms)); });
+    return meet_in("rpc::all_gather", phases::kAllGather, std::move(bytes), timeout, who);
+  }
+
+  /// The workers of these names; this one must be among them.
+  Who those(const std::vector<std::string>& names, const char* what) const {
+    Who who;
+    for (const std::string& name : names) who.ranks.push_back(agent_->worker(name).id);
+    std::sort(who.ranks.begin(), who.ranks.end());
+    who.ranks.erase(std::unique(who.ranks.begin(), who.ranks.end()), who.ranks.end());
+    check_among(who, what);
+    return who;
+  }
+  Who those(const GroupView& view, const char* what) const {
+    Who who{.attendance = Attendance::unchanged, .ranks = view.alive(), .epoch = view.epoch};
+    check_among(who, what);
+    return who;
+  }
+
+  GroupView view() const { return membership_->view(); }
+  GroupView wait_for_change(uint64_t epoch, milliseconds timeout) {
+    return with_prefix("rpc::wait_for_change: ", [&] {
+      return membership_->wait_for_change(epoch, timeout > 0ms ? deadline_after(timeout) : Clock::time_point::max());
+    });
   }
 
   void shutdown(const ShutdownOptions& options) {
     if (Executor::current() == &agent_->executor())
       throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
-    const std::lock_guard lock(mutex_);
-    if (!client_) return;
+    const std::unique_lock lock(mutex_);
+    if (!joined_) return;
     const auto deadline = options.timeout > 0ms ? deadline_after(options.timeout) : Clock::time_point::max();
     std::exception_ptr error;
     if (options.graceful) {
       try {
-        leave_together(deadline);
+        leave_together(deadline, options.accept_losses);
       } catch (...) {
         error = std::current_exception();
       }
@@ -164,68 +188,195 @@ class Group::Impl {
   std::optional<detail::MetricsServer> metrics_;
 
  private:
+  /// The gatherings of a shutdown.
+  class Leaving final : public detail::Gathering {
+   public:
+    Leaving(detail::Membership& membership, bool accept_losses)
+        : membership_(membership), accept_losses_(accept_losses) {}
+    std::vector<std::string> gather(const std::string& phase, std::string contribution, milliseconds timeout) override {
+      return membership_.gather(phase, std::move(contribution), timeout,
+                                {.attendance = accept_losses_ ? Attendance::alive : Attendance::named});
+    }
+    void check() override { membership_.check(accept_losses_); }
+    const std::vector<std::string>& names() const noexcept override { return membership_.names(); }
+
+   private:
+    detail::Membership& membership_;
+    const bool accept_losses_;
+  };
+
+  std::vector<std::string> meet_in(const char* what, const char* phase, std::string bytes, milliseconds timeout,
+                                   const Who& who) {
+    const BlockedScope blocked(what);
+    const std::shared_lock lock(mutex_);
+    if (!joined_) throw UsageError(std::string(what) + ": this worker has left its group");
+    return with_prefix(std::string(what) + ": ",
+                       [&] { return membership_->gather(phase, std::move(bytes), std::max(timeout, 0ms), who); });
+  }
+
+  void check_among(Who& who, const char* what) const {
+    TENDRIL_CHECK_AS(UsageError, std::binary_search(who.ranks.begin(), who.ranks.end(), agent_->self().id), what,
+                     ": this worker, '", agent_->self().name, "', is not among those that are to meet");
+    if (who.ranks.size() == workers_.size()) who.ranks.clear();  // that is all
+  }
+
   void join(const detail::GroupSettings& settings, const InitOptions& options, const std::string& advice) {
     const auto deadline = deadline_after(options.init_timeout);
-    const SharedKey given = detail::given_key(options, settings.master_port);
+    const detail::GivenProof given = detail::given_proof(options, settings.master_port);
     const detail::MeetingPoint point{.name = settings.master_addr,
                                      .address = detail::resolve(settings.master_addr, deadline, advice),
-                                     .key_given = static_cast<bool>(given)};
+                                     .proof_given = static_cast<bool>(given)};
     detail::check_meeting_point(point);
-    boost::asio::ip::tcp::endpoint address(point.address, settings.master_port);
-    // Less what it took to look a name up.
-    const auto timeout =
-        point.address.to_string() == settings.master_addr ? options.init_timeout : left_until(deadline);
-    const SharedKey key = given ? given : SharedKey::of_this_user();
-    std::string id;
     if (settings.self.id == 0) {
-      id = new_group_id();
-      const SpawnContext* spawned = SpawnContext::current();
-      if (spawned != nullptr && spawned->listener >= 0 && spawned->master_port == settings.master_port) {
-        host_.emplace(spawned->listener, settings.world_size, id, key);
-      } else {
-        host_.emplace(boost::asio::ip::tcp::endpoint(detail::rendezvous_address(point), settings.master_port),
-                      settings.world_size, id, key);
+      try {
+        open_rendezvous(settings, options, given, point);
+      } catch (const std::exception& e) {
+        tell_others(settings, options, given, point, e.what());
+        throw;
       }
-      address = detail::from_this_host(host_->address());
+    } else {
+      find_rendezvous(settings, options, given, point, deadline);
     }
     try {
-      client_.emplace(detail::RendezvousClient::Options{.address = address,
-                                                        .self = settings.self,
-                                                        .world_size = settings.world_size,
-                                                        .timeout = timeout,
-                                                        .group = id,
-                                                        .key = key});
+      // Of those that started together rank 0 loses patience first, and says so in round numbers.
+      meet(deadline, settings.self.id == 0 ? options.init_timeout : left_until(deadline) + kLeastPhase);
+      if (trace_) clock_.first = clock_.last = detail::measure_clock(*agent_, deadline);
     } catch (const std::exception& e) {
-      if (host_) host_->fail(e.what());  // the others would wait for a rank 0 that never comes
+      membership_->fail(e.what());
+      if (service_) service_->wait_until_told();
       throw;
     }
-    for (WorkerId rank = 0; rank < settings.world_size; ++rank)
-      workers_.push_back({client_->names()[static_cast<std::size_t>(rank)], rank});
+    joined_ = true;
+    note(detail::LogLevel::info,
+         "has joined its group as rank " + std::to_string(settings.self.id) + " of " + std::to_string(workers_.size()));
+  }
+
+  /// Rank 0's agent listens where all others look for it.
+  void open_rendezvous(const detail::GroupSettings& settings, const InitOptions& options,
+                       const detail::GivenProof& given, const detail::MeetingPoint& point) {
+    start_agent(settings, options, given, new_group_id());
+    service_ = std::make_shared<detail::RendezvousService>(agent_->impl().shared_from_this());
+    service_->start();
+    membership_ = service_->membership();
+    agent_->impl().set_group_events(service_);
+    rank_0_address_ = point.address;
     try {
-      start_agent(settings, options, given);
-      connect_all(point, options, deadline);
+      const Agent::Endpoint mine = agent_->listen(rank_0_listen(settings, options, point));
+      TENDRIL_CHECK_AS(UsageError, options.transport != Transport::unix_socket || !mine.unix_path.empty(),
+                       "no Unix-domain socket can be made, and no other is to be used");
+      note(detail::LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to join");
+    } catch (const UsageError& e) {
+      throw UsageError(std::string("rank 0: ") + e.what() + "; choose another master_port (MASTER_PORT)");
+    }
+  }
+
+  /// Rank 0 cannot open the rendezvous: the others would look for it until their deadlines. Tries to listen for 2 s
+  /// with an agent that does nothing else.
+  void tell_others(const detail::GroupSettings& settings, const InitOptions& options, const detail::GivenProof& given,
+                   const detail::MeetingPoint& point, const std::string& why) noexcept try {
+    if (agent_) agent_->shutdown(Clock::now() + kLeastPhase);
+    AgentOptions bare;
+    bare.name = name_problem(settings.self.name).empty() ? settings.self.name : "rank-0";
+    bare.world_size = settings.world_size;
+    bare.group = new_group_id();
+    bare.key = given.key;
+    bare.tls = given.tls;
+    Agent agent(std::move(bare), served_functions());
+    const auto service = std::make_shared<detail::RendezvousService>(agent.impl().shared_from_this());
+    service->start();
+    agent.impl().set_group_events(service);
+    agent.listen(rank_0_listen(settings, options, point));
+    service->membership()->fail(why);
+    service->wait_until_told();
+  } catch (const std::exception&) {  // the port is taken, say: then somebody else answers there
+  }
+
+  static Agent::ListenOptions rank_0_listen(const detail::GroupSettings& settings, const InitOptions& options,
+                                            const detail::MeetingPoint& point) {
+    Agent::ListenOptions listen = detail::rank_0_listen_options(point, settings.master_port);
+    listen.unix_socket = options.transport != Transport::tcp;
+    const SpawnContext* spawned = SpawnContext::current();
+    if (spawned != nullptr && spawned->master_port == settings.master_port) listen.tcp_socket = spawned->listener;
+    return listen;
+  }
+
+  /// The other ranks find rank 0's agent, and begin a session with it.
+  void find_rendezvous(const detail::GroupSettings& settings, const InitOptions& options,
+                       const detail::GivenProof& given, const detail::MeetingPoint& point, Clock::time_point deadline) {
+    const detail::Enquirer enquirer{.self = settings.self,
+                                    .world_size = settings.world_size,
+                                    .key = given ? given.key : SharedKey::of_this_user(),
+                                    .tls = given.tls};
+    const boost::asio::ip::tcp::endpoint address(point.address, settings.master_port);
+    const detail::Found found = detail::find_group(address, enquirer, deadline, options.init_timeout);
+    try {
+      begin_session(settings, options, given, point, found, deadline);
     } catch (const std::exception& e) {
-      client_->fail(e.what());
+      detail::tell_that_it_cannot_join(address, enquirer, e.what());
       throw;
     }
   }
 
-  void start_agent(const detail::GroupSettings& settings, const InitOptions& options, const SharedKey& key) {
+  void begin_session(const detail::GroupSettings& settings, const InitOptions& options, const detail::GivenProof& given,
+                     const detail::MeetingPoint& point, const detail::Found& found, Clock::time_point deadline) {
+    start_agent(settings, options, given, found.group);
+    const std::weak_ptr<Agent::Impl> agent = agent_->impl().shared_from_this();
+    membership_ = std::make_shared<detail::Membership>(agent_->impl().loop, [agent](const RendezvousMessage& message) {
+      const auto alive = agent.lock();
+      const auto session = alive ? alive->open_session(0) : nullptr;
+      if (session) session->send_group(encode(message));
+    });
+    agent_->impl().set_group_events(std::make_shared<detail::WorkerEvents>(membership_));
+    const char* named = options.interface.empty() ? std::getenv("TENDRIL_SOCKET_IFNAME") : options.interface.c_str();
+    Agent::ListenOptions listen =
+        detail::listen_options(point, found.local_address, named == nullptr ? std::string() : named);
+    listen.unix_socket = options.transport != Transport::tcp;
+    listen.tcp = options.transport != Transport::unix_socket;
+    rank_0_address_ = found.rank_0_address;
+    const Agent::Endpoint mine = agent_->listen(listen);
+    note(detail::LogLevel::debug, "listens at " + mine.to_string() + " and joins " + name_of(found.rank_0));
+    Agent::Endpoint rank_0 = detail::dialled_endpoint(found.endpoint, rank_0_address_);
+    if (options.transport == Transport::unix_socket) rank_0.tcp_port = 0;
+    agent_->connect(found.rank_0, rank_0, deadline);
+  }
+
+  /// Waits for all workers. From here on each can call every other; connections are made when there is something to
+  /// send.
+  void meet(Clock::time_point deadline, milliseconds timeout) {
+    Agent::Impl& agent = agent_->impl();
+    const auto welcome = membership_->join(detail::introduction_of(agent), timeout);
+    TENDRIL_CHECK_AS(MessageError, welcome.members.size() == static_cast<std::size_t>(agent.options.world_size),
+                     "rendezvous: a malformed welcome");
+    for (const MemberRecord& member : welcome.members) workers_.push_back({member.name, member.rank});
+    const std::vector<std::string>& names = membership_->names();
+    for (const auto& [peer, map] : agent.options.device_maps)
+      TENDRIL_CHECK_AS(UsageError, std::find(names.begin(), names.end(), peer) != names.end(),
+                       "there is a device map for '", peer, "', but no such worker in the group");
+    const auto sessions = std::make_shared<detail::MemberSessions>(
+        agent.shared_from_this(), rank_0_address_, [weak = std::weak_ptr(membership_)](const MemberRecord& change) {
+          if (const auto membership = weak.lock()) membership->applied(change);
+        });
+    sessions->meet(welcome.members);
+    agent.members_known();
+    agent.loop->post_io([weak = std::weak_ptr(membership_), sessions] {
+      if (const auto membership = weak.lock())
+        membership->on_changes([sessions](const auto& changes) { sessions->add(changes); });
+    });
+    if (!welcome.is_again()) membership_->gather(phases::kJoined, {}, left_until(deadline));
+  }
+
+  void start_agent(const detail::GroupSettings& settings, const InitOptions& options, const detail::GivenProof& given,
+                   const std::string& group) {
     AgentOptions agent = options.agent;
     agent.name = settings.self.name;
     agent.rank = settings.self.id;
     agent.world_size = settings.world_size;
-    agent.group = client_->group();
-    trace_group_ = client_->group();
-    agent.key = key;
+    agent.group = trace_group_ = group;
+    agent.key = given.key;
+    agent.tls = given.tls;
     agent.num_worker_threads = options.num_worker_threads;
     agent.rpc_timeout = options.rpc_timeout;
     agent.device_maps = options.device_maps;
-    for (const auto& [peer, map] : agent.device_maps) {
-      const auto named = [&name = peer](const WorkerInfo& worker) { return worker.name == name; };
-      TENDRIL_CHECK_AS(UsageError, std::any_of(workers_.begin(), workers_.end(), named), "there is a device map for '",
-                       peer, "', but no such worker in the group");
-    }
     agent_ = std::make_shared<Agent>(std::move(agent), served_functions());
     references_ = RRefContext::attach(*agent_);
     if (options.status_signal) status_signal_.emplace();
@@ -241,65 +392,35 @@ class Group::Impl {
     if (options.prepare) options.prepare(agent_);
   }
 
-  void connect_all(const detail::MeetingPoint& point, const InitOptions& options, Clock::time_point deadline) {
-    const char* named = options.interface.empty() ? std::getenv("TENDRIL_SOCKET_IFNAME") : options.interface.c_str();
-    Agent::ListenOptions listen =
-        detail::listen_options(point, client_->local_address(), named == nullptr ? std::string() : named);
-    listen.unix_socket = options.transport != Transport::tcp;
-    listen.tcp = options.transport != Transport::unix_socket;
-    const Agent::Endpoint mine = agent_->listen(listen);
-    note(detail::LogLevel::debug, "listens at " + mine.to_string() + " and waits for the others to");
-    const auto endpoints = client_->gather("listening", mine.to_string(), left_until(deadline));
-    const WorkerId self = agent_->self().id;
-    for (const WorkerInfo& peer : workers_) {
-      if (peer.id >= self) break;
-      const auto said = Agent::Endpoint::parse(endpoints[static_cast<std::size_t>(peer.id)]);
-      agent_->connect(peer, detail::dialled_endpoint(said, client_->rank_0_address()), deadline);
-    }
-    for (const WorkerInfo& peer : workers_) {
-      while (peer.id > self && !agent_->wait_connected(peer.id, std::min(deadline, Clock::now() + 100ms))) {
-        client_->check();  // it may have failed
-        if (Clock::now() >= deadline)
-          throw TimeoutError("worker '" + peer.name + "' (rank " + std::to_string(peer.id) + ") has not connected");
-      }
-    }
-    note(detail::LogLevel::debug, "is connected with all and waits for the others to be");
-    client_->gather("connected", {}, left_until(deadline));
-    note(detail::LogLevel::info,
-         "has joined its group as rank " + std::to_string(self) + " of " + std::to_string(workers_.size()));
-    if (trace_) clock_.first = clock_.last = detail::measure_clock(*agent_, deadline);
-    // A worker that is killed from here on leaves no socket behind. Who loses its connection comes over TCP.
-    agent_->remove_socket_file();
-  }
-
   /// The deadline of a phase that begins now.
   static Clock::time_point at_least(Clock::time_point deadline) {
     return std::max(deadline, Clock::now() + kLeastPhase);
   }
 
-  void leave_together(Clock::time_point deadline) {
+  void leave_together(Clock::time_point deadline, bool accept_losses) {
     const auto phase_timeout = [&] {
       return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(at_least(deadline));
     };
     using detail::LogLevel;
+    Leaving all(*membership_, accept_losses);
     try {
       if (trace_) measure_again(deadline);
       note(LogLevel::info, "shuts down and waits for all to do so");
-      client_->gather("shutdown", {}, left_until(deadline));
+      all.gather(phases::kShutdown, {}, left_until(deadline));
       note(LogLevel::info, "waits for calls that are still open");
-      detail::drain(*agent_, *client_, deadline);
+      detail::drain(*agent_, all, deadline);
       note(LogLevel::info, "gives up its references");
       references_->table().release_users();
-      const RRefCounters left = wait_for_references(Clock::now() + phase_timeout());
-      const auto all = client_->gather("references released", left.none() ? "" : text_of(left), phase_timeout());
+      const RRefCounters left = wait_for_references(all, Clock::now() + phase_timeout());
+      const auto texts = all.gather(phases::kLast, left.none() ? "" : text_of(left), phase_timeout());
       std::string leaks;
       for (const WorkerInfo& worker : workers_) {
-        const std::string& text = all[static_cast<std::size_t>(worker.id)];
+        const std::string& text = texts[static_cast<std::size_t>(worker.id)];
         if (!text.empty()) leaks += (leaks.empty() ? "" : "; ") + ("worker '" + worker.name + "': " + text);
       }
       if (!leaks.empty()) throw RRefError("references are left: " + leaks);
     } catch (const std::exception& e) {
-      client_->fail(e.what());
+      membership_->fail(e.what());
       throw;
     }
   }
@@ -330,20 +451,24 @@ class Group::Impl {
   }
 
   /// They go by messages between workers that are idle otherwise.
-  RRefCounters wait_for_references(Clock::time_point deadline) {
+  RRefCounters wait_for_references(detail::Gathering& group, Clock::time_point deadline) {
     auto pause = std::chrono::microseconds(50);
     for (;;) {
       const RRefCounters counters = references_->counters();
       if (counters.none() || Clock::now() >= deadline) return counters;
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::microseconds(5000));
-      client_->check();
+      group.check();
     }
   }
 
   /// What the agent's shutdown throws.
   std::exception_ptr stop(Clock::time_point deadline) noexcept {
+    if (std::exchange(stopped_, true)) return nullptr;
     std::exception_ptr error;
+    if (membership_) membership_->leave();
+    if (service_) service_->wait_until_told();
+    if (membership_) membership_->end(std::make_exception_ptr(UsageError("this worker has left its group")));
     try {
       if (agent_) agent_->shutdown(deadline);
     } catch (...) {  // it is shut down in any case
@@ -352,22 +477,19 @@ class Group::Impl {
     write_trace();
     metrics_.reset();
     status_signal_.reset();
-    if (client_) {
-      note(detail::LogLevel::info, "has left its group");
-      client_->leave();
-    }
-    client_.reset();
-    host_.reset();
+    if (std::exchange(joined_, false)) note(detail::LogLevel::info, "has left its group");
     return error;
   }
 
-  std::mutex mutex_;  // one barrier or shutdown at a time
+  std::shared_mutex mutex_;  // no shutdown while there are barriers
   std::optional<detail::StatusSignal> status_signal_;
   std::shared_ptr<detail::Trace> trace_;
   detail::ClockFit clock_;
   std::string trace_group_;
-  std::optional<detail::RendezvousHost> host_;
-  std::optional<detail::RendezvousClient> client_;
+  std::shared_ptr<detail::RendezvousService> service_;  // rank 0's
+  std::shared_ptr<detail::Membership> membership_;
+  boost::asio::ip::address rank_0_address_;  // as seen from here
+  bool joined_ = false, stopped_ = false;
 };
 
 Group::Group(const std::string& name, const InitOptions& options) : impl_(std::make_unique<Impl>(name, options)) {}
@@ -377,9 +499,23 @@ const std::vector<WorkerInfo>& Group::workers() const noexcept { return impl_->w
 RRefCounters Group::rref_counters() const { return impl_->references_->counters(); }
 std::vector<LiveReference> Group::references() const { return impl_->references_->table().list(); }
 uint16_t Group::metrics_port() const noexcept { return impl_->metrics_ ? impl_->metrics_->port() : 0; }
-void Group::barrier(milliseconds timeout) { impl_->barrier(timeout); }
+GroupView Group::view() const { return impl_->view(); }
+uint64_t Group::epoch() const { return impl_->view().epoch; }
+GroupView Group::wait_for_change(uint64_t epoch, milliseconds timeout) {
+  return impl_->wait_for_change(epoch, timeout);
+}
+void Group::barrier(milliseconds timeout) { impl_->barrier(timeout, {}); }
+void Group::barrier(const std::vector<std::string>& names, milliseconds timeout) {
+  impl_->barrier(timeout, impl_->those(names, "rpc::barrier"));
+}
+void Group::barrier(const GroupView& view, milliseconds timeout) {
+  impl_->barrier(timeout, impl_->those(view, "rpc::barrier"));
+}
 std::vector<std::string> Group::gather(std::string bytes, milliseconds timeout) {
-  return impl_->gather(std::move(bytes), timeout);
+  return impl_->gather(std::move(bytes), timeout, {});
+}
+std::vector<std::string> Group::gather(std::string bytes, const std::vector<std::string>& names, milliseconds timeout) {
+  return impl_->gather(std::move(bytes), timeout, impl_->those(names, "rpc::all_gather"));
 }
 void Group::shutdown(const ShutdownOptions& options) { impl_->shutdown(options); }
 

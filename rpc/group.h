@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "tendril/rpc/agent.h"
+#include "tendril/rpc/members.h"
 #include "tendril/rpc/reference/rref_table.h"
 #include "tendril/rpc/shared_key.h"
+#include "tendril/rpc/tls_credentials.h"
 #include "tendril/rpc/worker.h"
 
 /// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.
@@ -30,19 +32,23 @@ struct InitOptions {
   WorkerId rank = -1;   ///< 0 to world_size - 1
   int world_size = -1;  ///< how many workers the group has
   std::string master_addr =
-      {};                ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key
+      {};  ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key or TLS
   int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
   int num_worker_threads = 16;
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
-  Transport transport = Transport::automatic;
+  Transport transport = Transport::automatic;  ///< or, where this is automatic, what TENDRIL_TRANSPORT says
   /// What all workers of the group prove to each other over TCP, or the file that holds it. Default: what rpc::spawn
   /// made, else the file that TENDRIL_KEY_FILE names, else this user's key, which is good for one host
   /// (shared_key.h).
   SharedKey key = {};
   std::string key_file = {};
-  /// The network interface whose address this worker's agent listens on. Default: what TENDRIL_SOCKET_IFNAME says, else
-  /// the one from which it reached rank 0.
+  /// In place of a key: connections over TCP are made with mutual TLS 1.3. Default: the files that
+  /// TENDRIL_TLS_CERTIFICATE_FILE, TENDRIL_TLS_PRIVATE_KEY_FILE and TENDRIL_TLS_AUTHORITY_FILE name, which win over
+  /// what rpc::spawn made.
+  TlsFiles tls = {};
+  /// The network interface whose address this worker's agent listens on; rank 0's listens at master_addr. Default: what
+  /// TENDRIL_SOCKET_IFNAME says, else the one from which it reached rank 0.
   std::string interface = {};
   /// By the peer's name: where tensors on this worker's GPUs go there. Default: the same device.
   std::map<std::string, DeviceMap> device_maps = {};
@@ -66,19 +72,28 @@ struct ShutdownOptions {
   /// alone, at once; pending calls fail, here and at others.
   bool graceful = true;
   /// For all of a shutdown; each of its last phases has a second even where the earlier ones took all the time. 0: it
-  /// waits for the others as long as they live and have work (a server waits so for its clients, all day), and for its
-  /// own handlers; a worker that dies ends the wait for the others. See Agent::shutdown for handlers that never return.
+  /// waits for the others as long as they live and have work (a server waits so for its clients, all day; a worker that
+  /// dies meanwhile may be started anew), and for its own handlers; where one is gone, it ends when all others are in
+  /// it. See Agent::shutdown for handlers that never return.
   std::chrono::milliseconds timeout{0};
+  /// A graceful one of whoever is alive: workers that have died or left, before or meanwhile, are not waited for, where
+  /// they would fail it otherwise. The same at all workers.
+  bool accept_losses = false;
 };
 
 /// One worker's membership in a group. A process may hold several (tests do); init_rpc keeps a default one.
+///
+/// Members come and go (docs/decisions/0015-members-come-and-go.md): a worker other than rank 0 that has died or left
+/// may be started anew with the same name and rank, and joins the running group. Calls then reach the new one; calls to
+/// the old one that were pending fail with PeerLostError, and references to its objects with owner_lost.
 class Group {
  public:
-  /// Joins: returns when every worker can call every other, or throws at all of them. Rank 0 listens at master_addr.
-  /// Throws UsageError (settings that are missing or wrong, a name or rank that another worker has, a port in use, that
-  /// of the metrics too),
-  /// TimeoutError (naming the workers that are missing, and who was refused), PeerLostError (a worker died meanwhile).
-  /// A wait of more than 5 s says on the error output for whom.
+  /// Joins: returns when every worker can call every other (they are connected when they do), or throws at all of them.
+  /// Rank 0 listens at master_addr. Throws UsageError (settings that are missing or wrong, a name or rank that another
+  /// worker has, a port in use, that of the metrics too), TimeoutError (naming the workers that are missing, and who
+  /// was refused), PeerLostError (a worker died meanwhile). A wait of more than 5 s says on the error output for whom.
+  /// A worker that is started anew returns when it can call every other that is alive; until the one before it is known
+  /// to be dead it waits, and in the end says who has its rank.
   explicit Group(const std::string& name, const InitOptions& options = {});
   ~Group();  ///< as shutdown({.graceful = false}), but for what that throws
   Group(const Group&) = delete;
@@ -90,14 +105,31 @@ class Group {
   std::vector<LiveReference> references() const;  ///< of this worker to others' objects and the reverse, oldest first
   uint16_t metrics_port() const noexcept;         ///< InitOptions::metrics_port; 0: none is served
 
-  /// Returns when every worker has called it. One thread of each worker, and in the same order everywhere. Throws
-  /// TimeoutError naming who is missing, PeerLostError; the group cannot meet any more after that: barriers and
-  /// graceful shutdowns throw the same again, at once.
+  GroupView view() const;  ///< who is alive, as far as this worker has heard
+  uint64_t epoch() const;  ///< of `view()`
+  /// Returns the view once its epoch is higher than this one, or at the timeout (0: none). Throws PeerLostError if
+  /// rank 0 is gone, without which there are no more changes, and UsageError once this worker has left.
+  GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout);
+
+  /// Returns when every worker has called it; in the same order everywhere. Throws TimeoutError naming who is missing,
+  /// and PeerLostError naming who has died, left or been started anew since it was called (or is not alive at all).
+  /// Whoever waits in it is told; the group goes on: the next barrier of workers that are alive succeeds. Without rank
+  /// 0 there are none. Threads of one worker that are in barriers of the same workers take turns, whatever their
+  /// timeouts.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  /// The same of some workers, this one among them; in the same order at them. Those of different workers do not
+  /// disturb each other. Throws UsageError for names that no worker has, and where this worker's is missing.
+  void barrier(const std::vector<std::string>& names, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  /// The same of all who are alive in the view, and as long as it holds: any change fails it. So survivors meet:
+  /// whoever gets PeerLostError looks at `view()` again.
+  void barrier(const GroupView& view, std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
   /// As barrier, and returns the bytes that each worker gave, by rank: what all_gather (collectives.h) is made of.
   /// Throws UsageError for more than kMaxGathered bytes, before anybody waits for this worker.
   std::vector<std::string> gather(std::string bytes, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  /// Of some workers, as such a barrier.
+  std::vector<std::string> gather(std::string bytes, const std::vector<std::string>& names,
+                                  std::chrono::milliseconds timeout = std::chrono::seconds(60));
   static constexpr std::size_t kMaxGathered = 32 * 1024;  ///< rank 0 sends all workers' to all workers
 
   /// Leaves (ShutdownOptions); whatever it throws, the agent is shut down afterwards. Not from a handler. Throws
@@ -132,6 +164,10 @@ WorkerInfo get_worker_info(std::string_view name);
 WorkerInfo get_worker_info(WorkerId rank);
 std::vector<WorkerInfo> get_worker_infos();  ///< all, by rank
 void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+void barrier(const std::vector<std::string>& names, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+void barrier(const GroupView& view, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+GroupView group_view();  ///< Group::view
+GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout);
 std::chrono::microseconds get_rpc_timeout();
 void set_rpc_timeout(std::chrono::microseconds timeout);  ///< of calls made from now on; 0 = none
 RRefCounters rref_counters();

@@ -46,6 +46,21 @@ std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size)
 /// What an operation does with its (promoted) input dtype; see pointwise.def.
 enum class DTypeRule : uint8_t { kSame, kAny, kFloat };
 
+namespace detail {
+constexpr double kParameters[] = {
+#define TENDRIL_UNARY(...) 0,
+#define TENDRIL_PARAMETRIC(name, doc, dtypes, expression, saves, gradient, fused, low, high, value) value,
+#include "tendril/tensor/pointwise.def"
+};
+constexpr bool kHasParameter[] = {
+#define TENDRIL_UNARY(...) false,
+#define TENDRIL_PARAMETRIC(...) true,
+#include "tendril/tensor/pointwise.def"
+};
+}  // namespace detail
+/// Whether a unary operation has a number, and which unless one is given.
+inline bool has_parameter(Unary op) noexcept { return detail::kHasParameter[static_cast<int>(op)]; }
+inline double parameter_of(Unary op) noexcept { return detail::kParameters[static_cast<int>(op)]; }
 const char* name_of(Unary op) noexcept;
 const char* name_of(Predicate op) noexcept;
 const char* name_of(Binary op) noexcept;
@@ -88,9 +103,16 @@ struct Kernels {
   const char* device = "";
 
   // ---- pointwise
-  void (*unary)(Unary op, const View& out, const View& x) = nullptr;  ///< x like out, same dtype; kFloat ops: floating
-  void (*predicate)(Predicate op, const View& out, const View& x) = nullptr;             ///< out bool, x like out
-  void (*binary)(Binary op, const View& out, const View& x, const View& y) = nullptr;    ///< like out, same dtype
+  /// x like out, same dtype; kFloat ops: floating. p is for the ops that have a number.
+  void (*unary)(Unary op, const View& out, const View& x, double p) = nullptr;
+  void (*predicate)(Predicate op, const View& out, const View& x) = nullptr;           ///< out bool, x like out
+  void (*binary)(Binary op, const View& out, const View& x, const View& y) = nullptr;  ///< like out, same dtype
+  /// The table's fused gradients: out = the gradient of x for g, all like out, floating, same dtype. `kept` is x, or y
+  /// where the row saves that.
+  void (*unary_gradient)(Unary op, const View& out, const View& g, const View& kept, double p) = nullptr;
+  /// ... of x (operand 0) or y (1). x and y may be numbers in the host's memory, of out's dtype.
+  void (*binary_gradient)(Binary op, int operand, const View& out, const View& g, const View& x,
+                          const View& y) = nullptr;
   void (*compare)(Compare op, const View& out, const View& x, const View& y) = nullptr;  ///< out bool; x, y same dtype
   void (*add_scaled)(const View& out, const View& x, const View& y, Scalar alpha) = nullptr;  ///< out = x + alpha * y
   void (*where)(const View& out, const View& mask, const View& x, const View& y) = nullptr;   ///< mask bool
@@ -109,6 +131,12 @@ struct Kernels {
   void (*cumsum)(const View& out, const View& x, int dim) = nullptr;       ///< the strides along dim may be negative
   void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
   void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
+  /// Both like out: the largest of each line of x, and the logarithm of the sum of e^(x - largest). float32 or float64.
+  void (*log_sum_exp)(const View& largest, const View& log_sum, const View& x, int dim) = nullptr;
+  /// dx = share * ([the place along `dim` is index] - softmax(x)); largest and log_sum are log_sum_exp's; index (int64)
+  /// and share are like them. An index that is no place is nowhere.
+  void (*cross_entropy_backward)(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
+                                 const View& index, const View& share) = nullptr;
 
   // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
@@ -143,6 +171,8 @@ struct Kernels {
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
   /// `indices` (int64) are places in the h w elements of a plane. NaN wins.
   void (*max_pool2d)(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) = nullptr;
+  /// dx = 0 but for the sums of what of g belongs to each place; of every plane. Null: g is added by index to zeros.
+  void (*max_pool2d_backward)(const View& dx, const View& g, const View& indices) = nullptr;
   /// out = scale_h scale_w (sum over a rectangle); and its transpose, x = scatter of out.
   void (*mean_pool2d)(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) = nullptr;
   void (*mean_pool2d_transpose)(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) = nullptr;
@@ -174,6 +204,8 @@ struct Kernels {
   void (*uniform)(const View& out, double low, double high, uint64_t seed, uint64_t offset) = nullptr;
   void (*normal)(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset) = nullptr;
   void (*bernoulli)(const View& out, double p, uint64_t seed, uint64_t offset) = nullptr;
+  /// out = x times what bernoulli(1 - p) draws, over 1 - p (p is 1: 0). x is like out and contiguous, both floating.
+  void (*dropout)(const View& out, const View& x, double p, uint64_t seed, uint64_t offset) = nullptr;
   void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
 
   // ---- optimizers' steps (optim_step.h), for many parameters at once, all float32 or all float64

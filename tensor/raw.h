@@ -86,12 +86,21 @@ DType result_dtype(DTypeRule rule, DType promoted, const char* op);  ///< DTypeE
 
 // ---- pointwise. Operands broadcast and promote; they must be on one device (0-d CPU tensors may join any).
 Tensor unary(Unary op, const Tensor& x);
+Tensor unary(Unary op, const Tensor& x, double p);  ///< of those that have a number
 Tensor predicate(Predicate op, const Tensor& x);
 Tensor binary(Binary op, const Tensor& x, const Tensor& y);
 Tensor binary(Binary op, const Tensor& x, Scalar y);
 Tensor binary(Binary op, Scalar x, const Tensor& y);
 Tensor compare(Compare op, const Tensor& x, const Tensor& y);
 Tensor compare(Compare op, const Tensor& x, Scalar y);
+/// The table's fused gradients (kernels.h): g, what was kept, and the result have one shape, dtype and device. With
+/// `in_place` the result is g itself.
+Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p = 0, bool in_place = false);
+/// x and y broadcast to g; undefined where the gradient does not read them. An undefined result: the operands are of
+/// several dtypes or devices, which the formulas over tensors sort out.
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, const Tensor& x, const Tensor& y);
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, const Tensor& x, Scalar y);
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, Scalar x, const Tensor& y);
 /// In place: out = op(out, y). y must broadcast to out's sizes, and the result convert to out's dtype without leaving
 /// its category (float into int64 is a DTypeError). Does not bump the version.
 void unary_(Unary op, const Tensor& out);
@@ -105,29 +114,40 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 
 // ---- along dimensions. No `dims` means all of them; `keepdim` leaves reduced dimensions with size 1.
-/// sum and prod of integers and bool are int64; max and min keep the dtype and refuse empty slices (ShapeError); all
-/// and any take every dtype and give bool. Floating sums are accumulated in double.
-Tensor reduce(Reduction op, const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-struct Extremum {
-  Tensor values;
-  Tensor indices;  ///< int64; the first of equals; a NaN wins
+/// What is left of a shape. IndexError for a dimension that there is not, Error for one given twice.
+struct Reduced {
+  Dims kept;          ///< with size 1 where reduced
+  Dims squeezed;      ///< without those
+  int64_t count = 1;  ///< elements that make one result
+
+  Reduced(const Tensor& x, const Dims& dims, const char* op) {
+    detail::check_defined(x, op);
+    bool reduced[Dims::kMaxDims] = {};
+    for (int64_t given : dims) {
+      const int d = wrap_dim(given, x.dim(), op);
+      TENDRIL_CHECK(!reduced[d], op, ": dim ", d, " appears multiple times in the list of dims");
+      reduced[d] = true;
+    }
+    for (int d = 0; d < x.dim(); ++d) {
+      const bool gone = dims.empty() || reduced[d];
+      if (gone) count *= x.sizes()[d];
+      kept.push_back(gone ? 1 : x.sizes()[d]);
+      if (!gone) squeezed.push_back(x.sizes()[d]);
+    }
+  }
 };
-Extremum extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
-Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+/// sum and prod of integers and bool are int64; max and min keep the dtype and refuse empty slices (ShapeError); all
+/// and any take every dtype and give bool. Floating sums are accumulated in double, those of float32 after
+/// sixteen numbers added in pairs (tensor/cpu/level/reduce.cpp).
+Tensor reduce(Reduction op, const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor cumsum(const Tensor& x, int64_t dim, bool reverse = false);  ///< of integers and bool: int64
-Tensor softmax(const Tensor& x, int64_t dim);
-Tensor log_softmax(const Tensor& x, int64_t dim);
 
 // ---- products: dtypes must agree (DTypeError), as in PyTorch
 /// [m, k] by [k, n], or [b, m, k] by [b, k, n]. Transposed operands are read in place. ShapeError otherwise.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-// ---- joining
-Tensor cat(std::span<const Tensor> parts, int64_t dim);    ///< dtypes promote; sizes agree but for `dim`
-Tensor stack(std::span<const Tensor> parts, int64_t dim);  ///< along a new dimension
-
-// ---- by index: int64 (or int32) tensors; values in [0, size): IndexError in the words of `use`, before anything is
-// written; on CUDA devices when the work is waited for (docs/cuda.md)
+// ---- by index: int64 (index_select and index_add: or int32) tensors; values in [0, size): IndexError in the words of
+// `use`, before anything is written; on CUDA devices when the work is waited for (docs/cuda.md)
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::gather);
 void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::index_select);

@@ -10,6 +10,8 @@
 /// table allows them. Everything is `constexpr` only so that device compilers may call it.
 namespace tendril::scalar_math {
 
+constexpr int unfused = 0;  ///< stands in the table where there is no expression
+
 template <class T>
 constexpr bool is_nan(T x) {
   if constexpr (std::is_floating_point_v<T>) return x != x;
@@ -120,10 +122,20 @@ constexpr T smaller(T x, T y) {
   return x < y || is_nan(x) ? x : y;
 }
 
+/// x^2 + y^2, infinite where that is 0: there atan2's gradient is 0.
+template <class T>
+constexpr T squared_distance(T x, T y) {
+  const T sum = x * x + y * y;
+  return sum == T(0) ? std::numeric_limits<T>::infinity() : sum;
+}
+
 /// Integers: by squaring, wrapping around; a negative exponent gives the truncated fraction (0 unless x is 1 or -1).
 template <class T>
 constexpr T power(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) {
+    if (y == T(2)) return x * x;  // (asked outside of a loop over one exponent)
+    if (y == T(3)) return x * x * x;
+    if (y == T(1)) return x;
     return std::pow(x, y);
   } else {
     using U = std::make_unsigned_t<T>;

@@ -28,6 +28,8 @@ class Storage : public RefCounted {
   void* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
+  /// False of memory that was wrapped: it is somebody else's, and perhaps read-only.
+  bool owns_memory() const noexcept { return deleter_ == nullptr; }
   /// For the allocator of a device's memory; null where it gave none.
   void* block() const noexcept { return deleter_ ? nullptr : context_; }
 

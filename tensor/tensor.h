@@ -170,6 +170,8 @@ class Tensor {
 
   // ---- differentiable methods (defined in autograd/ops; tensor/ must not call them, it has tensor/raw.h)
 #define TENDRIL_UNARY(name, ...) Tensor name() const;
+#define TENDRIL_PARAMETRIC(name, doc, dtypes, expression, saves, gradient, fused, low, high, value) \
+  Tensor name(double p = value) const;
 #define TENDRIL_PREDICATE(name, ...) Tensor name() const;
 #define TENDRIL_BINARY(name, ...)         \
   Tensor name(const Tensor& other) const; \

@@ -28,7 +28,8 @@ constinit thread_local int limit = INT_MAX;
 
 }  // namespace
 
-int num_threads() noexcept { return std::min(limit, budget().load(std::memory_order_relaxed)); }
+int thread_budget() noexcept { return budget().load(std::memory_order_relaxed); }
+int num_threads() noexcept { return std::min(limit, thread_budget()); }
 
 void set_num_threads(int n) {
   TENDRIL_CHECK(n >= 1, "set_num_threads: needs at least 1 thread, got ", n);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "tendril/tensor/detail/columns.h"
 #include "tendril/tensor/tensor.h"
 
 /// What the expansion of tensor/pointwise.def needs.
@@ -36,18 +37,14 @@ consteval auto node_name(const char (&op)[N]) {
   return name;
 }
 
-/// Whether a gradient column reads the operand called `letter`: then, and only then, it has to be saved.
-consteval bool mentions(std::string_view text, char letter) {
-  const auto in_identifier = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == letter && (i == 0 || !in_identifier(text[i - 1])) &&
-        (i + 1 == text.size() || !in_identifier(text[i + 1]))) {
-      return true;
-    }
-  }
-  return false;
-}
+/// Of a row with a number, the number.
+template <bool has>
+struct Parameter {
+  double p = 0;
+};
+template <>
+struct Parameter<false> {
+  static constexpr double p = 0;
+};
 
 }  // namespace tendril::autograd::table

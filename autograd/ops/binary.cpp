@@ -12,6 +12,7 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 using namespace autograd::table;
+using detail::is_fused, detail::mentions;
 
 /// x^2 + y^2, but infinite at the origin (and where it is too small for the dtype): there atan2's gradient is 0, and so
 /// is every derivative of it, as this is a constant.
@@ -20,36 +21,54 @@ Tensor squared_distance(const Tensor& x, const Tensor& y) {
   return sum.masked_fill(sum.eq(0), std::numeric_limits<double>::infinity());
 }
 
+/// The fused gradient of operand i; undefined where the operands want the formula.
+[[gnu::noinline]] Tensor fused(Binary op, int i, const Tensor& g, const Tensor& x, const Tensor& y,
+                               const std::optional<Scalar>& number) {
+  if (!number) return raw::binary_gradient(op, i, g, x, y);
+  return i == 0 ? raw::binary_gradient(op, i, g, x, *number) : raw::binary_gradient(op, i, g, *number, y);
+}
+
 // Either operand may be a number: then it has no edge, and `number` is what the formula gets for it.
-#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, gradient_x, gradient_y, ...)                 \
-  struct op##_backward : NodeOf<op##_backward, 2, saves == kNone ? 0 : 2> {                             \
-    static constexpr auto kText = node_name(#op);                                                       \
-    static constexpr const char* kName = kText.data();                                                  \
-    static constexpr bool kXNeedsX = mentions(#gradient_x, 'x'), kXNeedsY = mentions(#gradient_x, 'y'); \
-    static constexpr bool kYNeedsX = mentions(#gradient_y, 'x'), kYNeedsY = mentions(#gradient_y, 'y'); \
-    std::optional<Scalar> number;                                                                       \
-    void backward(const Tensor& given, std::span<Tensor> dx) {                                          \
-      [[maybe_unused]] Tensor x, y;                                                                     \
-      const DType dtype = saves == kNone ? given.dtype() : computed_in(given.dtype());                  \
-      const SeenAs seen(given, dtype);                                                                  \
-      const Tensor& g = seen;                                                                           \
-      if constexpr (saves == kInput) {                                                                  \
-        x = operand(0, dtype);                                                                          \
-        y = operand(1, dtype);                                                                          \
-      }                                                                                                 \
-      if (needs_grad(0)) dx[0] = gradient_x;                                                            \
-      if (needs_grad(1)) dx[1] = gradient_y;                                                            \
-    }                                                                                                   \
-    Tensor operand(int i, DType dtype) const {                                                          \
-      if (Tensor kept = this->saved(i); kept.defined()) return kept.to(dtype);                          \
-      return number ? raw::scalar(*number, dtype) : Tensor();                                           \
-    }                                                                                                   \
+#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, gradient_x, gradient_y, fused_x, fused_y, ...)            \
+  struct op##_backward : NodeOf<op##_backward, 2, saves == kNone ? 0 : 2> {                                          \
+    static constexpr auto kText = node_name(#op);                                                                    \
+    static constexpr const char* kName = kText.data();                                                               \
+    static constexpr bool kXNeedsX = mentions(#gradient_x, 'x'), kXNeedsY = mentions(#gradient_x, 'y');              \
+    static constexpr bool kYNeedsX = mentions(#gradient_y, 'x'), kYNeedsY = mentions(#gradient_y, 'y');              \
+    std::optional<Scalar> number;                                                                                    \
+    void backward(const Tensor& given, std::span<Tensor> dx) {                                                       \
+      constexpr bool x_fused = is_fused(#fused_x), y_fused = is_fused(#fused_y);                                     \
+      if constexpr (x_fused || y_fused) {                                                                            \
+        if (!autograd::grad_enabled()) {                                                                             \
+          if (x_fused && needs_grad(0)) dx[0] = fused(Binary::op, 0, given, this->saved(0), this->saved(1), number); \
+          if (y_fused && needs_grad(1)) dx[1] = fused(Binary::op, 1, given, this->saved(0), this->saved(1), number); \
+        }                                                                                                            \
+      }                                                                                                              \
+      const auto missing = [&](std::size_t i, bool may_be_there) {                                                   \
+        return needs_grad(static_cast<int>(i)) && !(may_be_there && dx[i].defined());                                \
+      };                                                                                                             \
+      if ((x_fused || y_fused) && !missing(0, x_fused) && !missing(1, y_fused)) return;                              \
+      [[maybe_unused]] Tensor x, y;                                                                                  \
+      const DType dtype = saves == kNone ? given.dtype() : computed_in(given.dtype());                               \
+      const SeenAs seen(given, dtype);                                                                               \
+      const Tensor& g = seen;                                                                                        \
+      if constexpr (saves == kInput) {                                                                               \
+        x = operand(0, dtype);                                                                                       \
+        y = operand(1, dtype);                                                                                       \
+      }                                                                                                              \
+      if (missing(0, x_fused)) dx[0] = gradient_x;                                                                   \
+      if (missing(1, y_fused)) dx[1] = gradient_y;                                                                   \
+    }                                                                                                                \
+    Tensor operand(int i, DType dtype) const {                                                                       \
+      if (Tensor kept = this->saved(i); kept.defined()) return kept.to(dtype);                                       \
+      return number ? raw::scalar(*number, dtype) : Tensor();                                                        \
+    }                                                                                                                \
   };
 #include "tendril/tensor/pointwise.def"
 
 /// What the formulas of the gradients that are wanted read.
 template <class N>
-void save_operands(N* n, const Tensor& x, const Tensor& y) {
+[[gnu::always_inline]] inline void save_operands(N* n, const Tensor& x, const Tensor& y) {
   const bool dx = n->has_edge(0), dy = n->has_edge(1);
   if (x.defined() && ((dx && N::kXNeedsX) || (dy && N::kYNeedsX))) n->save(0, x);
   if (y.defined() && ((dx && N::kXNeedsY) || (dy && N::kYNeedsY))) n->save(1, y);

@@ -7,7 +7,8 @@ namespace tendril {
 
 namespace {
 
-/// The operation is linear: its gradient is the operation again, with the same mask.
+/// The operation is linear: its gradient is the operation again, with the same mask, which is drawn again. Each way is
+/// one pass: x is read and the result written.
 Tensor masked(const Tensor& x, double p, Generator::State state);
 
 struct DropoutBackward : autograd::NodeOf<DropoutBackward, 1> {
@@ -19,10 +20,10 @@ struct DropoutBackward : autograd::NodeOf<DropoutBackward, 1> {
 };
 
 Tensor masked(const Tensor& x, double p, Generator::State state) {
-  Tensor out = raw::empty_like(x);
+  const Tensor given = raw::contiguous(x);
+  Tensor out = raw::empty_like(given);
   const Kernels& table = kernels(x.device());
-  require(table.bernoulli, "dropout", table)(raw::view_of(out), 1 - p, state.seed, state.offset);
-  raw::binary_(Binary::mul, out, raw::binary(Binary::mul, x, p < 1 ? 1 / (1 - p) : 0.0));
+  require(table.dropout, "dropout", table)(raw::view_of(out), raw::view_of(given), p, state.seed, state.offset);
   if (auto* n = autograd::track<DropoutBackward>(out, x)) {
     n->p = p;
     n->state = state;

@@ -98,23 +98,32 @@ Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, i
   return result;
 }
 
-/// loss = sum of factor * weight * log_probs[target], or each summand by itself.
-/// saved(0): the targets; saved(1): their weights, undefined if all are 1; saved(2): the factor, where it is on a
-/// device.
-struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
-  static constexpr const char* kName = "NllLossBackward";
-  Dims sizes;
+/// What a loss = sum of factor * weight * (log-probability of the target), or each summand by itself, needs of its
+/// targets for backward.
+struct Share {
   double factor = -1;
   bool each = false;
   bool weighted = false;
   bool factor_there = false;
 
-  void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor index = saved(0);
+  /// The gradient of each target's log-probability: [N, 1, d1, ...]. `weight` and `there` are tensors where the flags
+  /// say so: the weights, and the factor where it is on a device.
+  Tensor of(const Tensor& g, const Tensor& index, const Tensor& weight, const Tensor& there) const {
     Tensor picked = each ? g.unsqueeze(1) : g;
-    picked = factor_there ? picked * saved(2) : picked * factor;
-    if (weighted) picked = picked * saved(1);
-    picked = picked.expand(index.sizes());
+    picked = factor_there ? picked * there : picked * factor;
+    if (weighted) picked = picked * weight;
+    return picked.expand(index.sizes());
+  }
+};
+
+/// saved(0): the targets; saved(1), saved(2): see Share.
+struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
+  static constexpr const char* kName = "NllLossBackward";
+  Dims sizes;
+  Share share;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor index = saved(0), picked = share.of(g, index, saved(1), saved(2));
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
     if (autograd::grad_enabled()) {
       dx[0] = zeros.scatter_add(1, index, picked);
@@ -125,11 +134,36 @@ struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
   }
 };
 
-/// `log_probs` is [N, C, d1, ...].
-Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction, IndexUse use) {
-  Tensor picked = raw::gather(log_probs, 1, targets.index, use);
+/// nll_loss of log_softmax in three passes over the scores: forward reads them (a line's largest element and the sum of
+/// exponentials, while the line is in a cache), backward reads them and writes the gradient.
+/// saved(0) to saved(2): as above; the scores; the logarithm of the sum of exponentials in two parts.
+struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
+  static constexpr const char* kName = "CrossEntropyBackward";
+  Share share;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor index = saved(0), scores = saved(3), picked = share.of(g, index, saved(1), saved(2));
+    if (autograd::grad_enabled()) {
+      const Tensor zeros = raw::zeros(scores.sizes(), g.dtype(), g.device());
+      dx[0] = zeros.scatter_add(1, index, picked) - scores.softmax(1) * picked;
+      return;
+    }
+    using raw::view_of;
+    const Tensor largest = saved(4), log_sum = saved(5);
+    dx[0] = raw::empty_like(scores);
+    const Kernels& table = kernels(scores.device());
+    require(table.cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(largest),
+                                                                  view_of(log_sum), view_of(index), view_of(picked));
+  }
+};
+
+/// The log-probability of each target, as `reduction` says. `keep(share, weight, there)` is called with what backward
+/// needs.
+template <class Keep>
+Tensor reduced(Tensor picked, const Targets& targets, LossReduction reduction, const Keep& keep) {
+  const DType dtype = picked.dtype();
   if (targets.ignored.defined()) {  // not by a weight of 0: what is ignored may be infinite
-    picked = raw::where(targets.ignored, raw::scalar(0, picked.dtype()), picked);
+    picked = raw::where(targets.ignored, raw::scalar(0, dtype), picked);
   }
   if (targets.weight.defined()) picked = raw::binary(Binary::mul, picked, targets.weight);
   const bool mean_there = reduction == LossReduction::mean && targets.total_there.defined();
@@ -138,25 +172,54 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
   picked = each ? raw::squeeze(picked, 1) : raw::reduce(Reduction::sum, picked);
   Tensor out = raw::binary(Binary::mul, picked, factor);
   if (mean_there) out = raw::binary(Binary::div, out, targets.total_there);
-  if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
+  keep(out, [&](auto* n) {
     n->save(0, targets.index);
     Tensor weight = targets.weight;
     if (!weight.defined() && targets.ignored.defined()) {
-      weight = raw::cast(raw::predicate(Predicate::logical_not, targets.ignored), log_probs.dtype());
+      weight = raw::cast(raw::predicate(Predicate::logical_not, targets.ignored), dtype);
     }
     if (weight.defined()) n->save(1, weight);
-    n->weighted = weight.defined();
-    n->sizes = log_probs.sizes();
     // Nothing counted: the mean is NaN, but no score had a part in it.
-    n->factor = reduction == LossReduction::mean && targets.total == 0 ? 0 : factor;
+    const bool nothing = reduction == LossReduction::mean && !mean_there && targets.total == 0;
+    n->share = {nothing ? 0 : factor, each, weight.defined(), mean_there};
     if (mean_there) {
       const Tensor& total = targets.total_there;
       n->save(2, raw::where(raw::compare(Compare::eq, total, 0), total, raw::binary(Binary::div, -1, total)));
-      n->factor_there = true;
     }
-    n->each = each;
-  }
+  });
   return out;
+}
+
+/// `log_probs` is [N, C, d1, ...].
+Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction, IndexUse use) {
+  return reduced(raw::gather(log_probs, 1, targets.index, use), targets, reduction,
+                 [&](const Tensor& out, const auto& fill) {
+                   if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
+                     fill(n);
+                     n->sizes = log_probs.sizes();
+                   }
+                 });
+}
+
+/// `scores` is [N, C, d1, ...].
+Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, LossReduction reduction) {
+  Dims lines = scores.sizes();
+  lines[1] = 1;
+  const Tensor largest = raw::empty(lines, scores.dtype(), scores.device()), log_sum = raw::empty_like(largest);
+  const Kernels& table = kernels(scores.device());
+  require(table.log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum), raw::view_of(scores),
+                                                     1);
+  // In this order: target - largest is exact where it matters.
+  Tensor picked = raw::gather(scores, 1, targets.index, IndexUse::cross_entropy);
+  picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
+  return reduced(picked, targets, reduction, [&](const Tensor& out, const auto& fill) {
+    if (auto* n = autograd::track<CrossEntropyBackward>(out, scores)) {
+      fill(n);
+      n->save(3, scores);
+      n->save(4, largest);
+      n->save(5, log_sum);
+    }
+  });
 }
 
 /// e / C of every class for each target, in the shape of `reduction`.
@@ -197,12 +260,16 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
   if (is_half(logits.dtype())) return cross_entropy(logits.to(kFloat32), target, widened(options)).to(logits.dtype());
   const bool one = logits.dim() == 1;
-  const Tensor log_probs = (one ? logits.unsqueeze(0) : logits).log_softmax(1);
-  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, log_probs, options.weight,
-                               options.ignore_index, IndexUse::cross_entropy);
-  Tensor loss = nll(log_probs, targets, options.reduction, IndexUse::cross_entropy);
+  const Tensor scores = one ? logits.unsqueeze(0) : logits;
+  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index,
+                               IndexUse::cross_entropy);
+  Tensor loss;
   if (options.label_smoothing > 0) {
-    loss = loss * (1 - options.label_smoothing) + uniform_part(log_probs, targets, options);
+    const Tensor log_probs = scores.log_softmax(1);
+    loss = nll(log_probs, targets, options.reduction, IndexUse::cross_entropy) * (1 - options.label_smoothing) +
+           uniform_part(log_probs, targets, options);
+  } else {
+    loss = cross_entropy_of_classes(scores, targets, options.reduction);
   }
   return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
 }

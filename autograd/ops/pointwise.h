@@ -9,6 +9,9 @@ namespace tendril {
 #define TENDRIL_UNARY(name, doc, ...) \
   /** doc */                          \
   inline Tensor name(const Tensor& x) { return x.name(); }
+#define TENDRIL_PARAMETRIC(name, doc, dtypes, expression, saves, gradient, fused, low, high, value) \
+  /** doc */                                                                                        \
+  inline Tensor name(const Tensor& x, double p = value) { return x.name(p); }
 #define TENDRIL_PREDICATE(name, doc, ...) \
   /** doc */                              \
   inline Tensor name(const Tensor& x) { return x.name(); }

@@ -69,12 +69,17 @@ bool all_see_pixels(int64_t count, int64_t size, int64_t kernel, int64_t stride,
   return true;
 }
 
-/// The largest element alone has the gradient; scatter_add is differentiable itself.
+/// The largest element alone has the gradient. Unrecorded, one pass writes it; recorded, scatter_add is differentiable.
 struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
   static constexpr const char* kName = "MaxPool2dBackward";
   Dims sizes;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
+    const auto fused = kernels(g.device()).max_pool2d_backward;
+    if (fused && !autograd::grad_enabled()) {
+      dx[0] = raw::empty(sizes, g.dtype(), g.device());
+      return fused(raw::view_of(four(dx[0])), raw::view_of(four(g)), raw::view_of(four(saved(0))));
+    }
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
     dx[0] = zeros.flatten(-2).scatter_add(-1, saved(0).flatten(-2), g.flatten(-2)).reshape(sizes);
   }

@@ -14,29 +14,6 @@ namespace {
 using autograd::NodeOf;
 using autograd::track;
 
-/// Which dimensions go, as flags; checks range and repetition.
-struct Reduced {
-  Dims kept_sizes;      ///< with size 1 where reduced
-  Dims squeezed_sizes;  ///< without those
-  int64_t count = 1;    ///< elements that make one result
-
-  Reduced(const Tensor& x, const Dims& dims, const char* op) {
-    detail::check_defined(x, op);
-    bool reduced[Dims::kMaxDims] = {};
-    for (int64_t given : dims) {
-      const int d = wrap_dim(given, x.dim(), op);
-      TENDRIL_CHECK(!reduced[d], op, ": dim ", d, " appears multiple times in the list of dims");
-      reduced[d] = true;
-    }
-    for (int d = 0; d < x.dim(); ++d) {
-      const bool gone = dims.empty() || reduced[d];
-      if (gone) count *= x.sizes()[d];
-      kept_sizes.push_back(gone ? 1 : x.sizes()[d]);
-      if (!gone) squeezed_sizes.push_back(x.sizes()[d]);
-    }
-  }
-};
-
 /// The root of a variance. Where all elements are equal it has no derivative: 0 is taken, as in PyTorch, and that of
 /// the gradient is 0 too, as no formula sees the 0.
 struct StdBackward : NodeOf<StdBackward, 1, 1> {
@@ -203,22 +180,22 @@ Tensor sum_to(const Tensor& x, const Dims& sizes) {
 
 Tensor Tensor::sum() const { return sum({}, false); }
 Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
-  const Reduced to(*this, dims, "sum");
-  return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes);
+  const raw::Reduced to(*this, dims, "sum");
+  return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed);
 }
 
 Tensor Tensor::mean() const { return mean({}, false); }
 Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
   detail::check_floating(*this, "mean");
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
-  const Reduced to(*this, dims, "mean");
-  return sum_kept(*this, to.kept_sizes, keepdim ? to.kept_sizes : to.squeezed_sizes) / static_cast<double>(to.count);
+  const raw::Reduced to(*this, dims, "mean");
+  return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / static_cast<double>(to.count);
 }
 
 Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
-  const Reduced to(*this, dims, "var");
+  const raw::Reduced to(*this, dims, "var");
   // What rounding took from the mean is given back to it, unrecorded, for it is no function of the elements. So the
   // mean of equal elements is their value (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983).
   const Tensor rounded = mean(dims, true);

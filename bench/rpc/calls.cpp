@@ -1,6 +1,7 @@
 // Calls between two real processes, beside raw ping-pongs of the same bytes over the same transport in the same run.
 //
-//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]
+//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]      SIZE may be "disturbed": disturbed.h
+//     bench_rpc [--pin one|two|none] --calls N      N empty calls over a Unix socket and nothing else: for profilers
 //
 // "one": both processes on core 0; "two": on cores 0 and 1. Ratios are against epoll for empty calls (both must wait
 // for a socket) and against the better of blocking and epoll for tensors.
@@ -8,12 +9,14 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/rpc/disturbed.h"
 #include "bench/rpc/raw.h"
 #include "bench/rpc/server.h"
 #include "tendril/rpc/agent.h"
@@ -38,6 +41,7 @@ struct Options {
   std::string pin = "none";
   bool quick = false;
   std::string only;  // one size, "empty" say
+  int calls = 0;
 };
 
 int server_cpu(const Options& options) { return options.pin == "two" ? 1 : options.pin == "one" ? 0 : -1; }
@@ -82,6 +86,9 @@ const std::array<Size, 6> kSizes{{{"empty", 0, 20000},
                                   {"64 MB", 64 << 20, 20}}};
 
 void row(bench::Transport transport, const Options& options) {
+  if (options.only == "disturbed") {
+    return bench::print_disturbed(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 5);
+  }
   std::printf("\n%s, %s\n", bench::name_of(transport),
               options.pin == "none"  ? "not pinned"
               : options.pin == "one" ? "one core"
@@ -134,6 +141,9 @@ void row(bench::Transport transport, const Options& options) {
     std::printf("%3d in flight: %.0f calls/s\n", in_flight,
                 calls_per_second(server.agent(), in_flight, options.quick ? 0.5 : 3));
   }
+  if (options.only.empty()) {
+    bench::print_disturbed(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 5);
+  }
   std::fflush(stdout);
 }
 
@@ -148,11 +158,20 @@ int main(int argc, char** argv) {
       options.pin = argv[++i];
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       options.only = argv[++i];
+    } else if (std::strcmp(argv[i], "--calls") == 0 && i + 1 < argc) {
+      options.calls = std::atoi(argv[++i]);
     }
     if ((options.pin != "one" && options.pin != "two" && options.pin != "none") || argv[i][0] == '?') {
-      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE]\n");
+      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE] [--calls N]\n");
       return 2;
     }
+  }
+  if (options.calls > 0) {
+    // Without polling: how often a leader looks is a matter of time.
+    bench::Server server(
+        bench::Transport::unix_socket, client_cpu(options), server_cpu(options), [](rpc::Agent&) {}, false);
+    for (int i = 0; i < options.calls; ++i) rpc::rpc_sync<&nothing>(server.agent(), 1);
+    return 0;
   }
   std::printf("Round trips in microseconds, medians unless stated\n");
   row(bench::Transport::unix_socket, options);

@@ -15,9 +15,10 @@ namespace tendril::bench {
 class Server {
  public:
   /// CPUs as pin_to's. `prepare` is given each of the two agents before the first call, in its own process.
+  /// `polls`: leaders may poll before they sleep.
   Server(
       Transport transport, int client_cpu, int server_cpu,
-      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {});
+      const std::function<void(rpc::Agent&)>& prepare = [](rpc::Agent&) {}, bool polls = true);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

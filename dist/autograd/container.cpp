@@ -23,6 +23,20 @@ constexpr MessageId kNothingRecorded = ~MessageId{0};
 /// Released contexts of one worker that are remembered one by one; older ones are behind `floor`.
 constexpr std::size_t kMaxReleased = 4096;
 
+constexpr uint64_t kNumbersPerMs = 64;
+/// Contexts that a lost worker may have made after the last one that was heard of, as numbers go: what comes of them
+/// comes too late. Those of the next incarnation have higher ones. (A call that a third worker makes in a later one of
+/// the lost worker's, heard of only after the loss, makes a context that nobody releases.)
+constexpr uint64_t kUnheardOf = kNumbersPerMs;
+
+/// Where the numbers of contexts, messages and passes begin: the time. So those of a worker that is started anew are
+/// none that the one before has used, which others may still mention.
+uint64_t first_number() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
+  return number_of(static_cast<uint64_t>(ms) * kNumbersPerMs);
+}
+
 /// Which container serves which pool, for functions that are called. Emptied as agents close.
 struct ByExecutor {
   std::mutex mutex;
@@ -73,7 +87,10 @@ std::shared_ptr<Container> Container::current() {
 Container::Container(rpc::Agent& agent)
     : census_(std::make_shared<detail::Census>()),
       transmitter_(std::make_shared<detail::Transmitter>(agent)),
-      world_size_(agent.options().world_size) {}
+      world_size_(agent.options().world_size),
+      next_message_(first_number()),
+      next_pass_(first_number()),
+      next_context_(first_number()) {}
 
 Container::~Container() = default;
 
@@ -231,18 +248,23 @@ void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_ali
 
 void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) noexcept {
   std::vector<std::shared_ptr<detail::ContextState>> lost, others;
+  uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
     for (auto at = contexts_.begin(); at != contexts_.end();) {
       if (worker_of(at->first) == peer.id) {
         lost.push_back(std::move(at->second));
+        last = std::max(last, number_of(at->first));
         at = contexts_.erase(at);
       } else {
         others.push_back(at->second);
         ++at;
       }
     }
-    released_[peer.id] = {~uint64_t{0}, {}};  // nobody is left who would release any
+    // Nobody is left who would release those that are still to be heard of.
+    Released& released = released_[peer.id];
+    last = std::max({last, released.floor, released.numbers.empty() ? 0 : *released.numbers.rbegin()});
+    released = {last + kUnheardOf, {}};
   }
   for (const auto& context : lost) context->release();
   for (const auto& context : others) {

@@ -87,10 +87,10 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   const std::shared_ptr<detail::Census> census_;
   const std::shared_ptr<detail::Transmitter> transmitter_;
   const int world_size_;
-  std::atomic<uint64_t> next_message_{1}, next_pass_{1};
+  std::atomic<uint64_t> next_message_, next_pass_;
 
   mutable std::mutex mutex_;
-  uint64_t next_context_ = 1;
+  uint64_t next_context_;
   std::set<ContextId> own_;  // contexts made here that are alive
   std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;
   std::map<rpc::WorkerId, Released> released_;  // by who made them

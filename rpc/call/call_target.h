@@ -9,6 +9,7 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/call/function_traits.h"
 #include "tendril/rpc/call/inbound_call.h"
+#include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/reference/rref_state.h"
 #include "tendril/rpc/weak_self.h"
 
@@ -26,7 +27,7 @@ constexpr bool check_arguments(std::tuple<T...>*) {
 }
 
 /// A request whose arguments are read: what is the same for every function.
-struct CallToRun {
+struct CallToRun : Recycled {
   explicit CallToRun(InboundCall&& request) : call(std::move(request)) {}
   virtual ~CallToRun() = default;
   /// Runs the function and answers.

@@ -4,6 +4,11 @@
 
 namespace tendril::rpc::detail {
 
+void write_receiver(OutputArchive& archive, Message& request, const std::shared_ptr<RRefState>& receiver) {
+  archive.reference(receiver);
+  request.has_receiver = true;
+}
+
 std::shared_ptr<RRefState> take_created(Message& request) {
   const bool there = (request.flags & kCreatesReference) != 0 && !request.references.empty() &&
                      request.references.back() && request.references.back()->is_owner();
@@ -38,7 +43,7 @@ void run_when_made(std::unique_ptr<CallToRun> in) {
 }
 
 std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
-                                         const char* function) {
+                                         const char* function, const std::shared_ptr<RRefState>& receiver) {
   const auto context = RRefContext::of(agent);
   std::shared_ptr<RRefState> state;
   if (to == agent.self().id) {
@@ -48,7 +53,7 @@ std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOp
     state = context->table().make_user(to);
     request.references.push_back(state);
   }
-  Ref<CreationCall> call(new CreationCall(agent.executor(), state, function));
+  Ref<CreationCall> call(new CreationCall(agent.executor(), state, function, receiver));
   try {
     agent.call(to, std::move(request), PendingCallRef(call), options);
   } catch (...) {
@@ -60,11 +65,13 @@ std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOp
 }
 
 void CreationCall::complete(Message&&) noexcept {
+  receiver_.reset();
   if (!state_->is_owner()) state_->confirm();
   try_set_value();
 }
 
 void CreationCall::fail(std::exception_ptr error) noexcept {
+  receiver_.reset();
   state_->creation_failed(error, function_);
   try_set_error(std::move(error));
 }

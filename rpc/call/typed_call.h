@@ -9,6 +9,7 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/call_target.h"
+#include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/reference/rref_context.h"
 
 namespace tendril::rpc {
@@ -34,16 +35,26 @@ class Destination {
 
 namespace detail {
 
+/// What a call keeps of the reference that it is made on, until it has ended: the callee is told no more than whose it
+/// is (ForkDescriptor::receiver). Nothing of an object of this worker, which travels with the request.
+inline std::shared_ptr<RRefState> held_receiver(const std::shared_ptr<RRefState>& receiver) {
+  return receiver && !receiver->is_owner() ? receiver : nullptr;
+}
+/// Writes it into the request, as its first reference.
+void write_receiver(OutputArchive& archive, Message& request, const std::shared_ptr<RRefState>& receiver);
+
 /// The future of a call's result and the call's bookkeeping, in one allocation.
 template <class R>
-class TypedCall final : public FutureState<R>, public PendingCall {
+class TypedCall final : public FutureState<R>, public PendingCall, public Recycled {
  public:
-  TypedCall(Executor& executor, const char* function) : FutureState<R>(&executor), function_(function) {}
+  TypedCall(Executor& executor, const char* function, const std::shared_ptr<RRefState>& receiver)
+      : FutureState<R>(&executor), function_(function), receiver_(held_receiver(receiver)) {}
   ~TypedCall() override {
     if (const auto error = this->unread_error()) report_unread_error(this->executor(), function_, error);
   }
 
   void complete(Message&& reply) noexcept override {
+    receiver_.reset();
     try {
       InputArchive archive(reply, function_);
       archive.expect(0, typeid(R));
@@ -59,23 +70,32 @@ class TypedCall final : public FutureState<R>, public PendingCall {
       this->complete_prepared(std::current_exception());
     }
   }
-  void fail(std::exception_ptr error) noexcept override { this->try_set_error(std::move(error)); }
+  void fail(std::exception_ptr error) noexcept override {
+    receiver_.reset();
+    this->try_set_error(std::move(error));
+  }
 
  private:
   const char* function_;
+  std::shared_ptr<RRefState> receiver_;
 };
 
 /// Settles a user's reference when the call that creates the object has ended.
 class CreationCall final : public FutureState<void>, public PendingCall {
  public:
-  CreationCall(Executor& executor, std::shared_ptr<RRefState> state, const char* function)
-      : FutureState<void>(&executor), state_(std::move(state)), function_(function) {}
+  CreationCall(Executor& executor, std::shared_ptr<RRefState> state, const char* function,
+               const std::shared_ptr<RRefState>& receiver)
+      : FutureState<void>(&executor),
+        state_(std::move(state)),
+        function_(function),
+        receiver_(held_receiver(receiver)) {}
   void complete(Message&& reply) noexcept override;
   void fail(std::exception_ptr error) noexcept override;
 
  private:
   std::shared_ptr<RRefState> state_;
   const char* function_;
+  std::shared_ptr<RRefState> receiver_;
 };
 
 /// Writes an argument as the type that the parameter has on the wire.
@@ -102,16 +122,16 @@ Future<R> start_call(Agent& agent, WorkerId to, const CallOptions& options, cons
   Message request;
   request.function = entry.id;
   OutputArchive archive(request);
-  if (receiver) archive.reference(receiver);
+  if (receiver) write_receiver(archive, request, receiver);
   write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
-  const Ref<TypedCall<R>> call(new TypedCall<R>(agent.executor(), entry.served.name.c_str()));
+  const Ref<TypedCall<R>> call(new TypedCall<R>(agent.executor(), entry.served.name.c_str(), receiver));
   agent.call(to, std::move(request), PendingCallRef(call), options);
   return Future<R>(call);
 }
 
 /// Sends a request whose result stays at `to`; returns the reference to it.
 std::shared_ptr<RRefState> send_creation(Agent& agent, WorkerId to, const CallOptions& options, Message&& request,
-                                         const char* function);
+                                         const char* function, const std::shared_ptr<RRefState>& receiver);
 
 template <class Callable, class... Args>
 std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallOptions& options,
@@ -121,9 +141,9 @@ std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallO
   request.function = entry.id;
   request.flags = kCreatesReference;
   OutputArchive archive(request);
-  if (receiver) archive.reference(receiver);
+  if (receiver) write_receiver(archive, request, receiver);
   write_arguments(archive, static_cast<typename Callable::Arguments*>(nullptr), std::forward<Args>(arguments)...);
-  return send_creation(agent, to, options, std::move(request), entry.served.name.c_str());
+  return send_creation(agent, to, options, std::move(request), entry.served.name.c_str(), receiver);
 }
 }  // namespace detail
 }  // namespace tendril::rpc

@@ -31,10 +31,15 @@ IpAddress everywhere(const IpAddress& like) {
   return asio::ip::address_v4::any();
 }
 
+IpAddress loopback(const IpAddress& like) {
+  if (like.is_v6()) return asio::ip::address_v6::loopback();
+  return asio::ip::address_v4::loopback();
+}
+
 }  // namespace
 
 bool MeetingPoint::is_this_host_only() const {
-  if (!key_given || name == "localhost") return true;
+  if (!proof_given || name == "localhost") return true;
   const auto written = literal(name);
   return written && written->is_loopback();
 }
@@ -43,7 +48,7 @@ void check_meeting_point(const MeetingPoint& point) {
   TENDRIL_CHECK_AS(UsageError, !point.address.is_unspecified(), "master_addr (MASTER_ADDR) '", point.name,
                    "' is no address that others can dial: expected rank 0's");
   TENDRIL_CHECK_AS(
-      UsageError, point.address.is_loopback() || point.key_given, "master_addr (MASTER_ADDR) '", point.name,
+      UsageError, point.address.is_loopback() || point.proof_given, "master_addr (MASTER_ADDR) '", point.name,
       "' is an address that other hosts can reach, and they are refused without a shared key. ", kHowToMakeAKey);
 }
 
@@ -52,10 +57,13 @@ IpAddress rendezvous_address(const MeetingPoint& point) {
   return point.address.is_loopback() || !is_of_this_host(point.address) ? everywhere(point.address) : point.address;
 }
 
-asio::ip::tcp::endpoint from_this_host(const asio::ip::tcp::endpoint& listener) {
-  if (!listener.address().is_unspecified()) return listener;
-  if (listener.address().is_v6()) return {asio::ip::address_v6::loopback(), listener.port()};
-  return {asio::ip::address_v4::loopback(), listener.port()};
+Agent::ListenOptions rank_0_listen_options(const MeetingPoint& point, uint16_t port) {
+  const IpAddress address = rendezvous_address(point);
+  Agent::ListenOptions options;
+  options.tcp_host = address.to_string();
+  options.tcp_port = port;
+  if (address.is_unspecified()) options.advertised_host = loopback(address).to_string();
+  return options;
 }
 
 Agent::ListenOptions listen_options(const MeetingPoint& point, const IpAddress& reached_by,

@@ -13,9 +13,9 @@ using IpAddress = boost::asio::ip::address;
 
 /// Where a group meets, as far as it is known before anybody has connected.
 struct MeetingPoint {
-  std::string name;        ///< as somebody wrote it: an address or a host's name
-  IpAddress address;       ///< what it means on this host
-  bool key_given = false;  ///< without one, everything stays on loopback
+  std::string name;          ///< as somebody wrote it: an address or a host's name
+  IpAddress address;         ///< what it means on this host
+  bool proof_given = false;  ///< without one, everything stays on loopback
 
   /// Nobody on another host can be meant.
   bool is_this_host_only() const;
@@ -29,8 +29,8 @@ void check_meeting_point(const MeetingPoint& point);
 /// (/etc/hosts often says so of a host's own name), or where the address is none of this host (a service's).
 IpAddress rendezvous_address(const MeetingPoint& point);
 
-/// Where a process of this host reaches who listens there: loopback where that is all interfaces.
-boost::asio::ip::tcp::endpoint from_this_host(const boost::asio::ip::tcp::endpoint& listener);
+/// How rank 0's agent listens there.
+Agent::ListenOptions rank_0_listen_options(const MeetingPoint& point, uint16_t port);
 
 /// How an agent listens. `reached_by` is this host's end of the connection to rank 0. A worker that reached rank 0 over
 /// loopback is on rank 0's host: it listens on all interfaces there and says "loopback", which others understand

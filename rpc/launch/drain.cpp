@@ -35,12 +35,12 @@ std::string describe(const Agent& agent) {
   return text;
 }
 
-Traffic wait_until_idle(const Agent& agent, RendezvousClient& client, Clock::time_point deadline) {
+Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point deadline) {
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     Traffic traffic = agent.traffic();  // first: a request that it counts as received is seen below until answered
     if (agent.is_idle()) return traffic;
-    client.check();  // a worker that dies ends the wait
+    group.check();  // a worker that dies ends the wait
     if (Clock::now() >= deadline) throw TimeoutError(describe(agent));
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));
@@ -69,7 +69,8 @@ class Round {
  public:
   explicit Round(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      workers_.push_back(parse(text));
+      workers_.push_back(text.empty() ? Traffic() : parse(text));
+      missing_.push_back(text.empty());
       sent_ += workers_.back().requests_sent;
       received_ += workers_.back().requests_received;
       for (const WorkerId other : workers_.back().not_connected)
@@ -96,29 +97,31 @@ class Round {
  private:
   std::optional<std::pair<WorkerId, WorkerId>> one_sided() const {
     for (const auto& [from, to] : apart_)
-      if (!apart_.contains({to, from}) && to >= 0 && to < static_cast<WorkerId>(workers_.size()))
+      if (!apart_.contains({to, from}) && to >= 0 && to < static_cast<WorkerId>(workers_.size()) &&
+          !missing_[static_cast<std::size_t>(to)])
         return std::pair(from, to);
     return std::nullopt;
   }
 
   std::vector<Traffic> workers_;
+  std::vector<bool> missing_;  // whose loss is accepted
   uint64_t sent_ = 0, received_ = 0;
   std::set<std::pair<WorkerId, WorkerId>> apart_;  // who has no connection to whom
 };
 
 }  // namespace
 
-void drain(const Agent& agent, RendezvousClient& client, Clock::time_point deadline) {
+void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
   std::vector<std::string> previous;
   Clock::time_point give_up = deadline;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
-    const Traffic mine = wait_until_idle(agent, client, deadline);
+    const Traffic mine = wait_until_idle(agent, group, deadline);
     milliseconds left = 0ms;
     // Later than the deadline: a worker that is busy then says itself with what.
     if (deadline != Clock::time_point::max())
       left = std::max(0ms, std::chrono::ceil<milliseconds>(deadline - Clock::now())) + 1s;
-    auto all = client.gather("calls finished", write(mine), left);
+    auto all = group.gather(phases::kCallsFinished, write(mine), left);
     const Round round(all);
     // All workers see the same numbers, so all stop in the same round.
     if (round.settled() && all == previous) return;
@@ -131,8 +134,8 @@ void drain(const Agent& agent, RendezvousClient& client, Clock::time_point deadl
     // What has settled in one round is confirmed in the next, also past the deadline; work that goes on would be
     // noticed.
     if (now >= give_up && !round.settled())
-      throw TimeoutError("all workers are idle, but " + round.describe(client.names()));
-    if (now >= give_up + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(client.names()));
+      throw TimeoutError("all workers are idle, but " + round.describe(group.names()));
+    if (now >= give_up + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
     if (round.settled()) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));

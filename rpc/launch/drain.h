@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/launch/rendezvous_client.h"
+#include "tendril/rpc/launch/gathering.h"
 
 namespace tendril::rpc::detail {
 
@@ -14,6 +14,6 @@ namespace tendril::rpc::detail {
 /// connection that has ended takes its requests out of the numbers at both its ends.
 /// Throws TimeoutError at the deadline, saying what this worker is busy with or how many requests have not arrived;
 /// without a deadline also when everybody has been idle for a minute and some still have not.
-void drain(const Agent& agent, RendezvousClient& client, Clock::time_point deadline);
+void drain(const Agent& agent, Gathering& group, Clock::time_point deadline);
 
 }  // namespace tendril::rpc::detail

@@ -57,4 +57,12 @@ GroupSettings group_settings(const std::string& name, const InitOptions& options
   }
 }
 
+Transport given_transport(Transport option, const char* variable) {
+  const std::string said = variable == nullptr ? "" : variable;
+  if (option != Transport::automatic || said.empty() || said == "automatic") return option;
+  if (said == "tcp") return Transport::tcp;
+  TENDRIL_CHECK_AS(UsageError, said == "unix", "TENDRIL_TRANSPORT must be automatic, tcp or unix, got '", said, "'");
+  return Transport::unix_socket;
+}
+
 }  // namespace tendril::rpc::detail

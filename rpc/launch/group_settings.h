@@ -20,4 +20,7 @@ struct GroupSettings {
 /// was taken for the launcher.
 GroupSettings group_settings(const std::string& name, const InitOptions& options, const Launched& launched);
 
+/// What the options say, or, where they leave it open, the environment (null: nothing). Throws UsageError.
+Transport given_transport(Transport option, const char* variable);
+
 }  // namespace tendril::rpc::detail

@@ -3,77 +3,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "tendril/rpc/archive.h"
-#include "tendril/rpc/error.h"
-#include "tendril/rpc/wire/byte_order.h"
+#include "tendril/rpc/launch/gathering.h"
 
 namespace tendril::rpc {
 namespace {
 
-constexpr std::size_t kMaxRefusals = 8;            // that are remembered: anybody may be refused, as often as he likes
-constexpr uint32_t kRendezvousMagic = 0x5a524454;  // "TDRZ"
+using namespace std::chrono_literals;
 
-std::string seconds(std::chrono::milliseconds time) {
-  const auto ms = time.count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-}
-
-/// A name as it may be shown: it comes from an unknown process.
-std::string quoted(const std::string& name) {
-  std::string result = "'";
-  for (const char c : name.substr(0, 64)) result += c >= ' ' && c <= '~' ? c : '?';
-  return result + (name.size() > 64 ? "...'" : "'");
-}
+constexpr std::size_t kMaxRefusals = 8;  // that are remembered: anybody may be refused, as often as he likes
+constexpr auto kBetweenNews = 20ms;      // changes that nobody waits for are told together
+constexpr auto kAskFor = 60s;            // whose place somebody would like to take is asked so long whether it lives
 
 }  // namespace
-
-Bytes encode(const RendezvousMessage& message) {
-  Message out;
-  OutputArchive archive(out);
-  archive << message.kind << message.text;  // these two never move: other versions read them
-  archive << message.failure << message.worker << message.world_size << message.round << message.timeout_ms
-          << message.parts;
-  Bytes bytes(kRendezvousPrefixBytes + out.payload.size());
-  std::byte* at = put(bytes.data(), static_cast<uint32_t>(out.payload.size()));
-  at = put(at, kRendezvousMagic);
-  at = put(at, message.version);
-  std::copy(out.payload.begin(), out.payload.end(), at);
-  return bytes;
-}
-
-std::size_t rendezvous_body_size(std::span<const std::byte> prefix, std::size_t limit) {
-  if (get<uint32_t>(prefix.data() + 4) != kRendezvousMagic)
-    throw MessageError("rendezvous: not a message of this protocol");
-  const auto size = get<uint32_t>(prefix.data());
-  TENDRIL_CHECK_AS(MessageError, size <= limit, "rendezvous: a message of ", size, " bytes; at most ", limit,
-                   " are read here");
-  return size;
-}
-
-RendezvousMessage decode_rendezvous(std::span<const std::byte> bytes) {
-  RendezvousMessage message;
-  message.version = get<uint16_t>(bytes.data() + 8);
-  Message in;
-  in.payload.assign(bytes.begin() + kRendezvousPrefixBytes, bytes.end());
-  InputArchive archive(in, "rendezvous");
-  archive >> message.kind >> message.text;
-  if (message.version != kRendezvousVersion) return message;
-  archive >> message.failure >> message.worker >> message.world_size >> message.round >> message.timeout_ms >>
-      message.parts;
-  archive.finish();
-  return message;
-}
-
-void throw_group_failure(GroupFailure failure, const std::string& text) {
-  switch (failure) {
-    case GroupFailure::timeout:
-      throw TimeoutError(text);
-    case GroupFailure::lost:
-      throw PeerLostError(text, true);
-    default:
-      throw UsageError(text);
-  }
-}
 
 std::string name_problem(const std::string& name) {
   const bool fits = !name.empty() && name.size() <= 127 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -81,234 +22,267 @@ std::string name_problem(const std::string& name) {
            c == ':';
   });
   if (fits) return {};
-  return "the name " + quoted(name) + " is not 1 to 127 characters of A-Z a-z 0-9 - _ :";
+  return "the name " + quoted_name(name) + " is not 1 to 127 characters of A-Z a-z 0-9 - _ :";
 }
 
-RendezvousServer::RendezvousServer(int world_size, std::string group)
-    : world_size_(world_size), group_(std::move(group)), members_(static_cast<std::size_t>(world_size)) {}
+RendezvousServer::RendezvousServer(int world_size, std::string self, uint64_t incarnation)
+    : roster_(world_size), seats_(static_cast<std::size_t>(world_size)) {
+  roster_.set_name(0, self);
+  seats_[0].connected = true;
+  seats_[0].incarnation = incarnation;
+}
 
 std::vector<RendezvousServer::Action> RendezvousServer::take_actions() { return std::exchange(actions_, {}); }
 
 bool RendezvousServer::all_told() const noexcept {
-  return std::all_of(members_.begin(), members_.end(), [](const Member& member) { return member.told; });
+  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.told; });
 }
 
-void RendezvousServer::received(Connection from, const RendezvousMessage& message, Clock::time_point now) {
-  const auto known = ranks_.find(from);
-  if (known == ranks_.end()) {
-    if (message.kind == RendezvousKind::join) return join(from, message, now);
-    actions_.push_back({from, {}, true});
-    return;
-  }
-  const WorkerId rank = known->second;
-  switch (message.kind) {
-    case RendezvousKind::contribute:
-      return contribute(rank, message, now);
-    case RendezvousKind::fail:
-      members_[rank].told = true;
-      return fail(GroupFailure::lost, describe(rank) + " failed: " + message.text);
-    case RendezvousKind::leave:
-      members_[rank].left = true;
-      return;
-    default:
-      return fail(GroupFailure::usage, describe(rank) + " sent a message that does not belong here");
-  }
+bool RendezvousServer::awaits(WorkerId rank, Clock::time_point now) const {
+  if (!complete() || failed()) return false;
+  return gatherings_.awaits(rank) || seats_[static_cast<std::size_t>(rank)].asked_until > now;
 }
 
 void RendezvousServer::note_refused(const std::string& why) {
-  if (complete_ || failed()) return;
+  if (complete() || failed()) return;
   if (std::find(refusals_.begin(), refusals_.end(), why) != refusals_.end()) return;
   if (refusals_.size() < kMaxRefusals) refusals_.push_back(why);
 }
 
-void RendezvousServer::join(Connection from, const RendezvousMessage& message, Clock::time_point now) {
-  const WorkerId rank = message.worker.id;
-  const std::string who = "rank " + std::to_string(rank) + " (" + quoted(message.worker.name) + ")";
-  const bool in_range = rank >= 0 && rank < world_size_;
-  // It learns why and is forgotten: who cannot belong to this group cannot end it either. If it was meant to, it is
-  // missing in the end, and named then.
-  auto refuse = [&](const std::string& text) {
-    send(from, {.kind = RendezvousKind::refused, .text = text, .failure = GroupFailure::usage}, true);
-    note_refused(text);
+/// It learns why and is forgotten: who cannot belong to this group cannot end it either. If it was meant to, it is
+/// missing in the end, and named then.
+std::optional<RendezvousServer::Refusal> RendezvousServer::admit(const WorkerInfo& who, int world_size,
+                                                                 Clock::time_point now) {
+  const bool in_range = who.id >= 0 && who.id < roster_.world_size();
+  if (failed() && in_range && !complete() && !seat(who.id).told) {
+    seat(who.id).told = true;
+    return Refusal{.text = failure_->text, .failure = failure_->kind};
+  }
+  return complete() || failed() ? admit_again(who, world_size, now) : admit_first(who, world_size);
+}
+
+std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const WorkerInfo& who, int world_size) {
+  const WorkerId rank = who.id;
+  const std::string text = "rank " + std::to_string(rank) + " (" + quoted_name(who.name) + ")";
+  const auto refuse = [&](const std::string& why) {
+    note_refused(why);
+    return Refusal{.text = why};
   };
-  if (message.version != kRendezvousVersion)
-    return refuse("a worker speaks version " + std::to_string(message.version) + " of the rendezvous, rank 0 version " +
-                  std::to_string(kRendezvousVersion) + ": build all workers from the same release");
-  if (complete_ || (failed() && in_range && members_[rank].told)) {
-    const std::string text =
-        "there is a group of " + std::to_string(world_size_) + " workers already" +
-        (in_range && complete_ ? ", whose rank " + std::to_string(rank) + " is " + quoted(members_[rank].name) : "");
-    return send(from, {.kind = RendezvousKind::busy, .text = text}, true);
-  }
-  if (failed()) {
-    if (in_range) members_[rank].told = true;
-    return send(from, {.kind = RendezvousKind::refused, .text = failure_->text, .failure = failure_->kind}, true);
-  }
-  if (message.world_size != world_size_)
-    return refuse("world sizes differ: rank 0 says " + std::to_string(world_size_) + ", " + who + " says " +
-                  std::to_string(message.world_size));
-  if (!in_range) return refuse(who + " is out of range: the world size is " + std::to_string(world_size_));
-  if (const std::string problem = name_problem(message.worker.name); !problem.empty())
+  if (world_size != roster_.world_size())
+    return refuse("world sizes differ: rank 0 says " + std::to_string(roster_.world_size()) + ", " + text + " says " +
+                  std::to_string(world_size));
+  if (rank < 0 || rank >= world_size)
+    return refuse(text + " is out of range: the world size is " + std::to_string(world_size));
+  if (const std::string problem = name_problem(who.name); !problem.empty())
     return refuse("rank " + std::to_string(rank) + ": " + problem);
-  Member& member = members_[rank];
-  if (rank == 0 && message.text != group_)  // rank 0 is the process that made the id
-    return refuse("two workers have rank 0: " + (member.joined ? quoted(member.name) : "the one that listens") +
-                  " and " + quoted(message.worker.name));
-  if (member.joined)
-    return refuse("two workers have rank " + std::to_string(rank) + ": " + quoted(member.name) + " and " +
-                  quoted(message.worker.name));
-  for (WorkerId other = 0; other < world_size_; ++other)
-    if (members_[other].joined && members_[other].name == message.worker.name)
-      return refuse("the name " + quoted(message.worker.name) + " is not unique: ranks " + std::to_string(other) +
-                    " and " + std::to_string(rank) + " have it");
+  if (seat(rank).connected)
+    return refuse("two workers have rank " + std::to_string(rank) + ": " + quoted_name(roster_.at(rank).name) +
+                  " and " + quoted_name(who.name));
+  for (WorkerId other = 0; other < world_size; ++other)
+    if (seat(other).connected && roster_.at(other).name == who.name)
+      return refuse("the name " + quoted_name(who.name) + " is not unique: ranks " + std::to_string(other) + " and " +
+                    std::to_string(rank) + " have it");
+  return std::nullopt;
+}
 
-  member.name = message.worker.name;
-  member.connection = from;
-  member.joined = true;
-  ranks_[from] = rank;
-  wait_for_others(member, message.timeout_ms, now);
-  if (!std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.joined; })) return;
+/// It may belong to the next group that meets here, or be a worker of this one that was started anew.
+std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const WorkerInfo& who, int world_size,
+                                                                       Clock::time_point now) {
+  const int size = roster_.world_size();
+  Refusal refusal{.text = "there is a group of " + std::to_string(size) + " workers already", .try_later = true};
+  if (who.id < 0 || who.id >= size || !complete()) return refusal;
+  const MemberRecord& member = roster_.at(who.id);
+  refusal.text += ", whose rank " + std::to_string(who.id) + " is " + quoted_name(member.name);
+  if (who.name != member.name || world_size != size || who.id == 0) return refusal;
+  if (takes_nobody()) {
+    refusal.text += " and which is shutting down";
+    return refusal;
+  }
+  if (!roster_.alive(who.id) && !seat(who.id).connected) return std::nullopt;
+  refusal.text += roster_.alive(who.id) ? " and is alive; it can be started anew when that one has ended"
+                                        : ", which has not ended yet, or is being started anew";
+  seat(who.id).asked_until = now + kAskFor;
+  return refusal;
+}
 
-  complete_ = true;
-  deadline_ = Clock::time_point::max();
-  RendezvousMessage welcome{.kind = RendezvousKind::welcome, .text = group_};
-  for (const Member& one : members_) welcome.parts.push_back(one.name);
-  for (const Member& one : members_) send(one.connection, welcome);
+bool RendezvousServer::takes_nobody() const {
+  return failed() || !gatherings_.met() || leaving_ || gatherings_.over() || gatherings_.shutting_down();
+}
+
+void RendezvousServer::joiner_failed(const WorkerInfo& who, const std::string& why) {
+  if (!complete()) fail(GroupFailure::lost, name_of(who) + " failed: " + why);
+}
+
+void RendezvousServer::connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now) {
+  if (seat(who.id).connected) closed(who.id, seat(who.id).incarnation, now);  // that is still to be heard of
+  seat(who.id) = {.connected = true, .incarnation = incarnation};
+  if (!complete()) roster_.set_name(who.id, who.name);
+}
+
+void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const RendezvousMessage& message,
+                                Clock::time_point now) {
+  if (!seat(rank).connected || seat(rank).incarnation != incarnation) return;
+  if (failed()) {  // what it heard of the failure was on its way
+    if (message.kind == RendezvousKind::join || message.kind == RendezvousKind::contribute)
+      refuse(rank, failure_->kind, failure_->text);
+    return;
+  }
+  const bool met = gatherings_.met();
+  switch (message.kind) {
+    case RendezvousKind::join:
+      return complete() && !roster_.alive(rank) ? join_again(rank, message, now) : join(rank, message, now);
+    case RendezvousKind::contribute:
+      return contribute(rank, message, now);
+    case RendezvousKind::fail:
+      if (met && rank != 0) return gone(rank, MemberState::left, message.text.empty() ? "?" : message.text, now);
+      seat(rank).told = true;
+      return fail(GroupFailure::lost, roster_.describe(rank) + " failed: " + message.text);
+    case RendezvousKind::leave:
+      leaving_ = leaving_ || rank == 0;
+      if (rank != 0 && complete()) gone(rank, MemberState::left, {}, now);
+      return;
+    default:
+      if (met && rank != 0)
+        return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " sent a message that does not belong here");
+      return fail(GroupFailure::usage, roster_.describe(rank) + " sent a message that does not belong here");
+  }
+}
+
+void RendezvousServer::join(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
+  if (roster_.alive(rank) || message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes) {
+    const std::string text = roster_.describe(rank) + " is out of step with its group";
+    return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
+  }
+  Seat& mine = seat(rank);
+  mine.patience = std::chrono::milliseconds(std::min<uint64_t>(message.timeout_ms, uint64_t{1} << 40));
+  mine.deadline = message.timeout_ms == 0 ? Clock::time_point::max() : now + mine.patience;
+  roster_.joined(rank, mine.incarnation, message.parts[0]);
+  if (!complete()) return;
+  const Bytes bytes = welcome();
+  for (WorkerId to = roster_.world_size() - 1; to >= 0; --to) {
+    seat(to).deadline = Clock::time_point::max();
+    actions_.push_back({to, bytes});
+  }
+}
+
+/// The others hear of it first, so that what it is told holds all that they have been told.
+void RendezvousServer::join_again(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
+  if (message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes)
+    return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " is out of step with its group");
+  if (takes_nobody()) return refuse(rank, GroupFailure::lost, "the group that it was to join again is shutting down");
+  roster_.joined(rank, seat(rank).incarnation, message.parts[0]);
+  untold_.insert(rank);
+  tell_changes(now, rank);
+  gatherings_.member_changed(rank);
+  after_gatherings();
+  actions_.push_back({rank, welcome()});
+}
+
+Bytes RendezvousServer::welcome() const {
+  return encode({.kind = RendezvousKind::welcome, .epoch = roster_.epoch(), .members = roster_.all()});
 }
 
 void RendezvousServer::contribute(WorkerId rank, const RendezvousMessage& message, Clock::time_point now) {
-  Member& member = members_[rank];
-  if (failed()) {  // what it heard of the failure was on its way
-    if (!member.told)
-      send(member.connection, {.kind = RendezvousKind::refused, .text = failure_->text, .failure = failure_->kind});
-    member.told = true;
-    return;
+  if (!roster_.alive(rank) || !complete()) {
+    const std::string text = roster_.describe(rank) + " is out of step with its group";
+    return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
   }
-  if (!complete_ || message.round != round_ || member.contribution || message.parts.size() != 1)
-    return fail(GroupFailure::usage, describe(rank) + " is out of step with its group");
-  const auto earlier =
-      std::find_if(members_.begin(), members_.end(), [](const Member& m) { return m.contribution.has_value(); });
-  if (earlier == members_.end()) {
-    phase_ = message.text;
-  } else if (phase_ != message.text) {
-    return fail(GroupFailure::usage, describe(rank) + " is at '" + message.text + "' while " +
-                                         describe(static_cast<WorkerId>(earlier - members_.begin())) + " is at '" +
-                                         phase_ + "': all workers must do the same in the same order");
-  }
-  member.contribution = message.parts[0];
-  wait_for_others(member, message.timeout_ms, now);
-  finish_round();
+  if (!untold_.empty()) tell_changes(now);  // before the answer, which may be about them
+  gatherings_.contribute(rank, message, now);
+  after_gatherings();
 }
 
-void RendezvousServer::finish_round() {
-  for (WorkerId rank = 0; rank < world_size_; ++rank) {
-    if (members_[rank].contribution || members_[rank].connection != 0) continue;
-    return fail(GroupFailure::lost, describe(rank) + (members_[rank].left ? " has left the group" : " is gone") +
-                                        " while others are at '" + phase_ + "'");
-  }
-  if (!std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.contribution.has_value(); }))
-    return;
-  RendezvousMessage gathered{.kind = RendezvousKind::gathered, .round = round_};
-  for (Member& member : members_) {
-    gathered.parts.push_back(std::move(*member.contribution));
-    member.contribution.reset();
-  }
-  for (const Member& member : members_)
-    if (member.connection != 0) send(member.connection, gathered);
-  ++round_;
-  deadline_ = Clock::time_point::max();
+void RendezvousServer::after_gatherings() {
+  const auto failure = gatherings_.take_failure();
+  if (failure && !gatherings_.met()) return fail(failure->kind, failure->text);
+  for (Gatherings::Answer& answer : gatherings_.take_answers())
+    if (seat(answer.to).connected) actions_.push_back({answer.to, std::move(answer.bytes)});
 }
 
-void RendezvousServer::closed(Connection connection) {
-  const auto known = ranks_.find(connection);
-  if (known == ranks_.end()) return;
-  const WorkerId rank = known->second;
-  ranks_.erase(known);
-  Member& member = members_[rank];
-  member.connection = 0;
+void RendezvousServer::gone(WorkerId rank, MemberState how, const std::string& why, Clock::time_point now) {
+  if (!roster_.alive(rank) || gatherings_.over()) return;
+  roster_.gone(rank, how, why);
+  if (!gatherings_.met()) return fail(GroupFailure::lost, roster_.why_not(rank, phases::kJoined));
+  untold_.insert(rank);
+  if (gatherings_.member_changed(rank) || now >= told_at_ + kBetweenNews) {
+    tell_changes(now);  // before what fails by them
+  } else {
+    tell_at_ = told_at_ + kBetweenNews;
+  }
+  after_gatherings();
+}
+
+void RendezvousServer::tell_changes(Clock::time_point now, WorkerId but_for) {
+  RendezvousMessage news{.kind = RendezvousKind::changed, .epoch = roster_.epoch()};
+  for (const WorkerId rank : untold_) news.members.push_back(roster_.at(rank));
+  std::sort(news.members.begin(), news.members.end(), [](const auto& a, const auto& b) { return a.epoch < b.epoch; });
+  untold_.clear();
+  told_at_ = now;
+  tell_at_ = Clock::time_point::max();
+  const Bytes bytes = encode(news);
+  for (WorkerId to = roster_.world_size() - 1; to >= 0; --to)
+    if (to != but_for && roster_.alive(to) && seat(to).connected) actions_.push_back({to, bytes});
+}
+
+void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_point now) {
+  Seat& its = seat(rank);
+  if (!its.connected || its.incarnation != incarnation) return;
+  its.connected = false;
   if (failed()) {
-    member.told = true;  // there is nobody left to tell
-    return;
+    its.told = true;         // there is nobody left to tell
+  } else if (!complete()) {  // it may be started again
+    its = {};
+    roster_.forget(rank);
+  } else if (roster_.at(rank).incarnation == incarnation) {
+    gone(rank, MemberState::lost, {}, now);
   }
-  if (!complete_) {  // it may be started again
-    member = {};
-    find_deadline();  // nobody waits by its deadline any more
-    return;
-  }
-  const bool others_wait =
-      std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.contribution.has_value(); });
-  if (others_wait && !member.contribution) finish_round();
 }
 
 void RendezvousServer::on_timer(Clock::time_point now) {
-  if (now < deadline_ || failed()) return;
-  if (!complete_) {
-    return fail(GroupFailure::timeout,
-                "after " + seconds(patience_) + " these workers have not joined: " + describe_missing());
+  if (failed()) return;
+  if (!complete()) {
+    const auto first = std::min_element(seats_.begin(), seats_.end(),
+                                        [](const Seat& a, const Seat& b) { return a.deadline < b.deadline; });
+    if (now >= first->deadline)
+      fail(GroupFailure::timeout,
+           "after " + text_of(first->patience) + " these workers have not joined: " + describe_missing());
+    return;
   }
-  const std::string missing = list_ranks([](const Member& m) { return !m.contribution.has_value(); });
-  fail(GroupFailure::timeout,
-       "after " + seconds(patience_) + " these workers have not reached '" + phase_ + "': " + missing);
+  if (now >= tell_at_) tell_changes(now);
+  gatherings_.on_timer(now);
+  after_gatherings();
+}
+
+Clock::time_point RendezvousServer::deadline() const {
+  if (failed()) return Clock::time_point::max();
+  if (complete()) return std::min(gatherings_.deadline(), tell_at_);
+  Clock::time_point first = Clock::time_point::max();
+  for (const Seat& seat : seats_) first = std::min(first, seat.deadline);
+  return first;
 }
 
 void RendezvousServer::fail(GroupFailure kind, std::string text) {
   if (failed()) return;
-  failure_ = Failure{kind, std::move(text)};
-  deadline_ = Clock::time_point::max();
-  for (Member& member : members_) {
-    if (member.connection == 0) {
-      if (complete_) member.told = true;
-      continue;
-    }
-    if (!member.told)
-      send(member.connection, {.kind = RendezvousKind::refused, .text = failure_->text, .failure = kind});
-    member.told = true;
+  failure_ = Gatherings::Failure{kind, std::move(text)};
+  gatherings_.end();
+  const bool was_complete = complete();
+  for (WorkerId rank = roster_.world_size() - 1; rank >= 0; --rank) {
+    if (seat(rank).connected) refuse(rank, kind, failure_->text);
+    if (was_complete) seat(rank).told = true;
   }
 }
 
-void RendezvousServer::send(Connection to, const RendezvousMessage& message, bool close) {
-  actions_.push_back({to, encode(message), close});
-}
-
-void RendezvousServer::wait_for_others(Member& member, uint64_t timeout_ms, Clock::time_point now) {
-  member.patience = std::chrono::milliseconds(std::min<uint64_t>(timeout_ms, uint64_t{1} << 40));
-  member.deadline = timeout_ms == 0 ? Clock::time_point::max() : now + member.patience;
-  find_deadline();
-}
-
-/// The first of those who wait.
-void RendezvousServer::find_deadline() {
-  deadline_ = Clock::time_point::max();
-  for (const Member& member : members_) {
-    const bool waits = complete_ ? member.contribution.has_value() : member.joined;
-    if (!waits || member.deadline >= deadline_) continue;
-    deadline_ = member.deadline;
-    patience_ = member.patience;
-  }
+/// Once: what it says while the news is on its way is not answered again.
+void RendezvousServer::refuse(WorkerId rank, GroupFailure kind, const std::string& text) {
+  if (!std::exchange(seat(rank).told, true))
+    actions_.push_back({rank, encode({.kind = RendezvousKind::refused, .text = text, .failure = kind})});
 }
 
 std::string RendezvousServer::describe_missing() const {
-  std::string text = list_ranks([](const Member& m) { return !m.joined; });
-  text += " (of world size " + std::to_string(world_size_) + ")";
+  std::string text = roster_.list([&](WorkerId rank) { return !roster_.alive(rank); });
+  text += " (of world size " + std::to_string(roster_.world_size()) + ")";
   for (std::size_t i = 0; i < refusals_.size(); ++i) text += (i == 0 ? "; refused: " : "; ") + refusals_[i];
   return text;
-}
-
-std::string RendezvousServer::describe(WorkerId rank) const {
-  const Member& member = members_[rank];
-  return member.name.empty() ? "rank " + std::to_string(rank)
-                             : "worker " + quoted(member.name) + " (rank " + std::to_string(rank) + ")";
-}
-
-std::string RendezvousServer::list_ranks(bool (*missing)(const Member&)) const {
-  std::string result;
-  int listed = 0;
-  for (WorkerId rank = 0; rank < world_size_; ++rank) {
-    if (!missing(members_[rank])) continue;
-    if (++listed > 16) return result + ", ...";
-    result += (result.empty() ? "" : ", ") + describe(rank);
-  }
-  return result;
 }
 
 }  // namespace tendril::rpc

@@ -60,6 +60,8 @@ std::string http_answer(const Agent& agent, std::string_view request) {
   return http_response("404 Not Found", kPlain, "there are /metrics and /status\n", !head);
 }
 
+}  // namespace
+
 /// One client: reads a request, answers, and reads on until the client closes, so that the answer is not lost in a
 /// reset. All on the observer's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -120,8 +122,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::size_t used_ = 0;
   std::string answer_;
 };
-
-}  // namespace
 
 int metrics_port(int option, WorkerId rank, const std::function<const char*(const char*)>& environment) {
   TENDRIL_CHECK_AS(UsageError, option >= -1 && option <= 65535, "metrics_port must be -1 to 65535, got ", option);

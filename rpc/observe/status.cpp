@@ -84,8 +84,8 @@ std::string status(const Agent& agent) {
       << (agent.has_shut_down() ? ", shut down" : "") << '\n';
   list(out, "connections", agent.connections(), [&](const Connection& one) { describe_connection(out, one); });
   std::string missing;
-  for (const WorkerId rank : agent.traffic().not_connected)
-    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  for (WorkerId rank = 0; rank < options.world_size; ++rank)
+    if (!agent.is_connected(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   if (!missing.empty()) out << "not connected: rank " << missing << '\n';
   list(out, "calls made and pending", agent.calls_in_flight(), [&](const CallInFlight& one) {
     out << age_text(one.age) << '#' << one.call_id << ' ' << one.function_name << " on " << name_of(one.peer) << '\n';

@@ -65,6 +65,14 @@ void RRefTable::drop_if_unused(const RRefId& id, Effects& effects) {
   owned_.erase(found);
 }
 
+/// The object that a call is made on: the caller must have it. Null if it has not, or not yet.
+std::shared_ptr<RRefState> RRefTable::called(const Session& from, const ForkDescriptor& receiver) const {
+  const auto fork = forks_.find(receiver.fork_id);
+  if (fork == forks_.end() || fork->second.holder != from.peer.id || fork->second.rref != receiver.rref) return nullptr;
+  const auto owned = owned_.find(receiver.rref);
+  return owned == owned_.end() ? nullptr : owned->second->state;
+}
+
 void RRefTable::fork_requested(Session& from, const RRefId& id, const ForkId& fork) {
   TENDRIL_CHECK_AS(MessageError, !forks_.contains(fork), "bad control message: a second request for a fork of ",
                    rref_text(id));

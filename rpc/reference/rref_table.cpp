@@ -121,7 +121,8 @@ void RRefTable::finish(std::shared_ptr<Arrival> arrival, Effects& effects) {
   expiring_.erase({arrival->deadline, arrival.get()});
   if (Session* sender = session_of(arrival->from); sender && sender->serial == arrival->session) {
     const Message& message = arrival->parked->message;
-    say(*sender, {.kind = ControlRecord::received, .message = message.kind, .call_id = message.call_id}, false);
+    if (brings_references(message.forks))
+      say(*sender, {.kind = ControlRecord::received, .message = message.kind, .call_id = message.call_id}, false);
   }
   effects.arrivals.push_back(std::move(arrival));
 }

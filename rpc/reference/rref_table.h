@@ -135,6 +135,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   Owned& own(const RRefId& id);
   void add_fork(Owned& owned, const RRefId& id, const ForkId& fork, Session& holder);
   void remove_fork(const ForkId& fork, WorkerId holder, Effects& effects);
+  std::shared_ptr<RRefState> called(const Session& from, const ForkDescriptor& receiver) const;
   void fork_requested(Session& from, const RRefId& id, const ForkId& fork);
   void deleted(Session& from, const RRefId& id, const ForkId& fork, Effects& effects);
   std::shared_ptr<RRefState> created(Session& from, const RRefId& id, const ForkId& fork, Effects& effects);
@@ -144,6 +145,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
 
   // rref_user.cpp
   std::shared_ptr<RRefState> new_user(const RRefId& id, const Session& owner, const ForkId& fork);
+  bool resume_at_once(const WorkerInfo& from, ParkedMessage& parked) noexcept;
   std::shared_ptr<RRefState> arrived_fork(Session& from, const ForkDescriptor& fork,
                                           const std::shared_ptr<Arrival>& arrival, Effects& effects);
   void accepted(Session& from, const ForkId& fork, Effects& effects);
@@ -154,6 +156,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
 
   // rref_transfer.cpp: messages on their way
   bool check_leaving(const Session& to, const Message& message, const RRefState& state) const;
+  bool leads_to(const Session& to, const RRefState& state) const;
   ForkDescriptor fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer);
   void end_transfer(Session& session, TransferKey key, bool undo, Effects& effects);
   void give_up(Session& session, uint64_t call_id);

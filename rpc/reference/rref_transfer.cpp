@@ -30,6 +30,13 @@ bool RRefTable::check_leaving(const Session& to, const Message& message, const R
   return false;
 }
 
+/// A call on an object of its receiver's: the owner has this fork, and the call holds it.
+bool RRefTable::leads_to(const Session& to, const RRefState& state) const {
+  const auto found = users_.find(state.fork());
+  return !state.is_owner() && found != users_.end() && found->second->owner == to.peer.id &&
+         found->second->owner_incarnation == to.incarnation;
+}
+
 ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer) {
   ForkDescriptor fork;
   fork.rref = state->id();
@@ -81,11 +88,19 @@ void RRefTable::on_send(const WorkerInfo& to, Message& message) {
   TENDRIL_CHECK_AS(RRefError, creations <= 1, "RRef: a call creates one object, not ", creations);
   Transfer transfer;
   for (auto& state : message.references) {
-    message.forks.push_back(fork(*session, state, transfer));
+    if (message.has_receiver && message.forks.empty() && leads_to(*session, *state)) {
+      message.forks.push_back({.kind = ForkDescriptor::receiver,
+                               .owner = session->peer.id,
+                               .owner_incarnation = session->incarnation,
+                               .rref = state->id(),
+                               .fork_id = state->fork()});
+    } else {
+      message.forks.push_back(fork(*session, state, transfer));
+    }
     event.effects.released.push_back(std::move(state));
   }
   message.references.clear();
-  session->transfers.insert_or_assign({message.kind, message.call_id}, std::move(transfer));
+  if (transfer.forks > 0) session->transfers.insert_or_assign({message.kind, message.call_id}, std::move(transfer));
 }
 
 void RRefTable::message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_t call_id) noexcept {

@@ -96,7 +96,24 @@ void RRefTable::owner_lost(Session& session, const std::exception_ptr& error, Ef
   });
 }
 
+/// A call on an object that its caller holds, with no other references: most of them. Nothing is to be decided, and
+/// nothing to be told to anybody.
+bool RRefTable::resume_at_once(const WorkerInfo& from, ParkedMessage& parked) noexcept {
+  Message& message = parked.message;
+  if (message.kind != MessageKind::request || message.forks.empty() || brings_references(message.forks)) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    const Session* const sender = session_of(from.id);
+    auto state = sender ? called(*sender, message.forks.front()) : nullptr;
+    if (!state) return false;
+    message.references.push_back(std::move(state));
+  }
+  parked.resume(std::move(message));
+  return true;
+}
+
 void RRefTable::message_arrived(const WorkerInfo& from, std::unique_ptr<ParkedMessage> parked) noexcept {
+  if (resume_at_once(from, *parked)) return;
   Event event(*this);
   Session* sender = session_of(from.id);
   auto arrival = std::make_shared<Arrival>();
@@ -138,6 +155,13 @@ void RRefTable::check_descriptor(const Session& from, const Message& message, co
   const auto check = [&](bool good, const char* what) {
     TENDRIL_CHECK_AS(MessageError, good, "bad reference from worker '", from.peer.name, "': ", what);
   };
+  if (fork.kind == ForkDescriptor::receiver) {
+    check(message.kind == MessageKind::request && &fork == &message.forks.front(),
+          "a call's object is not the first reference of a request");
+    check(fork.owner == self_.id && fork.owner_incarnation == incarnation_,
+          "a call on an object came to a worker that does not own it");
+    return;
+  }
   check(fork.fork_id.worker == from.peer.id && fork.fork_id.incarnation == from.incarnation,
         "its fork was made by another worker");
   check(!users_.contains(fork.fork_id) && !forks_.contains(fork.fork_id), "its fork is in use already");
@@ -157,6 +181,18 @@ std::shared_ptr<RRefState> RRefTable::arrived_fork(Session& from, const ForkDesc
     auto state = created(from, fork.rref, fork.fork_id, effects);
     TENDRIL_CHECK_AS(MessageError, state, "bad reference from worker '", from.peer.name, "': it was created before");
     return lend_for_creation(std::move(state));
+  }
+
+  if (fork.kind == ForkDescriptor::receiver) {
+    if (auto state = called(from, fork)) return state;
+    // Only the worker that creates it can have a fork that is not known here: the creation may come yet.
+    const bool creator = fork.rref.worker == from.peer.id && fork.rref.incarnation == from.incarnation;
+    TENDRIL_CHECK_AS(RRefError, creator && may_still_come(fork.rref), "reference_lost: worker '", from.peer.name,
+                     "' does not hold ", rref_text(fork.rref), " of worker '", self_.name, "'");
+    ++arrival->missing;
+    Owned& owned = own(fork.rref);
+    owned.waiting.push_back(arrival);
+    return owned.state;
   }
 
   if (fork.owner == self_.id) {

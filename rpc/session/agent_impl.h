@@ -11,11 +11,13 @@
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc {
 
 namespace detail {
 class Dial;
+class GroupEvents;
 class Listener;
 }  // namespace detail
 
@@ -32,15 +34,32 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<detail::Session>> sessions() const;
   void add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
                 const DeviceReport& devices, detail::Reach reach = {});
+  /// A session with a worker that has introduced itself so, without a connection: whoever first has something to send
+  /// makes it. `endpoint`: where it is dialled. Throws UsageError as check_hello and add_peer do.
+  void add_unconnected(const Hello& theirs, const Agent::Endpoint& endpoint);
+  /// A worker of the group with whom there is no session at present.
+  void note_worker(const WorkerInfo& worker);
+  /// Whether the last session with that rank was with this incarnation, and has ended.
+  bool was_last(WorkerId peer, uint64_t peer_incarnation) const;
+  /// Who is told what belongs to the group; before the agent listens. Until `members_known` is called, peers that dial
+  /// too early are told nothing and come again.
+  void set_group_events(std::shared_ptr<detail::GroupEvents> events);
+  std::shared_ptr<detail::GroupEvents> group_events() const;
+  void members_known();
+  bool expects_members() const;
   std::shared_ptr<detail::Listener> listen(const Agent::ListenOptions& how);
   std::shared_ptr<detail::Listener> listening() const;  ///< null: it does not, or not any more
   /// Sees to another connection for a session whose own was lost. The leader's.
   void reconnect(std::shared_ptr<detail::Session> session);
   /// Starts it, and cancels it when this agent shuts down. The leader's.
   void start_dial(const std::shared_ptr<detail::Dial>& dial);
+  /// The one that connects for this session, if there is one. The leader's.
+  std::shared_ptr<detail::Dial> dial_of(const detail::Session& session) const;
   bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
-  void session_ended(const std::shared_ptr<detail::Session>& session);
+  void session_ended(const std::shared_ptr<detail::Session>& session);  ///< nobody finds it here any more
+  void all_told_of_end(const detail::Session& session);                 ///< hooks and listener, too
+  bool is_ending(WorkerId peer) const;  ///< between the two: it cannot have another session yet
   WorkerInfo worker(WorkerId rank) const;
   WorkerInfo worker(std::string_view name) const;
   std::string name_of(WorkerId rank) const;  ///< for messages: also of one that has not been connected yet
@@ -53,6 +72,11 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   /// The listener was told something: it may want its timer.
   void listener_told() {
     if (listener) arm(Clock::now() + kTickDelay);
+  }
+
+  /// Something is expected of a peer that owes no reply to a call: its silence is to be noticed.
+  void listen_for_life() {
+    if (options.ping_interval.count() > 0) arm(Clock::now() + options.ping_interval);
   }
 
   /// Messages have taken this much memory. Once it is a lot, and this worker rests, what the allocator keeps of it is
@@ -88,8 +112,12 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
 
   mutable std::mutex mutex_;
   bool shut_down_ = false;
+  bool expects_members_ = false;
+  std::shared_ptr<detail::GroupEvents> group_events_;
   std::shared_ptr<detail::Listener> accepting_;
   std::vector<std::shared_ptr<detail::Session>> sessions_;    // by rank; null: not connected
+  std::vector<const detail::Session*> ending_;                // by rank: whose end is being told
+  std::vector<uint64_t> last_incarnations_;                   // by rank: of the last session that has ended
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
   std::mutex shutdown_mutex_;                                 // one shutdown at a time

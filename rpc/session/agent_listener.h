@@ -80,12 +80,14 @@ class CallFilter {
   /// True if the call had been admitted; else it never will be.
   bool withdraw(uint64_t call_id) { return !admit(call_id); }
 
+  /// So many calls that others have overtaken are remembered; one before them counts as seen.
+  static constexpr std::size_t kMaxMissing = 1 << 16;
+
  private:
   void remember_missing(uint64_t first, uint64_t last);
 
-  static constexpr std::size_t kMaxMissing = 1 << 16;  // over a reliable link nothing is ever missing
-  uint64_t last_ = 0;                                  // the highest seen
-  std::vector<uint64_t> missing_;                      // ascending: below last_, not seen
+  uint64_t last_ = 0;              // the highest seen
+  std::vector<uint64_t> missing_;  // ascending: below last_, not seen
 };
 
 }  // namespace tendril::rpc

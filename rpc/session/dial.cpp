@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
@@ -23,7 +22,14 @@ namespace {
 
 /// A session that waits for a connection tries another one if the peer has not answered by then.
 constexpr std::chrono::seconds kAttempt{2};
+/// Who waits for its first one is more patient: nothing else is lost by it.
+constexpr std::chrono::seconds kFirstAttempt{5}, kFirstConnection{20};
 constexpr std::chrono::milliseconds kLongestPause{100};
+
+/// Of the grace period: how long who was connected to leaves it to the other side to connect anew. Not both alike.
+std::chrono::milliseconds time_to_be_dialled(const Agent::Impl& agent, WorkerId peer) {
+  return agent.options.grace_period * (agent.self.id < peer ? 1 : 3) / 8;
+}
 
 UniqueFd new_socket(int family) { return UniqueFd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
@@ -49,9 +55,13 @@ Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> s
     : agent_(agent),
       peer_(session->peer()),
       endpoint_(session->reach().endpoint),
-      deadline_(Clock::time_point::max()),  // the link's grace period ends it
+      // Of one that was lost, the link's grace period.
+      deadline_(std::dynamic_pointer_cast<SocketLink>(session->link())->has_begun()
+                    ? Clock::time_point::max()
+                    : Clock::now() + std::max<Clock::duration>(kFirstConnection, agent->options.liveness_timeout)),
       session_(std::move(session)),
       link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
+      dials_from_(Clock::now() + time_to_be_dialled(*agent, peer_.id)),
       stream_(agent->loop->io()),
       timer_(agent->loop->io()) {}
 
@@ -64,10 +74,12 @@ void Dial::start() {
   if (!agent || agent->is_shut_down()) return cancel();
   if (session_ && (session_->ended() || link_->gauges().connected)) return;
   ++attempt_;
+  said_hello_ = false;
   next_address_ = 0;
   unreached_.clear();
   nobody_ = true;
-  const Clock::time_point end = session_ ? Clock::now() + kAttempt : deadline_;
+  Clock::time_point end = deadline_;
+  if (session_) end = Clock::now() + (link_->has_begun() ? kAttempt : kFirstAttempt);
   if (end != Clock::time_point::max()) wait_until(end, &Dial::attempt_timed_out);
   try_next_address();
 }
@@ -104,7 +116,7 @@ void Dial::try_next_address() try {
     const int error = begin_connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name);
     if (error != 0) return not_reached(error);
     if (!peer_is_same_user(socket.get())) return not_reached(EPERM);
-    stream_.assign(socket.release());
+    stream_.open(std::move(socket));
     return connected();
   }
   if (address <= 1 && endpoint_.tcp_port != 0) {
@@ -127,26 +139,28 @@ void Dial::try_next_address() try {
         PeerLostError(describe() + ": nobody at " + endpoint_.to_string() + " (" + why + ")", false)));
   }
   if (!nobody_) return retry(why);
-  finish(std::make_exception_ptr(PeerLostError("its process has ended", true)));
+  finish(std::make_exception_ptr(PeerLostError(
+      link_->has_begun() ? "its process has ended" : "nobody listens there: it has left, or its process has ended",
+      true)));
 } catch (...) {
   finish(std::current_exception());
 }
 
 void Dial::connecting(UniqueFd socket) {
-  stream_.assign(socket.release());
-  stream_.async_wait(asio::posix::stream_descriptor::wait_write,
-                     [self = shared_from_this(), attempt = attempt_](const boost::system::error_code& failed) {
-                       if (failed || attempt != self->attempt_) return;
-                       int error = 0;
-                       socklen_t length = sizeof error;
-                       ::getsockopt(self->stream_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length);
-                       if (error != 0) return self->not_reached(error);
-                       self->connected();
-                     });
+  stream_.open(std::move(socket));
+  stream_.wait_connected([self = shared_from_this(), attempt = attempt_](const std::exception_ptr& error) {
+    if (attempt != self->attempt_) return;
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const boost::system::system_error& e) {
+      return self->not_reached(e.code().value());
+    }
+    self->connected();
+  });
 }
 
 void Dial::not_reached(int error) {
-  if (stream_.is_open()) stream_.close();
+  stream_.close();
   // The peer is there, or this process has no descriptor left: both may change.
   if (error == EAGAIN) return retry("its queue of connections is full");
   if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) return retry(std::strerror(error));
@@ -157,7 +171,8 @@ void Dial::not_reached(int error) {
 }
 
 void Dial::connected() {
-  if (session_ && !session_->reach().dialled) return retry("it will connect");
+  if (session_ && link_->has_begun() && !session_->reach().dialled && Clock::now() < dials_from_)
+    return retry("it will connect");
   const auto agent = agent_.lock();
   if (!agent) return finish(nullptr);
   phase_ = "waiting for it to introduce itself";
@@ -166,11 +181,20 @@ void Dial::connected() {
   proof_.reset();
   try {
     if (!tcp_) return introduce(*agent);
-    proof_.emplace(key_of(*agent), ProofPurpose::session, Proof::Role::dialler);
-    if (send(proof_->challenge())) expect(kProofPrefixBytes);
+    if (agent->options.tls) {
+      return stream_.secure(agent->options.tls, TlsStream::Side::dialler, next(&Dial::secured));
+    }
+    proof_.emplace(key_of(*agent), Proof::Role::dialler);
+    send(proof_->challenge());
+    expect(kProofPrefixBytes);
   } catch (...) {
     failed();
   }
+}
+
+void Dial::secured() {
+  proven_ = true;
+  if (const auto agent = agent_.lock()) introduce(*agent);
 }
 
 void Dial::introduce(Agent::Impl& agent) {
@@ -178,6 +202,7 @@ void Dial::introduce(Agent::Impl& agent) {
   if (session_) {
     mine_.resumption.peer_incarnation = session_->incarnation();
     mine_.resumption.received = link_->frames_received();
+    mine_.resumption.attempt = ++session_->reach().attempts;
   }
   Bytes said = encode(mine_);
   if (proof_) {
@@ -185,39 +210,41 @@ void Dial::introduce(Agent::Impl& agent) {
     said.insert(said.end(), tag.begin(), tag.end());
   }
   said_hello_ = true;
-  if (send(said)) expect(kHelloPrefixBytes);
+  send(said);
+  expect(kHelloPrefixBytes);
 }
 
-/// False: this attempt is over. An empty socket buffer takes what is said here whole.
-bool Dial::send(const Bytes& bytes) {
-  const ssize_t sent = ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent == static_cast<ssize_t>(bytes.size())) return true;
-  retry(last_error());
-  return false;
-}
+/// Where it cannot be said, the answer does not come either, but perhaps why.
+void Dial::send(const Bytes& bytes) { (void)stream_.send(bytes); }
 
 /// Another message: exactly its bytes, for what follows the last one belongs to the link.
 void Dial::expect(std::size_t bytes) {
   answer_.assign(bytes, std::byte{0});
-  count_ = 0;
-  read();
+  read_rest(0);
 }
 
-void Dial::read() {
-  stream_.async_read_some(
-      asio::buffer(answer_.data() + count_, answer_.size() - count_),
-      [self = shared_from_this(), attempt = attempt_](const boost::system::error_code& error, std::size_t bytes) {
-        if (attempt != self->attempt_ || error == asio::error::operation_aborted) return;
-        if (error == asio::error::eof) return self->retry("it closed the connection without introducing itself");
-        if (error) return self->retry(error.message());
-        self->count_ += bytes;
-        try {
-          if (self->count_ < self->answer_.size()) return self->read();
-          self->advance();
-        } catch (...) {
-          self->failed();
-        }
-      });
+void Dial::read_rest(std::size_t have) { stream_.read(std::span(answer_).subspan(have), next(&Dial::advance)); }
+
+/// What to do next, unless that fails which is begun now, or the attempt is over before.
+HandshakeStream::Done Dial::next(void (Dial::*step)()) {
+  return [self = shared_from_this(), attempt = attempt_, step](const std::exception_ptr& error) {
+    if (attempt != self->attempt_) return;
+    try {
+      if (error) self->raise(error);
+      ((*self).*step)();
+    } catch (const boost::system::system_error& e) {
+      self->retry(e.code() == asio::error::eof ? "it closed the connection without introducing itself"
+                                               : e.code().message());
+    } catch (...) {
+      self->failed();
+    }
+  };
+}
+
+void Dial::raise(const std::exception_ptr& error) const try {
+  std::rethrow_exception(error);
+} catch (const ProofError& e) {
+  throw ProofError(describe() + ": " + e.what());
 }
 
 /// All bytes have come that were expected.
@@ -226,8 +253,9 @@ void Dial::advance() {
   const std::size_t size = proof ? proof_size(answer_).value_or(kProofPrefixBytes)
                                  : hello_size(answer_).value_or(kHelloPrefixBytes) + (proof_ ? kTagBytes : 0);
   if (size > answer_.size()) {
+    const std::size_t have = answer_.size();
     answer_.resize(size);
-    return read();
+    return read_rest(have);
   }
   if (!proof) return answered();
   if (said_hello_) {
@@ -252,17 +280,23 @@ void Dial::answered() {
     proven_ = true;
   }
   const Hello theirs = decode_hello(said);
+  if (theirs.refusal_kind == RefusalKind::try_later) return retry(theirs.refusal);
+  if (theirs.refusal_kind == RefusalKind::timeout) throw TimeoutError(theirs.refusal);
+  if (theirs.refusal_kind == RefusalKind::lost) throw PeerLostError(theirs.refusal, false);
   check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
   if (!session_) {
-    adopt_socket(*agent, UniqueFd(stream_.release()), tcp_, mine_, theirs, {endpoint_, true});
+    adopt_connection(*agent, stream_.release(tcp_), mine_, theirs, {.endpoint = endpoint_, .dialled = true});
     return finish(nullptr);
   }
   if (theirs.incarnation != session_->incarnation() || theirs.resumption.peer_incarnation != agent->incarnation) {
     throw UsageError(name_of(peer_) + " has been started anew");
   }
-  timer_.cancel();
+  if (link_->gauges().connected) return finish(nullptr);
   if (link_->frames_received() != mine_.resumption.received) return retry("it was told what is not so any more");
-  link_->resume(UniqueFd(stream_.release()), theirs.resumption.received);
+  session_->reach().dialled = true;
+  StreamConnection connection = stream_.release(tcp_);
+  finish(nullptr);
+  link_->resume(std::move(connection), theirs.resumption.received);
 }
 
 /// In a handler: what the other side has said is an error. A session is ended by its peer alone: somebody else may have
@@ -274,8 +308,12 @@ void Dial::failed() {
 
 void Dial::retry(const std::string& why) {
   ++attempt_;  // what is still to come of this one is of no interest
-  if (stream_.is_open()) stream_.close();
+  said_hello_ = false;
+  stream_.close();
   const Clock::time_point next = Clock::now() + pause_;
+  if (next >= deadline_ && session_) {
+    return finish(std::make_exception_ptr(PeerLostError("no connection came about in time: " + why, false)));
+  }
   if (next >= deadline_) {
     return finish(std::make_exception_ptr(TimeoutError(describe() + ": it was too busy until the deadline: " + why)));
   }
@@ -285,8 +323,9 @@ void Dial::retry(const std::string& why) {
 
 void Dial::finish(const std::exception_ptr& error) {
   ++attempt_;
+  over_ = true;
   timer_.cancel();
-  if (stream_.is_open()) stream_.close();
+  stream_.close();
   if (session_ && error) {
     std::string why;
     try {
@@ -294,7 +333,9 @@ void Dial::finish(const std::exception_ptr& error) {
     } catch (const std::exception& e) {
       why = e.what();
     }
-    session_->end(std::make_exception_ptr(PeerLostError(name_of(peer_) + ": connection lost: " + why, true)));
+    session_->end(std::make_exception_ptr(link_->has_begun()
+                                              ? PeerLostError(name_of(peer_) + ": connection lost: " + why, true)
+                                              : PeerLostError(name_of(peer_) + " cannot be reached: " + why, false)));
   }
   if (const Done done = std::move(done_)) done(error);
 }

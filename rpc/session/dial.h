@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
 #include <functional>
@@ -9,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "tendril/rpc/session/handshake_stream.h"
 #include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/session/session.h"
-#include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc::detail {
@@ -19,8 +18,8 @@ namespace tendril::rpc::detail {
 class SocketLink;
 
 /// Connects to a peer and makes the first exchange, from the side that connects: over TCP the proof of the key
-/// (proof.h), then the hellos. Tries again while the peer is there
-/// but too busy. On the leader's thread only, but for the constructor.
+/// (proof.h) or the handshake of TLS, then the hellos. Tries again while the peer is there but too busy. On the
+/// leader's thread only, but for the constructor.
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
   /// With what it ended; null: it succeeded.
@@ -30,22 +29,29 @@ class Dial : public std::enable_shared_from_this<Dial> {
   /// UsageError (it is not the worker that it should be, or refuses).
   Dial(const std::shared_ptr<Agent::Impl>& agent, WorkerInfo peer, Agent::Endpoint endpoint, Clock::time_point deadline,
        Done done);
-  /// For a session whose connection was lost, until it has another or has ended. Ends it where the peer's process is
-  /// gone, and where the peer knows it no more. The side that was connected to only asks whether the peer is there,
-  /// which will connect anew.
+  /// For a session without a connection, until it has one or has ended. Ends it where the peer's process is gone, and
+  /// where the peer knows it no more. Of a lost connection, the side that was connected to at first only asks
+  /// whether the peer is there, which will connect anew; where dials have crossed, both may be that side, and so it
+  /// dials later.
   Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> session);
 
   void start();
-  void cancel();  ///< this worker is shut down
+  /// Ends it: this worker is shut down, or its session has got a connection that the peer has made.
+  void cancel();
+  bool is_for(const Session& session) const noexcept { return session_.get() == &session && !over_; }
+  bool has_said_hello() const noexcept { return said_hello_; }  ///< over the connection that it makes
 
  private:
   void try_next_address();
   void connecting(UniqueFd socket);
   void connected();
+  void secured();
   void introduce(Agent::Impl& agent);
-  bool send(const Bytes& bytes);
+  void send(const Bytes& bytes);
   void expect(std::size_t bytes);
-  void read();
+  void read_rest(std::size_t have);
+  HandshakeStream::Done next(void (Dial::*step)());
+  [[noreturn]] void raise(const std::exception_ptr& error) const;
   void advance();
   void answered();
   void not_reached(int error);
@@ -63,9 +69,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
   const Clock::time_point deadline_;
   const std::shared_ptr<Session> session_;  // whose connection was lost; null: a new one is made
   const std::shared_ptr<SocketLink> link_;  // the session's
+  const Clock::time_point dials_from_;      // of a session: until then the side that was connected to only asks
   Done done_;
 
-  boost::asio::posix::stream_descriptor stream_;
+  HandshakeStream stream_;
   boost::asio::steady_timer timer_;
   std::chrono::milliseconds pause_{1};
   uint64_t attempt_ = 0;
@@ -76,11 +83,11 @@ class Dial : public std::enable_shared_from_this<Dial> {
   const char* phase_ = "";
   std::vector<std::string> unreached_;        // why each address was not
   bool nobody_ = true;                        // for sure: no process listens at any of them
-  std::optional<Proof> proof_;                // over TCP
+  std::optional<Proof> proof_;                // over TCP without TLS
   bool said_hello_ = false, proven_ = false;  // the other side's being who it should be
+  bool over_ = false;
   Hello mine_;
   Bytes answer_;
-  std::size_t count_ = 0;  // of bytes in answer_ that have come
 };
 
 }  // namespace tendril::rpc::detail

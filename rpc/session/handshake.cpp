@@ -2,12 +2,13 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/buffer.hpp>
 #include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/dial.h"
+#include "tendril/rpc/session/group_events.h"
 #include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/transport/socket_link.h"
 
@@ -22,9 +23,9 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   hello.limits = agent.options.limits;
   hello.request_window = agent.options.receive_limit;
   hello.devices = agent.devices_for(peer.name);
-  if (const auto listener = agent.listening(); listener && agent.options.grace_period.count() > 0) {
+  if (const auto listener = agent.listening()) {
     hello.resumption.grace_ms = static_cast<uint32_t>(agent.options.grace_period.count());
-    hello.resumption.endpoint = listener->reachable_at().to_string();
+    hello.resumption.endpoint = listener->endpoint().to_string();
   }
   return hello;
 }
@@ -32,23 +33,31 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
 SharedKey key_of(const Agent::Impl& agent) { return agent.options.key ? agent.options.key : SharedKey::of_this_user(); }
 
 void check_reachable(const Agent::Impl& agent, const std::string& what, const std::string& host, bool loopback) {
-  TENDRIL_CHECK_AS(UsageError, loopback || agent.options.key, what, ": '", host,
+  TENDRIL_CHECK_AS(UsageError, loopback || agent.options.key || agent.options.tls, what, ": '", host,
                    "' is not a loopback address, and other hosts are refused without a shared key. ", kHowToMakeAKey);
 }
 
-void adopt_socket(Agent::Impl& agent, UniqueFd socket, bool tcp, const Hello& mine, const Hello& theirs, Reach reach) {
+SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, const Hello& theirs) {
   const uint32_t grace_ms = std::min(mine.resumption.grace_ms, theirs.resumption.grace_ms);
-  auto link = std::make_shared<SocketLink>(agent.loop, socket.release(),
-                                           SocketLinkOptions{.transport = tcp ? "tcp" : "unix",
-                                                             .send_limits = theirs.limits,
-                                                             .receive_limits = agent.options.limits,
-                                                             .send_window = theirs.request_window,
-                                                             .receive_window = agent.options.receive_limit,
-                                                             .max_queued_bytes = agent.options.send_limit,
-                                                             .stall_timeout = agent.options.liveness_timeout,
-                                                             .grace = std::chrono::milliseconds(grace_ms)});
+  return {.send_limits = theirs.limits,
+          .receive_limits = agent.options.limits,
+          .send_window = theirs.request_window,
+          .receive_window = agent.options.receive_limit,
+          .max_queued_bytes = agent.options.send_limit,
+          .stall_timeout = agent.options.liveness_timeout,
+          .grace = std::chrono::milliseconds(grace_ms)};
+}
+
+void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hello& mine, const Hello& theirs,
+                      Reach reach) {
+  auto link = std::make_shared<SocketLink>(agent.loop, std::move(connection), link_options(agent, mine, theirs));
   agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices, std::move(reach));
 }
+
+Handshake::Others::Others(const Agent::Impl& agent)
+    : worker(agent.self.name),
+      // All workers of a group come to rank 0 at once.
+      half_open(max_half_open() + static_cast<std::size_t>(agent.options.world_size)) {}
 
 void Handshake::Others::note(const std::string& text) {
   if (const auto line = notes.add(text, Clock::now()))
@@ -58,12 +67,12 @@ void Handshake::Others::note(const std::string& text) {
 Handshake::Handshake(std::shared_ptr<Agent::Impl> agent, UniqueFd socket, bool tcp, std::string from,
                      std::shared_ptr<Others> others)
     : agent_(std::move(agent)),
-      stream_(agent_->loop->io(), socket.release()),
+      stream_(agent_->loop->io()),
       timer_(agent_->loop->io()),
       tcp_(tcp),
       from_(std::move(from)),
       others_(std::move(others)) {
-  stream_.native_non_blocking(true);
+  stream_.open(std::move(socket));
 }
 
 Handshake::~Handshake() { others_->half_open.remove(this); }
@@ -76,7 +85,15 @@ void Handshake::start() try {
     self->others_->note(self->from_ + ": it did not introduce itself within 5 s");
     self->close();
   });
-  if (tcp_) proof_.emplace(key_of(*agent_), ProofPurpose::session, Proof::Role::acceptor);
+  if (tcp_ && agent_->options.tls) {
+    return stream_.secure(agent_->options.tls, TlsStream::Side::acceptor,
+                          [self = shared_from_this()](const std::exception_ptr& error) {
+                            if (error) return self->received(error);
+                            self->proven_ = true;
+                            self->expect(kHelloPrefixBytes);
+                          });
+  }
+  if (tcp_) proof_.emplace(key_of(*agent_), Proof::Role::acceptor);
   expect(tcp_ ? kProofPrefixBytes : kHelloPrefixBytes);
 } catch (const std::exception& e) {  // no key
   refuse(e.what());
@@ -84,33 +101,32 @@ void Handshake::start() try {
 
 void Handshake::close() {
   timer_.cancel();
-  if (stream_.is_open()) stream_.close();
+  stream_.close();
 }
 
+/// So many bytes altogether of the message that has begun.
 void Handshake::expect(std::size_t bytes) {
+  const std::size_t have = received_.size();
   received_.resize(bytes);
-  read();
+  stream_.read(std::span(received_).subspan(have),
+               [self = shared_from_this()](const std::exception_ptr& error) { self->received(error); });
 }
 
-void Handshake::read() {
-  stream_.async_read_some(boost::asio::buffer(received_.data() + count_, received_.size() - count_),
-                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t bytes) {
-                            if (error) return self->close();
-                            self->count_ += bytes;
-                            try {
-                              if (self->count_ < self->received_.size()) return self->read();
-                              if (!self->advance()) self->close();
-                            } catch (const std::exception& e) {
-                              self->refuse(e.what());
-                            }
-                          });
+void Handshake::received(const std::exception_ptr& error) try {
+  if (error) std::rethrow_exception(error);
+  if (!advance()) close();
+} catch (const boost::system::system_error&) {  // it has gone
+  close();
+} catch (const std::exception& e) {
+  if (agent_->is_shut_down()) return close();  // as if nobody listened any more: the next group may meet here soon
+  refuse(e.what());
 }
 
 /// All bytes have come that were expected. False: the connection is of no use.
 bool Handshake::advance() {
-  const bool proof = tcp_ && (!challenged_ || is_proof(received_));
+  const bool proof = proof_ && (!challenged_ || is_proof(received_));
   const std::size_t size = proof ? proof_size(received_).value_or(kProofPrefixBytes)
-                                 : hello_size(received_).value_or(kHelloPrefixBytes) + (tcp_ ? kTagBytes : 0);
+                                 : hello_size(received_).value_or(kHelloPrefixBytes) + (proof_ ? kTagBytes : 0);
   if (size > received_.size()) return expect(size), true;
   return proof ? answer_challenge() : answer_hello();
 }
@@ -118,10 +134,9 @@ bool Handshake::advance() {
 bool Handshake::answer_challenge() {
   if (const auto text = proof_refusal(received_)) throw ProofError("it says: " + *text);
   if (challenged_) throw ProofError("bad proof: a second challenge");
-  if (!send(proof_->answer(received_))) return false;
+  if (!stream_.send(proof_->answer(received_))) return false;
   challenged_ = true;
   received_.clear();
-  count_ = 0;
   return expect(kHelloPrefixBytes), true;
 }
 
@@ -133,9 +148,13 @@ bool Handshake::answer_hello() {
     proven_ = true;
   }
   const Hello theirs = decode_hello(said);
+  if (theirs.enquiry) return answer_enquiry(theirs);
   const Hello mine = hello_of(*agent_, theirs.worker);
   check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = std::nullopt}, theirs);
   if (theirs.resumption.peer_incarnation != 0) return go_on(mine, theirs);
+  if (const auto events = agent_->group_events()) {
+    if (refuse_by_group(*events, theirs)) return true;
+  }
   if (const auto session = agent_->session(theirs.worker.id)) {
     if (session->incarnation() == theirs.incarnation || session->link()->gauges().connected) {
       throw UsageError("rank " + std::to_string(theirs.worker.id) + " is connected to worker '" + mine.worker.name +
@@ -150,18 +169,45 @@ bool Handshake::answer_hello() {
     if (!theirs.resumption.endpoint.empty()) reach.endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint);
   } catch (const UsageError&) {  // then it cannot be asked whether it lives
   }
-  adopt_socket(*agent_, UniqueFd(stream_.release()), tcp_, mine, theirs, std::move(reach));
+  adopt_connection(*agent_, stream_.release(tcp_), mine, theirs, std::move(reach));
   return true;
 }
 
-/// The other side has lost the connection of a session, and goes on over this one.
+/// Somebody asks whether it may join the group that meets here.
+bool Handshake::answer_enquiry(const Hello& theirs) {
+  const Hello mine = hello_of(*agent_, theirs.worker);
+  agree_on_version(mine, theirs);
+  const auto events = agent_->group_events();
+  if (!events) throw UsageError("no group meets here");
+  if (refuse_by_group(*events, theirs)) return true;
+  say(mine);
+  return false;
+}
+
+/// The other side goes on over this connection with a session that has lost its own, or has had none so far.
+/// Both sides may dial for the first one at the same time: the dial of the lower rank wins once both have said hello.
+/// False: this connection is none that counts; the other side finds the session connected, or comes again.
 bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   const auto session = agent_->session(theirs.worker.id);
+  if (!session && agent_->expects_members()) return false;
+  // Rank 0 has introduced this worker to a new member before it has told this worker of that one.
+  if (agent_->group_events() && theirs.resumption.peer_incarnation == agent_->incarnation &&
+      (!session || session->incarnation() != theirs.incarnation) &&
+      !agent_->was_last(theirs.worker.id, theirs.incarnation))
+    return false;
   const auto link = session ? std::dynamic_pointer_cast<SocketLink>(session->link()) : nullptr;
   if (theirs.resumption.peer_incarnation != agent_->incarnation || !link ||
       session->incarnation() != theirs.incarnation) {
     throw UsageError("the session with worker '" + agent_->self.name + "' that is to go on has ended");
   }
+  Reach& reach = session->reach();
+  if (!link->has_started() || theirs.resumption.attempt <= reach.last_attempt) return false;
+  const auto dial = agent_->dial_of(*session);
+  if (dial && dial->has_said_hello() && agent_->self.id < theirs.worker.id) return false;
+  if (reach.dialled && link->has_begun()) return false;
+  if (link->is_known_to_have_more(theirs.resumption.received)) return false;  // said before another connection
+  if (other_side_has_gone()) return false;
+  reach.last_attempt = theirs.resumption.attempt;
   link->disconnect();  // this side may not have noticed
   if (!link->can_resume()) throw UsageError("the session with worker '" + agent_->self.name + "' has ended");
   Hello mine = first;
@@ -169,25 +215,59 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   mine.resumption.received = link->frames_received();
   if (!say(mine)) return false;
   timer_.cancel();
-  link->resume(UniqueFd(stream_.release()), theirs.resumption.received);
+  reach.dialled = false;
+  if (dial) dial->cancel();
+  link->resume(stream_.release(tcp_), theirs.resumption.received);
+  return true;
+}
+
+/// It may have lost patience while its hello waited here.
+bool Handshake::other_side_has_gone() {
+  char peeked = 0;
+  return ::recv(stream_.native_handle(), &peeked, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/// Why this worker cannot have a session, or join.
+bool Handshake::refuse_by_group(GroupEvents& events, const Hello& theirs) {
+  std::optional<GroupEvents::Refusal> refusal;
+  const bool in_range = theirs.worker.id >= 0 && theirs.worker.id < agent_->options.world_size;
+  const auto session = in_range ? agent_->session(theirs.worker.id) : nullptr;
+  if ((in_range && agent_->is_ending(theirs.worker.id)) ||
+      (session && session->link() && !session->link()->gauges().connected && session->link()->gauges().begun)) {
+    refusal = {.kind = RefusalKind::try_later,
+               .text = "rank " + std::to_string(theirs.worker.id) + " has lost its connection and may come back"};
+  } else {
+    refusal = events.asked(theirs);
+  }
+  if (!refusal) return false;
+  if (refusal->kind == RefusalKind::usage) others_->note(from_ + ": " + refusal->text);
+  say_refusal(refusal->text, refusal->kind);
   return true;
 }
 
 void Handshake::refuse(const std::string& why) {
   others_->note(from_ + ": " + why);
+  if (const auto events = agent_->group_events()) events->refused("a connection from " + from_ + ": " + why);
+  say_refusal(why, RefusalKind::usage);
+}
+
+void Handshake::say_refusal(const std::string& why, RefusalKind kind) {
   if (!stream_.is_open()) return;
   try {
-    if (tcp_ && !proven_) {
-      // A stranger: nothing that says more than that Tendril listens here.
-      send(encode_proof_refusal(challenged_ ? "no proof of the key that is asked for here"
-                                            : "no challenge of version 1"));
-    } else {
+    if (!tcp_ || proven_) {
       Hello refusal = hello_of(*agent_, {});
       refusal.refusal = why.substr(0, 1024);
+      refusal.refusal_kind = kind;
       say(refusal);
+    } else if (!stream_.is_secured()) {  // else OpenSSL has said it
+      // A stranger: nothing that says more than that Tendril listens here.
+      stream_.send(encode_proof_refusal(agent_->options.tls ? "TLS is spoken here, with certificates in place of a key"
+                                        : challenged_       ? "no proof of the key that is asked for here"
+                                                            : "no challenge of version 1"));
     }
   } catch (const std::exception&) {  // then it is closed without a word
   }
+  stream_.close_after_last_word();
   close();
 }
 
@@ -197,13 +277,7 @@ bool Handshake::say(const Hello& hello) {
     const Proof::Tag tag = proof_->seal(bytes);
     bytes.insert(bytes.end(), tag.begin(), tag.end());
   }
-  return send(bytes);
-}
-
-/// An empty socket buffer takes it whole.
-bool Handshake::send(const Bytes& bytes) {
-  return ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(bytes.size());
+  return stream_.send(bytes);
 }
 
 }  // namespace tendril::rpc::detail

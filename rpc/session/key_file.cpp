@@ -12,6 +12,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/key_folder.h"
 #include "tendril/rpc/shared_key.h"
+#include "tendril/rpc/transport/private_file.h"
 #include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/transport/unique_fd.h"
 
@@ -33,13 +34,7 @@ struct KeyBuffer {
 
 /// Checks and reads an open file. `name` begins the error.
 SharedKey read_key(int file, const std::string& name) {
-  struct stat info {};
-  TENDRIL_CHECK_AS(UsageError, ::fstat(file, &info) == 0, name, " cannot be examined: ", last_error());
-  TENDRIL_CHECK_AS(UsageError, S_ISREG(info.st_mode), name, " is not a regular file");
-  TENDRIL_CHECK_AS(UsageError, info.st_uid == ::geteuid() || info.st_uid == 0, name, " belongs to user ", info.st_uid,
-                   ", expected this one (", ::geteuid(), ") or root");
-  TENDRIL_CHECK_AS(UsageError, (info.st_mode & 077) == 0, name,
-                   " can be reached by other users: its permissions must be 0600 or 0400 (chmod 600)");
+  detail::check_private(file, name);
   KeyBuffer buffer;
   std::size_t size = 0;
   while (size < buffer.bytes.size()) {
@@ -85,9 +80,7 @@ void make_user_key(int folder, const std::string& path) {
 
 SharedKey SharedKey::from_file(const std::string& path) {
   const std::string name = "the key file '" + path + "'";
-  // Not blocking: the path may name a pipe.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  TENDRIL_CHECK_AS(UsageError, file, name, " cannot be opened: ", last_error());
+  const UniqueFd file = detail::open_to_read(path, name);
   return read_key(file.get(), name);
 }
 

@@ -1,5 +1,7 @@
 #include "tendril/rpc/session/listener.h"
 
+#include <fcntl.h>
+
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
 
@@ -29,8 +31,8 @@ Listener::Listener(std::shared_ptr<Agent::Impl> agent)
       tcp_(loop_->io()),
       retry_unix_(loop_->io()),
       retry_tcp_(loop_->io()),
-      unix_handshakes_(std::make_shared<Handshake::Others>(agent->self.name)),
-      tcp_handshakes_(std::make_shared<Handshake::Others>(agent->self.name)) {}
+      unix_handshakes_(std::make_shared<Handshake::Others>(*agent)),
+      tcp_handshakes_(std::make_shared<Handshake::Others>(*agent)) {}
 
 /// `optional`: where no folder or socket can be had (a full or read-only file system), TCP does alone.
 void Listener::listen_unix(bool optional) try {
@@ -54,11 +56,20 @@ void Listener::listen_unix(bool optional) try {
 
 void Listener::listen_tcp(const Agent::ListenOptions& options) {
   const auto agent = agent_.lock();
+  if (options.tcp_socket >= 0) {
+    const int copy = ::fcntl(options.tcp_socket, F_DUPFD_CLOEXEC, 0);
+    TENDRIL_CHECK_AS(UsageError, copy >= 0, "Agent::listen: no socket that listens was inherited");
+    if (!agent->options.tls) key_of(*agent);
+    tcp_.assign(asio::ip::tcp::v4(), copy);
+    endpoint_.tcp_host = tcp_.local_endpoint().address().to_string();
+    endpoint_.tcp_port = tcp_.local_endpoint().port();
+    return;
+  }
   const asio::ip::tcp::endpoint endpoint(address_of(options.tcp_host, "Agent::listen"), options.tcp_port);
   check_reachable(*agent, "Agent::listen", options.tcp_host, endpoint.address().is_loopback());
   TENDRIL_CHECK_AS(UsageError, !endpoint.address().is_unspecified() || !options.advertised_host.empty(),
                    "Agent::listen: '", options.tcp_host, "' is no address that others can dial: state advertised_host");
-  key_of(*agent);  // its absence is better known now
+  if (!agent->options.tls) key_of(*agent);  // its absence is better known now
   boost::system::error_code error;
   tcp_.open(endpoint.protocol(), error);
   if (!error) tcp_.set_option(asio::socket_base::reuse_address(true), error);
@@ -111,26 +122,9 @@ void Listener::accepted(UniqueFd socket, bool tcp, const std::string& from) {
   std::make_shared<Handshake>(agent, std::move(socket), tcp, from, handshakes)->start();
 }
 
-Agent::Endpoint Listener::reachable_at() const {
-  Agent::Endpoint now = endpoint_;
-  if (file_removed_) now.unix_path.clear();
-  return now;
-}
-
-void Listener::remove_socket_file() {
-  if (endpoint_.tcp_port == 0) return close();
-  if (closed_ || file_removed_.exchange(true)) return;
-  folder_.reset();
-  loop_->post_io([self = shared_from_this()] {
-    boost::system::error_code ignored;
-    self->unix_.close(ignored);
-    self->retry_unix_.cancel();
-  });
-}
-
 void Listener::close() {
   if (closed_.exchange(true)) return;
-  if (!file_removed_.exchange(true)) folder_.reset();  // nobody dials any more
+  folder_.reset();  // nobody dials any more
   loop_->post_io([self = shared_from_this()] {
     boost::system::error_code ignored;
     self->unix_.close(ignored);

@@ -22,10 +22,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
   void start();  ///< accepts from here on; once
 
   const Agent::Endpoint& endpoint() const noexcept { return endpoint_; }
-  Agent::Endpoint reachable_at() const;  ///< as `endpoint`, without what is closed by now
   bool is_open() const noexcept { return !closed_; }
-  void remove_socket_file();  ///< accepts over TCP alone, if it does
-  void close();               ///< any thread; the socket's folder is gone when it returns
+  void close();  ///< any thread; the socket's folder is gone when it returns
 
  private:
   void listen_unix(bool optional);
@@ -39,7 +37,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   const Ref<class Loop> loop_;
   Agent::Endpoint endpoint_;
   std::optional<PrivateFolder> folder_;
-  std::atomic<bool> closed_{false}, file_removed_{false};
+  std::atomic<bool> closed_{false};
   boost::asio::local::stream_protocol::acceptor unix_;
   boost::asio::ip::tcp::acceptor tcp_;
   boost::asio::steady_timer retry_unix_, retry_tcp_;

@@ -15,6 +15,8 @@
 namespace tendril::rpc {
 namespace {
 
+constexpr uint8_t kPurpose = 1;  // of the connection: the only one there is
+
 constexpr char kProofMagic[8] = {'T', 'E', 'N', 'D', 'R', 'I', 'L', 'K'};
 constexpr std::size_t kChallengeBytes = kProofPrefixBytes + 4 + kNonceBytes;
 constexpr std::size_t kAnswerBytes = kProofPrefixBytes + kNonceBytes + kTagBytes;
@@ -46,9 +48,13 @@ std::optional<std::size_t> proof_size(std::span<const std::byte> start) {
   if (count > 0 && std::memcmp(start.data(), kProofMagic, count) != 0) {
     const bool hello =
         count == sizeof kProofMagic && std::memcmp(start.data(), kProofMagic, sizeof kProofMagic - 1) == 0;
+    constexpr char kTlsHandshake[] = {0x16, 0x03};
+    const bool tls = count >= 2 && std::memcmp(start.data(), kTlsHandshake, 2) == 0;
     throw MessageError(hello ? "bad proof: a Tendril worker that proves no key (of another version?)"
+                       : tls ? "bad proof: the other side speaks TLS, and this worker proves a shared key: give all "
+                               "workers certificates, or none"
                              : "bad proof: it does not start with \"TENDRILK\": the other side is not a Tendril "
-                               "worker, or speaks TLS");
+                               "worker");
   }
   if (start.size() < kProofPrefixBytes) return std::nullopt;
   const auto version = get<uint8_t>(start.data() + sizeof kProofMagic);
@@ -77,8 +83,7 @@ std::optional<std::string> proof_refusal(std::span<const std::byte> message) {
   return text;
 }
 
-Proof::Proof(SharedKey key, ProofPurpose purpose, Role role, const Nonce& nonce)
-    : key_(std::move(key)), purpose_(purpose), role_(role), nonce_(nonce) {
+Proof::Proof(SharedKey key, Role role, const Nonce& nonce) : key_(std::move(key)), role_(role), nonce_(nonce) {
   TENDRIL_CHECK_AS(UsageError, key_, "a proof needs a key");
 }
 
@@ -98,7 +103,7 @@ void Proof::differ() const {
 Bytes Proof::challenge() {
   expect(role_ == Role::dialler && state_ == State::start, "a challenge out of turn");
   Bytes message = begin_proof(ProofKind::challenge, kChallengeBytes);
-  std::byte* to = put(message.data() + kProofPrefixBytes, static_cast<uint8_t>(purpose_));
+  std::byte* to = put(message.data() + kProofPrefixBytes, kPurpose);
   std::memcpy(to + 3, nonce_.data(), kNonceBytes);
   absorb(Role::dialler, message);
   state_ = State::challenged;
@@ -114,9 +119,8 @@ Bytes Proof::answer(std::span<const std::byte> challenge) {
                                    [](std::byte b) { return b == std::byte{0}; }),
                    "bad proof: expected a challenge");
   const auto purpose = get<uint8_t>(&challenge[kProofPrefixBytes]);
-  TENDRIL_CHECK_AS(ProofError, purpose == static_cast<uint8_t>(purpose_),
-                   purpose_ == ProofPurpose::session ? "this is a worker, not rank 0's rendezvous"
-                                                     : "this is rank 0's rendezvous, not a worker");
+  TENDRIL_CHECK_AS(ProofError, purpose == kPurpose, "bad proof: it is for another purpose (", int{purpose}, ") than ",
+                   int{kPurpose});
   absorb(Role::dialler, challenge);
   Bytes message = begin_proof(ProofKind::answer, kAnswerBytes);
   std::memcpy(&message[kProofPrefixBytes], nonce_.data(), kNonceBytes);
@@ -175,7 +179,7 @@ Proof::Tag Proof::tag_of(Role speaker) const {
   constexpr char kLabel[] = "tendril proof 1";  // 15 bytes: no other use of the key begins so
   std::array<std::byte, sizeof kLabel - 1 + 2 + kTagBytes> input;
   std::memcpy(input.data(), kLabel, sizeof kLabel - 1);
-  std::byte* to = put(input.data() + sizeof kLabel - 1, static_cast<uint8_t>(purpose_));
+  std::byte* to = put(input.data() + sizeof kLabel - 1, kPurpose);
   to = put(to, static_cast<uint8_t>(speaker));
   std::memcpy(to, transcript_.data(), kTagBytes);
   Tag tag;

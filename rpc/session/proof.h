@@ -33,13 +33,10 @@ inline constexpr std::size_t kMaxProofTextBytes = 256;
 inline constexpr std::size_t kMaxProofBytes = kProofPrefixBytes + kMaxProofTextBytes;
 
 enum class ProofKind : uint8_t {
-  challenge = 1,  ///< u8 purpose, 3 zero bytes, a nonce
+  challenge = 1,  ///< 1, 3 zero bytes, a nonce
   answer = 2,     ///< a nonce, a tag
   refusal = 3,    ///< text
 };
-
-/// What the connection is for. Tags of one are worth nothing for the other.
-enum class ProofPurpose : uint8_t { session = 1, rendezvous = 2 };
 
 /// How many bytes the message of this exchange that starts with these has altogether; nothing while fewer than
 /// kProofPrefixBytes are there. Throws MessageError for bytes that begin none, of another version, or too long.
@@ -65,9 +62,9 @@ class Proof {
   using Tag = std::array<std::byte, kTagBytes>;
 
   /// Throws UsageError if the key is empty.
-  Proof(SharedKey key, ProofPurpose purpose, Role role) : Proof(std::move(key), purpose, role, random_nonce()) {}
+  Proof(SharedKey key, Role role) : Proof(std::move(key), role, random_nonce()) {}
   /// With a nonce that the caller has drawn: for tests.
-  Proof(SharedKey key, ProofPurpose purpose, Role role, const Nonce& nonce);
+  Proof(SharedKey key, Role role, const Nonce& nonce);
 
   /// The dialler's first message.
   Bytes challenge();
@@ -93,7 +90,6 @@ class Proof {
   enum class State : uint8_t { start, challenged, open, failed };
 
   const SharedKey key_;
-  const ProofPurpose purpose_;
   const Role role_;
   const Nonce nonce_;
   State state_ = State::start;

@@ -5,20 +5,19 @@
 namespace tendril::rpc::detail {
 
 /// While stopping: nothing goes on, and nothing that is queued can set anything off.
-bool Loop::at_rest_locked() const noexcept {
-  return active_ + blocked_ + releasing_ == 0 && queue_.empty() && releases_.empty() && !has_leader_;
-}
+bool Loop::at_rest_locked() const noexcept { return slots_.at_rest() && !lead_.taken(); }
 
 bool Loop::end_by(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (phase_ == Phase::running) {
     phase_ = Phase::stopping;
-    if (has_leader_) interrupt_leader();  // a waiter gives up the lead too
-    if (can_run_job_locked()) wake_worker_locked();
+    slots_.stop_delaying();
+    if (lead_.taken()) reactor_.interrupt();  // a waiter gives up the lead too
+    if (slots_.can_run()) wake_worker_locked();
   }
   const auto at_rest = [this] { return at_rest_locked(); };
   while (phase_ != Phase::stopped) {
-    if (!has_leader_) look_at_io(lock);  // sockets are closed also while handlers go on
+    if (!lead_.taken()) look_at_io(lock);  // sockets are closed also while handlers go on
     if (at_rest_locked()) {
       stop_locked();  // without letting go of the mutex: nothing can be posted in between
     } else if (deadline == Clock::time_point::max()) {
@@ -33,6 +32,7 @@ bool Loop::end_by(Clock::time_point deadline) {
 
 void Loop::stop_locked() noexcept {
   phase_ = Phase::stopped;
+  slots_.stop_delaying();
   for (Worker& worker : workers_) worker.wake.notify_one();
 }
 
@@ -40,7 +40,7 @@ std::vector<Loop::Running> Loop::stop() {
   std::unique_lock lock(mutex_);
   if (phase_ != Phase::stopped) {
     stop_locked();
-    if (!has_leader_) look_at_io(lock);
+    if (!lead_.taken()) look_at_io(lock);
   }
   std::vector<Running> left = unended_locked();
   std::list<Worker> ending;
@@ -59,13 +59,13 @@ std::vector<Loop::Running> Loop::stop() {
   lock.lock();
   // Not on this thread: it is not known how long they take, and the time is up. Those for which no slot is free are
   // begun by whoever gives one back.
-  if (can_run_job_locked()) wake_worker_locked();
+  if (slots_.can_run()) wake_worker_locked();
   return left;
 }
 
 /// The last of a pool thread. One that nobody joins takes itself off the list, and the loop may go with it.
 void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
-  if (self.keeps && !has_leader_) look_at_io(lock);  // what its function has left there
+  if (self.keeps && !lead_.taken()) look_at_io(lock);  // what its function has left there
   const Ref<Executor> kept = std::move(self.keeps);
   if (kept) workers_.remove_if([&](const Worker& worker) { return &worker == &self; });
   ThreadState::current().pool = nullptr;  // destructors of the thread's own objects are yet to come
@@ -77,15 +77,16 @@ void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
 void Loop::look_at_io(std::unique_lock<std::mutex>& lock) {
   start_leading_locked();
   stop_leading(lock);
-  if (can_run_job_locked()) wake_worker_locked();
+  if (slots_.can_run()) wake_worker_locked();
 }
 
 /// This thread leads.
 void Loop::poll_io(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
+  held_sends_.flush();
   {
     const IoCallbackScope io_callback;
-    while (io_.poll() > 0) {
+    while (reactor_.poll_one()) {
     }
   }
   lock.lock();
@@ -102,7 +103,7 @@ std::vector<Loop::Running> Loop::running_locked() const {
 
 std::vector<Loop::Running> Loop::unended_locked() const {
   std::vector<Running> list = running_locked();
-  if (has_leader_) list.push_back({Slot::none, {}, {}});
+  if (lead_.taken()) list.push_back({Slot::none, {}, {}});
   return list;
 }
 

@@ -22,7 +22,8 @@ class Waiter final : public FutureCallback, public WaiterHook {
 
   std::atomic<bool> done{false};
   bool leading = false;
-  bool next_leader = false;  ///< the lead was handed to it
+  bool next_leader = false;     ///< the lead was handed to it
+  bool left_to_others = false;  ///< it stopped leading because there is work for the pool
   std::condition_variable wake;
 
  private:
@@ -37,10 +38,11 @@ struct Worker {
   bool polls = false;       ///< it looks every poll interval whether nobody leads
   bool stays_back = false;  ///< it has just handed the lead to a waiter
   bool leads = false;
-  Slot runs = Slot::none;   ///< a job of this kind; that which waits included
-  CallOrigin origin;        ///< of that job
-  Clock::time_point since;  ///< when it was begun
-  Ref<Executor> keeps;      ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
+  Slot runs = Slot::none;        ///< a job of this kind; that which waits included
+  CallOrigin origin;             ///< of that job
+  Clock::time_point since;       ///< when it was begun
+  Clock::time_point held_since;  ///< when what is held back by its jobs may have begun to be
+  Ref<Executor> keeps;           ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
 };
 
 }  // namespace tendril::rpc::detail

@@ -20,7 +20,8 @@ class Link {
   /// reported `closed`.
   virtual void start(std::shared_ptr<LinkEvents> events) = 0;
 
-  /// Takes the message; per calling thread, messages of one kind leave in order. Never blocks, and never throws for a
+  /// Takes the message; per calling thread, messages of one kind leave in order, but that others may overtake large
+  /// requests and replies (outgoing.h). Never blocks, and never throws for a
   /// broken connection: `closed` reports it. Returns false if the link was already closed, so that the message
   /// certainly never left. Throws MessageError for what the peer's limits do not allow. A request waits in the link
   /// while there is no room for it: while the peer has not started enough of the earlier ones, or too much is queued to
@@ -45,13 +46,14 @@ class Link {
     return usual;
   }
   virtual void close() noexcept = 0;
-  virtual const char* transport() const noexcept = 0;  ///< "unix", "tcp", "memory"
+  virtual const char* transport() const noexcept = 0;  ///< "unix", "tcp", "tls", "memory"
 
   struct Gauges {
     uint64_t bytes_sent = 0, bytes_received = 0;
     uint64_t queued_bytes = 0;                                   ///< taken by `send`, not yet written
     Clock::time_point last_received = Clock::time_point::max();  ///< max: a link that cannot fall silent
-    bool connected = true;                                       ///< false: it waits for another connection
+    bool connected = true;                                       ///< false: it waits for a connection
+    bool begun = true;                                           ///< false: it has never had one
   };
   virtual Gauges gauges() const noexcept { return {}; }
 };
@@ -64,8 +66,8 @@ class LinkEvents {
   virtual void received(Link& link, Message&& message) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
   virtual void uncongested(Link& /*link*/) {}
-  /// The connection was lost; the link waits for another, and keeps what is sent meanwhile. If none comes in time
-  /// `closed` follows.
+  /// The connection was lost, or there never was one and something is to be sent: the link waits for another, and keeps
+  /// what is sent meanwhile. If none comes in time `closed` follows.
   virtual void disconnected(Link& /*link*/) {}
   /// That request was on its way when the connection was lost, and cannot be sent again: it certainly did not arrive.
   virtual void not_sent_again(Link& /*link*/, uint64_t /*call_id*/, std::exception_ptr /*why*/) {}

@@ -68,7 +68,10 @@ void sweep_dead_folders(const std::string& base) noexcept {
     struct stat info {};
     if (!folder || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 0777) != 0700)
       continue;
-    if (std::time(nullptr) - info.st_mtime < kYoung || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    // Where there is a socket, the folder was locked before.
+    const bool used = ::faccessat(folder.get(), "socket", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if ((!used && std::time(nullptr) - info.st_mtime < kYoung) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
+      continue;
     ::unlinkat(folder.get(), "socket", 0);
     ::unlinkat(base_fd.get(), entry->d_name, AT_REMOVEDIR);  // fails where there is something that is not ours
   }

@@ -27,7 +27,7 @@ class PrivateFolder {
 };
 
 /// Removes the folders of this user whose owners were killed before they could. A folder is left alone while its owner
-/// lives, and in its first ten minutes: its owner may be about to lock it.
+/// lives, and without a socket in its first ten minutes: its owner may be about to lock it.
 void sweep_dead_folders(const std::string& base) noexcept;
 
 }  // namespace tendril::rpc::detail

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <list>
 
+#include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/wire/wire.h"
 
 /// How a session goes on after its connection was lost, neither losing a frame nor delivering one twice. Each direction
@@ -13,6 +14,8 @@
 /// many it has received (hello.h), and the other goes on from there. Nothing here does I/O.
 namespace tendril::rpc {
 
+using FrameList = std::list<Frame, detail::RecyclingAllocator<Frame>>;
+
 /// The frames that were written whole and are not known to have come. Not thread-safe.
 class SentFrames {
  public:
@@ -20,7 +23,7 @@ class SentFrames {
   /// written.
   void taken(std::size_t frames) noexcept { in_hand_ += frames; }
   /// These have been written whole, in this order. Returns those that have come already.
-  std::list<Frame> written(std::list<Frame>& frames) {
+  FrameList written(FrameList& frames) {
     in_hand_ -= frames.size();
     for (const Frame& frame : frames) bytes_ += frame.size();
     kept_.splice(kept_.end(), frames);
@@ -30,7 +33,7 @@ class SentFrames {
   void stopped() noexcept { in_hand_ = 0; }
   /// The receiver has so many of all (modulo 2^32). Returns those that need not be kept any more. Throws MessageError
   /// for more than can be.
-  std::list<Frame> acknowledged(uint32_t count) {
+  FrameList acknowledged(uint32_t count) {
     const uint32_t more = count - static_cast<uint32_t>(received_);
     const uint64_t on_their_way = forgotten_ + kept_.size() + in_hand_ - received_;
     TENDRIL_CHECK_AS(MessageError, more <= on_their_way, "bad acknowledgement: of ", more, " more frames, but only ",
@@ -40,25 +43,26 @@ class SentFrames {
   }
   /// A new connection, with the writer stopped: the receiver has so many of all. The rest is to be written again: it
   /// goes to the front of `queue`. Returns those that need not be kept. Throws MessageError for a count that cannot be.
-  std::list<Frame> resumed(uint64_t count, std::list<Frame>& queue) {
+  FrameList resumed(uint64_t count, FrameList& queue) {
     TENDRIL_CHECK_AS(MessageError, count >= received_ && count <= forgotten_ + kept_.size(),
                      "the other side has received ", count, " frames, expected ", received_, " to ",
                      forgotten_ + kept_.size());
     received_ = count;
-    std::list<Frame> done = forget();
+    FrameList done = forget();
     queue.splice(queue.begin(), kept_);
     bytes_ = 0;
     return done;
   }
 
   /// The end: nothing is kept any more.
-  std::list<Frame> drop() noexcept { return std::move(kept_); }
+  FrameList drop() noexcept { return std::move(kept_); }
 
-  uint64_t bytes() const noexcept { return bytes_; }  ///< of those that are kept
+  uint64_t bytes() const noexcept { return bytes_; }        ///< of those that are kept
+  uint64_t received() const noexcept { return received_; }  ///< of all, by the receiver, as far as is known
 
  private:
-  std::list<Frame> forget() {
-    std::list<Frame> done;
+  FrameList forget() {
+    FrameList done;
     while (forgotten_ < received_ && !kept_.empty()) {
       bytes_ -= kept_.front().size();
       done.splice(done.end(), kept_, kept_.begin());
@@ -67,7 +71,7 @@ class SentFrames {
     return done;
   }
 
-  std::list<Frame> kept_;    // those after `forgotten_`
+  FrameList kept_;           // those after `forgotten_`
   std::size_t in_hand_ = 0;  // of the writer, after them
   uint64_t bytes_ = 0;
   uint64_t forgotten_ = 0, received_ = 0;  // of all

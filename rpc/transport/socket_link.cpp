@@ -6,20 +6,18 @@
 #include <sys/uio.h>
 
 #include <array>
-#include <boost/asio/buffer.hpp>
 #include <cerrno>
 #include <system_error>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/byte_order.h"
 
 namespace tendril::rpc::detail {
 
-namespace asio = boost::asio;
-
 namespace {
 
-constexpr std::size_t kReadBudget = std::size_t{16} << 20;  // bytes read in one go before other links get their turn
+constexpr std::size_t kReadBudget = std::size_t{1} << 20;  // bytes read in one go before other links get their turn
 
 std::exception_ptr lost(const std::string& what) {
   return std::make_exception_ptr(PeerLostError("connection lost: " + what, true));
@@ -29,60 +27,120 @@ std::string error_text(int error) { return std::system_category().message(error)
 
 }  // namespace
 
-SocketLink::SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options)
+SocketLink::SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOptions options)
+    : SocketLink(std::move(loop), options) {
+  take_connection(std::move(connection));
+}
+
+SocketLink::SocketLink(Ref<Loop> loop, SocketLinkOptions options)
     : loop_(std::move(loop)),
       options_(options),
-      stream_(loop_->io(), socket),
-      socket_(socket),
       grace_(options_.grace),
+      lost_(true),
       grace_timer_(loop_->io()),
       reader_(options_.receive_limits),
       stall_timer_(loop_->io()),
       receive_window_(options_.receive_window),
       last_received_(Clock::now().time_since_epoch().count()),
-      send_window_(options_.send_window) {
-  stream_.native_non_blocking(true);
-}
+      send_window_(options_.send_window),
+      connected_(false) {}
 
 void SocketLink::start(std::shared_ptr<LinkEvents> events) {
   loop_->post_io([self = shared_from_this(), events = std::move(events)]() mutable {
     self->events_ = std::move(events);
+    self->started_ = true;
     std::unique_lock lock(self->mutex_);
     const bool closed = self->closed_;
     const std::exception_ptr reason = self->reason_;
     lock.unlock();
     if (closed) return self->finish(reason);
-    self->arm_read();
+    if (!self->begun_) return self->connection_wanted();
+    self->watch();
   });
 }
 
 // ---- reading
 
-void SocketLink::arm_read() {
-  if (!events_ || read_armed_) return;
-  // The first buffer only, which is cheaper to arm: of a message that is longer, read_directly takes the rest.
-  const MutableBuffer first = reader_.prepare().front();
-  read_armed_ = true;
-  stream_.async_read_some(
-      asio::buffer(first.data, first.size),
-      [self = shared_from_this(), connection = connection_](const boost::system::error_code& error, std::size_t bytes) {
-        if (connection != self->connection_) return;  // it has been lost meanwhile
-        self->read_armed_ = false;
-        self->read_done(error, bytes);
-      });
+void SocketLink::watch() {
+  if (!events_ || watched_) return;
+  watched_ = true;
+  try {
+    loop_->reactor().watch(socket_.get(), shared_from_this());
+    if (waits_to_write_) loop_->reactor().watch_writing(socket_.get());
+    if (tls_) read_soon();  // bytes that have come may lie there, and not in the socket any more
+  } catch (const std::system_error& error) {
+    watched_ = false;
+    connection_lost(lost(error.what()));
+  }
 }
 
-void SocketLink::read_done(const boost::system::error_code& error, std::size_t bytes) {
-  if (!events_) return;
-  if (error == asio::error::operation_aborted) return;  // close() reports
-  if (error == asio::error::eof) {
-    return connection_lost(
-        lost(reader_.idle() ? "the peer closed it" : "the peer closed it in the middle of a message"));
+/// The leader's, or before there is one; no writer is at work.
+void SocketLink::take_connection(StreamConnection connection) {
+  make_non_blocking(connection.socket.get());
+  transport_.store(connection.transport(), std::memory_order_relaxed);
+  tls_ = std::move(connection.tls);
+  socket_ = std::move(connection.socket);
+  lost_ = false;
+  begun_ = connected_ = true;
+}
+
+/// With a writer that waits: there is nothing to wait for any more.
+void SocketLink::unwatch() {
+  if (std::exchange(watched_, false)) loop_->reactor().unwatch(socket_.get());
+  loop_->reactor().io_used();  // timers were cancelled
+  if (waits_to_write_) writable_or_lost(true);
+}
+
+bool SocketLink::ready(uint32_t events) {
+  const uint32_t ended = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+  if (waits_to_write_ && (events & (EPOLLOUT | ended)) != 0) {
+    loop_->reactor().stop_watching_writing(socket_.get());
+    writable_or_lost(false);
   }
-  if (error) return connection_lost(lost(error.message()));
-  if (!deliver(bytes) || !read_directly()) return;
-  arm_read();
+  return (events & (EPOLLIN | ended)) != 0 && watched_ && read((events & ended) != 0);
+}
+
+/// True: there was something. What comes after a read that took less than it could is reported; the end is so with what
+/// came before it.
+bool SocketLink::read(bool until_empty) {
+  std::size_t total = 0;
+  for (;;) {
+    std::array<iovec, 16> vectors;
+    std::size_t count = 0, room = 0;
+    for (const MutableBuffer& buffer : reader_.prepare()) {
+      if (count == vectors.size()) break;
+      vectors[count++] = {buffer.data, buffer.size};
+      room += buffer.size;
+    }
+    const ssize_t got = tls_ ? tls_->read(vectors.data(), static_cast<int>(count))
+                             : ::readv(socket_.get(), vectors.data(), static_cast<int>(count));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      connection_lost(lost(tls_ && (errno == EPROTO || errno == EACCES) ? tls_->error() : error_text(errno)));
+      return true;
+    }
+    if (got == 0) {
+      connection_lost(lost(reader_.idle() ? "the peer closed it" : "the peer closed it in the middle of a message"));
+      return true;
+    }
+    const auto bytes = static_cast<std::size_t>(got);
+    total += bytes;
+    if (!deliver(bytes)) return true;
+    if (bytes < room && !until_empty && !tls_) break;
+    if (total >= kReadBudget) {
+      read_soon();
+      break;
+    }
+  }
   watch_for_stall();
+  return total > 0;
+}
+
+void SocketLink::read_soon() {
+  loop_->post_io([self = shared_from_this(), connection = connection_] {
+    if (self->watched_ && connection == self->connection_) self->read(true);
+  });
 }
 
 /// False: there is nothing more to read.
@@ -97,12 +155,22 @@ bool SocketLink::deliver(std::size_t bytes) {
     while (events_ && connection == connection_ && reader_.next(message)) {
       loop_->message_read(now);
       if (grace_.count() > 0) count_frame(message);
-      if (message.kind == MessageKind::acknowledge) continue;
-      if (message.kind == MessageKind::credit) {
-        credit_received(message);
-        continue;
+      switch (message.kind) {
+        case MessageKind::acknowledge:
+          continue;
+        case MessageKind::credit:
+          credit_received(message);
+          continue;
+        case MessageKind::request:
+          receive_window_.received(request_cost(message.frame_bytes));
+          break;
+        case MessageKind::reply:
+        case MessageKind::error:
+          note_answered();
+          break;
+        default:
+          loop_->reactor().io_used();  // joining, leaving and what else has timers
       }
-      if (message.kind == MessageKind::request) receive_window_.received(request_cost(message.frame_bytes));
       // A copy: `received` may close the link and so reset events_.
       const std::shared_ptr<LinkEvents> events = events_;
       events->received(*this, std::move(message));
@@ -119,7 +187,7 @@ void SocketLink::count_frame(const Message& message) {
   const bool must_say = received_.received(message.frame_bytes);
   if (message.acknowledged != acknowledged_) {
     acknowledged_ = message.acknowledged;
-    std::list<Frame> done;  // ends without the lock
+    FrameList done;  // ends without the lock
     std::unique_lock lock(mutex_);
     done = sent_.acknowledged(acknowledged_);
     update_congestion_locked();
@@ -131,34 +199,6 @@ void SocketLink::count_frame(const Message& message) {
     acknowledgement.kind = MessageKind::acknowledge;
     send(std::move(acknowledgement));
   }
-}
-
-/// In the middle of a message there is probably more to read: no need to ask first. True: arm the read.
-bool SocketLink::read_directly() {
-  std::size_t budget = kReadBudget;
-  while (!reader_.idle()) {
-    std::array<iovec, 16> vectors;
-    std::size_t count = 0;
-    for (const MutableBuffer& buffer : reader_.prepare()) {
-      if (count == vectors.size()) break;
-      vectors[count++] = {buffer.data, buffer.size};
-    }
-    const ssize_t bytes = ::readv(socket_, vectors.data(), static_cast<int>(count));
-    if (bytes < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
-      connection_lost(lost(error_text(errno)));
-      return false;
-    }
-    if (bytes == 0) {
-      connection_lost(lost("the peer closed it in the middle of a message"));
-      return false;
-    }
-    if (!deliver(static_cast<std::size_t>(bytes))) return false;
-    if (static_cast<std::size_t>(bytes) >= budget) return true;
-    budget -= static_cast<std::size_t>(bytes);
-  }
-  return true;
 }
 
 void SocketLink::credit_received(const Message& message) {
@@ -193,7 +233,7 @@ void SocketLink::watch_for_stall() {
     if (error || !self->events_ || self->reader_.idle()) return;
     // If this process was the one that stood still, something is there to be read.
     char peeked = 0;
-    const bool more = ::recv(self->socket_, &peeked, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+    const bool more = ::recv(self->socket_.get(), &peeked, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
     if (more || self->bytes_received_.load(std::memory_order_relaxed) != self->watched_bytes_) {
       return self->watch_for_stall();
     }
@@ -205,7 +245,7 @@ void SocketLink::finish(std::exception_ptr reason) {
   if (!events_) return;
   const std::shared_ptr<LinkEvents> events = std::move(events_);
   events_.reset();
-  std::list<Frame> dropped;  // tensors end without the lock
+  FrameList dropped;  // tensors end without the lock
   Waiters waiters;
   {
     const std::lock_guard lock(mutex_);
@@ -217,15 +257,15 @@ void SocketLink::finish(std::exception_ptr reason) {
     num_waiting_.store(0, std::memory_order_relaxed);
     num_nested_waiting_ = 0;
     if (!writing_) {
-      dropped.splice(dropped.end(), current_);
-      offset_ = queued_bytes_ = 0;
+      outgoing_.give_back(dropped);
+      queued_bytes_ = 0;
     }
     waiters.swap(waiters_);
   }
-  ::shutdown(socket_, SHUT_RDWR);
-  stream_.cancel();
+  if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
   stall_timer_.cancel();
   grace_timer_.cancel();
+  unwatch();
   for (const auto& [call_id, waiter] : waiters) waiter->try_set_value();
   if (!reason) reason = std::make_exception_ptr(PeerLostError("connection closed by this worker", true));
   events->closed(*this, reason);
@@ -249,6 +289,7 @@ Link::Gauges SocketLink::gauges() const noexcept {
   const std::lock_guard lock(mutex_);
   gauges.queued_bytes = queued_bytes_;
   gauges.connected = connected_;
+  gauges.begun = transport_.load(std::memory_order_relaxed) != nullptr;
   return gauges;
 }
 

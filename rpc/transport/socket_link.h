@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <memory>
@@ -13,14 +12,14 @@
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/transport/link.h"
+#include "tendril/rpc/transport/outgoing.h"
 #include "tendril/rpc/transport/sent_frames.h"
-#include "tendril/rpc/transport/unique_fd.h"
+#include "tendril/rpc/transport/stream_connection.h"
 #include "tendril/rpc/wire/wire.h"
 
 namespace tendril::rpc::detail {
 
 struct SocketLinkOptions {
-  const char* transport = "unix";
   Limits send_limits, receive_limits;
   uint64_t send_window = uint64_t{256} << 20, receive_window = uint64_t{256} << 20;  ///< flow_control.h
   std::size_t max_queued_bytes = std::size_t{64} << 20;                              ///< above it, requests wait
@@ -31,12 +30,18 @@ struct SocketLinkOptions {
 };
 
 /// A link over connected stream sockets, one after the other: when a connection is lost, frames that the peer has not
-/// received are kept, and leave over the next one (sent_frames.h). Asio tells when the socket can be read or written;
-/// the bytes are moved by system calls of our own, because Asio's composed operations move at most 64 KiB each.
-class SocketLink final : public Link, public std::enable_shared_from_this<SocketLink> {
+/// received are kept, and leave over the next one (sent_frames.h). The loop's reactor says when the socket can be read
+/// or written; where the connection is under TLS a TlsStream moves the bytes. What is sent may wait for a moment for
+/// what follows it (held_sends.h).
+class SocketLink final : public Link,
+                         public Reactor::Watched,
+                         public HeldSends::Sender,
+                         public std::enable_shared_from_this<SocketLink> {
  public:
-  /// Takes ownership of `socket`, after the handshake.
-  SocketLink(Ref<Loop> loop, int socket, SocketLinkOptions options);
+  /// After the handshake.
+  SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOptions options);
+  /// Without a connection: asks for one (LinkEvents::disconnected) when there is something to send.
+  SocketLink(Ref<Loop> loop, SocketLinkOptions options);
   ~SocketLink() override = default;
 
   void start(std::shared_ptr<LinkEvents> events) override;
@@ -48,55 +53,81 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
   bool congested() const noexcept override { return congested_.load(std::memory_order_relaxed); }
   const Limits& peer_limits() const noexcept override { return options_.send_limits; }
   void close() noexcept override;
-  const char* transport() const noexcept override { return options_.transport; }
+  const char* transport() const noexcept override {
+    const char* const now = transport_.load(std::memory_order_relaxed);
+    return now ? now : "none";
+  }
   Gauges gauges() const noexcept override;
 
   // On the leader's thread only.
-  bool can_resume() const noexcept { return events_ && grace_.count() > 0; }
+  bool has_started() const noexcept { return started_; }
+  bool has_begun() const noexcept { return begun_; }  ///< has or had a connection
+  bool can_resume() const noexcept { return events_ && (grace_.count() > 0 || !begun_); }
   /// Gives the connection up, if it has not been lost yet. From here on `frames_received` does not change.
   void disconnect();
   uint64_t frames_received() const noexcept { return received_.count(); }
+  /// Whether the peer has said that it has received more frames than that.
+  bool is_known_to_have_more(uint64_t received) const;
   /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.
-  void resume(UniqueFd socket, uint64_t received_by_peer);
+  void resume(StreamConnection connection, uint64_t received_by_peer);
 
  private:
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
 
+  bool ready(uint32_t events) override;
+  void write_held() override;
+
   // Reading: on the leader's thread only.
-  void arm_read();
-  void read_done(const boost::system::error_code& error, std::size_t bytes);
-  bool read_directly();
+  void watch();
+  void unwatch();
+  bool read(bool until_empty);
+  void read_soon();
   bool deliver(std::size_t bytes);
   void count_frame(const Message& message);
   void credit_received(const Message& message);
   void watch_for_stall();
   void connection_lost(std::exception_ptr reason);
+  void connection_wanted();
   void finish(std::exception_ptr reason);
+  void take_connection(StreamConnection connection);
 
   // Writing: by the one thread that set `writing_`.
+  /// About: a cancelled call may have been answered as well.
+  void note_answered() noexcept {
+    if (unanswered_.load(std::memory_order_relaxed) > 0) unanswered_.fetch_sub(1, std::memory_order_relaxed);
+  }
   bool has_room_locked(const Frame& request) const noexcept;
   void admit_waiting(std::unique_lock<std::mutex>& lock);
   void update_congestion_locked();
   void write(std::unique_lock<std::mutex>& lock);
-  bool write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written, std::list<Frame>& done);
+  bool write_once(std::size_t& written, std::size_t& finished, FrameList& done);
   void write_failed(int error) noexcept;
+  bool may_hold_locked(bool request, std::size_t size);
+  void writable_or_lost(bool lost);
+  void go_on_writing();
   void stop_writing_locked();
+  void ask_for_connection_locked();
   uint64_t unfinished_bytes_locked() const noexcept { return queued_bytes_ + sent_.bytes(); }
-  bool replace_changed_locked(std::list<Frame>::iterator end, std::vector<uint64_t>& not_sent);
+  bool replace_changed_locked(FrameList::iterator end, std::vector<uint64_t>& not_sent);
 
   const Ref<Loop> loop_;
   const SocketLinkOptions options_;
-  boost::asio::posix::stream_descriptor stream_;
-  int socket_;  // of stream_; changes with no writer at work
+  UniqueFd socket_;                              // changes with no writer at work
+  std::unique_ptr<TlsStream> tls_;               // over it; changes likewise
+  std::atomic<const char*> transport_{nullptr};  // null: there never was a connection
 
   std::chrono::milliseconds grace_;  // the leader's; 0 once the peer has said goodbye
   uint64_t connection_ = 1;          // the leader's: which one this is
-  bool lost_ = false;                // the leader's: this connection was lost
+  bool started_ = false;             // the leader's
+  bool begun_ = false;               // the leader's: there is or was a connection
+  bool wanted_ = false;              // the leader's: a first connection was asked for
+  bool lost_ = false;                // the leader's: there is no connection at present
   uint64_t resumption_ = 0;          // the leader's: which of those that were asked for counts
   boost::asio::steady_timer grace_timer_;
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported
-  bool read_armed_ = false;
+  bool watched_ = false;                // the socket is read when there is something
+  bool waits_to_write_ = false;         // the leader's: for the writer, until the socket takes more
   boost::asio::steady_timer stall_timer_;
   bool watching_ = false;  // stall_timer_ runs
   uint64_t watched_bytes_ = 0;
@@ -108,18 +139,21 @@ class SocketLink final : public Link, public std::enable_shared_from_this<Socket
 
   mutable std::mutex mutex_;
   SendWindow send_window_;
-  std::list<Frame> waiting_;                 // requests without room, in order within a depth
+  FrameList waiting_;                        // requests without room, in order within a depth
   std::atomic<std::size_t> num_waiting_{0};  // as waiting_.size(); changed under the lock
   std::size_t num_nested_waiting_ = 0;       // those of them that handlers made
   Waiters waiters_;                          // threads that wait for their request to leave waiting_, by call id
-  std::list<Frame> queue_;                   // not yet in the writer's hands
-  std::size_t queued_bytes_ = 0;             // in queue_ and current_
+  FrameList queue_;                          // not yet in the writer's hands
+  std::size_t queued_bytes_ = 0;             // in queue_ and outgoing_
   std::atomic<bool> congested_{false};       // changed under the lock
   SentFrames sent_;                          // empty where nothing is kept
-  std::list<Frame> current_;                 // the writer's
-  std::size_t offset_ = 0;                   // of the front of current_: bytes written
+  Outgoing outgoing_;                        // the writer's
+  bool held_ = false;                        // the queue is written a little later (held_sends.h)
+  Clock::time_point last_request_{};         // while several are not answered
+  std::atomic<int64_t> unanswered_{0};       // requests sent, about
   bool writing_ = false;                     // some thread writes, or the leader will when the socket takes more
   bool connected_ = true;                    // bytes can be written
+  bool asks_ = false;                        // there never was a connection, and one has been asked for
   bool closed_ = false;                      // no message is taken any more
   std::exception_ptr reason_;                // why, if not by close()
 };

@@ -2,9 +2,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/transport/socket_link.h"
+#include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
@@ -25,41 +27,62 @@ void SocketLink::connection_lost(std::exception_ptr reason) {
   if (lost_) return;  // that is known
   lost_ = true;
   ++connection_;
-  read_armed_ = false;
   reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
-  ::shutdown(socket_, SHUT_RDWR);
-  stream_.cancel();
+  ::shutdown(socket_.get(), SHUT_RDWR);
   stall_timer_.cancel();
+  unwatch();
   grace_timer_.expires_after(grace_);
   grace_timer_.async_wait(
       [self = shared_from_this(), connection = connection_, reason](const boost::system::error_code& error) {
-        if (!error && connection == self->connection_) self->finish(reason);
+        if (!error && connection == self->connection_ && self->lost_) self->finish(reason);
       });
   const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
   events->disconnected(*this);
 }
 
+/// The first connection is made when something is to be sent. Who makes it ends the session if it cannot.
+void SocketLink::connection_wanted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!asks_ || begun_ || !events_ || std::exchange(wanted_, true)) return;
+  }
+  const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
+  events->disconnected(*this);
+}
+
+void SocketLink::ask_for_connection_locked() {
+  if (connected_ || asks_ || transport_.load(std::memory_order_relaxed) != nullptr) return;
+  asks_ = true;
+  loop_->post_io([self = shared_from_this()] { self->connection_wanted(); });
+}
+
+bool SocketLink::is_known_to_have_more(uint64_t received) const {
+  const std::lock_guard lock(mutex_);
+  return received < sent_.received();
+}
+
 void SocketLink::disconnect() {
   ++resumption_;  // one that has not happened yet must not: what came over that connection would be counted
+  if (!begun_) return;
   connection_lost(std::make_exception_ptr(PeerLostError("connection lost: the peer has opened another", true)));
 }
 
 /// The writer's last act on a connection: what has not left as a whole leaves as a whole over the next one.
 void SocketLink::stop_writing_locked() {
-  queue_.splice(queue_.begin(), current_);
-  queued_bytes_ += offset_;
-  offset_ = 0;
+  outgoing_.give_back(queue_);
+  queued_bytes_ = 0;
+  for (const Frame& frame : queue_) queued_bytes_ += frame.size();
   sent_.stopped();
   writing_ = false;
 }
 
-void SocketLink::resume(UniqueFd socket, uint64_t received_by_peer) {
+void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) {
   if (!events_) return;
-  std::list<Frame> done;  // ends without the lock
+  FrameList done;  // ends without the lock
   std::vector<uint64_t> not_sent;
   std::unique_lock lock(mutex_);
   if (writing_) {  // it is about to notice that its socket is shut down
-    return loop_->post_io([self = shared_from_this(), held = std::make_shared<UniqueFd>(std::move(socket)),
+    return loop_->post_io([self = shared_from_this(), held = std::make_shared<StreamConnection>(std::move(connection)),
                            received_by_peer, resumption = resumption_] {
       if (resumption == self->resumption_) self->resume(std::move(*held), received_by_peer);
     });
@@ -79,13 +102,8 @@ void SocketLink::resume(UniqueFd socket, uint64_t received_by_peer) {
   queued_bytes_ = 0;
   for (const Frame& frame : queue_) queued_bytes_ += frame.size();
   grace_timer_.cancel();
-  stream_.close();
-  stream_.assign(socket.release());
-  socket_ = stream_.native_handle();
-  stream_.native_non_blocking(true);
+  take_connection(std::move(connection));
   last_received_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  lost_ = false;
-  connected_ = true;
   update_congestion_locked();
   admit_waiting(lock);
   if (!queue_.empty() && !writing_) write(lock);
@@ -99,16 +117,16 @@ void SocketLink::resume(UniqueFd socket, uint64_t received_by_peer) {
                           "since, so that it could not be sent again",
                           false)));
   }
-  if (events_) arm_read();
+  if (events_) watch();
 }
 
 /// Frames that are to be written again, those before `end`, of which tensors have been changed since: a reply becomes
 /// an error, a request a ping, so that the count of frames stays what it is. False: that would lose a reference.
-bool SocketLink::replace_changed_locked(std::list<Frame>::iterator end, std::vector<uint64_t>& not_sent) {
+bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uint64_t>& not_sent) {
   for (auto at = queue_.begin(); at != end; ++at) {
     if (at->unchanged()) continue;
     const Message& message = at->message();
-    if (!message.forks.empty()) return false;
+    if (brings_references(message.forks)) return false;
     Message instead;
     if (message.kind == MessageKind::request) {
       send_window_.not_sent(request_cost(at->size()));

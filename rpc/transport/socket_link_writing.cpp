@@ -13,11 +13,18 @@
 
 namespace tendril::rpc::detail {
 
-namespace asio = boost::asio;
-
 namespace {
 constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
-}
+/// Bytes that a leader writes in one go: then others get their turn, above all those who read.
+constexpr std::size_t kWriteBudget = std::size_t{1} << 20;
+
+/// What is held back at most: the other side might as well begin. Large frames are not: they gain nothing.
+constexpr std::size_t kMostHeldFrames = 32;
+constexpr std::size_t kLargeFrame = std::size_t{16} << 10;
+/// A request that is made so soon after another, while so many are not answered, is one of many.
+constexpr int64_t kManyRequests = 8;
+constexpr std::chrono::microseconds kSoon{20};
+}  // namespace
 
 bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   return send_window_.open(request_cost(request.size()), request.message().depth) &&
@@ -26,7 +33,9 @@ bool SocketLink::has_room_locked(const Frame& request) const noexcept {
 
 bool SocketLink::send(Message&& message) {
   const bool request = message.kind == MessageKind::request;
-  std::list<Frame> one;
+  const bool answers = message.kind == MessageKind::reply || message.kind == MessageKind::error;
+  if (message.kind == MessageKind::cancel) note_answered();
+  FrameList one;
   one.emplace_back(std::move(message), options_.send_limits);
   const std::size_t size = one.front().size();
   std::unique_lock lock(mutex_);
@@ -41,19 +50,43 @@ bool SocketLink::send(Message&& message) {
     if (others_first || !has_room_locked(one.front())) {
       if (depth > 0) ++num_nested_waiting_;
       waiting_.splice(waiting_.end(), one);
+      ask_for_connection_locked();
       num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
       return true;
     }
     send_window_.sent(request_cost(size));
+    unanswered_.fetch_add(1, std::memory_order_relaxed);
   }
+  const bool holds = (request || answers) && may_hold_locked(request, size);
   queue_.splice(queue_.end(), one);
   queued_bytes_ += size;
   if (writing_ || !connected_) {
+    ask_for_connection_locked();
     update_congestion_locked();
     return true;
   }
-  write(lock);
+  if (!holds) write(lock);
   return true;
+}
+
+/// Of what is about to be queued. It leaves with what follows it soon, or when `write_held` is called, which is soon in
+/// any case.
+bool SocketLink::may_hold_locked(bool request, std::size_t size) {
+  if (writing_ || !connected_ || size > kLargeFrame || queued_bytes_ > kLargeFrame) return false;
+  bool floods = false;
+  if (request && unanswered_.load(std::memory_order_relaxed) > kManyRequests) {
+    const Clock::time_point now = Clock::now();
+    floods = now - std::exchange(last_request_, now) < kSoon;
+  }
+  if (!loop_->may_hold_back(floods) || queue_.size() + 1 >= kMostHeldFrames) return false;
+  if (!held_) held_ = loop_->hold_back(shared_from_this());
+  return held_;
+}
+
+void SocketLink::write_held() {
+  std::unique_lock lock(mutex_);
+  held_ = false;
+  if (!writing_ && !queue_.empty()) write(lock);
 }
 
 /// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
@@ -71,6 +104,7 @@ void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
     }
     send_window_.sent(request_cost(next->size()));
     queued_bytes_ += next->size();
+    unanswered_.fetch_add(1, std::memory_order_relaxed);
     if (depth > 0) --num_nested_waiting_;
     if (auto waiter = waiters_.extract(next->message().call_id)) admitted.insert(std::move(waiter));
     queue_.splice(queue_.end(), waiting_, next);
@@ -109,7 +143,7 @@ void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
 
 bool SocketLink::withdraw(uint64_t call_id) noexcept {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return false;
-  std::list<Frame> withdrawn;
+  FrameList withdrawn;
   Ref<FutureState<void>> waiter;
   {
     std::unique_lock lock(mutex_);
@@ -146,58 +180,67 @@ void SocketLink::update_congestion_locked() {
 void SocketLink::write(std::unique_lock<std::mutex>& lock) {
   writing_ = true;
   const bool keeps = options_.grace.count() > 0;
+  const auto say = [&] { return keeps ? received_.say() : 0; };
+  std::size_t total = 0;
   for (;;) {
     if (!connected_ && !closed_) return stop_writing_locked();
     for (Frame& frame : queue_) {
-      if (keeps) frame.acknowledge(received_.say());
+      if (keeps && !Outgoing::goes_in_parts(frame)) frame.acknowledge(say());
     }
     if (keeps) sent_.taken(queue_.size());
-    current_.splice(current_.end(), queue_);
-    if (current_.empty() || closed_) {
-      current_.clear();
-      offset_ = queued_bytes_ = 0;
+    outgoing_.push(queue_);
+    if (outgoing_.empty() || closed_) {
+      FrameList dropped;
+      outgoing_.give_back(dropped);
+      queued_bytes_ = 0;
       writing_ = false;
       return;
     }
     lock.unlock();
-    std::size_t written = 0;
-    std::list<Frame> done;
-    const bool took = write_once(current_, offset_, written, done);
+    outgoing_.make_part(say);
+    std::size_t written = 0, finished = 0;
+    FrameList done;
+    const bool took = write_once(written, finished, done);
     if (!keeps) done.clear();
     lock.lock();
-    queued_bytes_ -= written;
+    queued_bytes_ -= finished;
     if (keeps) done = sent_.written(done);
     update_congestion_locked();
     if (!waiting_.empty() && unfinished_bytes_locked() <= options_.max_queued_bytes / 2) admit_waiting(lock);
-    if (took) continue;
-    loop_->post_io([self = shared_from_this(), keeps] {
-      {
-        std::unique_lock relock(self->mutex_);
-        if (!self->connected_) return self->write(relock);
-      }
-      self->stream_.async_wait(asio::posix::stream_descriptor::wait_write,
-                               [self, keeps](const boost::system::error_code& error) {
-                                 std::unique_lock relock(self->mutex_);
-                                 if (error && keeps) self->connected_ = false;
-                                 if (error && !keeps) self->closed_ = true;
-                                 self->write(relock);
-                               });
+    total += written;
+    if (took && (total < kWriteBudget || !ThreadState::current().leading)) continue;
+    loop_->post_io([self = shared_from_this(), took] {
+      if (took) return self->go_on_writing();
+      self->waits_to_write_ = true;
+      if (!self->started_) return;
+      if (!self->watched_) return self->writable_or_lost(true);
+      self->loop_->reactor().watch_writing(self->socket_.get());
     });
     return;  // writing_ stays set until then
   }
 }
 
-/// False: the socket takes no more at present. Only the writer touches `frames` and `offset`. What was written whole
-/// goes to `done`.
-bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::size_t& written,
-                            std::list<Frame>& done) {
+/// The leader's, for the writer that has left the rest to it. `lost`: it is not watched any more.
+void SocketLink::writable_or_lost(bool lost) {
+  waits_to_write_ = false;
+  std::unique_lock lock(mutex_);
+  if (lost && options_.grace.count() > 0) connected_ = false;
+  if (lost && options_.grace.count() == 0) closed_ = true;
+  write(lock);
+}
+
+/// Likewise, after others have had their turn.
+void SocketLink::go_on_writing() {
+  std::unique_lock lock(mutex_);
+  write(lock);
+}
+
+/// False: the socket takes no more at present. Only the writer touches `outgoing_`. What was written whole goes to
+/// `done`, and is counted in `finished` (Outgoing::written).
+bool SocketLink::write_once(std::size_t& written, std::size_t& finished, FrameList& done) {
   std::array<ConstBuffer, kMaxBuffers> buffers;
-  std::size_t count = 0, wanted = 0, skip = offset;
-  for (const Frame& frame : frames) {
-    count += frame.gather(skip, std::span(buffers).subspan(count));
-    skip = 0;
-    if (count == buffers.size()) break;
-  }
+  const std::size_t count = outgoing_.gather(buffers);
+  std::size_t wanted = 0;
   std::array<iovec, kMaxBuffers> vectors;
   for (std::size_t i = 0; i < count; ++i) {
     vectors[i] = {const_cast<void*>(buffers[i].data), buffers[i].size};
@@ -206,7 +249,8 @@ bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::
   msghdr header{};
   header.msg_iov = vectors.data();
   header.msg_iovlen = count;
-  const ssize_t sent = ::sendmsg(socket_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = tls_ ? tls_->write(vectors.data(), static_cast<int>(count))
+                            : ::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0) {
     if (errno == EINTR) return true;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
@@ -215,11 +259,7 @@ bool SocketLink::write_once(std::list<Frame>& frames, std::size_t& offset, std::
   }
   bytes_sent_.fetch_add(static_cast<uint64_t>(sent), std::memory_order_relaxed);
   written = static_cast<std::size_t>(sent);
-  offset += written;
-  while (!frames.empty() && offset >= frames.front().size()) {
-    offset -= frames.front().size();
-    done.splice(done.end(), frames, frames.begin());
-  }
+  finished = outgoing_.written(written, done);
   return written == wanted;
 }
 
@@ -234,9 +274,12 @@ void SocketLink::write_failed(int error) noexcept {
       if (!reason_) reason_ = reason;
     }
   }
-  // What the peer sent before it went away is still read: the reading side reports the end.
+  // What the peer sent before it went away is still read: the reading side reports the end, which comes at once where
+  // the socket itself was in order (no memory, a record that could not be made).
   loop_->post_io([self = shared_from_this(), reason] {
-    if (!self->read_armed_) self->connection_lost(reason);
+    if (!self->watched_) return self->connection_lost(reason);
+    const std::lock_guard lock(self->mutex_);
+    if (!self->connected_) ::shutdown(self->socket_.get(), SHUT_RDWR);  // else this is another connection
   });
 }
 

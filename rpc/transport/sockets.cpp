@@ -1,5 +1,6 @@
 #include "tendril/rpc/transport/sockets.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,6 +35,12 @@ void tune_socket(int socket, bool tcp) noexcept {
   } else {
     set_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE);
     set_buffer(socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  }
+}
+
+void make_non_blocking(int socket) {
+  if (::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL) | O_NONBLOCK) != 0) {
+    throw std::system_error(errno, std::system_category(), "fcntl");
   }
 }
 

@@ -54,9 +54,14 @@ std::byte* put_fork(std::byte* at, const ForkDescriptor& fork) {
   return put<uint64_t>(at, fork.fork_id.number);
 }
 
+void put_acknowledged(std::array<std::byte, kFrameHeaderBytes>& header, uint32_t received) noexcept {
+  std::byte* const at = put<uint32_t>(header.data() + kAcknowledgedOffset, received);
+  put<uint32_t>(at, crc32c({header.data(), kFrameHeaderBytes - 4}));
+}
+
 }  // namespace
 
-Frame::Frame(Message message, const Limits& limits) : message_(std::move(message)) {
+Frame::Frame(Message&& message, const Limits& limits) : message_(std::move(message)) {
   check_fits("bytes of extension", message_.extension.size(), limits.max_extension_bytes);
   check_fits("bytes of arguments", message_.payload.size(), limits.max_payload_bytes);
   check_fits("tensors", message_.tensors.size(), limits.max_tensors);
@@ -116,9 +121,21 @@ Frame::Frame(Message message, const Limits& limits) : message_(std::move(message
   message_.tensors.clear();
 }
 
-void Frame::acknowledge(uint32_t received) noexcept {
-  std::byte* const at = put<uint32_t>(header_.data() + kAcknowledgedOffset, received);
-  put<uint32_t>(at, crc32c({header_.data(), kFrameHeaderBytes - 4}));
+void Frame::acknowledge(uint32_t received) noexcept { put_acknowledged(header_, received); }
+
+void Frame::announce_parts() noexcept {
+  header_[kFlagsOffset] |= std::byte{kFrameInParts};
+  acknowledge(0);  // the last part says it
+}
+
+std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t acknowledged) noexcept {
+  std::array<std::byte, kFrameHeaderBytes> header{};
+  put<uint32_t>(header.data(), kFrameMagic);
+  put<uint8_t>(header.data() + 4, kWireVersion);
+  put<uint8_t>(header.data() + 5, kPartOfFrame);
+  put<uint64_t>(header.data() + kPayloadBytesOffset, bytes);
+  put_acknowledged(header, acknowledged);
+  return header;
 }
 
 bool Frame::unchanged() const noexcept {

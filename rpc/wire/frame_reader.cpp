@@ -24,6 +24,9 @@ void check_limit(const char* what, uint64_t got, uint64_t limit) {
   if (got > limit) refuse(got, " ", what, " announced, the limit is ", limit);
 }
 
+/// Metadata and payload are given memory in steps of this size, as they come: who only announces them costs nothing.
+constexpr std::size_t kMemoryStep = 1 << 20;
+
 struct TensorPlan {
   Dims sizes;
   DenseLayout layout;
@@ -87,7 +90,7 @@ TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget
 
 ForkDescriptor read_fork(const std::byte* at) {
   ForkDescriptor fork;
-  if (get<uint8_t>(at) > ForkDescriptor::create) refuse("unknown kind of reference ", int{get<uint8_t>(at)});
+  if (get<uint8_t>(at) > ForkDescriptor::receiver) refuse("unknown kind of reference ", int{get<uint8_t>(at)});
   if (at[1] != std::byte{0} || at[2] != std::byte{0} || at[3] != std::byte{0}) refuse("unknown flags of a reference");
   fork.kind = static_cast<ForkDescriptor::Kind>(get<uint8_t>(at));
   fork.owner = get<int32_t>(at + 4);
@@ -114,8 +117,8 @@ void check_bools(const Tensor& tensor, std::size_t index) {
 FrameReader::FrameReader(const Limits& limits)
     : limits_(limits), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
-void FrameReader::expect(void* data, std::size_t size) {
-  if (size > 0) missing_.push_back({data, size});
+std::size_t FrameReader::Header::metadata() const noexcept {
+  return extension + tensor_descriptors + references * kForkDescriptorBytes;
 }
 
 void FrameReader::parse_header() {
@@ -126,119 +129,158 @@ void FrameReader::parse_header() {
   }
   if (get<uint32_t>(at + 100) != crc32c({at, kFrameHeaderBytes - 4})) refuse("the header's checksum is wrong");
   const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6), depth = get<uint8_t>(at + 7);
-  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::acknowledge)) refuse("unknown kind of message ", int{kind});
-  if ((flags & ~kKnownFlags) != 0) refuse("unknown flags");
+  if (kind == kPartOfFrame) return begin_part(at);
+  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::group)) refuse("unknown kind of message ", int{kind});
+  if ((flags & ~(kKnownFlags | kFrameInParts)) != 0) refuse("unknown flags");
   if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
+  const bool in_parts = (flags & kFrameInParts) != 0;
+  if (in_parts && in_parts_) refuse("it comes in parts, and so does one that has not ended");
 
-  // What was in message_ has been moved out by `next`.
-  message_.kind = static_cast<MessageKind>(kind);
-  message_.flags = flags;
-  message_.depth = depth;
-  message_.call_id = get<uint64_t>(at + 8);
-  message_.function = get<uint64_t>(at + 16);
-  message_.timeout_us = get<uint64_t>(at + 24);
-  message_.autograd_context = get<uint64_t>(at + 32);
-  message_.autograd_message = get<uint64_t>(at + 40);
-  message_.trace_id = get<uint64_t>(at + 48);
-  message_.span_id = get<uint64_t>(at + 56);
-  message_.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
-  header_ = {.extension = get<uint32_t>(at + 80),
-             .tensor_descriptors = get<uint32_t>(at + 84),
-             .tensors = get<uint32_t>(at + 88),
-             .references = get<uint32_t>(at + 92),
-             .payload = get<uint64_t>(at + 64),
-             .tensor_bytes = get<uint64_t>(at + 72)};
-  check_limit("bytes of extension", header_.extension, limits_.max_extension_bytes);
-  check_limit("bytes of arguments", header_.payload, limits_.max_payload_bytes);
-  check_limit("tensors", header_.tensors, limits_.max_tensors);
-  check_limit("references", header_.references, limits_.max_references);
-  const uint64_t most_descriptors = header_.tensors * tensor_descriptor_bytes(Dims::kMaxDims);
-  check_limit("bytes of tensor descriptors", header_.tensor_descriptors, most_descriptors);
-  check_limit("bytes of tensors", header_.tensor_bytes, limits_.max_tensor_bytes + header_.tensors * kTensorAlignment);
+  Unfinished& frame = in_parts ? in_parts_frame_ : whole_;
+  Message& message = frame.message;  // what was in it has been moved out by `finish`
+  message.kind = static_cast<MessageKind>(kind);
+  message.flags = flags & kKnownFlags;
+  message.depth = depth;
+  message.call_id = get<uint64_t>(at + 8);
+  message.function = get<uint64_t>(at + 16);
+  message.timeout_us = get<uint64_t>(at + 24);
+  message.autograd_context = get<uint64_t>(at + 32);
+  message.autograd_message = get<uint64_t>(at + 40);
+  message.trace_id = get<uint64_t>(at + 48);
+  message.span_id = get<uint64_t>(at + 56);
+  message.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
+  const Header& header = frame.header = {.extension = get<uint32_t>(at + 80),
+                                         .tensor_descriptors = get<uint32_t>(at + 84),
+                                         .tensors = get<uint32_t>(at + 88),
+                                         .references = get<uint32_t>(at + 92),
+                                         .payload = get<uint64_t>(at + 64),
+                                         .tensor_bytes = get<uint64_t>(at + 72)};
+  check_limit("bytes of extension", header.extension, limits_.max_extension_bytes);
+  check_limit("bytes of arguments", header.payload, limits_.max_payload_bytes);
+  check_limit("tensors", header.tensors, limits_.max_tensors);
+  check_limit("references", header.references, limits_.max_references);
+  const uint64_t most_descriptors = header.tensors * tensor_descriptor_bytes(Dims::kMaxDims);
+  check_limit("bytes of tensor descriptors", header.tensor_descriptors, most_descriptors);
+  check_limit("bytes of tensors", header.tensor_bytes, limits_.max_tensor_bytes + header.tensors * kTensorAlignment);
+  if (in_parts_) {
+    const bool may_be_large = message.kind != MessageKind::request && message.kind != MessageKind::reply;
+    check_limit("bytes between parts", may_be_large ? header.tensor_bytes : header.body(), kMaxBytesBetweenParts);
+  }
 
   begin_ += kFrameHeaderBytes;
-  metadata_.clear();
-  expect_more(metadata_, metadata_bytes());
-  phase_ = Phase::metadata;
+  if (in_parts) {
+    if (header.body() == 0) refuse("it comes in parts, and there is nothing in it");
+    in_parts_ = true;
+    unannounced_ = header.body();
+    frame.begin();
+    return;
+  }
+  now_ = Comes::whole;
+  left_ = header.body();
+  if (left_ > 0) return frame.begin();
+  frame.phase = Phase::tensors;  // an empty call, its reply, a ping: half of what is sent by many programs
+  message.frame_bytes = kFrameHeaderBytes;
 }
 
-std::size_t FrameReader::metadata_bytes() const noexcept {
-  return header_.extension + header_.tensor_descriptors + header_.references * kForkDescriptorBytes;
+void FrameReader::begin_part(const std::byte* header) {
+  const auto bytes = get<uint64_t>(header + kPayloadBytesOffset);
+  const auto acknowledged = get<uint32_t>(header + kAcknowledgedOffset);
+  if (!in_parts_) refuse("a part of nothing");
+  if (bytes == 0 || bytes > unannounced_) refuse("a part of ", bytes, " bytes, ", unannounced_, " are left");
+  const auto expected = part_header(bytes, acknowledged);
+  if (!std::equal(expected.begin(), expected.end(), header)) refuse("a part says more than its length");
+  in_parts_frame_.message.acknowledged = acknowledged;
+  unannounced_ -= bytes;
+  left_ = bytes;
+  now_ = Comes::part;
+  begin_ += kFrameHeaderBytes;
 }
 
-/// Makes room for the next part. The reserved memory is not touched before its part is due.
-void FrameReader::expect_more(Bytes& of, std::size_t total) {
+void FrameReader::Unfinished::begin() {
+  metadata.clear();
+  phase = Phase::metadata;
+  expect_more(metadata, header.metadata());
+}
+
+void FrameReader::Unfinished::expect(void* data, std::size_t size) {
+  if (size > 0) missing.push_back({data, size});
+}
+
+/// Makes room for what comes next. The reserved memory is not touched before its time.
+void FrameReader::Unfinished::expect_more(Bytes& of, std::size_t total) {
   if (of.empty()) of.reserve(total);
-  const std::size_t before = of.size(), part = std::min(total - before, kPartBytes);
-  of.resize(before + part);
-  expect(of.data() + before, part);
+  const std::size_t before = of.size(), more = std::min(total - before, kMemoryStep);
+  of.resize(before + more);
+  expect(of.data() + before, more);
 }
 
-void FrameReader::parse_metadata() {
-  const std::byte* at = metadata_.data();
-  message_.extension.assign(at, at + header_.extension);
-  at += header_.extension;
+void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
+  const std::byte* at = metadata.data();
+  message.extension.assign(at, at + header.extension);
+  at += header.extension;
 
   // All descriptors are checked, alone and against the announced total, before the first byte is allocated for them.
-  std::size_t left = header_.tensor_descriptors;
-  uint64_t budget = limits_.max_tensor_bytes;
-  std::size_t offset = kFrameHeaderBytes + metadata_.size() + header_.payload;
+  std::size_t left = header.tensor_descriptors;
+  uint64_t budget = limits.max_tensor_bytes;
+  std::size_t offset = kFrameHeaderBytes + metadata.size() + header.payload;
   const std::size_t before_tensors = offset;
   std::vector<TensorPlan> plans;
-  plans.reserve(header_.tensors);
-  for (std::size_t i = 0; i < header_.tensors; ++i) {
+  plans.reserve(header.tensors);
+  for (std::size_t i = 0; i < header.tensors; ++i) {
     plans.push_back(read_tensor(at, left, budget, i));
     offset += padding_to_alignment(offset) + plans.back().bytes;
   }
   if (left != 0) refuse(left, " bytes follow the last tensor descriptor");
-  if (offset - before_tensors != header_.tensor_bytes) {
-    refuse(header_.tensor_bytes, " bytes of tensors announced, their descriptors say ", offset - before_tensors);
+  if (offset - before_tensors != header.tensor_bytes) {
+    refuse(header.tensor_bytes, " bytes of tensors announced, their descriptors say ", offset - before_tensors);
   }
-  message_.forks.reserve(header_.references);
-  for (std::size_t i = 0; i < header_.references; ++i, at += kForkDescriptorBytes) {
-    message_.forks.push_back(read_fork(at));
+  message.forks.reserve(header.references);
+  for (std::size_t i = 0; i < header.references; ++i, at += kForkDescriptorBytes) {
+    message.forks.push_back(read_fork(at));
   }
 
-  message_.frame_bytes = offset;
-  message_.payload.clear();
-  expect_more(message_.payload, header_.payload);
-  message_.tensors.reserve(plans.size());
+  message.frame_bytes = offset;
+  message.payload.clear();
+  expect_more(message.payload, header.payload);
+  message.tensors.reserve(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
     Tensor tensor = raw::on_storage(detail::host_block(plans[i].bytes, plans[i].placement.to), plans[i].sizes,
                                     plans[i].layout.strides, 0, plans[i].dtype);
-    message_.tensors.push_back(std::move(tensor));
-    message_.requires_grad.push_back(plans[i].requires_grad);
-    if (plans[i].placement != Placement{}) message_.placements.resize(plans.size());
+    message.tensors.push_back(std::move(tensor));
+    message.requires_grad.push_back(plans[i].requires_grad);
+    if (plans[i].placement != Placement{}) message.placements.resize(plans.size());
   }
-  for (std::size_t i = 0; i < message_.placements.size(); ++i) message_.placements[i] = plans[i].placement;
-  phase_ = Phase::payload;
-  if (message_.payload.size() == header_.payload) expect_tensors();  // read together with what is short
+  for (std::size_t i = 0; i < message.placements.size(); ++i) message.placements[i] = plans[i].placement;
+  phase = Phase::payload;
+  if (message.payload.size() == header.payload) expect_tensors();  // read together with what is short
 }
 
-void FrameReader::expect_tensors() {
-  std::size_t offset = kFrameHeaderBytes + metadata_bytes() + header_.payload;
-  for (const Tensor& tensor : message_.tensors) {
-    const std::size_t padding = padding_to_alignment(offset), bytes = tensor.storage()->bytes();
-    expect(padding_.data(), padding);
+void FrameReader::Unfinished::expect_tensors() {
+  std::size_t offset = kFrameHeaderBytes + header.metadata() + header.payload;
+  for (const Tensor& tensor : message.tensors) {
+    const std::size_t before = padding_to_alignment(offset), bytes = tensor.storage()->bytes();
+    expect(padding.data(), before);
     expect(tensor.storage()->data(), bytes);
-    offset += padding + bytes;
+    offset += before + bytes;
   }
-  phase_ = Phase::tensors;
+  phase = Phase::tensors;
 }
 
 /// What was expected is there. True: that was the whole message.
-bool FrameReader::part_complete() {
-  switch (phase_) {
+bool FrameReader::Unfinished::phase_complete(const Limits& limits) {
+  missing.clear();
+  next_missing = 0;
+  switch (phase) {
     case Phase::metadata:
-      if (metadata_.size() < metadata_bytes()) {
-        expect_more(metadata_, metadata_bytes());
+      if (metadata.size() < header.metadata()) {
+        expect_more(metadata, header.metadata());
       } else {
-        parse_metadata();
+        parse_metadata(limits);
       }
       return false;
     case Phase::payload:
-      if (message_.payload.size() < header_.payload) {
-        expect_more(message_.payload, header_.payload);
+      if (message.payload.size() < header.payload) {
+        expect_more(message.payload, header.payload);
       } else {
         expect_tensors();
       }
@@ -248,67 +290,84 @@ bool FrameReader::part_complete() {
   }
 }
 
-void FrameReader::fill_from_buffer() {
-  while (next_missing_ < missing_.size() && begin_ < end_) {
-    MutableBuffer& want = missing_[next_missing_];
-    const std::size_t count = std::min(want.size, end_ - begin_);
+void FrameReader::fill_from_buffer(Unfinished& frame) {
+  while (frame.next_missing < frame.missing.size() && begin_ < end_ && left_ > 0) {
+    MutableBuffer& want = frame.missing[frame.next_missing];
+    const std::size_t count = std::min({want.size, end_ - begin_, left_});
     std::memcpy(want.data, buffer_.get() + begin_, count);
     begin_ += count;
+    left_ -= count;
     want = {static_cast<std::byte*>(want.data) + count, want.size - count};
-    if (want.size == 0) ++next_missing_;
+    if (want.size == 0) ++frame.next_missing;
   }
 }
 
 bool FrameReader::next(Message& message) try {
-  if (phase_ == Phase::failed) refuse("the stream is of no further use");
+  if (failed_) refuse("the stream is of no further use");
   for (;;) {
-    if (phase_ == Phase::header) {
+    if (now_ == Comes::header) {
       if (end_ - begin_ < kFrameHeaderBytes) return false;
       parse_header();
+      continue;
     }
-    fill_from_buffer();
-    if (next_missing_ < missing_.size()) return false;
-    missing_.clear();
-    next_missing_ = 0;
-    if (!part_complete()) continue;
-    for (std::size_t i = 0; i < message_.tensors.size(); ++i) {
-      if (message_.tensors[i].dtype() == kBool) check_bools(message_.tensors[i], i);
+    Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+    fill_from_buffer(frame);
+    if (frame.next_missing == frame.missing.size()) {
+      if (!frame.phase_complete(limits_)) continue;
+      for (std::size_t i = 0; i < frame.message.tensors.size(); ++i) {
+        if (frame.message.tensors[i].dtype() == kBool) check_bools(frame.message.tensors[i], i);
+      }
+      if (now_ == Comes::part) in_parts_ = false;
+      now_ = Comes::header;
+      message = std::move(frame.message);
+      return true;
     }
-    phase_ = Phase::header;
-    message = std::move(message_);
-    return true;
+    if (left_ > 0) return false;
+    now_ = Comes::header;  // the rest is in other parts
   }
 } catch (const std::bad_alloc&) {
-  phase_ = Phase::failed;
+  failed_ = true;
   refuse("no memory for what it announces");
 } catch (...) {
-  phase_ = Phase::failed;
+  failed_ = true;
   throw;
 }
 
 std::span<const MutableBuffer> FrameReader::prepare() {
-  // Here either the buffer holds less than a header, or it is empty and parts are missing.
+  // Here either the buffer holds less than a header, or it is empty and something is missing.
   if (begin_ > 0) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
   std::size_t count = 0;
-  for (std::size_t i = next_missing_; i < missing_.size() && count + 1 < kMaxBuffers; ++i)
-    prepared_[count++] = missing_[i];
-  // The buffer may follow only what is missing of a whole phase: bytes must not overtake each other.
-  const bool complete = missing_.size() - next_missing_ == count;
+  bool complete = true;
+  if (now_ != Comes::header) {
+    const Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+    std::size_t left = left_, i = frame.next_missing;
+    for (; i < frame.missing.size() && left > 0 && count + 1 < kMaxBuffers; ++i) {
+      prepared_[count] = frame.missing[i];
+      prepared_[count].size = std::min(prepared_[count].size, left);
+      left -= prepared_[count++].size;
+    }
+    // The buffer may follow only what is missing of a whole phase, or part: bytes must not overtake each other.
+    complete = i == frame.missing.size() || left == 0;
+  }
   if (complete && end_ < kBufferBytes) prepared_[count++] = {buffer_.get() + end_, kBufferBytes - end_};
   return {prepared_.data(), count};
 }
 
 void FrameReader::commit(std::size_t bytes) {
-  while (bytes > 0 && next_missing_ < missing_.size()) {
-    MutableBuffer& want = missing_[next_missing_];
-    const std::size_t count = std::min(want.size, bytes);
-    want = {static_cast<std::byte*>(want.data) + count, want.size - count};
-    bytes -= count;
-    if (want.size == 0) ++next_missing_;
+  if (now_ != Comes::header) {
+    Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
+    while (bytes > 0 && left_ > 0 && frame.next_missing < frame.missing.size()) {
+      MutableBuffer& want = frame.missing[frame.next_missing];
+      const std::size_t count = std::min({want.size, bytes, left_});
+      want = {static_cast<std::byte*>(want.data) + count, want.size - count};
+      bytes -= count;
+      left_ -= count;
+      if (want.size == 0) ++frame.next_missing;
+    }
   }
   end_ += bytes;
 }

@@ -20,7 +20,9 @@ enum RecordId : uint16_t {
   kRefusal = 7,        // text
   kDevices = 8,        // u8 number of CUDA devices, then 4 bytes for each entry of the map; absent: none
   kRequestWindow = 9,  // u64
-  kResumption = 10,    // u32 milliseconds, u64 incarnation, u64 frames, then the endpoint; absent: none
+  kResumption = 10,    // u32 milliseconds, u64 incarnation, u64 frames, u32 attempt, then the endpoint; absent: none
+  kEnquiry = 11,       // nothing; absent: a session
+  kRefusalKind = 12,   // u8; absent: 0
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -106,11 +108,22 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       hello.request_window = get<uint64_t>(data.data());
       break;
     case kResumption:
-      require_size(data.size() >= 20, id);
+      require_size(data.size() >= 24, id);
       hello.resumption = {.grace_ms = get<uint32_t>(data.data()),
-                          .endpoint = text_of(data.subspan(20)),
+                          .endpoint = text_of(data.subspan(24)),
                           .peer_incarnation = get<uint64_t>(data.data() + 4),
-                          .received = get<uint64_t>(data.data() + 12)};
+                          .received = get<uint64_t>(data.data() + 12),
+                          .attempt = get<uint32_t>(data.data() + 20)};
+      break;
+    case kEnquiry:
+      require_size(data.empty(), id);
+      hello.enquiry = true;
+      break;
+    case kRefusalKind:
+      require_size(data.size() == 1, id);
+      TENDRIL_CHECK_AS(MessageError, get<uint8_t>(data.data()) <= static_cast<uint8_t>(RefusalKind::try_later),
+                       "bad hello: the unknown kind of refusal ", int{get<uint8_t>(data.data())});
+      hello.refusal_kind = static_cast<RefusalKind>(get<uint8_t>(data.data()));
       break;
     case kRefusal:
       hello.refusal = text_of(data);
@@ -125,9 +138,9 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
 }
 
 void put_resumption(Bytes& out, const Resumption& resumption) {
-  Bytes data(20 + resumption.endpoint.size());
+  Bytes data(24 + resumption.endpoint.size());
   std::byte* to = put(data.data(), resumption.grace_ms);
-  to = put(put(to, resumption.peer_incarnation), resumption.received);
+  to = put(put(put(to, resumption.peer_incarnation), resumption.received), resumption.attempt);
   if (!resumption.endpoint.empty()) std::memcpy(to, resumption.endpoint.data(), resumption.endpoint.size());
   put_record(out, kResumption, data.data(), data.size());
 }
@@ -156,6 +169,11 @@ Bytes encode(const Hello& hello) {
   put_record(out, kRequestWindow, number, sizeof number);
   if (hello.resumption != Resumption{}) put_resumption(out, hello.resumption);
   if (!hello.refusal.empty()) put_record(out, kRefusal, hello.refusal.data(), hello.refusal.size());
+  if (hello.enquiry) put_record(out, kEnquiry, nullptr, 0);
+  if (hello.refusal_kind != RefusalKind::usage) {
+    put<uint8_t>(number, static_cast<uint8_t>(hello.refusal_kind));
+    put_record(out, kRefusalKind, number, 1);
+  }
   if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
   for (const Feature& feature : hello.features) {
     TENDRIL_CHECK_AS(MessageError, feature.id >= kFirstFeature, "features are numbered from ", kFirstFeature);
@@ -194,14 +212,19 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   return hello;
 }
 
+uint16_t agree_on_version(const Hello& mine, const Hello& theirs) {
+  const uint16_t version = std::min(mine.max_version, theirs.max_version);
+  TENDRIL_CHECK_AS(UsageError, version >= mine.min_version && version >= theirs.min_version, "worker ",
+                   describe(theirs.worker), " speaks wire versions ", theirs.min_version, " to ", theirs.max_version,
+                   ", this side ", mine.min_version, " to ", mine.max_version);
+  return version;
+}
+
 uint16_t check_hello(const Hello& mine, const HelloExpectation& expected, const Hello& theirs) {
   const std::string they = "worker " + describe(theirs.worker);
   TENDRIL_CHECK_AS(UsageError, theirs.refusal.empty(), they, " refused the connection of ", describe(mine.worker), ": ",
                    theirs.refusal);
-  const uint16_t version = std::min(mine.max_version, theirs.max_version);
-  TENDRIL_CHECK_AS(UsageError, version >= mine.min_version && version >= theirs.min_version, they,
-                   " speaks wire versions ", theirs.min_version, " to ", theirs.max_version, ", this side ",
-                   mine.min_version, " to ", mine.max_version);
+  const uint16_t version = agree_on_version(mine, theirs);
   TENDRIL_CHECK_AS(UsageError, expected.group.empty() || expected.group == theirs.group, they,
                    " belongs to the group '", theirs.group, "', not to '", expected.group, "'");
   TENDRIL_CHECK_AS(UsageError, expected.world_size == 0 || expected.world_size == theirs.world_size, they,

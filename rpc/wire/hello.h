@@ -33,8 +33,17 @@ struct Resumption {
   std::string endpoint = {};      ///< where it accepts connections: there it can be asked whether it lives
   uint64_t peer_incarnation = 0;  ///< of the other side, whose session with this one is to go on; 0: a new session
   uint64_t received = 0;          ///< frames received in the session that is to go on
+  uint32_t attempt = 0;           ///< of the side that connects: 1, 2, 3, ...; one that was overtaken is ignored
 
   friend bool operator==(const Resumption&, const Resumption&) = default;
+};
+
+/// Why a Hello is a refusal: what the other side makes of it.
+enum class RefusalKind : uint8_t {
+  usage = 0,      ///< it cannot be connected as it is
+  timeout = 1,    ///< the group failed: workers did not come in time
+  lost = 2,       ///< the group failed: a worker was lost
+  try_later = 3,  ///< not now
 };
 
 /// What a worker says of itself.
@@ -48,7 +57,12 @@ struct Hello {
   uint64_t request_window = uint64_t{256} << 20;  ///< bytes of requests not yet started that it keeps (flow_control.h)
   Resumption resumption = {};
   DeviceReport devices = {};  ///< how many it has, and where it maps them to on the other's side
-  std::string refusal = {};   ///< not empty: the connection is refused, and why
+  /// Nobody's session begins: who says it would like to know whether it may join the group that meets here, and whom it
+  /// has reached. `group` is empty.
+  bool enquiry = false;
+  std::string refusal =
+      {};  ///< not empty: the connection is refused, and why; of an enquiry: it will not join, and why
+  RefusalKind refusal_kind = RefusalKind::usage;
   std::vector<Feature> features = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -70,6 +84,9 @@ struct HelloExpectation {
   int32_t world_size = 0;
   std::optional<WorkerInfo> worker = {};  ///< set by the one that connects: whom it meant to reach
 };
+
+/// The version both speak. Throws UsageError if there is none.
+uint16_t agree_on_version(const Hello& mine, const Hello& theirs);
 
 /// The version both speak. Throws UsageError that names what differs: the refusal, the version ranges, the group, the
 /// world size, the rank (out of range, or not the one meant), the name, limits that no worker may have, a device map

@@ -23,6 +23,7 @@ enum class MessageKind : uint8_t {
   goodbye = 8,
   credit = 9,        ///< flow_control.h; links keep it to themselves
   acknowledge = 10,  ///< nothing but its header's count of frames received; links keep it to themselves
+  group = 11,        ///< between rank 0 and the others: joining, gathering, leaving (launch/rendezvous.h)
 };
 
 /// Bits of Message::flags. Unknown bits are an error.
@@ -33,11 +34,13 @@ enum MessageFlags : uint8_t {
 
 using Bytes = std::vector<std::byte>;
 
-/// How a reference travels: a new fork of it, made by the sender for the receiver. docs/wire.md.
+/// How a reference travels: a new fork of it, made by the sender for the receiver of the message; or, of the object
+/// that a call is made on, the sender's own. docs/wire.md.
 struct ForkDescriptor {
   enum Kind : uint8_t {
-    fork = 0,    ///< an argument or a result
-    create = 1,  ///< of a request with kCreatesReference: the reference that the call makes
+    fork = 0,      ///< an argument or a result
+    create = 1,    ///< of a request with kCreatesReference: the reference that the call makes
+    receiver = 2,  ///< the first of a request: the object that it is a call on, by the fork that the caller has of it
   };
   Kind kind = fork;
   WorkerId owner = -1;
@@ -47,6 +50,11 @@ struct ForkDescriptor {
 
   friend bool operator==(const ForkDescriptor&, const ForkDescriptor&) = default;
 };
+
+/// Whether a message brings its receiver references of its own.
+inline bool brings_references(const std::vector<ForkDescriptor>& forks) noexcept {
+  return !forks.empty() && (forks.size() > 1 || forks.front().kind != ForkDescriptor::receiver);
+}
 
 /// Where a tensor of a message was on its sender, and where it is to be on its receiver.
 struct Placement {
@@ -80,6 +88,9 @@ struct Message {
   std::vector<ForkDescriptor> forks =
       {};  ///< out of band, in archive order; made from `references` where a message leaves
   std::vector<std::shared_ptr<RRefState>> references = {};  ///< the handles of this process, in archive order
+  /// Of a request that leaves: the first of `references` is the object that it is a call on, and the caller holds it
+  /// until the call has ended.
+  bool has_receiver = false;
 };
 
 }  // namespace tendril::rpc

@@ -16,6 +16,11 @@ namespace tendril::rpc {
 inline constexpr uint8_t kWireVersion = 0;
 inline constexpr std::size_t kFrameHeaderBytes = 104;
 inline constexpr std::size_t kTensorAlignment = 64;  ///< of each tensor's elements, from the frame's first byte
+/// A longer request or reply is sent in parts of this size, and other frames between them (transport/outgoing.h).
+inline constexpr std::size_t kMaxPartBytes = 256 << 10;
+/// Bytes that a request or reply between parts may have, and bytes of tensors that another frame may: so that nobody
+/// has memory for two large ones.
+inline constexpr uint64_t kMaxBytesBetweenParts = 1 << 20;
 
 /// What one message may hold. Checked before it is sent (against the peer's limits) and, from the header, before
 /// anything is allocated for a received one.
@@ -52,7 +57,8 @@ struct MutableBuffer {
 class Frame {
  public:
   /// Throws MessageError if the message exceeds the limits or holds a tensor that is not on the CPU.
-  explicit Frame(Message message, const Limits& limits = {});
+  explicit Frame(Message&& message, const Limits& limits = {});
+  explicit Frame(const Message& message, const Limits& limits = {}) : Frame(Message(message), limits) {}
   Frame(Frame&&) noexcept = default;
   Frame& operator=(Frame&&) noexcept = default;
 
@@ -61,6 +67,8 @@ class Frame {
   /// Writes into the header how many frames of the other direction have been received, modulo 2^32. Before the frame's
   /// first byte leaves; again when it leaves once more.
   void acknowledge(uint32_t received) noexcept;
+  /// Says in the header that the rest comes in parts. Before the frame's first byte leaves.
+  void announce_parts() noexcept;
   /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
   bool unchanged() const noexcept;
   /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid
@@ -83,15 +91,20 @@ class Frame {
   std::size_t size_ = 0;
 };
 
+/// The header of a part: so many bytes of the frame that is sent in parts follow. `acknowledged`, of the last part,
+/// stands for the frame's own (Frame::acknowledge).
+std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t acknowledged) noexcept;
+
 /// Bytes coming in: says where the next ones belong, so that tensors' elements are received straight into their
-/// storage, and hands out the messages they make. Not thread-safe.
+/// storage, and hands out the messages they make, in the order in which their last bytes come. Not thread-safe.
 ///
 ///     for (;;) {
 ///       while (reader.next(message)) handle(std::move(message));
 ///       reader.commit(readv(socket, reader.prepare()));
 ///     }
 ///
-/// `next` throws MessageError for bytes that are no frame; the reader is then of no further use.
+/// `next` throws MessageError for bytes that are no frame; the reader is then of no further use. It keeps two
+/// unfinished messages at most: one that comes in parts, and one between them.
 class FrameReader {
  public:
   explicit FrameReader(const Limits& limits = {});
@@ -103,39 +116,51 @@ class FrameReader {
   /// Takes the next complete message, if there is one.
   bool next(Message& message);
   /// True between frames: the peer may end the connection here without having lost a message.
-  bool idle() const noexcept { return phase_ == Phase::header && begin_ == end_; }
+  bool idle() const noexcept { return now_ == Comes::header && !in_parts_ && begin_ == end_ && !failed_; }
 
  private:
-  enum class Phase { header, metadata, payload, tensors, failed };
+  enum class Comes { header, whole, part };  ///< next
+  enum class Phase { metadata, payload, tensors };
   struct Header {
     uint32_t extension, tensor_descriptors, tensors, references;
     uint64_t payload, tensor_bytes;
+    std::size_t metadata() const noexcept;
+    std::size_t body() const noexcept { return metadata() + payload + tensor_bytes; }
+  };
+  /// A frame of which the header has come.
+  struct Unfinished {
+    Phase phase = Phase::metadata;
+    Header header{};
+    Bytes metadata;
+    Message message;
+    std::vector<MutableBuffer> missing;  // what the phase still wants, from next_missing on
+    std::size_t next_missing = 0;
+    std::array<std::byte, kTensorAlignment> padding;  // received and ignored
+
+    void begin();
+    void expect(void* data, std::size_t size);
+    void expect_more(Bytes& of, std::size_t total);
+    void expect_tensors();
+    void parse_metadata(const Limits& limits);
+    bool phase_complete(const Limits& limits);
   };
 
   void parse_header();
-  void parse_metadata();
-  bool part_complete();
-  void fill_from_buffer();
-  void expect(void* data, std::size_t size);
-  void expect_more(Bytes& of, std::size_t total);
-  void expect_tensors();
-  std::size_t metadata_bytes() const noexcept;
+  void begin_part(const std::byte* header);
+  void fill_from_buffer(Unfinished& frame);
 
   static constexpr std::size_t kBufferBytes = 4 << 10;
-  /// Metadata and payload are given memory in parts of this size, as they come: who only announces them costs nothing.
-  static constexpr std::size_t kPartBytes = 1 << 20;
   static constexpr std::size_t kMaxBuffers = 16;
 
   Limits limits_;
-  Phase phase_ = Phase::header;
+  bool failed_ = false;
   std::unique_ptr<std::byte[]> buffer_;  // received, not yet consumed: [begin_, end_)
   std::size_t begin_ = 0, end_ = 0;
-  Header header_{};
-  Bytes metadata_;
-  Message message_;
-  std::vector<MutableBuffer> missing_;  // parts of the current phase that still want bytes, from next_missing_ on
-  std::size_t next_missing_ = 0;
-  std::array<std::byte, kTensorAlignment> padding_;  // received and ignored
+  Comes now_ = Comes::header;
+  std::size_t left_ = 0;  // bytes until the next header
+  Unfinished whole_, in_parts_frame_;
+  bool in_parts_ = false;        // in_parts_frame_ has begun
+  std::size_t unannounced_ = 0;  // its bytes that are in no part yet
   std::array<MutableBuffer, kMaxBuffers> prepared_;
 };
 

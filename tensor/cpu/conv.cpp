@@ -3,6 +3,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
+#include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
@@ -255,14 +256,17 @@ void filter(const Shape& s, const View& weight_view, const View& x_view, const V
 }  // namespace
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
+  if (onednn::convolve(onednn::Map::result, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(out.dtype, "conv2d", [&](auto t) { forward<decltype(t)>(s, out, x, weight); });
 }
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
+  if (onednn::convolve(onednn::Map::data, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(x.dtype, "conv2d_data", [&](auto t) { data<decltype(t)>(s, x, out, weight); });
 }
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) {
+  if (onednn::convolve(onednn::Map::filter, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(weight.dtype, "conv2d_filter", [&](auto t) { filter<decltype(t)>(s, weight, x, out); });
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tendril/tensor/cpu/convert.h"
@@ -30,9 +32,40 @@ void copy_loop(char* const* pointers, const int64_t* steps, int64_t count) {
   }
 }
 
+/// Both lie together, but along different dimensions: by tiles, so that each cache line is fetched once.
+void transpose(Nest<2> nest, int crossing, TransposeTile transpose_tile, int64_t unit) {
+  const auto along = static_cast<std::size_t>(nest.ndim - 1), across = static_cast<std::size_t>(crossing);
+  const int64_t width = nest.sizes[along], height = nest.sizes[across];
+  const int64_t out_step = nest.steps[0][across], x_step = nest.steps[1][along];
+  const int64_t columns = (width + kTileAlong - 1) / kTileAlong, lines = (height + kTileAcross - 1) / kTileAcross;
+  nest.sizes[along] = nest.sizes[across] = 1;
+  parallel_for(nest.rows() * lines * columns, grain_of(kTileAlong * kTileAcross), [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t column = tile % columns * kTileAlong, line = tile / columns % lines * kTileAcross;
+      for_rows<2>(nest, tile / (columns * lines), 1, [&](char* const* at, const int64_t*, int64_t) {
+        transpose_tile(at[0] + line * out_step + column * unit, out_step, at[1] + column * x_step + line * unit, x_step,
+                       std::min(kTileAlong, width - column), std::min(kTileAcross, height - line));
+      });
+    }
+  });
+}
+
+/// True: it has been done.
+bool copy_transposed(const View& out, const View& x) {
+  if (out.dtype != x.dtype || out.numel < 4096 || (out.contiguous && x.contiguous)) return false;
+  const auto unit = static_cast<int64_t>(size_of(out.dtype));
+  const Nest<2> nest = nest_of<2>({&out, &x});
+  if (nest.steps[0][static_cast<std::size_t>(nest.ndim - 1)] != unit) return false;
+  const int crossing = crossing_dim<2>(nest, {unit, unit});
+  if (crossing < 0) return false;
+  transpose(nest, crossing, transpose_tile_of(unit), unit);
+  return true;
+}
+
 }  // namespace
 
 void copy(const View& out, const View& x) {
+  if (copy_transposed(out, x)) return;
   detail::visit(out.dtype, [&](auto to) {
     detail::visit(x.dtype, [&](auto from) {
       run<2>(copy_loop<typename decltype(to)::type, typename decltype(from)::type>, {&out, &x});
@@ -45,10 +78,18 @@ void fill(const View& out, Scalar value) {
   detail::visit(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T element = element_of<T>(value);
-    for_each_row<1>(nest_of<1>({&out}), [&](char* const* pointers, const int64_t* steps, int64_t count) {
+    unsigned char bytes[sizeof(T)];
+    std::memcpy(bytes, &element, sizeof(T));
+    const bool zeros =
+        out.numel >= 4096 && std::all_of(bytes, bytes + sizeof(T), [](unsigned char byte) { return byte == 0; });
+    share_rows<1>(nest_of<1>({&out}), [&](char* const* pointers, const int64_t* steps, int64_t count) {
       if (steps[0] == sizeof(T)) {
         T* data = reinterpret_cast<T*>(pointers[0]);
-        for (int64_t i = 0; i < count; ++i) data[i] = element;
+        if (zeros) {  // the processor knows how to write much without reading it first
+          std::memset(pointers[0], 0, static_cast<std::size_t>(count) * sizeof(T));
+        } else {
+          for (int64_t i = 0; i < count; ++i) data[i] = element;
+        }
       } else {
         for (int64_t i = 0; i < count; ++i) *reinterpret_cast<T*>(pointers[0] + i * steps[0]) = element;
       }

@@ -5,7 +5,9 @@
 /// The CPU's kernels; contracts in tensor/kernels.h.
 namespace tendril::cpu {
 
-void unary(Unary op, const View& out, const View& x);
+void unary(Unary op, const View& out, const View& x, double p);
+void unary_gradient(Unary op, const View& out, const View& g, const View& kept, double p);
+void binary_gradient(Binary op, int operand, const View& out, const View& g, const View& x, const View& y);
 void predicate(Predicate op, const View& out, const View& x);
 void binary(Binary op, const View& out, const View& x, const View& y);
 void compare(Compare op, const View& out, const View& x, const View& y);
@@ -22,6 +24,9 @@ void extremum(bool largest, const View* values, const View* indices, const View&
 void cumsum(const View& out, const View& x, int dim);
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);
+void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim);
+void cross_entropy_backward(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
+                            const View& index, const View& share);
 void matmul(const View& out, const View& a, const View& b);
 void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
                const View& h);
@@ -32,6 +37,7 @@ void conv2d(const View& out, const View& x, const View& weight, const ConvGeomet
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
+void max_pool2d_backward(const View& dx, const View& g, const View& indices);
 void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w);
 void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w);
 void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
@@ -47,6 +53,7 @@ void index_add(const View& out, int dim, const View& index, const View& source, 
 void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
+void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 
 void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step);

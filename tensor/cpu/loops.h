@@ -1,113 +1,23 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <type_traits>
 
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/nest.h"
 #include "tendril/tensor/cpu/parallel.h"
-#include "tendril/tensor/dims.h"
+#include "tendril/tensor/cpu/transpose.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/view.h"
 
-/// How the CPU kernels walk over strided operands.
+/// How the innermost loops are run over operands.
 namespace tendril::cpu {
 
 template <class T>
 Compute<T> load(const T* p) {
   return static_cast<Compute<T>>(*p);
-}
-
-/// N operands of one shape, with dimensions of size 1 dropped and neighbours merged where every operand permits it.
-/// Steps are in bytes.
-template <int N>
-struct Nest {
-  int ndim = 0;  ///< at least 1 after `nest_of`
-  std::array<int64_t, Dims::kMaxDims> sizes;
-  std::array<std::array<int64_t, Dims::kMaxDims>, N> steps;
-  std::array<char*, N> data;
-};
-
-template <int N>
-Nest<N> nest_of(const std::array<const View*, N>& views) {
-  Nest<N> nest;
-  const View& shape = *views[0];
-  for (std::size_t k = 0; k < N; ++k) nest.data[k] = views[k]->template as<char>();
-  for (int d = 0; d < shape.ndim; ++d) {
-    const int64_t size = shape.sizes[d];
-    if (size == 1) continue;
-    std::array<int64_t, N> step;
-    bool merge = nest.ndim > 0;
-    const auto last = static_cast<std::size_t>(nest.ndim - 1);
-    for (std::size_t k = 0; k < N; ++k) {
-      step[k] = views[k]->strides[d] * static_cast<int64_t>(size_of(views[k]->dtype));
-      merge = merge && nest.steps[k][last] == step[k] * size;
-    }
-    const auto at = merge ? last : static_cast<std::size_t>(nest.ndim++);
-    nest.sizes[at] = merge ? nest.sizes[at] * size : size;
-    for (std::size_t k = 0; k < N; ++k) nest.steps[k][at] = step[k];
-  }
-  if (nest.ndim == 0) {
-    nest.ndim = 1;
-    nest.sizes[0] = 1;
-    for (std::size_t k = 0; k < N; ++k) nest.steps[k][0] = static_cast<int64_t>(size_of(views[k]->dtype));
-  }
-  return nest;
-}
-
-/// Runs `body(pointers, steps, count)` over the innermost dimension of every row of the nest.
-template <int N, class Body>
-void for_each_row(const Nest<N>& nest, Body&& body) {
-  const auto inner = static_cast<std::size_t>(nest.ndim - 1);
-  std::array<int64_t, N> steps;
-  for (std::size_t k = 0; k < N; ++k) steps[k] = nest.steps[k][inner];
-  std::array<char*, N> at = nest.data;
-  std::array<int64_t, Dims::kMaxDims> index{};
-  while (true) {
-    body(at.data(), steps.data(), nest.sizes[inner]);
-    int d = nest.ndim - 2;
-    for (; d >= 0; --d) {
-      const auto i = static_cast<std::size_t>(d);
-      for (std::size_t k = 0; k < N; ++k) at[k] += nest.steps[k][i];
-      if (++index[i] < nest.sizes[i]) break;
-      for (std::size_t k = 0; k < N; ++k) at[k] -= nest.steps[k][i] * nest.sizes[i];
-      index[i] = 0;
-    }
-    if (d < 0) return;
-  }
-}
-
-/// The nest over all dimensions but `dim`. Operands may differ in their size there.
-template <int N>
-Nest<N> nest_without(const std::array<const View*, N>& views, int dim) {
-  std::array<View, N> rest;
-  std::array<Dims, N> strides;
-  std::array<const View*, N> pointers;
-  Dims sizes(std::span<const int64_t>(views[0]->sizes, static_cast<std::size_t>(views[0]->ndim)));
-  sizes.erase(dim);
-  for (std::size_t k = 0; k < N; ++k) {
-    strides[k] = Dims(std::span<const int64_t>(views[k]->strides, static_cast<std::size_t>(views[k]->ndim)));
-    strides[k].erase(dim);
-    rest[k] = {views[k]->data, sizes.data(), strides[k].data(), 0, sizes.size(), views[k]->dtype, false};
-    pointers[k] = &rest[k];
-  }
-  return nest_of<N>(pointers);
-}
-
-/// Runs `body(pointers)` at every index of the dimensions other than `dim`, which starts at 0: once for each line.
-template <int N, class Body>
-void for_each_line(const std::array<const View*, N>& views, int dim, Body&& body) {
-  for (int d = 0; d < views[0]->ndim; ++d) {
-    if (d != dim && views[0]->sizes[d] == 0) return;
-  }
-  for_each_row<N>(nest_without<N>(views, dim), [&](char* const* pointers, const int64_t* steps, int64_t count) {
-    std::array<char*, N> at;
-    for (std::size_t k = 0; k < N; ++k) at[k] = pointers[k];
-    for (int64_t i = 0; i < count; ++i) {
-      body(at.data());
-      for (std::size_t k = 0; k < N; ++k) at[k] += steps[k];
-    }
-  });
 }
 
 /// One element, repeated for all.
@@ -118,9 +28,87 @@ inline bool is_repeated(const View& x) noexcept {
   return true;
 }
 
-/// Runs `loop` over operands that advance by `steps` throughout.
+/// Whether operand k lies together along dimension `d` and not along the innermost.
 template <int N>
-void run_evenly(Loop loop, const std::array<char*, N>& data, const std::array<int64_t, N>& steps, int64_t count) {
+bool lies_across(const Nest<N>& nest, std::size_t k, std::size_t d, int64_t unit) noexcept {
+  return nest.steps[k][d] == unit && nest.steps[k][static_cast<std::size_t>(nest.ndim - 1)] >= 64;
+}
+
+/// The dimension along which an operand lies across operand 0; -1: there is none that it is worth turning.
+template <int N>
+int crossing_dim(const Nest<N>& nest, const std::array<int64_t, N>& units) noexcept {
+  for (std::size_t k = 1; k < N; ++k) {
+    for (int d = 0; d < nest.ndim - 1; ++d) {
+      if (nest.sizes[static_cast<std::size_t>(d)] >= 8 &&
+          lies_across<N>(nest, k, static_cast<std::size_t>(d), units[k])) {
+        return d;
+      }
+    }
+  }
+  return -1;
+}
+
+/// Where operands lie across the others: by tiles, in which those are turned first.
+template <int N, class Body>
+void run_by_tiles(const Body& loop, Nest<N> nest, int crossing, const std::array<int64_t, N>& units) {
+  const auto inner = static_cast<std::size_t>(nest.ndim - 1), cross = static_cast<std::size_t>(crossing);
+  const int64_t along = nest.inner(), across = nest.sizes[cross];
+  std::array<int64_t, N> inner_steps, cross_steps, steps;
+  std::array<bool, N> turned{};
+  for (std::size_t k = 0; k < N; ++k) {
+    inner_steps[k] = nest.steps[k][inner];
+    cross_steps[k] = nest.steps[k][cross];
+    turned[k] = k > 0 && lies_across<N>(nest, k, cross, units[k]);
+    steps[k] = turned[k] ? units[k] : inner_steps[k];
+  }
+  // What is left are strips of tiles: the crossing dimension is walked along in steps of a tile.
+  nest.sizes[inner] = 1;
+  nest.sizes[cross] = (across + kTileAcross - 1) / kTileAcross;
+  for (auto& each : nest.steps) each[cross] *= kTileAcross;
+  int64_t after = 1;  // strips that differ in a later dimension
+  for (std::size_t d = cross + 1; d < inner; ++d) after *= nest.sizes[d];
+  parallel_for(nest.rows(), grain_of(along * kTileAcross), [&](int64_t begin, int64_t end) {
+    alignas(64) std::array<std::array<char, kTileAlong * kTileAcross * sizeof(int64_t)>, N> buffers;
+    int64_t strip = begin;
+    for_rows<N>(nest, begin, end - begin, [&](char* const* at, const int64_t*, int64_t) {
+      const int64_t first = strip++ / after % nest.sizes[cross] * kTileAcross;
+      const int64_t height = std::min(kTileAcross, across - first);
+      for (int64_t i = 0; i < along; i += kTileAlong) {
+        const int64_t width = std::min(kTileAlong, along - i);
+        std::array<char*, N> row;
+        std::array<int64_t, N> to_next = cross_steps;
+        for (std::size_t k = 0; k < N; ++k) {
+          row[k] = at[k] + i * inner_steps[k];
+          if (!turned[k]) continue;
+          to_next[k] = kTileAlong * units[k];
+          transpose_tile_of(units[k])(buffers[k].data(), to_next[k], row[k], inner_steps[k], width, height);
+          row[k] = buffers[k].data();
+        }
+        for (int64_t j = 0; j < height; ++j) {
+          loop(row.data(), steps.data(), width);
+          for (std::size_t k = 0; k < N; ++k) row[k] += to_next[k];
+        }
+      }
+    });
+  });
+}
+
+/// Runs `loop` over operands that lie differently.
+template <int N, class Body>
+void run_nest(const Body& loop, const std::array<const View*, N>& views) {
+  const Nest<N> nest = nest_of<N>(views);
+  if (nest.ndim > 1 && views[0]->numel >= 4096) {
+    std::array<int64_t, N> units;
+    for (std::size_t k = 0; k < N; ++k) units[k] = static_cast<int64_t>(size_of(views[k]->dtype));
+    if (const int crossing = crossing_dim<N>(nest, units); crossing >= 0)
+      return run_by_tiles<N>(loop, nest, crossing, units);
+  }
+  share_rows<N>(nest, loop);
+}
+
+/// Runs `loop` over operands that advance by `steps` throughout.
+template <int N, class Body>
+void run_evenly(Body loop, const std::array<char*, N>& data, const std::array<int64_t, N>& steps, int64_t count) {
   if (count < 2 * kParallelGrain) [[likely]]
     return loop(data.data(), steps.data(), count);
   parallel_for(count, kParallelGrain, [&](int64_t begin, int64_t end) {
@@ -131,22 +119,22 @@ void run_evenly(Loop loop, const std::array<char*, N>& data, const std::array<in
 }
 
 /// Runs `loop` in one go where each operand is contiguous or one element repeated, else row by row.
-template <int N>
-[[gnu::noinline]] void run_strided(Loop loop, const std::array<const View*, N>& views) {
+template <int N, class Body>
+[[gnu::noinline]] void run_strided(Body loop, const std::array<const View*, N>& views) {
   std::array<char*, N> data;
   std::array<int64_t, N> steps;
   for (std::size_t k = 0; k < N; ++k) {
     const View& x = *views[k];
-    if (!x.contiguous && (k == 0 || !is_repeated(x))) return for_each_row<N>(nest_of<N>(views), loop);
+    if (!x.contiguous && (k == 0 || !is_repeated(x))) return run_nest<N>(loop, views);
     data[k] = x.as<char>();
     steps[k] = x.contiguous ? static_cast<int64_t>(size_of(x.dtype)) : 0;
   }
   run_evenly<N>(loop, data, steps, views[0]->numel);
 }
 
-/// Runs `loop` over operands of one shape.
-template <int N>
-void run(Loop loop, const std::array<const View*, N>& views) {
+/// Runs `loop`, a Loop or what is called like one, over operands of one shape.
+template <int N, class Body>
+void run(Body loop, const std::array<const View*, N>& views) {
   const View& out = *views[0];
   if (out.numel == 0) return;
   bool contiguous = true;

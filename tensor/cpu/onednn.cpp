@@ -1,11 +1,17 @@
 #include "tendril/tensor/cpu/onednn.h"
 
 #include <dlfcn.h>
-#include <dnnl.h>
+#include <dnnl.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
 
+#include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/cpu/workers.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/threads.h"
 
@@ -30,21 +36,23 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
   return false;
 }
 
-/// While it lives, OpenMP gives regions that this thread starts num_threads() threads, as oneDNN starts them without
-/// saying how many. Then what the user set counts again. The OpenMP runtime is the one that oneDNN was linked with,
-/// which need not be one of ours: found by name.
+/// While it lives, OpenMP gives regions that this thread starts this call's share of the budget, as oneDNN starts them
+/// without saying how many. Then what the user set counts again. The OpenMP runtime is the one that oneDNN was linked
+/// with: found by name.
 class ThreadsForOneDnn {
  public:
-  ThreadsForOneDnn() {
+  ThreadsForOneDnn() : share_(is_forked() ? 1 : num_threads()) {
     if (!set_threads() || !max_threads()) return;
     before_ = max_threads()();
-    if (before_ != num_threads()) set_threads()(num_threads());
+    if (before_ != count()) set_threads()(count());
   }
   ~ThreadsForOneDnn() {
     if (before_ > 0) set_threads()(before_);
   }
   ThreadsForOneDnn(const ThreadsForOneDnn&) = delete;
   ThreadsForOneDnn& operator=(const ThreadsForOneDnn&) = delete;
+
+  int count() const noexcept { return share_.threads(); }
 
  private:
   using SetThreads = void (*)(int);
@@ -58,12 +66,181 @@ class ThreadsForOneDnn {
     return found;
   }
 
+  const ThreadShare share_;
   int before_ = 0;
 };
 
-std::atomic<uint64_t> products{0};
+std::atomic<uint64_t> products{0}, convolutions{0};
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+/// What oneDNN will do, of which version 2 makes two steps and version 3 one.
+template <class Primitive, class... Arguments>
+auto describe_forward(const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine(), arguments...);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), engine());
+#endif
+}
+template <class Primitive, class Forward, class... Arguments>
+auto describe_gradient(const Forward& forward, const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine(), arguments..., forward);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), engine(), forward);
+#endif
+}
+
+/// One map of a convolution of certain sizes, made once: oneDNN generates code for it, and says how the operands should
+/// lie, which are turned before and after. Throws dnnl::error where there is none.
+class Convolution {
+ public:
+  Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g);
+  void run(const std::array<void*, 3>& data) const;
+
+ private:
+  enum : std::size_t { kX, kWeight, kOut };
+  struct Operand {
+    int argument;
+    dnnl::memory::desc plain, wanted;
+    std::optional<dnnl::reorder> turn;  // to what is wanted, or back; none: it lies right
+  };
+
+  std::array<Operand, 3> operands_;
+  std::size_t written_;
+  dnnl::primitive primitive_;
+};
+
+Convolution::Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g)
+    : written_(map == Map::result ? kOut
+               : map == Map::data ? kX
+                                  : kWeight) {
+  using Dims = dnnl::memory::dims;
+  using Tag = dnnl::memory::format_tag;
+  using Description = dnnl::memory::desc;
+  constexpr auto f32 = dnnl::memory::data_type::f32;
+  constexpr auto direct = dnnl::algorithm::convolution_direct;
+  const auto dims_of = [](const View& v) { return Dims(v.sizes, v.sizes + v.ndim); };
+  Dims kernels = dims_of(weight);
+  if (g.groups > 1) {
+    kernels[0] /= g.groups;
+    kernels.insert(kernels.begin(), g.groups);
+  }
+  const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
+             dilation{g.dilation.h - 1, g.dilation.w - 1}, padding{g.padding.h, g.padding.w};
+  const Description any_x(images, f32, Tag::any), any_weight(kernels, f32, Tag::any), any_out(results, f32, Tag::any);
+  const auto forward = describe_forward<dnnl::convolution_forward>(
+      dnnl::prop_kind::forward_training, direct, any_x, any_weight, any_out, strides, dilation, padding, padding);
+  operands_[kX].plain = Description(images, f32, Tag::nchw);
+  operands_[kWeight].plain = Description(kernels, f32, g.groups > 1 ? Tag::goihw : Tag::oihw);
+  operands_[kOut].plain = Description(results, f32, Tag::nchw);
+  const auto wants = [&](int x_is, const Description& x_wanted, int weight_is, const Description& weight_wanted,
+                         int out_is, const Description& out_wanted) {
+    operands_[kX].argument = x_is, operands_[kX].wanted = x_wanted;
+    operands_[kWeight].argument = weight_is, operands_[kWeight].wanted = weight_wanted;
+    operands_[kOut].argument = out_is, operands_[kOut].wanted = out_wanted;
+  };
+  if (map == Map::result) {
+    primitive_ = dnnl::convolution_forward(forward);
+    wants(DNNL_ARG_SRC, forward.src_desc(), DNNL_ARG_WEIGHTS, forward.weights_desc(), DNNL_ARG_DST, forward.dst_desc());
+  } else if (map == Map::data) {
+    const auto gradient = describe_gradient<dnnl::convolution_backward_data>(
+        forward, direct, any_x, any_weight, any_out, strides, dilation, padding, padding);
+    primitive_ = dnnl::convolution_backward_data(gradient);
+    wants(DNNL_ARG_DIFF_SRC, gradient.diff_src_desc(), DNNL_ARG_WEIGHTS, gradient.weights_desc(), DNNL_ARG_DIFF_DST,
+          gradient.diff_dst_desc());
+  } else {
+    const auto gradient = describe_gradient<dnnl::convolution_backward_weights>(
+        forward, direct, any_x, any_weight, any_out, strides, dilation, padding, padding);
+    primitive_ = dnnl::convolution_backward_weights(gradient);
+    wants(DNNL_ARG_SRC, gradient.src_desc(), DNNL_ARG_DIFF_WEIGHTS, gradient.diff_weights_desc(), DNNL_ARG_DIFF_DST,
+          gradient.diff_dst_desc());
+  }
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    Operand& operand = operands_[i];
+    if (operand.wanted == operand.plain) continue;
+    const Description &from = i == written_ ? operand.wanted : operand.plain,
+                      &to = i == written_ ? operand.plain : operand.wanted;
+    operand.turn.emplace(dnnl::reorder::primitive_desc(engine(), from, engine(), to));
+  }
+}
+
+void Convolution::run(const std::array<void*, 3>& data) const {
+  thread_local dnnl::stream stream(engine());
+  std::array<std::optional<Scratch<char>>, 3> scratch;
+  std::array<dnnl::memory, 3> plain, taken;
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = operands_[i];
+    taken[i] = plain[i] = dnnl::memory(operand.plain, engine(), data[i]);
+    if (!operand.turn) continue;
+    scratch[i].emplace(static_cast<int64_t>(operand.wanted.get_size()));
+    taken[i] = dnnl::memory(operand.wanted, engine(), scratch[i]->data());
+    if (i != written_) dnnl::reorder(*operand.turn).execute(stream, plain[i], taken[i]);
+  }
+  primitive_.execute(
+      stream,
+      {{operands_[0].argument, taken[0]}, {operands_[1].argument, taken[1]}, {operands_[2].argument, taken[2]}});
+  if (operands_[written_].turn) {
+    dnnl::reorder(*operands_[written_].turn).execute(stream, taken[written_], plain[written_]);
+  }
+  stream.wait();
+}
+
+/// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
+/// threads, too.
+const Convolution* convolution_for(int threads, Map map, const View& x, const View& weight, const View& out,
+                                   const ConvGeometry& g) {
+  using Key = std::array<int64_t, 17>;
+  constexpr std::size_t kMost = 512;
+  thread_local std::map<Key, std::unique_ptr<Convolution>> made;
+  const Key key{static_cast<int64_t>(map),
+                threads,
+                x.sizes[0],
+                x.sizes[1],
+                x.sizes[2],
+                x.sizes[3],
+                weight.sizes[0],
+                weight.sizes[1],
+                weight.sizes[2],
+                weight.sizes[3],
+                g.stride.h,
+                g.stride.w,
+                g.padding.h,
+                g.padding.w,
+                g.dilation.h,
+                g.dilation.w,
+                g.groups};
+  const auto found = made.find(key);
+  if (found != made.end()) return found->second.get();
+  std::unique_ptr<Convolution> convolution;
+  try {
+    convolution = std::make_unique<Convolution>(map, x, weight, out, g);
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
+  }
+  if (made.size() >= kMost) made.clear();
+  return made.emplace(key, std::move(convolution)).first->second.get();
+}
 
 }  // namespace
+
+uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
+
+bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry) try {
+  if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
+  const ThreadsForOneDnn threads;
+  const Convolution* const convolution = convolution_for(threads.count(), map, x, weight, out, geometry);
+  if (!convolution) return false;
+  convolution->run({x.data, weight.data, out.data});
+  convolutions.fetch_add(1, std::memory_order_relaxed);
+  return true;
+} catch (const dnnl::error& e) {
+  detail::raise<Error>("conv2d: oneDNN failed: ", e.what());
+}
 
 uint64_t sgemm_count() noexcept { return products.load(std::memory_order_relaxed); }
 

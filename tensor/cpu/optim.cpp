@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
@@ -69,17 +70,41 @@ void adam_block(const AdamBlock& block, const AdamStep& step) {
   }
 }
 
+/// A block's elements from number `first` on.
+template <class T>
+void* from(void* data, int64_t first) {
+  return data ? static_cast<T*>(data) + first : nullptr;
+}
+template <class T>
+const void* from(const void* data, int64_t first) {
+  return static_cast<const T*>(data) + first;
+}
+
 }  // namespace
 
 void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) {
   visit_float_or_double(dtype, "sgd", [&](auto zero) {
-    for (const SgdBlock& block : blocks) sgd_block<decltype(zero)>(block, step);
+    using T = decltype(zero);
+    for (const SgdBlock& block : blocks) {
+      parallel_for(block.count, kParallelGrain, [&](int64_t begin, int64_t end) {
+        sgd_block<T>(
+            {from<T>(block.param, begin), from<T>(block.grad, begin), from<T>(block.momentum, begin), end - begin},
+            step);
+      });
+    }
   });
 }
 
 void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) {
   visit_float_or_double(dtype, "adam", [&](auto zero) {
-    for (const AdamBlock& block : blocks) adam_block<decltype(zero)>(block, step);
+    using T = decltype(zero);
+    for (const AdamBlock& block : blocks) {
+      parallel_for(block.count, kParallelGrain, [&](int64_t begin, int64_t end) {
+        adam_block<T>({from<T>(block.param, begin), from<T>(block.grad, begin), from<T>(block.exp_avg, begin),
+                       from<T>(block.exp_avg_sq, begin), from<T>(block.max_exp_avg_sq, begin), end - begin},
+                      step);
+      });
+    }
   });
 }
 

@@ -5,19 +5,19 @@
 
 #include "tendril/tensor/threads.h"
 
-/// One kernel on several threads: those of OpenMP, which oneDNN uses too, so that the two never compete for the cores.
+/// One kernel on several threads: the caller and workers that help it (workers.h).
 namespace tendril::cpu {
 
 /// Elements below which a second thread costs more than it gains.
 inline constexpr int64_t kParallelGrain = 32 * 1024;
 
 using Part = void (*)(const void* body, int64_t begin, int64_t end);
-/// Cuts [0, count) into `parts` (2 or more) and runs them at the same time.
-void run_parts(int64_t parts, int64_t count, Part part, const void* body);
+/// Runs [0, count) on up to `threads` (2 or more), a chunk of `grain` or more at a time.
+void run_parts(int64_t threads, int64_t count, int64_t grain, Part part, const void* body);
 
-/// Runs body(begin, end) over parts of [0, count), on at most num_threads() threads and with at least `grain` of them a
-/// part. Results must not depend on where the cuts are. `body` must not throw. Inside another parallel region, and in
-/// builds without OpenMP, it is one call.
+/// Runs body(begin, end) over chunks of [0, count), on at most num_threads() threads and with at least `grain` of them
+/// a chunk. Results must not depend on where the cuts are. `body` must not throw, nor wait for another thread. May
+/// nest, and be called by many threads: together they have the budget, or one each where that is spent.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
@@ -27,7 +27,7 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
     body(int64_t{0}, count);
   } else {
     run_parts(
-        parts, count,
+        parts, count, grain,
         [](const void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
         &body);
   }

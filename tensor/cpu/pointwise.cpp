@@ -16,6 +16,18 @@ F served(const ByOp<Op, F>& table, Op op, DType dtype) {
   return loop;
 }
 
+/// As `run`, with the number behind the operands. A function of its own, whose frame the others do not pay for.
+template <std::size_t N>
+[[gnu::noinline]] void run_with_parameter(Loop loop, const std::array<const View*, N>& views, double p) {
+  const auto with_parameter = [loop, &p](char* const* operands, const int64_t* steps, int64_t count) {
+    std::array<char*, N + 1> all;
+    std::copy_n(operands, N, all.begin());
+    all[N] = reinterpret_cast<char*>(&p);
+    loop(all.data(), steps, count);
+  };
+  run<N>(with_parameter, views);
+}
+
 /// An operand of a half type and a number of float32, in either order: the operand is widened a block at a time, so
 /// that the result alone is rounded.
 void binary_beside_number(Binary op, const View& out, const View& x, const View& y) {
@@ -28,7 +40,7 @@ void binary_beside_number(Binary op, const View& out, const View& x, const View&
     if constexpr (std::is_same_v<T, Compute<T>>) {
       detail::raise<DTypeError>(name_of(op), ": no cpu kernel for a float32 number beside ", out.dtype);
     } else {
-      for_each_row<2>(nest_of<2>({&out, &operand}), [&](char* const* at, const int64_t* steps, int64_t count) {
+      share_rows<2>(nest_of<2>({&out, &operand}), [&](char* const* at, const int64_t* steps, int64_t count) {
         constexpr int64_t kBlock = 256, kUnit = sizeof(float);
         for (int64_t first = 0; first < count; first += kBlock) {
           const int64_t length = std::min(kBlock, count - first);
@@ -52,7 +64,18 @@ void binary_beside_number(Binary op, const View& out, const View& x, const View&
 
 }  // namespace
 
-void unary(Unary op, const View& out, const View& x) { run<2>(served(loops().unary, op, x.dtype), {&out, &x}); }
+void unary(Unary op, const View& out, const View& x, double p) {
+  const Loop loop = served(loops().unary, op, x.dtype);
+  if (has_parameter(op)) [[unlikely]]
+    return run_with_parameter<2>(loop, {&out, &x}, p);
+  run<2>(loop, {&out, &x});
+}
+void unary_gradient(Unary op, const View& out, const View& g, const View& kept, double p) {
+  const Loop loop = served(loops().unary_gradient, op, out.dtype);
+  if (has_parameter(op)) [[unlikely]]
+    return run_with_parameter<3>(loop, {&out, &g, &kept}, p);
+  run<3>(loop, {&out, &g, &kept});
+}
 void predicate(Predicate op, const View& out, const View& x) {
   run<2>(served(loops().predicate, op, x.dtype), {&out, &x});
 }
@@ -60,6 +83,9 @@ void binary(Binary op, const View& out, const View& x, const View& y) {
   if (x.dtype != y.dtype) [[unlikely]]
     return binary_beside_number(op, out, x, y);
   run<3>(served(loops().binary, op, x.dtype), {&out, &x, &y});
+}
+void binary_gradient(Binary op, int operand, const View& out, const View& g, const View& x, const View& y) {
+  run<4>(served(loops().binary_gradient[static_cast<std::size_t>(operand)], op, out.dtype), {&out, &g, &x, &y});
 }
 void compare(Compare op, const View& out, const View& x, const View& y) {
   run<3>(served(loops().compare, op, x.dtype), {&out, &x, &y});

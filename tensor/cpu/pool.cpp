@@ -1,38 +1,64 @@
+#include <algorithm>
 #include <limits>
 
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
 namespace {
 
+/// The first place at or after `start`, in steps, that is not before the image.
+int64_t first_inside(int64_t start, int64_t step) {
+  return start >= 0 ? start : start + (-start + step - 1) / step * step;
+}
+
+/// The largest pixel of one window, row by row, and its place.
+template <class T>
+void max_of_window(const View& x, const PoolGeometry& g, const T* plane, int64_t top, int64_t left, T* value,
+                   int64_t* index) {
+  const int64_t h = x.sizes[2], w = x.sizes[3];
+  const int64_t bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
+  const int64_t right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
+  const int64_t a0 = first_inside(top, g.dilation.h), b0 = first_inside(left, g.dilation.w);
+  int64_t best = a0 * w + b0;
+  T largest = -std::numeric_limits<T>::infinity();
+  for (int64_t a = a0; a < bottom; a += g.dilation.h) {
+    for (int64_t b = b0; b < right; b += g.dilation.w) {
+      const T pixel = plane[a * w + b];
+      if (pixel > largest || pixel != pixel) {
+        largest = pixel;
+        best = a * w + b;
+      }
+    }
+  }
+  *value = largest;
+  *index = best;
+}
+
+/// Windows that hang over an edge at the left or the right one by one, the others together.
 template <class T>
 void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T* plane, T* values, int64_t* indices) {
-  const int64_t h = x.sizes[2], w = x.sizes[3];
-  const auto first_inside = [](int64_t start, int64_t dilation) {
-    return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
-  };
-  for (int64_t i = 0; i < out.sizes[2]; ++i) {
+  const int64_t h = x.sizes[2], w = x.sizes[3], columns = out.sizes[3];
+  const int64_t reach = (g.kernel.w - 1) * g.dilation.w + 1, room = w - reach + g.padding.w;
+  int64_t first = std::min((g.padding.w + g.stride.w - 1) / g.stride.w, columns);
+  int64_t past = room < 0 ? first : std::clamp(room / g.stride.w + 1, first, columns);
+  if (h * w > std::numeric_limits<int32_t>::max()) past = first;  // places of level.h are narrow
+  const auto inner = loops().max_pool[static_cast<std::size_t>(x.dtype)];
+  for (int64_t i = 0; i < out.sizes[2]; ++i, values += columns, indices += columns) {
     const int64_t top = i * g.stride.h - g.padding.h, bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
-    for (int64_t j = 0; j < out.sizes[3]; ++j) {
-      const int64_t left = j * g.stride.w - g.padding.w,
-                    right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
-      const int64_t a0 = first_inside(top, g.dilation.h), b0 = first_inside(left, g.dilation.w);
-      int64_t best = a0 * w + b0;
-      T largest = -std::numeric_limits<T>::infinity();
-      for (int64_t a = a0; a < bottom; a += g.dilation.h) {
-        for (int64_t b = b0; b < right; b += g.dilation.w) {
-          const T value = plane[a * w + b];
-          if (value > largest || value != value) {
-            largest = value;
-            best = a * w + b;
-          }
-        }
-      }
-      *values++ = largest;
-      *indices++ = best;
+    const int64_t inside = first_inside(top, g.dilation.h);
+    const auto one = [&](int64_t j) {
+      max_of_window(x, g, plane, top, j * g.stride.w - g.padding.w, values + j, indices + j);
+    };
+    for (int64_t j = 0; j < first; ++j) one(j);
+    if (past > first) {
+      inner({plane, w, inside, (bottom - inside + g.dilation.h - 1) / g.dilation.h, g.dilation.h,
+             first * g.stride.w - g.padding.w, g.kernel.w, g.dilation.w, g.stride.w, past - first, values + first,
+             indices + first});
     }
+    for (int64_t j = past; j < columns; ++j) one(j);
   }
 }
 
@@ -49,6 +75,22 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
                                      indices.as<int64_t>() + p * places);
                    }
                  });
+  });
+}
+
+void max_pool2d_backward(const View& dx, const View& g, const View& indices) {
+  visit_float_or_double(dx.dtype, "max_pool2d_backward", [&](auto t) {
+    using T = decltype(t);
+    const int64_t plane = dx.sizes[2] * dx.sizes[3], places = g.sizes[2] * g.sizes[3];
+    parallel_for(dx.sizes[0] * dx.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {  // a plane is still in the cache when the gradients come
+        T* const to = dx.as<T>() + p * plane;
+        const T* const from = g.as<const T>() + p * places;
+        const int64_t* const at = indices.as<const int64_t>() + p * places;
+        std::fill_n(to, plane, T(0));
+        for (int64_t i = 0; i < places; ++i) to[at[i]] += from[i];
+      }
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/detail/draw.h"
 
@@ -12,12 +13,15 @@ namespace {
 template <class T, class Draw>
 void fill_by_block(const View& out, uint64_t seed, uint64_t offset, const Draw& draw) {
   constexpr int64_t per_block = std::tuple_size_v<decltype(draw(philox::Block{}))>;
+  constexpr int64_t kGrain = 4096;  // blocks that one needs tens of microseconds for
   T* data = out.as<T>();
-  for (int64_t i = 0; i < out.numel; i += per_block) {
-    const auto numbers = draw(philox::block(seed, offset + static_cast<uint64_t>(i / per_block)));
-    const int64_t count = std::min<int64_t>(per_block, out.numel - i);
-    for (int64_t k = 0; k < count; ++k) data[i + k] = convert<T>(numbers[static_cast<std::size_t>(k)]);
-  }
+  parallel_for((out.numel + per_block - 1) / per_block, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const auto numbers = draw(philox::block(seed, offset + static_cast<uint64_t>(block)));
+      const int64_t i = block * per_block, count = std::min<int64_t>(per_block, out.numel - i);
+      for (int64_t k = 0; k < count; ++k) data[i + k] = convert<T>(numbers[static_cast<std::size_t>(k)]);
+    }
+  });
 }
 
 template <class F>

@@ -12,7 +12,7 @@ void where(const View& out, const View& mask, const View& x, const View& y) {
   if (out.numel == 0) return;
   detail::visit(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row<4>(nest_of<4>({&out, &mask, &x, &y}), [](char* const* p, const int64_t* s, int64_t count) {
+    share_rows<4>(nest_of<4>({&out, &mask, &x, &y}), [](char* const* p, const int64_t* s, int64_t count) {
       constexpr int64_t unit = sizeof(T);
       if (s[0] == unit && s[1] == 1 && s[2] == unit && s[3] == unit) {
         T* o = reinterpret_cast<T*>(p[0]);
@@ -40,7 +40,7 @@ void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high
     using C = Compute<T>;
     const C a = low ? element_of<C>(*low) : std::numeric_limits<C>::lowest();
     const C b = high ? element_of<C>(*high) : std::numeric_limits<C>::max();
-    for_each_row<2>(nest_of<2>({&out, &x}), [&](char* const* p, const int64_t* s, int64_t count) {
+    share_rows<2>(nest_of<2>({&out, &x}), [&](char* const* p, const int64_t* s, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
         C value = load(reinterpret_cast<const T*>(p[1] + i * s[1]));
         if (low && value < a) value = a;  // NaN passes; where the bounds cross the upper one wins, as in PyTorch
@@ -60,7 +60,7 @@ void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
       using C = Compute<T>;
       using scalar_math::added, scalar_math::multiplied;
       const C factor = element_of<C>(alpha);
-      for_each_row<3>(nest_of<3>({&out, &x, &y}), [&](char* const* p, const int64_t* s, int64_t count) {
+      share_rows<3>(nest_of<3>({&out, &x, &y}), [&](char* const* p, const int64_t* s, int64_t count) {
         constexpr int64_t unit = sizeof(T);
         if (s[0] == unit && s[1] == unit && s[2] == unit) {
           T* o = reinterpret_cast<T*>(p[0]);

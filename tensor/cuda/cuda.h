@@ -8,7 +8,9 @@ namespace tendril::cuda {
 
 extern const Kernels table;
 
-void unary(Unary op, const View& out, const View& x);
+void unary(Unary op, const View& out, const View& x, double p);
+void unary_gradient(Unary op, const View& out, const View& g, const View& kept, double p);
+void binary_gradient(Binary op, int operand, const View& out, const View& g, const View& x, const View& y);
 void predicate(Predicate op, const View& out, const View& x);
 void binary(Binary op, const View& out, const View& x, const View& y);
 void compare(Compare op, const View& out, const View& x, const View& y);
@@ -25,6 +27,9 @@ void extremum(bool largest, const View* values, const View* indices, const View&
 void cumsum(const View& out, const View& x, int dim);
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);
+void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim);
+void cross_entropy_backward(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
+                            const View& index, const View& share);
 
 void matmul(const View& out, const View& a, const View& b);
 void matmul_integers(const View& out, const View& a, const View& b);  ///< its part for integers
@@ -52,6 +57,7 @@ void conv2d_filter(const View& weight, const View& x, const View& out, const Con
 void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset);
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset);
 void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
+void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);

@@ -3,6 +3,7 @@
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
 #include "tendril/tensor/cuda/lanes.cuh"
+#include "tendril/tensor/cuda/online.cuh"
 #include "tendril/tensor/cuda/reduction_plan.h"
 
 /// softmax and log_softmax along a dimension (kernels.h). Sums are kept in float for float32 and the half types (in a
@@ -17,50 +18,6 @@ constexpr std::size_t kSharedBytes = 40 * 1024;  // beside the static arrays, wi
 
 template <class T>
 constexpr int kWidth = kPerLoad<T> < 4 ? kPerLoad<T> : 4;
-
-struct Larger {
-  template <class C>
-  __device__ C operator()(C a, C x) const {
-    return x > a || x != x ? x : a;  // a NaN wins and stays
-  }
-};
-struct Plus {
-  template <class C>
-  __device__ C operator()(C a, C x) const {
-    return a + x;
-  }
-};
-
-__device__ float exponential(float x) { return expf(x); }
-__device__ double exponential(double x) { return exp(x); }
-__device__ float logarithm(float x) { return logf(x); }
-__device__ double logarithm(double x) { return log(x); }
-
-/// The largest element so far and the sum of e^(element - largest): one pass finds both.
-template <class C>
-struct Online {
-  C largest = -std::numeric_limits<C>::infinity();
-  C sum = 0;
-
-  /// What a sum is worth under a larger maximum. Two infinities of one sign cancel only below: a row with +infinity
-  /// is NaN, and a row of nothing but -infinity becomes NaN when its elements are written.
-  static __device__ C factor(C before, C after) {
-    return after == -std::numeric_limits<C>::infinity() ? C(1) : exponential(before - after);
-  }
-  __device__ void take(C x) {
-    const C after = Larger{}(largest, x);
-    if (after != largest) {
-      sum *= factor(largest, after);
-      largest = after;
-    }
-    sum += factor(x, after);
-  }
-  __device__ void join(const Online& other) {
-    const C after = Larger{}(largest, other.largest);
-    sum = sum * factor(largest, after) + other.sum * factor(other.largest, after);
-    largest = after;
-  }
-};
 
 /// What is done with each element once the row is known.
 template <class C>

@@ -1,6 +1,6 @@
 #include "tendril/tensor/raw.h"
 
-/// Products of matrices, joining, and access by index.
+/// Products of matrices, and access by index.
 namespace tendril::raw {
 namespace {
 
@@ -11,11 +11,15 @@ void check_pair(const Tensor& x, const char* x_name, const Tensor& y, const char
                 ", as the first operand");
 }
 
-/// Indices as kernels want them.
-Tensor as_index(const Tensor& index, const char* op) {
-  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64 || index.dtype() == kInt32, op,
-                   ": the index must be int64 or int32, got ", index.dtype());
-  return cast(index, kInt64);
+void check_int64(const Tensor& index, const char* op) {
+  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, op, ": the index must be int64, got ", index.dtype());
+}
+
+/// The index of whole slices, which may be int32 too, as in PyTorch; int64 as kernels want it.
+Tensor slice_index(const Tensor& given, const char* op) {
+  Tensor index = given.dtype() == kInt32 ? cast(given, kInt64) : given;
+  check_int64(index, op);
+  return index;
 }
 
 Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? unsqueeze(x, 0) : x; }
@@ -52,60 +56,15 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-Tensor cat(std::span<const Tensor> parts, int64_t dim) {
-  TENDRIL_CHECK(!parts.empty(), "cat: no tensors given");
-  const Tensor& first = parts.front();
-  for (const Tensor& part : parts) check_pair(first, "a tensor", part, "a tensor", "cat");
-  TENDRIL_CHECK_AS(ShapeError, first.dim() > 0, "cat: tensors of 0 dimensions cannot be joined; use stack");
-  const int d = wrap_dim(dim, first.dim(), "cat");
-  Dims sizes = first.sizes();
-  sizes[d] = 0;
-  DType dtype = first.dtype();
-  for (const Tensor& part : parts) {
-    dtype = promote(dtype, part.dtype());
-    bool fits = part.dim() == first.dim();
-    for (int i = 0; fits && i < first.dim(); ++i) fits = i == d || part.sizes()[i] == sizes[i];
-    TENDRIL_CHECK_AS(ShapeError, fits, "cat: shapes ", first.sizes(), " and ", part.sizes(),
-                     " differ outside of dimension ", d);
-    sizes[d] += part.sizes()[d];
-  }
-  Tensor out = empty(sizes, dtype, first.device());
-  int64_t start = 0;
-  for (const Tensor& part : parts) {
-    copy_(narrow(out, d, start, part.sizes()[d]), part);
-    start += part.sizes()[d];
-  }
-  return out;
-}
-
-Tensor stack(std::span<const Tensor> parts, int64_t dim) {
-  TENDRIL_CHECK(!parts.empty(), "stack: no tensors given");
-  const Tensor& first = parts.front();
-  DType dtype = first.defined() ? first.dtype() : kFloat32;
-  for (const Tensor& part : parts) {
-    check_pair(first, "a tensor", part, "a tensor", "stack");
-    dtype = promote(dtype, part.dtype());
-    TENDRIL_CHECK_AS(ShapeError, part.sizes() == first.sizes(), "stack: shapes ", first.sizes(), " and ", part.sizes(),
-                     " differ");
-  }
-  const int d = wrap_dim(dim, first.dim() + 1, "stack");
-  Dims sizes = first.sizes();
-  sizes.insert(d, static_cast<int64_t>(parts.size()));
-  Tensor out = empty(sizes, dtype, first.device());
-  int64_t i = 0;
-  for (const Tensor& part : parts) copy_(select(out, d, i++), part);
-  return out;
-}
-
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use) {
   check_pair(x, "the tensor", index, "the index", "gather");
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_index_fits(index, x, d, "gather");
-  const Tensor chosen = as_index(index, "gather");
+  check_int64(index, "gather");
   Tensor out = empty(index.sizes(), x.dtype(), x.device());
   const Kernels& table = kernels(x.device());
   require(table.gather, "gather", table)(view_of(at_least_1d(out)), view_of(at_least_1d(x)), d,
-                                         view_of(at_least_1d(chosen)), use);
+                                         view_of(at_least_1d(index)), use);
   return out;
 }
 
@@ -115,6 +74,7 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   TENDRIL_CHECK_AS(DTypeError, out.dtype() == source.dtype(), "scatter_add: dtypes ", out.dtype(), " and ",
                    source.dtype(), " differ");
   const int d = wrap_dim(dim, out.dim(), "scatter_add");
+  check_int64(index, "scatter_add");
   check_index_fits(index, out, d, "scatter_add");
   check_index_fits(index, source, -1, "scatter_add");
   if (computed_in(out.dtype()) != out.dtype()) {  // sums are kept in float32 and rounded once
@@ -122,9 +82,8 @@ void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Ten
     scatter_add_(sums, dim, index, cast(source, sums.dtype()));
     return copy_(out, sums);
   }
-  const Tensor chosen = as_index(index, "scatter_add");
   const Kernels& table = kernels(out.device());
-  require(table.scatter_add, "scatter_add", table)(view_of(at_least_1d(out)), d, view_of(at_least_1d(chosen)),
+  require(table.scatter_add, "scatter_add", table)(view_of(at_least_1d(out)), d, view_of(at_least_1d(index)),
                                                    view_of(at_least_1d(source)), IndexUse::scatter_add);
 }
 
@@ -132,7 +91,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse 
   check_pair(x, "the tensor", index, "the index", "index_select");
   const int d = wrap_dim(dim, x.dim(), "index_select");
   check_line_index(index, "index_select");
-  const Tensor chosen = as_index(index, "index_select");
+  const Tensor chosen = slice_index(index, "index_select");
   const Tensor source = at_least_1d(x);
   Dims sizes = source.sizes();
   sizes[d] = index.numel();
@@ -159,7 +118,7 @@ void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
     index_add_(sums, dim, index, cast(source, sums.dtype()));
     return copy_(out, sums);
   }
-  const Tensor chosen = as_index(index, "index_add");
+  const Tensor chosen = slice_index(index, "index_add");
   const Kernels& table = kernels(out.device());
   require(table.index_add, "index_add", table)(view_of(to), d, view_of(chosen), view_of(from), IndexUse::index_add);
 }

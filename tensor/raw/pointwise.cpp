@@ -114,9 +114,9 @@ class Repeated {
   View view_;
 };
 
-void run_unary(Unary op, const Tensor& out, const Tensor& x) {
+void run_unary(Unary op, const Tensor& out, const Tensor& x, double p) {
   const Kernels& table = kernels(out.device());
-  require(table.unary, op, table)(op, view_of(out), view_of(x));
+  require(table.unary, op, table)(op, view_of(out), view_of(x), p);
 }
 void run_binary(Binary op, const Tensor& out, const View& x, const View& y) {
   const Kernels& table = kernels(out.device());
@@ -166,15 +166,35 @@ DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
 }
 
 Tensor unary(Unary op, const Tensor& x) {
-  if (x.defined() && keeps(rule_of(op), x.dtype())) [[likely]] {
+  const TensorImpl* const a = x.impl();
+  if (a && keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = empty_like(x);
-    run_unary(op, out, x);
+    const Kernels& table = kernels(a->storage->device());
+    require(table.unary, op, table)(op, view_of(out), view_of(x), parameter_of(op));
     return out;
   }
+  return unary(op, x, parameter_of(op));
+}
+
+Tensor unary(Unary op, const Tensor& x, double p) {
   check_defined(x, name_of(op), "x");
   const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
   Tensor out = empty_like(input);
-  run_unary(op, out, input);
+  run_unary(op, out, input, p);
+  return out;
+}
+
+Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p, bool in_place) {
+  check_defined(g, name_of(op), "the gradient");
+  check_defined(kept, name_of(op), "what was kept");
+  TENDRIL_CHECK_AS(ShapeError, g.sizes() == kept.sizes(), name_of(op), ": a gradient of shape ", g.sizes(),
+                   " for a result of ", kept.sizes());
+  TENDRIL_CHECK_AS(DTypeError, g.dtype() == kept.dtype(), name_of(op), ": a gradient of ", g.dtype(),
+                   " for a result of ", kept.dtype());
+  if (g.device() != kept.device()) refuse_devices(g, "the gradient", kept, "what was kept", name_of(op));
+  Tensor out = in_place ? g : empty_like(g);
+  const Kernels& table = kernels(g.device());
+  require(table.unary_gradient, op, table)(op, view_of(out), view_of(g), view_of(kept), p);
   return out;
 }
 
@@ -259,12 +279,52 @@ Tensor compare(Compare op, const Tensor& x, Scalar y) {
   return out;
 }
 
+namespace {
+
+/// Whether a kernel takes x beside g as it is.
+bool is_beside(const Tensor& x, const Tensor& g) {
+  return x.dtype() == g.dtype() && (x.device() == g.device() || joins(x));
+}
+
+Tensor run_gradient(Binary op, int operand, const Tensor& g, const View& x, const View& y) {
+  Tensor out = empty_like(g);
+  const Kernels& table = kernels(g.device());
+  require(table.binary_gradient, op, table)(op, operand, view_of(out), view_of(g), x, y);
+  return out;
+}
+
+}  // namespace
+
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, const Tensor& x, const Tensor& y) {
+  check_defined(g, name_of(op), "the gradient");
+  const Tensor &a = x.defined() ? x : g, &b = y.defined() ? y : g;
+  if (!is_beside(a, g) || !is_beside(b, g)) return {};
+  return run_gradient(op, operand, g, Broadcast(a, g.sizes(), g.numel(), g.device()),
+                      Broadcast(b, g.sizes(), g.numel(), g.device()));
+}
+
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, const Tensor& x, Scalar y) {
+  check_defined(g, name_of(op), "the gradient");
+  const Tensor& a = x.defined() ? x : g;
+  if (!is_beside(a, g) || computed_in(g.dtype()) != g.dtype()) return {};
+  return run_gradient(op, operand, g, Broadcast(a, g.sizes(), g.numel(), g.device()),
+                      Repeated(y, g.dtype(), g.sizes(), g.numel()));
+}
+
+Tensor binary_gradient(Binary op, int operand, const Tensor& g, Scalar x, const Tensor& y) {
+  check_defined(g, name_of(op), "the gradient");
+  const Tensor& b = y.defined() ? y : g;
+  if (!is_beside(b, g) || computed_in(g.dtype()) != g.dtype()) return {};
+  return run_gradient(op, operand, g, Repeated(x, g.dtype(), g.sizes(), g.numel()),
+                      Broadcast(b, g.sizes(), g.numel(), g.device()));
+}
+
 void unary_(Unary op, const Tensor& out) {
   check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const Kernels& table = kernels(out.device());
-  require(table.unary, op, table)(op, view_of(out), view_of(out));
+  require(table.unary, op, table)(op, view_of(out), view_of(out), parameter_of(op));
 }
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {

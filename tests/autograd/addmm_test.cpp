@@ -6,6 +6,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(addmm)
+
 using namespace tendril;
 using boost::test_tools::per_element;
 
@@ -14,8 +16,6 @@ using Values = std::vector<double>;
 Values values(const Tensor& x) { return x.to_vector<double>(); }
 Tensor nans() { return full({2, 2}, std::numeric_limits<double>::quiet_NaN(), {.requires_grad = true}); }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(addmm)
 
 BOOST_AUTO_TEST_CASE(integers_stay_integers) {
   for (DType dtype : {kInt64, kInt32, kUInt8}) {

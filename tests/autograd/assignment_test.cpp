@@ -11,6 +11,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(assignment)
+
 using namespace tendril;
 
 static_assert(std::is_nothrow_move_assignable_v<Tensor> && std::is_copy_assignable_v<Tensor>);
@@ -22,8 +24,6 @@ using Values = std::vector<float>;
 Values values(const Tensor& x) { return x.to_vector<float>(); }
 Tensor made(float value) { return full({2}, value); }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(assignment)
 
 BOOST_AUTO_TEST_CASE(what_a_subscript_gives_is_written) {
   const Tensor x = zeros({3, 2});

@@ -6,9 +6,9 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(by_index)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(of_a_larger_source_what_the_index_covers_is_scattered) {
   const Tensor source = arange(1, 13, 1, {.dtype = kFloat32}).reshape({3, 4}).requires_grad_();

@@ -6,6 +6,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(clamp)
+
 using namespace tendril;
 
 namespace {
@@ -15,8 +17,6 @@ using Integers = std::vector<int64_t>;
 using Bound = std::optional<double>;
 Integers integers(const Tensor& x) { return x.to_vector<int64_t>(); }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(clamp)
 
 BOOST_AUTO_TEST_CASE(bounds_that_all_integers_are_within_do_nothing) {
   for (DType dtype : {kInt64, kInt32, kUInt8}) {

@@ -10,6 +10,8 @@
 
 #include "tests/autograd/samples/samples.h"
 
+BOOST_AUTO_TEST_SUITE(coverage)
+
 namespace {
 
 const std::filesystem::path kSources = TENDRIL_TEST_DATA "/../../../autograd";
@@ -53,8 +55,6 @@ int count_node_types() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(coverage)
 
 BOOST_AUTO_TEST_CASE(every_node_is_recorded_by_some_sample) {
   std::set<std::string> seen;

@@ -5,6 +5,8 @@
 
 #include "tendril/tensor/raw.h"
 
+BOOST_AUTO_TEST_SUITE(creation)
+
 using namespace tendril;
 
 namespace {
@@ -43,8 +45,6 @@ std::vector<std::pair<const char*, Tensor>> made_without_a_device() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(creation)
 
 BOOST_AUTO_TEST_CASE(what_names_no_device_is_made_on_the_default_one) {
   for (const auto& [name, made] : made_without_a_device()) {

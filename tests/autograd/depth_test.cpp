@@ -5,13 +5,13 @@
 #include "tendril/tensor/memory.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(depth)
+
 using namespace tendril;
 
 namespace {
 constexpr int kDepth = 1'000'000;
 }
-
-BOOST_AUTO_TEST_SUITE(depth)
 
 BOOST_AUTO_TEST_CASE(a_chain_of_a_million_nodes_runs_and_is_freed) {
   const std::size_t before = memory::stats().live_bytes;

@@ -11,6 +11,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(engine)
+
 using namespace tendril;
 using autograd::Edge;
 using autograd::gradient_edge;
@@ -29,8 +31,6 @@ struct Recorder : autograd::GradientSink {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(engine)
 
 BOOST_AUTO_TEST_CASE(gradients_add_up_over_uses_and_over_runs) {
   const Tensor x = leaf({1, 2});

@@ -7,6 +7,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(function)
+
 using namespace tendril;
 using autograd::FunctionContext;
 
@@ -79,8 +81,6 @@ struct WrongShape : autograd::Function<WrongShape> {
 Tensor leaf() { return tensor({0.5, -1.5, 2.}, {.dtype = kFloat64, .requires_grad = true}); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(function)
 
 BOOST_AUTO_TEST_CASE(user_functions_pass_both_gradient_checks) {
   const auto check = [](const autograd::DifferentiableFunction& f, const Tensors& inputs) {

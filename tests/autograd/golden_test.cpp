@@ -11,6 +11,8 @@
 #include "tendril/autograd/ops/softmax.h"
 #include "tendril/tensor/creation.h"
 
+BOOST_AUTO_TEST_SUITE(golden)
+
 using namespace tendril;
 
 namespace {
@@ -42,8 +44,6 @@ void check(const std::string& name, const std::function<Tensor(const Tensors&)>&
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(golden)
 
 BOOST_AUTO_TEST_CASE(a_perceptron) {
   check("mlp", [](const Tensors& x) { return (x[0].matmul(x[1].t()) + x[2]).tanh().matmul(x[3]); });

@@ -8,6 +8,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(gradcheck_itself)
+
 using namespace tendril;
 using autograd::FunctionContext;
 using autograd::gradcheck;
@@ -72,8 +74,6 @@ void check_message(const autograd::GradcheckResult& result, const std::string& t
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gradcheck_itself)
 
 BOOST_AUTO_TEST_CASE(a_wrong_element_is_named_with_both_values) {
   check_message(gradcheck(calling<WrongAtOne>(), {leaf()}),

@@ -9,6 +9,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(half)
+
 using namespace tendril;
 
 namespace {
@@ -20,8 +22,6 @@ Tensor leaf(std::initializer_list<double> values, DType dtype) {
   return tensor(values, {.dtype = dtype, .requires_grad = true});
 }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(half)
 
 BOOST_AUTO_TEST_CASE(a_mean_of_many_is_rounded_once) {
   for (DType dtype : kHalves) {

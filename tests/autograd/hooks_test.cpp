@@ -8,6 +8,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(hooks)
+
 using namespace tendril;
 using autograd::register_hook;
 
@@ -16,8 +18,6 @@ using Values = std::vector<float>;
 Values values(const Tensor& x) { return x.to_vector<float>(); }
 Tensor leaf() { return tensor({1., 2.}, {.requires_grad = true}); }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(hooks)
 
 BOOST_AUTO_TEST_CASE(a_hook_sees_the_whole_gradient_once) {
   const Tensor x = leaf();

@@ -9,6 +9,8 @@
 #include "tests/autograd/raises.h"
 #include "tests/golden.h"
 
+BOOST_AUTO_TEST_SUITE(inplace)
+
 using namespace tendril;
 
 namespace {
@@ -117,8 +119,6 @@ const std::vector<Part>& parts() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(inplace)
 
 BOOST_AUTO_TEST_CASE(on_an_intermediate_result_each_equals_its_out_of_place_form) {
   for (const Change& change : changes()) {

@@ -7,9 +7,9 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(join)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(a_tensor_of_shape_0_joins_any_other) {
   const Tensor x = tensor({{1, 2, 3}, {4, 5, 6}}, {.dtype = kFloat32, .requires_grad = true});

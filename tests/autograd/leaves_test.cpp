@@ -4,6 +4,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(leaves)
+
 using namespace tendril;
 
 namespace {
@@ -11,8 +13,6 @@ using Values = std::vector<float>;
 Values values(const Tensor& x) { return x.to_vector<float>(); }
 Tensor leaf() { return tensor({1., 2.}, {.requires_grad = true}); }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(leaves)
 
 BOOST_AUTO_TEST_CASE(a_tensor_that_the_user_made_is_a_leaf) {
   const Tensor x = leaf();

@@ -6,6 +6,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(overlap)
+
 using namespace tendril;
 
 namespace {
@@ -18,8 +20,6 @@ void check(Tensor x, Source source, Target target) {
   BOOST_TEST(x.to_vector<float>() == expected.to_vector<float>(), boost::test_tools::per_element());
 }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(overlap)
 
 BOOST_AUTO_TEST_CASE(a_matrix_takes_its_own_transposed) {
   const auto whole = [](const Tensor& x) { return x; };

@@ -10,9 +10,9 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(promotion)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(numbers_and_0d_tensors_count_by_their_category) {
   const Tensor f = ones({2}), n = arange(2), b = n > 0;

@@ -10,6 +10,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(saved)
+
 using namespace tendril;
 
 namespace {
@@ -22,8 +24,6 @@ Tensor watched(bool& freed) {
   return from_blob(memory, {4}, {}, [&freed](void*) { freed = true; });
 }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(saved)
 
 BOOST_AUTO_TEST_CASE(every_in_place_operation_bumps_the_version_by_one_for_all_views) {
   Tensor x = ones({2, 2});

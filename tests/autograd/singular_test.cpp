@@ -9,6 +9,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(singular)
+
 using namespace tendril;
 using boost::test_tools::per_element;
 
@@ -17,8 +19,6 @@ using Values = std::vector<double>;
 Values values(const Tensor& x) { return x.to_vector<double>(); }
 constexpr double kInf = std::numeric_limits<double>::infinity();
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(singular)
 
 BOOST_AUTO_TEST_CASE(std_of_equal_elements_has_gradient_0_of_every_order) {
   for (bool unbiased : {true, false}) {

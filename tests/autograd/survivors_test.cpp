@@ -13,6 +13,8 @@
 #include "tendril/tensor/memory.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(survivors)
+
 using namespace tendril;
 
 namespace {
@@ -36,8 +38,6 @@ struct OnePlus : autograd::Function<OnePlus> {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(survivors)
 
 BOOST_AUTO_TEST_CASE(a_failed_run_leaves_no_gradient_behind_for_the_next) {
   const Tensor x = leaf({1, 2}), u = x * 2, first = u * 3, second = u * 5, out = first + second;

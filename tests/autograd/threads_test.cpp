@@ -13,6 +13,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 
+BOOST_AUTO_TEST_SUITE(threads)
+
 using namespace tendril;
 
 namespace {
@@ -32,8 +34,6 @@ void together(int n, F f) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(threads)
 
 BOOST_AUTO_TEST_CASE(threads_record_and_run_over_shared_parameters) {
   const Tensor w = ones({4, 4}, {.dtype = kFloat64, .requires_grad = true});

@@ -143,4 +143,24 @@ BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_an_error_before_any_worker_st
   BOOST_TEST(result.out == "");
 }
 
+BOOST_AUTO_TEST_CASE(its_processes_talk_under_tls_with_certificates_made_as_the_documentation_says) {
+  if (shell("command -v openssl").status != 0) {
+    BOOST_TEST_MESSAGE("skipped: there is no openssl command here");
+    return;
+  }
+  const std::string page = read_file(fs::path(TENDRIL_TEST_DATA "/../../../docs/deploy.md").lexically_normal());
+  const auto first = page.find("openssl req -x509");
+  BOOST_REQUIRE(first != std::string::npos);
+  const Result made = shell(page.substr(first, page.find("\n```", first) - first));
+  BOOST_TEST(made.status == 0, made.err);
+  const Result result = shell(
+      "export TENDRIL_TLS_CERTIFICATE_FILE=$PWD/worker.pem TENDRIL_TLS_PRIVATE_KEY_FILE=$PWD/worker.key "
+      "TENDRIL_TLS_AUTHORITY_FILE=$PWD/authority.pem TENDRIL_TRANSPORT=tcp TENDRIL_LOG=info; " +
+      program("--episodes 2 --world-size 3"));
+  BOOST_TEST(result.status == 0, result.err);
+  BOOST_TEST(contains(result.err, " over tls"), result.err);
+  BOOST_TEST(!contains(result.err, " over tcp"), result.err);
+  BOOST_TEST(!contains(result.err, " over unix"), result.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -22,7 +22,7 @@ std::vector<Op> all_of() {
 // Each kernel by its slot: f(out, inputs).
 auto unary(Unary op) {
   return [op](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).unary(op, view_of(out), view_of(in[0]));
+    kernels(out.device()).unary(op, view_of(out), view_of(in[0]), parameter_of(op));
   };
 }
 auto predicate(Predicate op) {

@@ -20,6 +20,19 @@ void check_alike(const Op& op, const Laid& x, double rtol, double atol) {
   check_close(op(x.on(kCuda)), op(x.on(kCPU)), rtol, atol);
 }
 
+Tensor softmax(const Tensor& x, int64_t dim) { return x.softmax(dim); }
+Tensor log_softmax(const Tensor& x, int64_t dim) { return x.log_softmax(dim); }
+std::tuple<Tensor, Tensor> best(bool largest, const Tensor& x, int64_t dim) {
+  return largest ? x.max(dim) : x.min(dim);
+}
+
+void check_best(bool largest, const Tensor& x, int64_t dim) {
+  const auto [values, indices] = best(largest, raw::to(x, kCuda), dim);
+  const auto [expected_values, expected_indices] = best(largest, x, dim);
+  check_close(values, expected_values, 0, 0);
+  check_close(indices, expected_indices, 0, 0);
+}
+
 /// The kernel itself, for dtypes that raw::reduce would widen first.
 Tensor reduced(Reduction op, const Tensor& x, const Dims& dims) {
   Dims sizes = x.sizes();
@@ -128,11 +141,9 @@ BOOST_AUTO_TEST_CASE(a_nan_wins_and_infinities_count) {
       check_close(raw::reduce(op, raw::to(x, kCuda), {dim}), raw::reduce(op, x, {dim}), 1e-6, 0);
     }
     for (const bool largest : {true, false}) {
-      const auto found = raw::extremum(largest, raw::to(x, kCuda), dim), expected = raw::extremum(largest, x, dim);
-      check_close(found.values, expected.values, 0, 0);
-      check_close(found.indices, expected.indices, 0, 0);
+      check_best(largest, x, dim);
     }
-    for (const auto op : {raw::softmax, raw::log_softmax}) {
+    for (const auto op : {softmax, log_softmax}) {
       check_close(op(raw::to(x, kCuda), dim), op(x, dim), 1e-5, 1e-6);
     }
     for (const bool reverse : {false, true}) {
@@ -163,8 +174,8 @@ BOOST_AUTO_TEST_CASE(the_first_of_equal_extrema_is_found) {
         for (int d = 0; d < sizes.size(); ++d) {
           BOOST_TEST_CONTEXT(x.name << " " << dtype << sizes << " along " << d) {
             for (const bool largest : {true, false}) {
-              check_alike([&](const Tensor& t) { return raw::extremum(largest, t, d).values; }, x, 0, 0);
-              check_alike([&](const Tensor& t) { return raw::arg_extremum(largest, t, d); }, x, 0, 0);
+              check_alike([&](const Tensor& t) { return std::get<0>(best(largest, t, d)); }, x, 0, 0);
+              check_alike([&](const Tensor& t) { return largest ? t.argmax(d) : t.argmin(d); }, x, 0, 0);
             }
           }
         }
@@ -177,9 +188,7 @@ BOOST_AUTO_TEST_CASE(the_first_of_equal_extrema_is_found) {
     for (const int64_t at : {4700, 8800}) raw::fill_(raw::narrow(x, sizes.size() > 1 && sizes[0] == 2, at, 1), 50);
     const int d = sizes.size() > 1 && sizes[0] == 2;
     for (const bool largest : {true, false}) {
-      const auto found = raw::extremum(largest, raw::to(x, kCuda), d), expected = raw::extremum(largest, x, d);
-      check_close(found.values, expected.values, 0, 0);
-      check_close(found.indices, expected.indices, 0, 0);
+      check_best(largest, x, d);
     }
   }
 }
@@ -209,7 +218,7 @@ BOOST_AUTO_TEST_CASE(softmax_is_that_of_the_cpu_for_rows_of_every_length) {
         const Tensor x = numbers({2, length}, dtype);
         for (const Laid& l : length < 800 ? laid_out(x) : std::vector<Laid>{laid_out(x)[0], laid_out(x)[4]}) {
           BOOST_TEST_CONTEXT(l.name << " " << dtype << " of length " << length) {
-            const auto op = logarithm ? raw::log_softmax : raw::softmax;
+            const auto op = logarithm ? log_softmax : softmax;
             check_alike([&](const Tensor& t) { return op(t, 1); }, l, 4 * tolerance(dtype), 1e-7);
           }
         }
@@ -217,24 +226,24 @@ BOOST_AUTO_TEST_CASE(softmax_is_that_of_the_cpu_for_rows_of_every_length) {
       for (const Dims& sizes : {Dims{3, 40, 5}, Dims{200, 2}, Dims{3, 1, 40}, Dims{0, 4}}) {
         const Tensor x = numbers(sizes, dtype);
         for (int d = 0; d < sizes.size(); ++d) {
-          const auto op = logarithm ? raw::log_softmax : raw::softmax;
+          const auto op = logarithm ? log_softmax : softmax;
           check_close(op(raw::to(x, kCuda), d), op(x, d), 4 * tolerance(dtype), 1e-7);
         }
       }
     }
   }
-  BOOST_CHECK_THROW(raw::softmax(raw::empty({2, 2}, kInt64, kCuda), 0), DTypeError);
+  BOOST_CHECK_THROW(softmax(raw::empty({2, 2}, kInt64, kCuda), 0), DTypeError);
 }
 
 BOOST_AUTO_TEST_CASE(softmax_of_a_row_that_two_launches_cannot_keep_reads_it_twice) {
   const Tensor x = numbers({2, 20003}), broken = raw::clone(x);
-  check_close(raw::softmax(raw::to(x, kCuda), 1), raw::softmax(x, 1), 1e-5, 0);
+  check_close(softmax(raw::to(x, kCuda), 1), softmax(x, 1), 1e-5, 0);
   for (const double value : {kInf, -kInf, kNan}) {
     raw::fill_(raw::narrow(broken, 1, 9999, 2), value);
-    check_close(raw::log_softmax(raw::to(broken, kCuda), 1), raw::log_softmax(broken, 1), 1e-5, 0);
+    check_close(log_softmax(raw::to(broken, kCuda), 1), log_softmax(broken, 1), 1e-5, 0);
   }
   const Tensor nothing = raw::full({1, 2000}, -kInf);
-  check_close(raw::softmax(raw::to(nothing, kCuda), 1), raw::softmax(nothing, 1), 0, 0);
+  check_close(softmax(raw::to(nothing, kCuda), 1), softmax(nothing, 1), 0, 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

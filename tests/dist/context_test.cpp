@@ -1,18 +1,12 @@
 // What is recorded where, and that it goes.
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+BOOST_AUTO_TEST_SUITE(context)
 
-namespace dist_context {
+using namespace dist_test;
 
 Tensor twice(const Tensor& x) { return x * 2; }
 int64_t count(int64_t x) { return x + 1; }
-
-}  // namespace dist_context
-using namespace dist_context;
-
-BOOST_AUTO_TEST_SUITE(context)
-
 BOOST_AUTO_TEST_CASE(a_call_records_one_send_and_one_recv_node_on_each_side) {
   const Group group(2);
   const Tensor x = leaf({1, 2});
@@ -47,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_context_within_another_is_refused) {
   const Group group(1);
   const Context context(group[0]);
   BOOST_CHECK_EXCEPTION(const Context second(group[0]), AutogradError,
-                        says("recorded in context 0.1 already", "do not nest"));
+                        says("recorded in context 0.", "already; contexts do not nest"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,10 +23,10 @@
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/tensor.h"
 
+BOOST_AUTO_TEST_SUITE(designated_initialisers)
+
 using namespace tendril;
 using namespace std::chrono_literals;
-
-BOOST_AUTO_TEST_SUITE(designated_initialisers)
 
 // Each names the first member, then only the last: whatever lies between or after has a default of its own.
 BOOST_AUTO_TEST_CASE(an_option_may_be_named_alone) {

@@ -2,15 +2,18 @@
 // A backward that fails names the worker, tells the others, and leaves the context usable and nothing behind.
 // timeout: 180
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/group.h"
 #include "tests/dist/group.h"
+#include "tests/rpc/reserved_port.h"
+
+namespace failure {
 
 using namespace dist_test;
-
-namespace dist_failure {
 
 std::function<void()>& in_backward() {
   static std::function<void()> f;
@@ -41,12 +44,6 @@ Tensor late(const Tensor& x) {
 }
 /// Does not wait for the call that it makes.
 void call_and_forget(const Tensor& x) { rpc::rpc_async<&late>(Cluster::agent(1), 2, x * 1); }
-
-}  // namespace dist_failure
-using namespace dist_failure;
-
-namespace {
-
 struct Fixture {
   ~Fixture() { in_backward() = nullptr; }
   const Group group{4};
@@ -57,7 +54,7 @@ struct Fixture {
   }
 };
 
-}  // namespace
+}  // namespace failure
 
 BOOST_FIXTURE_TEST_SUITE(failure, Fixture)
 
@@ -164,6 +161,33 @@ BOOST_AUTO_TEST_CASE(a_request_that_comes_after_the_release_does_not_bring_the_c
   }
   BOOST_TEST(Cluster::eventually([&] { return late_calls() == 1; }));
   for (int rank = 0; rank < 4; ++rank) BOOST_TEST(group.counters(rank).none());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_do_not_take_for_the_old_ones) {
+  const test::ReservedPort port;
+  const auto start = [&](int rank) {
+    rpc::InitOptions options{.rank = rank, .world_size = 2, .master_port = port.number()};
+    options.status_signal = false;
+    return std::make_unique<rpc::Group>(rank == 0 ? "w0" : "w1", options);
+  };
+  std::unique_ptr<rpc::Group> zero, one;
+  {
+    std::jthread other([&] { zero = start(0); });
+    one = start(1);
+  }
+  constexpr int kRounds = 3;
+  for (int round = 1; round <= kRounds; ++round) {
+    const Context context(*one->agent());
+    const Tensor input = leaf({1, 2});
+    backward(context, {rpc::rpc_sync<&twice>(*one->agent(), 0, input).sum()});
+    BOOST_TEST(values(get_gradients(context).at(input)) == Values({2, 2}));
+    if (round == kRounds) break;
+    one->agent()->shutdown();  // as if it had died, with its context
+    zero->wait_for_change(static_cast<uint64_t>(2 * round - 1), 60s);
+    one = start(1);
+  }
+  std::jthread other([&] { zero->shutdown(); });
+  one->shutdown();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

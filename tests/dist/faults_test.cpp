@@ -5,16 +5,12 @@
 #include "tendril/rpc/error.h"
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+BOOST_AUTO_TEST_SUITE(faults)
 
-namespace dist_faults {
+using namespace dist_test;
 
 Tensor times_itself(const Tensor& x) { return x * x; }
 Tensor through_2(const Tensor& x) { return rpc::rpc_sync<&times_itself>(Cluster::agent(1), 2, x * 2); }
-
-}  // namespace dist_faults
-using namespace dist_faults;
-
 namespace {
 
 struct Outcomes {
@@ -42,8 +38,6 @@ void iterate(const Group& group, uint64_t seed, Outcomes& outcomes) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(faults)
 
 BOOST_AUTO_TEST_CASE(lost_repeated_and_delayed_messages_end_in_right_gradients_or_an_error_in_time) {
   const Group group(3);

@@ -5,9 +5,9 @@
 #include "tendril/tensor/cuda/runtime.h"
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+BOOST_AUTO_TEST_SUITE(gpu)
 
-namespace dist_gpu {
+using namespace dist_test;
 
 Device cuda_device(int index) { return {DeviceType::cuda, static_cast<int8_t>(index)}; }
 
@@ -18,10 +18,6 @@ Tensor cube_on_cpu(const Tensor& x) {
   return (y * y * y).to(x.device());
 }
 Tensor squared_at_w2(const Tensor& x) { return rpc::rpc_sync<&squared>(Cluster::agent(1), 2, x) * x; }
-
-}  // namespace dist_gpu
-using namespace dist_gpu;
-
 namespace {
 
 boost::test_tools::assertion_result devices_there(int count) { return device_count(DeviceType::cuda) >= count; }
@@ -50,7 +46,6 @@ rpc::AgentOptions mapped(std::map<std::string, rpc::DeviceMap> maps) {
 }  // namespace
 
 BOOST_TEST_DECORATOR(*boost::unit_test::precondition(has_device))
-BOOST_AUTO_TEST_SUITE(gpu)
 
 BOOST_AUTO_TEST_CASE(a_gradient_comes_back_to_the_device_of_its_leaf) {
   const Group group(3);

@@ -2,9 +2,9 @@
 // What a backward costs in messages, and where FAST waits.
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+namespace messages {
 
-namespace dist_messages {
+using namespace dist_test;
 
 Tensor& table() {
   static Tensor tensor;
@@ -17,12 +17,6 @@ Tensor& decoder() {
 Tensor embed(const Tensor& x) { return x * table(); }
 Tensor decode(const Tensor& h) { return (h * decoder()).sum(); }
 Tensor metrics(const Tensor& h) { return h * 3; }
-
-}  // namespace dist_messages
-using namespace dist_messages;
-
-namespace {
-
 /// Requests that both workers have sent.
 uint64_t requests(const Group& group) {
   uint64_t sent = 0;
@@ -46,7 +40,7 @@ struct Fixture {
   }
 };
 
-}  // namespace
+}  // namespace messages
 
 BOOST_FIXTURE_TEST_SUITE(messages, Fixture)
 

@@ -13,6 +13,8 @@
 #include "tendril/rpc/call.h"
 #include "tests/dist/group.h"
 
+BOOST_AUTO_TEST_SUITE(optimizer)
+
 using namespace dist_test;
 using dist::DistributedOptimizer;
 using dist::OptimizerError;
@@ -151,8 +153,6 @@ void check_equals_local(const typename O::Options& options) {
 
 }  // namespace dist_optimizer
 using namespace dist_optimizer;
-
-BOOST_AUTO_TEST_SUITE(optimizer)
 
 BOOST_AUTO_TEST_CASE(it_equals_the_local_optimizer) {
   check_equals_local<optim::SGD>({.lr = 0.1});

@@ -10,6 +10,8 @@
 
 #include "tendril/dist/autograd/pass_protocol.h"
 
+BOOST_AUTO_TEST_SUITE(protocol)
+
 using namespace tendril;
 using dist::autograd::MessageId;
 using dist::autograd::PassProtocol;
@@ -313,8 +315,6 @@ Graph random_graph(uint64_t seed, int workers, double waste) {
 std::multiset<MessageId> once_each(const std::set<MessageId>& messages) { return {messages.begin(), messages.end()}; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(protocol)
 
 BOOST_AUTO_TEST_CASE(every_marked_message_gets_one_gradient_whatever_order_things_happen_in) {
   int stuck = 0, straight = 0;

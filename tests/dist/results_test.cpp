@@ -7,9 +7,9 @@
 #include "tendril/rpc/task.h"
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+namespace results {
 
-namespace dist_results {
+using namespace dist_test;
 
 Tensor product(const Tensor& x, const Tensor& y) { return x * y; }
 Tensor& shared() {
@@ -42,12 +42,6 @@ struct Model {
   Tensor forward(const Tensor& x) { return (x * weight).sum(); }
   Tensor gradient(ContextId context) { return Container::of(Cluster::agent(1))->gradients(context).at(weight); }
 };
-
-}  // namespace dist_results
-using namespace dist_results;
-
-namespace {
-
 struct Fixture {
   Fixture() { shared() = leaf({5, 7}); }
   ~Fixture() { shared() = Tensor(); }
@@ -55,7 +49,7 @@ struct Fixture {
   const Tensor x = leaf({1, 2}), y = leaf({3, 5});
 };
 
-}  // namespace
+}  // namespace results
 
 BOOST_FIXTURE_TEST_SUITE(results, Fixture)
 

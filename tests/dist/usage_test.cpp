@@ -2,9 +2,9 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tests/dist/group.h"
 
-using namespace dist_test;
+namespace usage {
 
-namespace dist_usage {
+using namespace dist_test;
 
 Tensor pass_on(const Tensor& x) { return x * 1; }
 void make_context() { const dist::autograd::Context context(Cluster::agent(1)); }
@@ -12,18 +12,12 @@ Tensor broken(const Tensor& x) {
   if (x.numel() > 0) throw std::invalid_argument("this function is broken");
   return x;
 }
-
-}  // namespace dist_usage
-using namespace dist_usage;
-
-namespace {
-
 struct Fixture {
   const Group group{2};
   const Tensor x = leaf({1, 2});
 };
 
-}  // namespace
+}  // namespace usage
 
 BOOST_FIXTURE_TEST_SUITE(usage, Fixture)
 

@@ -9,6 +9,8 @@
 #include "tendril/envs/cartpole.h"
 #include "tests/envs/golden.h"
 
+BOOST_AUTO_TEST_SUITE(cartpole_reference)
+
 using tendril::envs::CartPole;
 using tendril::envs::cartpole_dynamics;
 using tendril::envs::CartPoleIntegrator;
@@ -42,8 +44,6 @@ bool within_one_ulp(float a, float b) {
 const auto integrators = {CartPoleIntegrator::euler, CartPoleIntegrator::semi_implicit_euler};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cartpole_reference)
 
 BOOST_AUTO_TEST_CASE(seed_123_begins_in_the_documented_state) {
   CartPole env;

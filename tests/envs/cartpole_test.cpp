@@ -9,6 +9,8 @@
 #include "tendril/tensor/error.h"
 #include "tests/envs/golden.h"
 
+BOOST_AUTO_TEST_SUITE(cartpole)
+
 using tendril::envs::CartPole;
 using tendril::envs::CartPoleIntegrator;
 using tendril::envs::CartPoleOptions;
@@ -32,8 +34,6 @@ CartPole at(const CartPole::State& state, CartPoleOptions options = {}) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cartpole)
 
 BOOST_AUTO_TEST_CASE(initial_states_are_bit_equal_to_numpy_for_the_same_seed) {
   CartPole env;

@@ -6,9 +6,9 @@
 
 #include "tests/envs/golden.h"
 
-namespace envs = tendril::envs;
-
 BOOST_AUTO_TEST_SUITE(pcg64)
+
+namespace envs = tendril::envs;
 
 BOOST_AUTO_TEST_CASE(a_seed_sequence_yields_the_words_of_numpy) {
   for (const golden::Stream& expected : golden::streams) {

@@ -9,6 +9,8 @@
 
 #include "tendril/tensor/error.h"
 
+BOOST_AUTO_TEST_SUITE(render)
+
 using tendril::envs::render_svg;
 using tendril::envs::render_terminal;
 
@@ -24,8 +26,6 @@ std::vector<std::string> lines(const std::string& text) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(render)
 
 BOOST_AUTO_TEST_CASE(an_ascii_frame_shows_track_cart_pole_and_axle) {
   const std::string expected =

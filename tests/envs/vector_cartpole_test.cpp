@@ -9,6 +9,8 @@
 
 #include "tendril/tensor/error.h"
 
+BOOST_AUTO_TEST_SUITE(vector_cartpole)
+
 using tendril::envs::AutoresetMode;
 using tendril::envs::CartPole;
 using tendril::envs::VectorCartPole;
@@ -37,8 +39,6 @@ VectorStep push_until_done(VectorCartPole& envs, std::size_t i) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(vector_cartpole)
 
 BOOST_AUTO_TEST_CASE(environment_i_is_the_scalar_environment_with_seed_plus_i) {
   constexpr std::size_t n = 5;

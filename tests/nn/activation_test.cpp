@@ -7,12 +7,12 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(activation)
+
 using tendril::DType;
 using tendril::Tensor;
 using tendril::testing::says;
 namespace nn = tendril::nn;
-
-BOOST_AUTO_TEST_SUITE(activation)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/activations.txt");

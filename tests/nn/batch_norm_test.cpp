@@ -11,6 +11,8 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(batch_norm)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::ShapeError;
@@ -21,8 +23,6 @@ using tendril::testing::difference;
 using tendril::testing::says;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
-
-BOOST_AUTO_TEST_SUITE(batch_norm)
 
 BOOST_AUTO_TEST_CASE(training_and_evaluation_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/batch_norm.txt");

@@ -9,6 +9,8 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(conv)
+
 using tendril::ConvGeometry;
 using tendril::DTypeError;
 using tendril::Error;
@@ -18,8 +20,6 @@ using tendril::nn::Conv2d;
 using tendril::testing::says;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
-
-BOOST_AUTO_TEST_SUITE(conv)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/conv.txt");

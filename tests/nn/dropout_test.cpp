@@ -11,6 +11,8 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(dropout)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Generator;
@@ -19,8 +21,6 @@ using tendril::nn::Dropout;
 using tendril::testing::says;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
-
-BOOST_AUTO_TEST_SUITE(dropout)
 
 BOOST_AUTO_TEST_CASE(elements_are_dropped_with_probability_p_and_the_others_scaled) {
   Generator generator(11);
@@ -32,6 +32,17 @@ BOOST_AUTO_TEST_CASE(elements_are_dropped_with_probability_p_and_the_others_scal
     BOOST_TEST(dropped + kept == 1e5);
     // Five standard deviations of the binomial distribution: passed by chance all but once in a million.
     BOOST_TEST(std::abs(dropped - 1e5 * p) < 5 * std::sqrt(1e5 * p * (1 - p)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_dropped_is_zero_however_large_it_was) {
+  Generator generator(3);
+  for (const auto dtype : {tendril::kFloat32, tendril::kBFloat16, tendril::kFloat64}) {
+    const double large = dtype == tendril::kFloat64 ? 1.5e308 : 3e38;
+    const std::vector<double> y =
+        Dropout(0.5, generator)(raw::full({1000}, large, dtype)).to(tendril::kFloat64).to_vector<double>();
+    for (const double one : y) BOOST_TEST((one == 0 || std::isinf(one)));
+    BOOST_TEST(std::count(y.begin(), y.end(), 0.0) > 400);
   }
 }
 

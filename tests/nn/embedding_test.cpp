@@ -11,6 +11,8 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(embedding)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Generator;
@@ -21,8 +23,6 @@ using tendril::nn::Embedding;
 using tendril::testing::says;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
-
-BOOST_AUTO_TEST_SUITE(embedding)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/embedding.txt");

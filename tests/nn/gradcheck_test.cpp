@@ -17,6 +17,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(gradcheck)
+
 using tendril::Dims;
 using tendril::Generator;
 using tendril::Tensor;
@@ -63,8 +65,6 @@ void check_activation(const std::string& name, Layer& layer) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gradcheck)
 
 BOOST_AUTO_TEST_CASE(linear) {
   for (bool bias : {true, false}) {

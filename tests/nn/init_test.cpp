@@ -11,6 +11,8 @@
 #include "tests/golden.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(init)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Generator;
@@ -57,8 +59,6 @@ void check_normal(const Tensor& x, double stddev) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(init)
 
 BOOST_AUTO_TEST_CASE(gains_and_fans_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/init.txt");

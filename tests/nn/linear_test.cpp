@@ -10,6 +10,8 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(linear)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Generator;
@@ -19,8 +21,6 @@ using tendril::nn::Linear;
 using tendril::testing::says;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
-
-BOOST_AUTO_TEST_SUITE(linear)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/linear.txt");

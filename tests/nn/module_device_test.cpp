@@ -11,6 +11,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 
+BOOST_AUTO_TEST_SUITE(module_device)
+
 using namespace tendril;
 using testing::says;
 
@@ -40,8 +42,6 @@ bool all_on(nn::Module& module, Device device) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(module_device)
 
 BOOST_AUTO_TEST_CASE(a_move_takes_parameters_gradients_and_buffers_along_and_keeps_ties) {
   Net net;

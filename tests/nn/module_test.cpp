@@ -9,6 +9,8 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(module)
+
 using tendril::DTypeError;
 using tendril::Error;
 using tendril::Tensor;
@@ -67,8 +69,6 @@ std::string names(const Named& named) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(module)
 
 BOOST_AUTO_TEST_CASE(parameters_come_in_the_order_of_registration_own_ones_first) {
   Net net;

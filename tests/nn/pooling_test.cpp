@@ -5,11 +5,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+
+BOOST_AUTO_TEST_SUITE(pooling)
 
 using tendril::DTypeError;
 using tendril::Error;
@@ -20,8 +23,6 @@ namespace nn = tendril::nn;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 using namespace tendril;
-
-BOOST_AUTO_TEST_SUITE(pooling)
 
 BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
   const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/pooling.txt");
@@ -68,6 +69,68 @@ BOOST_AUTO_TEST_CASE(a_nan_is_the_maximum) {
   const auto [value, index] = max_pool2d_with_indices(x, 2);
   BOOST_TEST(std::isnan(value.item<float>()));
   BOOST_TEST(index.item<int64_t>() == 1);
+}
+
+/// The largest of each window of one plane and its place, by the definition.
+std::pair<std::vector<float>, std::vector<int64_t>> largest_by_definition(const std::vector<float>& x, int64_t h,
+                                                                          int64_t w, Size2 count, Size2 kernel,
+                                                                          const MaxPoolOptions& o) {
+  std::vector<float> values;
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count.h; ++i) {
+    for (int64_t j = 0; j < count.w; ++j) {
+      float best = -std::numeric_limits<float>::infinity();
+      int64_t at = -1;
+      for (int64_t a = 0; a < kernel.h; ++a) {
+        for (int64_t b = 0; b < kernel.w; ++b) {
+          const int64_t r = i * o.stride.h - o.padding.h + a * o.dilation.h;
+          const int64_t c = j * o.stride.w - o.padding.w + b * o.dilation.w;
+          if (r < 0 || r >= h || c < 0 || c >= w) continue;
+          const float value = x[static_cast<std::size_t>(r * w + c)];
+          if (at < 0 || value > best || value != value) best = value, at = r * w + c;
+        }
+      }
+      values.push_back(best);
+      places.push_back(at);
+    }
+  }
+  return {values, places};
+}
+
+BOOST_AUTO_TEST_CASE(maxima_and_their_gradients_are_those_of_the_definition) {
+  std::mt19937 dice(4);
+  const auto roll = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(dice() % static_cast<unsigned>(high - low + 1));
+  };
+  for (int round = 0; round < 150; ++round) {
+    const Size2 kernel(roll(1, 4), roll(1, 4));
+    const MaxPoolOptions options{.stride = {roll(1, 3), roll(1, 3)},
+                                 .padding = {kernel.h / 2, kernel.w / 2},
+                                 .dilation = {roll(1, 2), roll(1, 2)}};
+    const int64_t h = roll(8, 12), w = round % 10 == 0 ? roll(250, 600) : roll(8, 40);
+    std::vector<float> numbers;
+    for (int64_t i = 0; i < h * w; ++i) {
+      numbers.push_back(roll(0, 40) == 0 ? NAN : static_cast<float>(roll(-9, 9)));
+    }
+    for (const DType dtype : {kFloat32, kFloat64}) {
+      Tensor x = raw::cast(make::from_data(numbers, {1, 1, h, w}), dtype).requires_grad_();
+      const auto [value, index] = max_pool2d_with_indices(x, kernel, options);
+      const auto [values, places] =
+          largest_by_definition(numbers, h, w, Size2(value.size(2), value.size(3)), kernel, options);
+      BOOST_TEST(index.to_vector<int64_t>() == places, boost::test_tools::per_element());
+      const std::vector<float> got = value.to_vector<float>();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        BOOST_TEST((got[i] == values[i] || (std::isnan(got[i]) && std::isnan(values[i]))));
+      }
+      std::vector<float> expected(numbers.size(), 0);
+      const Tensor g = raw::cast(make::arange(1, value.numel() + 1), dtype).reshape(value.sizes());
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        expected[static_cast<std::size_t>(places[i])] += static_cast<float>(i + 1);
+      }
+      value.backward(g);
+      BOOST_TEST(x.grad().to_vector<float>() == expected, boost::test_tools::per_element());
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(of_minus_infinities_one_is_the_maximum) {

@@ -12,6 +12,8 @@
 #include "tests/golden.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(resnet)
+
 using tendril::Dims;
 using tendril::Error;
 using tendril::Tensor;
@@ -69,8 +71,6 @@ void check_training(const std::string& name, const std::array<int64_t, 4>& block
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(resnet)
 
 BOOST_AUTO_TEST_CASE(a_narrow_bottleneck_network_trains_as_in_pytorch) {
   check_training<nn::Bottleneck>("bottleneck", {1, 2, 1, 1});

@@ -11,6 +11,8 @@
 #include "tendril/tensor/creation.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(survivors)
+
 using namespace tendril;
 
 namespace {
@@ -29,8 +31,6 @@ struct Twice : nn::Module {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(survivors)
 
 BOOST_AUTO_TEST_CASE(a_parameter_whose_first_gradient_comes_late_starts_its_own_momentum) {
   const Tensor early = make::zeros({1}).requires_grad_(), late = make::zeros({1}).requires_grad_();

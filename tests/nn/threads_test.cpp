@@ -7,6 +7,8 @@
 #include "tendril/nn/linear.h"
 #include "tendril/tensor/raw.h"
 
+BOOST_AUTO_TEST_SUITE(threads)
+
 using tendril::Tensor;
 namespace nn = tendril::nn;
 namespace raw = tendril::raw;
@@ -35,8 +37,6 @@ void in_threads(const Body& body) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(threads)
 
 BOOST_AUTO_TEST_CASE(forward_runs_on_many_threads_over_one_module) {
   Policy policy;

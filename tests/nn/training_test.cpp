@@ -9,6 +9,8 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tests/golden.h"
 
+BOOST_AUTO_TEST_SUITE(training)
+
 using tendril::DType;
 using tendril::Tensor;
 using tendril::testing::difference;
@@ -57,8 +59,6 @@ void check_training(const std::string& name, DType dtype, const auto& make_optim
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(training)
 
 BOOST_AUTO_TEST_CASE(ten_steps_of_sgd_equal_pytorchs) {
   for (DType dtype : {tendril::kFloat64, tendril::kFloat32}) {

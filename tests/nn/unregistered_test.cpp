@@ -11,6 +11,8 @@
 #include "tendril/nn/sequential.h"
 #include "tests/errors.h"
 
+BOOST_AUTO_TEST_SUITE(unregistered)
+
 using tendril::Error;
 using tendril::nn::Dropout;
 using tendril::nn::Linear;
@@ -81,8 +83,6 @@ void check_found(M& module, const char* whose, const char* what) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(unregistered)
 
 BOOST_AUTO_TEST_CASE(a_forgotten_member_is_an_error_wherever_it_stands) {
   First first;

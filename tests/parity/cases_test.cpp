@@ -12,6 +12,8 @@
 
 #include "tests/parity/check.h"
 
+BOOST_AUTO_TEST_SUITE(cases)
+
 using namespace tendril;
 using parity::Case;
 
@@ -45,8 +47,6 @@ const Case& simple_case() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cases)
 
 BOOST_AUTO_TEST_CASE(agree_with_pytorch) {
   const std::vector<std::string> files = case_files();

@@ -8,6 +8,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 
+BOOST_AUTO_TEST_SUITE(agent)
+
 using namespace rpc_test;
 
 namespace {
@@ -58,8 +60,6 @@ const Functions& functions() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(agent)
 
 BOOST_AUTO_TEST_CASE(calls_go_both_ways_over_each_kind_of_socket) {
   for (const bool tcp : {false, true}) {

@@ -12,6 +12,8 @@
 
 // Workers are threads of this process, as in group_test.
 
+BOOST_AUTO_TEST_SUITE(collectives)
+
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
 using tendril::test::contains;
@@ -63,8 +65,6 @@ void expect(bool condition, const char* what) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(collectives)
 
 BOOST_AUTO_TEST_CASE(everybody_gets_everybodys_value_by_rank) {
   for (const int size : {1, 4}) {

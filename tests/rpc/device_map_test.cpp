@@ -10,6 +10,8 @@
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"
 
+BOOST_AUTO_TEST_SUITE(device_map)
+
 using namespace rpc_test;
 using tendril::rpc::detail::DeviceRoutes;
 
@@ -85,8 +87,6 @@ AgentOptions options_of(const char* name, int rank) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(device_map)
 
 BOOST_AUTO_TEST_CASE(a_map_is_one_to_one_and_names_devices_that_can_be) {
   BOOST_TEST(contains(message_of<UsageError>([] { DeviceMap{{0, 1}, {0, 0}}; }), "maps cuda:0 twice"));

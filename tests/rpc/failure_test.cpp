@@ -8,6 +8,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 
+BOOST_AUTO_TEST_SUITE(failure)
+
 using namespace rpc_test;
 
 namespace {
@@ -67,8 +69,6 @@ void reset() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(failure)
 
 BOOST_AUTO_TEST_CASE(a_deadline_fires_and_the_late_reply_is_counted_and_dropped) {
   reset();

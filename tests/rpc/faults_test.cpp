@@ -7,7 +7,7 @@
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/messages.h"
 
-namespace faults_test {
+BOOST_AUTO_TEST_SUITE(faults)
 
 using namespace rpc_test;
 
@@ -128,12 +128,6 @@ void visit_every_point_of_failure(MessageFate fate, std::optional<MessageKind> k
     BOOST_REQUIRE(n < 1000);
   }
 }
-
-}  // namespace faults_test
-
-using namespace faults_test;
-
-BOOST_AUTO_TEST_SUITE(faults)
 
 BOOST_AUTO_TEST_CASE(without_faults_everything_succeeds) {
   const auto network = MemoryNetwork::make();

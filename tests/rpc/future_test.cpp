@@ -5,6 +5,9 @@
 #include <thread>
 
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/future_scope.h"
+
+BOOST_AUTO_TEST_SUITE(future)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -16,8 +19,6 @@ std::exception_ptr error(const char* text) { return std::make_exception_ptr(std:
 bool says(const std::exception& e, const char* text) { return std::string(e.what()).find(text) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(future)
 
 BOOST_AUTO_TEST_CASE(a_value_can_be_waited_for_again_and_again) {
   Promise<std::string> promise;
@@ -181,6 +182,48 @@ BOOST_AUTO_TEST_CASE(collect_all_waits_for_errors_too) {
   BOOST_TEST(results.at(0).wait() == 1);
   BOOST_TEST(results.at(1).has_error());
   BOOST_TEST(collect_all(std::vector<Future<int>>{}).wait().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_scope_waits_for_futures_of_any_types_and_throws_the_first_error) {
+  Promise<int> number;
+  Promise<std::string> text;
+  Promise<void> first_bad, second_bad;
+  FutureScope scope;
+  scope.wait();  // for nothing
+  const Future<int> kept = scope.add(number.future());
+  scope.add(text.future());
+  scope.add(first_bad.future());
+  scope.add(second_bad.future());
+  BOOST_CHECK_THROW(scope.add(Future<int>()), UsageError);
+  second_bad.set_error(error("second"));
+  first_bad.set_error(error("first"));
+  std::atomic<bool> last{false};
+  std::jthread other([&] {
+    std::this_thread::sleep_for(50ms);  // long enough for a scope that does not wait to be caught
+    number.set_value(7);
+    last = true;
+    text.set_value("x");
+  });
+  BOOST_CHECK_EXCEPTION(scope.wait(), std::runtime_error, [&](const auto& e) { return last && says(e, "first"); });
+  BOOST_TEST(kept.wait() == 7);
+  scope.wait();  // it is empty now
+}
+
+BOOST_AUTO_TEST_CASE(nothing_outlives_a_scope_that_an_exception_leaves) {
+  Promise<void> promise;
+  std::atomic<bool> ended{false};
+  std::jthread other([&] {
+    std::this_thread::sleep_for(50ms);
+    ended = true;
+    promise.set_error(error("of the call"));
+  });
+  try {
+    FutureScope scope;
+    scope.add(promise.future());
+    throw std::logic_error("of the body");
+  } catch (const std::exception& e) {
+    BOOST_TEST((ended && says(e, "of the body")));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(many_threads_wait_for_one_future) {

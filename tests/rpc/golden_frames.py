@@ -54,6 +54,21 @@ def frame(kind, flags=0, depth=0, call_id=0, function=0, timeout_us=0, autograd_
     return header + struct.pack("<I", crc32c(header)) + middle + section
 
 
+def in_parts(whole, *parts):
+    """The same frame in parts of so many bytes, each after a header of its own; `parts` may be frames between them."""
+    def signed(header):
+        return header + struct.pack("<I", crc32c(header))
+
+    result, at = signed(whole[:6] + bytes([whole[6] | 2]) + whole[7:100]), 104
+    for part in parts:
+        if isinstance(part, bytes):
+            result += part
+        else:
+            result += signed(struct.pack("<4sBB58xQ28x", b"TDRL", 0, 12, part)) + whole[at:at + part]
+            at += part
+    return result
+
+
 def record(number, data):
     return struct.pack("<HH", number, len(data)) + data
 
@@ -133,6 +148,8 @@ FILES = {
         fork(0, 1, 0x1111, (0, 0x2222, 3), (2, 0x3333, 4)),
         fork(1, 1, 0x1111, (2, 0x3333, 5), (2, 0x3333, 6)),
     ]),
+    "parts.bin": in_parts(frame(REPLY, call_id=12, payload=struct.pack("<I", 0),
+                                tensors=[tensor(FLOAT32, (2,), (1,), floats(1, 2))]), 30, frame(PING), 1, 65),
     "error.bin": frame(ERROR, call_id=7, payload=b"what went wrong"),
     "goodbye.bin": frame(GOODBYE),
     "credit.bin": frame(CREDIT, payload=struct.pack("<Q", 0x123456789)),

@@ -9,9 +9,9 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/cluster.h"
 
-using namespace rpc_test;
+namespace gpu {
 
-namespace gpu_test {
+using namespace rpc_test;
 
 Device cuda_device(int index) { return {DeviceType::cuda, static_cast<int8_t>(index)}; }
 
@@ -31,10 +31,6 @@ std::string owner_sees(const RRef<Tensor>& reference) { return device_of(referen
 Future<Tensor> later(const Tensor& x) {
   return rpc_async<&same>(Cluster::agent(1), 2, x).then([](Future<Tensor> done) { return done.wait(); });
 }
-
-}  // namespace gpu_test
-using namespace gpu_test;
-
 namespace {
 
 Tensor on(int device, const Tensor& x) { return raw::to(raw::to(x, kCPU), cuda_device(device)); }
@@ -46,6 +42,8 @@ boost::test_tools::assertion_result has_device(boost::unit_test::test_unit_id) {
 boost::test_tools::assertion_result two_devices(boost::unit_test::test_unit_id) {
   return device_count(DeviceType::cuda) > 1;
 }
+
+}  // namespace
 
 /// Every test ends with the devices' memory as it was.
 struct NothingLeft {
@@ -70,9 +68,9 @@ AgentOptions mapped(std::map<std::string, DeviceMap> maps) {
   return options;
 }
 
-}  // namespace
+}  // namespace gpu
 
-BOOST_TEST_DECORATOR(*boost::unit_test::precondition(has_device))
+BOOST_TEST_DECORATOR(*boost::unit_test::precondition(gpu::has_device))
 BOOST_FIXTURE_TEST_SUITE(gpu, NothingLeft)
 
 BOOST_AUTO_TEST_CASE(a_tensor_arrives_on_the_same_device_and_comes_back_to_it) {

@@ -5,6 +5,9 @@
 # of its own, 10.7.0.1 to 10.7.0.3, a name, node1 to node3, a loopback and a TMPDIR. Between them packets take 2 ms. Runs
 # PROGRAM as ranks 0 and 3 on node1, 1 on node2, 2 on node3, with MASTER_ADDR=MASTER. As on many a real host, /etc/hosts
 # says that a host's own name is 127.0.1.1. KEYS are the key files of ranks 0, 1, 2 and 3, separated by commas; - is none.
+# With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost (where there is netem), and a partition comes
+# when PROGRAM makes a file `cut` in the folder HOSTS_FOLDER: node2 cannot reach the others, nor they it, for so long or
+# until there is a file `heal`. The files `is_cut` and `has_healed` say when.
 # Exit status 77: there can be no namespaces here.
 set -u
 if [ "${1:-}" != inside ]; then
@@ -19,7 +22,11 @@ ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || exit 77
 
 declare -a host
 private=$(mktemp -d "${TMPDIR:-/tmp}/tendril_hosts_XXXXXX") || exit 77
-trap 'kill "${host[@]}" 2>/dev/null; rmdir "$private"' EXIT
+export HOSTS_FOLDER=$private.files
+mkdir "$HOSTS_FOLDER"
+trap 'kill "${host[@]}" 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$private"' EXIT
+network="delay 2ms"
+[ -z "${HOSTS_PARTITION:-}" ] || network="delay 5ms 2ms loss 1%"
 for n in 1 2 3; do
   unshare -nm sleep 300 >/dev/null 2>&1 &
   host[n]=$!
@@ -40,7 +47,7 @@ for n in 1 2 3; do
   on $n ip link set lo up
   on $n ip addr add "10.7.0.$n/24" dev eth0
   on $n ip link set eth0 up
-  on $n tc qdisc add dev eth0 root netem delay 2ms 2>/dev/null || true
+  on $n tc qdisc add dev eth0 root netem $network 2>/dev/null || true
 done
 
 unset XDG_RUNTIME_DIR TENDRIL_KEY_FILE
@@ -51,4 +58,16 @@ for rank in 0 1 2 3; do
   on $n env TMPDIR="$private" RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$master" MASTER_PORT=29500 "$variable" "$@" &
   worker[rank]=$!
 done
+# until_there FILE SECONDS: waits for the file, or for so long, or until a worker has ended.
+until_there() {
+  for ((i = 0; i < 50 * $2; ++i)); do
+    [ ! -e "$HOSTS_FOLDER/$1" ] && kill -0 "${worker[@]}" 2>/dev/null && sleep 0.02 || return 0
+  done
+}
+if [ -n "${HOSTS_PARTITION:-}" ]; then
+  until_there cut 120
+  ip link set port2 nomaster && touch "$HOSTS_FOLDER/is_cut"
+  until_there heal "$HOSTS_PARTITION"
+  ip link set port2 master bridge0 && touch "$HOSTS_FOLDER/has_healed"
+fi
 wait "${worker[@]}"

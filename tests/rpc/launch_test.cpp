@@ -8,6 +8,8 @@
 
 // One program under many launchers' variables. The launchers themselves: tests/launchers.
 
+BOOST_AUTO_TEST_SUITE(launch)
+
 using namespace tendril;
 using namespace std::chrono_literals;
 using test::Process;
@@ -49,6 +51,8 @@ std::set<std::string> two(const std::function<Environment(int rank)>& variables)
   }
   std::set<std::string> lines;
   for (Process& process : processes) lines.merge(lines_of(process.rest(120s)));
+  // Workers that begin slowly say whom they wait for, and whom they have refused: not what is asked here.
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with("rpc: "); });
   return lines;
 }
 
@@ -62,8 +66,6 @@ std::set<std::string> hello(const std::string& local, const std::string& by) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launch)
 
 BOOST_AUTO_TEST_CASE(alone_a_program_starts_its_workers_itself) {
   BOOST_TEST(lines_of(outcome("meet --default 2")) == hello("rank of 2", "rpc::spawn"),

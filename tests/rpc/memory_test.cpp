@@ -6,7 +6,7 @@
 
 // What a burst of calls leaves in the allocator's arenas goes back to the system once the workers rest.
 
-namespace memory_test {
+BOOST_AUTO_TEST_SUITE(memory)
 
 using namespace rpc_test;
 
@@ -21,12 +21,6 @@ std::size_t resident_mib() {
   statm >> all >> resident;
   return resident * 4096 >> 20;
 }
-
-}  // namespace memory_test
-
-using namespace memory_test;
-
-BOOST_AUTO_TEST_SUITE(memory)
 
 BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -10,6 +10,8 @@
 #include "tendril/rpc/rref.h"
 #include "tests/rpc/error_text.h"
 
+BOOST_AUTO_TEST_SUITE(process_group)
+
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
 using tendril::test::contains;
@@ -35,8 +37,6 @@ struct Counter {
 }  // namespace process_group_test
 
 using namespace process_group_test;
-
-BOOST_AUTO_TEST_SUITE(process_group)
 
 BOOST_AUTO_TEST_CASE(before_init_and_after_shutdown_everything_is_refused) {
   auto check = [] {

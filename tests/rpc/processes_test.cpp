@@ -9,6 +9,8 @@
 
 // Groups of real processes: what happens when one is killed, stopped, or ends early.
 
+BOOST_AUTO_TEST_SUITE(processes)
+
 using namespace tendril;
 using namespace std::chrono_literals;
 using test::Process;
@@ -56,14 +58,16 @@ Process member(const std::string& scenario, int rank, int world_size, const test
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(processes)
-
 BOOST_AUTO_TEST_CASE(spawned_workers_form_a_group_and_call_each_other) {
   BOOST_TEST(outcome("call_all") == "no error\n");
   BOOST_TEST(outcome("call_all_1") == "no error\n");
 }
 
 BOOST_AUTO_TEST_CASE(twenty_four_processes_form_a_group) { BOOST_TEST(outcome("many") == "no error\n"); }
+
+BOOST_AUTO_TEST_CASE(a_small_call_does_not_wait_for_a_large_one_before_it) {
+  BOOST_TEST(outcome("overtake") == "a small call\na tensor of 67108864\nno error\n");
+}
 
 BOOST_AUTO_TEST_CASE(one_program_may_form_groups_again_and_again) {
   BOOST_TEST(outcome("spawn_three_times") == "no error\n");
@@ -105,6 +109,48 @@ BOOST_AUTO_TEST_CASE(a_killed_rank_0_ends_the_others_wait) {
   for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
   workers[0].signal(SIGKILL);
   for (const std::size_t rank : {1, 2}) BOOST_TEST(contains(workers[rank].line(), "rank 0 is gone"));
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_worker_is_started_anew_and_all_go_on) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2}) workers.push_back(member("killed_and_started_anew", rank, 3, port));
+  for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
+  workers[2].signal(SIGKILL);
+  for (const std::size_t rank : {0, 1}) {
+    const std::string name = "w" + std::to_string(rank);
+    const std::string waits = workers[rank].line(), waited = workers[rank].line();
+    BOOST_TEST(contains(waits, name + " waits: PeerLostError"), waits);
+    BOOST_TEST(contains(waits, "worker 'w2' (rank 2) is gone while others are at 'barrier'"), waits);
+    BOOST_TEST(contains(waited, name + " waited: PeerLostError (may have run): "), waited);
+    BOOST_TEST(workers[rank].line() == name + " goes on: no error");
+  }
+  Process again = member("killed_and_started_anew", 2, 3, port);
+  BOOST_TEST(again.line() == "w2 is back");
+  for (Process* worker : {&workers[0], &workers[1], &again}) {
+    const std::string name = worker == &again ? "w2" : worker == &workers[0] ? "w0" : "w1";
+    if (name != "w2") {
+      const std::string refers = worker->line();
+      BOOST_TEST(contains(refers, "owner_lost"), refers);
+    }
+    for (int i = 0; i < 3; ++i) BOOST_TEST(worker->line() == name + " calls: no error");
+    BOOST_TEST(worker->line() == name + " meets: no error");
+    BOOST_TEST(worker->line() == name + " leaves: no error");
+    BOOST_TEST(worker->rest() == name + ": no error\n");
+    BOOST_TEST(worker->wait().code == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_was_killed_is_started_anew_while_another_waits_in_shutdown) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2}) workers.push_back(member("serve_in_shutdown", rank, 3, port));
+  for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
+  workers[2].signal(SIGKILL);
+  Process again = member("serve_in_shutdown", 2, 3, port);
+  BOOST_TEST(again.rest() == "w2 ready\nw2: no error\n");
+  BOOST_TEST(workers[0].rest() == "w0: no error\n");
+  BOOST_TEST(workers[1].rest() == "w1: no error\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_peer_lets_the_calls_deadline_pass_and_the_shutdown_name_it) {
@@ -157,18 +203,21 @@ BOOST_AUTO_TEST_CASE(whoever_waits_long_for_others_says_for_whom) {
   BOOST_TEST(contains(early.line(), "rpc: worker 'w1' (rank 1) has tried to join a group at 127.0.0.1:"));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_leaves_no_socket_in_the_file_system_however_it_ends) {
+BOOST_AUTO_TEST_CASE(the_socket_of_a_worker_that_was_killed_is_removed_by_the_next_start) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("tendril-processes-test-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
-  for (const int signal : {SIGINT, SIGHUP, SIGTERM, SIGKILL}) {
-    const test::ReservedPort port;
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const test::ReservedPort port, next;
     std::vector<Process> workers;
     for (const int rank : {0, 1, 2})
       workers.push_back(member("wait_for_rank_0", rank, 3, port, {"XDG_RUNTIME_DIR=" + folder.string()}));
     for (Process& worker : workers) BOOST_TEST(contains(worker.line(), "ready"));
     for (Process& worker : workers) worker.signal(signal);
     for (Process& worker : workers) worker.wait();
+    BOOST_TEST(!std::filesystem::is_empty(folder));  // else there is nothing to test
+    Process alone = member("member", 0, 1, next, {"XDG_RUNTIME_DIR=" + folder.string()});
+    BOOST_TEST(alone.wait().code == 0);
     BOOST_TEST(std::filesystem::is_empty(folder));
   }
   std::filesystem::remove_all(folder);

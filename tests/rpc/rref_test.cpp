@@ -7,7 +7,7 @@
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/messages.h"
 
-namespace rref_test {
+BOOST_AUTO_TEST_SUITE(rref)
 
 using namespace rpc_test;
 
@@ -81,14 +81,9 @@ int slow(int x) {
 struct Slow {
   explicit Slow(int v) : value(slow(v)) {}
   int get() const { return value; }
+  int get_slowly() const { return slow(value); }
   int value;
 };
-
-}  // namespace rref_test
-
-using namespace rref_test;
-
-BOOST_AUTO_TEST_SUITE(rref)
 
 BOOST_AUTO_TEST_CASE(an_object_is_made_on_another_worker_and_used_from_here) {
   Cluster cluster(2);
@@ -156,7 +151,7 @@ BOOST_AUTO_TEST_CASE(the_object_can_be_waited_for_before_it_exists) {
     Cluster cluster(2, {.num_worker_threads = threads});
     close_gate();
     const RRef<Slow> slow = remote<Slow>(cluster[0], 1, 6);
-    const RRef<int> number = remote<&rref_test::slow>(cluster[0], 1, 7);
+    const RRef<int> number = remote<&rref::slow>(cluster[0], 1, 7);
     const Future<int> method = slow.rpc_async<&Slow::get>();
     const Future<int> fetched = number.to_here_async();
     BOOST_TEST(!number.confirmed_by_owner());
@@ -272,6 +267,25 @@ BOOST_AUTO_TEST_CASE(functions_return_references) {
     BOOST_TEST(counter.rpc_sync<&Counter::add>(1) == 2);
     BOOST_TEST(number.to_here() == 5);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_call_on_an_object_holds_it_until_its_result_is_there) {
+  Cluster cluster(2);
+  close_gate();
+  gate.set_value();
+  auto object = remote<Slow>(cluster[0], 1, 5);
+  BOOST_TEST(object.rpc_sync<&Slow::get>() == 5);
+  BOOST_REQUIRE(Cluster::eventually([&] { return cluster.counters(0).pending_children == 0; }));
+  close_gate();
+  const Future<int> result = object.rpc_async<&Slow::get_slowly>();
+  const RRef<int> stays = object.remote<&Slow::get_slowly>();
+  object = {};
+  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(1).forks == 2; }));
+  BOOST_TEST(cluster.counters(0).users == 2u);
+  gate.set_value();
+  BOOST_TEST(result.wait() == 5);
+  BOOST_TEST(stays.to_here() == 5);
+  BOOST_TEST(Cluster::eventually([&] { return cluster.counters(0).users == 1; }));  // though its future is still there
 }
 
 BOOST_AUTO_TEST_CASE(an_object_hands_out_a_reference_to_itself_without_keeping_itself_alive) {

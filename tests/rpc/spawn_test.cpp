@@ -6,6 +6,8 @@
 
 #include "tests/rpc/process.h"
 
+BOOST_AUTO_TEST_SUITE(spawn)
+
 using namespace tendril;
 using test::Process;
 
@@ -46,8 +48,6 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spawn)
 
 BOOST_AUTO_TEST_CASE(every_rank_runs_the_function_once) {
   BOOST_TEST(outcome("greet") == "no error\nworker 0\nworker 1\nworker 2\nworker 3\n");

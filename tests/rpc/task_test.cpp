@@ -3,6 +3,8 @@
 
 #include "tendril/rpc/task.h"
 
+BOOST_AUTO_TEST_SUITE(task)
+
 using namespace tendril::rpc;
 
 namespace {
@@ -23,8 +25,6 @@ Task<uint64_t> trace_after(Future<> f, uint64_t trace) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(task)
 
 BOOST_AUTO_TEST_CASE(a_coroutine_starts_at_once_and_goes_on_when_its_futures_are_ready) {
   Promise<int> a, b;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(caching_allocator)
+
 using tendril::cuda::CachingAllocator;
 
 namespace {
@@ -58,8 +60,6 @@ auto address(const CachingAllocator::Block* block) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(caching_allocator)
 
 BOOST_AUTO_TEST_CASE(a_block_that_was_released_is_handed_out_again_on_its_stream) {
   CountingSource source;

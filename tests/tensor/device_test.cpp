@@ -8,9 +8,9 @@
 #include "tendril/tensor/error.h"
 #include "tests/errors.h"
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(device)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(there_is_one_cpu) { BOOST_TEST(device_count(DeviceType::cpu) == 1); }
 

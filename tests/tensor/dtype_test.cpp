@@ -10,6 +10,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/golden.h"
 
+BOOST_AUTO_TEST_SUITE(dtype)
+
 using namespace tendril;
 
 namespace {
@@ -38,8 +40,6 @@ double value_of_half(uint16_t bits) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(dtype)
 
 BOOST_AUTO_TEST_CASE(types_promote_as_in_pytorch) {
   std::ifstream file = testing::open_golden(TENDRIL_TEST_DATA "/promotion.txt");

@@ -6,6 +6,8 @@
 #include <climits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(gemm_layout)
+
 using namespace tendril;
 using cuda::GemmLayout;
 using cuda::GemmOperand;
@@ -123,8 +125,6 @@ std::vector<Block> in_every_stride(int64_t batch, int64_t rows, int64_t columns,
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gemm_layout)
 
 BOOST_AUTO_TEST_CASE(every_layout_is_said_so_that_blas_computes_the_product) {
   const int64_t sizes[][4] = {{0, 3, 4, 5}, {0, 1, 4, 5}, {0, 3, 1, 5}, {0, 3, 4, 1}, {0, 1, 1, 1}, {0, 1, 4, 1},

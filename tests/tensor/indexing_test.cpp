@@ -1,9 +1,12 @@
 // devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 
+#include "tendril/autograd/ops/join.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
+
+BOOST_AUTO_TEST_SUITE(indexing)
 
 using namespace tendril;
 
@@ -15,8 +18,6 @@ Tensor counted(const Dims& sizes, DType dtype = kFloat32) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(indexing)
 
 BOOST_AUTO_TEST_CASE(gathering_reads_at_the_index_along_a_dimension) {
   const Tensor chosen = ints({0, 2, 1, 3, 3, 0}, {3, 2});
@@ -70,6 +71,8 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_refused_before_anything_is_written
 BOOST_AUTO_TEST_CASE(an_index_of_the_wrong_kind_is_refused) {
   const Tensor x = counted({3, 4});
   BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({3, 1})), DTypeError);
+  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({3, 1}, kInt32)), DTypeError);  // that is for whole slices
+  BOOST_CHECK_THROW(x.gather(1, make::zeros({3, 1}, kInt32)), DTypeError);
   BOOST_CHECK_THROW(raw::gather(x, 1, ints({0}, {1})), ShapeError);
   BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({4, 1}, kInt64)), ShapeError);
   BOOST_CHECK_THROW(raw::gather(x, 2, make::zeros({3, 1}, kInt64)), IndexError);
@@ -79,20 +82,20 @@ BOOST_AUTO_TEST_CASE(an_index_of_the_wrong_kind_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(tensors_join_along_old_and_new_dimensions) {
-  const Tensor parts[] = {counted({2, 2}), make::full({2, 1}, 9, kFloat64)};
-  const Tensor joined = raw::cat(parts, -1);
+  const std::vector<Tensor> parts = {counted({2, 2}), make::full({2, 1}, 9, kFloat64)};
+  const Tensor joined = cat(parts, -1);
   BOOST_TEST(joined.dtype() == kFloat64);
   BOOST_TEST((joined.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 9, 2, 3, 9}));
-  const Tensor pair[] = {counted({2}), make::ones({2})};
-  BOOST_TEST((raw::stack(pair, 0).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
-  BOOST_TEST((raw::stack(pair, 1).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
-  BOOST_TEST(raw::stack(pair, -1).sizes() == Dims({2, 2}));
-  const Tensor uneven[] = {counted({2, 2}), counted({3, 1})};
-  BOOST_CHECK_THROW(raw::cat(uneven, 1), ShapeError);
-  BOOST_CHECK_THROW(raw::stack(uneven, 0), ShapeError);
-  BOOST_CHECK_THROW(raw::cat({}, 0), Error);
-  const Tensor numbers[] = {make::scalar(1, kInt64)};
-  BOOST_CHECK_THROW(raw::cat(numbers, 0), ShapeError);
+  const std::vector<Tensor> pair = {counted({2}), make::ones({2})};
+  BOOST_TEST((stack(pair, 0).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
+  BOOST_TEST((stack(pair, 1).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 1}));
+  BOOST_TEST(stack(pair, -1).sizes() == Dims({2, 2}));
+  const std::vector<Tensor> uneven = {counted({2, 2}), counted({3, 1})};
+  BOOST_CHECK_THROW(cat(uneven, 1), ShapeError);
+  BOOST_CHECK_THROW(stack(uneven, 0), ShapeError);
+  BOOST_CHECK_THROW(cat(std::vector<Tensor>(), 0), Error);
+  const std::vector<Tensor> numbers = {make::scalar(1, kInt64)};
+  BOOST_CHECK_THROW(cat(numbers, 0), ShapeError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

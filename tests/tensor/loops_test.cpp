@@ -8,6 +8,8 @@
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/raw.h"
 
+BOOST_AUTO_TEST_SUITE(loops)
+
 using namespace tendril;
 
 namespace {
@@ -45,8 +47,6 @@ void compare_levels(const cpu::ByOp<Op, cpu::Loop>& plain, const cpu::ByOp<Op, c
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(loops)
 
 BOOST_AUTO_TEST_CASE(every_level_gives_the_same_bits) {
   const auto levels = cpu::all_loops();

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(lru)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(what_was_not_used_for_longest_goes_first) {
   cuda::Lru<int, std::string> cache(2);

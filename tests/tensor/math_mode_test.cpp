@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using namespace tendril;
-
 BOOST_AUTO_TEST_SUITE(math_mode)
+
+using namespace tendril;
 
 BOOST_AUTO_TEST_CASE(products_are_exact_and_convolutions_fast_unless_told_otherwise) {
   BOOST_TEST(!cuda::matmul_tf32());

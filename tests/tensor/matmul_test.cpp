@@ -10,6 +10,8 @@
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
+BOOST_AUTO_TEST_SUITE(matmul)
+
 using namespace tendril;
 
 namespace {
@@ -52,8 +54,6 @@ double worst(const Tensor& out, const std::vector<double>& expected) {
 double worst(const Tensor& out, const Tensor& a, const Tensor& b) { return worst(out, product(a, b)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(matmul)
 
 BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
   Generator generator(7);

@@ -16,6 +16,8 @@
 
 #include "tendril/tensor/raw.h"
 
+BOOST_AUTO_TEST_SUITE(memory_blocks)
+
 using namespace tendril;
 
 namespace {
@@ -53,8 +55,6 @@ namespace {
 /// Made in a thread before the allocator is first used there, so destroyed after the allocator's own.
 thread_local std::vector<Tensor> kept;
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_blocks)
 
 BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_apart) {
   std::vector<Block> blocks;

@@ -4,15 +4,23 @@
 #include <omp.h>
 #endif
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <numeric>
+#include <random>
 #include <thread>
 #include <vector>
 
+#include "tendril/tensor/cpu/workers.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
+
+BOOST_AUTO_TEST_SUITE(parallel)
 
 using namespace tendril;
 
@@ -34,22 +42,40 @@ Tensor noise(const Dims& sizes, DType dtype) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(parallel)
-
 BOOST_AUTO_TEST_CASE(every_item_is_visited_once_whatever_the_number_of_threads) {
   for (int threads : {1, 2, 3, 7}) {
     const Budget budget(threads);
     for (int64_t count : {0, 1, 5, 64, 1000}) {
       std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
-      std::atomic<int> parts = 0;
       cpu::parallel_for(count, 10, [&](int64_t begin, int64_t end) {
-        ++parts;
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
       });
       for (const auto& number : visits) BOOST_TEST(number == 1);
-      BOOST_TEST(parts <= std::max<int64_t>(count > 0, std::min<int64_t>(threads, count / 10)));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(every_item_is_visited_once_however_many_callers_there_are) {
+  const Budget budget(4);
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> callers;
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      callers.emplace_back([&, seed] {
+        std::mt19937 dice(seed);
+        for (int round = 0; round < 300; ++round) {
+          const int64_t count = static_cast<int64_t>(dice() % 5000), grain = static_cast<int64_t>(dice() % 40);
+          std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+          cpu::parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+          });
+          for (const auto& number : visits) wrong += number != 1;
+        }
+      });
+    }
+  }
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(cpu::threads_inside() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(regions_may_nest_and_may_be_entered_by_many_threads) {
@@ -68,6 +94,123 @@ BOOST_AUTO_TEST_CASE(regions_may_nest_and_may_be_entered_by_many_threads) {
     }
   }
   BOOST_TEST(sum == 3 * 8 * 100);
+}
+
+/// Waits for what other threads do, but not for ever.
+template <class Ready>
+bool comes_true(const Ready& ready) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!ready()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// That so many threads are inside one call at the same time.
+bool meet(int threads) {
+  std::atomic<int> here = 0, alone = 0;
+  cpu::parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+    here += static_cast<int>(end - begin);
+    if (!comes_true([&] { return here == threads; })) ++alone;
+  });
+  return alone == 0;
+}
+
+BOOST_AUTO_TEST_CASE(as_many_threads_help_as_the_budget_has_also_when_it_grows) {
+  for (int threads : {2, 3, 6}) {
+    const Budget budget(threads);
+    BOOST_TEST(meet(threads));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_more_threads_than_the_budget_are_inside_kernels) {
+  const Budget budget(3);
+  std::atomic<int> inside = 0, most = 0;
+  cpu::parallel_for(50, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      cpu::parallel_for(64, 1, [&](int64_t, int64_t) {
+        const int now = ++inside;
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
+        std::this_thread::yield();
+        --inside;
+      });
+    }
+  });
+  BOOST_TEST(most <= 3);
+  BOOST_TEST(cpu::threads_inside() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_is_alone_when_the_budget_is_spent) {
+  const Budget budget(4);
+  const cpu::ThreadShare first(3);
+  BOOST_TEST(first.threads() == 3);
+  {
+    const cpu::ThreadShare second(3);  // within the first: the caller counts once
+    BOOST_TEST(second.threads() == 2);
+    std::jthread([] {
+      if (cpu::ThreadShare(4).threads() != 1) std::abort();
+    }).join();
+  }
+  BOOST_TEST(cpu::threads_inside() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_caller_does_all_by_itself_while_others_hold_the_workers) {
+  const Budget budget(2);
+  std::atomic<int> held = 0;
+  std::atomic<bool> go_on = false;
+  std::jthread holder([&] {
+    cpu::parallel_for(2, 1, [&](int64_t, int64_t) {
+      ++held;
+      comes_true([&] { return go_on.load(); });
+    });
+  });
+  BOOST_TEST(comes_true([&] { return held == 2; }));
+  const auto me = std::this_thread::get_id();
+  int64_t visited = 0;
+  cpu::parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+    if (std::this_thread::get_id() == me) visited += end - begin;
+  });
+  BOOST_TEST(visited == 1000);
+  go_on = true;
+}
+
+BOOST_AUTO_TEST_CASE(a_helper_leaves_when_another_caller_comes) {
+  const Budget budget(2);
+  std::atomic<int> began = 0, by_helper = 0;
+  std::atomic<bool> came = false, done = false;
+  std::jthread other([&] {
+    comes_true([&] { return began >= 2; });
+    const cpu::ThreadShare share(2);
+    came = true;
+    comes_true([&] { return done.load(); });
+  });
+  const auto me = std::this_thread::get_id();
+  cpu::parallel_for(1000, 1, [&](int64_t, int64_t) {
+    ++began;
+    if (std::this_thread::get_id() != me) ++by_helper;
+    comes_true([&] { return came.load(); });
+  });
+  BOOST_TEST(by_helper == 1);  // the chunk that it was in
+  BOOST_TEST(began > 2);
+  done = true;
+}
+
+BOOST_AUTO_TEST_CASE(a_child_has_workers_of_its_own) {
+  const Budget budget(3);
+  BOOST_TEST(meet(3));
+  const pid_t child = ::fork();
+  if (child == 0) {
+#ifdef __SANITIZE_THREAD__  // refuses threads in a child
+    set_num_threads(1);
+#endif
+    ::_exit(meet(num_threads()) && cpu::threads_inside() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  BOOST_TEST(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(status == 0);
+  BOOST_TEST(meet(3));
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_counts_for_the_thread_that_has_it) {
@@ -141,7 +284,48 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     table.conv2d(raw::view_of(y), raw::view_of(image), raw::view_of(weight), geometry);
     table.conv2d_data(raw::view_of(di), raw::view_of(y), raw::view_of(weight), geometry);
     table.conv2d_filter(raw::view_of(dw), raw::view_of(image), raw::view_of(y), geometry);
-    for (const Tensor& t : {out, mean, var, dx, pooled, indices, y, dw, di}) results.push_back(t);
+    Tensor dpool = raw::empty_like(x);
+    table.max_pool2d_backward(raw::view_of(dpool), raw::view_of(pooled), raw::view_of(indices));
+    for (const Tensor& t : {out, mean, var, dx, pooled, indices, y, dw, di, dpool}) results.push_back(t);
+
+    Generator generator(8);
+    const Tensor at = raw::empty({2000}, kInt64), numbers = raw::empty({50'000}, kFloat32);
+    raw::randint_(at, 0, 30, generator);
+    for (int64_t width : {1, 40, 300}) {  // alone, by rows and by columns
+      const Tensor sums = raw::zeros({30, width}, kFloat32), source = noise({2000, width}, kFloat32);
+      raw::index_add_(sums, 0, at, source);
+      results.push_back(sums);
+      results.push_back(raw::index_select(source, 0, at));
+      const Tensor lines = raw::zeros({width, 30}, kFloat32);
+      raw::index_add_(lines, 1, at, raw::transpose(source, 0, 1));
+      results.push_back(lines);
+    }
+    raw::normal_(numbers, 0, 1, generator);
+    results.push_back(raw::clone(numbers));
+    const Tensor p = noise({100'000}, kFloat32), grad = raw::unary(Unary::neg, p), m = noise({100'000}, kFloat32);
+    const auto data = [](const Tensor& t) { return raw::view_of(t).data; };
+    const SgdBlock block{data(p), data(grad), data(m), 100'000};
+    table.sgd({&block, 1}, kFloat32, {.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9, .kept = 0.9, .entering = 1});
+    const Tensor v = raw::zeros({100'000}, kFloat32), most = raw::zeros({100'000}, kFloat32);
+    const AdamBlock adam{data(p), data(grad), data(m), data(v), data(most), 100'000};
+    table.adam({&adam, 1}, kFloat32,
+               {.step_size = 0.1,
+                .v_scale = 1,
+                .beta1 = 0.9,
+                .one_minus_beta1 = 0.1,
+                .beta2 = 0.99,
+                .one_minus_beta2 = 0.01,
+                .eps = 1e-8,
+                .amsgrad = true});
+    for (const Tensor& t : {p, m, v, most}) results.push_back(t);
+    const Tensor gates = noise({100, 400}, kFloat32), cell = noise({100, 100}, kFloat32);
+    std::vector<Tensor> made;
+    for (int64_t width : {100, 100, 100, 400, 100}) made.push_back(raw::zeros({100, width}, kFloat32));
+    table.lstm_cell(raw::view_of(gates), raw::view_of(gates), raw::view_of(cell), raw::view_of(made[0]),
+                    raw::view_of(made[1]), raw::view_of(made[2]));
+    table.lstm_cell_backward(raw::view_of(made[3]), raw::view_of(made[4]), raw::view_of(made[2]), nullptr,
+                             raw::view_of(gates), raw::view_of(cell), raw::view_of(made[1]));
+    results.insert(results.end(), made.begin(), made.end());
     return results;
   };
   std::vector<Tensor> expected;
@@ -149,7 +333,8 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     const Budget budget(threads);
     const std::vector<Tensor> results = compute();
     if (expected.empty()) expected = results;
-    for (std::size_t i = 0; i < results.size(); ++i) BOOST_TEST(raw::equal(results[i], expected[i]), "result " << i);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      BOOST_TEST(raw::equal(results[i], expected[i]), "result " << i << " of " << results[i].sizes());
   }
 }
 

@@ -6,9 +6,12 @@
 #include <regex>
 #include <string>
 
+#include "tendril/autograd/ops/join.h"
 #include "tendril/tensor/raw.h"
 #include "tests/golden.h"
 #include "tests/make.h"
+
+BOOST_AUTO_TEST_SUITE(print)
 
 using namespace tendril;
 
@@ -37,7 +40,7 @@ Tensor counted(int64_t count, const Dims& sizes, DType dtype = kInt64) {
 
 std::map<std::string, Tensor> tensors() {
   const float inf = INFINITY, nan = NAN;
-  const Tensor outlier[] = {make::ones({500}), floats({12345678.9f}, {1}), make::ones({600})};
+  const std::vector<Tensor> outlier = {make::ones({500}), floats({12345678.9f}, {1}), make::ones({600})};
   return {
       {"scalar", make::scalar(3.5, kFloat32)},
       {"scalar_int", make::scalar(-7, kInt64)},
@@ -73,7 +76,7 @@ std::map<std::string, Tensor> tensors() {
       {"summarised_tall", raw::binary(Binary::div, counted(1200, {300, 4}), 4)},
       {"summarised_wide", counted(1200, {4, 300})},
       {"summarised_3d", counted(2000, {20, 10, 10})},
-      {"hidden_outlier", raw::cat(outlier, 0)},
+      {"hidden_outlier", cat(outlier, 0)},
       {"transposed", raw::transpose(counted(6, {2, 3}), 0, 1)},
       {"expanded", raw::expand(floats({1.5}, {1}), {3})},
       {"long_suffix", raw::binary(Binary::mul, raw::binary(Binary::add, counted(8, {8}, kFloat64), 0.5), 100)},
@@ -90,8 +93,6 @@ std::string without_device(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(print)
 
 BOOST_AUTO_TEST_CASE(tensors_print_as_in_pytorch) {
   const auto expected = golden();

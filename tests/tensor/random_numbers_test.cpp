@@ -11,6 +11,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(random_numbers)
+
 using namespace tendril;
 
 namespace {
@@ -31,8 +33,6 @@ Moments moments(const Tensor& x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(random_numbers)
 
 BOOST_AUTO_TEST_CASE(philox_gives_random123s_known_answers) {  // kat_vectors of the Random123 library
   using philox::Block;

@@ -6,6 +6,8 @@
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
+BOOST_AUTO_TEST_SUITE(reduce)
+
 using namespace tendril;
 using boost::test_tools::per_element;
 
@@ -45,8 +47,6 @@ std::vector<double> naive(Reduction op, const Tensor& given, unsigned mask) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(reduce)
-
 BOOST_AUTO_TEST_CASE(any_dimensions_of_any_layout_reduce) {
   for (const Dims& sizes :
        {Dims{3, 4, 5}, Dims{2, 1, 300}, Dims{1, 1}, Dims{40, 2, 3}, Dims{2, 2, 2, 2, 2, 2, 2, 2}, Dims{3, 0, 2}}) {
@@ -74,7 +74,17 @@ BOOST_AUTO_TEST_CASE(shapes_follow_keepdim) {
   BOOST_TEST(raw::reduce(Reduction::sum, x).sizes() == Dims{});
   BOOST_TEST(raw::reduce(Reduction::sum, make::scalar(3, kInt64), {0}).item<int64_t>() == 3);
   BOOST_CHECK_THROW(raw::reduce(Reduction::sum, x, {3}), IndexError);
-  BOOST_CHECK_THROW(raw::reduce(Reduction::sum, x, {1, -2}), IndexError);
+  for (const auto& twice : {+[](const Tensor& t) {
+                              return raw::reduce(Reduction::sum, t, {1, -2});
+                            },
+                            +[](const Tensor& t) {
+                              return t.sum({1, -2});
+                            }}) {
+    BOOST_CHECK_EXCEPTION(twice(x), Error, [](const Error& e) {
+      return std::string(e.what()) == "sum: dim 1 appears multiple times in the list of dims" &&
+             !dynamic_cast<const IndexError*>(&e);
+    });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_long_float32_sum_is_exact_to_the_last_digit) {
@@ -115,23 +125,23 @@ BOOST_AUTO_TEST_CASE(nothing_sums_to_zero_and_has_no_largest) {
   BOOST_TEST(raw::reduce(Reduction::prod, make::zeros({2, 0}), {1}).to_vector<float>() == std::vector<float>({1, 1}),
              per_element());
   BOOST_CHECK_THROW(raw::reduce(Reduction::max, make::zeros({0})), ShapeError);
-  BOOST_CHECK_THROW(raw::extremum(true, make::zeros({2, 0}), 1), ShapeError);
-  BOOST_TEST(raw::extremum(true, make::zeros({0, 2}), 1).values.sizes() == Dims({0}));
+  BOOST_CHECK_THROW((void)make::zeros({2, 0}).max(1), IndexError);
+  BOOST_TEST(std::get<0>(make::zeros({0, 2}).max(1)).sizes() == Dims({0}));
 }
 
 BOOST_AUTO_TEST_CASE(the_first_of_equals_is_the_extremum_and_nan_wins) {
   const Tensor x = make::from_data(std::vector<float>{1, 5, 5, -2, NAN, 7, 3, 3, 3}, {3, 3});
   for (const auto& [name, a] : testing::in_every_layout(x)) {
-    const auto [largest, where] = raw::extremum(true, a, 1);
+    const auto [largest, where] = a.max(1);
     BOOST_TEST((where.to_vector<int64_t>() == std::vector<int64_t>{1, 1, 0}), name);
     BOOST_TEST(largest.to_vector<float>()[0] == 5, name);
     BOOST_TEST(std::isnan(largest.to_vector<float>()[1]), name);
-    BOOST_TEST((raw::arg_extremum(false, a, 0).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 2}), name);
-    BOOST_TEST(raw::extremum(false, a, -1, true).indices.sizes() == Dims({3, 1}), name);
+    BOOST_TEST((a.argmin(0).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 2}), name);
+    BOOST_TEST(std::get<1>(a.min(-1, true)).sizes() == Dims({3, 1}), name);
     BOOST_TEST(std::isnan(raw::reduce(Reduction::max, a).item<float>()), name);
     BOOST_TEST(std::isnan(raw::reduce(Reduction::min, a, {0}).to_vector<float>()[1]), name);
   }
-  BOOST_TEST(raw::arg_extremum(true, make::scalar(2, kFloat32), 0).item<int64_t>() == 0);
+  BOOST_TEST(make::scalar(2, kFloat32).argmax(0).item<int64_t>() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_anywhere_in_a_long_row_is_the_largest) {
@@ -161,21 +171,58 @@ BOOST_AUTO_TEST_CASE(sums_accumulate_along_a_dimension) {
 BOOST_AUTO_TEST_CASE(softmax_is_stable_and_sums_to_one) {
   const Tensor x = make::from_data(std::vector<double>{1000, 1001, 1002, -1e4, 0, 1e4}, {2, 3});
   for (const auto& [name, a] : testing::in_every_layout(x)) {
-    const auto p = raw::softmax(a, 1).to_vector<double>();
+    const auto p = a.softmax(1).to_vector<double>();
     const double total = 1 + std::exp(-1) + std::exp(-2);
     BOOST_TEST(p[0] == std::exp(-2) / total, boost::test_tools::tolerance(1e-14));
     BOOST_TEST(p[2] == 1 / total, boost::test_tools::tolerance(1e-14));
     BOOST_TEST(p[5] == 1);
-    const auto logs = raw::log_softmax(a, -1).to_vector<double>();
+    const auto logs = a.log_softmax(-1).to_vector<double>();
     BOOST_TEST(logs[0] == -2 - std::log(total), boost::test_tools::tolerance(1e-14));
     BOOST_TEST(logs[3] == -2e4);
   }
-  const auto columns = raw::softmax(make::zeros({4, 2}), 0).to_vector<float>();
+  const auto columns = make::zeros({4, 2}).softmax(0).to_vector<float>();
   BOOST_TEST(columns[3] == 0.25f);
-  BOOST_TEST(raw::softmax(make::scalar(3, kFloat32), 0).item<float>() == 1);
-  BOOST_TEST(raw::softmax(make::zeros({2, 0}), 1).numel() == 0);
-  BOOST_CHECK_THROW(raw::softmax(make::zeros({2}, kInt64), 0), DTypeError);
-  BOOST_CHECK_THROW(raw::softmax(x, 2), IndexError);
+  BOOST_TEST(make::scalar(3, kFloat32).softmax(0).item<float>() == 1);
+  BOOST_TEST(make::zeros({2, 0}).softmax(1).numel() == 0);
+  BOOST_CHECK_THROW(make::zeros({2}, kInt64).softmax(0), DTypeError);
+  BOOST_CHECK_THROW(x.softmax(2), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_float32_are_as_exact_as_their_bound_says) {
+  const auto check = [](int64_t length, auto number) {
+    std::vector<float> numbers;
+    double exact = 0, magnitude = 0;
+    for (int64_t i = 0; i < length; ++i) {
+      numbers.push_back(static_cast<float>(number(i)));
+      exact += static_cast<double>(numbers.back());
+      magnitude += std::abs(static_cast<double>(numbers.back()));
+    }
+    const Tensor x = raw::from_data(std::move(numbers), {length});
+    const double error = std::abs(static_cast<double>(raw::reduce(Reduction::sum, x).item<float>()) - exact);
+    BOOST_TEST(error <= 0x1p-24 * (4.001 * magnitude + std::abs(exact)), length);
+  };
+  for (const int64_t length : {255, 256, 1000, 4096, 70'001}) {
+    check(length, [](int64_t i) { return std::sin(static_cast<double>(i * i)); });
+    check(length, [](int64_t i) { return std::exp(8 * std::sin(static_cast<double>(i * i))); });
+    check(length, [](int64_t i) { return (i % 2 ? -1 : 1) * (1e8 + static_cast<double>(i % 97)); });
+    check(length, [](int64_t i) { return (i / 16 % 2 ? -1 : 1) * (1e8 + static_cast<double>(i % 97)); });
+    check(length, [](int64_t i) { return i % 3 == 1 ? -0.001 * static_cast<double>(i) : i % 3 ? -3e7 : 3e7; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_equal_numbers_and_of_large_ones_are_those_in_double) {
+  const auto sum = [](std::vector<float> numbers) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    return raw::reduce(Reduction::sum, raw::from_data(std::move(numbers), {count})).item<float>();
+  };
+  BOOST_TEST(sum(std::vector<float>(1000, 0.1f)) == static_cast<float>(1000 * static_cast<double>(0.1f)));
+  std::vector<float> large(1024, 3e38f);
+  std::fill(large.begin() + 512, large.end(), -3e38f);
+  BOOST_TEST(sum(large) == 0);
+  large[700] = INFINITY;
+  BOOST_TEST(sum(large) == INFINITY);
+  large[7] = -INFINITY;
+  BOOST_TEST(std::isnan(sum(large)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

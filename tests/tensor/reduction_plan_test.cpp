@@ -5,6 +5,8 @@
 
 #include "tendril/tensor/cuda/reduction_plan.h"
 
+BOOST_AUTO_TEST_SUITE(reduction_plan)
+
 namespace {
 
 using namespace tendril;
@@ -102,8 +104,6 @@ Dims reduced_sizes(const Dims& sizes, unsigned mask) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(reduction_plan)
 
 BOOST_AUTO_TEST_CASE(every_element_is_summed_once_and_where_it_belongs) {
   const std::vector<std::pair<Dims, Dims>> layouts = {{{3, 4, 5}, {20, 5, 1}},    {{3, 4, 5}, {1, 3, 12}},

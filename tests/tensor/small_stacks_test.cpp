@@ -12,6 +12,8 @@
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 
+BOOST_AUTO_TEST_SUITE(small_stacks)
+
 using namespace tendril;
 
 namespace {
@@ -39,8 +41,6 @@ double first_of_product(const Dims& a, const Dims& b, DType dtype) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(small_stacks)
 
 BOOST_AUTO_TEST_CASE(a_thread_with_a_small_stack_starts_and_multiplies) {
   for (const DType dtype : {kFloat32, kFloat64}) {

@@ -5,6 +5,8 @@
 
 #include "tendril/tensor/cuda/strided.h"
 
+BOOST_AUTO_TEST_SUITE(strided)
+
 namespace {
 
 using namespace tendril;
@@ -101,8 +103,6 @@ const std::vector<Case> cases = {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(strided)
 
 BOOST_AUTO_TEST_CASE(dimensions_merge_where_all_operands_permit_it_and_every_element_is_visited_once) {
   for (const Case& c : cases) {

@@ -7,6 +7,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(views)
+
 using namespace tendril;
 
 namespace {
@@ -28,8 +30,6 @@ std::vector<int64_t> places(const Layout& x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(views)
 
 BOOST_AUTO_TEST_CASE(broadcasting_follows_numpy) {
   BOOST_TEST(broadcast_shapes({3, 1}, {4}, "add") == Dims({3, 4}));

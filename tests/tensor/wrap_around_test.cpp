@@ -7,6 +7,8 @@
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(wrap_around)
+
 using namespace tendril;
 
 namespace {
@@ -76,8 +78,6 @@ void check() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(wrap_around)
 
 BOOST_AUTO_TEST_CASE(int64) { check<int64_t>(); }
 BOOST_AUTO_TEST_CASE(int32) { check<int32_t>(); }

@@ -41,24 +41,32 @@ auto lanes(const T* x) {
   return *reinterpret_cast<const typename Lanes<T>::Vector*>(x);
 }
 
+/// A piece's mean, then its squares about that while it is in the nearest cache, joined to what came before (Chan,
+/// Golub and LeVeque, 1979): one reading of memory, without the cancellation of a sum of squares.
 template <class T>
-void sum(const void* row, int64_t count, double* to) {
-  const T* x = static_cast<const T*>(row);
-  *to += sum_of<T>(
-      count, [x](int64_t i) { return lanes(x + i); }, [x](int64_t i) { return x[i]; });
-}
-
-template <class T>
-void squares(const void* row, double mean, int64_t count, double* to) {
-  const T* x = static_cast<const T*>(row);
-  const T m = static_cast<T>(mean);
-  *to += sum_of<T>(
-      count,
-      [x, m](int64_t i) {
-        const auto d = lanes(x + i) - m;
-        return d * d;
-      },
-      [x, m](int64_t i) { return (x[i] - m) * (x[i] - m); });
+void moments(const void* row, int64_t count, Moments* all) {
+  constexpr int64_t kPiece = 2048;
+  for (int64_t first = 0; first < count; first += kPiece) {
+    const T* x = static_cast<const T*>(row) + first;
+    const int64_t length = count - first < kPiece ? count - first : kPiece;
+    const auto n = static_cast<double>(length);
+    const double mean = sum_of<T>(
+                            length, [x](int64_t i) { return lanes(x + i); }, [x](int64_t i) { return x[i]; }) /
+                        n;
+    const T m = static_cast<T>(mean);
+    const double off = mean - static_cast<double>(m);
+    const double squares = sum_of<T>(
+        length,
+        [x, m](int64_t i) {
+          const auto d = lanes(x + i) - m;
+          return d * d;
+        },
+        [x, m](int64_t i) { return (x[i] - m) * (x[i] - m); });
+    const double between = mean - all->mean, total = all->count + n;
+    all->squares += squares - n * off * off + between * between * all->count * n / total;
+    all->mean += between * n / total;
+    all->count = total;
+  }
 }
 
 template <class T>
@@ -94,7 +102,7 @@ void combine(void* out_row, const void* g_row, const void* x_row, double mean, d
 }
 
 template <class T>
-constexpr ChannelLoops loops_for = {sum<T>, squares<T>, products<T>, affine<T>, combine<T>};
+constexpr ChannelLoops loops_for = {moments<T>, products<T>, affine<T>, combine<T>};
 
 }  // namespace
 

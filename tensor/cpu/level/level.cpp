@@ -6,13 +6,17 @@ extern const ByOp<Unary, Loop> unary_loops;
 extern const ByOp<Predicate, Loop> predicate_loops;
 extern const ByOp<Binary, Loop> binary_loops;
 extern const ByOp<Compare, Loop> compare_loops;
+extern const ByOp<Unary, Loop> unary_gradient_loops;
+extern const std::array<ByOp<Binary, Loop>, 2> binary_gradient_loops;
 extern const ByOp<Reduction, FoldRow> fold_row_loops;
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
 extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
+extern const ByDType<CrossEntropyLoops> cross_entropy_loops;
 extern const ByDType<ChannelLoops> channel_loops;
 extern const ByDType<LstmLoops> lstm_loops;
+extern const ByDType<void (*)(const WindowRow&)> max_pool_rows;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -23,12 +27,16 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .predicate = predicate_loops,
                              .binary = binary_loops,
                              .compare = compare_loops,
+                             .unary_gradient = unary_gradient_loops,
+                             .binary_gradient = binary_gradient_loops,
                              .fold_row = fold_row_loops,
                              .fold_columns = fold_columns_loops,
                              .softmax = softmax_lines,
                              .log_softmax = log_softmax_lines,
                              .gemm = gemms,
+                             .cross_entropy = cross_entropy_loops,
                              .channel = channel_loops,
-                             .lstm = lstm_loops};
+                             .lstm = lstm_loops,
+                             .max_pool = max_pool_rows};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -21,12 +21,14 @@
 
 namespace tendril::cpu {
 
-/// Operand k starts at `pointers[k]` and advances by `steps[k]` bytes; operand 0 is the output.
+/// Operand k starts at `pointers[k]` and advances by `steps[k]` bytes; operand 0 is the output. The pointer behind the
+/// last operand's is to the number (a double) of an operation that has one.
 using Loop = void (*)(char* const* pointers, const int64_t* steps, int64_t count);
 /// Folds `count` elements, `step` bytes apart, into the one accumulator.
 using FoldRow = void (*)(void* accumulator, const char* x, int64_t step, int64_t count);
-/// Folds element j into accumulator j, for `count` of them.
-using FoldColumns = void (*)(void* accumulators, const char* x, int64_t step, int64_t count);
+/// Folds element j of each row, in order, into accumulator j, for `count` of them; rows lie `row_step` bytes apart.
+using FoldColumns = void (*)(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step,
+                             int64_t rows);
 /// out[i * out_step] = softmax of x (or its logarithm); steps in elements.
 using SoftmaxLine = void (*)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count);
 
@@ -42,10 +44,23 @@ struct Gemm {
   bool accumulate = false;  ///< add to what is in `out`
 };
 
+/// Lines of scores; steps in elements.
+struct CrossEntropyLoops {
+  /// The largest element, and the logarithm of the sum of e^(x - largest).
+  void (*log_sum_exp)(const void* x, int64_t step, int64_t count, void* largest, void* log_sum);
+  /// out = -share e^((x - largest) - log_sum)
+  void (*backward)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count, const void* largest,
+                   const void* log_sum, const void* share);
+};
+
+/// Of some numbers: how many, their mean, and the sum of their squared differences from it.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;
+};
+
 /// A channel's row of `count` elements, for batch normalisation. Sums are added to, and kept in double.
 struct ChannelLoops {
-  void (*sum)(const void* x, int64_t count, double* sum);
-  void (*squares)(const void* x, double mean, int64_t count, double* sum);  ///< of (x - mean)^2
+  void (*moments)(const void* x, int64_t count, Moments* all);  ///< takes the row in; x is read from memory once
   /// of g to sums[0], of g (x - mean) to sums[1]
   void (*products)(const void* g, const void* x, double mean, int64_t count, double* sums);
   /// out = (x - mean) scale + shift
@@ -71,6 +86,18 @@ struct LstmLoops {
   void (*backward)(const LstmStepBackward& step);
 };
 
+/// `count` windows beside each other, each of rows x columns pixels of a plane, all of them inside it. Writes the
+/// largest of each and its place in the plane (of fewer than 2^31 pixels).
+struct WindowRow {
+  const void* plane;
+  int64_t width;                       ///< of the plane
+  int64_t top, rows, row_step;         ///< of the windows
+  int64_t left, columns, column_step;  ///< of the first one
+  int64_t stride, count;               ///< from one to the next
+  void* values;
+  int64_t* indices;
+};
+
 template <class F>
 using ByDType = std::array<F, kNumDTypes>;
 template <class Op, class F>
@@ -83,13 +110,17 @@ struct Loops {
   const ByOp<Predicate, Loop>& predicate;
   const ByOp<Binary, Loop>& binary;
   const ByOp<Compare, Loop>& compare;
+  const ByOp<Unary, Loop>& unary_gradient;                   ///< out, g, what was kept
+  const std::array<ByOp<Binary, Loop>, 2>& binary_gradient;  ///< for x, for y: out, g, x, y
   const ByOp<Reduction, FoldRow>& fold_row;
   const ByOp<Reduction, FoldColumns>& fold_columns;
   const ByDType<SoftmaxLine>& softmax;
   const ByDType<SoftmaxLine>& log_softmax;
   const ByDType<void (*)(const Gemm&)>& gemm;
+  const ByDType<CrossEntropyLoops>& cross_entropy;
   const ByDType<ChannelLoops>& channel;
   const ByDType<LstmLoops>& lstm;
+  const ByDType<void (*)(const WindowRow&)>& max_pool;
 };
 
 /// The best for this machine.

@@ -20,15 +20,44 @@ A combine(A a, A x) {
     } else {
       return a * x;
     }
-  } else if constexpr (op == Reduction::max) {  // x != x: a NaN wins and stays
-    return x > a || x != x ? x : a;
+  } else if constexpr (op == Reduction::max) {  // x != x: a NaN wins and stays; | has no branch in its way
+    return (x > a) | (x != x) ? x : a;
   } else if constexpr (op == Reduction::min) {
-    return x < a || x != x ? x : a;
+    return (x < a) | (x != x) ? x : a;
   } else if constexpr (op == Reduction::all) {
     return a && x;
   } else {
     return a || x;
   }
+}
+
+/// The sum of `rows` numbers, `kBlockLanes` apart, in pairs.
+constexpr int64_t kBlockLanes = 16, kBlockRows = 16;
+template <int64_t rows, class T>
+float sum_in_pairs(const T* x) {
+  if constexpr (rows == 1) {
+    return static_cast<float>(*x);
+  } else {
+    return sum_in_pairs<rows / 2>(x) + sum_in_pairs<rows / 2>(x + rows / 2 * kBlockLanes);
+  }
+}
+
+/// The sum of whole blocks of what float32 holds. Converting each number to double would take longer than reading it,
+/// so 16 at a time are added up in float32, in pairs; what that makes is added in double. The error is at most (1 -
+/// 2^-24)^-4 - 1, or 4 * 2^-24 but for terms of second order, of the sum of magnitudes, whatever the length, and 0 for
+/// equal numbers. (PyTorch's sums, all in float32, add at least as many of them to one another.)
+template <class T>
+double sum_of_blocks(const T* x, int64_t blocks) {
+  double lanes[kBlockLanes] = {};
+  for (; blocks > 0; --blocks, x += kBlockLanes * kBlockRows) {
+    float sums[kBlockLanes];
+    for (int64_t l = 0; l < kBlockLanes; ++l) sums[l] = sum_in_pairs<kBlockRows>(x + l);
+    for (int64_t l = 0; l < kBlockLanes; ++l) lanes[l] += static_cast<double>(sums[l]);
+  }
+  // Loops of constant lengths stay in registers.
+  for (int64_t l = 0; l < 8; ++l) lanes[l] += lanes[l + 8];
+  for (int64_t l = 0; l < 4; ++l) lanes[l] += lanes[l + 4];
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
 template <Reduction op, class T>
@@ -43,7 +72,18 @@ void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
     return;
   }
   const T* data = reinterpret_cast<const T*>(x);
-  constexpr int64_t kLanes = 16;  // enough independent chains to hide the adder's latency
+  if constexpr (op == Reduction::sum && std::is_same_v<C, float>) {
+    constexpr int64_t kBlock = kBlockLanes * kBlockRows;
+    if (count >= kBlock) {
+      const double sum = sum_of_blocks(data, count / kBlock);
+      if (sum - sum == 0) {  // else a block overflowed, which in double it might not have
+        total += sum;
+        data += count / kBlock * kBlock;
+        count %= kBlock;
+      }
+    }
+  }
+  constexpr int64_t kLanes = 32;  // enough independent chains to hide the adder's latency
   int64_t i = 0;
   if (count >= 2 * kLanes) {
     A lanes[kLanes];
@@ -60,19 +100,36 @@ void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
   for (; i < count; ++i) total = combine<op>(total, static_cast<A>(static_cast<C>(data[i])));
 }
 
+/// kRows rows at once: each accumulator is loaded and stored once for all of them.
+template <Reduction op, class T, int64_t kRows>
+void fold_rows_into_columns(Accumulator<op, T>* totals, const char* x, int64_t count, int64_t row_step) {
+  using A = Accumulator<op, T>;
+  using C = Compute<T>;
+#pragma GCC ivdep
+  for (int64_t j = 0; j < count; ++j) {
+    A total = totals[j];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRows; ++r) {
+      total = combine<op>(total, static_cast<A>(static_cast<C>(reinterpret_cast<const T*>(x + r * row_step)[j])));
+    }
+    totals[j] = total;
+  }
+}
+
 template <Reduction op, class T>
-void fold_columns(void* accumulators, const char* x, int64_t step, int64_t count) {
+void fold_columns(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step, int64_t rows) {
   using A = Accumulator<op, T>;
   using C = Compute<T>;
   A* totals = static_cast<A*>(accumulators);
   if (step == sizeof(T)) {
-    const T* data = reinterpret_cast<const T*>(x);
-#pragma GCC ivdep
-    for (int64_t j = 0; j < count; ++j) totals[j] = combine<op>(totals[j], static_cast<A>(static_cast<C>(data[j])));
+    for (; rows >= 8; rows -= 8, x += 8 * row_step) fold_rows_into_columns<op, T, 8>(totals, x, count, row_step);
+    for (; rows > 0; --rows, x += row_step) fold_rows_into_columns<op, T, 1>(totals, x, count, row_step);
     return;
   }
-  for (int64_t j = 0; j < count; ++j) {
-    totals[j] = combine<op>(totals[j], static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + j * step))));
+  for (; rows > 0; --rows, x += row_step) {
+    for (int64_t j = 0; j < count; ++j) {
+      totals[j] = combine<op>(totals[j], static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + j * step))));
+    }
   }
 }
 
@@ -97,28 +154,53 @@ constexpr ByDType<FoldColumns> columns() {
           served<op, Half>(fold_columns<op, Half>),       served<op, BFloat16>(fold_columns<op, BFloat16>)};
 }
 
-/// Subtracting the largest first keeps exp from overflowing.
+/// Subtracting the largest first keeps exp from overflowing. Exponentials are made a block at a time and then added up,
+/// both in registers of several: x is read twice, and the result written and read again (logarithm: x read once more).
 template <class T, bool logarithm>
 void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, int64_t count) {
   using C = Compute<T>;
+  constexpr int64_t kBlock = 512;
   T* out = static_cast<T*>(to);
   const T* x = static_cast<const T*>(from);
   C largest = -INFINITY;
-  for (int64_t i = 0; i < count; ++i) largest = combine<Reduction::max>(largest, static_cast<C>(x[i * x_step]));
+  fold_row<Reduction::max, T>(&largest, reinterpret_cast<const char*>(x), x_step * static_cast<int64_t>(sizeof(T)),
+                              count);
   double sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const C e = scalar_math::exponential(static_cast<C>(x[i * x_step]) - largest);
-    sum += static_cast<double>(e);
-    if constexpr (!logarithm && std::is_same_v<C, T>) out[i * out_step] = e;
+  C block[kBlock];
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const int64_t length = count - first < kBlock ? count - first : kBlock;
+    const T* const part = x + first * x_step;
+    if (x_step == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < length; ++i) block[i] = scalar_math::exponential(static_cast<C>(part[i]) - largest);
+    } else {
+      for (int64_t i = 0; i < length; ++i) {
+        block[i] = scalar_math::exponential(static_cast<C>(part[i * x_step]) - largest);
+      }
+    }
+    fold_row<Reduction::sum, C>(&sum, reinterpret_cast<const char*>(block), sizeof(C), length);
+    if constexpr (!logarithm && std::is_same_v<C, T>) {
+      for (int64_t i = 0; i < length; ++i) out[(first + i) * out_step] = block[i];
+    }
   }
   if constexpr (logarithm) {
     const C log_sum = static_cast<C>(std::log(sum));
-    for (int64_t i = 0; i < count; ++i) {  // in this order: x - largest is exact where it matters
-      out[i * out_step] = static_cast<T>((static_cast<C>(x[i * x_step]) - largest) - log_sum);
+    const auto finish = [&](int64_t i, int64_t j) {  // in this order: x - largest is exact where it matters
+      out[j] = static_cast<T>((static_cast<C>(x[i]) - largest) - log_sum);
+    };
+    if (x_step == 1 && out_step == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) finish(i, i);
+    } else {
+      for (int64_t i = 0; i < count; ++i) finish(i * x_step, i * out_step);
     }
   } else if constexpr (std::is_same_v<C, T>) {
     const C scale = static_cast<C>(1 / sum);
-    for (int64_t i = 0; i < count; ++i) out[i * out_step] *= scale;
+    if (out_step == 1) {
+      for (int64_t i = 0; i < count; ++i) out[i] *= scale;
+    } else {
+      for (int64_t i = 0; i < count; ++i) out[i * out_step] *= scale;
+    }
   } else {  // a half type would round twice
     const C scale = static_cast<C>(1 / sum);
     for (int64_t i = 0; i < count; ++i) {

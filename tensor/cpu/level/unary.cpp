@@ -1,4 +1,5 @@
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/detail/columns.h"
 #include "tendril/tensor/scalar_math.h"
 
 namespace tendril::cpu::TENDRIL_CPU_LEVEL {
@@ -15,20 +16,23 @@ template <Predicate op, class T>
 struct PredicateFunction;
 
 // The table's expressions call std functions and scalar_math by plain name.
-#define TENDRIL_UNARY(name, doc, dtypes, expression, ...) \
-  template <class T>                                      \
-  struct UnaryFunction<Unary::name, T> {                  \
-    static constexpr DTypeRule rule = DTypeRule::dtypes;  \
-    static T apply(T x) {                                 \
-      using namespace std;                                \
-      using namespace scalar_math;                        \
-      return static_cast<T>(expression);                  \
-    }                                                     \
+#define TENDRIL_UNARY(name, doc, dtypes, expression, ...)                              \
+  template <class T>                                                                   \
+  struct UnaryFunction<Unary::name, T> {                                               \
+    static constexpr DTypeRule rule = DTypeRule::dtypes;                               \
+    static constexpr bool has_parameter = tendril::detail::mentions(#expression, 'p'); \
+    T p = T(0);                                                                        \
+    T operator()(T x) const {                                                          \
+      using namespace std;                                                             \
+      using namespace scalar_math;                                                     \
+      return static_cast<T>(expression);                                               \
+    }                                                                                  \
   };
 #define TENDRIL_PREDICATE(name, doc, expression) \
   template <class T>                             \
   struct PredicateFunction<Predicate::name, T> { \
-    static bool apply(T x) {                     \
+    static constexpr bool has_parameter = false; \
+    bool operator()(T x) const {                 \
       using namespace scalar_math;               \
       return expression;                         \
     }                                            \
@@ -38,16 +42,18 @@ struct PredicateFunction;
 template <class F, class Out, class T>
 void map(char* const* pointers, const int64_t* steps, int64_t count) {
   using C = Compute<T>;
+  F f;
+  if constexpr (F::has_parameter) f.p = static_cast<C>(*reinterpret_cast<const double*>(pointers[2]));
   if (steps[0] == sizeof(Out) && steps[1] == sizeof(T)) {
     Out* out = reinterpret_cast<Out*>(pointers[0]);
     const T* x = reinterpret_cast<const T*>(pointers[1]);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(F::apply(static_cast<C>(x[i])));
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(f(static_cast<C>(x[i])));
     return;
   }
   for (int64_t i = 0; i < count; ++i) {
     const auto x = load(reinterpret_cast<const T*>(pointers[1] + i * steps[1]));
-    *reinterpret_cast<Out*>(pointers[0] + i * steps[0]) = static_cast<Out>(F::apply(x));
+    *reinterpret_cast<Out*>(pointers[0] + i * steps[0]) = static_cast<Out>(f(x));
   }
 }
 

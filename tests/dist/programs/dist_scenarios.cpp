@@ -59,7 +59,13 @@ struct Shard {
 bool nothing_left() {
   const auto deadline = std::chrono::steady_clock::now() + 10s;
   while (!dist::autograd::Container::of(*rpc::default_agent())->counters().none()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    if (std::chrono::steady_clock::now() > deadline) {
+      const auto left = dist::autograd::Container::of(*rpc::default_agent())->counters();
+      std::fprintf(stderr, "%s: %d contexts, %d send nodes, %d receive nodes, %d passes are left\n",
+                   rpc::get_worker_info().name.c_str(), static_cast<int>(left.contexts),
+                   static_cast<int>(left.send_nodes), static_cast<int>(left.recv_nodes), static_cast<int>(left.passes));
+      return false;
+    }
     std::this_thread::sleep_for(1ms);  // contexts end in the agents' threads, which tell nobody
   }
   return true;

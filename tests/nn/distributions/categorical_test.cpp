@@ -10,6 +10,8 @@
 #include "tests/golden.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(categorical)
+
 using tendril::Dims;
 using tendril::DType;
 using tendril::DTypeError;
@@ -46,8 +48,6 @@ double chi_square(const std::vector<double>& observed, const std::vector<double>
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(categorical)
 
 BOOST_AUTO_TEST_CASE(log_prob_and_entropy_equal_pytorchs) {
   const Golden golden(TENDRIL_TEST_DATA "/categorical.txt");

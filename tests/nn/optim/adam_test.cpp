@@ -10,6 +10,8 @@
 #include "tests/make.h"
 #include "tests/nn/optim/golden_steps.h"
 
+BOOST_AUTO_TEST_SUITE(adam)
+
 using tendril::Error;
 using tendril::Tensor;
 using tendril::optim::Adam;
@@ -41,8 +43,6 @@ void check_states(const GoldenSteps& steps, const Adam& adam, const std::string&
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(adam)
 
 BOOST_AUTO_TEST_CASE(ten_steps_equal_pytorchs) {
   for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {

@@ -12,6 +12,8 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 
+BOOST_AUTO_TEST_SUITE(optimizer)
+
 using tendril::AutogradError;
 using tendril::DTypeError;
 using tendril::Error;
@@ -34,8 +36,6 @@ Tensor leaf(const Values& values, tendril::DType dtype = tendril::kFloat64) {
 Values values_of(const Tensor& x) { return x.to_vector<double>(); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(optimizer)
 
 BOOST_AUTO_TEST_CASE(parameters_without_a_gradient_stay_as_they_are) {
   Tensor a = leaf({1, 2}), b = leaf({3});

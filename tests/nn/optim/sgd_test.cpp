@@ -11,6 +11,8 @@
 #include "tests/make.h"
 #include "tests/nn/optim/golden_steps.h"
 
+BOOST_AUTO_TEST_SUITE(sgd)
+
 using tendril::Error;
 using tendril::Tensor;
 using tendril::optim::SGD;
@@ -40,8 +42,6 @@ void check_states(const GoldenSteps& steps, const SGD& sgd, const std::string& n
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sgd)
 
 BOOST_AUTO_TEST_CASE(ten_steps_equal_pytorchs) {
   for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {

@@ -6,10 +6,11 @@
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(function)
+
 using namespace tendril;
 using namespace tendril::rpc;
 
-namespace function_test {
 int overloaded(int x) { return x; }
 int overloaded(double x) { return static_cast<int>(x); }
 void with_reference(const std::vector<float>&) {}
@@ -26,15 +27,12 @@ struct Derived : Base {};
 struct Named {
   explicit Named(std::string) {}
 };
-}  // namespace function_test
 static int really_hidden(int x) { return x; }
 namespace {
 int unnamed(int x) { return x; }
 }  // namespace
 
 namespace {
-
-using namespace function_test;
 
 template <auto F>
 FunctionId id_of() {
@@ -46,8 +44,6 @@ std::string name_of() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(function)
 
 BOOST_AUTO_TEST_CASE(overloads_have_different_identities) {
   constexpr int (*with_int)(int) = &overloaded;
@@ -75,23 +71,23 @@ BOOST_AUTO_TEST_CASE(what_is_mentioned_anywhere_is_served_from_the_start) {
   const FunctionId id = rpc::detail::Registration<Callable>::entry().id;
   const ServedFunction* served = served_functions().find(id);
   BOOST_REQUIRE(served != nullptr);
-  BOOST_TEST(served->name == "function_test::Base::get");
+  BOOST_TEST(served->name == "function::Base::get");
   if (id == 0) rpc::detail::entry_of<Callable>();  // the mention
   BOOST_TEST(served_functions().find(12345) == nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(names_are_what_a_reader_would_write) {
-  BOOST_TEST(name_of<rpc::detail::FreeFunction<&with_reference>>() == "function_test::with_reference");
+  BOOST_TEST(name_of<rpc::detail::FreeFunction<&with_reference>>() == "function::with_reference");
   constexpr int (Base::*get)() const = &Base::get;
   const std::string method = name_of<rpc::detail::Method<Derived, get>>();
-  BOOST_TEST(method.starts_with("function_test::Base::get"));
-  BOOST_TEST((name_of<rpc::detail::Constructor<Named, std::string>>() == "function_test::Named's constructor"));
+  BOOST_TEST(method.starts_with("function::Base::get"));
+  BOOST_TEST((name_of<rpc::detail::Constructor<Named, std::string>>() == "function::Named's constructor"));
   BOOST_TEST(name_of<rpc::detail::Fetch<std::string>>() == "RRef<std::string>::to_here");
 }
 
 BOOST_AUTO_TEST_CASE(a_static_function_is_refused_where_it_is_called) {
   BOOST_CHECK_EXCEPTION(id_of<&hidden>(), UsageError, [](const UsageError& error) {
-    return std::string(error.what()).find("function_test::hidden") != std::string::npos;
+    return std::string(error.what()).find("function::hidden") != std::string::npos;
   });
   BOOST_CHECK_THROW(id_of<&really_hidden>(), UsageError);
   BOOST_TEST(served_functions().find(rpc::detail::Registration<rpc::detail::FreeFunction<&hidden>>::entry().id) ==

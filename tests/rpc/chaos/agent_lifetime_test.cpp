@@ -4,7 +4,7 @@
 
 #include "tests/rpc/cluster.h"
 
-namespace agent_lifetime_test {
+BOOST_AUTO_TEST_SUITE(agent_lifetime)
 
 using namespace rpc_test;
 
@@ -24,12 +24,6 @@ struct Slow {
 struct Object {
   int take(const Slow&) { return 1; }
 };
-
-}  // namespace agent_lifetime_test
-
-using namespace agent_lifetime_test;
-
-BOOST_AUTO_TEST_SUITE(agent_lifetime)
 
 BOOST_AUTO_TEST_CASE(a_method_call_in_its_middle_fails_when_the_agent_is_destroyed) {
   const auto make = [](const char* name, WorkerId rank) {

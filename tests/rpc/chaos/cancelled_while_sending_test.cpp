@@ -4,7 +4,7 @@
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"
 
-namespace cancelled_while_sending_test {
+BOOST_AUTO_TEST_SUITE(cancelled_while_sending)
 
 using namespace rpc_test;
 
@@ -33,12 +33,6 @@ struct Listener final : AgentListener {
   std::function<void()> meanwhile;
   std::string heard;
 };
-
-}  // namespace cancelled_while_sending_test
-
-using namespace cancelled_while_sending_test;
-
-BOOST_AUTO_TEST_SUITE(cancelled_while_sending)
 
 BOOST_AUTO_TEST_CASE(a_transfer_is_ended_after_it_has_begun) {
   Agent b({.name = std::string("b"), .rank = 1, .world_size = 2}, functions());

@@ -7,7 +7,7 @@
 #include "tendril/rpc/task.h"
 #include "tests/rpc/cluster.h"
 
-namespace coroutine_end_test {
+BOOST_AUTO_TEST_SUITE(coroutine_end)
 
 using namespace rpc_test;
 
@@ -66,12 +66,6 @@ Task<int> throws_after_its_result() {
   const ThrowsAtItsEnd local;
   co_return 5;
 }
-
-}  // namespace coroutine_end_test
-
-using namespace coroutine_end_test;
-
-BOOST_AUTO_TEST_SUITE(coroutine_end)
 
 BOOST_AUTO_TEST_CASE(a_reply_leaves_when_the_coroutines_locals_are_gone) {
   Cluster cluster(2);

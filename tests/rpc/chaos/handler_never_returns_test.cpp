@@ -10,7 +10,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace handler_never_returns_test {
+namespace handler_never_returns {
 
 using namespace rpc_test;
 using tendril::test::text_of_error;
@@ -115,9 +115,7 @@ std::string shut_down(Agent& agent, std::chrono::milliseconds timeout) {
   return message_of<tendril::rpc::TimeoutError>([&] { agent.shutdown(Clock::now() + timeout); });
 }
 
-}  // namespace handler_never_returns_test
-
-using namespace handler_never_returns_test;
+}  // namespace handler_never_returns
 
 BOOST_FIXTURE_TEST_SUITE(handler_never_returns, Fixture)
 
@@ -132,7 +130,7 @@ BOOST_AUTO_TEST_CASE(an_agent_shuts_down_without_it_and_what_it_uses_lives_on) {
     const std::string error = shut_down(cluster[1], 100ms);
     BOOST_TEST(contains(error,
                         "worker 'w1' has been shut down, but not all of its functions have returned: "
-                        "'handler_never_returns_test::stuck' for worker 'w0' (rank 0) for "),
+                        "'handler_never_returns::stuck' for worker 'w0' (rank 0) for "),
                error);
     cluster[1].shutdown();  // nothing is left to do
   }
@@ -151,7 +149,7 @@ BOOST_AUTO_TEST_CASE(nor_is_one_waited_for_that_waits_itself) {
     (void)rpc_async<&wait_for_promise>(cluster[0], 1, {.timeout = 0us});
     mine->begun.wait();
     const std::string error = shut_down(cluster[1], 100ms);
-    BOOST_TEST(contains(error, "'handler_never_returns_test::wait_for_promise' for worker 'w0'"), error);
+    BOOST_TEST(contains(error, "'handler_never_returns::wait_for_promise' for worker 'w0'"), error);
   }
   mine->promise.set_value();
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
@@ -169,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_is_named_by_its_function) {
     mine->begun.wait();
     BOOST_TEST(cluster[1].handlers_running().size() == 1u);
     const std::string error = shut_down(cluster[1], 100ms);
-    BOOST_TEST(contains(error, "'handler_never_returns_test::goes_on_for_ever' for worker 'w0' (rank 0) for "), error);
+    BOOST_TEST(contains(error, "'handler_never_returns::goes_on_for_ever' for worker 'w0' (rank 0) for "), error);
   }
   mine->end.count_down();
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1; }, 60s));
@@ -185,7 +183,7 @@ BOOST_AUTO_TEST_CASE(it_may_be_the_last_to_hold_the_agent) {
     (void)rpc_async<&hold_the_agent>(*agent, 0, {.timeout = 0us});
     mine->begun.wait();
     const std::string error = shut_down(*agent, 100ms);
-    BOOST_TEST(contains(error, "'handler_never_returns_test::hold_the_agent' for worker 'w0'"), error);
+    BOOST_TEST(contains(error, "'handler_never_returns::hold_the_agent' for worker 'w0'"), error);
   }
   BOOST_TEST(!left.expired());
   mine->end.count_down();
@@ -208,7 +206,7 @@ BOOST_AUTO_TEST_CASE(objects_whose_destructors_wait_for_it_are_left_to_themselve
     BOOST_TEST(mine->touched == 0);
     mine->end.count_down();  // else it would never end, where it fails
     const std::string text = error.get();
-    BOOST_TEST(contains(text, "'handler_never_returns_test::hold_the_mutex' for worker 'w0' (rank 0) for "), text);
+    BOOST_TEST(contains(text, "'handler_never_returns::hold_the_mutex' for worker 'w0' (rank 0) for "), text);
     BOOST_TEST(contains(text, "; destructors of objects that it owned"), text);
   }
   BOOST_TEST(Cluster::eventually([&] { return mine->threads_ended == 1 && mine->touched == 1; }, 60s));
@@ -268,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_graceful_shutdown_ends_by_its_deadline_and_names_it_and_s
     BOOST_TEST(contains(errors[1], "TimeoutError: rpc::shutdown ('w1'): "), errors[1]);
     BOOST_TEST(contains(errors[1],
                         "not all of its functions have returned: "
-                        "'handler_never_returns_test::wait_for_promise' for worker 'w0' (rank 0) for "),
+                        "'handler_never_returns::wait_for_promise' for worker 'w0' (rank 0) for "),
                errors[1]);
     if (graceful) BOOST_TEST(contains(errors[1], "still busy: 1 handlers running ('"), errors[1]);
     mine->promise.set_value();

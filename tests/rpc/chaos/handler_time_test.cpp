@@ -4,7 +4,7 @@
 
 #include "tests/rpc/agent_pair.h"
 
-namespace handler_time_test {
+BOOST_AUTO_TEST_SUITE(handler_time)
 
 using namespace rpc_test;
 
@@ -49,12 +49,6 @@ class Table final : public FunctionTable {
   void add(Function id, void (*invoke)(InboundCall&)) { functions_[id].invoke = invoke; }
   ServedFunction functions_[kCompletes + 1];
 };
-
-}  // namespace handler_time_test
-
-using namespace handler_time_test;
-
-BOOST_AUTO_TEST_SUITE(handler_time)
 
 BOOST_AUTO_TEST_CASE(a_function_that_answers_within_it_does_not_make_it_seem_short) {
   const Table functions;

@@ -1,18 +1,22 @@
-// A reply leaves when it is made, whatever the handlers after it do.
+// A reply leaves when it is made, or soon with others, whatever the handlers after it do; and so do requests.
 // timeout: 120
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <future>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/rpc/agent_pair.h"
+
+BOOST_AUTO_TEST_SUITE(held_reply)
 
 using namespace rpc_test;
 
 namespace {
 
-enum Function : uint64_t { kOccupy = 1, kWork };
+enum Function : uint64_t { kOccupy = 1, kWork, kOccupyReader };
 
 /// What handlers of one test wait for without telling the library; made anew by each test.
 struct Gate {
@@ -21,19 +25,49 @@ struct Gate {
 };
 std::unique_ptr<Gate> occupied, worked;
 
-const Functions& functions() {
-  static const Functions table([](Functions& f) {
-    f.add(kOccupy, "occupy", [](InboundCall& inbound) {
+/// As Functions, with one that occupies the thread that reads its request.
+class Table final : public FunctionTable {
+ public:
+  Table() {
+    functions_[kOccupy].invoke = functions_[kOccupyReader].invoke = [](InboundCall& inbound) {
       occupied->opened.wait_for(30s);
       inbound.reply(reply("occupied"));
-    });
-    f.add(kWork, "work", [](InboundCall& inbound) {
+    };
+    functions_[kOccupyReader].on_reader = true;
+    functions_[kWork].invoke = [](InboundCall& inbound) {
       if (text(inbound.request()) == "long") worked->opened.wait_for(30s);
       inbound.reply(reply("worked"));
-    });
-  });
+    };
+  }
+  const ServedFunction* find(uint64_t id) const noexcept override {
+    return id <= kOccupyReader ? &functions_[id] : nullptr;
+  }
+
+ private:
+  ServedFunction functions_[kOccupyReader + 1];
+};
+
+const Table& functions() {
+  static const Table table;
   return table;
 }
+
+/// As AgentPair, of that table.
+struct Pair {
+  explicit Pair(AgentOptions options = {}) {
+    options.world_size = 2;
+    options.ping_interval = 0ms;  // an answer to a ping would take along what is held back
+    options.name = std::string("a");
+    options.rank = 0;
+    a = std::make_unique<Agent>(options, functions());
+    options.name = std::string("b");
+    options.rank = 1;
+    b = std::make_unique<Agent>(options, functions());
+    a->connect(b->self(), b->listen(), Clock::now() + 30s);
+    BOOST_REQUIRE(b->wait_connected(0, Clock::now() + 30s));
+  }
+  std::unique_ptr<Agent> a, b;
+};
 
 /// Waits, with a deadline, until `condition()` holds.
 template <class Condition>
@@ -53,13 +87,10 @@ struct Misjudged final : Job {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(held_reply)
-
 BOOST_AUTO_TEST_CASE(a_finished_reply_does_not_wait_for_the_next_handler) {
   occupied = std::make_unique<Gate>();
   worked = std::make_unique<Gate>();
-  // No pings: an answer to one would take a reply along that is held back.
-  AgentPair pair(functions(), {.num_worker_threads = 1, .ping_interval = 0ms});
+  Pair pair({.num_worker_threads = 1});
   for (int i = 0; i < 1000; ++i) call(*pair.a, 1, request(kWork, "short")).wait();  // it is known to be short
   const Future<Message> first = call(*pair.a, 1, request(kOccupy));
   const Future<Message> made = call(*pair.a, 1, request(kWork, "short"));
@@ -72,6 +103,39 @@ BOOST_AUTO_TEST_CASE(a_finished_reply_does_not_wait_for_the_next_handler) {
   BOOST_TEST(text(next.wait()) == "worked");
   first.wait();
   check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(replies_that_were_to_leave_together_do_not_wait_for_a_handler_that_was_taken_for_short) {
+  Pair pair({.num_worker_threads = 1});
+  for (int round = 0; round < 10; ++round) {
+    occupied = std::make_unique<Gate>();
+    worked = std::make_unique<Gate>();
+    for (int i = 0; i < 400; ++i) call(*pair.a, 1, request(kWork, "short")).wait();  // it is known to be short
+    // While the thread that reads is kept, what follows comes together, so that nobody leads while it is worked off.
+    const Future<Message> first = call(*pair.a, 1, request(kOccupyReader));
+    const Future<Message> made[] = {call(*pair.a, 1, request(kWork, "short")),
+                                    call(*pair.a, 1, request(kWork, "short"))};
+    const Future<Message> next = call(*pair.a, 1, request(kWork, "long"));
+    occupied->promise.set_value();
+    for (const Future<Message>& one : made) BOOST_REQUIRE(one.wait_for(15s));
+    BOOST_TEST(!next.done());
+    worked->promise.set_value();
+    BOOST_TEST(text(next.wait()) == "worked");
+    first.wait();
+  }
+  check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(requests_made_in_a_row_leave_also_if_their_maker_never_waits) {
+  Pair pair;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Future<Message>> made;
+    for (int i = 0; i < 100; ++i) made.push_back(call(*pair.a, 1, request(kWork)));
+    BOOST_TEST(
+        eventually([&] { return std::all_of(made.begin(), made.end(), [](const auto& one) { return one.done(); }); }));
+    if (round % 2 == 0) call(*pair.a, 1, request(kWork)).wait();  // this thread has led last
+  }
+  check_at_rest(*pair.a);
 }
 
 BOOST_AUTO_TEST_CASE(jobs_behind_one_that_was_taken_for_short_run_beside_it) {

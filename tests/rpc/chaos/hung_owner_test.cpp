@@ -5,7 +5,7 @@
 #include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 
-namespace hung_owner_test {
+BOOST_AUTO_TEST_SUITE(hung_owner)
 
 using namespace rpc_test;
 
@@ -23,12 +23,6 @@ NetworkRule silence(WorkerId worker) {
 }
 
 int nothing() { return 0; }
-
-}  // namespace hung_owner_test
-
-using namespace hung_owner_test;
-
-BOOST_AUTO_TEST_SUITE(hung_owner)
 
 BOOST_AUTO_TEST_CASE(a_parked_request_ends_with_its_callers_deadline) {
   const auto network = MemoryNetwork::make();

@@ -7,7 +7,7 @@
 #include "tests/rpc/chaos/hang.h"
 #include "tests/rpc/cluster.h"
 
-namespace pool_ending_test {
+BOOST_AUTO_TEST_SUITE(pool_ending)
 
 using namespace rpc_test;
 using tendril::rpc::detail::Loop;
@@ -19,12 +19,6 @@ struct Scene {
   std::atomic<int> rounds{0};
   std::atomic<bool> over{false};
 };
-
-}  // namespace pool_ending_test
-
-using namespace pool_ending_test;
-
-BOOST_AUTO_TEST_SUITE(pool_ending)
 
 BOOST_AUTO_TEST_CASE(once_all_is_at_rest_no_thread_begins_anything) {
   const tendril::Ref<Loop> loop(new Loop({.name = std::string("loop")}));

@@ -8,6 +8,8 @@
 
 #include "tests/rpc/agent_pair.h"
 
+BOOST_AUTO_TEST_SUITE(resuming)
+
 using namespace rpc_test;
 
 namespace {
@@ -40,8 +42,6 @@ const Functions& functions() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(resuming)
 
 BOOST_AUTO_TEST_CASE(a_mutex_held_over_a_call_is_given_back) {
   for (const int threads : {1, 16}) {

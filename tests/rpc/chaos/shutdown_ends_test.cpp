@@ -16,7 +16,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace shutdown_ends_test {
+BOOST_AUTO_TEST_SUITE(shutdown_ends)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -75,12 +75,6 @@ void break_connections(int port) {
   }
 }
 
-}  // namespace shutdown_ends_test
-
-using namespace shutdown_ends_test;
-
-BOOST_AUTO_TEST_SUITE(shutdown_ends)
-
 BOOST_AUTO_TEST_CASE(after_calls_that_were_given_up_before_they_arrived) {
   const Party party;
   const auto errors = party.run(2, [](Group& group, int rank) {
@@ -130,22 +124,22 @@ BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
   for (const std::string& error : errors) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(after_a_barrier_that_failed_and_says_that_it_did) {
+BOOST_AUTO_TEST_CASE(after_a_barrier_that_failed) {
   const Party party;
   std::latch told(2);
+  std::atomic<int> failed{0};
   const auto errors = party.run(3, [&](Group& group, int rank) {
     if (rank == 0) {
       told.wait();
     } else {
-      text_of_error([&] { group.barrier(200ms); });
+      const std::string text = text_of_error([&] { group.barrier(200ms); });
+      failed += contains(text, "these workers have not reached 'barrier': worker 'w0' (rank 0)");
       told.count_down();
     }
     group.shutdown();  // without a deadline
   });
-  for (std::size_t rank = 0; rank < 3; ++rank) {
-    BOOST_TEST(contains(errors[rank], "TimeoutError: rpc::shutdown ('w" + std::to_string(rank) + "'): "), errors[rank]);
-    BOOST_TEST(contains(errors[rank], "these workers have not reached 'barrier': worker 'w0' (rank 0)"), errors[rank]);
-  }
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+  BOOST_TEST(failed.load() == 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

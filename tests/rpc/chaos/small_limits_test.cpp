@@ -5,7 +5,7 @@
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
 
-namespace small_limits_test {
+BOOST_AUTO_TEST_SUITE(small_limits)
 
 using namespace rpc_test;
 
@@ -35,12 +35,6 @@ AgentOptions taking(uint64_t bytes) {
   options.limits.max_payload_bytes = bytes;
   return options;
 }
-
-}  // namespace small_limits_test
-
-using namespace small_limits_test;
-
-BOOST_AUTO_TEST_SUITE(small_limits)
 
 BOOST_AUTO_TEST_CASE(who_states_limits_below_the_minimum_is_refused) {
   Agent agent({.name = std::string("server"), .rank = 0, .world_size = 3}, functions());

@@ -11,10 +11,12 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/wire/hello.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace strangers_knock_test {
+BOOST_AUTO_TEST_SUITE(strangers_knock)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -27,21 +29,21 @@ int add(int a, int b) { return a + b; }
 
 /// What somebody who does not belong here might send.
 std::vector<Bytes> packets() {
-  RendezvousMessage join{.kind = RendezvousKind::join, .worker = {"stranger", 1}, .world_size = 3, .timeout_ms = 1};
   std::vector<Bytes> all;
   const auto with = [&](auto change) {
-    RendezvousMessage changed = join;
-    change(changed);
-    all.push_back(encode(changed));
+    Hello hello;
+    hello.worker = {"stranger", 1};
+    hello.world_size = 3;
+    hello.enquiry = true;
+    change(hello);
+    all.push_back(encode(hello));
   };
-  with([](RendezvousMessage& m) { m.version = 7; });
-  with([](RendezvousMessage& m) { m.world_size = 4; });
-  with([](RendezvousMessage& m) { m.worker.id = 99; });
-  with([](RendezvousMessage& m) { m.worker.id = -1; });
-  with([](RendezvousMessage& m) { m.worker.id = 0; });
-  with([](RendezvousMessage& m) { m.worker.name = "no name\n"; });
-  with([](RendezvousMessage& m) { m.kind = RendezvousKind::fail; });
-  with([](RendezvousMessage& m) { m.kind = static_cast<RendezvousKind>(200); });
+  with([](Hello& h) { h.max_version = h.min_version = 7; });
+  with([](Hello& h) { h.world_size = 4; });
+  with([](Hello& h) { h.worker.id = 99; });
+  with([](Hello& h) { h.enquiry = false; });
+  for (const RendezvousKind kind : {RendezvousKind::join, RendezvousKind::fail, static_cast<RendezvousKind>(200)})
+    all.push_back(encode(RendezvousMessage{.kind = kind, .text = "stranger"}));
   all.push_back(Bytes(5000, std::byte{0xff}));
   all.push_back(Bytes(1, std::byte{0}));
   return all;
@@ -57,7 +59,7 @@ void knock(int port) {
     socket.connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
     if (error) throw std::runtime_error("nobody listens: " + error.message());
     boost::asio::write(socket, boost::asio::buffer(packet), error);
-    if (packet.size() < kRendezvousPrefixBytes) continue;
+    if (packet.size() < kProofPrefixBytes) continue;
     Bytes answer(4096);
     boost::asio::read(socket, boost::asio::buffer(answer), error);  // to its end
   }
@@ -72,12 +74,6 @@ InitOptions options_of(int rank, int port) {
 }
 
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
-
-}  // namespace strangers_knock_test
-
-using namespace strangers_knock_test;
-
-BOOST_AUTO_TEST_SUITE(strangers_knock)
 
 BOOST_AUTO_TEST_CASE(during_a_start_up_a_barrier_and_a_shutdown) {
   const ReservedPort port;

@@ -9,7 +9,7 @@
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"
 
-namespace thread_cap_test {
+BOOST_AUTO_TEST_SUITE(thread_cap)
 
 using namespace rpc_test;
 
@@ -48,12 +48,6 @@ struct Shard {
   explicit Shard(int) {}
   Tensor forward(const RRef<Tensor>& x) { return raw::binary(Binary::add, x.to_here(), 1); }
 };
-
-}  // namespace thread_cap_test
-
-using namespace thread_cap_test;
-
-BOOST_AUTO_TEST_SUITE(thread_cap)
 
 BOOST_AUTO_TEST_CASE(three_hundred_nested_waits_all_succeed) {
   for (const int most : {4, 256}) {

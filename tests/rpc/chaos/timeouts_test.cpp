@@ -3,6 +3,8 @@
 
 #include "tests/rpc/cluster.h"
 
+BOOST_AUTO_TEST_SUITE(timeouts)
+
 /// Durations that no clock can count, from callers and from the wire.
 namespace timeouts_test {
 
@@ -26,8 +28,6 @@ struct Forger final : MessageHook {
 }  // namespace timeouts_test
 
 using namespace timeouts_test;
-
-BOOST_AUTO_TEST_SUITE(timeouts)
 
 BOOST_AUTO_TEST_CASE(a_caller_may_give_any_duration) {
   Cluster cluster(2);

@@ -17,7 +17,7 @@
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
 
-namespace unproven_test {
+BOOST_AUTO_TEST_SUITE(unproven)
 
 using namespace rpc_test;
 using tendril::rpc::testing::bytes_of;
@@ -65,12 +65,6 @@ std::string error_of_connecting(Agent& agent, const Agent::Endpoint& endpoint) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-}  // namespace unproven_test
-
-using namespace unproven_test;
-
-BOOST_AUTO_TEST_SUITE(unproven)
-
 BOOST_AUTO_TEST_CASE(workers_that_hold_the_key_call_each_other_over_tcp) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
@@ -81,8 +75,9 @@ BOOST_AUTO_TEST_CASE(workers_that_hold_the_key_call_each_other_over_tcp) {
 BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
-  const Bytes challenge = Proof(group_key(), ProofPurpose::session, Proof::Role::dialler).challenge();
-  const Bytes rendezvous = Proof(group_key(), ProofPurpose::rendezvous, Proof::Role::dialler).challenge();
+  const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
+  Bytes other_purpose = challenge;
+  other_purpose[kProofPrefixBytes] = std::byte{2};
   Bytes twice = challenge, absurd = challenge, hello_without_proof = encode(raw_hello("x", 1, 3));
   twice.insert(twice.end(), challenge.begin(), challenge.end());
   absurd[10] = absurd[11] = std::byte{0xff};
@@ -94,8 +89,8 @@ BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody) {
   endless_hello.resize(endless_hello.size() + 8, std::byte{0xff});
   for (const Bytes& said :
        {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), bytes_of("\x16\x03\x01\x02\x01 a client hello of TLS"),
-        Bytes(100'000, std::byte{0xff}), bytes_of("T"), hello_without_proof, twice, absurd, rendezvous, unproven_hello,
-        endless_hello}) {
+        Bytes(100'000, std::byte{0xff}), bytes_of("T"), hello_without_proof, twice, absurd, other_purpose,
+        unproven_hello, endless_hello}) {
     RawClient stranger(endpoint);
     stranger.try_say(said);
     stranger.hang_up();
@@ -134,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_the_same_key_is_told_apart) {
 BOOST_AUTO_TEST_CASE(a_thousand_that_keep_silent_shut_nobody_out) {
   Agent agent(options_of("server", 0), functions());
   const Agent::Endpoint endpoint = listen_tcp(agent);
-  const Bytes challenge = Proof(group_key(), ProofPurpose::session, Proof::Role::dialler).challenge();
+  const Bytes challenge = Proof(group_key(), Proof::Role::dialler).challenge();
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   std::vector<std::unique_ptr<RawClient>> crowd;

@@ -9,7 +9,7 @@
 #include "tendril/rpc/threads/release.h"
 #include "tests/rpc/cluster.h"
 
-namespace unread_errors_test {
+BOOST_AUTO_TEST_SUITE(unread_errors)
 
 using namespace rpc_test;
 
@@ -59,12 +59,6 @@ class Collected {
   std::vector<std::string> texts_;
 };
 
-}  // namespace unread_errors_test
-
-using namespace unread_errors_test;
-
-BOOST_AUTO_TEST_SUITE(unread_errors)
-
 BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
   const Collected collected;
   Cluster cluster(2);
@@ -77,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_future_that_fails_is_reported_once) {
     BOOST_REQUIRE(kept.wait_for(30s));  // waited for, not read
   }
   BOOST_REQUIRE(collected.reach(3));
-  const std::string start = "unread_errors_test::fail | error on worker 'w";
+  const std::string start = "unread_errors::fail | error on worker 'w";
   BOOST_TEST(collected.texts()[0] == start + "1': std::out_of_range: number 7");
   BOOST_TEST(collected.texts()[1] == start + "0': std::out_of_range: number 8");
   BOOST_TEST(collected.texts()[2] == start + "1': std::out_of_range: number 9");
@@ -220,8 +214,7 @@ BOOST_AUTO_TEST_CASE(without_a_handler_they_are_printed_and_not_too_many) {
   ::unlink(name);
   BOOST_REQUIRE(!lines.empty());
   BOOST_TEST(lines.size() < 200u);
-  BOOST_TEST(contains(lines[0], "nobody read this error of unread_errors_test::fail: error on worker 'w1': "),
-             lines[0]);
+  BOOST_TEST(contains(lines[0], "nobody read this error of unread_errors::fail: error on worker 'w1': "), lines[0]);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,7 +12,7 @@
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
 
-namespace unread_test {
+BOOST_AUTO_TEST_SUITE(unread)
 
 using namespace rpc_test;
 
@@ -67,12 +67,6 @@ uint64_t resident_bytes() {
 bool eventually(const std::function<bool()>& condition) {
   return Cluster::eventually(condition, std::chrono::seconds(60));
 }
-
-}  // namespace unread_test
-
-using namespace unread_test;
-
-BOOST_AUTO_TEST_SUITE(unread)
 
 BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) {
   AgentOptions options = options_of("caller", 0);

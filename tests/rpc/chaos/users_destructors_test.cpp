@@ -7,7 +7,7 @@
 #include "tendril/rpc/call.h"
 #include "tests/rpc/cluster.h"
 
-namespace users_destructors_test {
+BOOST_AUTO_TEST_SUITE(users_destructors)
 
 using namespace rpc_test;
 
@@ -79,12 +79,6 @@ void reset() { ended = answers = 0; }
 bool all_ended(int count) {
   return Cluster::eventually([&] { return ended == count && answers == 2 * count; });
 }
-
-}  // namespace users_destructors_test
-
-using namespace users_destructors_test;
-
-BOOST_AUTO_TEST_SUITE(users_destructors)
 
 BOOST_AUTO_TEST_CASE(an_owned_object_that_a_user_lets_go_makes_a_call_at_its_end) {
   for (const int threads : {1, 16}) {

@@ -1,19 +1,18 @@
 #include "tendril/rpc/launch/drain.h"
 
 #include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
-#include "tendril/rpc/launch/rendezvous_host.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/error_text.h"
 
-// Two agents whose messages the test may lose, and the rendezvous through which they agree that they are done.
+// Two agents whose messages the test may lose, and how they agree that they are done.
 
-namespace drain_test {
+BOOST_AUTO_TEST_SUITE(drain)
 
 using namespace rpc_test;
-using tendril::rpc::detail::RendezvousClient;
-using tendril::rpc::detail::RendezvousHost;
 using tendril::test::text_of_error;
 
 int same(int x) { return x; }
@@ -36,23 +35,65 @@ struct SlowReading final : MessageHook {
   void after_reply(const WorkerInfo&, Message&) override { std::this_thread::sleep_for(200ms); }
 };
 
+/// Gatherings of two threads. Who fails ends them for the other.
+class TwoThreads {
+ public:
+  struct Member final : tendril::rpc::detail::Gathering {
+    Member(TwoThreads& of, std::size_t rank) : both(of), self(rank) {}
+    std::vector<std::string> gather(const std::string&, std::string contribution, std::chrono::milliseconds) override {
+      return both.gather(self, std::move(contribution));
+    }
+    void check() override {
+      const std::lock_guard lock(both.mutex_);
+      if (!both.failure_.empty()) throw tendril::rpc::TimeoutError(both.failure_);
+    }
+    const std::vector<std::string>& names() const noexcept override { return both.names_; }
+
+    TwoThreads& both;
+    const std::size_t self;
+  };
+
+  void fail(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = why;
+    changed_.notify_all();
+  }
+
+ private:
+  std::vector<std::string> gather(std::size_t rank, std::string contribution) {
+    std::unique_lock lock(mutex_);
+    const int round = round_;
+    parts_[rank] = std::move(contribution);
+    if (++arrived_ == 2) {
+      all_ = parts_;
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return round_ != round || !failure_.empty(); });
+    if (round_ == round) throw tendril::rpc::TimeoutError(failure_);
+    return all_;
+  }
+
+  const std::vector<std::string> names_{"w0", "w1"};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> parts_{2}, all_;
+  int arrived_ = 0, round_ = 0;
+  std::string failure_;
+};
+
 /// What `drain` throws at each of two workers.
 std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds timeout) {
-  const SharedKey key = SharedKey::random();
-  const RendezvousHost host({boost::asio::ip::address_v4::loopback(), 0}, 2, "group", key);
+  TwoThreads both;
   std::array<std::string, 2> errors;
-  const auto run = [&](int rank) {
-    errors[static_cast<std::size_t>(rank)] = text_of_error([&] {
-      RendezvousClient client({.address = host.address(),
-                               .self = cluster[rank].self(),
-                               .world_size = 2,
-                               .timeout = 30s,
-                               .group = rank == 0 ? std::string("group") : std::string(),
-                               .key = key});
+  const auto run = [&](std::size_t rank) {
+    errors[rank] = text_of_error([&] {
+      TwoThreads::Member member(both, rank);
       try {
-        tendril::rpc::detail::drain(cluster[rank], client, Clock::now() + timeout);
+        tendril::rpc::detail::drain(cluster[static_cast<int>(rank)], member, Clock::now() + timeout);
       } catch (const std::exception& e) {
-        client.fail(e.what());
+        both.fail(e.what());
         throw;
       }
     });
@@ -77,16 +118,10 @@ struct Pair {
   }
 };
 
-}  // namespace drain_test
-
-using namespace drain_test;
-
-BOOST_AUTO_TEST_SUITE(drain)
-
 BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrived) {
   Pair pair;
   for (int i = 0; i < 10; ++i) BOOST_TEST(rpc_sync<&same>(pair.cluster[i % 2], 1 - i % 2, i) == i);
-  for (const std::string& error : drain_test::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
+  for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_after_its_caller_was_answered_is_waited_for) {
@@ -95,19 +130,19 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_after_its_caller_was_answered_is_w
   });
   steps_taken = 0;
   rpc_sync<&begin_to_go_on>(cluster[0], 1, 4);
-  for (const std::string& error : drain_test::drain(cluster, 60s)) BOOST_TEST(error == "");
+  for (const std::string& error : drain::drain(cluster, 60s)) BOOST_TEST(error == "");
   BOOST_TEST(steps_taken == 4);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_comes_at_its_deadline_leaves_all_the_same) {
   Pair pair;
-  for (const std::string& error : drain_test::drain(pair.cluster, 0ms)) BOOST_TEST(error == "");
+  for (const std::string& error : drain::drain(pair.cluster, 0ms)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_was_lost_ends_the_wait_at_the_deadline_with_its_number) {
   Pair pair;
   pair.lose_a_request();
-  const auto errors = drain_test::drain(pair.cluster, 300ms);
+  const auto errors = drain::drain(pair.cluster, 300ms);
   for (const std::string& error : errors)
     BOOST_TEST(contains(error,
                         "of 1 requests that were sent over open connections 0 have arrived ('w0' has sent 1 and "
@@ -119,7 +154,7 @@ BOOST_AUTO_TEST_CASE(what_was_lost_with_a_connection_is_not_waited_for) {
   Pair pair;
   pair.lose_a_request();
   pair.network->cut(0, 1);
-  for (const std::string& error : drain_test::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
+  for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_given_up_counts_as_arrived) {
@@ -129,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_given_up_counts
   });
   BOOST_CHECK_THROW((rpc_sync<&same>(pair.cluster[0], 1, CallOptions{.timeout = 10ms}, 1)), tendril::rpc::TimeoutError);
   pair.network->set_rule({});
-  for (const std::string& error : drain_test::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
+  for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

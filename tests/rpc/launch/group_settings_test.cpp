@@ -5,6 +5,8 @@
 
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(group_settings)
+
 using namespace tendril::rpc;
 using detail::GroupSettings;
 
@@ -40,8 +42,6 @@ void check(const GroupSettings& got, WorkerId rank, int world_size, const std::s
 const Variables plain = {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(group_settings)
 
 BOOST_AUTO_TEST_CASE(the_environment_says_what_the_options_do_not) {
   check(settings(plain), 2, 4, "127.0.0.1", 29500);

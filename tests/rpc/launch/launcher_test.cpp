@@ -6,6 +6,8 @@
 
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(launcher)
+
 using namespace tendril::rpc;
 using detail::Launched;
 
@@ -85,8 +87,6 @@ const Variables kubernetes = {
     {"JOB_COMPLETION_INDEX", "2"}, {"WORLD_SIZE", "3"}, {"HOSTNAME", "train-2"}, {"TENDRIL_SERVICE", "peers"}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launcher)
 
 BOOST_AUTO_TEST_CASE(nobody_is_detected_where_there_are_no_variables) {
   check(detect({}), "", -1, -1, -1, -1, "", -1);

@@ -5,6 +5,8 @@
 
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(resolve)
+
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
 using boost::asio::ip::address;
@@ -15,8 +17,6 @@ namespace {
 // Far off: the tests end by an event, not by it.
 Clock::time_point far_off() { return Clock::now() + 100s; }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(resolve)
 
 BOOST_AUTO_TEST_CASE(an_address_needs_no_look_up) {
   const detail::LookUp none = [](const std::string&, error_code&) -> std::vector<address> {

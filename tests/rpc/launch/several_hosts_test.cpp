@@ -1,4 +1,4 @@
-// timeout: 180
+// timeout: 240
 // Groups over several hosts, which are namespaces of this one (hosts.sh); skipped where there can be none.
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/process.h"
 
-namespace several_hosts_test {
+BOOST_AUTO_TEST_SUITE(several_hosts)
 
 using namespace std::chrono_literals;
 using tendril::test::contains;
@@ -32,9 +32,11 @@ struct KeyFile {
 };
 
 /// What four workers on three hosts say; "" where there are no namespaces here.
-std::string run(const std::string& master, const std::string& keys) {
-  Process hosts({"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios",
-                 "member"});
+std::string run(const std::string& master, const std::string& keys, const std::string& scenario = "member",
+                const std::string& partition = "") {
+  Process hosts(
+      {"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios", scenario},
+      {"HOSTS_PARTITION=" + partition});
   const std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
     BOOST_TEST_MESSAGE("skipped: this machine lets users make no network namespaces");
@@ -44,12 +46,6 @@ std::string run(const std::string& master, const std::string& keys) {
 }
 
 std::string four_times(const std::string& key) { return key + "," + key + "," + key + "," + key; }
-
-}  // namespace several_hosts_test
-
-using namespace several_hosts_test;
-
-BOOST_AUTO_TEST_SUITE(several_hosts)
 
 BOOST_AUTO_TEST_CASE(workers_that_share_a_key_call_each_other_from_host_to_host) {
   const KeyFile key;
@@ -74,8 +70,8 @@ BOOST_AUTO_TEST_CASE(one_with_another_key_is_told_so_and_named) {
                           std::string(other.path)),
              said);
   BOOST_TEST(contains(said,
-                      "have not joined: rank 2 (of world size 4); refused: a connection from 10.7.0.3: it says "
-                      "that the keys differ"),
+                      "have not joined: rank 2 (of world size 4); refused: a connection from 10.7.0.3: it says: "
+                      "the keys differ"),
              said);
 }
 
@@ -85,6 +81,30 @@ BOOST_AUTO_TEST_CASE(without_a_key_they_are_refused_and_told_how_to_make_one) {
   for (const char* who : {"w0", "w1", "w2", "w3"}) BOOST_TEST(contains(said, who), said);
   BOOST_TEST(contains(said, "head -c 32 /dev/urandom > key; chmod 600 key"), said);
   BOOST_TEST(!contains(said, "no error"), said);
+}
+
+BOOST_AUTO_TEST_CASE(a_partition_that_heals_in_time_delays_calls_and_does_nothing_else) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "short_partition", "2");
+  if (said.empty()) return;
+  for (const char* line : {"w0: no error\n", "w1: no error\n", "w2: no error\n", "w3: no error\n"})
+    BOOST_TEST(contains(said, line), said);
+}
+
+BOOST_AUTO_TEST_CASE(a_partition_that_heals_too_late_fails_the_calls_and_the_group_says_who_was_lost) {
+  const KeyFile key;
+  const std::string said = run("10.7.0.1", four_times(key.path), "long_partition", "60");
+  if (said.empty()) return;
+  for (const char* who : {"w0", "w1", "w2", "w3"}) {
+    const std::string name(who), other(name == "w1" ? "w0" : "w1");
+    BOOST_TEST(contains(said, name + " calls: PeerLostError (may have run): worker '" + other + "'"), said);
+    BOOST_TEST(contains(said, name + ": no error\n"), said);
+    if (name == "w1") continue;
+    BOOST_TEST(contains(said, name + " meets: "), said);
+    BOOST_TEST(!contains(said, name + " meets: no error"), said);
+    BOOST_TEST(contains(said, name + " calls others: no error\n"), said);
+  }
+  BOOST_TEST(contains(said.substr(said.find("w0 meets: ")), "w1"), said);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,7 +9,7 @@
 #include "tendril/rpc/task.h"
 #include "tests/rpc/cluster.h"
 
-namespace calls_in_flight_test {
+BOOST_AUTO_TEST_SUITE(calls_in_flight)
 
 using namespace rpc_test;
 using State = CallReceived::State;
@@ -50,7 +50,7 @@ int use(const RRef<Thing>& thing) { return thing.rpc_sync<&Thing::get>(); }
 std::optional<CallReceived> received(const Agent& agent, const std::string& function) {
   std::optional<CallReceived> found;
   for (const CallReceived& call : agent.calls_received()) {
-    if (call.function_name != "calls_in_flight_test::" + function) continue;
+    if (call.function_name != "calls_in_flight::" + function) continue;
     if (found) return std::nullopt;
     found = call;
   }
@@ -60,12 +60,6 @@ bool is_in(const Agent& agent, const std::string& function, State state) {
   const auto call = received(agent, function);
   return call && call->state == state;
 }
-
-}  // namespace calls_in_flight_test
-
-using namespace calls_in_flight_test;
-
-BOOST_AUTO_TEST_SUITE(calls_in_flight)
 
 BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one_that_is_suspended) {
   scene = std::make_unique<Scene>();
@@ -83,9 +77,9 @@ BOOST_AUTO_TEST_CASE(both_sides_list_a_call_that_runs_one_that_is_queued_and_one
 
   const std::vector<CallInFlight> made = cluster[0].calls_in_flight();
   BOOST_REQUIRE(made.size() == 3u);
-  BOOST_TEST(made[0].function_name == "calls_in_flight_test::suspend");
-  BOOST_TEST(made[1].function_name == "calls_in_flight_test::hold");
-  BOOST_TEST(made[2].function_name == "calls_in_flight_test::next");
+  BOOST_TEST(made[0].function_name == "calls_in_flight::suspend");
+  BOOST_TEST(made[1].function_name == "calls_in_flight::hold");
+  BOOST_TEST(made[2].function_name == "calls_in_flight::next");
   for (const CallInFlight& call : made) BOOST_TEST((call.peer == WorkerInfo{"w1", 1}));
   BOOST_TEST((made[0].age >= made[1].age && made[1].age >= made[2].age && made[2].age > 0ns));
 

@@ -5,7 +5,7 @@
 #include "tendril/rpc/rref.h"
 #include "tests/rpc/cluster.h"
 
-namespace live_references_test {
+BOOST_AUTO_TEST_SUITE(live_references)
 
 using namespace rpc_test;
 using State = LiveReference::State;
@@ -26,12 +26,6 @@ void drop() { kept = {}; }
 
 std::vector<LiveReference> references_of(const Agent& agent) { return RRefContext::of(agent)->table().list(); }
 
-}  // namespace live_references_test
-
-using namespace live_references_test;
-
-BOOST_AUTO_TEST_SUITE(live_references)
-
 BOOST_AUTO_TEST_CASE(owner_and_users_list_the_same_reference_with_each_user) {
   Cluster cluster(3);
   RRef<Net> net = remote<Net>(cluster[0], 1, 7);
@@ -51,7 +45,7 @@ BOOST_AUTO_TEST_CASE(owner_and_users_list_the_same_reference_with_each_user) {
   for (const LiveReference& one : owned) {
     BOOST_TEST(one.id == mine.id);
     BOOST_TEST((one.owner == WorkerInfo{"w1", 1}));
-    BOOST_TEST(one.type == "live_references_test::Net");
+    BOOST_TEST(one.type == "live_references::Net");
     BOOST_TEST((one.state == State::held));
   }
   BOOST_TEST((owned[0].user == WorkerInfo{"w0", 0}));
@@ -74,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_user_is_unconfirmed_until_the_call_that_makes_the_object_
   BOOST_TEST(references_of(cluster[1]).at(0).type == "");
   gate.set_value();
   BOOST_TEST((net.rpc_sync<&Net::get>() == 5));
-  BOOST_TEST(references_of(cluster[1]).at(0).type == "live_references_test::Net");
+  BOOST_TEST(references_of(cluster[1]).at(0).type == "live_references::Net");
 }
 
 BOOST_AUTO_TEST_CASE(a_reference_whose_owner_is_lost_is_listed_as_such) {

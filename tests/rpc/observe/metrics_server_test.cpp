@@ -16,7 +16,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace metrics_server_test {
+BOOST_AUTO_TEST_SUITE(metrics_server)
 
 using namespace rpc_test;
 using tendril::rpc::detail::MetricsServer;
@@ -78,12 +78,6 @@ struct Served {
   MetricsServer server{agent.share(), 0};
 };
 
-}  // namespace metrics_server_test
-
-using namespace metrics_server_test;
-
-BOOST_AUTO_TEST_SUITE(metrics_server)
-
 BOOST_AUTO_TEST_CASE(metrics_and_status_are_served_with_their_length_and_type) {
   const Served served;
   const std::string metrics = get(served.server.port(), "/metrics");
@@ -138,7 +132,7 @@ BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
   for (int i = 0; i < 5; ++i) calls.push_back(rpc_async<&hold>(cluster[0], 1));
   BOOST_TEST(Cluster::eventually([] { return inside > 0; }, 60s));
   BOOST_TEST(contains(get(server.port(), "/metrics"),
-                      "tendril_rpc_calls_received{worker=\"w1\",rank=\"1\",function=\"metrics_server_test::hold\","));
+                      "tendril_rpc_calls_received{worker=\"w1\",rank=\"1\",function=\"metrics_server::hold\","));
   gate.set_value();
   for (const Future<void>& call : calls) call.wait();
 }

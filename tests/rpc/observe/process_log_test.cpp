@@ -4,6 +4,8 @@
 
 #include "tests/rpc/process.h"
 
+BOOST_AUTO_TEST_SUITE(process_log)
+
 using namespace tendril;
 using test::Process;
 
@@ -26,8 +28,6 @@ const std::string trace_text =
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(process_log)
-
 BOOST_AUTO_TEST_CASE(without_the_variable_warnings_are_bare_text_and_there_is_nothing_else) {
   BOOST_TEST(said({}) == "");
   BOOST_TEST(said({no_trace}) == trace_text);
@@ -46,10 +46,7 @@ BOOST_AUTO_TEST_CASE(the_variable_sets_the_level_and_adds_time_process_level_and
   BOOST_TEST(said({"TENDRIL_LOG=info"}) == phases);
   const std::string all = said({"TENDRIL_LOG=debug"});
   BOOST_TEST(all.starts_with("[T] [P] [debug] [solo] rpc: worker 'solo' listens at "), all);
-  BOOST_TEST(
-      all.ends_with("[T] [P] [debug] [solo] rpc: worker 'solo' is connected with all and waits for the others to be\n" +
-                    phases),
-      all);
+  BOOST_TEST(all.ends_with(phases), all);
 }
 
 BOOST_AUTO_TEST_CASE(a_level_that_does_not_exist_is_said_and_taken_for_the_usual_one) {

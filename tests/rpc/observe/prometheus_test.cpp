@@ -9,7 +9,7 @@
 #include "tendril/rpc/status.h"
 #include "tests/rpc/cluster.h"
 
-namespace prometheus_test {
+BOOST_AUTO_TEST_SUITE(prometheus)
 
 using namespace rpc_test;
 
@@ -55,12 +55,6 @@ struct Scrape {
   std::map<std::string, double> samples;
 };
 
-}  // namespace prometheus_test
-
-using namespace prometheus_test;
-
-BOOST_AUTO_TEST_SUITE(prometheus)
-
 BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
   std::promise<void> gate;
   opened = gate.get_future();
@@ -80,7 +74,7 @@ BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
   BOOST_TEST(caller.at("calls_completed_total", 0) == 5);
   BOOST_TEST(caller.at("calls_failed_total", 0) == 1);
   BOOST_TEST(caller.at("pending_calls", 0) == 1);
-  BOOST_TEST(caller.at("calls_in_flight", 0, "function=\"prometheus_test::hold\"") == 1);
+  BOOST_TEST(caller.at("calls_in_flight", 0, "function=\"prometheus::hold\"") == 1);
   BOOST_TEST(caller.at("oldest_pending_call_seconds", 0) > 0);
   BOOST_TEST(caller.at("peers", 0) == 1);
   BOOST_TEST(caller.at("world_size", 0) == 2);
@@ -89,7 +83,7 @@ BOOST_AUTO_TEST_CASE(counters_and_gauges_say_what_happened) {
   BOOST_TEST(caller.at("peer_bytes_sent_total", 0, "peer=\"w1\",transport=\"unix\"") ==
              callee.at("peer_bytes_received_total", 1, "peer=\"w0\",transport=\"unix\""));
   BOOST_TEST(callee.at("calls_served_total", 1) == 6);
-  BOOST_TEST(callee.at("calls_received", 1, "function=\"prometheus_test::hold\",state=\"running\"") == 1);
+  BOOST_TEST(callee.at("calls_received", 1, "function=\"prometheus::hold\",state=\"running\"") == 1);
   BOOST_TEST(callee.at("active_handlers", 1) == 1);
   BOOST_TEST(callee.at("slots", 1) == 1);
   BOOST_TEST(callee.at("owner_rrefs", 1) == 0);

@@ -3,6 +3,8 @@
 
 #include "tests/rpc/process.h"
 
+BOOST_AUTO_TEST_SUITE(status_signal)
+
 using namespace tendril;
 using test::Process;
 
@@ -28,8 +30,6 @@ std::string lines_until(Process& process, const std::string& start) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(status_signal)
 
 BOOST_AUTO_TEST_CASE(the_status_is_written_though_every_thread_is_stuck_and_as_often_as_it_is_asked_for) {
   Process process = worker("stuck");

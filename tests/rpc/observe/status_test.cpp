@@ -11,7 +11,7 @@
 #include "tendril/rpc/rref.h"
 #include "tests/rpc/cluster.h"
 
-namespace status_test {
+BOOST_AUTO_TEST_SUITE(status)
 
 using namespace rpc_test;
 
@@ -42,12 +42,6 @@ std::string without_numbers(std::string text) {
   return text;
 }
 
-}  // namespace status_test
-
-using namespace status_test;
-
-BOOST_AUTO_TEST_SUITE(status)
-
 BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_pool_and_counters) {
   scene = std::make_unique<Scene>();
   Cluster cluster(2, {.num_worker_threads = 1});
@@ -73,7 +67,7 @@ BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_p
           "  worker 'w1' (rank 1): unix, 1 calls to it pending, 0 of it unanswered; sent N bytes and 3 requests, "
           "received N bytes and 0 requests; N bytes queued; silent for T\n"
           "calls made and pending: 1\n"
-          "  T  #3 status_test::hold on worker 'w1' (rank 1)\n"
+          "  T  #3 status::hold on worker 'w1' (rank 1)\n"
           "calls received and unanswered: 0\n"
           "threads in: 0\n"
           "references: 1\n"
@@ -93,11 +87,11 @@ BOOST_AUTO_TEST_CASE(it_names_peers_calls_on_both_sides_threads_references_the_p
           "  worker 'w1' (rank 1): self, 0 calls to it pending, 0 of it unanswered\n"
           "calls made and pending: 0\n"
           "calls received and unanswered: 1\n"
-          "  T  #3 status_test::hold for worker 'w0' (rank 0): running\n"
+          "  T  #3 status::hold for worker 'w0' (rank 0): running\n"
           "threads in: 1\n"
-          "  T  status_test::hold for worker 'w0' (rank 0)\n"
+          "  T  status::hold for worker 'w0' (rank 0)\n"
           "references: 1\n"
-          "  T  RRef 0.1 (status_test::Net) of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
+          "  T  RRef 0.1 (status::Net) of worker 'w1' (rank 1), user worker 'w0' (rank 0): held\n"
           "pool: N threads of at most 256, 1 of 1 slots taken, 0 handlers wait, 0 jobs queued\n"
           "calls made: 0, completed 0, failed 0 (timed out 0, cancelled 0), late replies 0, errors nobody read "
           "0\n"
@@ -129,11 +123,12 @@ BOOST_AUTO_TEST_CASE(it_answers_where_every_thread_of_the_pool_is_stuck) {
   Cluster cluster(2, {.num_worker_threads = 2, .max_threads = 3});
   std::vector<Future<int>> calls;
   for (int i = 0; i < 150; ++i) calls.push_back(rpc_async<&hold>(cluster[0], 1, i));
-  BOOST_TEST(Cluster::eventually([&] { return cluster[1].calls_received().size() == 150; }, 60s));
+  const auto stuck = [&] { return cluster[1].calls_received().size() == 150 && scene->inside >= 1; };
+  BOOST_TEST(Cluster::eventually(stuck, 60s));
   const std::string text = tendril::rpc::status(cluster[1]);
   BOOST_TEST(contains(text, "calls received and unanswered: 150\n"), text);
-  BOOST_TEST(contains(text, "status_test::hold for worker 'w0' (rank 0): running\n"), text);
-  BOOST_TEST(contains(text, "status_test::hold for worker 'w0' (rank 0): queued\n"), text);
+  BOOST_TEST(contains(text, "status::hold for worker 'w0' (rank 0): running\n"), text);
+  BOOST_TEST(contains(text, "status::hold for worker 'w0' (rank 0): queued\n"), text);
   BOOST_TEST(contains(text, "  and 50 more\n"), text);
   scene->promise.set_value();
   for (const Future<int>& call : calls) call.wait();

@@ -21,7 +21,7 @@
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
 
-namespace trace_test {
+BOOST_AUTO_TEST_SUITE(trace)
 
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
@@ -160,12 +160,6 @@ void run_group(const std::string& path, const std::function<void(Group&)>& body)
 
 detail::ClockFit no_offset() { return {}; }
 
-}  // namespace trace_test
-
-using namespace trace_test;
-
-BOOST_AUTO_TEST_SUITE(trace)
-
 BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
   const TraceFile file;
   gate = std::make_unique<Promise<void>>();
@@ -188,8 +182,8 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
   });
   const Parsed parsed(file.events());
   parsed.check_joined();
-  BOOST_TEST(parsed.count(parsed.handlers, "trace_test::add") == 22);
-  BOOST_TEST(parsed.count(parsed.handlers, "trace_test::relay") == 1);
+  BOOST_TEST(parsed.count(parsed.handlers, "trace::add") == 22);
+  BOOST_TEST(parsed.count(parsed.handlers, "trace::relay") == 1);
   BOOST_TEST(parsed.failed == 1);
   BOOST_REQUIRE(parsed.workers.size() == 3u);
   BOOST_TEST(number_at(parsed.workers.at(0), "clock_error_ns") == 0);
@@ -202,7 +196,7 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
     BOOST_TEST(std::abs(offset) <= number_at(parsed.workers.at(rank), "clock_error_ns"));
   }
   // What a handler calls is its child, in the same trace.
-  for (const char* parent : {"trace_test::relay", "trace_test::later"}) {
+  for (const char* parent : {"trace::relay", "trace::later"}) {
     int children = 0;
     for (const auto& [span, handler] : parsed.handlers) {
       if (text_at(handler, "name") != parent) continue;
@@ -210,7 +204,7 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
         if (text_at(send.at("args"), "parent") != span) continue;
         ++children;
         BOOST_TEST(text_at(send.at("args"), "trace") == text_at(handler.at("args"), "trace"));
-        BOOST_TEST(text_at(send, "name") == "call trace_test::add");
+        BOOST_TEST(text_at(send, "name") == "call trace::add");
       }
     }
     BOOST_TEST(children == 1);
@@ -226,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
     run_group(file.path, [](Group& group) { (void)rpc_sync<&add>(*group.agent(), 0, 1, 1); });
     const Parsed parsed(file.events());
     parsed.check_joined();
-    BOOST_TEST(parsed.count(parsed.handlers, "trace_test::add") == 3);
+    BOOST_TEST(parsed.count(parsed.handlers, "trace::add") == 3);
     BOOST_TEST(parsed.workers.size() == 3u);
   }
 }

@@ -2,18 +2,28 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/rref.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/tensor/raw.h"
+#include "tests/rpc/process.h"
+#include "tests/rpc/soak/cut.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -82,6 +92,29 @@ void stop_a_peer(int rank) {
   rpc::shutdown({.timeout = 30s});
 }
 
+std::vector<std::string> noted;
+void note_tensor(const std::string& name, const tendril::Tensor& x) {
+  noted.push_back(name + " of " + std::to_string(x.numel() * 4));
+}
+void note(const std::string& name) { noted.push_back(name); }
+std::vector<std::string> all_noted() { return noted; }
+
+/// Rank 0 makes a small call after a large one while w1 is stopped, so that the large one cannot leave whole.
+void overtake(int rank) {
+  rpc::init_rpc(name_of(rank), {.num_worker_threads = 1});
+  if (rank == 0) {
+    const int peer = rpc::rpc_sync<&pid>("w1");
+    tendril::test::stop(peer);
+    const auto large = rpc::rpc_async<&note_tensor>("w1", "a tensor", tendril::raw::full({16 << 20}, 1.0));
+    const auto small = rpc::rpc_async<&note>("w1", "a small call");
+    ::kill(peer, SIGCONT);
+    large.wait();
+    small.wait();
+    for (const std::string& name : rpc::rpc_sync<&all_noted>("w1")) say(name);
+  }
+  rpc::shutdown();
+}
+
 void throw_while_others_wait(int rank) {
   rpc::init_rpc(name_of(rank));
   if (rank == 1) throw std::runtime_error("no such weather");
@@ -143,6 +176,125 @@ void lose_a_peer(const std::string& name) {
   rpc::shutdown();
 }
 
+struct Held {
+  int value = 5;
+  int get() { return value; }
+};
+
+/// w2 is killed and started anew; the others say what they see of it.
+void killed_and_started_anew(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  const auto say_outcome = [&](const char* what, const std::function<void()>& run) {
+    say(name + " " + what + ": " + outcome_of(run));
+  };
+  const auto meet = [&] {
+    for (const rpc::WorkerInfo& other : rpc::get_worker_infos())
+      say_outcome("calls", [&] {
+        if (rpc::rpc_sync<&add>(other, 1, 2) != 3) throw std::logic_error("a wrong sum");
+      });
+    say_outcome("meets", [] { rpc::barrier(60s); });
+  };
+  if (rpc::group_view().epoch > 1) {
+    say(name + " is back");
+    meet();
+    say_outcome("leaves", [] { rpc::shutdown({.timeout = 60s}); });
+    return;
+  }
+  rpc::barrier(60s);
+  if (name == "w2") {
+    say("w2 ready");
+    return released.wait();
+  }
+  rpc::RRef<Held> held = rpc::remote<Held>("w2");
+  if (held.rpc_sync<&Held::get>() != 5) throw std::logic_error("another value");
+  const rpc::Future<void> pending = rpc::rpc_async<&sleep_long>("w2", {.timeout = 0s});
+  say(name + " ready");
+  say_outcome("waits", [] { rpc::barrier(0ms); });
+  say_outcome("waited", [&] { pending.wait(); });
+  const rpc::GroupView without = rpc::wait_for_change(1, 60s);
+  say_outcome("goes on", [&] { rpc::barrier(without, 60s); });
+  rpc::wait_for_change(without.epoch, 60s);
+  say_outcome("refers", [&] { held.rpc_sync<&Held::get>(); });
+  meet();
+  held = {};
+  say_outcome("leaves", [] { rpc::shutdown({.timeout = 60s}); });
+}
+
+/// w1 and w2 serve until w0 is done, w2 not always the same one.
+void serve_in_shutdown(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  say(name + " ready");
+  if (name == "w0") {
+    rpc::wait_for_change(2, 60s);
+    for (const char* const server : {"w1", "w2"})
+      if (rpc::rpc_sync<&add>(server, 1, 2) != 3) throw std::logic_error("a wrong sum");
+  }
+  rpc::shutdown();
+}
+
+// ---- A partition (hosts.sh): w1 is on the host that is cut off
+
+std::filesystem::path sign(const std::string& name) {
+  return std::filesystem::path(std::getenv("HOSTS_FOLDER")) / name;
+}
+void give_sign(const std::string& name) { std::ofstream(sign(name)).flush(); }
+void await_sign(const std::string& name) {
+  const auto deadline = rpc::Clock::now() + 120s;
+  while (!std::filesystem::exists(sign(name)) && rpc::Clock::now() < deadline) std::this_thread::sleep_for(5ms);
+}
+
+std::array<std::atomic<int>, 4> calls_from;
+int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
+int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
+
+/// Joins, so that a peer may be silent for so long, calls all, and has w1 cut off. Returns this worker's rank.
+int join_and_cut(const std::string& name, std::chrono::milliseconds silence) {
+  const rpc::AgentOptions agent{.ping_interval = 200ms, .liveness_timeout = silence, .grace_period = silence};
+  rpc::init_rpc(name, {.init_timeout = 60s, .agent = agent});
+  const int self = rpc::get_worker_info().id;
+  for (int other = 0; other < 4; ++other) rpc::rpc_sync<&count>(other, self);
+  rpc::barrier(60s);
+  if (self == 0) give_sign("cut");
+  await_sign("is_cut");
+  return self;
+}
+
+/// All connections to w1 stand still, and those that its agent has end: nothing is lost, and nothing runs twice.
+void short_partition(const std::string& name) {
+  const int self = join_and_cut(name, 60s);
+  const int calls = 100;
+  std::vector<std::pair<int, rpc::Future<int>>> pending;
+  for (int i = 0; i < calls; ++i) {
+    if (i == calls / 2 && self == 1) soak::cut_all_but(29500);
+    for (int other = 0; other < 4; ++other) pending.emplace_back(other, rpc::rpc_async<&count>(other, self));
+  }
+  for (auto& [other, result] : pending) result.wait();
+  if (!std::filesystem::exists(sign("has_healed")) && self == 1) throw std::logic_error("there was no partition");
+  for (int other = 0; other < 4; ++other)
+    if (const int ran = rpc::rpc_sync<&counted>(other, self); ran != calls + 1)
+      throw std::logic_error("of " + std::to_string(calls + 1) + " calls " + std::to_string(ran) + " have run");
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
+/// Everybody loses w1, and w1 everybody; the others go on.
+void long_partition(const std::string& name) {
+  const int self = join_and_cut(name, 1s);
+  const auto call = [&](int other) {
+    return outcome_of([&] { rpc::rpc_sync<&count>(other, {.timeout = 60s}, self); });
+  };
+  say(name + " calls: " + call(self == 1 ? 0 : 1));
+  if (self != 1) say(name + " meets: " + outcome_of([] { rpc::barrier(2s); }));
+  give_sign("lost." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("lost." + std::to_string(other));
+  give_sign("heal");
+  await_sign("has_healed");
+  if (self != 1) say(name + " calls others: " + call(self == 0 ? 2 : 0));
+  give_sign("done." + std::to_string(self));
+  for (int other = 0; other < 4; ++other) await_sign("done." + std::to_string(other));
+  rpc::shutdown({.graceful = false});
+}
+
 /// A worker that throws out of main; out of a thread of its own; whose handler raises a fault.
 void throw_out_of_main(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
@@ -186,6 +338,7 @@ int run(const std::string& name) {
     });
   if (name == "init_three_times") return report([] { rpc::spawn<&init_three_times>(3); });
   if (name == "stop_a_peer") return report([] { rpc::spawn<&stop_a_peer>(2); });
+  if (name == "overtake") return report([] { rpc::spawn<&overtake>(2); });
   if (name == "throw") return report([] { rpc::spawn<&throw_while_others_wait>(3); });
   if (name == "never_init") return report([] { rpc::spawn<&never_init>(3); });
   if (name == "call_and_wait") return report([] { rpc::spawn<&call_and_wait>(3); });
@@ -193,6 +346,10 @@ int run(const std::string& name) {
   if (name == "member") return by_hand(member);
   if (name == "wait_for_rank_0") return by_hand(wait_for_rank_0);
   if (name == "lose_a_peer") return by_hand(lose_a_peer);
+  if (name == "serve_in_shutdown") return by_hand(serve_in_shutdown);
+  if (name == "killed_and_started_anew") return by_hand(killed_and_started_anew);
+  if (name == "short_partition") return by_hand(short_partition);
+  if (name == "long_partition") return by_hand(long_partition);
   const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";
   if (name == "throw_out_of_main") throw_out_of_main(self);
   if (name == "throw_out_of_a_thread") throw_out_of_a_thread(self);

@@ -6,6 +6,8 @@
 
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(control)
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -39,8 +41,6 @@ std::vector<ControlRecord> records(uint64_t first, uint64_t count) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(control)
 
 BOOST_AUTO_TEST_CASE(records_arrive_as_they_were_sent) {
   ControlChannel a, b;

@@ -5,6 +5,8 @@
 #include "tendril/rpc/error.h"
 #include "tests/rpc/reference/rref_simulation.h"
 
+BOOST_AUTO_TEST_SUITE(rref_protocol)
+
 using namespace tendril::rpc;
 using tendril::rpc::test::Object;
 using tendril::rpc::test::Simulation;
@@ -42,8 +44,6 @@ void drop(Simulation& s, WorkerId worker) { std::exchange(s.handles(worker), {})
 void finish(Simulation& s) { BOOST_CHECK_NO_THROW(s.finish()); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(rref_protocol)
 
 BOOST_AUTO_TEST_CASE(counters_show_what_is_held_and_return_to_zero) {
   Simulation s(3, 1);
@@ -84,6 +84,73 @@ BOOST_AUTO_TEST_CASE(a_reference_that_comes_home_is_the_owners_own) {
   s.settle();
   BOOST_REQUIRE(s.handles(0).size() == 2u);
   BOOST_TEST(s.handles(0)[1] == local);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_on_an_object_takes_a_request_and_a_reply_and_nothing_else) {
+  Simulation s(2, 1);
+  s.remote(0, 1);
+  s.settle();
+  const uint64_t before = s.packets;
+  for (int i = 0; i < 5; ++i) s.to_here(0, s.handles(0)[0]);
+  BOOST_TEST(s.counters(0).pending_children == 0u);
+  s.settle();
+  BOOST_TEST(s.fetched == 5u);
+  BOOST_TEST(s.packets - before == 10u);
+  finish(s);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
+  Simulation s(2, 1);
+  s.remote(0, 1);
+  s.settle();
+  s.to_here(0, s.handles(0)[0]);
+  drop(s, 0);
+  s.settle(false);
+  BOOST_TEST(s.fetched == 1u);
+  BOOST_TEST(s.alive_objects() == 0);
+  // One that is given up holds nothing: it fails if it comes late, and nobody hears of that.
+  s.remote(0, 1);
+  s.settle();
+  s.to_here(0, s.handles(0)[0]);
+  const Packet late = s.network.front();
+  s.network.clear();
+  drop(s, 0);
+  s.give_up(0, 1, 4);
+  while (deliver(s, 0, 1) && s.alive_objects() > 0) {
+  }
+  BOOST_TEST(s.alive_objects() == 0);
+  finish(s);
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_hold_an_object_cannot_call_it) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Simulation s(3, seed);
+    s.remote(0, 1);
+    s.settle();
+    const Handle held = s.handles(0)[0];
+    const uint64_t served = s.served;
+    // Worker 2 says that it calls the object, by the fork that worker 0 has of it or one that nobody has.
+    s.on_send = [&](uint64_t, const Packet&) { return true; };
+    for (int i = 0; i < 20; ++i) {
+      BOOST_REQUIRE(s.call(2, 1, Simulation::method, {s.make_local(2)}));
+      ForkDescriptor& said = s.network.back().message.forks.at(0);
+      said = {.kind = ForkDescriptor::receiver,
+              .owner = 1,
+              .owner_incarnation = 102,
+              .rref = held->id(),
+              .fork_id = held->fork()};
+      const auto small = [&](uint64_t limit) { return s.random() % limit; };
+      if (small(3) == 0) said.owner_incarnation = 100 + small(4);
+      if (small(3) == 0) said.rref.worker = static_cast<WorkerId>(small(4));
+      if (small(3) == 0) said.rref.number = small(3) << 48 | small(8);
+      if (small(3) == 0) said.fork_id.worker = static_cast<WorkerId>(small(4));
+      if (small(3) == 0) said.fork_id.number = small(8);
+    }
+    s.settle();
+    BOOST_TEST(s.served == served, "seed " << seed);
+    BOOST_TEST(s.alive_objects() >= 1, "seed " << seed);
+    BOOST_TEST(!s.objects.at(held->id()).expired());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_deletion_waits_for_a_creation_that_it_might_overtake) {

@@ -67,7 +67,7 @@ class Simulation::ParkedCall final : public ParkedMessage {
     } catch (const std::exception& e) {
       const std::string text = e.what();
       simulation_.last_refusal = text;
-      if (text.find("reference_lost") != std::string::npos) ++simulation_.lost_references;
+      if (text.find("reference_lost") != std::string::npos && waited_for()) ++simulation_.lost_references;
       failed.payload.resize(text.size());
       std::transform(text.begin(), text.end(), failed.payload.begin(), [](char c) { return std::byte(c); });
     }
@@ -79,6 +79,14 @@ class Simulation::ParkedCall final : public ParkedMessage {
   }
 
  private:
+  /// Whoever gives a call up drops the object that it was made on: it may be gone when the request comes.
+  bool waited_for() const {
+    if (kind_ != MessageKind::request) return true;
+    const auto& connections = simulation_.worker(from_).connections;
+    const auto connection = connections.find(at_);
+    return connection != connections.end() && connection->second.epoch == epoch_ &&
+           connection->second.pending.contains(call_id_);
+  }
   Worker* here() {
     Worker& at = simulation_.worker(at_);
     if (!at.alive || at.incarnation != incarnation_) return nullptr;
@@ -158,7 +166,7 @@ bool Simulation::call(WorkerId from, WorkerId to, Function function, std::vector
   if (!can_reach(from, to)) return false;
   Worker& worker = this->worker(from);
   Connection& connection = worker.connections.at(to);
-  Pending pending{function, nullptr};
+  Pending pending{function, nullptr, nullptr};
   Packet packet;
   packet.from = from;
   packet.to = to;
@@ -169,6 +177,10 @@ bool Simulation::call(WorkerId from, WorkerId to, Function function, std::vector
   if (function == create || function == create_fail) {
     message.flags = kCreatesReference;
     pending.created = arguments.back();
+  }
+  if ((function == fetch || function == method) && !arguments.front()->is_owner()) {
+    message.has_receiver = true;
+    pending.receiver = arguments.front();
   }
   message.references = std::move(arguments);
   message.call_id = ++connection.last_call;
@@ -270,7 +282,8 @@ bool Simulation::serve() {
   for (const auto& worker : workers_) {
     for (std::size_t i = 0; i < worker->jobs.size(); ++i) {
       const Message& request = worker->jobs[i].request;
-      if (request.function == fetch && !request.references.front()->settled().done()) continue;
+      if ((request.function == fetch || request.function == method) && !request.references.front()->settled().done())
+        continue;
       ready.emplace_back(worker.get(), i);
     }
   }
@@ -307,6 +320,9 @@ bool Simulation::run(Worker& at, std::size_t index) {
       reply.references.push_back(std::move(made));
       break;
     }
+    case method:
+      for (std::size_t i = 1; i < request.references.size(); ++i) at.handles.push_back(request.references[i]);
+      [[fallthrough]];
     case fetch:
       if (request.references.front()->settled().has_error()) reply.kind = MessageKind::error;
       break;

@@ -45,6 +45,7 @@ class Simulation {
     fetch = 6,        ///< replies once the object exists
     relay = 7,        ///< passes its arguments on to the next worker of `trace_id`'s hops, and at the end keeps them
     forget = 8,       ///< drops its arguments
+    method = 9,       ///< a call on its first argument, as fetch is; it keeps the others
   };
 
   struct Packet {
@@ -59,6 +60,7 @@ class Simulation {
   struct Pending {
     uint64_t function = 0;
     Handle created;
+    Handle receiver;  // held until the call has ended
   };
 
   Simulation(int workers, uint64_t seed, Faults faults);
@@ -114,8 +116,9 @@ class Simulation {
   // What has come of all calls.
   uint64_t calls_ended = 0, fetched = 0, fetch_failed = 0, served = 0;
   std::map<RRefId, std::weak_ptr<Object>> objects;
-  int parked = 0;            ///< parked messages that were neither resumed nor refused
-  int lost_references = 0;   ///< messages refused because a reference in them was lost
+  int parked = 0;  ///< parked messages that were neither resumed nor refused
+  /// Messages refused because a reference in them was lost, though somebody waits for the outcome.
+  int lost_references = 0;
   std::string last_refusal;  ///< why the last refused message was
 
   std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); }

@@ -68,7 +68,9 @@ void Simulation::end_connection(WorkerId at, WorkerId peer) {
   Worker& worker = this->worker(at);
   auto connection = worker.connections.extract(peer);
   if (!connection) return;
-  std::erase_if(worker.jobs, [&](const Worker::Job& job) { return job.from == peer && job.request.function == fetch; });
+  std::erase_if(worker.jobs, [&](const Worker::Job& job) {
+    return job.from == peer && (job.request.function == fetch || job.request.function == method);
+  });
   for (auto& [call_id, pending] : connection.mapped().pending) fail_pending(std::move(pending), "peer lost");
   worker.table->peer_lost(this->worker(peer).info, error("connection lost"));
 }

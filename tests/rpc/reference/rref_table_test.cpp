@@ -3,6 +3,8 @@
 
 #include "tests/rpc/reference/rref_simulation.h"
 
+BOOST_AUTO_TEST_SUITE(rref_table)
+
 namespace {
 
 using tendril::rpc::MessageKind;
@@ -11,7 +13,7 @@ using tendril::rpc::WorkerId;
 using tendril::rpc::test::Simulation;
 using Handle = Simulation::Handle;
 
-/// What user programs do, at random: create, pass on, hand back, drop, fetch.
+/// What user programs do, at random: create, pass on, hand back, drop, fetch, call.
 void random_step(Simulation& s) {
   const auto count = static_cast<std::size_t>(s.size());
   const auto from = static_cast<WorkerId>(s.pick(count));
@@ -47,7 +49,10 @@ void random_step(Simulation& s) {
     case 7:
       if (!handles.empty()) {
         const Handle handle = handles[s.pick(handles.size())];
-        if (!handle->is_owner()) s.to_here(from, handle);
+        if (handle->is_owner()) break;
+        std::vector<Handle> arguments = s.chance(0.5) ? some() : std::vector<Handle>{};
+        arguments.insert(arguments.begin(), handle);
+        s.call(from, handle->owner().id, s.chance(0.5) ? Simulation::fetch : Simulation::method, std::move(arguments));
       }
       break;
     default:
@@ -91,8 +96,6 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(rref_table)
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_on_a_good_network) {
   for (uint64_t seed = 1; seed <= 300; ++seed) random_program(seed, 2 + static_cast<int>(seed % 4), 60, {}, {});

@@ -9,6 +9,8 @@
 #include "tendril/rpc/reference/rref_state.h"
 #include "tendril/rpc/reference/rref_table.h"
 
+BOOST_AUTO_TEST_SUITE(rref_threads)
+
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
 
@@ -148,8 +150,6 @@ class Worker final : public RRefTable::Host, public RRefHome, public std::enable
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(rref_threads)
 
 BOOST_AUTO_TEST_CASE(many_threads_create_pass_on_and_drop) {
   std::vector<std::shared_ptr<Worker>> workers;

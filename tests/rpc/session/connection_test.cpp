@@ -17,6 +17,8 @@
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
 
+BOOST_AUTO_TEST_SUITE(connection)
+
 using namespace rpc_test;
 using tendril::rpc::testing::bytes_of;
 
@@ -85,8 +87,6 @@ void check_alive(Agent& agent, const Agent::Endpoint& endpoint) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(connection)
 
 BOOST_AUTO_TEST_CASE(strangers_are_refused_and_told_why) {
   Agent agent(options_of("server", 0), functions());

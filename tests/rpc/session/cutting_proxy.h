@@ -49,7 +49,8 @@ class CuttingProxy {
   /// Breaks every connection once so many more bytes have passed, in either direction; then no more.
   void cut_after(uint64_t bytes) { left_ = bytes; }
   void cut() { cut_after(0); }
-  void hold(bool on) { held_ = on; }  ///< nothing passes, and nothing breaks
+  void change_a_byte() { changing_ = true; }  ///< of what passes next
+  void hold(bool on) { held_ = on; }          ///< nothing passes, and nothing breaks
   /// New connections are told this by somebody else, and closed; empty: no more.
   void answer(const std::string& text) {
     const std::lock_guard lock(mutex_);
@@ -128,6 +129,7 @@ class CuttingProxy {
     if (got == 0) return left == 0 ? 0 : -1;
     if (got < 0) return errno == EAGAIN ? 0 : -1;
     passed_ += static_cast<uint64_t>(got);
+    if (changing_.exchange(false)) buffer[static_cast<std::size_t>(got) / 2] ^= 1;
     for (ssize_t sent = 0; sent < got;) {
       const ssize_t n = ::send(to, buffer.data() + sent, static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
       if (n > 0) sent += n;
@@ -141,7 +143,7 @@ class CuttingProxy {
   const uint16_t target_;
   const int listener_;
   uint16_t port_ = 0;
-  std::atomic<bool> held_{false}, refusing_{false};
+  std::atomic<bool> held_{false}, refusing_{false}, changing_{false};
   std::atomic<uint64_t> left_{kNever}, passed_{0};
   std::atomic<int> connections_{0}, cuts_{0};
   std::list<Pair> pairs_;

@@ -3,9 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-using namespace tendril::rpc;
-
 BOOST_AUTO_TEST_SUITE(flow_control)
+
+using namespace tendril::rpc;
 
 BOOST_AUTO_TEST_CASE(a_window_is_open_until_as_much_is_outstanding_and_one_request_always_goes) {
   SendWindow window(6400);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(half_open)
+
 using namespace tendril::rpc;
 using namespace std::chrono_literals;
 using detail::HalfOpen;
@@ -13,22 +15,20 @@ using detail::RefusalNotes;
 
 namespace {
 
-struct Connection {
+struct Stranger {
   bool closed = false;
   void close() { closed = true; }
 };
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(half_open)
-
 BOOST_AUTO_TEST_CASE(there_is_room_for_so_many_and_the_oldest_gives_way_once_it_has_had_its_time) {
-  HalfOpen<Connection> half_open(2);
+  HalfOpen<Stranger> half_open(2);
   const Clock::time_point start{};
-  std::vector<std::shared_ptr<Connection>> all;
+  std::vector<std::shared_ptr<Stranger>> all;
   const auto come = [&](Clock::time_point now) {
     if (!half_open.make_room(now)) return false;
-    all.push_back(std::make_shared<Connection>());
+    all.push_back(std::make_shared<Stranger>());
     half_open.add(all.back(), now);
     return true;
   };

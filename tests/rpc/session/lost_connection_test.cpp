@@ -4,13 +4,18 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <future>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "tendril/rpc/session/agent_impl.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
+#include "tests/rpc/certificates.h"
 #include "tests/rpc/session/cutting_proxy.h"
+
+BOOST_AUTO_TEST_SUITE(lost_connection)
 
 using namespace rpc_test;
 
@@ -48,10 +53,14 @@ tendril::Tensor counted(int64_t n) {
 
 /// Rank 0 has connected to rank 1 through the proxy.
 struct ThroughProxy {
-  explicit ThroughProxy(std::chrono::milliseconds grace = 60s) {
+  explicit ThroughProxy(std::chrono::milliseconds grace = 60s, const TlsCredentials& tls = {}) {
     const auto options = [&](const char* name, int rank) {
-      return AgentOptions{
-          .name = std::string(name), .rank = rank, .world_size = 2, .num_worker_threads = 2, .grace_period = grace};
+      return AgentOptions{.name = std::string(name),
+                          .rank = rank,
+                          .world_size = 2,
+                          .num_worker_threads = 2,
+                          .grace_period = grace,
+                          .tls = tls};
     };
     a = std::make_unique<Agent>(options("a", 0), functions());
     b = std::make_unique<Agent>(options("b", 1), functions());
@@ -82,44 +91,31 @@ bool is_answer(const Message& answer, std::size_t number, int64_t elements) {
   return true;
 }
 
+/// Calls both ways, at once. Each runs once and is answered.
+void run_program(ThroughProxy& net, std::size_t first) {
+  std::vector<Future<Message>> there, back;
+  for (std::size_t i = first; i < first + 8; ++i) {
+    there.push_back(call(*net.a, 1, numbered(i), {.timeout = 0us}));
+    back.push_back(call(*net.b, 0, numbered(1000 + i), {.timeout = 0us}));
+  }
+  for (std::size_t i = 0; i < 8; ++i) {
+    BOOST_TEST(is_answer(there[i].wait(), first + i, 3));
+    BOOST_TEST(is_answer(back[i].wait(), 1000 + first + i, 3));
+    BOOST_TEST(runs[first + i] == 1);
+    BOOST_TEST(runs[1000 + first + i] == 1);
+  }
+}
+
+TlsCredentials new_credentials() {
+  const Certificates folder;
+  return Certificates::Authority(folder, "authority").member("worker");
+}
+
 void check_answer(const Message& answer, std::size_t number, int64_t elements = 3) {
   BOOST_TEST(is_answer(answer, number, elements));
 }
 
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(lost_connection)
-
-BOOST_AUTO_TEST_CASE(wherever_it_breaks_every_call_runs_once_and_is_answered) {
-  ThroughProxy net;
-  const auto program = [&](std::size_t first) {
-    std::vector<Future<Message>> there, back;
-    for (std::size_t i = first; i < first + 8; ++i) {
-      there.push_back(call(*net.a, 1, numbered(i), {.timeout = 0us}));
-      back.push_back(call(*net.b, 0, numbered(1000 + i), {.timeout = 0us}));
-    }
-    for (std::size_t i = 0; i < 8; ++i) {
-      check_answer(there[i].wait(), first + i);
-      check_answer(back[i].wait(), 1000 + first + i);
-      BOOST_TEST(runs[first + i] == 1);
-      BOOST_TEST(runs[1000 + first + i] == 1);
-    }
-  };
-  program(0);
-  const int before = net.proxy->connections();
-  for (std::size_t n = 1; n <= 100; ++n) {
-    net.proxy->cut_after(n * 61);  // a program's bytes are some 6,000
-    program(8 * n);
-  }
-  BOOST_TEST(net.proxy->connections() > before + 50);
-  check_at_rest(*net.a);
-  check_at_rest(*net.b);
-  BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
-  BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
-}
-
-BOOST_AUTO_TEST_CASE(many_threads_call_while_it_breaks_again_and_again) {
-  ThroughProxy net;
+void call_from_many_threads_while_it_breaks(ThroughProxy& net) {
   std::atomic<bool> done{false};
   std::jthread breaking([&] {
     for (uint64_t n = 1; !done; ++n) {
@@ -149,6 +145,81 @@ BOOST_AUTO_TEST_CASE(many_threads_call_while_it_breaks_again_and_again) {
   check_at_rest(*net.b);
 }
 
+void break_among_large_calls(ThroughProxy& net) {
+  constexpr int64_t kLarge = 200'000;  // elements: a few parts (wire.h)
+  const int before = net.proxy->connections();
+  for (std::size_t n = 1; n <= 30; ++n) {
+    net.proxy->cut_after(n * 97'003);  // a round's bytes are some 3,200,000
+    const Future<Message> there = call(*net.a, 1, numbered(n, kLarge), {.timeout = 0us});
+    const Future<Message> back = call(*net.b, 0, numbered(1000 + n, kLarge), {.timeout = 0us});
+    run_program(net, 100 + 8 * n);
+    BOOST_TEST(is_answer(there.wait(), n, kLarge));
+    BOOST_TEST(is_answer(back.wait(), 1000 + n, kLarge));
+    BOOST_TEST(runs[n] == 1);
+    BOOST_TEST(runs[1000 + n] == 1);
+  }
+  BOOST_TEST(net.proxy->connections() > before + 10);
+  check_at_rest(*net.a);
+  check_at_rest(*net.b);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(wherever_it_breaks_every_call_runs_once_and_is_answered) {
+  ThroughProxy net;
+  run_program(net, 0);
+  const int before = net.proxy->connections();
+  for (std::size_t n = 1; n <= 100; ++n) {
+    net.proxy->cut_after(n * 61);  // a program's bytes are some 6,000
+    run_program(net, 8 * n);
+  }
+  BOOST_TEST(net.proxy->connections() > before + 50);
+  check_at_rest(*net.a);
+  check_at_rest(*net.b);
+  BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
+  BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
+}
+
+BOOST_AUTO_TEST_CASE(under_tls_a_session_survives_breaks_everywhere_and_bytes_that_were_changed) {
+  ThroughProxy net(60s, new_credentials());
+  run_program(net, 0);
+  BOOST_TEST(net.a->connections().at(1).transport == "tls");
+  const int before = net.proxy->connections();
+  for (std::size_t n = 1; n <= 100; ++n) {
+    if (n % 2 == 0) {
+      net.proxy->cut_after(n * 61);
+    } else {
+      net.proxy->change_a_byte();
+    }
+    run_program(net, 8 * n);
+  }
+  BOOST_TEST(net.proxy->connections() > before + 50);
+  check_at_rest(*net.a);
+  check_at_rest(*net.b);
+  BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
+  BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
+}
+
+BOOST_AUTO_TEST_CASE(wherever_it_breaks_among_parts_of_large_calls_every_call_runs_once) {
+  ThroughProxy net;
+  break_among_large_calls(net);
+}
+
+BOOST_AUTO_TEST_CASE(under_tls_it_does_so_too) {
+  ThroughProxy net(60s, new_credentials());
+  break_among_large_calls(net);
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_call_while_it_breaks_again_and_again) {
+  ThroughProxy net;
+  call_from_many_threads_while_it_breaks(net);
+}
+
+BOOST_AUTO_TEST_CASE(under_tls_many_threads_call_while_it_breaks_again_and_again) {
+  ThroughProxy net(60s, new_credentials());
+  call_from_many_threads_while_it_breaks(net);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_sent_while_there_is_no_connection_waits_for_the_next) {
   ThroughProxy net;
   net.proxy->refuse(true);
@@ -166,6 +237,7 @@ BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
   net.proxy->refuse(true);
   const Future<Message> there = call(*net.a, 1, request(3), {.timeout = 0us});
   there.wait();
+  net.a->stop_listening();  // else b would connect after a while
   net.proxy->cut();
   const Future<Message> here = call(*net.a, 1, request(3), {.timeout = 0us});
   BOOST_CHECK_THROW(here.wait(), PeerLostError);
@@ -175,6 +247,21 @@ BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
   net.proxy->refuse(false);
   net.a->connect(net.b->self(), net.proxy->endpoint(), Clock::now() + 30s);
   check_answer(call(*net.a, 1, numbered(7)).wait(), 7);
+}
+
+BOOST_AUTO_TEST_CASE(where_each_side_leaves_it_to_the_other_to_connect_one_does_after_a_while) {
+  ThroughProxy net(8s);
+  check_answer(call(*net.a, 1, numbered(0)).wait(), 0);
+  // As after two dials that have crossed: each has taken the other's connection.
+  std::promise<void> done;
+  net.a->impl().loop->post_io([&] {
+    net.a->impl().session(1)->reach().dialled = false;
+    done.set_value();
+  });
+  done.get_future().wait();
+  net.proxy->cut();
+  check_answer(call(*net.a, 1, numbered(1), {.timeout = 0us}).wait(), 1);
+  check_answer(call(*net.b, 0, numbered(2), {.timeout = 0us}).wait(), 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_was_started_anew_is_another) {
@@ -232,6 +319,9 @@ BOOST_AUTO_TEST_CASE(a_goodbye_ends_it_at_once) {
   BOOST_CHECK_THROW(call(*net.a, 1, request(3), {.timeout = 0us}).wait(), PeerLostError);
 }
 
+/// So few elements that the socket takes all of them at once: what it has not taken whole counts as not sent.
+constexpr int64_t kNotInParts = 50'000;
+
 /// Breaks the connection in the middle of what is sent next, and keeps it broken.
 void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
   const int before = net.proxy->cuts();
@@ -242,7 +332,7 @@ void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
 }
 
 BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers_of_two_steps) {
-  kept = counted(100'000);
+  kept = counted(kNotInParts);
   ThroughProxy net;
   Future<Message> pending;
   break_in_the_middle(net, [&] { pending = call(*net.a, 1, request(2), {.timeout = 0us}); });
@@ -258,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers
 
 BOOST_AUTO_TEST_CASE(a_request_whose_tensor_has_changed_since_fails_and_has_not_run) {
   ThroughProxy net;
-  Message message = numbered(8, 100'000);
+  Message message = numbered(8, kNotInParts);
   const tendril::Tensor argument = message.tensors[0];
   Future<Message> pending;
   break_in_the_middle(net, [&] { pending = call(*net.a, 1, std::move(message), {.timeout = 0us}); });

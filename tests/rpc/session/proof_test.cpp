@@ -9,6 +9,8 @@
 #include "tendril/rpc/error.h"
 #include "tests/rpc/messages.h"
 
+BOOST_AUTO_TEST_SUITE(proof)
+
 using namespace tendril::rpc;
 using tendril::rpc::testing::bytes_of;
 using tendril::rpc::testing::golden;
@@ -16,7 +18,6 @@ using tendril::rpc::testing::golden;
 namespace {
 
 using Role = Proof::Role;
-using enum ProofPurpose;
 
 SharedKey key_of_byte(int value) { return SharedKey(Bytes(32, static_cast<std::byte>(value))); }
 const SharedKey kKey = key_of_byte(7), kOther = key_of_byte(8);
@@ -27,12 +28,8 @@ Proof::Nonce nonce_of(int value) {
   return nonce;
 }
 
-Proof dialler(const SharedKey& key = kKey, ProofPurpose purpose = session) {
-  return Proof(key, purpose, Role::dialler);
-}
-Proof acceptor(const SharedKey& key = kKey, ProofPurpose purpose = session) {
-  return Proof(key, purpose, Role::acceptor);
-}
+Proof dialler(const SharedKey& key = kKey) { return Proof(key, Role::dialler); }
+Proof acceptor(const SharedKey& key = kKey) { return Proof(key, Role::acceptor); }
 
 /// A conversation as it should be; `between` may change each of its messages on the way.
 using Between = std::function<void(int step, Bytes& message)>;
@@ -63,8 +60,6 @@ const Between kNobody = [](int, Bytes&) {};
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(proof)
-
 BOOST_AUTO_TEST_CASE(two_that_hold_the_key_believe_each_other) {
   Proof a = dialler(), b = acceptor();
   converse(a, b, kNobody);
@@ -75,7 +70,7 @@ BOOST_AUTO_TEST_CASE(two_that_hold_the_key_believe_each_other) {
 }
 
 BOOST_AUTO_TEST_CASE(the_exchange_has_the_golden_bytes) {
-  Proof a(kKey, session, Role::dialler, nonce_of(1)), b(kKey, session, Role::acceptor, nonce_of(2));
+  Proof a(kKey, Role::dialler, nonce_of(1)), b(kKey, Role::acceptor, nonce_of(2));
   BOOST_TEST((a.challenge() == golden("proof_challenge.bin")));
   const Bytes answer = b.answer(golden("proof_challenge.bin"));
   BOOST_TEST((answer == golden("proof_answer.bin")));
@@ -98,7 +93,7 @@ BOOST_AUTO_TEST_CASE(another_key_is_noticed_by_the_dialler_before_it_says_who_it
 BOOST_AUTO_TEST_CASE(another_key_is_noticed_by_the_acceptor) {
   // A dialler that does not care what it was answered.
   const Proof::Nonce nonce = nonce_of(1);
-  Proof a(kOther, session, Role::dialler, nonce), b = acceptor(), accomplice = acceptor(kOther);
+  Proof a(kOther, Role::dialler, nonce), b = acceptor(), accomplice = acceptor(kOther);
   const Bytes challenge = a.challenge();
   b.answer(challenge);
   a.check_answer(accomplice.answer(challenge));
@@ -174,10 +169,12 @@ BOOST_AUTO_TEST_CASE(a_message_counts_once_and_in_its_place) {
   check_tagged(b, second);
 }
 
-BOOST_AUTO_TEST_CASE(a_proof_for_the_rendezvous_is_none_for_a_session) {
-  Proof a = dialler(kKey, rendezvous), b = acceptor(kKey, session);
-  BOOST_CHECK_EXCEPTION(b.answer(a.challenge()), ProofError, [](const ProofError& e) {
-    return std::string(e.what()).find("not rank 0's rendezvous") != std::string::npos;
+BOOST_AUTO_TEST_CASE(a_challenge_for_another_purpose_is_refused) {
+  Proof a = dialler(), b = acceptor();
+  Bytes challenge = a.challenge();
+  challenge[kProofPrefixBytes] = std::byte{2};
+  BOOST_CHECK_EXCEPTION(b.answer(challenge), ProofError, [](const ProofError& e) {
+    return std::string(e.what()).find("for another purpose (2)") != std::string::npos;
   });
 }
 
@@ -243,7 +240,8 @@ BOOST_AUTO_TEST_CASE(strangers_are_known_by_their_first_bytes) {
     }
     return "";
   };
-  BOOST_TEST(complaint(bytes_of("GET / HTTP/1.1")).find("not a Tendril worker, or speaks TLS") != std::string::npos);
+  BOOST_TEST(complaint(bytes_of("GET / HTTP/1.1")).find("not a Tendril worker") != std::string::npos);
+  BOOST_TEST(complaint(bytes_of("\x16\x03\x01\x02\x01\x01 TLS")).find("speaks TLS") != std::string::npos);
   BOOST_TEST(complaint(bytes_of("X")).find("not a Tendril worker") != std::string::npos);
   BOOST_TEST(complaint(golden("hello.bin")).find("proves no key") != std::string::npos);
   Bytes bytes = dialler().challenge();

@@ -16,6 +16,8 @@
 #include "tendril/rpc/session/key_folder.h"
 #include "tests/rpc/error_text.h"
 
+BOOST_AUTO_TEST_SUITE(shared_key)
+
 using namespace tendril::rpc;
 using tendril::test::contains;
 using tendril::test::text_of_error;
@@ -54,8 +56,6 @@ std::string complaint(const std::string& path) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_key)
 
 BOOST_AUTO_TEST_CASE(a_key_is_none_until_it_is_given) {
   const SharedKey none;

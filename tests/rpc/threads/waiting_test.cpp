@@ -1,12 +1,20 @@
 // Who runs what: slots, waiting handlers, coroutines, I/O callbacks.
 // timeout: 120
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <functional>
+#include <future>
 #include <latch>
 #include <thread>
 
 #include "tendril/rpc/task.h"
+#include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/polling.h"
+#include "tendril/rpc/threads/wakeup_cost.h"
 #include "tests/rpc/agent_pair.h"
+
+BOOST_AUTO_TEST_SUITE(waiting)
 
 using namespace rpc_test;
 
@@ -55,8 +63,6 @@ void reset() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(waiting)
 
 BOOST_AUTO_TEST_CASE(a_thousand_coroutines_park_on_one_thread) {
   reset();
@@ -172,6 +178,64 @@ BOOST_AUTO_TEST_CASE(many_threads_wait_while_requests_come_in) {
   BOOST_TEST(right == 1200);
   check_at_rest(*pair.a);
   check_at_rest(*pair.b);
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_polls_as_long_as_a_wake_up_costs_and_pauses_where_that_does_not_pay) {
+  using std::chrono::microseconds;
+  using std::chrono::nanoseconds;
+  const nanoseconds cost = microseconds(100);
+  detail::Polling polling(cost);
+  Clock::time_point now{std::chrono::hours(1)};
+  for (int i = 0; i < 1000; ++i) {  // as often as it pays
+    BOOST_TEST((polling.budget(now) == cost));
+    polling.polled(now += microseconds(90), microseconds(90), true);
+  }
+  int pause = 1;
+  for (int failures = 1; failures <= 20; ++failures) {
+    BOOST_TEST((polling.budget(now) == cost));
+    polling.polled(now += cost, cost, false);
+    pause = std::min(2 * pause, 128);
+    BOOST_TEST((polling.budget(now + pause * cost - microseconds(1)) == nanoseconds(0)));
+    now += pause * cost;  // however long it slept meanwhile: then it tries again
+  }
+  polling.polled(now += microseconds(10), microseconds(10), true);
+  BOOST_TEST((polling.budget(now) == cost));  // it pays again
+  polling.polled(now += microseconds(4000), microseconds(4000), true);
+  BOOST_TEST((polling.budget(now) == nanoseconds(0)));  // another thread had the core
+  BOOST_TEST((polling.budget(now + microseconds(8000)) == cost));
+  BOOST_TEST(!detail::Polling(nanoseconds(0)).possible());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_wake_up_costs_here_is_measured_once) {
+  const std::chrono::nanoseconds cost = detail::wakeup_cost();
+  BOOST_TEST(cost.count() > 0);
+  BOOST_TEST((cost <= std::chrono::milliseconds(1)));
+  BOOST_TEST((detail::wakeup_cost() == cost));
+  BOOST_TEST(detail::cores_to_use() <= static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_thread_that_watched_it_was_woken) {
+  struct Call final : Job {
+    explicit Call(std::function<void()> called) : f(std::move(called)) {}
+    void run(std::unique_ptr<Job>) noexcept override { f(); }
+    std::function<void()> f;
+  };
+  int late = 0;
+  for (int round = 0; round < 50 && late == 0; ++round) {
+    const tendril::Ref<detail::Loop> loop(new detail::Loop({.name = "test", .slots = 2, .max_threads = 16}));
+    loop->start();
+    std::promise<void> released, handled;
+    loop->post_release(std::make_unique<Call>([&] { released.set_value(); }));
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * round));  // at some of these it watches
+    loop->post(std::make_unique<Call>([&, end = released.get_future().share()] {
+      late += end.wait_for(10s) != std::future_status::ready;
+      handled.set_value();
+    }));
+    handled.get_future().wait();
+    BOOST_TEST(loop->end_by(Clock::now() + 10s));
+    loop->stop();
+  }
+  BOOST_TEST(late == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 
 #include "tests/rpc/raw_call.h"
 
+BOOST_AUTO_TEST_SUITE(memory_network)
+
 using namespace rpc_test;
 
 namespace {
@@ -40,8 +42,6 @@ struct Pair {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_network)
 
 BOOST_AUTO_TEST_CASE(calls_go_both_ways) {
   Pair pair;
@@ -128,6 +128,39 @@ BOOST_AUTO_TEST_CASE(random_faults_depend_on_the_seed_the_link_and_the_number_al
   BOOST_TEST(repeated > 100);
   BOOST_TEST(delayed > 200);
   BOOST_TEST(different > 100);
+}
+
+BOOST_AUTO_TEST_CASE(a_thousand_workers_of_one_process_call_those_whose_rank_differs_in_one_bit) {
+#ifdef __SANITIZE_THREAD__
+  constexpr int size = 64;  // each has a thread
+#else
+  constexpr int size = 1000;
+#endif
+  const auto network = MemoryNetwork::make();
+  std::vector<std::unique_ptr<Agent>> agents;
+  const auto to_peers = [&](int rank, auto f) {
+    for (int bit = 1; bit < size; bit <<= 1) {
+      if (const int peer = rank ^ bit; peer < size) f(peer);
+    }
+  };
+  for (int rank = 0; rank < size; ++rank) {
+    AgentOptions options = Pair::options("w", rank);
+    options.name += std::to_string(rank);
+    options.world_size = size;
+    agents.push_back(std::make_unique<Agent>(options, functions()));
+    to_peers(rank, [&](int peer) {
+      if (peer < rank) network->connect(*agents[static_cast<std::size_t>(peer)], *agents.back());
+    });
+  }
+  counted = 0;
+  std::vector<Future<Message>> calls;
+  for (int rank = 0; rank < size; ++rank) {
+    to_peers(rank,
+             [&](int peer) { calls.push_back(call(*agents[static_cast<std::size_t>(rank)], peer, request(kCount))); });
+  }
+  for (const Future<Message>& one : calls) BOOST_TEST(text(one.wait()) == "counted");
+  BOOST_TEST(static_cast<std::size_t>(counted) == calls.size());
+  for (const auto& agent : agents) agent->shutdown();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 
 #include "tendril/rpc/error.h"
 
+BOOST_AUTO_TEST_SUITE(private_folder)
+
 namespace fs = std::filesystem;
 using tendril::rpc::detail::PrivateFolder;
 using tendril::rpc::detail::sweep_dead_folders;
@@ -40,8 +42,6 @@ struct Base {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(private_folder)
-
 BOOST_AUTO_TEST_CASE(it_is_private_and_gone_at_the_end) {
   const Base base;
   {
@@ -63,6 +63,9 @@ BOOST_AUTO_TEST_CASE(what_a_killed_worker_left_is_swept) {
   const Base base;
   base.abandoned("tendril-aaaaaa");
   base.abandoned("tendril-bbbbbb");
+  fs::create_directory(fs::path(base.path) / "tendril-recent");
+  fs::permissions(fs::path(base.path) / "tendril-recent", fs::perms::owner_all);
+  std::ofstream(fs::path(base.path) / "tendril-recent" / "socket").flush();  // killed a moment ago
   sweep_dead_folders(base.path);
   BOOST_TEST(fs::is_empty(base.path));
 }

@@ -5,12 +5,14 @@
 #include <random>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(sent_frames)
+
 using namespace tendril::rpc;
 
 namespace {
 
-std::list<Frame> frames(uint64_t first, uint64_t count) {
-  std::list<Frame> list;
+FrameList frames(uint64_t first, uint64_t count) {
+  FrameList list;
   for (uint64_t id = first; id < first + count; ++id) {
     Message message;
     message.kind = MessageKind::reply;
@@ -20,27 +22,25 @@ std::list<Frame> frames(uint64_t first, uint64_t count) {
   return list;
 }
 
-std::vector<uint64_t> ids(const std::list<Frame>& list) {
+std::vector<uint64_t> ids(const FrameList& list) {
   std::vector<uint64_t> ids;
   for (const Frame& frame : list) ids.push_back(frame.message().call_id);
   return ids;
 }
 
-void write(SentFrames& sent, std::list<Frame> list) {
+void write(SentFrames& sent, FrameList list) {
   sent.taken(list.size());
   sent.written(list);
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(sent_frames)
-
 BOOST_AUTO_TEST_CASE(what_has_come_is_forgotten_and_the_rest_is_sent_again_in_order) {
   SentFrames sent;
   write(sent, frames(1, 5));
   BOOST_TEST(sent.bytes() == 5 * kFrameHeaderBytes);
   BOOST_TEST(ids(sent.acknowledged(2)) == (std::vector<uint64_t>{1, 2}), boost::test_tools::per_element());
-  std::list<Frame> queue = frames(6, 2);
+  FrameList queue = frames(6, 2);
   BOOST_TEST(ids(sent.resumed(3, queue)) == (std::vector<uint64_t>{3}), boost::test_tools::per_element());
   BOOST_TEST(ids(queue) == (std::vector<uint64_t>{4, 5, 6, 7}), boost::test_tools::per_element());
   BOOST_TEST(sent.bytes() == 0u);
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(what_has_come_is_forgotten_and_the_rest_is_sent_again_in_or
 
 BOOST_AUTO_TEST_CASE(a_frame_may_have_come_before_its_writer_knows_that_it_is_written) {
   SentFrames sent;
-  std::list<Frame> hand = frames(1, 3);
+  FrameList hand = frames(1, 3);
   sent.taken(3);
   BOOST_TEST(sent.acknowledged(2).empty());
   BOOST_TEST(ids(sent.written(hand)) == (std::vector<uint64_t>{1, 2}), boost::test_tools::per_element());
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(counts_that_cannot_be_are_refused) {
   sent.acknowledged(2);
   BOOST_CHECK_THROW(sent.acknowledged(5), MessageError);
   BOOST_CHECK_THROW(sent.acknowledged(1), MessageError);  // less than before
-  std::list<Frame> queue;
+  FrameList queue;
   BOOST_CHECK_THROW(sent.resumed(1, queue), MessageError);
   BOOST_CHECK_THROW(sent.resumed(5, queue), MessageError);
   sent.resumed(4, queue);
@@ -77,13 +77,13 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_in_order) {
     const auto chance = [&](unsigned in) { return random() % in == 0; };
     SentFrames sent;
     ReceivedFrames received;
-    std::list<Frame> queue, on_the_way;
+    FrameList queue, on_the_way;
     uint64_t next = 1, seen = 0;
     while (seen < 300) {
       if (next <= 300 && !chance(3)) queue.splice(queue.end(), frames(next++, 1));
       if (!queue.empty() && chance(2)) {
         on_the_way.splice(on_the_way.end(), frames(queue.front().message().call_id, 1));
-        std::list<Frame> one;
+        FrameList one;
         one.splice(one.end(), queue, queue.begin());
         sent.taken(1);
         sent.written(one);

@@ -111,6 +111,8 @@ void load(Archive& archive, archive_test::FreeSplit& value, unsigned) {
 }  // namespace boost::serialization
 BOOST_SERIALIZATION_SPLIT_FREE(archive_test::FreeSplit)
 
+BOOST_AUTO_TEST_SUITE(archive)
+
 namespace {
 
 using namespace archive_test;
@@ -165,8 +167,6 @@ std::string complaint(Bytes bytes) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(archive)
 
 BOOST_AUTO_TEST_CASE(numbers_and_enums_survive) {
   BOOST_TEST(survives(true));

@@ -4,6 +4,8 @@
 
 #include "tests/rpc/messages.h"
 
+BOOST_AUTO_TEST_SUITE(hello)
+
 using namespace tendril;
 using namespace tendril::rpc;
 using namespace tendril::rpc::testing;
@@ -40,8 +42,6 @@ Device cuda(int8_t index) { return {DeviceType::cuda, index}; }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(hello)
 
 BOOST_AUTO_TEST_CASE(hellos_have_the_golden_bytes_both_ways) {
   Hello full = observer();

@@ -7,7 +7,7 @@
 #include "tests/rpc/messages.h"
 #include "tests/rpc/raw_call.h"
 
-namespace call_test {
+BOOST_AUTO_TEST_SUITE(remote_call)
 
 using namespace rpc_test;
 
@@ -103,12 +103,6 @@ template <auto F, class... Args>
 concept CanCall = requires(Args... args) {
   rpc_sync<F>(args...);
 };
-
-}  // namespace call_test
-
-using namespace call_test;
-
-BOOST_AUTO_TEST_SUITE(call)
 
 BOOST_AUTO_TEST_CASE(a_worker_is_called_by_name_rank_or_info) {
   Cluster cluster(2);
@@ -250,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_call_has_its_own_deadline) {
   close_gate();
   const std::string text =
       message_of<TimeoutError>([&] { rpc_sync<&wait_at_gate>(cluster[0], 1, {.timeout = 20ms}, 1); });
-  BOOST_TEST(contains(text, "call of call_test::wait_at_gate on worker 'w1' (rank 1) timed out after 0.02 s"), text);
+  BOOST_TEST(contains(text, "call of remote_call::wait_at_gate on worker 'w1' (rank 1) timed out after 0.02 s"), text);
   BOOST_TEST(contains(text, "{.timeout = 0s}"), text);
   const Future<int> patient = rpc_async<&wait_at_gate>(cluster[0], 1, {.timeout = 0ms}, 1);
   gate.set_value();
@@ -262,26 +256,26 @@ BOOST_AUTO_TEST_CASE(a_function_that_is_not_served_is_an_error_that_says_what_to
   Cluster cluster(2, {}, nothing);
   const auto text = [](auto call) { return message_of<UnknownFunctionError>(call); };
   BOOST_TEST(text([&] { rpc_sync<&add>(cluster[0], 1, 1, 2); }) ==
-             "worker 'w1': it does not serve call_test::add: its program neither calls it nor says "
-             "rpc::serve<&call_test::add>()");
+             "worker 'w1': it does not serve remote_call::add: its program neither calls it nor says "
+             "rpc::serve<&remote_call::add>()");
   BOOST_TEST(
-      contains(text([&] { remote<&add>(cluster[0], 1, 1, 2).to_here(); }), "rpc::serve_remote<&call_test::add>()"));
+      contains(text([&] { remote<&add>(cluster[0], 1, 1, 2).to_here(); }), "rpc::serve_remote<&remote_call::add>()"));
   const std::string constructor = text([&] { remote<Counter>(cluster[0], 1, 1, "name").to_here(); });
-  BOOST_TEST(contains(constructor, "call_test::Counter's constructor"), constructor);
-  BOOST_TEST(contains(constructor, "rpc::serve_constructor<call_test::Counter, int, std::string>()"), constructor);
+  BOOST_TEST(contains(constructor, "remote_call::Counter's constructor"), constructor);
+  BOOST_TEST(contains(constructor, "rpc::serve_constructor<remote_call::Counter, int, std::string>()"), constructor);
   // A raw call of something that this program does not know.
   BOOST_TEST(contains(text([&] { rpc_test::call(cluster[0], 1, request(0x1F)).wait(); }), "function 0x1f"));
 }
 
 BOOST_AUTO_TEST_CASE(a_method_that_is_not_served_is_an_error_that_says_what_to_do) {
   BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Counter, &Counter::get>>().served.remedy ==
-              "rpc::serve<&call_test::Counter::get>()"));
+              "rpc::serve<&remote_call::Counter::get>()"));
   BOOST_TEST((rpc::detail::entry_of<rpc::detail::Method<Named, &Counter::get>>().served.remedy ==
-              "rpc::serve<&call_test::Counter::get, call_test::Named>()"));
+              "rpc::serve<&remote_call::Counter::get, remote_call::Named>()"));
   BOOST_TEST((rpc::detail::entry_of<rpc::detail::CreatingMethod<Counter, &Counter::get>>().served.remedy ==
-              "rpc::serve_remote<&call_test::Counter::get>()"));
+              "rpc::serve_remote<&remote_call::Counter::get>()"));
   BOOST_TEST(rpc::detail::entry_of<rpc::detail::Fetch<Counter>>().served.remedy ==
-             "rpc::serve_to_here<call_test::Counter>()");
+             "rpc::serve_to_here<remote_call::Counter>()");
   serve<&Counter::get>();  // what the texts say compiles
   serve<&Counter::get, Named>();
   serve_remote<&Counter::get>();
@@ -325,7 +319,7 @@ BOOST_AUTO_TEST_CASE(arguments_that_cannot_be_read_are_an_error_that_names_them)
   bad.function = rpc::detail::entry_of<rpc::detail::FreeFunction<&greet>>().id;
   bad.payload.resize(3);
   const std::string text = message_of<MessageError>([&] { rpc_test::call(cluster[0], 1, bad).wait(); });
-  BOOST_TEST(contains(text, "argument 1 (std::string) of call_test::greet"), text);
+  BOOST_TEST(contains(text, "argument 1 (std::string) of remote_call::greet"), text);
   BOOST_TEST(rpc_sync<&add>(cluster[0], 1, 1, 2) == 3);  // the connection lives on
 }
 

@@ -1,0 +1,116 @@
+// Many workers in one process, over the in-memory network: bench_rpc_simulated [WORKERS]. Each calls rank 0, and those
+// whose rank differs from its own in one bit. Also what an idle connection and a call that waits take of memory.
+#include <malloc.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/rref.h"
+#include "tendril/rpc/task.h"
+#include "tendril/rpc/transport/memory_network.h"
+
+using namespace tendril;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Of the heap, in KiB: what is allocated now.
+double heap_kib() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return static_cast<double>(info.uordblks + info.hblkhd) / 1024;
+}
+
+std::vector<int> peers_of(int rank, int size) {
+  std::vector<int> peers;
+  if (rank != 0) peers.push_back(0);
+  for (int bit = 1; bit < size; bit <<= 1) {
+    if (const int peer = rank ^ bit; peer < size && peer != 0) peers.push_back(peer);
+  }
+  return peers;
+}
+
+}  // namespace
+
+namespace simulated {
+
+rpc::Promise<void>* gate = nullptr;
+int answer(int x) { return x + 1; }
+rpc::Task<int> wait_for_gate(int x) {
+  co_await gate->future();
+  co_return x;
+}
+
+}  // namespace simulated
+using namespace simulated;
+
+int main(int argc, char** argv) {
+  const int size = argc > 1 ? std::atoi(argv[1]) : 1000;
+  const auto network = rpc::MemoryNetwork::make();
+  double heap = heap_kib();
+  auto start = Clock::now();
+  const auto phase = [&](const char* what, double count) {
+    const double now = heap_kib();
+    std::printf("%-28s %8.0f %8.2f s %10.2f us each %10.2f KiB of heap each\n", what, count, seconds_since(start),
+                seconds_since(start) / count * 1e6, (now - heap) / count);
+    std::fflush(stdout);
+    heap = now;
+    start = Clock::now();
+  };
+
+  std::vector<std::unique_ptr<rpc::Agent>> agents;
+  for (int rank = 0; rank < size; ++rank) {
+    agents.push_back(
+        std::make_unique<rpc::Agent>(rpc::AgentOptions{.name = std::string("w").append(std::to_string(rank)),
+                                                       .rank = rank,
+                                                       .world_size = size,
+                                                       .num_worker_threads = 1},
+                                     rpc::served_functions()));
+    rpc::RRefContext::attach(*agents.back());
+  }
+  phase("workers", size);
+  int connections = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    for (const int peer : peers_of(rank, size)) {
+      if (peer > rank) continue;
+      network->connect(*agents[static_cast<std::size_t>(peer)], *agents[static_cast<std::size_t>(rank)]);
+      ++connections;
+    }
+  }
+  phase("connections", connections);
+  double calls = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<rpc::Future<int>> answers;
+    for (int rank = 0; rank < size; ++rank) {
+      for (const int peer : peers_of(rank, size)) {
+        answers.push_back(rpc::rpc_async<&answer>(*agents[static_cast<std::size_t>(rank)], peer, rank));
+      }
+    }
+    for (const auto& one : answers) (void)one.wait();
+    calls += static_cast<double>(answers.size());
+    answers.clear();
+    phase(round == 0 ? "calls, first round" : "calls", static_cast<double>(calls));
+    calls = 0;
+  }
+  rpc::Promise<void> open;
+  gate = &open;
+  std::vector<rpc::Future<int>> waiting;
+  constexpr int kWaiting = 10'000;
+  for (int i = 0; i < kWaiting; ++i) waiting.push_back(rpc::rpc_async<&wait_for_gate>(*agents[1], 0, i));
+  while (agents[0]->metrics().unanswered_calls < kWaiting || agents[0]->metrics().queued_jobs > 0) {
+  }
+  phase("calls that wait, both sides", kWaiting);
+  open.set_value();
+  for (const auto& one : waiting) (void)one.wait();
+  waiting.clear();
+  phase("calls that waited", kWaiting);
+  for (const auto& agent : agents) agent->shutdown();
+  phase("workers shut down", size);
+}

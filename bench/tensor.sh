@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Large operands on one thread and on two, beside PyTorch, in one run, as Markdown tables:
+#   bench/tensor.sh build/release/bench/bench_tensor [threads...]
+# "of the copy": what the operation must read and write at least, a second, over that of a memcpy in the same run; above 1
+# where the operands stay in a cache. Every PyTorch that peers.sh finds takes part.
+set -euo pipefail
+program=${1:?usage: bench/tensor.sh PROGRAM [threads...]}
+shift
+[ $# -gt 0 ] || set -- 1 2
+here=$(cd "$(dirname "$0")" && pwd)
+source "$here/peers.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mapfile -t pythons < <(peers)
+
+for threads in "$@"; do
+  "$program" --threads "$threads" >"$scratch/ours"
+  header="| $threads thread(s), ms | Tendril | of the copy |" rule="|---|---|---|"
+  for i in "${!pythons[@]}"; do
+    OMP_NUM_THREADS=$threads "${pythons[$i]}" "$here/pytorch/tensor.py" --threads "$threads" >"$scratch/peer$i" 2>"$scratch/errors" ||
+      echo "PyTorch $(torch_version "${pythons[$i]}") failed: $(failure "$scratch/errors")"
+    header+=" PyTorch $(torch_version "${pythons[$i]}") | over Tendril's |" rule+="---|---|"
+  done
+  printf '%s\n%s\n' "$header" "$rule"
+  copy=$(awk -F'\t' '/memcpy/ { print $3 / $2 }' "$scratch/ours")
+  while IFS=$'\t' read -r name time mib; do
+    row="| $name | $time | $(awk "BEGIN { if ($mib > 0) printf \"%.2f\", $mib / $time / $copy }") |"
+    for i in "${!pythons[@]}"; do
+      peer=$(awk -F'\t' -v name="$name" '$1 == name { print $2 }' "$scratch/peer$i")
+      row+=" $peer | $([ -z "$peer" ] || awk "BEGIN { printf \"%.2f\", $peer / $time }") |"
+    done
+    echo "$row"
+  done <"$scratch/ours"
+  echo
+done

@@ -1,0 +1,137 @@
+// Operations on large operands: one line a case, "case <tab> milliseconds <tab> MiB that it must read and write", the
+// median of several runs. bench_tensor [--threads N] [--only TEXT]; bench/tensor.sh puts PyTorch beside it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tendril/autograd/ops/conv.h"
+#include "tendril/autograd/ops/embedding.h"
+#include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/norm.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/pool.h"
+#include "tendril/autograd/ops/softmax.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/tensor.h"
+#include "tendril/tensor/threads.h"
+
+using namespace tendril;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+const char* only = "";
+
+/// `mib`: what must be read and written at least, or 0 where arithmetic decides.
+void measure(const char* name, double mib, const std::function<void()>& f) {
+  if (!std::strstr(name, only)) return;
+  std::vector<double> times;
+  const auto end = Clock::now() + std::chrono::milliseconds(400);
+  for (int run = 0; run < 3 || Clock::now() < end; ++run) {
+    const auto start = Clock::now();
+    f();
+    if (run > 0) times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  std::printf("%s\t%.4f\t%.1f\n", name, times[times.size() / 2], mib);
+  std::fflush(stdout);
+}
+
+/// Forward and backward, with gradients for `inputs`.
+void train(const std::function<Tensor()>& forward, const Tensor& g, const std::vector<Tensor>& inputs) {
+  const Tensor out = forward();
+  if (g.defined()) {
+    out.backward(g);
+  } else {
+    out.backward();
+  }
+  for (Tensor input : inputs) input.set_grad({});
+}
+
+void measure_all() {
+  const TensorOptions learns{.requires_grad = true};
+  {
+    const Tensor a = randn({16 << 20}), b = randn({16 << 20});
+    std::vector<float> from(16 << 20, 1), to(16 << 20, 2);
+    measure("copy of 64 MiB (memcpy, the limit)", 128,
+            [&] { std::memcpy(to.data(), from.data(), from.size() * sizeof(float)); });
+    measure("add 16M", 192, [&] { (void)(a + b); });
+    measure("exp 16M", 128, [&] { (void)a.exp(); });
+    measure("sum 16M", 64, [&] { (void)a.sum(); });
+  }
+  for (const int64_t kilo : {64, 256}) {  // about where a second thread begins to pay
+    const Tensor a = randn({kilo << 10}), b = randn({kilo << 10});
+    const auto name = [&](const char* op) { return std::string(op) + " " + std::to_string(kilo) + "K"; };
+    const double mib = static_cast<double>(kilo) / 256;
+    measure(name("add").c_str(), 3 * mib, [&] { (void)(a + b); });
+    measure(name("exp").c_str(), 2 * mib, [&] { (void)a.exp(); });
+    measure(name("sum").c_str(), mib, [&] { (void)a.sum(); });
+  }
+  {
+    const Tensor x = randn({4096, 1024}), bias = randn({1024}), y = randn({1024, 4096});
+    measure("bias add 4096x1024", 32, [&] { (void)(x + bias); });
+    measure("add transposed 4096x1024", 48, [&] { (void)(x + y.t()); });
+    measure("transposed copy 4096x1024", 32, [&] { (void)x.t().contiguous(); });
+    measure("column sums 4096x1024", 16, [&] { (void)x.sum(Dims{0}); });
+    measure("row sums 4096x1024", 16, [&] { (void)x.sum(Dims{1}); });
+    measure("argmax of rows 4096x1024", 16, [&] { (void)x.argmax(1); });
+    measure("row maxima 4096x1024", 16, [&] { (void)x.max(1); });
+  }
+  {
+    const Tensor x = randn({1024, 10000});
+    measure("softmax 1024x10000", 78.1, [&] { (void)x.softmax(1); });
+  }
+  {
+    const Tensor logits = randn({700, 10000}, learns), target = randint(0, 10000, {700});
+    measure("cross entropy 700x10000 fwd+bwd", 80.1,
+            [&] { train([&] { return cross_entropy(logits, target); }, {}, {logits}); });
+  }
+  {
+    const Tensor x = randn({8, 256, 56, 56}, learns), g = randn({8, 256, 56, 56});
+    measure("ReLU 8x256x56x56 fwd+bwd", 122.5, [&] { train([&] { return x.relu(); }, g, {x}); });
+    const Tensor weight = ones({256}, learns), bias = zeros({256}, learns), mean = zeros({256}), var = ones({256});
+    measure("batch norm 8x256x56x56 fwd+bwd", 196, [&] {
+      train([&] { return batch_norm(x, mean, var, weight, bias, true); }, g, {x, weight, bias});
+    });
+  }
+  {
+    const Tensor x = randn({8, 64, 112, 112}, learns), g = randn({8, 64, 56, 56});
+    measure("max pool 8x64x112x112 fwd+bwd", 79,
+            [&] { train([&] { return max_pool2d(x, 3, {.stride = 2, .padding = 1}); }, g, {x}); });
+  }
+  {
+    const Tensor x = randn({8, 64, 56, 56}, learns), w = randn({64, 64, 3, 3}, learns), g = randn({8, 64, 56, 56});
+    measure("3x3 convolution 8x64x56x56 fwd+bwd", 0, [&] {
+      train([&] { return conv2d(x, w, {}, {.padding = 1}); }, g, {x, w});
+    });
+  }
+  {
+    const Tensor weight = randn({10000, 200}, learns), index = randint(0, 10000, {700}), g = randn({700, 200});
+    measure("embedding 10000x200 of 700 fwd+bwd", 9.7,
+            [&] { train([&] { return embedding(index, weight); }, g, {weight}); });
+  }
+  {
+    const Tensor a = randn({64, 128, 64}), b = randn({64, 64, 128});
+    measure("bmm 64x128x64x128", 0, [&] { (void)a.matmul(b); });
+  }
+  {
+    const Tensor a = randn({1024, 1024}), b = randn({1024, 1024});
+    measure("matmul 1024", 0, [&] { (void)a.matmul(b); });
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::string(argv[i]) == "--threads") set_num_threads(std::atoi(argv[i + 1]));
+    if (std::string(argv[i]) == "--only") only = argv[i + 1];
+  }
+  measure_all();
+}

@@ -1,0 +1,23 @@
+#include "tendril/rpc/lazy_stop.h"
+
+namespace tendril::rpc::detail {
+
+std::stop_token LazyStopState::token() {
+  if (given_.stop_possible()) return given_;
+  const std::lock_guard lock(mutex_);
+  if (!source_.stop_possible()) {
+    source_ = std::stop_source();
+    if (requested()) source_.request_stop();  // nobody has a callback yet
+  }
+  return source_.get_token();
+}
+
+void LazyStopState::request() noexcept {
+  std::unique_lock lock(mutex_);
+  requested_.store(true, std::memory_order_release);
+  std::stop_source source = source_;
+  lock.unlock();
+  source.request_stop();  // what it sets off may come back here
+}
+
+}  // namespace tendril::rpc::detail

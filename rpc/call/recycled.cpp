@@ -1,0 +1,74 @@
+#include "tendril/rpc/call/recycled.h"
+
+#include <array>
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+constexpr std::size_t kStep = 64, kKinds = 17;  // pieces of up to 1 KiB
+constexpr int kMostKept = 64;                   // of each kind: as many calls as programs have in flight at once
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kRecycles = false;  // these want to see each piece come and go
+#else
+constexpr bool kRecycles = true;
+#endif
+
+struct Piece {
+  Piece* next;
+};
+/// This thread's. Without a destructor, so that it may be used for as long as the thread runs.
+struct Spare {
+  struct Kind {
+    Piece* first;
+    int count;
+  };
+  std::array<Kind, kKinds> kinds;
+  bool watched;  // the thread's end frees them
+  bool ended;
+};
+constinit thread_local Spare spare{};
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    spare.ended = true;
+    for (Spare::Kind& kind : spare.kinds) {
+      while (Piece* const piece = kind.first) {
+        kind.first = piece->next;
+        ::operator delete(piece);
+      }
+    }
+  }
+};
+
+std::size_t kind_of(std::size_t bytes) noexcept { return (bytes + kStep - 1) / kStep; }
+
+}  // namespace
+
+void* take_recycled(std::size_t bytes) {
+  const std::size_t at = kind_of(bytes);
+  if (!kRecycles || at >= kKinds) return ::operator new(bytes);
+  Spare::Kind& kind = spare.kinds[at];
+  if (Piece* const piece = kind.first) {
+    kind.first = piece->next;
+    --kind.count;
+    return piece;
+  }
+  return ::operator new(at* kStep);
+}
+
+void give_recycled(void* piece, std::size_t bytes) noexcept {
+  const std::size_t at = kind_of(bytes);
+  if (!kRecycles || at >= kKinds || spare.kinds[at].count >= kMostKept || spare.ended) return ::operator delete(piece);
+  if (!spare.watched) {
+    thread_local AtThreadEnd watch;
+    (void)&watch;
+    spare.watched = true;
+  }
+  Spare::Kind& kind = spare.kinds[at];
+  kind.first = new (piece) Piece{kind.first};
+  ++kind.count;
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/future.h"
+
+namespace tendril::rpc {
+
+/// Futures of any types, none of which outlives the scope that they were made in:
+///
+///     FutureScope scope;
+///     scope.add(rpc_async<&f>("w1", x));
+///     scope.add(rpc_async<&g>("w2", y));
+///     scope.wait();
+///
+/// `wait_all` (future.h) is for futures of one type, and returns their values. For one thread at a time.
+class FutureScope {
+ public:
+  FutureScope() = default;
+  FutureScope(const FutureScope&) = delete;
+  FutureScope& operator=(const FutureScope&) = delete;
+  /// Waits for all as well, also where an exception leaves the scope. Their errors, if nobody else reads them, are
+  /// reported as those of any call (call.h). In an I/O callback, where nothing can be waited for, they go on.
+  ~FutureScope() {
+    for (const auto& future : futures_) {
+      try {
+        future->wait();
+      } catch (...) {  // an I/O callback
+      }
+    }
+  }
+
+  /// Returns what it was given.
+  template <class T>
+  Future<T> add(Future<T> future) {
+    if (!future.valid()) throw UsageError("FutureScope: the future is empty");
+    futures_.push_back(future.state());
+    return future;
+  }
+
+  /// Waits until every future that was added has ended, then throws the first error, in the order in which they were
+  /// added; the scope is empty then. Throws UsageError in an I/O callback.
+  void wait() {
+    for (const auto& future : futures_) future->wait();
+    const auto ended = std::exchange(futures_, {});
+    for (const auto& future : ended) future->rethrow_error();
+  }
+
+ private:
+  std::vector<Ref<FutureCore>> futures_;
+};
+
+}  // namespace tendril::rpc

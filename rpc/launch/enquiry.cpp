@@ -1,0 +1,242 @@
+#include "tendril/rpc/launch/enquiry.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/handshake_stream.h"
+#include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/wire/hello.h"
+
+namespace tendril::rpc::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kAttemptTime = 5s;
+
+/// Why an attempt was in vain; another may not be.
+struct TryAgain {
+  std::string why;
+};
+
+/// One connection to where rank 0 should listen. Everything ends by the attempt's deadline.
+class Attempt {
+ public:
+  Attempt(const tcp::endpoint& address, Clock::time_point deadline) : address_(address), deadline_(deadline) {}
+
+  /// `failure`: not empty where this worker asks no more, but says why it cannot join.
+  Found ask(const Enquirer& enquirer, const std::string& failure = {}) {
+    connect();
+    std::optional<Proof> proof;
+    if (enquirer.tls) {
+      secure(enquirer.tls);
+    } else {
+      prove(proof.emplace(enquirer.key, Proof::Role::dialler));
+    }
+    Hello mine;
+    mine.worker = enquirer.self;
+    mine.world_size = enquirer.world_size;
+    mine.enquiry = true;
+    mine.refusal = failure;
+    Bytes said = encode(mine);
+    if (proof) {
+      const Proof::Tag tag = proof->seal(said);
+      said.insert(said.end(), tag.begin(), tag.end());
+    }
+    write(said);
+
+    Bytes answer = read(kHelloPrefixBytes);
+    if (proof && is_proof(answer)) {
+      const std::size_t proof_bytes = proof_size(answer).value_or(kProofPrefixBytes);
+      answer = read_rest(std::move(answer), proof_bytes);
+      throw TryAgain{"it refused the connection: " + proof_refusal(answer).value_or("no reason given")};
+    }
+    const std::size_t size = hello_size(answer).value_or(kHelloPrefixBytes);
+    answer = read_rest(std::move(answer), size + (proof ? kTagBytes : 0));
+    const auto hello = std::span(answer).first(size);
+    if (proof) proof->check(hello, std::span(answer).subspan(size));
+    return read_answer(mine, decode_hello(hello));
+  }
+
+ private:
+  Found read_answer(const Hello& mine, const Hello& theirs) {
+    if (!theirs.refusal.empty()) {
+      switch (theirs.refusal_kind) {
+        case RefusalKind::usage:
+          throw UsageError(theirs.refusal);
+        case RefusalKind::timeout:
+          throw TimeoutError(theirs.refusal);
+        case RefusalKind::lost:
+          throw PeerLostError(theirs.refusal, false);
+        case RefusalKind::try_later:
+          throw TryAgain{theirs.refusal};
+      }
+    }
+    agree_on_version(mine, theirs);
+    TENDRIL_CHECK_AS(UsageError, theirs.worker.id == 0 && theirs.world_size == mine.world_size, "rank ",
+                     theirs.worker.id, " of ", theirs.world_size, " listens there, expected rank 0 of ",
+                     mine.world_size);
+    return {.group = theirs.group,
+            .rank_0 = theirs.worker,
+            .endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint),
+            .local_address = local_address_,
+            .rank_0_address = rank_0_address_};
+  }
+
+  /// Runs what `begin` starts, which tells the function it is given how it ended; `cancel` ends it.
+  template <class Begin, class Cancel>
+  void run(Begin&& begin, const char* late, Cancel&& cancel) {
+    std::optional<std::exception_ptr> done;
+    begin([&done](const std::exception_ptr& result) { done = result; });
+    io_.restart();
+    while (!done && io_.run_one_until(deadline_) > 0) {
+    }
+    if (!done) {
+      cancel();
+      io_.restart();
+      while (!done) io_.run_one();  // cancelled: its handler comes at once
+      throw TryAgain{late};
+    }
+    if (!*done) return;
+    try {
+      std::rethrow_exception(*done);
+    } catch (const boost::system::system_error& e) {
+      throw TryAgain{e.code() == asio::error::eof ? "it closed the connection" : e.code().message()};
+    }
+  }
+
+  template <class Begin>
+  void run(Begin&& begin, const char* late) {
+    run(begin, late, [this] { stream_.close(); });
+  }
+
+  void connect() {
+    tcp::socket socket(io_, address_.protocol());
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    try {
+      run(
+          [&](auto done) {
+            socket.async_connect(address_, [done](const error_code& error) {
+              done(error ? std::make_exception_ptr(boost::system::system_error(error)) : nullptr);
+            });
+          },
+          "no connection came about", [&] { socket.close(); });
+    } catch (const TryAgain& e) {
+      throw TryAgain{e.why + "; is rank 0 running?"};
+    }
+    error_code ignored;
+    local_address_ = socket.local_endpoint(ignored).address();
+    rank_0_address_ = socket.remote_endpoint(ignored).address();
+    // Where nobody listens, TCP on one host may connect a socket with itself, which would keep rank 0 off its port.
+    if (socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
+      socket.set_option(asio::socket_base::linger(true, 0), ignored);
+      throw TryAgain{"nobody listens there; is rank 0 running?"};
+    }
+    socket.set_option(tcp::no_delay(true), ignored);
+    stream_.open(UniqueFd(socket.release()));
+  }
+
+  void secure(const TlsCredentials& credentials) try {
+    run([&](auto done) { stream_.secure(credentials, TlsStream::Side::dialler, done); }, kSilent);
+  } catch (const ProofError& e) {
+    throw ProofError(where() + e.what());
+  }
+
+  std::string where() const {
+    return "rank 0 at " + address_.address().to_string() + ":" + std::to_string(address_.port()) + ": ";
+  }
+
+  void prove(Proof& proof) {
+    write(proof.challenge());
+    Bytes answer = read(kProofPrefixBytes);
+    try {
+      const std::size_t proof_bytes = proof_size(answer).value_or(kProofPrefixBytes);
+      answer = read_rest(std::move(answer), proof_bytes);
+      proof.check_answer(answer);
+    } catch (const ProofError& e) {
+      if (!proof_refusal(answer)) write(encode_proof_refusal("the keys differ"));
+      throw ProofError(where() + e.what());
+    } catch (const MessageError& e) {
+      throw TryAgain{e.what()};
+    }
+  }
+
+  void write(const Bytes& bytes) {
+    (void)stream_.send(bytes);  // where it cannot be said no answer comes either, but perhaps why
+  }
+
+  Bytes read(std::size_t size) { return read_rest({}, size); }
+
+  Bytes read_rest(Bytes start, std::size_t size) {
+    const std::size_t have = start.size();
+    start.resize(size);
+    try {
+      run([&](auto done) { stream_.read(std::span(start).subspan(have), done); }, kSilent);
+    } catch (const ProofError& e) {  // of this side's certificate
+      throw ProofError(where() + e.what());
+    }
+    return start;
+  }
+
+  static constexpr const char* kSilent = "something accepts connections there but does not answer";
+
+  const tcp::endpoint address_;
+  const Clock::time_point deadline_;
+  asio::io_context io_{1};
+  HandshakeStream stream_{io_};
+  asio::ip::address local_address_, rank_0_address_;
+};
+
+}  // namespace
+
+Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::time_point deadline,
+                 std::chrono::milliseconds timeout) {
+  const std::string where = address.address().to_string() + ":" + std::to_string(address.port());
+  auto pause = 1ms;
+  const auto start = Clock::now();
+  auto next_note = kFirstNote;
+  for (;;) {
+    std::string problem;
+    try {
+      return Attempt(address, std::min(deadline, Clock::now() + kAttemptTime)).ask(enquirer);
+    } catch (const TryAgain& e) {
+      problem = e.why;
+    } catch (const MessageError& e) {
+      problem = e.what();
+    }
+    if (Clock::now() + pause >= deadline)
+      throw TimeoutError("no group could be joined at " + where + " within " + std::to_string(timeout.count()) +
+                         " ms: " + problem);
+    if (Clock::now() - start >= next_note) {
+      log(LogLevel::warn, enquirer.self.name,
+          "rpc: " + name_of(enquirer.self) + " has tried to join a group at " + where + " for " +
+              std::to_string(next_note.count()) + " s: " + problem);
+      next_note *= 2;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::milliseconds>(pause * 2, 100ms);
+  }
+}
+
+void tell_that_it_cannot_join(const tcp::endpoint& address, const Enquirer& enquirer, const std::string& why) noexcept {
+  constexpr auto kTime = 2s;
+  constexpr std::size_t kLongest = 1024;
+  try {
+    Attempt(address, Clock::now() + kTime).ask(enquirer, why.substr(0, kLongest));
+  } catch (...) {  // its answer is a refusal; and without one it is missing at the deadline
+  }
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,104 @@
+#include "tendril/rpc/launch/member_sessions.h"
+
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/addresses.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/introduction.h"
+#include "tendril/rpc/threads/thread_state.h"
+
+namespace tendril::rpc::detail {
+
+using namespace std::chrono_literals;
+
+MemberSessions::MemberSessions(const std::shared_ptr<Agent::Impl>& agent, boost::asio::ip::address rank_0_address,
+                               Applied applied)
+    : agent_(agent),
+      rank_0_address_(std::move(rank_0_address)),
+      applied_(std::move(applied)),
+      timer_(agent->loop->io()) {}
+
+void MemberSessions::meet(const std::vector<MemberRecord>& members) {
+  const auto agent = agent_.lock();
+  if (!agent) return;
+  for (const MemberRecord& member : members) {
+    if (member.rank == agent->self.id) continue;
+    if (member.state != MemberState::alive) {
+      agent->note_worker({member.name, member.rank});
+    } else if (!agent->open_session(member.rank)) {
+      begin_session(*agent, member);
+    }
+  }
+}
+
+void MemberSessions::begin_session(Agent::Impl& agent, const MemberRecord& member) {
+  const Hello theirs = read_introduction(member.introduction, agent.self.name);
+  TENDRIL_CHECK_AS(MessageError, theirs.worker.id == member.rank && theirs.incarnation == member.incarnation,
+                   "bad introduction: it is not that of rank ", member.rank);
+  const auto said = Agent::Endpoint::parse(theirs.resumption.endpoint);
+  agent.add_unconnected(theirs, dialled_endpoint(said, rank_0_address_));
+}
+
+void MemberSessions::add(const std::vector<MemberRecord>& changes) {
+  const bool waits = !changes_.empty();
+  changes_.insert(changes_.end(), changes.begin(), changes.end());
+  if (!waits) go_on();
+}
+
+void MemberSessions::go_on() {
+  const IoCallbackScope io_callback;  // of calls that fail here
+  while (!changes_.empty()) {
+    const auto agent = agent_.lock();
+    if (!agent || agent->is_shut_down()) return changes_.clear();
+    if (!apply(*agent, changes_.front())) {
+      timer_.expires_after(1ms);
+      timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+        const auto alive = error ? nullptr : weak.lock();
+        if (alive) alive->go_on();
+      });
+      return;
+    }
+    const MemberRecord change = std::move(changes_.front());
+    changes_.pop_front();
+    applied_(change);
+  }
+}
+
+/// False: not yet.
+bool MemberSessions::apply(Agent::Impl& agent, const MemberRecord& change) try {
+  if (change.rank == agent.self.id) return true;
+  if (change.state == MemberState::alive) return has_joined(agent, change);
+  has_gone(agent, change);
+  return true;
+} catch (const std::exception& e) {  // then it cannot be called from here, and calls say that it is not connected
+  log(LogLevel::warn, agent.self.name,
+      "rpc: worker '" + agent.self.name + "' can have no session with " +
+          name_of(WorkerInfo{change.name, change.rank}) + ", which has joined again: " + e.what());
+  return true;
+}
+
+bool MemberSessions::has_joined(Agent::Impl& agent, const MemberRecord& member) {
+  if (const auto session = agent.open_session(member.rank)) {
+    if (session->incarnation() == member.incarnation) return true;
+    session->end(std::make_exception_ptr(
+        PeerLostError(name_of(session->peer()) + " has been started anew", session->link()->gauges().begun)));
+  }
+  if (agent.is_ending(member.rank)) return false;  // another thread tells of it
+  begin_session(agent, member);
+  return true;
+}
+
+/// A worker that leaves says so over its connections itself, after what else it has to say.
+void MemberSessions::has_gone(Agent::Impl& agent, const MemberRecord& member) {
+  const auto session = agent.open_session(member.rank);
+  if (!session || session->incarnation() != member.incarnation) return;
+  const bool begun = session->link()->gauges().begun;
+  if (member.state == MemberState::left && begun) return;
+  session->end(std::make_exception_ptr(PeerLostError(
+      name_of(session->peer()) + (member.state == MemberState::left ? " has left the group" : " is gone, rank 0 says"),
+      begun)));
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/launch/rendezvous_message.h"
+
+namespace tendril::rpc::detail {
+
+/// Keeps an agent's sessions in step with the members of its group: a session with everybody who is alive, and none
+/// with an earlier incarnation. On the leader's thread, but for `meet`.
+class MemberSessions : public std::enable_shared_from_this<MemberSessions> {
+ public:
+  using Applied = std::function<void(const MemberRecord&)>;
+
+  /// `rank_0_address`: as seen from here (dialled_endpoint). `applied` is told of each change when it holds here.
+  MemberSessions(const std::shared_ptr<Agent::Impl>& agent, boost::asio::ip::address rank_0_address, Applied applied);
+
+  /// Begins a session with every other member that is alive. Throws UsageError where device maps do not fit.
+  void meet(const std::vector<MemberRecord>& members);
+  void add(const std::vector<MemberRecord>& changes);
+
+ private:
+  void go_on();
+  bool apply(Agent::Impl& agent, const MemberRecord& change);
+  bool has_joined(Agent::Impl& agent, const MemberRecord& member);
+  void has_gone(Agent::Impl& agent, const MemberRecord& member);
+  void begin_session(Agent::Impl& agent, const MemberRecord& member);
+
+  const std::weak_ptr<Agent::Impl> agent_;
+  const boost::asio::ip::address rank_0_address_;
+  const Applied applied_;
+  std::deque<MemberRecord> changes_;
+  boost::asio::steady_timer timer_;
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,131 @@
+#include "tendril/rpc/launch/rendezvous_service.h"
+
+#include <future>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/introduction.h"
+
+namespace tendril::rpc::detail {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr auto kTellTime = 2s;
+}
+
+RendezvousService::RendezvousService(const std::shared_ptr<Agent::Impl>& agent)
+    : agent_(agent),
+      loop_(agent->loop),
+      deadline_(loop_->io()),
+      note_(loop_->io()),
+      incarnation_(agent->incarnation),
+      server_(agent->options.world_size, agent->self.name, incarnation_) {}
+
+void RendezvousService::start() {
+  membership_ = std::make_shared<Membership>(
+      loop_, [weak = weak_from_this(), loop = loop_.get()](const RendezvousMessage& message) {
+        loop->post_io([weak, message] {
+          if (const auto alive = weak.lock()) alive->said_here(message);
+        });
+      });
+  loop_->post_io([weak = weak_from_this()] {
+    if (const auto alive = weak.lock()) alive->note_missing(0s);
+  });
+}
+
+void RendezvousService::wait_until_told() {
+  const Clock::time_point deadline = Clock::now() + kTellTime;
+  for (;;) {
+    const auto told = std::make_shared<std::promise<bool>>();
+    loop_->post_io([weak = weak_from_this(), told] {
+      const auto alive = weak.lock();
+      told->set_value(!alive || !alive->server_.failed() || alive->server_.all_told());
+    });
+    auto answer = told->get_future();
+    if (answer.wait_until(deadline) != std::future_status::ready || answer.get() || Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+std::optional<GroupEvents::Refusal> RendezvousService::asked(const Hello& theirs) {
+  auto refusal = server_.admit(theirs.worker, theirs.world_size, Clock::now());
+  if (!refusal && !theirs.refusal.empty()) {  // it could join, and says why it does not
+    server_.joiner_failed(theirs.worker, theirs.refusal);
+    refusal = server_.admit(theirs.worker, theirs.world_size, Clock::now());
+    act();
+  }
+  if (const auto agent = agent_.lock()) agent->listen_for_life();  // of the one that has this rank
+  if (!refusal) return std::nullopt;
+  const auto kind = refusal->try_later                          ? RefusalKind::try_later
+                    : refusal->failure == GroupFailure::timeout ? RefusalKind::timeout
+                    : refusal->failure == GroupFailure::lost    ? RefusalKind::lost
+                                                                : RefusalKind::usage;
+  return Refusal{.kind = kind, .text = refusal->text};
+}
+
+void RendezvousService::refused(const std::string& who) { server_.note_refused(who); }
+
+void RendezvousService::connected(const WorkerInfo& peer, uint64_t incarnation) {
+  server_.connected(peer, incarnation, Clock::now());
+  act();
+}
+
+void RendezvousService::received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) {
+  const RendezvousMessage message = decode_rendezvous(std::move(payload));
+  if (message.kind == RendezvousKind::join) {
+    TENDRIL_CHECK_AS(MessageError, message.parts.size() == 1, "bad introduction: of ", name_of(from));
+    const Hello hello = read_introduction(message.parts[0], "");
+    TENDRIL_CHECK_AS(MessageError, hello.worker == from && hello.incarnation == incarnation,
+                     "bad introduction: it is not that of ", name_of(from));
+  }
+  server_.received(from.id, incarnation, message, Clock::now());
+  act();
+}
+
+void RendezvousService::lost(const WorkerInfo& peer, uint64_t incarnation, const std::string&) {
+  server_.closed(peer.id, incarnation, Clock::now());
+  act();
+}
+
+void RendezvousService::said_here(const RendezvousMessage& message) {
+  server_.received(0, incarnation_, message, Clock::now());
+  act();
+}
+
+void RendezvousService::act() {
+  const auto agent = agent_.lock();
+  if (!agent) return;
+  for (RendezvousServer::Action& action : server_.take_actions()) {
+    if (action.to == 0) {
+      membership_->heard(decode_rendezvous(std::move(action.bytes)));
+    } else if (const auto session = agent->open_session(action.to)) {
+      session->send_group(action.bytes);
+    }
+  }
+  agent->listen_for_life();  // others may be waited for now
+  if (server_.deadline() == deadline_.expiry()) return;
+  deadline_.expires_at(server_.deadline());
+  deadline_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto alive = error ? nullptr : weak.lock();
+    if (!alive) return;
+    alive->server_.on_timer(Clock::now());
+    alive->act();
+  });
+}
+
+void RendezvousService::note_missing(std::chrono::seconds waited) {
+  if (waited > 0s)
+    log(LogLevel::warn, "rank 0",
+        "rpc: rank 0 has waited " + std::to_string(waited.count()) +
+            " s for these workers to join: " + server_.describe_missing());
+  note_.expires_after(std::max<std::chrono::seconds>(waited, kFirstNote));
+  note_.async_wait([weak = weak_from_this(), waited](const boost::system::error_code& error) {
+    const auto alive = error ? nullptr : weak.lock();
+    if (alive && !alive->server_.complete() && !alive->server_.failed())
+      alive->note_missing(waited == 0s ? kFirstNote : 2 * waited);
+  });
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+
+#include "tendril/rpc/agent.h"
+#include "tendril/rpc/launch/membership.h"
+#include "tendril/rpc/launch/rendezvous.h"
+#include "tendril/rpc/session/group_events.h"
+
+namespace tendril::rpc::detail {
+
+/// The rendezvous (rendezvous.h) as rank 0's agent serves it: on its leader's thread, over its sessions. While it waits
+/// for workers it says on the error output who is missing, after 5 s, 10 s, 20 s, ...
+class RendezvousService final : public GroupEvents, public std::enable_shared_from_this<RendezvousService> {
+ public:
+  explicit RendezvousService(const std::shared_ptr<Agent::Impl>& agent);
+  void start();  ///< once it is owned by a shared_ptr
+
+  const std::shared_ptr<Membership>& membership() const noexcept { return membership_; }  ///< rank 0's own
+  /// Waits until every worker that lives knows of the group's failure, if it has failed; 2 s at most. Any thread but
+  /// the leader's.
+  void wait_until_told();
+
+  // GroupEvents
+  std::optional<Refusal> asked(const Hello& theirs) override;
+  void refused(const std::string& who) override;
+  void connected(const WorkerInfo& peer, uint64_t incarnation) override;
+  void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) override;
+  void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) override;
+  bool awaits(const WorkerInfo& peer) const override { return server_.awaits(peer.id, Clock::now()); }
+
+ private:
+  void said_here(const RendezvousMessage& message);
+  void act();
+  void note_missing(std::chrono::seconds waited);
+
+  const std::weak_ptr<Agent::Impl> agent_;
+  const Ref<Loop> loop_;
+  // The rest is the leader's.
+  boost::asio::steady_timer deadline_, note_;
+  const uint64_t incarnation_;  // rank 0's
+  RendezvousServer server_;
+  std::shared_ptr<Membership> membership_;
+};
+
+}  // namespace tendril::rpc::detail

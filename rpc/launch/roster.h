@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tendril/rpc/launch/rendezvous_message.h"
+
+namespace tendril::rpc {
+
+/// Who the workers of a group are and what has become of them, at rank 0. Not thread-safe.
+class Roster {
+ public:
+  explicit Roster(int world_size);
+
+  int world_size() const noexcept { return static_cast<int>(members_.size()); }
+  /// 0: not everybody has joined yet; then 1, and one more with each change.
+  uint64_t epoch() const noexcept { return epoch_; }
+  int alive_count() const noexcept { return alive_; }
+  bool all_alive() const noexcept { return alive_ == world_size(); }
+  bool alive(WorkerId rank) const { return at(rank).state == MemberState::alive; }
+  const MemberRecord& at(WorkerId rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  const std::vector<MemberRecord>& all() const noexcept { return members_; }
+
+  void set_name(WorkerId rank, const std::string& name) { members_[static_cast<std::size_t>(rank)].name = name; }
+  /// Before the group is complete: as if it had never come.
+  void forget(WorkerId rank);
+  void joined(WorkerId rank, uint64_t incarnation, std::string introduction);
+  void gone(WorkerId rank, MemberState how, const std::string& why);
+
+  std::string describe(WorkerId rank) const;  ///< "worker 'ps' (rank 1)", or "rank 1"
+  /// "worker 'ps' (rank 1) is gone while others are at 'barrier'": why a gathering fails that it belongs to.
+  std::string why_not(WorkerId rank, const std::string& phase) const;
+  template <class Missing>
+  std::string list(const Missing& missing) const {
+    std::string result;
+    int listed = 0;
+    for (const MemberRecord& member : members_) {
+      if (!missing(member.rank)) continue;
+      if (++listed > 16) return result + ", ...";
+      result += (result.empty() ? "" : ", ") + describe(member.rank);
+    }
+    return result;
+  }
+
+ private:
+  void note_change(MemberRecord& member, MemberState state);
+
+  std::vector<MemberRecord> members_;  // by rank
+  uint64_t epoch_ = 0;
+  int alive_ = 0;
+};
+
+/// A name as it may be shown: it comes from an unknown process.
+std::string quoted_name(const std::string& name);
+/// "5 s", "200 ms"
+std::string text_of(std::chrono::milliseconds time);
+
+}  // namespace tendril::rpc

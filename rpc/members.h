@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tendril/rpc/worker.h"
+
+/// Who belongs to a group at present (Group::view).
+namespace tendril::rpc {
+
+enum class MemberState : uint8_t {
+  absent = 0,  ///< has not joined yet: none of a group that has met
+  alive = 1,
+  left = 2,  ///< it said so; or it said why it cannot go on
+  lost = 3,  ///< it died, or was cut off from rank 0 for longer than the grace period
+};
+
+struct Member {
+  WorkerInfo worker = {};
+  MemberState state = MemberState::absent;
+  uint64_t epoch = 0;    ///< of its last change: it joined, left, was lost, or has been started anew
+  std::string why = {};  ///< it left or was lost, where that is known
+};
+
+/// The members of a group as this worker has heard of them. Epoch 1: all have joined; each change is the next epoch.
+struct GroupView {
+  uint64_t epoch = 0;
+  std::vector<Member> members = {};  ///< by rank
+
+  std::vector<WorkerId> alive() const {
+    std::vector<WorkerId> ranks;
+    for (const Member& member : members)
+      if (member.state == MemberState::alive) ranks.push_back(member.worker.id);
+    return ranks;
+  }
+};
+
+}  // namespace tendril::rpc

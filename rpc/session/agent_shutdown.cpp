@@ -1,0 +1,136 @@
+// How an agent ends: its sessions, its threads, and what is left of both.
+#include <algorithm>
+#include <future>
+#include <system_error>
+#include <thread>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/dial.h"
+#include "tendril/rpc/session/listener.h"
+#include "tendril/rpc/threads/signal_mask.h"
+#include "tendril/rpc/threads/thread_state.h"
+
+namespace tendril::rpc {
+
+namespace {
+/// What the destructors of users' objects have at least, where handlers have used up a shutdown's time.
+constexpr std::chrono::seconds kToldIn{1};
+}  // namespace
+
+void Agent::Impl::shutdown(Clock::time_point deadline) {
+  if (detail::ThreadState::current().pool == loop.get()) {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;  // a function that was not waited for may have been the last to hold the Agent
+    throw UsageError("Agent::shutdown: called from a function that this agent serves; it would wait for itself");
+  }
+  std::unique_lock one_at_a_time(shutdown_mutex_, std::defer_lock);
+  if (deadline == Clock::time_point::max()) {
+    one_at_a_time.lock();
+  } else {
+    while (!one_at_a_time.try_lock()) {  // a timed mutex would hide its locks from ThreadSanitizer
+      if (Clock::now() >= deadline)
+        throw TimeoutError("worker '" + self.name + "' is being shut down by another thread, which has not ended");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  std::vector<std::shared_ptr<detail::Session>> open;
+  std::vector<Ref<FutureState<void>>> waiting;
+  std::shared_ptr<detail::Listener> accepting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;
+    shut_down_ = true;
+    accepting.swap(accepting_);
+    for (const auto& session : sessions_) {
+      if (session) open.push_back(session);
+    }
+    for (auto& list : awaited_) waiting.insert(waiting.end(), list.begin(), list.end());
+    awaited_.assign(awaited_.size(), {});
+  }
+  const auto cancelled =
+      std::make_exception_ptr(CancelledError("worker '" + self.name + "' was shut down with the call pending"));
+  if (accepting) accepting->close();
+  for (const auto& session : open) {
+    const detail::IoCallbackScope do_not_block;  // nor may continuations of the calls that fail here
+    if (session->link() && session->link()->gauges().begun) {
+      Message goodbye;
+      goodbye.kind = MessageKind::goodbye;
+      session->say(std::move(goodbye));
+    }
+    session->end(cancelled);
+  }
+  for (const auto& one : waiting) one->try_set_error(cancelled);
+  loop->post_io([this, keep = shared_from_this()] {
+    timer_.cancel();
+    for (const auto& one : dials_) {
+      if (const auto dial = one.lock()) dial->cancel();
+    }
+  });
+  end_threads(deadline);
+}
+
+void Agent::Impl::end_threads(Clock::time_point deadline) {
+  if (!loop->end_by(std::min(deadline, Clock::now() + kFirstNote)) && Clock::now() < deadline) {
+    detail::log(detail::LogLevel::warn, self.name,
+                "rpc: worker '" + self.name + "' is to shut down and waits for " + describe(name(loop->unended())));
+    loop->end_by(deadline);
+  }
+  std::vector<HandlerRunning> left = name(loop->stop());
+  if (!tell_closing(deadline)) left.push_back({.function = "destructors of objects that it owned"});
+  if (!left.empty()) {
+    throw TimeoutError("worker '" + self.name + "' has been shut down, but not all of its functions have returned: " +
+                       describe(left) + ". They go on; what they use must live as long as they do");
+  }
+}
+
+/// Hooks and the listener release users' objects, whose destructors may wait for what a function holds that goes on,
+/// or take long by themselves: with a deadline, on a thread of their own. False: they go on there.
+bool Agent::Impl::tell_closing(Clock::time_point deadline) {
+  const auto tell = [self = shared_from_this()] {
+    for (const auto& hook : self->hooks) hook->agent_closing();
+    if (self->listener) self->listener->agent_closing();
+  };
+  if (deadline == Clock::time_point::max()) {
+    tell();
+    return true;
+  }
+  std::packaged_task<void()> task(tell);
+  const std::future<void> told = task.get_future();
+  std::thread thread;
+  try {
+    const detail::SignalMask mask;
+    thread = std::thread(std::move(task));
+  } catch (const std::system_error&) {  // the system gives no more threads
+    tell();
+    return true;
+  }
+  const bool in_time = told.wait_until(std::max(deadline, Clock::now() + kToldIn)) == std::future_status::ready;
+  if (in_time) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+  return in_time;
+}
+
+std::vector<HandlerRunning> Agent::Impl::name(const std::vector<detail::Loop::Running>& running) const {
+  std::vector<HandlerRunning> list;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [kind, origin, age] : running) {
+    HandlerRunning& one = list.emplace_back();
+    one.age = age;
+    if (origin.function && origin.agent == incarnation) {
+      one.function = *origin.function;
+      one.caller = workers_[static_cast<std::size_t>(origin.caller)];
+    } else {
+      one.function = kind == detail::Slot::release   ? "a destructor"
+                     : kind == detail::Slot::handler ? "a coroutine or continuation"
+                                                     : "a continuation that keeps a thread from its I/O";
+    }
+  }
+  return list;
+}
+
+}  // namespace tendril::rpc

@@ -1,0 +1,174 @@
+// The workers that an agent knows, and its sessions with them.
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/agents.h"
+#include "tendril/rpc/observe/log.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/group_events.h"
+#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/transport/socket_link.h"
+
+namespace tendril::rpc {
+
+void Agent::Impl::check_rank(WorkerId peer, const char* what) const {
+  TENDRIL_CHECK_AS(UsageError, peer >= 0 && peer < options.world_size, what, ": there is no worker of rank ", peer,
+                   "; this group's ranks are 0 to ", options.world_size - 1);
+}
+
+std::shared_ptr<detail::Session> Agent::Impl::session(WorkerId peer) const {
+  check_rank(peer, "rpc");
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) throw UsageError("rpc: worker '" + self.name + "' has been shut down");
+  return sessions_[static_cast<std::size_t>(peer)];
+}
+
+std::shared_ptr<detail::Session> Agent::Impl::open_session(WorkerId peer) const {
+  check_rank(peer, "rpc");
+  const std::lock_guard lock(mutex_);
+  return shut_down_ ? nullptr : sessions_[static_cast<std::size_t>(peer)];
+}
+
+std::vector<std::shared_ptr<detail::Session>> Agent::Impl::sessions() const {
+  std::vector<std::shared_ptr<detail::Session>> open;
+  const std::lock_guard lock(mutex_);
+  for (const auto& session : sessions_) {
+    if (session) open.push_back(session);
+  }
+  return open;
+}
+
+void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, std::shared_ptr<Link> link,
+                           const DeviceReport& devices, detail::Reach reach) {
+  check_rank(peer.id, "add_peer");
+  TENDRIL_CHECK_AS(UsageError, peer.id != self.id, "add_peer: rank ", peer.id, " is this worker itself");
+  const DeviceReport mine = devices_for(peer.name);
+  check_device_map(self, mine, peer, devices);
+  check_device_map(peer, devices, self, mine);
+  const auto session = std::make_shared<detail::Session>(shared_from_this(), peer, peer_incarnation, link,
+                                                         detail::DeviceRoutes(peer, mine, devices), std::move(reach));
+  std::vector<Ref<FutureState<void>>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) throw UsageError("add_peer: worker '" + self.name + "' has been shut down");
+    auto& slot = sessions_[static_cast<std::size_t>(peer.id)];
+    TENDRIL_CHECK_AS(UsageError, !slot, "add_peer: rank ", peer.id, " is connected already, as '",
+                     slot ? slot->peer().name : "", "'");
+    for (const auto& other : sessions_) {
+      TENDRIL_CHECK_AS(UsageError, !other || other->peer().name != peer.name, "add_peer: the name '", peer.name,
+                       "' is taken by rank ", other ? other->peer().id : -1, "; rank ", peer.id,
+                       " must have another one");
+    }
+    // Under the lock, so that nobody calls the peer before the listener knows it.
+    if (listener) listener->peer_joined(peer, peer_incarnation);
+    slot = session;
+    workers_[static_cast<std::size_t>(peer.id)] = peer;
+    waiting.swap(awaited_[static_cast<std::size_t>(peer.id)]);
+  }
+  const bool connected = link->gauges().begun;
+  if (connected && detail::logs(detail::LogLevel::info)) {
+    detail::log(
+        detail::LogLevel::info, self.name,
+        "rpc: worker '" + self.name + "' is connected with " + rpc::name_of(peer) + " over " + link->transport());
+  }
+  detail::note_agent({shared_from_this(), &handle});
+  link->start(session);
+  if (const auto events = group_events(); events && connected) events->connected(peer, peer_incarnation);
+  listener_told();
+  for (const auto& one : waiting) one->try_set_value();
+}
+
+void Agent::Impl::add_unconnected(const Hello& theirs, const Agent::Endpoint& endpoint) {
+  const Hello mine = detail::hello_of(*this, theirs.worker);
+  check_hello(mine, {.group = mine.group, .world_size = mine.world_size, .worker = theirs.worker}, theirs);
+  add_peer(theirs.worker, theirs.incarnation,
+           std::make_shared<detail::SocketLink>(loop, detail::link_options(*this, mine, theirs)), theirs.devices,
+           {.endpoint = endpoint});
+}
+
+void Agent::Impl::note_worker(const WorkerInfo& worker) {
+  check_rank(worker.id, "note_worker");
+  const std::lock_guard lock(mutex_);
+  workers_[static_cast<std::size_t>(worker.id)] = worker;
+}
+
+bool Agent::Impl::was_last(WorkerId peer, uint64_t peer_incarnation) const {
+  check_rank(peer, "was_last");
+  const std::lock_guard lock(mutex_);
+  return last_incarnations_[static_cast<std::size_t>(peer)] == peer_incarnation;
+}
+
+void Agent::Impl::set_group_events(std::shared_ptr<detail::GroupEvents> events) {
+  const std::lock_guard lock(mutex_);
+  group_events_ = std::move(events);
+  expects_members_ = true;
+}
+
+std::shared_ptr<detail::GroupEvents> Agent::Impl::group_events() const {
+  const std::lock_guard lock(mutex_);
+  return group_events_;
+}
+
+void Agent::Impl::members_known() {
+  const std::lock_guard lock(mutex_);
+  expects_members_ = false;
+}
+
+bool Agent::Impl::expects_members() const {
+  const std::lock_guard lock(mutex_);
+  return expects_members_;
+}
+
+WorkerInfo Agent::Impl::worker(WorkerId rank) const {
+  check_rank(rank, "worker");
+  const std::lock_guard lock(mutex_);
+  const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
+  TENDRIL_CHECK_AS(UsageError, worker.id == rank, "the worker of rank ", rank, " has not been connected to '",
+                   self.name, "' yet");
+  return worker;
+}
+
+WorkerInfo Agent::Impl::worker(std::string_view name) const {
+  std::string names;
+  const std::lock_guard lock(mutex_);
+  for (const WorkerInfo& worker : workers_) {
+    if (worker.id < 0) continue;
+    if (worker.name == name) return worker;
+    names += (names.empty() ? "'" : ", '") + worker.name + "'";
+  }
+  throw UsageError("there is no worker named '" + std::string(name) + "'; '" + self.name + "' knows " + names);
+}
+
+std::string Agent::Impl::name_of(WorkerId rank) const {
+  const std::lock_guard lock(mutex_);
+  const WorkerInfo& worker = workers_[static_cast<std::size_t>(rank)];
+  return worker.id == rank ? rpc::name_of(worker) : "rank " + std::to_string(rank);
+}
+
+void Agent::Impl::session_ended(const std::shared_ptr<detail::Session>& session) {
+  if (session->link()) {
+    const Link::Gauges gauges = session->link()->gauges();
+    detail::Counters::add(counters.bytes_sent, gauges.bytes_sent);
+    detail::Counters::add(counters.bytes_received, gauges.bytes_received);
+    detail::Counters::add(counters.requests_sent, session->requests_sent());
+    detail::Counters::add(counters.requests_received, session->requests_received());
+  }
+  const std::lock_guard lock(mutex_);
+  auto& slot = sessions_[static_cast<std::size_t>(session->peer().id)];
+  if (slot != session) return;
+  slot.reset();
+  last_incarnations_[static_cast<std::size_t>(session->peer().id)] = session->incarnation();
+  if (!session->is_self()) ending_[static_cast<std::size_t>(session->peer().id)] = session.get();
+}
+
+void Agent::Impl::all_told_of_end(const detail::Session& session) {
+  const std::lock_guard lock(mutex_);
+  const detail::Session*& ending = ending_[static_cast<std::size_t>(session.peer().id)];
+  if (ending == &session) ending = nullptr;
+}
+
+bool Agent::Impl::is_ending(WorkerId peer) const {
+  check_rank(peer, "is_ending");
+  const std::lock_guard lock(mutex_);
+  return ending_[static_cast<std::size_t>(peer)] != nullptr;
+}
+
+}  // namespace tendril::rpc

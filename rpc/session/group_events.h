@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "tendril/rpc/wire/hello.h"
+#include "tendril/rpc/wire/message.h"
+#include "tendril/rpc/worker.h"
+
+namespace tendril::rpc::detail {
+
+/// What an agent tells those who keep its group together (launch/). On the leader's thread, one call at a time.
+class GroupEvents {
+ public:
+  struct Refusal {
+    RefusalKind kind = RefusalKind::usage;
+    std::string text;
+  };
+
+  virtual ~GroupEvents() = default;
+
+  /// Somebody who has proven the key, or is of this user, would like to join the group that meets at this agent. What
+  /// is returned is why not.
+  virtual std::optional<Refusal> asked(const Hello& theirs) = 0;
+  /// A connection was refused: from where, and why.
+  virtual void refused(const std::string& who) = 0;
+  /// A session is known by its peer's incarnation: the end of one may be told after the next has begun.
+  virtual void connected(const WorkerInfo& peer, uint64_t incarnation) = 0;
+  /// A message of kind `group`. Throws MessageError for bytes that cannot be read: the session then ends.
+  virtual void received(const WorkerInfo& from, uint64_t incarnation, Bytes payload) = 0;
+  virtual void lost(const WorkerInfo& peer, uint64_t incarnation, const std::string& why) = 0;
+  /// Whether something is expected of that peer: then its silence is noticed.
+  virtual bool awaits(const WorkerInfo& peer) const = 0;
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,188 @@
+// A request from queue to answer.
+#include "tendril/rpc/session/inbound_state.h"
+
+#include <algorithm>
+
+#include "tendril/rpc/call/function.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/session.h"
+#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/threads/thread_state.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+/// A function that has not taken longer than this lately is short: nobody is woken to lead while it runs (docs/rpc.md,
+/// rule 4).
+constexpr uint32_t kShortNs = 20'000;
+/// One that took longer is forgiven after a few hundred short runs: one call in a hundred that sleeps is enough.
+constexpr uint32_t kForgottenIn = 32;
+constexpr int64_t kLongestNs = 10'000'000;
+
+/// The handler that this thread runs, and when it answered; what it does after that, writing the reply above all, is
+/// not its own time: the peer that the reply wakes may be given the processor at once. A handler may answer other calls
+/// than its own (it completes their futures), and others may run within it (functions that run on the reading thread).
+struct Timed {
+  const InboundState* call = nullptr;
+  Clock::time_point answered = Clock::time_point::max();
+};
+thread_local Timed timed;
+
+TraceSpan span_of(const InboundState& call, TraceSpan::Kind kind) noexcept {
+  return {.kind = kind,
+          .peer = call.session->peer().id,
+          .function = call.request.function,
+          .trace_id = call.context.trace_id,
+          .span_id = call.context.span_id};
+}
+
+void note_answer(const InboundState* call) noexcept {
+  if (timed.call == call) {
+    timed.answered = std::min(timed.answered, Clock::now());
+  } else if (Trace* const trace = call->agent->trace.get()) {
+    TraceSpan span = span_of(*call, TraceSpan::Kind::deferred);
+    span.start_ns = trace_ns(call->begun);
+    span.end_ns = trace_ns(Clock::now());
+    trace->record(span);
+  }
+}
+
+void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
+  const uint32_t before = function.slowest_ns.load(std::memory_order_relaxed);
+  const auto sample = static_cast<uint32_t>(std::clamp<int64_t>(took.count(), 1, kLongestNs));
+  const uint32_t updated = std::max(sample, before - before / kForgottenIn);
+  if (updated != before) function.slowest_ns.store(updated, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, LazyStopToken stop,
+                           Clock::time_point now)
+    : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
+  using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // any number may have come
+  if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us), now);
+  context.stop = std::move(stop);
+  context.autograd_context = request.autograd_context;
+  context.trace_id = request.trace_id;
+  context.span_id = request.span_id;
+  context.depth = static_cast<uint8_t>(std::min<int>(request.depth + 1, Job::kContinuation - 1));
+  context.origin = {agent->incarnation, &function->name, session->peer().id, call_id};
+  if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
+}
+
+bool InboundState::is_short() const noexcept {
+  const uint32_t slowest = function->slowest_ns.load(std::memory_order_relaxed);
+  return slowest > 0 && slowest < kShortNs;
+}
+
+int InboundState::level() const noexcept { return std::min<int>(request.depth, Job::kContinuation - 1); }
+
+void InboundState::run(std::unique_ptr<Job> self) noexcept {
+  if (!function->on_reader && session->hold_back(self)) return;
+  (void)self.release();
+  std::unique_ptr<InboundState> owned(this);
+  if (!function->may_park) begin();
+  const Clock::time_point start = Clock::now();
+  if (context.stop.stop_requested() || context.deadline <= start) {
+    return session->drop(call_id);
+  }
+  const ServedFunction& served = *function;
+  const std::shared_ptr<Trace> trace = agent->trace;  // `this` may be gone when the function returns
+  TraceSpan span;
+  if (trace) {
+    begun = start;
+    span = span_of(*this, TraceSpan::Kind::handler);
+    span.start_ns = trace_ns(start);
+  }
+  const CallContextScope scope(context);
+  const Timed outer = std::exchange(timed, {.call = this});
+  InboundCall call(std::move(owned));
+  try {
+    if (!session->is_self()) land(call.request());
+    for (const auto& hook : agent->hooks) hook->after_receive(session->peer(), call.request());
+    served.invoke(call);
+  } catch (...) {
+    call.fail(std::current_exception());
+  }
+  const Clock::time_point answered = std::exchange(timed, outer).answered;
+  const bool looks = trace || answered == Clock::time_point::max();  // a look at the clock is not for nothing
+  const Clock::time_point end = looks ? Clock::now() : answered;
+  note_duration(served, std::min(answered, end) - start);
+  if (trace) {
+    span.end_ns = trace_ns(end);
+    trace->record(span);
+  }
+}
+
+}  // namespace tendril::rpc::detail
+
+namespace tendril::rpc {
+
+InboundCall::InboundCall(std::unique_ptr<detail::InboundState> state) noexcept : state_(std::move(state)) {}
+InboundCall::InboundCall(InboundCall&&) noexcept = default;
+
+InboundCall& InboundCall::operator=(InboundCall&& other) noexcept {
+  if (this != &other) {
+    InboundCall old(std::move(*this));  // answers, if nobody did
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+InboundCall::~InboundCall() {
+  if (state_) fail(std::make_exception_ptr(UsageError("the function returned without an answer")));
+}
+
+Agent& InboundCall::agent() const noexcept { return state_->agent->handle; }
+const WorkerInfo& InboundCall::from() const noexcept { return state_->session->peer(); }
+Message& InboundCall::request() noexcept { return state_->request; }
+const CallContext& InboundCall::context() const noexcept { return state_->context; }
+void InboundCall::begin() noexcept { state_->begin(); }
+int InboundCall::level() const noexcept { return state_->level(); }
+
+void InboundCall::reply(Message&& result) {
+  if (!state_) throw UsageError("InboundCall::reply: the call was answered already");
+  detail::note_answer(state_.get());
+  result.kind = MessageKind::reply;
+  result.call_id = state_->call_id;
+  result.autograd_context = state_->context.autograd_context;
+  result.trace_id = state_->context.trace_id;
+  result.span_id = state_->context.span_id;
+  try {
+    state_->session->place(result);
+    if (!state_->agent->hooks.empty()) {
+      const CallContextScope scope(state_->context);
+      for (const auto& hook : state_->agent->hooks) hook->before_reply(state_->session->peer(), result);
+    }
+    if (state_->session->is_self() || !detail::needs_staging(result)) return send(std::move(result), nullptr);
+    detail::Staging staging(result);
+    if (staging.done() || detail::ThreadState::current().io_callbacks == 0) return send(std::move(result), &staging);
+    // This thread drives I/O: it must not wait for a device.
+    const Ref<detail::Loop> loop = state_->agent->loop;
+    post(*loop, [call = std::move(*this), result = std::move(result), staging = std::move(staging)]() mutable {
+      call.send(std::move(result), &staging);
+    });
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void InboundCall::send(Message&& result, detail::Staging* staging) try {
+  if (staging) staging->wait();
+  state_->session->answer(std::move(result));
+  state_.reset();
+} catch (...) {
+  fail(std::current_exception());
+}
+
+void InboundCall::fail(std::exception_ptr error) noexcept {
+  const std::unique_ptr<detail::InboundState> state = std::move(state_);
+  if (!state) return;
+  detail::note_answer(state.get());
+  state->session->refuse(state->call_id, error);
+}
+
+}  // namespace tendril::rpc

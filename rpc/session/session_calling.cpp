@@ -1,0 +1,276 @@
+// Calls made: sending, replies, deadlines, cancellation.
+#include <algorithm>
+#include <sstream>
+
+#include "tendril/rpc/call/function.h"
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/trace.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/session.h"
+#include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/wire/error_message.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+Clock::time_point deadline_of(const CallOptions& options, const CallContext& context, std::chrono::microseconds usual,
+                              Clock::time_point now) {
+  if (!options.timeout && context.deadline != Clock::time_point::max()) return context.deadline;
+  const std::chrono::microseconds timeout = options.timeout.value_or(usual);
+  return timeout.count() == 0 ? Clock::time_point::max() : deadline_after(timeout, now);
+}
+
+}  // namespace
+
+/// A reply whose references await their owners' confirmation. Its call stays pending meanwhile.
+class ParkedReply final : public ParkedMessage {
+ public:
+  ParkedReply(Message&& reply, std::shared_ptr<Session> session)
+      : ParkedMessage(std::move(reply)), call_id_(message.call_id), session_(std::move(session)) {}
+  void resume(Message&& confirmed) noexcept override { session_->complete(std::move(confirmed)); }
+  void refuse(std::exception_ptr error) noexcept override {
+    if (auto call = session_->made_.take(call_id_)) session_->fail(std::move(*call), error);
+  }
+
+ private:
+  const uint64_t call_id_;
+  const std::shared_ptr<Session> session_;
+};
+
+void Session::call(Message&& request, PendingCallRef call, const CallOptions& options) {
+  Counters::add(agent_->counters.made);
+  const CallContext& context = CallContext::current();
+  CallMade pending{.open = OpenCall(agent_->counters)};
+  pending.call = std::move(call);
+  pending.function = request.function;
+  pending.started = Clock::now();
+  pending.deadline =
+      deadline_of(options, context, std::chrono::microseconds(agent_->rpc_timeout_us.load(std::memory_order_relaxed)),
+                  pending.started);
+  const std::stop_token stop = options.stop.stop_possible() ? options.stop : std::stop_token(context.stop);
+  if (pending.deadline <= pending.started) {
+    return fail(std::move(pending), std::make_exception_ptr(TimeoutError(
+                                        "call to " + name_of(peer_) + ": the deadline had passed before it was sent")));
+  }
+  if (stop.stop_requested()) {
+    return fail(std::move(pending), std::make_exception_ptr(CancelledError("call to " + name_of(peer_) +
+                                                                           ": cancelled before it was sent")));
+  }
+
+  request.kind = MessageKind::request;
+  request.autograd_context = context.autograd_context;
+  request.trace_id = context.trace_id;
+  request.span_id = context.span_id;
+  request.depth = context.depth;
+  TraceSend traced;
+  if (Trace* const trace = agent_->trace.get()) {
+    pending.span = trace->begin_call(context, request);
+    traced.begin(*trace, {.kind = TraceSpan::Kind::send,
+                          .peer = peer_.id,
+                          .function = request.function,
+                          .trace_id = request.trace_id,
+                          .span_id = pending.span,
+                          .parent = context.span_id,
+                          .start_ns = trace_ns(pending.started)});
+  }
+  if (context.extension) request.extension = *context.extension;
+  if (pending.deadline != Clock::time_point::max()) {
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(pending.deadline - pending.started);
+    request.timeout_us = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
+  }
+  std::optional<Staging> staging;
+  try {
+    routes_.place(request);  // before a hook records what cannot be sent
+    for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
+    if (!is_self() && needs_staging(request)) staging.emplace(request);
+  } catch (...) {
+    return fail(std::move(pending), std::current_exception());
+  }
+
+  const Clock::time_point deadline = pending.deadline, sent_at = pending.started;
+  const uint64_t call_id = made_.enter(std::move(pending));
+  if (call_id == 0) {  // and `pending` is as it was
+    // NOLINTNEXTLINE(bugprone-use-after-move)
+    return fail(std::move(pending), std::make_exception_ptr(PeerLostError(
+                                        "call to " + name_of(peer_) + ": it is not connected any more", false)));
+  }
+  if (stop.stop_possible()) {
+    made_.watch(call_id, std::make_unique<CancelCallback>(stop, CancelCall{weak_from_this(), call_id}));
+  }
+  const auto ping = agent_->options.ping_interval;
+  agent_->arm(!is_self() && ping.count() > 0 ? std::min(deadline, sent_at + ping) : deadline);
+  if (staging && must_not_wait() && !staging->done()) {
+    return post(*agent_->loop,
+                [self = shared_from_this(), call_id, request = std::move(request), staging = std::move(*staging),
+                 deadline]() mutable { self->send_request(call_id, std::move(request), &staging, deadline); });
+  }
+  send_request(call_id, std::move(request), staging ? &*staging : nullptr, deadline);
+}
+
+void Session::send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline) {
+  request.call_id = call_id;
+  bool forked = false, counted = false, sent = false;
+  std::exception_ptr error;
+  const bool refers = !is_self() && !request.references.empty() && agent_->listener;
+  if (refers && !made_.begin_leaving(call_id)) return;
+  try {
+    if (staging) staging->wait();
+    if (is_self()) {
+      request_received(looped_back(std::move(request)));
+      sent = true;
+    } else {
+      if (refers) {
+        agent_->listener->on_send(peer_, request);
+        forked = true;
+      }
+      counted = true;
+      Counters::add(requests_sent_);  // before it leaves: once cancelled it must not be on its way unseen
+      sent = link_->send(std::move(request));
+      if (!sent) {
+        error = std::make_exception_ptr(
+            PeerLostError("call to " + name_of(peer_) + ": the connection was closed before it was sent", false));
+      }
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const bool cancelled = refers && made_.end_leaving(call_id);
+  if (sent) {
+    if (cancelled) say_cancelled(call_id, false);
+    if (link_ && link_->waits_for_room(call_id)) {
+      if (made_.contains(call_id)) {
+        link_->wait_for_room(call_id, deadline);
+      } else if (link_->withdraw(call_id)) {  // cancelled before it got there
+        requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+      }
+    }
+    return;
+  }
+  if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+  if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
+  if (auto pending = made_.take(call_id)) fail(std::move(*pending), error);
+}
+
+void Session::fail(CallMade pending, const std::exception_ptr& error) noexcept {
+  pending.stop.reset();
+  if (pending.span != 0) trace_end(pending, Clock::now(), true);
+  Counters::add(agent_->counters.failed);
+  pending.call->fail(error);
+}
+
+void Session::trace_end(const CallMade& pending, Clock::time_point end, bool failed) const noexcept {
+  agent_->trace->record({.kind = TraceSpan::Kind::call,
+                         .failed = failed,
+                         .peer = peer_.id,
+                         .function = pending.function,
+                         .span_id = pending.span,
+                         .start_ns = trace_ns(pending.started),
+                         .end_ns = trace_ns(end)});
+}
+
+void CancelCall::operator()() const noexcept {
+  if (const auto alive = session.lock()) alive->cancel(call_id);
+}
+
+void Session::cancel(uint64_t call_id) {
+  auto pending = made_.take(call_id, true);
+  if (!pending) return;
+  Counters::add(agent_->counters.cancelled);
+  const bool leaving = pending->leaving;
+  fail(std::move(*pending),
+       std::make_exception_ptr(CancelledError("call to " + name_of(peer_) + " was cancelled by its caller")));
+  say_cancelled(call_id, leaving);
+}
+
+/// A call has ended without its reply: takes its request back, or tells the peer.
+void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
+  if (is_self()) return served_.cancel(call_id);
+  if (leaving) return;
+  if (link_->withdraw(call_id)) {
+    requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    Message cancel;
+    cancel.kind = MessageKind::cancel;
+    cancel.call_id = call_id;
+    say(std::move(cancel));
+  }
+  if (agent_->listener) {
+    agent_->listener->call_cancelled(peer_, call_id);
+    agent_->listener_told();
+  }
+}
+
+void Session::reply_received(Message&& reply) {
+  if (!reply.forks.empty() && agent_->listener) {
+    if (made_.contains(reply.call_id)) {
+      agent_->listener->message_arrived(peer_, std::make_unique<ParkedReply>(std::move(reply), shared_from_this()));
+    } else {
+      Counters::add(agent_->counters.late_replies);
+    }
+    agent_->listener_told();
+    return;
+  }
+  complete(std::move(reply));
+}
+
+void Session::complete(Message&& reply) noexcept {
+  auto pending = made_.take(reply.call_id);
+  if (!pending) {
+    Counters::add(agent_->counters.late_replies);
+    return;
+  }
+  if (reply.kind == MessageKind::error) {
+    const ServedFunction* const called = served_functions().find(pending->function);  // all that is called is there
+    return fail(std::move(*pending), read_error(reply, peer_.name, called));
+  }
+  pending->stop.reset();
+  try {
+    if (!is_self()) land(reply);
+    agent_->note_load(reply.payload.size());
+    for (const auto& hook : agent_->hooks) hook->after_reply(peer_, reply);
+  } catch (...) {
+    return fail(std::move(*pending), std::current_exception());
+  }
+  const Clock::time_point now = Clock::now();
+  const std::chrono::nanoseconds took = now - pending->started;
+  if (pending->span != 0) trace_end(*pending, now, false);
+  Counters::add(agent_->counters.latency[static_cast<std::size_t>(LatencyHistogram::bucket_of(took))]);
+  Counters::add(agent_->counters.latency_ns, static_cast<uint64_t>(took.count()));
+  Counters::add(agent_->counters.completed);
+  pending->call->complete(std::move(reply));
+}
+
+bool Session::must_not_wait() noexcept { return ThreadState::current().io_callbacks > 0; }
+
+void Session::fail_overdue(CallsMade::Overdue&& overdue) {
+  // Before the first of them fails, and the handler that waited for it goes on.
+  const std::string held_back = overdue.calls.empty() ? "" : agent_->loop->held_back();
+  for (auto& [call_id, pending] : overdue.calls) {
+    Counters::add(agent_->counters.timed_out);
+    std::ostringstream text;
+    text << "call of " << name_of_function(pending.function) << " on " << name_of(peer_) << " timed out after "
+         << std::chrono::duration<double>(pending.deadline - pending.started).count()
+         << " s; it may still be running there" << held_back
+         << ". A call that may take longer says so: {.timeout = ...}, or {.timeout = 0s} for as long as the worker "
+            "lives";
+    const bool leaving = pending.leaving;
+    fail(std::move(pending), std::make_exception_ptr(TimeoutError(text.str())));
+    say_cancelled(call_id, leaving);
+  }
+}
+
+void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) const {
+  made_.for_each([&](uint64_t call_id, const CallMade& call) {
+    out.push_back({.call_id = call_id, .peer = peer_, .function = call.function, .age = now - call.started});
+  });
+}
+
+void Session::not_sent_again(Link&, uint64_t call_id, std::exception_ptr why) {
+  const IoCallbackScope io_callback;
+  requests_sent_.fetch_sub(1, std::memory_order_relaxed);
+  if (auto pending = made_.take(call_id)) fail(std::move(*pending), why);
+}
+
+}  // namespace tendril::rpc::detail

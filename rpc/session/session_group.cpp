@@ -1,0 +1,50 @@
+// Messages between rank 0 and the others, which may be longer than a peer takes at once.
+#include <algorithm>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/group_events.h"
+#include "tendril/rpc/session/session.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+constexpr std::size_t kMaxGroupBytes = std::size_t{256} << 20;
+}
+
+// A part begins with a byte: whether another follows.
+bool Session::send_group(const Bytes& payload) {
+  if (is_self()) return false;
+  const std::size_t most = std::min<uint64_t>(link_->peer_limits().max_payload_bytes, uint64_t{1} << 20) - 1;
+  std::size_t at = 0;
+  bool sent = true;
+  do {
+    const std::size_t size = std::min(most, payload.size() - at);
+    Message message;
+    message.kind = MessageKind::group;
+    message.payload.reserve(1 + size);
+    message.payload.push_back(std::byte{at + size < payload.size()});
+    message.payload.insert(message.payload.end(), payload.begin() + static_cast<std::ptrdiff_t>(at),
+                           payload.begin() + static_cast<std::ptrdiff_t>(at + size));
+    at += size;
+    sent = say(std::move(message)) && sent;
+  } while (at < payload.size());
+  agent_->listen_for_life();
+  return sent;
+}
+
+void Session::group_received(Bytes part) {
+  const auto events = agent_->group_events();
+  TENDRIL_CHECK_AS(MessageError, events && (agent_->self.id == 0 || peer_.id == 0),
+                   "bad group message: neither side is rank 0 of a group");
+  TENDRIL_CHECK_AS(MessageError, !part.empty() && part[0] <= std::byte{1}, "bad group message: a malformed part");
+  TENDRIL_CHECK_AS(MessageError, group_message_.size() + part.size() <= kMaxGroupBytes, "bad group message: more than ",
+                   kMaxGroupBytes, " bytes");
+  group_message_.insert(group_message_.end(), part.begin() + 1, part.end());
+  if (part[0] == std::byte{1}) return;
+  events->received(peer_, incarnation_, std::exchange(group_message_, {}));
+  agent_->listen_for_life();
+}
+
+}  // namespace tendril::rpc::detail

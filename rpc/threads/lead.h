@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <cstdint>
+
+#include "tendril/rpc/call_context.h"
+#include "tendril/rpc/threads/waiter.h"
+
+namespace tendril::rpc::detail {
+
+/// Who leads a loop, and who is to be next: docs/rpc.md, "Who runs what". Leading is just a flag: a thread that finds
+/// it free may take it, and then it alone runs the reactor. Guarded by the loop's mutex, but for `taken` (any thread)
+/// and the notes of the leader (its own).
+class Lead {
+ public:
+  bool taken() const noexcept { return taken_.load(); }
+  void take() noexcept {
+    taken_.store(true);
+    job_posted_ = waiter_completed_ = false;
+  }
+  void give_up() noexcept {
+    taken_.store(false);
+    ++epoch_;
+  }
+  uint64_t epoch() const noexcept { return epoch_; }  ///< counts how often a leader stopped
+
+  // ---- those who wait for a future and do not lead
+  void wait(Waiter& waiter) { waiting_.push_back(waiter); }
+  void leave(Waiter& waiter) noexcept {
+    if (waiter.is_linked()) waiting_.erase(waiting_.iterator_to(waiter));
+  }
+  bool anybody_waits() const noexcept { return !waiting_.empty(); }
+  /// The one that has waited longest is to lead. False: nobody waits.
+  bool hand_to_waiter() {
+    if (waiting_.empty()) return false;
+    waiting_.front().next_leader = true;
+    waiting_.front().wake.notify_one();
+    return true;
+  }
+
+  // ---- the leader's notes, handed on with the lead
+  /// A message was read. Whether it makes work for the pool decides who keeps the lead.
+  void note_message(Clock::time_point now) noexcept {
+    ++messages_since_job_;
+    last_read_ = now;
+  }
+  /// It made work: the leader looks after that as soon as the callback has returned.
+  void note_job() noexcept {
+    job_posted_ = true;
+    messages_since_job_ = 0;
+    last_job_ = last_read_;
+  }
+  void note_waiter_completed() noexcept { waiter_completed_ = true; }
+  void forget_waiter_completed() noexcept { waiter_completed_ = false; }
+  bool job_posted() const noexcept { return job_posted_; }
+  bool waiter_completed() const noexcept { return waiter_completed_; }
+  /// Messages make work for the pool at present: a waiter that leads would give the lead back at once.
+  bool work_comes_in() const { return messages_since_job_ < kRecentMessages || Clock::now() - last_job_ < kRecentTime; }
+
+ private:
+  /// How long a waiter outside the pool is thought to come back for its next wait (docs/rpc.md, rule 1).
+  static constexpr int kRecentMessages = 8;
+  static constexpr std::chrono::milliseconds kRecentTime{1};
+
+  std::atomic<bool> taken_{false};
+  uint64_t epoch_ = 0;
+  boost::intrusive::list<Waiter> waiting_;
+
+  bool job_posted_ = false, waiter_completed_ = false;  // since the lead was taken
+  int messages_since_job_ = 1000;
+  Clock::time_point last_read_{}, last_job_{};
+};
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,293 @@
+#include "tendril/rpc/transport/tls_stream.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/transport/tls_context.h"
+
+namespace tendril::rpc::detail {
+
+namespace {
+
+constexpr std::size_t kRecord = 16 * 1024;                 // what one record holds at most
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;  // other links get their turn
+constexpr std::size_t kMaxHandshakeBytes = 32 * 1024;      // that a stranger may send: mostly his certificates
+constexpr char kFirstOfHandshake = 0x16, kFirstOfAlert = 0x15, kFirstOfProof = 'T';
+
+/// Why OpenSSL's last call on this thread has failed, in its words.
+std::string reason_text() {
+  const unsigned long code = ERR_peek_last_error();
+  const char* const reason = ERR_reason_error_string(code);
+  return reason != nullptr ? reason : "unknown error";
+}
+
+/// Of OpenSSL's last call on this thread: the other side has sent an alert about the certificate that it was shown.
+bool certificate_was_refused() {
+  const unsigned long code = ERR_peek_last_error();
+  if (ERR_GET_LIB(code) != ERR_LIB_SSL) return false;
+  switch (ERR_GET_REASON(code)) {
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+constexpr const char* kRefusedThere = "the other side refused this worker's certificate: ";
+
+}  // namespace
+
+/// OpenSSL's own would raise SIGPIPE, and does not count.
+struct TlsStream::Transfer {
+  int socket;
+  Side side;
+  bool established = false, at_end = false;
+  int error = 0;
+  std::size_t received = 0;              // during the handshake
+  std::optional<char> plain_first = {};  // of one who does not speak TLS
+
+  static int read(BIO* bio, char* to, int size) {
+    auto& self = *static_cast<Transfer*>(BIO_get_data(bio));
+    BIO_clear_retry_flags(bio);
+    ssize_t n = self.received > 0 ? 1 : self.look_at_first_byte();
+    if (self.plain_first) return -1;
+    if (n > 0) n = self.receive(to, static_cast<std::size_t>(size), MSG_DONTWAIT);
+    if (n == 0) self.at_end = true;
+    if (n < 0) self.note(bio, BIO_FLAGS_READ);
+    if (n > 0 && !self.established) {
+      self.received += static_cast<std::size_t>(n);
+      if (self.received > kMaxHandshakeBytes) {
+        self.error = EMSGSIZE;
+        return -1;
+      }
+    }
+    return static_cast<int>(n);
+  }
+  static int write(BIO* bio, const char* from, int size) {
+    auto& self = *static_cast<Transfer*>(BIO_get_data(bio));
+    BIO_clear_retry_flags(bio);
+    ssize_t n = 0;
+    do n = ::send(self.socket, from, static_cast<std::size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) self.note(bio, BIO_FLAGS_WRITE);
+    return static_cast<int>(n);
+  }
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  void note(BIO* bio, int direction) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      BIO_set_flags(bio, direction | BIO_FLAGS_SHOULD_RETRY);
+    } else {
+      error = errno;
+    }
+  }
+
+  ssize_t receive(char* to, std::size_t size, int flags) const {
+    ssize_t n = 0;
+    do n = ::recv(socket, to, size, flags);
+    while (n < 0 && errno == EINTR);
+    return n;
+  }
+
+  /// Before OpenSSL sees it, which would answer with an alert that a worker without TLS does not understand.
+  ssize_t look_at_first_byte() {
+    char first = 0;
+    const ssize_t n = receive(&first, 1, MSG_PEEK | MSG_DONTWAIT);
+    const bool tls = first == kFirstOfHandshake || (first == kFirstOfAlert && side == Side::dialler);
+    if (n == 1 && !tls) plain_first = first;
+    return n;
+  }
+
+  static BIO_METHOD* method() {
+    static BIO_METHOD* const method = [] {
+      BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "a connected socket");
+      if (made != nullptr) {
+        BIO_meth_set_read(made, &read);
+        BIO_meth_set_write(made, &write);
+        BIO_meth_set_ctrl(made, &control);
+      }
+      return made;
+    }();
+    return method;
+  }
+};
+
+TlsStream::TlsStream(const TlsCredentials& credentials, int socket, Side side, uint64_t bytes_per_key)
+    : transfer_(std::make_unique<Transfer>(Transfer{.socket = socket, .side = side})),
+      bytes_per_key_(bytes_per_key),
+      // native_handle is not const: OpenSSL counts references there, under locks of its own.
+      ssl_(SSL_new(const_cast<TlsContext&>(credentials.context()).context.native_handle()), &SSL_free) {
+  BIO* const bio = Transfer::method() != nullptr ? BIO_new(Transfer::method()) : nullptr;
+  if (!ssl_ || bio == nullptr) throw std::bad_alloc();
+  BIO_set_data(bio, transfer_.get());
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_.get(), bio, bio);  // which owns it
+  side == Side::dialler ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+}
+
+TlsStream::~TlsStream() = default;
+
+bool TlsStream::other_side_is_plain() const noexcept { return transfer_->plain_first.has_value(); }
+
+TlsStream::Progress TlsStream::handshake() {
+  ERR_clear_error();
+  const int result = SSL_do_handshake(ssl_.get());
+  if (result == 1) {
+    transfer_->established = true;
+    return Progress::done;
+  }
+  if (other_side_is_plain()) {
+    TENDRIL_CHECK_AS(ProofError, *transfer_->plain_first != kFirstOfProof,
+                     "the other side proves a shared key and does not speak TLS, as this worker does: give all workers "
+                     "certificates, or none");
+    throw MessageError("the other side speaks neither TLS nor Tendril's protocol");
+  }
+  switch (SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return Progress::wait_to_read;
+    case SSL_ERROR_WANT_WRITE:
+      return Progress::wait_to_write;
+    case SSL_ERROR_SSL:
+      throw_handshake_error();
+    default:
+      if (transfer_->error == EMSGSIZE) throw MessageError("bad TLS handshake: it is too long");
+      return Progress::closed;
+  }
+}
+
+void TlsStream::throw_handshake_error() {
+  const std::string reason = reason_text();
+  const long verified = SSL_get_verify_result(ssl_.get());
+  if (verified != X509_V_OK) {
+    throw ProofError(std::string("the other side's certificate is refused: ") +
+                     X509_verify_cert_error_string(verified));
+  }
+  if (certificate_was_refused()) throw ProofError(kRefusedThere + reason);
+  if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+    throw ProofError("the other side has shown no certificate");
+  }
+  throw MessageError("bad TLS handshake: " + reason);
+}
+
+/// After a call that has not succeeded: what `read` and `write` return.
+ssize_t TlsStream::failed_locked(int result) noexcept {
+  const int kind = SSL_get_error(ssl_.get(), result);
+  errno = EAGAIN;
+  if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) return -1;
+  if (kind == SSL_ERROR_ZERO_RETURN || transfer_->at_end) return 0;
+  // What the other side has said counts before what the socket says, which may have been reset right after.
+  errno = transfer_->error;
+  if (errno != 0 && kind != SSL_ERROR_SSL) return -1;
+  if (errno_ == 0) {  // the first time: afterwards OpenSSL knows only that something was wrong
+    errno_ = certificate_was_refused() ? EACCES : EPROTO;
+    try {
+      error_ = (errno_ == EACCES ? kRefusedThere : "TLS: ") + reason_text();
+    } catch (...) {  // no memory for it
+    }
+  }
+  errno = errno_;
+  return -1;
+}
+
+/// A new key for what is written, when the socket has room for the message that says so: where that is left half
+/// written, OpenSSL has the reader finish it, which then waits for the socket with bytes at hand.
+void TlsStream::renew_key_locked() noexcept {
+  pollfd room{transfer_->socket, POLLOUT, 0};
+  if (::poll(&room, 1, 0) != 1 || SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
+  written_ = 0;
+  SSL_do_handshake(ssl_.get());  // the write that follows reports what has gone wrong
+}
+
+std::string TlsStream::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+ssize_t TlsStream::read(const iovec* to, int count) noexcept {
+  std::size_t total = 0;
+  for (int i = 0; i < count; ++i) {
+    for (std::size_t filled = 0; filled < to[i].iov_len && total < kReadAtOnce;) {
+      const std::lock_guard lock(mutex_);
+      ERR_clear_error();
+      std::size_t n = 0;
+      const int result =
+          SSL_read_ex(ssl_.get(), static_cast<char*>(to[i].iov_base) + filled, to[i].iov_len - filled, &n);
+      if (result != 1) {
+        ssize_t failed = failed_locked(result);
+        if (SSL_want_write(ssl_.get())) errno = ENOBUFS;          // of a new key after all: a session goes on elsewhere
+        return total > 0 ? static_cast<ssize_t>(total) : failed;  // the next call fails likewise
+      }
+      filled += n;
+      total += n;
+    }
+  }
+  return static_cast<ssize_t>(total);
+}
+
+ssize_t TlsStream::write(const iovec* from, int count) noexcept try {
+  std::size_t total = 0, offset = 0;  // of from[0]
+  while (count > 0) {
+    // A record that is under way is finished first, and alone: so what is counted is what the socket has taken.
+    const std::size_t most = unfinished_ > 0 ? unfinished_ : kRecord;
+    const void* record = static_cast<const char*>(from->iov_base) + offset;
+    std::size_t size = std::min(from->iov_len - offset, most);
+    if (size < most && count > 1) {
+      staged_.resize(kRecord);
+      size = 0;
+      for (int i = 0; i < count && size < most; ++i) {
+        const std::size_t skip = i == 0 ? offset : 0;
+        const std::size_t part = std::min(from[i].iov_len - skip, most - size);
+        std::memcpy(staged_.data() + size, static_cast<const char*>(from[i].iov_base) + skip, part);
+        size += part;
+      }
+      record = staged_.data();
+    }
+    std::size_t n = 0;
+    if (size > 0) {
+      const std::lock_guard lock(mutex_);
+      if (written_ >= bytes_per_key_) renew_key_locked();  // not while a record is under way: later, then
+      ERR_clear_error();
+      const int result = SSL_write_ex(ssl_.get(), record, size, &n);
+      if (result != 1) {
+        unfinished_ = size;
+        if (total > 0) return static_cast<ssize_t>(total);
+        const ssize_t failed = failed_locked(result);
+        if (failed == 0) errno = EPIPE;
+        return -1;
+      }
+      unfinished_ = 0;
+      written_ += n;
+    }
+    total += n;
+    offset += n;
+    while (count > 0 && offset >= from->iov_len) {
+      offset -= from->iov_len;
+      ++from;
+      --count;
+    }
+  }
+  return static_cast<ssize_t>(total);
+} catch (const std::bad_alloc&) {
+  errno = ENOMEM;
+  return -1;
+}
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,33 @@
+#include <algorithm>
+
+#include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/detail/dispatch.h"
+#include "tendril/tensor/detail/draw.h"
+
+namespace tendril::cpu {
+
+void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t offset) {
+  TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype), "dropout: no cpu kernel for ", out.dtype);
+  detail::visit(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<Compute<T>>) {
+      const detail::DrawBernoulli draw(1 - p);
+      const auto scale = static_cast<Compute<T>>(p < 1 ? 1 / (1 - p) : 0.0);
+      T* const to = out.as<T>();
+      const T* const from = x.as<const T>();
+      parallel_for((out.numel + 3) / 4, kParallelGrain / 8, [&](int64_t begin, int64_t end) {
+        for (int64_t block = begin; block < end; ++block) {
+          const auto kept = draw(philox::block(seed, offset + static_cast<uint64_t>(block)));
+          const int64_t first = 4 * block, count = std::min<int64_t>(4, out.numel - first);
+          for (int64_t k = 0; k < count; ++k) {  // not by choosing: a NaN stays; and what is dropped must not overflow
+            to[first + k] = static_cast<T>(load(from + first + k) *
+                                           (scale * static_cast<Compute<T>>(kept[static_cast<std::size_t>(k)])));
+          }
+        }
+      });
+    }
+  });
+}
+
+}  // namespace tendril::cpu

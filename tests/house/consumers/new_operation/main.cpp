@@ -1,0 +1,32 @@
+// gradcheck holds the gradients against differences, and the fused ones against the recorded ones.
+#include <iostream>
+#include <string>
+
+#include <tendril/autograd/gradcheck.h>
+#include <tendril/autograd/ops/pointwise.h>
+#include <tendril/tensor/creation.h>
+
+using namespace tendril;
+
+namespace {
+
+int failures = 0;
+
+void check(const std::string& name, const autograd::DifferentiableFunction& f) {
+  const Tensor x = tensor({-1.9, -0.6, 0.3, 1.7}, {.dtype = kFloat64, .requires_grad = true});
+  for (const auto& result : {autograd::gradcheck(f, {x}), autograd::gradgradcheck(f, {x})}) {
+    if (result) continue;
+    std::cerr << name << ": " << result.message << "\n";
+    ++failures;
+  }
+}
+
+}  // namespace
+
+int main() {
+  check("softsign", [](const auto& x) { return std::vector{x[0].softsign()}; });
+  check("celu", [](const auto& x) { return std::vector{celu(x[0], 0.7)}; });
+  if (ones({2}, {.dtype = kBFloat16}).softsign()[1].item<double>() != 0.5) ++failures;
+  if (tensor({3.0, -2.0}).celu()[0].item<double>() != 3) ++failures;
+  return failures;
+}

@@ -1,0 +1,353 @@
+// timeout: 180
+// Groups whose connections over TCP are under TLS: members, and those who are none.
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tendril/rpc/session/proof.h"
+#include "tendril/tensor/raw.h"
+#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/certificates.h"
+#include "tests/rpc/chaos/raw_client.h"
+#include "tests/rpc/messages.h"
+
+BOOST_AUTO_TEST_SUITE(tls_strangers)
+
+using namespace rpc_test;
+using tendril::rpc::testing::bytes_of;
+using Authority = Certificates::Authority;
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "echo", [](InboundCall& inbound) {
+      Message answer = reply(text(inbound.request()));
+      answer.tensors = inbound.request().tensors;
+      inbound.reply(std::move(answer));
+    });
+  });
+  return table;
+}
+
+AgentOptions options_of(const char* name, int rank, const TlsCredentials& tls) {
+  AgentOptions options;
+  options.name = name;
+  options.rank = rank;
+  options.world_size = 3;
+  options.num_worker_threads = 1;
+  options.group = "a group that strangers must not hear of";
+  options.tls = tls;
+  return options;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// What this process says on the error output meanwhile.
+class ErrorOutput {
+ public:
+  ErrorOutput() : before_(::fcntl(2, F_DUPFD_CLOEXEC, 0)) {
+    const int file = ::mkstemp(path_);
+    ::dup2(file, 2);
+    ::close(file);
+  }
+  ~ErrorOutput() {
+    ::dup2(before_, 2);
+    ::close(before_);
+    ::unlink(path_);
+  }
+  ErrorOutput(const ErrorOutput&) = delete;
+  ErrorOutput& operator=(const ErrorOutput&) = delete;
+
+  std::string text() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  /// Waits until it has been said.
+  bool says(const std::string& part) const {
+    const auto deadline = Clock::now() + 60s;
+    while (!contains(text(), part) && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    return contains(text(), part);
+  }
+
+ private:
+  char path_[40] = "/tmp/tendril_said_test_XXXXXX";
+  const int before_;
+};
+
+/// A worker of the group that listens under TLS, and how many members find it as it should be.
+struct Server {
+  Server() : agent(options_of("server", 0, authority.member("server")), functions()) {
+    endpoint = agent.listen({.unix_socket = false});
+  }
+  void check_alive() {
+    Agent friendly(options_of("friend", 1, authority.member("friend")), functions());
+    friendly.connect(agent.self(), endpoint, Clock::now() + 60s);
+    BOOST_TEST(rpc_test::text(call(friendly, 0, request(1, "fine")).wait()) == "fine");
+    BOOST_TEST(friendly.connections().at(0).transport == "tls");
+  }
+
+  const Certificates folder;
+  const Authority authority{folder, "authority"};
+  Agent agent;
+  Agent::Endpoint endpoint;
+};
+
+std::string error_of_connecting(Agent& agent, const Agent::Endpoint& endpoint) {
+  try {
+    agent.connect({std::string("server"), 0}, endpoint, Clock::now() + 30s);
+  } catch (const RpcError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+/// Somebody who speaks TLS, but not by this library's rules. Blocks, a minute at most.
+class RawTls {
+ public:
+  RawTls(int socket, bool dials, const TlsFiles* files, int highest_version = TLS1_3_VERSION)
+      : context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free) {
+    SSL_CTX_set_max_proto_version(context_.get(), highest_version);
+    if (files != nullptr) {
+      SSL_CTX_use_certificate_file(context_.get(), files->certificate.c_str(), SSL_FILETYPE_PEM);
+      SSL_CTX_use_PrivateKey_file(context_.get(), files->private_key.c_str(), SSL_FILETYPE_PEM);
+    }
+    const timeval minute{.tv_sec = 60, .tv_usec = 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), socket);
+    good_ = (dials ? SSL_connect(ssl_.get()) : SSL_accept(ssl_.get())) == 1;
+  }
+  bool connected() const noexcept { return good_; }
+  SSL* ssl() const noexcept { return ssl_.get(); }
+  /// With what reading ends.
+  std::string why_it_ends() {
+    char byte = 0;
+    while (good_ && SSL_read(ssl_.get(), &byte, 1) > 0) {
+    }
+    const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+    return reason != nullptr ? reason : "";
+  }
+
+ private:
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
+  bool good_ = false;
+};
+
+BOOST_AUTO_TEST_CASE(members_call_each_other_with_large_tensors_both_ways) {
+  Server server;
+  Agent other(options_of("other", 2, server.authority.member("other")), functions());
+  other.connect(server.agent.self(), server.endpoint, Clock::now() + 60s);
+  BOOST_REQUIRE(server.agent.wait_connected(2, Clock::now() + 60s));
+  std::vector<Future<Message>> answers;
+  constexpr int64_t sizes[] = {0, 1, 4000, 5000, 20'000, 3'000'000};
+  for (const int64_t size : sizes) {
+    for (Agent* const from : {&other, &server.agent}) {
+      Message message = request(1, "large");
+      message.tensors = {tendril::raw::full({size}, tendril::Scalar(3.0f))};
+      answers.push_back(call(*from, from == &other ? 0 : 2, std::move(message), {.timeout = 0us}));
+    }
+  }
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Message answer = answers[i].wait();
+    BOOST_REQUIRE(answer.tensors.size() == 1);
+    const auto* const got = static_cast<const float*>(answer.tensors[0].raw_data());
+    BOOST_TEST(answer.tensors[0].numel() == sizes[i / 2]);
+    BOOST_TEST(std::all_of(got, got + answer.tensors[0].numel(), [](float x) { return x == 3.0f; }));
+  }
+  check_at_rest(other);
+  check_at_rest(server.agent);
+  BOOST_TEST(other.connections().at(0).transport == "tls");
+}
+
+BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_and_both_are_told) {
+  Server server;
+  const ErrorOutput said;
+  const Authority elsewhere(server.folder, "elsewhere");
+  Agent other(options_of("other", 1, elsewhere.member("other")), functions());
+  const std::string error = error_of_connecting(other, server.endpoint);
+  BOOST_TEST(contains(error,
+                      "connect to worker 'server' (rank 0): the other side's certificate is refused: unable to "
+                      "get local issuer certificate"),
+             error);
+  BOOST_TEST(
+      said.says("worker 'server' refused a connection from 127.0.0.1: the other side refused this worker's "
+                "certificate: tlsv1 alert unknown ca"));
+  server.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(who_trusts_the_group_without_being_of_it_is_told_that_it_is_refused) {
+  Server server;
+  const ErrorOutput said;
+  // Its own authority and the group's in one file: it takes the server's certificate, and the server not its.
+  const Authority elsewhere(server.folder, "elsewhere");
+  const TlsFiles files = elsewhere.issue("other");
+  std::ofstream(files.authority, std::ios::app) << std::ifstream(server.folder.path() + "/authority.pem").rdbuf();
+  Agent other(options_of("other", 1, TlsCredentials::from_files(files)), functions());
+  const std::string error = error_of_connecting(other, server.endpoint);
+  BOOST_TEST(contains(error, "the other side refused this worker's certificate: tlsv1 alert unknown ca"), error);
+  BOOST_TEST(
+      said.says("refused a connection from 127.0.0.1: the other side's certificate is refused: unable to get "
+                "local issuer certificate"));
+  BOOST_TEST(server.agent.peers().empty());
+  server.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(who_shows_an_expired_certificate_or_none_or_speaks_an_old_tls_is_refused) {
+  Server server;
+  const ErrorOutput said;
+  const TlsFiles expired = server.authority.issue("expired", {.valid_for_s = -60});
+  const TlsFiles good = server.authority.issue("good");
+  {
+    const RawClient stranger(server.endpoint);
+    BOOST_TEST(contains(RawTls(stranger.socket(), true, &expired).why_it_ends(), "alert certificate expired"));
+    BOOST_TEST(said.says("the other side's certificate is refused: certificate has expired"));
+  }
+  {
+    const RawClient stranger(server.endpoint);
+    BOOST_TEST(contains(RawTls(stranger.socket(), true, nullptr).why_it_ends(), "alert certificate required"));
+    BOOST_TEST(said.says("the other side has shown no certificate"));
+  }
+  {
+    const RawClient stranger(server.endpoint);
+    BOOST_TEST(!RawTls(stranger.socket(), true, &good, TLS1_2_VERSION).connected());
+    BOOST_TEST(said.says("unsupported protocol"));
+  }
+  BOOST_TEST(!contains(said.text(), "secret"));
+  BOOST_TEST(server.agent.peers().empty());
+  server.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(a_listener_whose_certificate_has_expired_is_not_told_who_dials) {
+  const Certificates folder;
+  const Authority authority(folder, "authority");
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor listener(io, {boost::asio::ip::address_v4::loopback(), 0});
+  const TlsFiles expired = authority.issue("expired", {.valid_for_s = -60});
+  std::string heard = "nothing";
+  std::jthread listening([&] {
+    auto socket = listener.accept();
+    RawTls tls(socket.native_handle(), false, &expired);
+    heard = tls.connected() ? tls.why_it_ends() : "no connection";
+  });
+  Agent agent(options_of("dialler", 1, authority.member("dialler")), functions());
+  const std::string error =
+      error_of_connecting(agent, {.tcp_host = std::string("127.0.0.1"), .tcp_port = listener.local_endpoint().port()});
+  BOOST_TEST(contains(error, "the other side's certificate is refused: certificate has expired"), error);
+  listening.join();
+  BOOST_TEST((heard == "no connection" || contains(heard, "certificate expired")), heard);
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_worker_and_one_under_tls_tell_each_other) {
+  Server server;
+  const ErrorOutput said;
+  Agent plain(options_of("plain", 1, {}), functions());
+  const std::string error = error_of_connecting(plain, server.endpoint);
+  BOOST_TEST(contains(error, "it refused the connection: TLS is spoken here, with certificates in place of a key"),
+             error);
+  BOOST_TEST(
+      said.says("refused a connection from 127.0.0.1: the other side proves a shared key and does not speak TLS"));
+  server.check_alive();
+
+  Agent listening(options_of("server", 0, {}), functions());
+  const Agent::Endpoint endpoint = listening.listen({.unix_socket = false});
+  Agent secured(options_of("secured", 1, server.authority.member("secured")), functions());
+  const std::string other = error_of_connecting(secured, endpoint);
+  BOOST_TEST(contains(other, "the other side proves a shared key and does not speak TLS, as this worker does"), other);
+  BOOST_TEST(said.says("the other side speaks TLS, and this worker proves a shared key"));
+  Agent friendly(options_of("friend", 2, {}), functions());
+  friendly.connect(listening.self(), endpoint, Clock::now() + 60s);
+  BOOST_TEST(rpc_test::text(call(friendly, 0, request(1, "fine")).wait()) == "fine");
+}
+
+BOOST_AUTO_TEST_CASE(scanners_learn_nothing_and_disturb_nobody_under_tls) {
+  Server server;
+  const Bytes challenge = Proof(SharedKey::random(), Proof::Role::dialler).challenge();
+  Bytes huge = bytes_of("\x16\x03\x01");
+  huge.resize(100'000, std::byte{0x3f});
+  for (const Bytes& said : {bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), challenge, huge,
+                            bytes_of("\x16\x03\x01\x02\x01 a client hello of TLS"), Bytes(100'000, std::byte{0xff}),
+                            bytes_of("\x15\x03\x03"), encode(raw_hello("x", 1, 3))}) {
+    RawClient stranger(server.endpoint);
+    stranger.try_say(said);
+    stranger.hang_up();
+    const Bytes answer = stranger.receive_until_closed();
+    const std::string heard(reinterpret_cast<const char*>(answer.data()), answer.size());
+    for (const char* secret : {"group", "server", "friend"}) BOOST_TEST(!contains(heard, secret));
+  }
+  BOOST_TEST(server.agent.peers().empty());
+  server.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(who_begins_and_falls_silent_is_closed_and_a_crowd_shuts_nobody_out) {
+  Server server;
+  // A good certificate, and then no hello.
+  const TlsFiles good = server.authority.issue("good");
+  const RawClient member(server.endpoint);
+  RawTls silent(member.socket(), true, &good);
+  BOOST_TEST(silent.connected());
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  const std::string begun("\x16\x03\x01\x02\x01\x01", 6);
+  for (std::size_t i = 0; i < 200; ++i) {
+    crowd.push_back(std::make_unique<RawClient>(server.endpoint));
+    crowd.back()->try_say(std::as_bytes(std::span(begun)).first(i % 7));
+  }
+  server.check_alive();
+  const auto before = Clock::now();
+  silent.why_it_ends();
+  BOOST_TEST((Clock::now() - before < 50s));
+  BOOST_TEST(crowd.front()->closed_within(60s));
+}
+
+BOOST_AUTO_TEST_CASE(what_follows_a_proven_hello_is_checked_as_ever) {
+  Server server;
+  const TlsFiles good = server.authority.issue("good");
+  const auto say_hello = [&](SSL* ssl, const Hello& hello) {
+    const Bytes bytes = encode(hello);
+    return SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size())) == static_cast<int>(bytes.size());
+  };
+  {
+    const RawClient member(server.endpoint);
+    RawTls tls(member.socket(), true, &good);
+    BOOST_TEST(say_hello(tls.ssl(), raw_hello("x", 1, 3, "another group")));
+    Bytes answer(kMaxHelloBytes);
+    const int n = SSL_read(tls.ssl(), answer.data(), static_cast<int>(answer.size()));
+    BOOST_REQUIRE(n > 0);
+    answer.resize(static_cast<std::size_t>(n));
+    BOOST_TEST(contains(decode_hello(answer).refusal, "belongs to the group 'another group', not to"));
+  }
+  {
+    const RawClient member(server.endpoint);
+    RawTls tls(member.socket(), true, &good);
+    BOOST_TEST(say_hello(tls.ssl(), raw_hello("x", 1, 3, "a group that strangers must not hear of")));
+    BOOST_REQUIRE(server.agent.wait_connected(1, Clock::now() + 60s));
+    const std::string noise(300, '\xff');
+    BOOST_TEST(SSL_write(tls.ssl(), noise.data(), 300) == 300);
+    tls.why_it_ends();  // at once
+    while (server.agent.is_connected(1)) std::this_thread::yield();
+  }
+  server.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(certificates_open_routable_addresses) {
+  Server server;
+  Agent agent(options_of("routable", 0, server.authority.member("routable")), functions());
+  const Agent::Endpoint endpoint = agent.listen(
+      {.unix_socket = false, .tcp_host = std::string("0.0.0.0"), .advertised_host = std::string("localhost")});
+  Agent other(options_of("other", 1, server.authority.member("other")), functions());
+  other.connect(agent.self(), endpoint, Clock::now() + 60s);
+  BOOST_TEST(other.connections().at(0).transport == "tls");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,205 @@
+// The parts of a loop, each by itself: which job may start, what may be held back, what the leader waits for.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/threads/held_sends.h"
+#include "tendril/rpc/threads/reactor.h"
+#include "tendril/rpc/threads/slots.h"
+
+BOOST_AUTO_TEST_SUITE(loop_parts)
+
+using namespace tendril::rpc;
+using namespace tendril::rpc::detail;
+using namespace std::chrono_literals;
+
+struct Named final : Job {
+  Named(char n, int l) : name(n), at(l) {}
+  void run(std::unique_ptr<Job>) noexcept override {}
+  int level() const noexcept override { return at; }
+  char name;
+  int at;
+};
+std::unique_ptr<Job> job(char name, int level = 0) { return std::make_unique<Named>(name, level); }
+/// Starts all that may start; their names.
+std::string start(Slots& slots) {
+  std::string names;
+  Slot slot = Slot::none;
+  while (slots.can_run()) names += static_cast<Named&>(*slots.take(slot)).name;
+  return names;
+}
+
+/// One end of a connection; what was read there.
+struct Reader final : Reactor::Watched {
+  explicit Reader(int s) : socket(s) {}
+  bool ready(uint32_t events) override {
+    seen |= events;
+    char bytes[16];
+    const ssize_t count = ::recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
+    return count > 0;
+  }
+  int socket;
+  uint32_t seen = 0;
+  std::string text;
+};
+struct Connected {
+  Connected() {
+    int ends[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+    here = UniqueFd(ends[0]);
+    there = UniqueFd(ends[1]);
+    reader = std::make_shared<Reader>(here.get());
+  }
+  void say(const std::string& text) const { BOOST_REQUIRE(::write(there.get(), text.data(), text.size()) > 0); }
+  UniqueFd here, there;
+  std::shared_ptr<Reader> reader;
+};
+Clock::time_point soon() { return Clock::now() + 30s; }
+
+struct CountingSender final : HeldSends::Sender {
+  void write_held() override { ++written; }
+  int written = 0;
+};
+
+BOOST_AUTO_TEST_CASE(as_many_jobs_start_as_there_are_slots_and_one_that_waits_makes_room) {
+  Slots slots(2, 16);
+  for (const char name : {'a', 'b', 'c', 'd'}) slots.push(job(name));
+  BOOST_TEST(start(slots) == "ab");
+  slots.give_back(Slot::handler);
+  BOOST_TEST(start(slots) == "c");
+  slots.take_back(Slot::handler);  // three run, of two
+  BOOST_TEST(slots.running() == 3);
+  slots.ended(Slot::handler);
+  BOOST_TEST(start(slots) == "");
+  slots.ended(Slot::handler);
+  BOOST_TEST(start(slots) == "d");
+  slots.ended(Slot::handler);
+  slots.ended(Slot::handler);
+  BOOST_TEST(slots.at_rest());
+  BOOST_TEST(slots.begun() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(near_the_cap_on_threads_only_what_others_wait_for_starts) {
+  Slots slots(16, 8);  // one thread for the sockets, one for calls that handlers wait for
+  for (int i = 0; i < 7; ++i) slots.push(job('o'));
+  BOOST_TEST(start(slots) == "oooooo");
+  for (int i = 0; i < 6; ++i) slots.give_back(Slot::handler);
+  BOOST_TEST(!slots.held_back().empty());
+  slots.push(job('n', 1));
+  BOOST_TEST(start(slots) == "n");
+}
+
+BOOST_AUTO_TEST_CASE(destructors_wait_for_a_poll_interval_and_run_one_at_a_time) {
+  Slots slots(4, 16);
+  slots.push_release(job('x'));
+  slots.push_release(job('y'));
+  slots.push(job('a'));
+  BOOST_TEST(start(slots) == "a");
+  slots.releases_are_due();
+  BOOST_TEST(start(slots) == "x");
+  slots.ended(Slot::release);
+  BOOST_TEST(start(slots) == "y");
+  slots.ended(Slot::release);
+  slots.push_release(job('z'));
+  BOOST_TEST(!slots.can_run());
+  slots.stop_delaying();
+  BOOST_TEST(start(slots) == "z");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
+  Lead lead;
+  HeldSends held(lead);
+  const auto sender = std::make_shared<CountingSender>();
+  BOOST_TEST(held.hold(sender));
+  lead.take();
+  BOOST_TEST(!held.hold(sender));
+  BOOST_TEST(sender->written == 0);
+  held.flush();
+  BOOST_TEST(sender->written == 1);
+  BOOST_TEST(!held.any());
+  held.flush();
+  BOOST_TEST(sender->written == 1);
+  lead.give_up();
+  BOOST_TEST(held.hold(sender));
+  held.flush();
+  BOOST_TEST(sender->written == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_is_told_what_can_be_read_and_that_it_has_ended) {
+  Reactor reactor;
+  Connected connected;
+  connected.say("early");
+  reactor.watch(connected.here.get(), connected.reader);
+  BOOST_TEST(reactor.run_one(soon()));
+  BOOST_TEST(connected.reader->text == "early");
+  BOOST_TEST(!reactor.run_one(Clock::now()));
+  connected.say("late");
+  BOOST_TEST(reactor.run_one(soon()));
+  BOOST_TEST(connected.reader->text == "earlylate");
+  connected.say("again");
+  BOOST_TEST(reactor.poll_one());  // read without having been reported
+  BOOST_TEST(connected.reader->text == "earlylateagain");
+  connected.there.reset();
+  while ((connected.reader->seen & EPOLLRDHUP) == 0) BOOST_REQUIRE(reactor.run_one(soon()));
+  reactor.unwatch(connected.here.get());
+  BOOST_TEST(connected.reader.use_count() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_watched_any_more_is_not_told_what_was_noticed_before) {
+  Reactor reactor;
+  Connected first, second;
+  reactor.watch(first.here.get(), first.reader);
+  reactor.watch(second.here.get(), second.reader);
+  first.say("1");
+  second.say("2");
+  BOOST_TEST(reactor.run_one(soon()));  // both were noticed
+  Connected& other = first.reader->text.empty() ? first : second;
+  reactor.unwatch(other.here.get());
+  BOOST_TEST(!reactor.run_one(Clock::now()));
+  BOOST_TEST(other.reader->text.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_that_sleeps_is_woken_by_what_is_posted_by_timers_and_by_an_interrupt) {
+  Reactor reactor;
+  std::atomic<int> run{0};
+  std::thread other([&] { reactor.post([&] { ++run; }); });
+  BOOST_TEST(reactor.run_one(soon()));
+  other.join();
+  BOOST_TEST(run == 1);
+
+  boost::asio::steady_timer timer(reactor.io());
+  reactor.post([&] {
+    timer.expires_after(1ms);
+    timer.async_wait([&](const boost::system::error_code&) { ++run; });
+  });
+  while (run < 2) BOOST_REQUIRE(reactor.run_one(soon()));
+
+  std::thread interrupts([&] { reactor.interrupt(); });
+  BOOST_TEST(!reactor.run_one(Clock::time_point::max()));
+  interrupts.join();
+  BOOST_TEST(reactor.take_interrupt());
+  BOOST_TEST(!reactor.take_interrupt());
+}
+
+BOOST_AUTO_TEST_CASE(functions_that_post_themselves_again_keep_nobody_from_being_read) {
+  Reactor reactor;
+  Connected connected;
+  reactor.watch(connected.here.get(), connected.reader);
+  std::function<void()> again = [&] { reactor.post([&] { again(); }); };
+  again();
+  connected.say("x");
+  for (int i = 0; i < 100; ++i) reactor.run_one(soon());
+  BOOST_TEST(connected.reader->text == "x");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

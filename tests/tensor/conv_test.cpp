@@ -1,0 +1,67 @@
+// Convolutions of float32, which oneDNN makes where the build has it, against our own of float64.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <random>
+
+#include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/kernels.h"
+#include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
+
+BOOST_AUTO_TEST_SUITE(conv)
+
+using namespace tendril;
+
+std::mt19937 dice(11);
+int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+
+Tensor noise(const Dims& sizes) {
+  Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
+  const Tensor x = raw::empty(sizes);
+  raw::uniform_(x, -1, 1, generator);
+  return x;
+}
+
+/// The largest difference, by what is summed up.
+double difference(const Tensor& narrow, const Tensor& wide) {
+  const Tensor apart = raw::binary(Binary::sub, raw::cast(narrow, kFloat64), wide);
+  return raw::reduce(Reduction::max, raw::unary(Unary::abs, apart)).item<double>();
+}
+BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64) {
+  const Kernels& table = kernels(kCPU);
+  for (int round = 0; round < 60; ++round) {
+    ConvGeometry g;
+    g.groups = round % 5 == 0 ? roll(2, 4) : 1;
+    const int64_t in = g.groups * roll(1, 20), out = g.groups * roll(1, 20), kernel_h = roll(1, 4),
+                  kernel_w = roll(1, 4);
+    g.stride = {roll(1, 3), roll(1, 3)};
+    g.dilation = round % 3 == 0 ? Size2(roll(1, 3), roll(1, 2)) : Size2(1);
+    g.padding = {roll(0, kernel_h - 1), roll(0, kernel_w)};
+    const int64_t h = roll(10, 30), w = roll(10, 30), n = roll(1, 4);
+    const int64_t p = window_count(h, kernel_h, g.stride.h, g.padding.h, g.dilation.h);
+    const int64_t q = window_count(w, kernel_w, g.stride.w, g.padding.w, g.dilation.w);
+    const Tensor x = noise({n, in, h, w}), weight = noise({out, in / g.groups, kernel_h, kernel_w}),
+                 y = noise({n, out, p, q});
+    const auto wide = [](const Tensor& t) { return raw::cast(t, kFloat64); };
+    const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
+      const uint64_t before = cpu::onednn::convolution_count();
+      const Tensor result = raw::full(like.sizes(), std::nan("")), exact = raw::full(like.sizes(), 0, kFloat64);
+      kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
+      BOOST_TEST((cpu::onednn::convolution_count() > before) == cpu::onednn::available());
+      const uint64_t taken = cpu::onednn::convolution_count();
+      kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
+      BOOST_TEST(cpu::onednn::convolution_count() == taken);  // float64 is ours
+      const double most = raw::reduce(Reduction::max, raw::unary(Unary::abs, exact)).item<double>();
+      BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(n * p * q)),
+                 "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
+    };
+    for (const int threads : {1, 2}) {
+      const ThreadLimit limit(threads);
+      run(y, table.conv2d, x, weight);
+      run(x, table.conv2d_data, y, weight);
+      run(weight, table.conv2d_filter, x, y);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
