@@ -229,6 +229,39 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   }
 }
 
+// ---- saving and loading
+
+void Module::add_state(StateDict& dict, const std::string& path) const {
+  check_members();
+  for (const Members<Tensor>* members : {&parameters_, &buffers_}) {
+    for (const auto& [member, tensor] : *members) {
+      if (tensor->defined()) dict.insert(joined(path, member), tensor->detach());
+    }
+  }
+  for (const auto& [member, child] : children_) child->add_state(dict, joined(path, member));
+}
+
+StateDict Module::state_dict() const {
+  StateDict dict;
+  add_state(dict, "");
+  return dict;
+}
+
+LoadReport Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  StateReader reader(dict, "Module::load_state_dict: " + name());
+  std::vector<std::pair<Tensor, Tensor>> copies;  // where to and what from
+  for (const auto& [path, own] : state_dict()) {
+    if (const Tensor* given = reader.tensor(path, own.sizes(), own.dtype())) copies.emplace_back(own, *given);
+  }
+  LoadReport report = reader.finish(options);
+  if (options.check_only) return report;
+  for (const auto& [own, given] : copies) {
+    raw::copy_(own, given);
+    own.storage()->bump_version();
+  }
+  return report;
+}
+
 // ---- printing
 
 std::string Module::name() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tendril/nn/detail/births.h"
+#include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
 
 namespace tendril::nn {
@@ -85,6 +86,17 @@ class Module {
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
 
+  // ---- saving and loading (docs/files.md)
+  /// Parameters and buffers under PyTorch's names, each module's own parameters before its buffers before its children.
+  /// What is reachable by two names is there twice. The tensors share the module's elements and have no history: what a
+  /// later step changes is seen through them, unless the dict is cloned.
+  StateDict state_dict() const;
+  /// Copies the dict's elements into parameters and buffers, converted to their dtype and device; the tensors stay the
+  /// same objects, so ties, optimizers and views hold. Throws Error that lists all entries that are missing, unexpected
+  /// (both only if `strict`), of another shape, or floating for an integer buffer; nothing has changed then. Gradients
+  /// stay. A backward through a graph from before throws.
+  LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
+
   // ---- printing, as PyTorch does
   std::string to_string() const;
   virtual std::string name() const;                      ///< the class's name without its namespace
@@ -114,6 +126,7 @@ class Module {
   template <class Self, class Visit>
   static void visit(Self& self, const Visit& visit_module);  ///< visit_module(path, module), each module once
   NamedTensors collect(Members<Tensor> Module::*members, bool recurse) const;
+  void add_state(StateDict& dict, const std::string& path) const;
   void print(std::string& out, int indent) const;
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 

@@ -1,6 +1,7 @@
 #include "tendril/tensor/random.h"
 
 #include "tendril/tensor/philox.h"
+#include "tendril/tensor/state_dict.h"
 
 namespace tendril {
 
@@ -20,6 +21,27 @@ uint64_t Generator::below(uint64_t bound) noexcept {
     if (drawn >= surplus) return drawn % bound;
   }
 }
+
+StateDict Generator::state_dict() const {
+  const State now = state();
+  StateDict dict;
+  dict.insert("seed", static_cast<int64_t>(now.seed));
+  dict.insert("offset", static_cast<int64_t>(now.offset));
+  return dict;
+}
+
+LoadReport Generator::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  StateReader reader(dict, "Generator::load_state_dict");
+  const State now = state();
+  auto seed = static_cast<int64_t>(now.seed), offset = static_cast<int64_t>(now.offset);
+  reader.number("seed", seed);
+  reader.number("offset", offset);
+  LoadReport report = reader.finish(options);
+  if (!options.check_only) set_state({static_cast<uint64_t>(seed), static_cast<uint64_t>(offset)});
+  return report;
+}
+
+LoadReport Generator::load_state_dict(const StateDict& dict) { return load_state_dict(dict, {}); }
 
 Generator& default_generator() noexcept {
   static Generator* const generator = new Generator(67280421310721);  // never destroyed: late users are legal

@@ -5,6 +5,10 @@
 
 namespace tendril {
 
+class StateDict;
+struct LoadOptions;
+struct LoadReport;
+
 /// A stream of random numbers: Philox blocks of four 32-bit words (philox.h), counted from 0. Whoever draws reserves
 /// the blocks it needs; what a tensor is filled with then depends on (seed, offset) only, not on threads, and a CUDA
 /// device draws the same. Thread-safety: all members. With several threads at one generator, which draw comes first is
@@ -28,6 +32,13 @@ class Generator {
     std::lock_guard lock(mutex_);
     state_ = state;
   }
+  /// "seed" and "offset", as int64 of the same bits.
+  StateDict state_dict() const;
+  /// What is drawn from here on is what the saved one would have drawn. Throws Error that lists what does not fit;
+  /// nothing has changed then.
+  LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options);
+  LoadReport load_state_dict(const StateDict& dict);  ///< strictly
+
   /// Takes `blocks` blocks; the first is at the returned offset.
   State reserve(uint64_t blocks) noexcept {
     std::lock_guard lock(mutex_);

@@ -18,9 +18,19 @@ struct AdamOptions {
 
   void validate(const char* op) const;  ///< throws Error
 
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("lr", self.lr);
+    visit("betas.0", self.beta1);
+    visit("betas.1", self.beta2);
+    visit("eps", self.eps);
+    visit("weight_decay", self.weight_decay);
+    visit("amsgrad", self.amsgrad);
+    visit("maximize", self.maximize);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& lr& beta1& beta2& eps& weight_decay& amsgrad& maximize;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 
@@ -30,9 +40,17 @@ struct AdamState {
   Tensor exp_avg_sq;      ///< of their squares
   Tensor max_exp_avg_sq;  ///< its maximum, under amsgrad only
 
+  bool is_complete(const AdamOptions&) const { return step == 0 || (exp_avg.defined() && exp_avg_sq.defined()); }
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("step", self.step);
+    visit("exp_avg", self.exp_avg);
+    visit("exp_avg_sq", self.exp_avg_sq);
+    visit("max_exp_avg_sq", self.max_exp_avg_sq);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& step& exp_avg& exp_avg_sq& max_exp_avg_sq;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 

@@ -1,5 +1,7 @@
 #include "tendril/nn/optim/optimizer.h"
 
+#include <algorithm>
+
 #include "tendril/tensor/raw.h"
 
 namespace tendril::optim {
@@ -94,6 +96,33 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
   if (!state.defined()) state = raw::zeros(param.sizes(), param.dtype(), param.device());
   return state.raw_data();
+}
+
+Tensor Optimizer::members_of(std::size_t group) const {
+  std::vector<int64_t> members;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i] == group) members.push_back(static_cast<int64_t>(i));
+  }
+  return raw::from_data(members, {static_cast<int64_t>(members.size())});
+}
+
+void Optimizer::check_members(StateReader& reader, std::size_t group) const {
+  const std::string entry = group_name(group) + ".params";
+  const Tensor expected = members_of(group);
+  const Tensor* const found = reader.tensor(entry, expected.sizes(), kInt64);
+  if (!found) return;
+  const std::vector<int64_t> got = found->to_vector<int64_t>(), own = expected.to_vector<int64_t>();
+  const auto differ = std::ranges::mismatch(got, own);
+  if (differ.in1 == got.end()) return;
+  reader.refuse(entry, "got parameter " + std::to_string(*differ.in1) + ", expected " + std::to_string(*differ.in2));
+}
+
+Tensor Optimizer::copy_beside(const Tensor& state, std::size_t index) const {
+  if (!state.defined()) return state;
+  const Tensor& param = params_[index];
+  Tensor copy = raw::empty(param.sizes(), param.dtype(), param.device());
+  raw::copy_(copy, state);
+  return copy;
 }
 
 }  // namespace tendril::optim

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/raw.h"
+#include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
 
 namespace tendril::optim {
@@ -50,6 +55,15 @@ class Optimizer {
   const std::vector<Tensor>& parameters() const noexcept { return params_; }  ///< of all groups, in order
   std::size_t num_groups() const noexcept { return num_groups_; }
 
+  /// All that a step depends on beside parameters and gradients, under PyTorch's names with dots between them:
+  /// "state.0.momentum_buffer" of parameter 0, "param_groups.0.lr", "param_groups.0.params" (which parameters). The
+  /// tensors are the optimizer's own: a step changes them, unless the dict is cloned.
+  virtual StateDict state_dict() const = 0;
+  /// Takes options and state of an optimizer of the same class and parameters, as copies on the parameters' devices in
+  /// their dtypes. Throws Error that lists all that is missing, unexpected (both only if `strict`) or does not fit;
+  /// nothing has changed then. PyTorch's own dicts load without `strict`, for they hold options that are not ours.
+  virtual LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) = 0;
+
   virtual double lr(std::size_t group = 0) const = 0;
   virtual void set_lr(double lr) = 0;  ///< of all groups
   virtual void set_lr(std::size_t group, double lr) = 0;
@@ -82,6 +96,15 @@ class Optimizer {
   /// The elements of a tensor of state, which is made beside its parameter, filled with zeros, when it is undefined.
   void* state_data(Tensor& state, std::size_t index) const;
 
+  // ---- for state dicts
+  static std::string state_name(std::size_t index) { return "state." + std::to_string(index); }
+  static std::string group_name(std::size_t group) { return "param_groups." + std::to_string(group); }
+  Tensor members_of(std::size_t group) const;  ///< numbers of its parameters, int64 [n]
+  /// Notes it where the dict's group has other parameters.
+  void check_members(StateReader& reader, std::size_t group) const;
+  /// A copy of a tensor of state, with the dtype and on the device of its parameter; undefined for an undefined one.
+  Tensor copy_beside(const Tensor& state, std::size_t index) const;
+
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
 
@@ -109,7 +132,18 @@ void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const
 }
 
 /// What optimizers with `lr` among their options share. `OptionsT::validate(name)` throws on bad values; `StateT` is
-/// what is kept for each parameter.
+/// what is kept for each parameter: numbers, and tensors of the parameter's shape that are undefined before they are
+/// needed.
+///
+/// Both say by which names their members are saved (PyTorch's), which is all that saving and loading need:
+///
+///     template <class Self, class Visit>
+///     static void for_each_field(Self& self, const Visit& visit) {
+///       visit("step", self.step);
+///       visit("exp_avg", self.exp_avg);
+///     }
+///
+/// and StateT may say `bool is_complete(const OptionsT&) const`: whether it has the tensors that a step would need.
 template <class OptionsT, class StateT>
 class OptimizerOf : public Optimizer {
  public:
@@ -135,6 +169,8 @@ class OptimizerOf : public Optimizer {
     changed.lr = lr;
     set_options(group, changed);
   }
+  StateDict state_dict() const override;
+  LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) override;
   /// What is kept for one parameter; its tensors are undefined before they are needed. Throws Error unless `param` is
   /// one of `parameters()`.
   const State& state(const Tensor& param) const { return states_[index_of(param)]; }
@@ -154,6 +190,9 @@ class OptimizerOf : public Optimizer {
   State& state_of(std::size_t index) noexcept { return states_[index]; }
 
  private:
+  void read_options(StateReader& reader, std::size_t group, OptionsT& options) const;
+  void read_state(StateReader& reader, const StateDict& dict, std::size_t index, const OptionsT& options,
+                  StateT& state) const;
   void check_group(const char* op, std::size_t group) const {
     TENDRIL_CHECK_AS(IndexError, group < options_.size(), name(), "::", op, ": group ", group, " of ", options_.size());
   }
@@ -161,5 +200,84 @@ class OptimizerOf : public Optimizer {
   std::vector<Options> options_;  // of each group
   std::vector<State> states_;     // of each parameter
 };
+
+template <class OptionsT, class StateT>
+StateDict OptimizerOf<OptionsT, StateT>::state_dict() const {
+  StateDict dict;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    StateT::for_each_field(states_[i], [&](const char* field, const auto& value) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>) {
+        if (value.defined()) dict.insert(state_name(i) + "." + field, value);
+      } else {
+        dict.insert(state_name(i) + "." + field, value);
+      }
+    });
+  }
+  for (std::size_t group = 0; group < options_.size(); ++group) {
+    OptionsT::for_each_field(options_[group], [&](const char* field, const auto& value) {
+      dict.insert(group_name(group) + "." + field, value);
+    });
+    dict.insert(group_name(group) + ".params", members_of(group));
+  }
+  return dict;
+}
+
+template <class OptionsT, class StateT>
+LoadReport OptimizerOf<OptionsT, StateT>::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  StateReader reader(dict, std::string(name()) + "::load_state_dict");
+  std::vector<OptionsT> new_options = options_;
+  std::vector<StateT> new_states(states_.size());
+  for (std::size_t group = 0; group < options_.size(); ++group) read_options(reader, group, new_options[group]);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    read_state(reader, dict, i, new_options[group_of(i)], new_states[i]);
+  }
+  LoadReport report = reader.finish(options);
+  if (options.check_only) return report;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    StateT::for_each_field(new_states[i], [&](const char*, auto& value) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>) value = copy_beside(value, i);
+    });
+  }
+  options_.swap(new_options);
+  states_.swap(new_states);
+  return report;
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::read_options(StateReader& reader, std::size_t group, OptionsT& options) const {
+  OptionsT::for_each_field(
+      options, [&](const char* field, auto& value) { reader.number(group_name(group) + "." + field, value); });
+  try {
+    options.validate(name());
+  } catch (const Error& error) {
+    reader.refuse(group_name(group), error.what());
+  }
+  check_members(reader, group);
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::read_state(StateReader& reader, const StateDict& dict, std::size_t index,
+                                               const OptionsT& options, StateT& state) const {
+  bool fits = true;
+  StateT::for_each_field(state, [&](const char* field, auto& value) {
+    const std::string entry = state_name(index) + "." + field;
+    if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>) {
+      if (!dict.contains(entry)) return;  // undefined when it was saved
+      const Tensor& param = parameters()[index];
+      const Tensor* const found = reader.tensor(entry, param.sizes(), param.dtype());
+      fits = fits && found;
+      if (found) value = *found;
+    } else {
+      reader.number(entry, value);
+    }
+  });
+  if constexpr (requires {
+                  { state.is_complete(options) } -> std::same_as<bool>;
+                }) {
+    if (fits && !state.is_complete(options)) {
+      reader.refuse(state_name(index), "lacks a tensor that its next step needs");
+    }
+  }
+}
 
 }  // namespace tendril::optim

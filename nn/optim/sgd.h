@@ -16,18 +16,31 @@ struct SGDOptions {
 
   void validate(const char* op) const;  ///< throws Error
 
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("lr", self.lr);
+    visit("momentum", self.momentum);
+    visit("dampening", self.dampening);
+    visit("weight_decay", self.weight_decay);
+    visit("nesterov", self.nesterov);
+    visit("maximize", self.maximize);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& lr& momentum& dampening& weight_decay& nesterov& maximize;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 
 struct SGDState {
   Tensor momentum_buffer;  ///< undefined before the first step with momentum
 
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("momentum_buffer", self.momentum_buffer);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& momentum_buffer;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 
