@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <limits>
 #include <memory>
 
@@ -31,78 +31,62 @@ constexpr Accumulator<op, T> identity() {
   }
 }
 
-/// A reduction of one dtype: all that depends on which, so that the rest of this file is compiled once.
-struct Fold {
-  FoldRow row = nullptr;
-  FoldColumns columns = nullptr;
-  // Of what has been folded already.
-  FoldRow row_of_totals = nullptr;
-  FoldColumns columns_of_totals = nullptr;
-  int64_t total_bytes = 0;  ///< of an accumulator
-  /// `count` accumulators of nothing yet.
-  void (*start)(void* totals, int64_t count) = nullptr;
-  /// Accumulators to results, `step` bytes apart.
-  void (*finish)(char* out, int64_t step, const void* totals, int64_t count) = nullptr;
-};
-
 /// One accumulator of any reduction.
-union Total {
-  double floating;
-  int64_t integer;
+struct alignas(8) Total {
+  std::array<unsigned char, 8> bytes;
+};
+
+/// What depends on the reduction and the dtype, beside the innermost loops: the rest of this file is compiled once.
+struct Totals {
+  DType dtype;                                 ///< of an accumulator
+  int64_t bytes;                               ///< of one
+  Total nothing;                               ///< that of no elements
+  void (*start)(void* totals, int64_t count);  ///< makes `count` of nothing
+  /// Accumulators to results, `step` bytes apart.
+  void (*finish)(char* out, int64_t step, const void* totals, int64_t count);
 };
 
 template <Reduction op, class T>
-void start_totals(void* totals, int64_t count) {
-  std::fill_n(static_cast<Accumulator<op, T>*>(totals), count, identity<op, T>());
-}
-
-template <Reduction op, class T>
-void finish_totals(char* out, int64_t step, const void* totals, int64_t count) {
-  const auto* from = static_cast<const Accumulator<op, T>*>(totals);
-  for (int64_t i = 0; i < count; ++i) *reinterpret_cast<T*>(out + i * step) = convert<T>(from[i]);
+constexpr Totals totals_of() {
+  using A = Accumulator<op, T>;
+  static_assert(sizeof(A) <= sizeof(Total) && alignof(A) <= alignof(Total));
+  Total nothing{};
+  const auto bytes = std::bit_cast<std::array<unsigned char, sizeof(A)>>(identity<op, T>());
+  std::copy(bytes.begin(), bytes.end(), nothing.bytes.begin());
+  return {.dtype = dtype_of<A>,
+          .bytes = sizeof(A),
+          .nothing = nothing,
+          .start = [](void* totals, int64_t count) { std::fill_n(static_cast<A*>(totals), count, identity<op, T>()); },
+          .finish =
+              [](char* out, int64_t step, const void* totals, int64_t count) {
+                const A* const from = static_cast<const A*>(totals);
+                for (int64_t i = 0; i < count; ++i) *reinterpret_cast<T*>(out + i * step) = convert<T>(from[i]);
+              }};
 }
 
 template <Reduction op>
-Fold fold_of(DType dtype) {
-  Fold fold;
-  detail::visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Accumulator<op, T>;
-    static_assert(sizeof(A) <= sizeof(Total) && alignof(A) <= alignof(Total));
-    const auto& rows = loops().fold_row[static_cast<std::size_t>(op)];
-    const auto& columns = loops().fold_columns[static_cast<std::size_t>(op)];
-    constexpr auto of_elements = static_cast<std::size_t>(dtype_of<T>),
-                   of_totals = static_cast<std::size_t>(dtype_of<A>);
-    fold = {.row = rows[of_elements],
-            .columns = columns[of_elements],
-            .row_of_totals = rows[of_totals],
-            .columns_of_totals = columns[of_totals],
-            .total_bytes = sizeof(A),
-            .start = start_totals<op, T>,
-            .finish = finish_totals<op, T>};
-  });
-  return fold;
-}
+constexpr ByDType<Totals> kTotals = {totals_of<op, float>(),   totals_of<op, double>(),  totals_of<op, int64_t>(),
+                                     totals_of<op, int32_t>(), totals_of<op, uint8_t>(), totals_of<op, bool>(),
+                                     totals_of<op, Half>(),    totals_of<op, BFloat16>()};  // as DType has them
 
-Fold fold_of(Reduction op, DType dtype) {
-  switch (op) {
-    case Reduction::sum:
-      return fold_of<Reduction::sum>(dtype);
-    case Reduction::prod:
-      return fold_of<Reduction::prod>(dtype);
-    case Reduction::max:
-      return fold_of<Reduction::max>(dtype);
-    case Reduction::min:
-      return fold_of<Reduction::min>(dtype);
-    case Reduction::all:
-      return fold_of<Reduction::all>(dtype);
-    case Reduction::any:
-      return fold_of<Reduction::any>(dtype);
-    case Reduction::count_:
-      break;
-  }
-  return {};
-}
+constexpr ByOp<Reduction, Totals> kAllTotals = {kTotals<Reduction::sum>, kTotals<Reduction::prod>,
+                                                kTotals<Reduction::max>, kTotals<Reduction::min>,
+                                                kTotals<Reduction::all>, kTotals<Reduction::any>};
+
+/// A reduction of one dtype.
+struct Fold {
+  Fold(Reduction op, DType dtype)
+      : rows(loops().fold_row[static_cast<std::size_t>(op)]),
+        columns(loops().fold_columns[static_cast<std::size_t>(op)]),
+        totals(kAllTotals[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)]),
+        of_elements(static_cast<std::size_t>(dtype)),
+        of_totals(static_cast<std::size_t>(totals.dtype)) {}
+
+  const ByDType<FoldRow>& rows;
+  const ByDType<FoldColumns>& columns;
+  const Totals& totals;
+  const std::size_t of_elements, of_totals;  ///< indices: of what has not been folded, and of what has
+};
 
 /// Where there are too few results to share among threads, what each is made of is cut in pieces of about so many
 /// elements. How depends on the shapes alone: results are the same whatever the number of threads.
@@ -113,13 +97,13 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
   int64_t size, step, unused;
   reduced.take_inner(size, step, unused);
   const int64_t results = kept.numel(), rows = reduced.numel();
+  const FoldRow fold_row = fold.rows[fold.of_elements];
   if (results >= 16 || rows * size < 2 * kPiece) {
     return parallel_for(results, grain_of(rows * size), [&](int64_t begin, int64_t end) {
       kept.for_range(x, out, begin, end - begin, [&](const char* from, char* to) {
-        Total total;
-        fold.start(&total, 1);
-        reduced.for_each(from, nullptr, [&](const char* row, char*) { fold.row(&total, row, step, size); });
-        fold.finish(to, 0, &total, 1);
+        Total total = fold.totals.nothing;
+        reduced.for_each(from, nullptr, [&](const char* row, char*) { fold_row(&total, row, step, size); });
+        fold.totals.finish(to, 0, &total, 1);
       });
     });
   }
@@ -132,16 +116,15 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
         const int64_t first = piece / cuts * height, start = piece % cuts * length;
-        char* const total = totals + piece * fold.total_bytes;
-        fold.start(total, 1);
+        char* const total = totals + piece * fold.totals.bytes;
+        fold.totals.start(total, 1);
         reduced.for_range(from + start * step, nullptr, first, std::min(height, rows - first),
-                          [&](const char* row, char*) { fold.row(total, row, step, std::min(length, size - start)); });
+                          [&](const char* row, char*) { fold_row(total, row, step, std::min(length, size - start)); });
       }
     });
-    Total total;
-    fold.start(&total, 1);
-    fold.row_of_totals(&total, totals, fold.total_bytes, pieces);
-    fold.finish(to, 0, &total, 1);
+    Total total = fold.totals.nothing;
+    fold.rows[fold.of_totals](&total, totals, fold.totals.bytes, pieces);
+    fold.totals.finish(to, 0, &total, 1);
   });
 }
 
@@ -153,11 +136,12 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
   reduced.take_inner(rows, row_step, unused);
   const int64_t width = std::min(size, kWidth), strips = (size + width - 1) / width;
   const int64_t places = kept.numel(), slabs = reduced.numel();
+  const FoldColumns fold_columns = fold.columns[fold.of_elements];
   // Folds rows [first, first + height) of one slab into `count` accumulators.
   const auto fold_piece = [&](const char* from, void* totals, int64_t count, int64_t slab, int64_t first,
                               int64_t height) {
     reduced.for_range(from + first * row_step, nullptr, slab, 1,
-                      [&](const char* row, char*) { fold.columns(totals, row, x_step, count, row_step, height); });
+                      [&](const char* row, char*) { fold_columns(totals, row, x_step, count, row_step, height); });
   };
   if (places * strips >= 16 || slabs * rows * width < 2 * kPiece) {
     return parallel_for(places * strips, grain_of(slabs * rows * width), [&](int64_t begin, int64_t end) {
@@ -165,11 +149,11 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
       for (int64_t strip = begin; strip < end; ++strip) {
         const int64_t first = strip % strips * width, count = std::min(width, size - first);
         kept.for_range(x, out, strip / strips, 1, [&](const char* from, char* to) {
-          fold.start(totals.data(), count);
+          fold.totals.start(totals.data(), count);
           for (int64_t slab = 0; slab < slabs; ++slab) {
             fold_piece(from + first * x_step, totals.data(), count, slab, 0, rows);
           }
-          fold.finish(to + first * out_step, out_step, totals.data(), count);
+          fold.totals.finish(to + first * out_step, out_step, totals.data(), count);
         });
       }
     });
@@ -177,7 +161,7 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
   // A piece is some rows of a slab; each has accumulators of its own.
   const int64_t height = std::clamp<int64_t>(kPiece / width, (rows + 63) / 64, rows),
                 cuts = (rows + height - 1) / height;
-  const int64_t pieces = slabs * cuts, piece_bytes = width * fold.total_bytes;
+  const int64_t pieces = slabs * cuts, piece_bytes = width * fold.totals.bytes;
   const std::unique_ptr<Total[]> memory(new Total[static_cast<std::size_t>(pieces * width)]);
   char* const all = reinterpret_cast<char*>(memory.get());
   kept.for_each(x, out, [&](const char* from, char* to) {
@@ -186,13 +170,13 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
       parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
         for (int64_t piece = begin; piece < end; ++piece) {
           char* const totals = all + piece * piece_bytes;
-          fold.start(totals, count);
+          fold.totals.start(totals, count);
           const int64_t top = piece % cuts * height;
           fold_piece(from + first * x_step, totals, count, piece / cuts, top, std::min(height, rows - top));
         }
       });
-      fold.columns_of_totals(all, all + piece_bytes, fold.total_bytes, count, piece_bytes, pieces - 1);
-      fold.finish(to + first * out_step, out_step, all, count);
+      fold.columns[fold.of_totals](all, all + piece_bytes, fold.totals.bytes, count, piece_bytes, pieces - 1);
+      fold.totals.finish(to + first * out_step, out_step, all, count);
     }
   });
 }
@@ -201,22 +185,19 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
 
 void reduce(Reduction op, const View& out, const View& x) {
   if (out.numel == 0) return;
-  const Fold fold = fold_of(op, x.dtype);
+  const Fold fold(op, x.dtype);
   const auto bytes = static_cast<int64_t>(size_of(x.dtype));  // out's too
   if (x.numel == 0) {
     for_each_row<1>(nest_of<1>({&out}), [&](char* const* p, const int64_t* s, int64_t count) {
-      Total nothing;
-      fold.start(&nothing, 1);
-      for (int64_t i = 0; i < count; ++i) fold.finish(p[0] + i * s[0], 0, &nothing, 1);
+      for (int64_t i = 0; i < count; ++i) fold.totals.finish(p[0] + i * s[0], 0, &fold.totals.nothing, 1);
     });
     return;
   }
-  TENDRIL_CHECK_AS(DTypeError, fold.row, name_of(op), ": no cpu kernel for ", x.dtype);
+  TENDRIL_CHECK_AS(DTypeError, fold.rows[fold.of_elements], name_of(op), ": no cpu kernel for ", x.dtype);
   if (out.numel == 1 && x.contiguous && x.numel < 2 * kPiece) {  // nothing to sort out
-    Total total;
-    fold.start(&total, 1);
-    fold.row(&total, x.as<const char>(), bytes, x.numel);
-    fold.finish(out.as<char>(), 0, &total, 1);
+    Total total = fold.totals.nothing;
+    fold.rows[fold.of_elements](&total, x.as<const char>(), bytes, x.numel);
+    fold.totals.finish(out.as<char>(), 0, &total, 1);
     return;
   }
   Axes kept, reduced;

@@ -60,44 +60,48 @@ double sum_of_blocks(const T* x, int64_t blocks) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
+constexpr int64_t kLanes = 32;  // enough independent chains to hide the adder's latency
+
+/// Folds the many elements that fill lanes, or blocks; returns how many those were. Not inline: few elements would pay
+/// for its stack frame.
+template <Reduction op, class T>
+[[gnu::noinline]] int64_t fold_lanes(Accumulator<op, T>& total, const T* x, int64_t count) {
+  using A = Accumulator<op, T>;
+  using C = Compute<T>;
+  int64_t i = 0;
+  if constexpr (op == Reduction::sum && std::is_same_v<C, float>) {
+    constexpr int64_t kBlock = kBlockLanes * kBlockRows;
+    if (count >= kBlock) {
+      const double sum = sum_of_blocks(x, count / kBlock);
+      if (sum - sum == 0) {  // else a block overflowed, which in double it might not have
+        total += sum;
+        i = count / kBlock * kBlock;
+      }
+    }
+  }
+  if (count - i < 2 * kLanes) return i;
+  A lanes[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<A>(static_cast<C>(x[i + l]));
+  for (i += kLanes; i + kLanes <= count; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = combine<op>(lanes[l], static_cast<A>(static_cast<C>(x[i + l])));
+  }
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; ++l) lanes[l] = combine<op>(lanes[l], lanes[l + width]);
+  }
+  total = combine<op>(total, lanes[0]);
+  return i;
+}
+
 template <Reduction op, class T>
 void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
   using A = Accumulator<op, T>;
   using C = Compute<T>;
   A& total = *static_cast<A*>(accumulator);
-  if (step != sizeof(T)) {
-    for (int64_t i = 0; i < count; ++i) {
-      total = combine<op>(total, static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + i * step))));
-    }
-    return;
+  const bool contiguous = step == sizeof(T);
+  int64_t i = contiguous && count >= 2 * kLanes ? fold_lanes<op, T>(total, reinterpret_cast<const T*>(x), count) : 0;
+  for (; i < count; ++i) {
+    total = combine<op>(total, static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + i * step))));
   }
-  const T* data = reinterpret_cast<const T*>(x);
-  if constexpr (op == Reduction::sum && std::is_same_v<C, float>) {
-    constexpr int64_t kBlock = kBlockLanes * kBlockRows;
-    if (count >= kBlock) {
-      const double sum = sum_of_blocks(data, count / kBlock);
-      if (sum - sum == 0) {  // else a block overflowed, which in double it might not have
-        total += sum;
-        data += count / kBlock * kBlock;
-        count %= kBlock;
-      }
-    }
-  }
-  constexpr int64_t kLanes = 32;  // enough independent chains to hide the adder's latency
-  int64_t i = 0;
-  if (count >= 2 * kLanes) {
-    A lanes[kLanes];
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<A>(static_cast<C>(data[l]));
-    for (i = kLanes; i + kLanes <= count; i += kLanes) {
-      for (int64_t l = 0; l < kLanes; ++l)
-        lanes[l] = combine<op>(lanes[l], static_cast<A>(static_cast<C>(data[i + l])));
-    }
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-      for (int64_t l = 0; l < width; ++l) lanes[l] = combine<op>(lanes[l], lanes[l + width]);
-    }
-    total = combine<op>(total, lanes[0]);
-  }
-  for (; i < count; ++i) total = combine<op>(total, static_cast<A>(static_cast<C>(data[i])));
 }
 
 /// kRows rows at once: each accumulator is loaded and stored once for all of them.
