@@ -16,6 +16,10 @@ if(NOT TENDRIL_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 
+# Only for reading compressed .npz files.
+find_package(ZLIB QUIET)
+set(TENDRIL_HAS_ZLIB ${ZLIB_FOUND})
+
 include(TendrilCuda)
 
 message(STATUS "tendril: oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}")
