@@ -29,6 +29,7 @@ constexpr auto kAttemptTime = 5s;
 /// Why an attempt was in vain; another may not be.
 struct TryAgain {
   std::string why;
+  bool late = false;  ///< its time was up
 };
 
 /// One connection to where rank 0 should listen. Everything ends by the attempt's deadline.
@@ -107,7 +108,7 @@ class Attempt {
       cancel();
       io_.restart();
       while (!done) io_.run_one();  // cancelled: its handler comes at once
-      throw TryAgain{late};
+      throw TryAgain{late, true};
     }
     if (!*done) return;
     try {
@@ -134,7 +135,7 @@ class Attempt {
           },
           "no connection came about", [&] { socket.close(); });
     } catch (const TryAgain& e) {
-      throw TryAgain{e.why + "; is rank 0 running?"};
+      throw TryAgain{e.why + "; is rank 0 running?", e.late};
     }
     error_code ignored;
     local_address_ = socket.local_endpoint(ignored).address();
@@ -207,12 +208,14 @@ Found find_group(const tcp::endpoint& address, const Enquirer& enquirer, Clock::
   auto pause = 1ms;
   const auto start = Clock::now();
   auto next_note = kFirstNote;
+  std::string problem;
   for (;;) {
-    std::string problem;
+    const Clock::time_point full_time = Clock::now() + kAttemptTime;
     try {
-      return Attempt(address, std::min(deadline, Clock::now() + kAttemptTime)).ask(enquirer);
+      return Attempt(address, std::min(deadline, full_time)).ask(enquirer);
     } catch (const TryAgain& e) {
-      problem = e.why;
+      // The deadline may have cut the last attempt to a few milliseconds: then what an earlier one was told says more.
+      if (!e.late || full_time <= deadline || problem.empty()) problem = e.why;
     } catch (const MessageError& e) {
       problem = e.what();
     }

@@ -194,8 +194,9 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
     }
     lead_.leave(waiter);
   }
-  if (!in_time && waiter.next_leader && !lead_.taken())
-    hand_off_or_poll_locked();  // the turn was this one's: pass it on
+  // The turn was this one's, which has no use for it, for its time is up or another thread has completed its future:
+  // pass it on.
+  if (waiter.next_leader && !lead_.taken()) hand_off_or_poll_locked();
   lock.unlock();
   if (waiter.done.load(std::memory_order_acquire)) return true;
   if (future.detach(waiter)) return false;

@@ -13,7 +13,9 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/launch/enquiry.h"
 #include "tendril/rpc/session/proof.h"
+#include "tendril/rpc/wire/hello.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -268,6 +270,46 @@ BOOST_AUTO_TEST_CASE(where_nobody_listens_the_worker_says_so) {
   BOOST_TEST(contains(text, "no group could be joined at 127.0.0.1:"));
   BOOST_TEST(contains(text, "within 100 ms"));
   BOOST_TEST(contains(text, "is rank 0 running?"));
+}
+
+/// Answers one enquiry: come again later.
+void turn_away(tcp::socket& socket) {
+  const auto read = [&](Bytes start, std::size_t size) {
+    const std::size_t have = start.size();
+    start.resize(size);
+    boost::asio::read(socket, boost::asio::buffer(start) + have);
+    return start;
+  };
+  Proof proof(kKey, Proof::Role::acceptor);
+  Bytes said = read({}, kProofPrefixBytes);
+  said = read(said, proof_size(said).value());
+  boost::asio::write(socket, boost::asio::buffer(proof.answer(said)));
+  said = read({}, kHelloPrefixBytes);
+  said = read(said, hello_size(said).value());
+  proof.check(said, read({}, kTagBytes));
+  Hello answer;
+  answer.world_size = 2;
+  answer.refusal = "there is another group";
+  answer.refusal_kind = RefusalKind::try_later;
+  Bytes bytes = encode(answer);
+  const Proof::Tag tag = proof.seal(bytes);
+  bytes.insert(bytes.end(), tag.begin(), tag.end());
+  boost::asio::write(socket, boost::asio::buffer(bytes));
+}
+
+BOOST_AUTO_TEST_CASE(a_last_enquiry_that_the_deadline_cuts_short_does_not_hide_what_an_earlier_one_was_told) {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io, {boost::asio::ip::address_v4::loopback(), 0});
+  // Connections are accepted by the system after the first, and nobody answers.
+  std::jthread rank_0([&] {
+    tcp::socket first = acceptor.accept();
+    turn_away(first);
+  });
+  const detail::Enquirer worker{.self = {.name = "w1", .id = 1}, .world_size = 2, .key = kKey};
+  const auto timeout = 3s;  // less than an attempt may take
+  const std::string text = error_of<tendril::rpc::TimeoutError>(
+      [&] { detail::find_group(acceptor.local_endpoint(), worker, Clock::now() + timeout, timeout); });
+  BOOST_TEST(contains(text, "within 3000 ms: there is another group"), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused_with_the_way_out) {

@@ -238,4 +238,37 @@ BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_th
   BOOST_TEST(late == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_waiter_that_needs_the_lead_no_more_when_it_is_handed_to_it_passes_it_on) {
+  const tendril::Ref<detail::Loop> loop(new detail::Loop({.name = "test", .slots = 2, .max_threads = 16}));
+  loop->start();
+  int stuck = 0;
+  for (int round = 0; round < 300 && stuck == 0; ++round) {
+    {
+      Promise<> warm(loop.get());  // the pool thread that completes it resigns: the next waiter leads
+      loop->post_io([&] {
+        std::this_thread::sleep_for(200us);
+        warm.set_value();
+      });
+      warm.future().wait();
+    }
+    Promise<> first(loop.get()), second(loop.get());
+    std::jthread leads([future = first.future()] { future.wait(); });
+    std::this_thread::sleep_for(100us);
+    std::jthread waits([future = second.future()] { future.wait(); });
+    std::this_thread::sleep_for(3ms);  // the pool thread that looks for a leader has found one and looks no more
+    first.set_value();
+    for (const auto end = Clock::now() + std::chrono::microseconds(round % 100); Clock::now() < end;) {
+    }
+    second.set_value();  // in some rounds between the hand-off and its arrival
+    leads.join();
+    waits.join();
+    const auto ran = std::make_shared<std::promise<void>>();
+    loop->post_io([ran] { ran->set_value(); });
+    stuck += ran->get_future().wait_for(30s) != std::future_status::ready;
+  }
+  BOOST_TEST(stuck == 0);
+  BOOST_TEST(loop->end_by(Clock::now() + 30s));
+  loop->stop();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
