@@ -71,6 +71,11 @@ enum class RequestStatus : uint8_t {
 };
 
 /// Which requests of a session have been received: each is served once, however often it arrives. Not thread-safe.
+///
+/// It remembers the gaps: runs of numbers that others have overtaken and that have not come. However many overtake one
+/// large request, that is one gap. Requests that were taken back before they left make gaps for good: beyond kMaxGaps
+/// the oldest is forgotten, and what is in it counts as seen. So a request is taken for a repetition only if so many
+/// that did not follow each other were taken back while it was on its way.
 class CallFilter {
  public:
   /// True the first time; false for a repetition and for a withdrawn call.
@@ -80,14 +85,16 @@ class CallFilter {
   /// True if the call had been admitted; else it never will be.
   bool withdraw(uint64_t call_id) { return !admit(call_id); }
 
-  /// So many calls that others have overtaken are remembered; one before them counts as seen.
-  static constexpr std::size_t kMaxMissing = 1 << 16;
+  static constexpr std::size_t kMaxGaps = 1 << 16;
 
  private:
-  void remember_missing(uint64_t first, uint64_t last);
+  struct Gap {
+    uint64_t first, last;
+  };
+  std::size_t gap_of(uint64_t call_id) const;
 
-  uint64_t last_ = 0;              // the highest seen
-  std::vector<uint64_t> missing_;  // ascending: below last_, not seen
+  uint64_t last_ = 0;      // the highest seen
+  std::vector<Gap> gaps_;  // ascending, below last_
 };
 
 }  // namespace tendril::rpc

@@ -7,9 +7,8 @@ namespace tendril::rpc::detail {
 namespace {
 
 /// What is remembered of cancels that came before their requests: these are on their way, and no peer has many of them.
+/// Some never come, so the lowest are forgotten first.
 constexpr std::size_t kMostOvertaken = 1024;
-/// Some never come. One whose number is so far behind would not be taken any more (CallFilter).
-constexpr uint64_t kFarBehind = CallFilter::kMaxMissing;
 
 }  // namespace
 
@@ -17,10 +16,7 @@ std::optional<LazyStopToken> CallsServed::admit(uint64_t call_id, CallServed&& c
   const std::lock_guard lock(mutex_);
   if (ended_ || !filter_.admit(call_id)) return std::nullopt;
   LazyStopToken stop = call.stop.get_token();
-  std::erase_if(overtaken_, [&](uint64_t cancelled) {
-    if (cancelled == call_id) call.stop.request_stop();
-    return cancelled == call_id || cancelled + kFarBehind < call_id;
-  });
+  if (!overtaken_.empty() && overtaken_.erase(call_id) > 0) call.stop.request_stop();
   calls_.insert(call_id, std::move(call));
   return stop;
 }
@@ -50,8 +46,8 @@ void CallsServed::cancel(uint64_t call_id) {
     const CallServed* const found = calls_.find(call_id);
     if (!found) {
       if (filter_.seen(call_id)) return;  // it has been answered
-      if (overtaken_.size() == kMostOvertaken) overtaken_.erase(overtaken_.begin());
-      overtaken_.push_back(call_id);
+      overtaken_.insert(call_id);
+      if (overtaken_.size() > kMostOvertaken) overtaken_.erase(overtaken_.begin());
       return;
     }
     source = found->stop;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_set>
 #include <vector>
 
@@ -57,7 +58,7 @@ class CallsServed {
   bool ended_ = false;
   CallFilter filter_;
   CallTable<CallServed> calls_;
-  std::vector<uint64_t> overtaken_;  // cancelled before they came
+  std::set<uint64_t> overtaken_;  // cancelled before they came
   std::vector<std::unique_ptr<Job>> held_;
 };
 

@@ -1,5 +1,11 @@
 // The two halves of a session, without a connection and without a clock.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
 
 #include "tendril/rpc/session/calls_made.h"
 #include "tendril/rpc/session/calls_served.h"
@@ -111,8 +117,48 @@ BOOST_AUTO_TEST_CASE(a_cancel_sets_off_the_stop_token_also_where_it_comes_before
   (void)served.admit(5000, {});  // a large request comes in parts, and thousands may pass it
   BOOST_TEST(served.admit(5, {}).value().stop_requested());
   served.cancel(6);
-  (void)served.admit(100'000, {});  // so far ahead that it counts as seen
-  BOOST_TEST(!served.admit(6, {}).has_value());
+  (void)served.admit(100'000, {});
+  BOOST_TEST(served.admit(6, {}).value().stop_requested());
+}
+
+BOOST_AUTO_TEST_CASE(a_large_request_is_served_however_many_others_pass_it) {
+  CallFilter filter;
+  BOOST_TEST(filter.admit(1));
+  for (uint64_t id = 3; id < 200'000; ++id) BOOST_REQUIRE(filter.admit(id));
+  BOOST_TEST(!filter.seen(2));
+  BOOST_TEST(filter.admit(2));
+  BOOST_TEST(!filter.admit(2));
+  BOOST_TEST(!filter.admit(3));
+  BOOST_TEST(!filter.admit(199'999));
+}
+
+BOOST_AUTO_TEST_CASE(requests_are_known_in_whatever_order_they_come) {
+  constexpr uint64_t n = 500;
+  std::vector<uint64_t> order(n);
+  std::iota(order.begin(), order.end(), 1);
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    CallFilter filter;
+    std::set<uint64_t> come;
+    for (const uint64_t id : order) {
+      for (uint64_t other = 1; other <= n; other += 7) BOOST_REQUIRE(filter.seen(other) == (come.count(other) > 0));
+      BOOST_REQUIRE(filter.admit(id));
+      BOOST_REQUIRE(!filter.admit(id));
+      come.insert(id);
+    }
+    BOOST_TEST(filter.admit(n + 1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(of_requests_that_never_come_the_oldest_are_forgotten_when_there_are_too_many) {
+  CallFilter filter;
+  uint64_t id = 0;
+  for (std::size_t i = 0; i <= CallFilter::kMaxGaps; ++i) BOOST_REQUIRE(filter.admit(id += 2));
+  BOOST_TEST(filter.seen(1));  // its gap was the first of one too many
+  BOOST_TEST(!filter.admit(1));
+  BOOST_TEST(filter.admit(3));
+  BOOST_TEST(filter.admit(id - 1));
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_withdrawn_before_it_came_is_never_served) {
