@@ -1,17 +1,18 @@
 #include "tendril/nn/batch_norm.h"
 
 #include <sstream>
+#include <utility>
 
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::nn {
 
-BatchNorm2d::BatchNorm2d(int64_t num_features, const BatchNormOptions& options)
+BatchNorm::BatchNorm(const char* op, int64_t num_features, const BatchNormOptions& options)
     : num_features_(num_features), options_(options) {
-  TENDRIL_CHECK(num_features > 0, "BatchNorm2d: num_features: got ", num_features, ", expected a positive number");
-  TENDRIL_CHECK(options.eps >= 0, "BatchNorm2d: eps: got ", options.eps, ", expected a number of 0 or more");
-  TENDRIL_CHECK(options.momentum >= 0 && options.momentum <= 1, "BatchNorm2d: momentum: got ", options.momentum,
+  TENDRIL_CHECK(num_features > 0, op, ": num_features: got ", num_features, ", expected a positive number");
+  TENDRIL_CHECK(options.eps >= 0, op, ": eps: got ", options.eps, ", expected a number of 0 or more");
+  TENDRIL_CHECK(options.momentum >= 0 && options.momentum <= 1, op, ": momentum: got ", options.momentum,
                 ", expected a number in [0, 1]");
   if (options.affine) {
     weight = raw::ones({num_features}, options.dtype, options.device);
@@ -29,10 +30,32 @@ BatchNorm2d::BatchNorm2d(int64_t num_features, const BatchNormOptions& options)
   }
 }
 
+BatchNorm::BatchNorm(BatchNorm&& from, const std::type_info& type, Extent object)
+    : Module(std::move(from), type, object),
+      weight(std::move(from.weight)),
+      bias(std::move(from.bias)),
+      running_mean(std::move(from.running_mean)),
+      running_var(std::move(from.running_var)),
+      num_batches_tracked(std::move(from.num_batches_tracked)),
+      num_features_(from.num_features_),
+      options_(from.options_) {}
+
+Tensor BatchNorm1d::forward(const Tensor& x) {
+  TENDRIL_CHECK(x.defined(), "BatchNorm1d: x is an undefined tensor");
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(1) == num_features(),
+                   "BatchNorm1d: x has shape ", x.sizes(), ", expected [batch, ", num_features(), "] or [batch, ",
+                   num_features(), ", length]");
+  return normalise(x);
+}
+
 Tensor BatchNorm2d::forward(const Tensor& x) {
   TENDRIL_CHECK(x.defined(), "BatchNorm2d: x is an undefined tensor");
-  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(1) == num_features_, "BatchNorm2d: x has shape ", x.sizes(),
-                   ", expected [batch, ", num_features_, ", height, width]");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(1) == num_features(), "BatchNorm2d: x has shape ", x.sizes(),
+                   ", expected [batch, ", num_features(), ", height, width]");
+  return normalise(x);
+}
+
+Tensor BatchNorm::normalise(const Tensor& x) {
   const bool tracked = running_mean.defined();
   if (!is_training() || !tracked) {
     return batch_norm(x, running_mean, running_var, weight, bias, !tracked, 0, options_.eps);
@@ -46,7 +69,7 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
   return y;
 }
 
-void BatchNorm2d::reset_running_stats() {
+void BatchNorm::reset_running_stats() {
   if (!running_mean.defined()) return;
   raw::fill_(running_mean, 0);
   raw::fill_(running_var, 1);
@@ -54,7 +77,7 @@ void BatchNorm2d::reset_running_stats() {
   for (const Tensor& buffer : {running_mean, running_var, num_batches_tracked}) buffer.storage()->bump_version();
 }
 
-std::string BatchNorm2d::extra_repr() const {
+std::string BatchNorm::extra_repr() const {
   std::ostringstream out;
   out << num_features_ << ", eps=" << options_.eps << ", momentum=";
   if (options_.cumulative) {

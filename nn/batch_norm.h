@@ -18,19 +18,12 @@ struct BatchNormOptions {
   Device device = default_device();
 };
 
-/// Batch normalisation (autograd/ops/norm.h) of images [batch, channels, height, width]: by the batch's statistics in
-/// training, by the running ones in evaluation. Parameters and buffers are PyTorch's.
+/// What BatchNorm1d and BatchNorm2d share: batch normalisation (autograd/ops/norm.h) of x [batch, channels, ...], by
+/// the batch's statistics in training, by the running ones in evaluation. Parameters and buffers are PyTorch's.
 ///
 /// Thread-safety: `forward` in training changes the running statistics, so it needs the caller's own ordering.
-class BatchNorm2d : public Module {
+class BatchNorm : public Module {
  public:
-  /// Throws Error unless num_features is positive, eps is 0 or more, and momentum is in [0, 1].
-  explicit BatchNorm2d(int64_t num_features, const BatchNormOptions& options = {});
-
-  /// ShapeError unless x is [batch, num_features, height, width].
-  Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
-
   void reset_running_stats();
   std::string extra_repr() const override;
 
@@ -38,9 +31,42 @@ class BatchNorm2d : public Module {
   Tensor running_mean, running_var;  ///< [channels]; undefined unless tracked
   Tensor num_batches_tracked;        ///< int64, 0-d; likewise
 
+ protected:
+  /// `op` is the class's name, for errors. Throws Error unless num_features is positive, eps is 0 or more, and momentum
+  /// is in [0, 1].
+  BatchNorm(const char* op, int64_t num_features, const BatchNormOptions& options);
+  BatchNorm(BatchNorm&& from, const std::type_info& type, Extent object);
+  /// x has been checked.
+  Tensor normalise(const Tensor& x);
+  int64_t num_features() const noexcept { return num_features_; }
+
  private:
   int64_t num_features_;
   BatchNormOptions options_;
+};
+
+/// Of features [batch, num_features], or of sequences [batch, num_features, length].
+class BatchNorm1d : public Movable<BatchNorm1d, BatchNorm> {
+ public:
+  /// Throws as BatchNorm says.
+  explicit BatchNorm1d(int64_t num_features, const BatchNormOptions& options = {})
+      : Movable("BatchNorm1d", num_features, options) {}
+
+  /// ShapeError unless x is [batch, num_features] or [batch, num_features, length].
+  Tensor forward(const Tensor& x);
+  Tensor operator()(const Tensor& x) { return forward(x); }
+};
+
+/// Of images.
+class BatchNorm2d : public Movable<BatchNorm2d, BatchNorm> {
+ public:
+  /// Throws as BatchNorm says.
+  explicit BatchNorm2d(int64_t num_features, const BatchNormOptions& options = {})
+      : Movable("BatchNorm2d", num_features, options) {}
+
+  /// ShapeError unless x is [batch, num_features, height, width].
+  Tensor forward(const Tensor& x);
+  Tensor operator()(const Tensor& x) { return forward(x); }
 };
 
 }  // namespace tendril::nn

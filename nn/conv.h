@@ -23,7 +23,7 @@ struct Conv2dOptions {
 
 /// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
 /// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
-class Conv2d : public Module {
+class Conv2d : public Movable<Conv2d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
   Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size, const Conv2dOptions& options = {});
@@ -37,6 +37,38 @@ class Conv2d : public Module {
   std::string extra_repr() const override;
 
   Tensor weight;  ///< [out, in / groups, kernel height, kernel width]
+  Tensor bias;    ///< [out]; undefined without bias
+
+ private:
+  ConvGeometry geometry_;
+};
+
+struct Conv1dOptions {
+  int64_t stride = 1;
+  int64_t padding = 0;  ///< zeros on either side
+  int64_t dilation = 1;
+  int64_t groups = 1;  ///< divides both numbers of channels
+  bool bias = true;
+  DType dtype = kFloat32;
+  Device device = default_device();
+  Generator& generator = default_generator();  ///< for the initial values
+};
+
+/// The convolution of sequences, [batch, in, length] or [in, length]: that of images of height 1. Initial values as
+/// Conv2d's.
+class Conv1d : public Movable<Conv1d> {
+ public:
+  /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, const Conv1dOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+
+  /// Draws the initial values anew.
+  void reset_parameters(Generator& generator = default_generator());
+  std::string extra_repr() const override;
+
+  Tensor weight;  ///< [out, in / groups, kernel]
   Tensor bias;    ///< [out]; undefined without bias
 
  private:

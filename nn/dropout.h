@@ -10,7 +10,7 @@ namespace tendril::nn {
 
 /// In training, zeroes each element with probability p and scales the others by 1 / (1 - p), so that the mean stays;
 /// in evaluation, hands x through. (Srivastava et al., "Dropout", 2014)
-class Dropout : public Module {
+class Dropout : public Movable<Dropout> {
  public:
   /// `generator` must outlive the module. Throws Error unless p is in [0, 1].
   explicit Dropout(double p = 0.5, Generator& generator = default_generator());

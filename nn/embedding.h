@@ -19,7 +19,7 @@ struct EmbeddingOptions {
 
 /// A table of vectors, looked up by index: [...] of int64 or int32 to [..., embedding_dim].
 /// Initial values as PyTorch's: normal with mean 0 and variance 1.
-class Embedding : public Module {
+class Embedding : public Movable<Embedding> {
  public:
   /// Throws Error unless both counts are positive and the padding row, if any, is one of the table's.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options = {});

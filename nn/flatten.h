@@ -9,7 +9,7 @@
 namespace tendril::nn {
 
 /// x with dimensions start_dim..end_dim merged into one; by default all but the batch's.
-struct Flatten : Module {
+struct Flatten : Movable<Flatten> {
   explicit Flatten(int64_t start = 1, int64_t end = -1) : start_dim(start), end_dim(end) {}
   Tensor forward(const Tensor& x) const { return x.flatten(start_dim, end_dim); }
   Tensor operator()(const Tensor& x) const { return forward(x); }

@@ -18,7 +18,7 @@ struct LinearOptions {
 
 /// y = x W^T + b, for x of [..., in_features]; y is [..., out_features], in the same dtype.
 /// Initial values as PyTorch's: both uniform in +-1/sqrt(in_features).
-class Linear : public Module {
+class Linear : public Movable<Linear> {
  public:
   /// Throws Error unless both counts are positive.
   Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});

@@ -9,7 +9,7 @@
 /// which says what each is): `cross_entropy(logits, target)`.
 namespace tendril::nn {
 
-class CrossEntropyLoss : public Module {
+class CrossEntropyLoss : public Movable<CrossEntropyLoss> {
  public:
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
   Tensor forward(const Tensor& logits, const Tensor& target) const { return cross_entropy(logits, target, options_); }
@@ -20,7 +20,7 @@ class CrossEntropyLoss : public Module {
   CrossEntropyOptions options_;  // its weight is a buffer
 };
 
-class NLLLoss : public Module {
+class NLLLoss : public Movable<NLLLoss> {
  public:
   explicit NLLLoss(const NllLossOptions& options = {});
   Tensor forward(const Tensor& log_probs, const Tensor& target) const { return nll_loss(log_probs, target, options_); }
@@ -31,7 +31,7 @@ class NLLLoss : public Module {
   NllLossOptions options_;
 };
 
-class MSELoss : public Module {
+class MSELoss : public Movable<MSELoss> {
  public:
   explicit MSELoss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
   Tensor forward(const Tensor& x, const Tensor& y) const { return mse_loss(x, y, reduction_); }

@@ -38,7 +38,7 @@ struct LSTMResult {
 /// "bias_ih_l0", "bias_hh_l0", "..._reverse") and its order of gates: input, forget, cell, output.
 /// (Hochreiter and Schmidhuber, 1997; autograd/ops/lstm.h has the formula.)
 /// Initial values as PyTorch's: uniform in +-1/sqrt(hidden_size).
-class LSTM : public Module {
+class LSTM : public Movable<LSTM> {
  public:
   /// Throws Error unless the sizes and the number of layers are positive and dropout is in [0, 1].
   LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options = {});

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <ostream>
@@ -44,6 +45,26 @@ void replace_elements(Tensor& tensor, const Tensor& elements) {
 }
 
 }  // namespace
+
+Module::Module(Module&& from, const std::type_info& type, Extent object)
+    : training_(from.training_), birth_(detail::born(*this)) {
+  TENDRIL_CHECK(typeid(from) == type, from.name(),
+                ": it was moved, but only its base class is made for that; expected a class that is a Movable itself");
+  from.check_members();
+  const auto begin = reinterpret_cast<std::uintptr_t>(object.begin);
+  const auto shift = reinterpret_cast<std::uintptr_t>(this) - reinterpret_cast<std::uintptr_t>(&from);
+  const auto take = [&](auto& mine, auto& theirs) {
+    mine = std::move(theirs);
+    theirs.clear();
+    for (auto& [member, address] : mine) {
+      const auto at = reinterpret_cast<std::uintptr_t>(address);
+      if (at - begin < object.bytes) address = reinterpret_cast<decltype(+address)>(at + shift);
+    }
+  };
+  take(parameters_, from.parameters_);
+  take(buffers_, from.buffers_);
+  take(children_, from.children_);
+}
 
 // ---- registration
 

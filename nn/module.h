@@ -1,11 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -34,10 +36,10 @@ namespace tendril::nn {
 /// `forward` is not virtual: a module takes and returns what it likes.
 ///
 /// Ownership: a module refers to its registered members by address, so a registered tensor or module must live as long
-/// as it does (members do), and a module can be neither copied nor moved. Build it where it stays: as a member, with
-/// `emplace`, by `std::make_shared`, or from a function that returns a prvalue. Assigning another tensor to a
-/// registered member (`decoder.weight = encoder.weight`) is seen by the module, and ties are listed once; whoever
-/// assigns sees to it that the tensor is a leaf that requires a gradient.
+/// as it does (members do), and a module can be neither copied nor moved (but see Movable, which layers are). Build it
+/// where it stays: as a member, with `emplace`, by `std::make_shared`, or from a function that returns a prvalue.
+/// Assigning another tensor to a registered member (`decoder.weight = encoder.weight`) is seen by the module, and ties
+/// are listed once; whoever assigns sees to it that the tensor is a leaf that requires a gradient.
 ///
 /// A forgotten registration is an Error as soon as the module is used: when its parameters are listed, when it is
 /// trained, moved or registered in its turn. What counts are the modules that a constructor makes before the last
@@ -103,6 +105,15 @@ class Module {
   virtual std::string extra_repr() const { return ""; }  ///< what stands between the brackets
 
  protected:
+  /// From where to where an object lies, all of it.
+  struct Extent {
+    const void* begin;
+    std::size_t bytes;
+  };
+  /// Takes the registrations of `from`, of which those within its object are now as far from this. Throws Error unless
+  /// `from` is of type `type`, or if its constructor forgot a member.
+  Module(Module&& from, const std::type_info& type, Extent object);
+
   // Names are not empty, hold no dot, and are used once in a module for parameters, buffers and children together;
   // otherwise these throw Error. Nobody gives `where`: it is the caller.
 
@@ -137,6 +148,22 @@ class Module {
   const detail::Birth birth_;
   uint64_t last_member_ = 0;  ///< birth of the last module that was made before a registration in the constructor
   mutable std::atomic<uint64_t> checked_ = 0;  ///< the `last_member_` up to which all are known to be registered
+};
+
+/// A module that can be moved: what its class registered lies within the object, or where a move leaves it (elements of
+/// a std::vector or std::unique_ptr that is a member). `Sequential(Linear(2, 3), ReLU())` and a std::vector<Linear>
+/// need that. Derive from Movable<Derived> in place of Module, and let the move constructor be the compiler's.
+///
+/// A module that another has registered must stay where it is: that one would look for it where it was. A class that
+/// derives from a movable one and registers more must not be moved: that is an Error.
+template <class Derived, class Base = Module>
+class Movable : public Base {
+ protected:
+  using Base::Base;
+  Movable() = default;
+  Movable(Movable&& from)
+      : Base(std::move(from), typeid(Derived), {static_cast<const Derived*>(&from), sizeof(Derived)}) {}
+  ~Movable() override = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Module& module);

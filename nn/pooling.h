@@ -8,7 +8,7 @@
 /// Pooling (autograd/ops/pool.h) as modules.
 namespace tendril::nn {
 
-struct MaxPool2d : Module {
+struct MaxPool2d : Movable<MaxPool2d> {
   explicit MaxPool2d(Size2 kernel, const MaxPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_size, options); }
   Tensor operator()(const Tensor& x) const { return forward(x); }
@@ -18,7 +18,7 @@ struct MaxPool2d : Module {
   const MaxPoolOptions options;
 };
 
-struct AvgPool2d : Module {
+struct AvgPool2d : Movable<AvgPool2d> {
   explicit AvgPool2d(Size2 kernel, const AvgPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_size, options); }
   Tensor operator()(const Tensor& x) const { return forward(x); }
@@ -28,7 +28,7 @@ struct AvgPool2d : Module {
   const AvgPoolOptions options;
 };
 
-struct AdaptiveAvgPool2d : Module {
+struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
   explicit AdaptiveAvgPool2d(Size2 output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_size); }
   Tensor operator()(const Tensor& x) const { return forward(x); }

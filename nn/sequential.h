@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,15 +20,28 @@ concept Layer = std::derived_from<M, Module> && requires(M& module, const Tensor
   { module.forward(x) } -> std::convertible_to<Tensor>;
 };
 
+/// A module given by value, to be moved from.
+template <class M>
+concept GivenModule =
+    !std::is_reference_v<M> && !std::is_const_v<M> && std::derived_from<M, Module> && std::move_constructible<M>;
+
 /// Layers one after the other, named "0", "1", ...:
 ///
-///     nn::Sequential head;
-///     head.emplace<nn::Linear>(512, 64);
-///     head.emplace<nn::ReLU>();
+///     nn::Sequential head(nn::Linear(512, 64), nn::ReLU());
+///     head.emplace<nn::Linear>(64, 10);
 ///
 /// Owns its layers. Thread-safety: that of its layers.
-class Sequential : public Module {
+class Sequential : public Movable<Sequential> {
  public:
+  Sequential() = default;
+  Sequential(Sequential&&) = default;
+  /// Of layers that are moved (Movable); one Sequential alone is itself moved.
+  template <GivenModule... M>
+  requires(sizeof...(M) > 0 && (Layer<M> && ...) &&
+           !(sizeof...(M) == 1 && (std::same_as<M, Sequential> && ...))) explicit Sequential(M&&... layers) {
+    (append(std::make_shared<M>(std::move(layers))), ...);
+  }
+
   /// Appends an M made of `arguments` and returns it.
   template <Layer M, class... Arguments>
   M& emplace(Arguments&&... arguments) {
@@ -63,6 +77,55 @@ class Sequential : public Module {
     std::function<Tensor(const Tensor&)> forward;
   };
   std::vector<Step> steps_;
+};
+
+/// Modules by number, named "0", "1", ..., for a module that calls them itself:
+///
+///     nn::ModuleList layers(nn::Linear(8, 8), nn::Linear(8, 8));
+///     for (std::size_t i = 0; i < layers.size(); ++i) x = layers.at<nn::Linear>(i)(x).relu();
+///
+/// Owns its modules. Thread-safety: that of its modules.
+class ModuleList : public Movable<ModuleList> {
+ public:
+  ModuleList() = default;
+  ModuleList(ModuleList&&) = default;
+  template <GivenModule... M>
+  requires(sizeof...(M) > 0 &&
+           !(sizeof...(M) == 1 && (std::same_as<M, ModuleList> && ...))) explicit ModuleList(M&&... modules) {
+    (append(std::make_shared<M>(std::move(modules))), ...);
+  }
+
+  /// Appends an M made of `arguments` and returns it.
+  template <std::derived_from<Module> M, class... Arguments>
+  M& emplace(Arguments&&... arguments) {
+    return append(std::make_shared<M>(std::forward<Arguments>(arguments)...));
+  }
+  /// Appends a module that others may share.
+  template <std::derived_from<Module> M>
+  M& append(std::shared_ptr<M> module) {
+    M& added = *module;
+    register_module(std::to_string(modules_.size()), added);
+    modules_.push_back(std::move(module));
+    return added;
+  }
+
+  std::size_t size() const noexcept { return modules_.size(); }
+  /// Throws IndexError unless i < size().
+  Module& operator[](std::size_t i) const {
+    TENDRIL_CHECK_AS(IndexError, i < modules_.size(), "ModuleList: index: got ", i, ", expected one below ",
+                     modules_.size());
+    return *modules_[i];
+  }
+  /// The same as what it is. Throws Error if it is no M.
+  template <std::derived_from<Module> M>
+  M& at(std::size_t i) const {
+    M* const module = dynamic_cast<M*>(&(*this)[i]);
+    TENDRIL_CHECK(module, "ModuleList::at: module ", i, " is a ", modules_[i]->name(), ", expected another class");
+    return *module;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Module>> modules_;
 };
 
 }  // namespace tendril::nn

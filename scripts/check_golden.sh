@@ -10,7 +10,7 @@ mkdir "$fresh"/{tensor,autograd,nn,envs,parity}
 say "Making golden files with PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 for what in pointwise promotion print; do "$python" "tests/tensor/generate_${what}_golden.py" "$fresh/tensor"; done
 "$python" tests/autograd/golden.py "$fresh/autograd"
-"$python" tests/nn/golden.py "$fresh/nn"
+for script in tests/nn/golden*.py; do "$python" "$script" "$fresh/nn"; done
 "$python" tests/envs/make_golden.py >"$fresh/envs/golden.h"
 "$python" tests/parity/generate.py --out "$fresh/parity" --replay tests/parity/data
 

@@ -186,6 +186,16 @@ struct Kernels {
   void (*batch_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View& mean, const View& var, const View* weight, double eps, bool batch) = nullptr;
 
+  // ---- normalisation of each line of x [n, m], contiguous, float32 or float64, n and m above 0. weight and bias are
+  // [m] of the same dtype; either may be null: 1 and 0. mean and rstd are [n].
+  /// mean and rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each line are written; out = (x - mean) rstd weight +
+  /// bias. mean is null: 0 in its place (a root mean square). Null slot: made of other operations.
+  void (*layer_norm)(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
+                     const View* bias, double eps) = nullptr;
+  /// Gradients for g like out, of which any may be null.
+  void (*layer_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                              const View* mean, const View& rstd, const View* weight) = nullptr;
+
   // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError in the words of `use`
   // otherwise, before any write. (A device that works asynchronously reads 0, writes nothing there, and throws when its
   // work is waited for: docs/cuda.md.)
@@ -208,9 +218,8 @@ struct Kernels {
   void (*dropout)(const View& out, const View& x, double p, uint64_t seed, uint64_t offset) = nullptr;
   void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
 
-  // ---- optimizers' steps (optim_step.h), for many parameters at once, all float32 or all float64
-  void (*sgd)(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) = nullptr;
-  void (*adam)(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) = nullptr;
+  // ---- an optimizer's step (optim_step.h) over many parameters at once, all float32 or all float64
+  void (*optimizer_step)(std::span<const StepBlock> blocks, DType dtype, const StepRule& rule) = nullptr;
 };
 
 namespace cpu {

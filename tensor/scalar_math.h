@@ -208,6 +208,10 @@ constexpr T soft_plus(T x) {  // above 20 the difference to x is below float's p
   return x > T(20) ? x + std::exp(-x) : std::log1p(std::exp(x));
 }
 template <class T>
+constexpr T squared_hyperbolic_cosine(T x) {
+  return std::cosh(x) * std::cosh(x);
+}
+template <class T>
 constexpr T normal_cdf(T x) {
   return T(0.5) * std::erfc(x * T(-0.70710678118654752440));
 }

@@ -34,13 +34,37 @@ struct AdamOptions {
   }
 };
 
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  ///< of the parameter itself: multiplies it by 1 - lr * weight_decay
+  bool amsgrad = false;
+  bool maximize = false;
+
+  void validate(const char* op) const;  ///< throws Error
+
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    AdamOptions::for_each_field(self, visit);
+  }
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+  }
+};
+
 struct AdamState {
   int64_t step = 0;       ///< steps taken by this parameter
   Tensor exp_avg;         ///< running average of gradients; undefined before the first step
   Tensor exp_avg_sq;      ///< of their squares
   Tensor max_exp_avg_sq;  ///< its maximum, under amsgrad only
 
-  bool is_complete(const AdamOptions&) const { return step == 0 || (exp_avg.defined() && exp_avg_sq.defined()); }
+  template <class Options>
+  bool is_complete(const Options&) const {
+    return step == 0 || (exp_avg.defined() && exp_avg_sq.defined());
+  }
   template <class Self, class Visit>
   static void for_each_field(Self& self, const Visit& visit) {
     visit("step", self.step);
@@ -54,18 +78,36 @@ struct AdamState {
   }
 };
 
+/// What Adam and AdamW share.
+template <class Options>
+class AdamOf : public OptimizerOf<Options, AdamState> {
+ protected:
+  using OptimizerOf<Options, AdamState>::OptimizerOf;
+  void update(std::span<const Optimizer::Ready> ready) override;
+};
+extern template class AdamOf<AdamOptions>;
+extern template class AdamOf<AdamWOptions>;
+
 /// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015), AMSGrad (Reddi et al., "On the
 /// Convergence of Adam and Beyond", 2018); arithmetic in PyTorch's order. For a gradient g (negated to maximise,
 /// decayed), in step t:
 ///     m <- beta1 m + (1 - beta1) g;    v <- beta2 v + (1 - beta2) g^2
 ///     parameter <- parameter - lr / (1 - beta1^t)  m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-class Adam final : public OptimizerOf<AdamOptions, AdamState> {
+class Adam final : public AdamOf<AdamOptions> {
  public:
   explicit Adam(const std::vector<Tensor>& params, const AdamOptions& options = {}) : Adam({Group{params, options}}) {}
-  explicit Adam(const std::vector<Group>& groups) : OptimizerOf("Adam", groups) {}
+  explicit Adam(const std::vector<Tensor>& params, Number auto lr) : Adam(params, AdamOptions{.lr = double(lr)}) {}
+  explicit Adam(const std::vector<Group>& groups) : AdamOf("Adam", groups) {}
+};
 
- protected:
-  void update(std::span<const Ready> ready) override;
+/// Adam whose weight decay does not go through the averages (Loshchilov and Hutter, "Decoupled Weight Decay
+/// Regularization", 2019): parameter <- parameter (1 - lr weight_decay) first, then as Adam without decay.
+class AdamW final : public AdamOf<AdamWOptions> {
+ public:
+  explicit AdamW(const std::vector<Tensor>& params, const AdamWOptions& options = {})
+      : AdamW({Group{params, options}}) {}
+  explicit AdamW(const std::vector<Tensor>& params, Number auto lr) : AdamW(params, AdamWOptions{.lr = double(lr)}) {}
+  explicit AdamW(const std::vector<Group>& groups) : AdamOf("AdamW", groups) {}
 };
 
 }  // namespace tendril::optim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tendril/nn/optim/detail/validate.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::optim {
@@ -86,6 +87,18 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
   for (const Ready& one : ready) {
     if (!one.param.is_same(params_[one.index])) raw::copy_(params_[one.index], one.param);
   }
+}
+
+double Optimizer::initial_lr(std::size_t group) const {
+  const double now = lr(group);  // checks the group
+  return group < initial_lrs_.size() && initial_lrs_[group] ? *initial_lrs_[group] : now;
+}
+
+void Optimizer::set_initial_lr(std::size_t group, double rate) {
+  TENDRIL_CHECK_AS(IndexError, group < num_groups_, name_, "::set_initial_lr: group ", group, " of ", num_groups_);
+  detail::check_not_negative(name_, "initial_lr", rate);
+  initial_lrs_.resize(num_groups_);
+  initial_lrs_[group] = rate;
 }
 
 void Optimizer::zero_grad() {

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -26,6 +27,10 @@ struct ParamGroup {
   std::vector<Tensor> params = {};
   Options options = {};
 };
+
+/// A learning rate by itself: `Adam(params, 1e-3)`. (Not `double`, which braces without options would be, too.)
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 /// Changes parameters by their gradients.
 ///
@@ -67,6 +72,13 @@ class Optimizer {
   virtual double lr(std::size_t group = 0) const = 0;
   virtual void set_lr(double lr) = 0;  ///< of all groups
   virtual void set_lr(std::size_t group, double lr) = 0;
+  /// What a one-cycle schedule changes beside the rate: `momentum`, or Adam's and its like's beta1; none: no value.
+  virtual std::optional<double> momentum(std::size_t group = 0) const = 0;
+  virtual void set_momentum(std::size_t group, double momentum) = 0;  ///< Error where there is none
+
+  /// The rate that schedules count from: the group's when the first of them was made (PyTorch's "initial_lr").
+  double initial_lr(std::size_t group = 0) const;
+  void set_initial_lr(std::size_t group, double lr);
 
  protected:
   /// What `update` works on: a parameter and its gradient, without gaps.
@@ -88,6 +100,12 @@ class Optimizer {
   /// `key(index)` is the same, so that one call of a kernel does them all.
   template <class Key, class F>
   void for_each_run(std::span<const Ready> ready, const Key& key, const F& f) const;
+
+  /// Steps by an optimizer's functor (tensor/optim_step.h), one call for each part as above: `rule(index)` is that of
+  /// all parameters of the part, `state(index, arrays)` says where what is kept for one is, from arrays[2] on. Defined
+  /// in nn/optim/detail/step.h, which the optimizers' sources include.
+  template <class Key, class Rule, class State>
+  void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) const;
 
   const char* name() const noexcept { return name_; }
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
@@ -115,6 +133,7 @@ class Optimizer {
   std::vector<Device> devices_;      // likewise
   std::unordered_map<const TensorImpl*, std::size_t> index_;
   std::size_t num_groups_ = 0;
+  std::vector<std::optional<double>> initial_lrs_;  // of each group that a schedule has asked about
 };
 
 template <class Key, class F>
@@ -171,6 +190,36 @@ class OptimizerOf : public Optimizer {
   }
   StateDict state_dict() const override;
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) override;
+  std::optional<double> momentum(std::size_t group = 0) const override {
+    const Options& of = options(group);
+    if constexpr (requires { of.momentum; }) {
+      return of.momentum;
+    } else if constexpr (requires { of.beta1; }) {
+      return of.beta1;
+    } else {
+      return std::nullopt;
+    }
+  }
+  void set_momentum(std::size_t group, [[maybe_unused]] double value) override {
+    Options changed = options(group);
+    if constexpr (requires { changed.momentum; }) {
+      changed.momentum = value;
+    } else if constexpr (requires { changed.beta1; }) {
+      changed.beta1 = value;
+    } else {
+      TENDRIL_CHECK(false, name(), "::set_momentum: it has no momentum");
+    }
+    set_options(group, changed);
+  }
+  /// Adds parameters with options of their own. Strong: throws before anything is added.
+  void add_param_group(const Group& group) {
+    group.options.validate(name());
+    options_.reserve(options_.size() + 1);
+    states_.reserve(states_.size() + group.params.size());
+    add_group(group.params);
+    options_.push_back(group.options);
+    states_.resize(parameters().size());
+  }
   /// What is kept for one parameter; its tensors are undefined before they are needed. Throws Error unless `param` is
   /// one of `parameters()`.
   const State& state(const Tensor& param) const { return states_[index_of(param)]; }
@@ -178,12 +227,7 @@ class OptimizerOf : public Optimizer {
  protected:
   OptimizerOf(const char* optimizer_name, const std::vector<Group>& groups) : Optimizer(optimizer_name) {
     TENDRIL_CHECK(!groups.empty(), optimizer_name, ": groups: got none, expected at least one");
-    for (const Group& group : groups) {
-      group.options.validate(optimizer_name);
-      add_group(group.params);
-      options_.push_back(group.options);
-    }
-    states_.resize(parameters().size());
+    for (const Group& group : groups) add_param_group(group);
   }
 
   const Options& options_of(std::size_t index) const noexcept { return options_[group_of(index)]; }

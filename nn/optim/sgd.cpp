@@ -1,7 +1,7 @@
 #include "tendril/nn/optim/sgd.h"
 
+#include "tendril/nn/optim/detail/step.h"
 #include "tendril/nn/optim/detail/validate.h"
-#include "tendril/tensor/kernels.h"
 
 namespace tendril::optim {
 
@@ -15,27 +15,21 @@ void SGDOptions::validate(const char* op) const {
 }
 
 void SGD::update(std::span<const Ready> ready) {
-  std::vector<SgdBlock> blocks;
-  for_each_run(
+  step_by(
       ready, [&](std::size_t index) { return state_of(index).momentum_buffer.defined(); },
-      [&](std::span<const Ready> run) {
-        const SGDOptions& options = options_of(run[0].index);
-        const Kernels& table = kernels(run[0].param.device());
-        const auto kernel = require(table.sgd, name(), table);
-        const bool first = !state_of(run[0].index).momentum_buffer.defined();
-        const SgdStep step{.lr = options.lr,
-                           .weight_decay = options.weight_decay,
-                           .momentum = options.momentum,
-                           .kept = first ? 0 : options.momentum,
-                           .entering = first ? 1 : 1 - options.dampening,
-                           .nesterov = options.nesterov,
-                           .maximize = options.maximize};
-        blocks.clear();
-        for (const auto& [index, param, grad] : run) {
-          void* momentum = options.momentum == 0 ? nullptr : state_data(state_of(index).momentum_buffer, index);
-          blocks.push_back({param.raw_data(), grad.raw_data(), momentum, param.numel()});
-        }
-        kernel(blocks, run[0].param.dtype(), step);
+      [&](std::size_t index) {
+        const SGDOptions& options = options_of(index);
+        const bool first = !state_of(index).momentum_buffer.defined();
+        return SgdStep{.lr = options.lr,
+                       .weight_decay = options.weight_decay,
+                       .momentum = options.momentum,
+                       .kept = first ? 0 : options.momentum,
+                       .entering = first ? 1 : 1 - options.dampening,
+                       .nesterov = options.nesterov,
+                       .maximize = options.maximize};
+      },
+      [&](std::size_t index, void** arrays) {
+        if (options_of(index).momentum != 0) arrays[2] = state_data(state_of(index).momentum_buffer, index);
       });
 }
 

@@ -51,6 +51,7 @@ struct SGDState {
 class SGD final : public OptimizerOf<SGDOptions, SGDState> {
  public:
   explicit SGD(const std::vector<Tensor>& params, const SGDOptions& options = {}) : SGD({Group{params, options}}) {}
+  explicit SGD(const std::vector<Tensor>& params, Number auto lr) : SGD(params, SGDOptions{.lr = double(lr)}) {}
   explicit SGD(const std::vector<Group>& groups) : OptimizerOf("SGD", groups) {}
 
  protected:

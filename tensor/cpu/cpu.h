@@ -45,6 +45,11 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch);
 
+void layer_norm(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
+                const View* bias, double eps);
+void layer_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
+                         const View* mean, const View& rstd, const View* weight);
+
 void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
@@ -56,7 +61,6 @@ void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset);
 void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t offset);
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 
-void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step);
-void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step);
+void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRule& rule);
 
 }  // namespace tendril::cpu

@@ -35,6 +35,8 @@ constinit const Kernels table = {
     .mean_pool2d_transpose = mean_pool2d_transpose,
     .batch_norm = batch_norm,
     .batch_norm_backward = batch_norm_backward,
+    .layer_norm = layer_norm,
+    .layer_norm_backward = layer_norm_backward,
     .gather = gather,
     .scatter_add = scatter_add,
     .index_select = index_select,
@@ -44,8 +46,7 @@ constinit const Kernels table = {
     .bernoulli = bernoulli,
     .dropout = dropout,
     .randint = randint,
-    .sgd = sgd,
-    .adam = adam,
+    .optimizer_step = optimizer_step,
 };
 
 }  // namespace tendril::cpu

@@ -64,7 +64,6 @@ void scatter_add(const View& out, int dim, const View& index, const View& source
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 
-void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step);
-void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step);
+void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRule& rule);
 
 }  // namespace tendril::cuda

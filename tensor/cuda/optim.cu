@@ -1,13 +1,15 @@
 #include "tendril/tensor/cuda/kernel.cuh"
 
-#include <cmath>
 #include <span>
+#include <utility>
+#include <variant>
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/error.h"
 
-/// An optimizer's step over many parameters. Their addresses travel in the kernel's arguments, as many at a time as
-/// fit; each block of threads does one chunk of one parameter. Nothing is allocated, and nobody waits.
+/// An optimizer's functor (optim_step.h) over many parameters. Their addresses travel in the kernel's arguments, as
+/// many at a time as fit; each block of threads does one chunk of one parameter. Nothing is allocated, and nobody
+/// waits.
 namespace tendril::cuda {
 namespace {
 
@@ -31,69 +33,13 @@ struct alignas(16) Pack {
   T lanes[kSize];
 };
 
-/// One element of a parameter and of what belongs to it; `reads` and `writes` have a bit for each array.
-template <class T>
-struct SgdRule {
-  static constexpr int kArrays = 3;  // parameter, gradient, momentum
-  T lr, decay, sign, momentum, kept, entering;
-  bool nesterov;
-  unsigned reads, writes;
+/// Rules say what they have, and write all of it but the gradient.
+template <unsigned kHas>
+__device__ constexpr bool has(int k) {
+  return (kHas >> k & 1) != 0;
+}
 
-  SgdRule(const SgdStep& step)
-      : lr(static_cast<T>(step.lr)),
-        decay(static_cast<T>(step.weight_decay)),
-        sign(step.maximize ? T(-1) : T(1)),
-        momentum(static_cast<T>(step.momentum)),
-        kept(static_cast<T>(step.kept)),
-        entering(static_cast<T>(step.entering)),
-        nesterov(step.nesterov),
-        reads(step.momentum == 0 ? 0b011 : 0b111),
-        writes(step.momentum == 0 ? 0b001 : 0b101) {}
-
-  __device__ void operator()(T (&x)[kArrays]) const {
-    T g = sign * x[1];
-    if (decay != T(0)) g += decay * x[0];
-    if (momentum != T(0)) {
-      x[2] = kept * x[2] + entering * g;
-      g = nesterov ? g + momentum * x[2] : x[2];
-    }
-    x[0] -= lr * g;
-  }
-};
-
-template <class T>
-struct AdamRule {
-  static constexpr int kArrays = 5;  // parameter, gradient, averages of gradients and of squares, largest of the latter
-  T step_size, v_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, decay, sign;
-  bool amsgrad;
-  unsigned reads, writes;
-
-  AdamRule(const AdamStep& step)
-      : step_size(static_cast<T>(step.step_size)),
-        v_scale(static_cast<T>(step.v_scale)),
-        beta1(static_cast<T>(step.beta1)),
-        one_minus_beta1(static_cast<T>(step.one_minus_beta1)),
-        beta2(static_cast<T>(step.beta2)),
-        one_minus_beta2(static_cast<T>(step.one_minus_beta2)),
-        eps(static_cast<T>(step.eps)),
-        decay(static_cast<T>(step.weight_decay)),
-        sign(step.maximize ? T(-1) : T(1)),
-        amsgrad(step.amsgrad),
-        reads(step.amsgrad ? 0b11111 : 0b01111),
-        writes(step.amsgrad ? 0b11101 : 0b01101) {}
-
-  __device__ void operator()(T (&x)[kArrays]) const {
-    T g = sign * x[1];
-    if (decay != T(0)) g += decay * x[0];
-    x[2] = beta1 * x[2] + one_minus_beta1 * g;
-    x[3] = beta2 * x[3] + one_minus_beta2 * g * g;
-    T v = x[3];
-    if (amsgrad) v = x[4] = x[4] < v ? v : x[4];
-    x[0] -= step_size * x[2] / (std::sqrt(v) / v_scale + eps);
-  }
-};
-
-template <class T, class Rule>
+template <class T, class Rule, unsigned kHas>
 __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays> list, Rule rule) {
   constexpr int kArrays = Rule::kArrays, kLanes = Pack<T>::kSize;
   int t = 0, after = list.size;  // the parameter that this chunk is of
@@ -116,34 +62,34 @@ __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays
     for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * kLanes; i < rest; i += kThreads * kLanes) {
       Pack<T> packs[kArrays] = {};
       for (int k = 0; k < kArrays; ++k) {
-        if (rule.reads >> k & 1) packs[k] = *reinterpret_cast<const Pack<T>*>(arrays[k] + i);
+        if (has<kHas>(k)) packs[k] = *reinterpret_cast<const Pack<T>*>(arrays[k] + i);
       }
       for (int lane = 0; lane < kLanes; ++lane) {
         T x[kArrays];
         for (int k = 0; k < kArrays; ++k) x[k] = packs[k].lanes[lane];
-        rule(x);
+        rule.template operator()<kHas>(x);
         for (int k = 0; k < kArrays; ++k) packs[k].lanes[lane] = x[k];
       }
       for (int k = 0; k < kArrays; ++k) {
-        if (rule.writes >> k & 1) *reinterpret_cast<Pack<T>*>(arrays[k] + i) = packs[k];
+        if (has<kHas>(k) && k != 1) *reinterpret_cast<Pack<T>*>(arrays[k] + i) = packs[k];
       }
     }
   }
   for (int64_t i = rest + threadIdx.x; i < end; i += kThreads) {
     T x[kArrays] = {};
     for (int k = 0; k < kArrays; ++k) {
-      if (rule.reads >> k & 1) x[k] = arrays[k][i];
+      if (has<kHas>(k)) x[k] = arrays[k][i];
     }
-    rule(x);
+    rule.template operator()<kHas>(x);
     for (int k = 0; k < kArrays; ++k) {
-      if (rule.writes >> k & 1) arrays[k][i] = x[k];
+      if (has<kHas>(k) && k != 1) arrays[k][i] = x[k];
     }
   }
 }
 
-/// As many launches as it takes to name all parameters; `fill(block, arrays)` says where each has its elements.
-template <class T, class Rule, class Block, class Fill>
-void step_all(const char* op, std::span<const Block> blocks, const Rule& rule, Fill fill) {
+/// As many launches as it takes to name all parameters.
+template <class T, class Rule, unsigned kHas>
+void step_all(std::span<const StepBlock> blocks, const Rule& rule) {
   using List = TensorList<Rule::kArrays>;
   static_assert(sizeof(List) + sizeof(Rule) <= 4096, "too much for a kernel's arguments");
   constexpr int64_t kMostChunks = INT32_MAX / 2;
@@ -152,15 +98,15 @@ void step_all(const char* op, std::span<const Block> blocks, const Rule& rule, F
   const auto flush = [&] {
     if (list.size == 0) return;
     const Grid grid{dim3(static_cast<unsigned>(list.first[list.size])), dim3(kThreads)};
-    launch(op, step_kernel<T, Rule>, grid, list, rule);
+    launch(Rule::kName, step_kernel<T, Rule, kHas>, grid, list, rule);
     list.size = 0;
   };
-  for (const Block& block : blocks) {
+  for (const StepBlock& block : blocks) {
     if (block.count == 0) continue;
     const int64_t chunks = (block.count + kChunk - 1) / kChunk;
-    TENDRIL_CHECK(chunks <= kMostChunks, op, ": a parameter of ", block.count, " elements is too large");
+    TENDRIL_CHECK(chunks <= kMostChunks, Rule::kName, ": a parameter of ", block.count, " elements is too large");
     if (list.size == List::kCapacity || list.first[list.size] + chunks > kMostChunks) flush();
-    fill(block, list.arrays[list.size]);
+    for (int k = 0; k < Rule::kArrays; ++k) list.arrays[list.size][k] = block.arrays[k];
     list.counts[list.size] = block.count;
     list.first[list.size + 1] = list.first[list.size] + static_cast<int>(chunks);
     ++list.size;
@@ -168,37 +114,25 @@ void step_all(const char* op, std::span<const Block> blocks, const Rule& rule, F
   flush();
 }
 
-template <class F>
-void visit_floating(DType dtype, const char* op, F&& f) {
-  if (dtype == kFloat32) return f(float{});
-  TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, op, ": expected float32 or float64, got ", dtype);
-  f(double{});
+/// step_all for the arrays that this step has, among all choices that have parameter and gradient.
+template <class T, class Rule, unsigned... kState>
+void step_with(std::span<const StepBlock> blocks, const Rule& rule, std::integer_sequence<unsigned, kState...>) {
+  const unsigned arrays = rule.arrays();
+  ((arrays == (kState << 2 | 3) ? step_all<T, Rule, (kState << 2 | 3)>(blocks, rule) : void()), ...);
 }
 
 }  // namespace
 
-void sgd(std::span<const SgdBlock> blocks, DType dtype, const SgdStep& step) {
-  visit_floating(dtype, "sgd", [&](auto zero) {
-    using T = decltype(zero);
-    step_all<T>("sgd", blocks, SgdRule<T>(step), [](const SgdBlock& block, void** arrays) {
-      arrays[0] = block.param;
-      arrays[1] = const_cast<void*>(block.grad);
-      arrays[2] = block.momentum;
-    });
-  });
-}
-
-void adam(std::span<const AdamBlock> blocks, DType dtype, const AdamStep& step) {
-  visit_floating(dtype, "adam", [&](auto zero) {
-    using T = decltype(zero);
-    step_all<T>("adam", blocks, AdamRule<T>(step), [](const AdamBlock& block, void** arrays) {
-      arrays[0] = block.param;
-      arrays[1] = const_cast<void*>(block.grad);
-      arrays[2] = block.exp_avg;
-      arrays[3] = block.exp_avg_sq;
-      arrays[4] = block.max_exp_avg_sq;
-    });
-  });
+void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRule& rule) {
+  std::visit(
+      [&](const auto& step) {
+        using Rule = std::decay_t<decltype(step)>;
+        constexpr std::make_integer_sequence<unsigned, 1U << (Rule::kArrays - 2)> kStates{};
+        if (dtype == kFloat32) return step_with<float>(blocks, step, kStates);
+        TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, Rule::kName, ": expected float32 or float64, got ", dtype);
+        step_with<double>(blocks, step, kStates);
+      },
+      rule);
 }
 
 }  // namespace tendril::cuda

@@ -47,8 +47,7 @@ constinit const Kernels cuda::table = {
     .bernoulli = bernoulli,
     .dropout = dropout,
     .randint = randint,
-    .sgd = sgd,
-    .adam = adam,
+    .optimizer_step = optimizer_step,
 };
 
 const Kernels& detail::kernels_elsewhere(Device device) {

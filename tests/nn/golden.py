@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 DATA = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
 RANDOM = torch.Generator().manual_seed(2023)
+SCRIPT = "tests/nn/golden.py"  # others that use this one's functions say so
 
 
 def draw(*sizes, low=-2.0, high=2.0):
@@ -25,7 +26,7 @@ def draw(*sizes, low=-2.0, high=2.0):
 class Writer:
     def __init__(self, name):
         self.path = DATA / f"{name}.txt"
-        self.lines = [f"# Made by tests/nn/golden.py with PyTorch {torch.__version__}"]
+        self.lines = [f"# Made by {SCRIPT} with PyTorch {torch.__version__}"]
 
     def __call__(self, name, value):
         value = torch.as_tensor(value).detach()
@@ -280,7 +281,7 @@ STEPS = 10
 
 
 def optimizer(name, cases, state_names):
-    """Ten steps by given gradients for each case: a dict of options, or a list of two (a group for each parameter).
+    """STEPS steps by given gradients for each case: a dict of options, or a list of two (a group for each parameter).
 
     The second parameter has no gradient in the fourth step. A case with "later_lr" uses that from the sixth step on.
     """

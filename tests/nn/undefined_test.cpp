@@ -16,6 +16,7 @@
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/layer_norm.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/matmul.h"
@@ -277,6 +278,9 @@ std::vector<Call> functions() {
       CALL(lstm_layer, (void)lstm_layer(t[0], LstmWeights{t[1], t[2], {}, {}}, {}, {}), ones({1, 2, 3}), ones({4, 3}),
            ones({4, 1})),
       CALL(batch_norm, (void)batch_norm(t[0], t[1], t[2]), image(), two(), two()),
+      CALL(layer_norm, (void)layer_norm(t[0], {3}), x()),
+      CALL(rms_norm, (void)rms_norm(t[0], {3}), x()),
+      CALL(group_norm, (void)group_norm(t[0], 1), x()),
       CALL(conv2d, (void)conv2d(t[0], t[1]), image(), ones({1, 2, 2, 2})),
       CALL(max_pool2d, (void)max_pool2d(t[0], 2), image()),
       CALL(avg_pool2d, (void)avg_pool2d(t[0], 2), image()),

@@ -304,19 +304,19 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     results.push_back(raw::clone(numbers));
     const Tensor p = noise({100'000}, kFloat32), grad = raw::unary(Unary::neg, p), m = noise({100'000}, kFloat32);
     const auto data = [](const Tensor& t) { return raw::view_of(t).data; };
-    const SgdBlock block{data(p), data(grad), data(m), 100'000};
-    table.sgd({&block, 1}, kFloat32, {.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9, .kept = 0.9, .entering = 1});
     const Tensor v = raw::zeros({100'000}, kFloat32), most = raw::zeros({100'000}, kFloat32);
-    const AdamBlock adam{data(p), data(grad), data(m), data(v), data(most), 100'000};
-    table.adam({&adam, 1}, kFloat32,
-               {.step_size = 0.1,
-                .v_scale = 1,
-                .beta1 = 0.9,
-                .one_minus_beta1 = 0.1,
-                .beta2 = 0.99,
-                .one_minus_beta2 = 0.01,
-                .eps = 1e-8,
-                .amsgrad = true});
+    const StepBlock block{{data(p), data(grad), data(m), data(v), data(most)}, 100'000};
+    table.optimizer_step({&block, 1}, kFloat32,
+                         SgdStep{.lr = 0.1, .weight_decay = 0.01, .momentum = 0.9, .kept = 0.9, .entering = 1});
+    table.optimizer_step({&block, 1}, kFloat32,
+                         AdamStep{.step_size = 0.1,
+                                  .v_scale = 1,
+                                  .beta1 = 0.9,
+                                  .one_minus_beta1 = 0.1,
+                                  .beta2 = 0.99,
+                                  .one_minus_beta2 = 0.01,
+                                  .eps = 1e-8,
+                                  .amsgrad = true});
     for (const Tensor& t : {p, m, v, most}) results.push_back(t);
     const Tensor gates = noise({100, 400}, kFloat32), cell = noise({100, 100}, kFloat32);
     std::vector<Tensor> made;

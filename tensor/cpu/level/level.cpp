@@ -15,6 +15,8 @@ extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
 extern const ByDType<CrossEntropyLoops> cross_entropy_loops;
 extern const ByDType<ChannelLoops> channel_loops;
+extern const ByDType<LineLoops> line_loops;
+extern const std::array<StepLoops, std::variant_size_v<StepRule>> step_loops;
 extern const ByDType<LstmLoops> lstm_loops;
 extern const ByDType<void (*)(const WindowRow&)> max_pool_rows;
 
@@ -36,6 +38,8 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .gemm = gemms,
                              .cross_entropy = cross_entropy_loops,
                              .channel = channel_loops,
+                             .line = line_loops,
+                             .step = step_loops,
                              .lstm = lstm_loops,
                              .max_pool = max_pool_rows};
 

@@ -69,6 +69,27 @@ struct ChannelLoops {
   void (*combine)(void* out, const void* g, const void* x, double mean, double a, double b, double c, int64_t count);
 };
 
+/// A line of `count` elements, for layer normalisation; weight and bias may be null. Sums are kept in double.
+struct LineLoops {
+  double (*squares)(const void* x, int64_t count);  ///< their sum
+  /// out = (x - mean) rstd weight + bias
+  void (*normalise)(void* out, const void* x, double mean, double rstd, const void* weight, const void* bias,
+                    int64_t count);
+  /// of g weight to sums[0], of g weight (x - mean) to sums[1]
+  void (*products)(const void* g, const void* x, double mean, const void* weight, int64_t count, double* sums);
+  /// out = g weight a + (x - mean) b + c
+  void (*combine)(void* out, const void* g, const void* x, double mean, const void* weight, double a, double b,
+                  double c, int64_t count);
+  /// Adds g (x - mean) rstd to dweight and g to dbias, element by element, of which either may be null.
+  void (*parameters)(double* dweight, double* dbias, const void* g, const void* x, double mean, double rstd,
+                     int64_t count);
+};
+
+/// An optimizer's functor over `count` elements.
+using StepLoop = void (*)(const void* rule, void* const* arrays, int64_t count);
+/// By which of its arrays a step has, and by dtype (float32, float64); null where it has none such.
+using StepLoops = std::array<std::array<StepLoop, 2>, std::size_t{1} << StepBlock::kMostArrays>;
+
 /// One step of an LSTM (kernels.h); everything is contiguous.
 struct LstmStep {
   void* gates;
@@ -119,6 +140,8 @@ struct Loops {
   const ByDType<void (*)(const Gemm&)>& gemm;
   const ByDType<CrossEntropyLoops>& cross_entropy;
   const ByDType<ChannelLoops>& channel;
+  const ByDType<LineLoops>& line;
+  const std::array<StepLoops, std::variant_size_v<StepRule>>& step;
   const ByDType<LstmLoops>& lstm;
   const ByDType<void (*)(const WindowRow&)>& max_pool;
 };

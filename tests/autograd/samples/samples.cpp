@@ -152,7 +152,7 @@ const std::vector<Family>& families() {
       {"reduce", reduce},   {"softmax", softmax},     {"matmul", matmul}, {"views", views},
       {"window", window},   {"join", join},           {"index", index},   {"copies", copies},
       {"dropout", dropout}, {"embedding", embedding}, {"loss", loss},     {"lstm", lstm},
-      {"conv", conv},       {"norm", norm},           {"pool", pool}};
+      {"conv", conv},       {"norm", norm},           {"pool", pool},     {"layer_norm", layer_norm}};
   return all;
 }
 

@@ -49,6 +49,7 @@ std::vector<OpSample> loss();
 std::vector<OpSample> lstm();
 std::vector<OpSample> conv();
 std::vector<OpSample> norm();
+std::vector<OpSample> layer_norm();
 std::vector<OpSample> pool();
 
 struct Family {

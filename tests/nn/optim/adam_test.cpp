@@ -38,7 +38,7 @@ void check_states(const GoldenSteps& steps, const Adam& adam, const std::string&
     steps.check_state(name + ".exp_avg", i, state.exp_avg);
     steps.check_state(name + ".exp_avg_sq", i, state.exp_avg_sq);
     steps.check_state(name + ".max_exp_avg_sq", i, state.max_exp_avg_sq);
-    BOOST_TEST(state.step == GoldenSteps::kSteps - static_cast<int64_t>(i));  // the second parameter misses one
+    BOOST_TEST(state.step == steps.steps - static_cast<int64_t>(i));  // the second parameter misses one
   }
 }
 
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(each_group_has_its_own_options) {
 BOOST_AUTO_TEST_CASE(gradients_may_come_from_elsewhere) {
   GoldenSteps steps("adam.txt", tendril::kFloat64);
   Adam adam(steps.params, {.lr = 0.1});
-  for (int64_t step = 0; step < GoldenSteps::kSteps; ++step) {
+  for (int64_t step = 0; step < steps.steps; ++step) {
     adam.step({steps.gradient(0, step), steps.gradient(1, step)});
     steps.check_params("plain", step);
   }

@@ -2,18 +2,17 @@
 
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/golden.h"
 
 namespace tendril::testing {
 
-/// The two parameters and ten gradients of tests/nn/golden.py's optimizer(), in one dtype. Golden files were made in
-/// float64, so float64 differs by the order of a few roundings a step; float32 by its own rounding, amplified by at
-/// most ten steps.
+/// The two parameters and ten (or twenty) gradients of tests/nn/golden.py's optimizer(), in one dtype. Golden files
+/// were made in float64, so float64 differs by the order of a few roundings a step; float32 by its own rounding,
+/// amplified by at most twenty steps.
 struct GoldenSteps {
-  static constexpr int64_t kSteps = 10;
-
   GoldenSteps(const std::string& file, DType of)
       : golden(std::string(TENDRIL_TEST_DATA "/") + file),
         dtype(of),
@@ -24,6 +23,7 @@ struct GoldenSteps {
       params.push_back(golden.get("start" + suffix, dtype).requires_grad_());
       gradients.push_back(golden.get("grads" + suffix, dtype));
     }
+    steps = gradients[0].size(0);
   }
 
   /// The gradient of parameter i in a step; the second parameter has none in the fourth.
@@ -34,7 +34,7 @@ struct GoldenSteps {
   /// Steps and compares the parameters after each. `before(step)` may change the learning rate.
   template <class Optimizer, class Before>
   void run(Optimizer& optimizer, const std::string& name, const Before& before) {
-    for (int64_t step = 0; step < kSteps; ++step) {
+    for (int64_t step = 0; step < steps; ++step) {
       before(step);
       for (std::size_t i = 0; i < 2; ++i) params[i].set_grad(gradient(i, step));
       optimizer.step();
@@ -65,8 +65,39 @@ struct GoldenSteps {
 
   Golden golden;
   DType dtype;
+  int64_t steps = 0;
   double rtol, atol;
   std::vector<Tensor> params, gradients;
 };
+
+/// All cases of a golden file whose options are a list; then "later_lr", in float64 only. `check_states(steps,
+/// optimizer, name)` compares what is kept.
+template <class Optimizer, class Options, class States>
+void check_optimizer(const std::string& file, const std::vector<std::pair<std::string, Options>>& cases,
+                     const Options& later, const States& check_states) {
+  for (const DType dtype : {kFloat64, kFloat32}) {
+    for (const auto& [name, options] : cases) {
+      GoldenSteps steps(file, dtype);
+      Optimizer optimizer(steps.params, options);
+      steps.run(optimizer, name);
+      check_states(steps, optimizer, name);
+    }
+  }
+  GoldenSteps steps(file, kFloat64);
+  Optimizer optimizer(steps.params, later);
+  steps.run(optimizer, "later_lr", [&](int64_t step) {
+    if (step == 5) optimizer.set_lr(0.01);
+  });
+  check_states(steps, optimizer, "later_lr");
+}
+
+/// The case "groups": options of each parameter's own.
+template <class Optimizer, class Options>
+void check_groups(const std::string& file, const Options& first, const Options& second) {
+  GoldenSteps steps(file, kFloat64);
+  Optimizer optimizer({{.params = {steps.params[0]}, .options = first}});
+  optimizer.add_param_group({.params = {steps.params[1]}, .options = second});
+  steps.run(optimizer, "groups");
+}
 
 }  // namespace tendril::testing

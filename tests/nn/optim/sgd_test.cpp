@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(each_group_has_its_own_options) {
 BOOST_AUTO_TEST_CASE(gradients_may_come_from_elsewhere) {
   GoldenSteps steps("sgd.txt", tendril::kFloat64);
   SGD sgd(steps.params, {.lr = 0.1, .momentum = 0.9});
-  for (int64_t step = 0; step < GoldenSteps::kSteps; ++step) {
+  for (int64_t step = 0; step < steps.steps; ++step) {
     sgd.step({steps.gradient(0, step), steps.gradient(1, step)});
     steps.check_params("momentum", step);
   }

@@ -1,0 +1,190 @@
+#include "tendril/autograd/ops/layer_norm.h"
+
+#include <optional>
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+using autograd::NodeOf;
+using autograd::track;
+
+/// A tensor without gaps, or undefined, as a kernel takes it.
+struct MaybeView {
+  explicit MaybeView(const Tensor& x) : tensor(x.defined() ? raw::contiguous(x) : x) {
+    if (tensor.defined()) view = raw::view_of(tensor);
+  }
+  operator const View*() const noexcept { return view ? &*view : nullptr; }
+  Tensor tensor;
+  std::optional<View> view;
+};
+
+/// Each line is `length` elements long.
+Tensor as_lines(const Tensor& x, int64_t length) {
+  return raw::view(autograd::detail::alias(raw::contiguous(x)), {x.numel() / length, length});
+}
+
+/// The last `count` dimensions of x.
+Dims last_dims(const Tensor& x, int count) {
+  Dims dims;
+  for (int d = x.dim() - count; d < x.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+Dims first_dims(int count) {
+  Dims dims;
+  for (int d = 0; d < count; ++d) dims.push_back(d);
+  return dims;
+}
+
+/// x normalised, made of operations that any device has and that can be recorded; `mean` and `rstd` keep x's
+/// dimensions.
+struct Normalised {
+  Normalised(const Tensor& x, const Dims& dims, bool centred, double eps) {
+    const Tensor about = centred ? x - x.mean(dims, true) : x;
+    rstd = (about.square().mean(dims, true) + eps).rsqrt();
+    xhat = about * rstd;
+  }
+  Tensor xhat, rstd;
+};
+
+/// Saves x, weight, mean (if centred) and rstd of each line.
+struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
+  static constexpr const char* kName = "LayerNormBackward";
+  double eps = 0;
+  int count = 1;  ///< of dimensions that are normalised over
+  bool centred = true, has_weight = false;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor x = saved(0);
+    const Kernels& table = kernels(x.device());
+    if (x.numel() == 0) {  // no line: nothing came from weight and bias
+      dx[0] = g;
+      dx[1] = dx[2] = g.sum(first_dims(g.dim() - count));
+    } else if (autograd::grad_enabled() || !table.layer_norm_backward) {
+      composite(g, x, dx);
+    } else {
+      fused(g, x, dx);
+    }
+  }
+
+  void fused(const Tensor& g, const Tensor& x, std::span<Tensor> dx) {
+    const Tensor weight = has_weight ? saved(1) : Tensor(), mean = centred ? saved(2) : Tensor(), rstd = saved(3);
+    const int64_t length = x.numel() / rstd.numel();
+    Dims line;
+    for (int d = x.dim() - count; d < x.dim(); ++d) line.push_back(x.sizes()[d]);
+    if (needs_grad(0)) dx[0] = raw::empty(x.sizes(), x.dtype(), x.device());
+    for (int i : {1, 2}) {
+      if (needs_grad(i)) dx[static_cast<std::size_t>(i)] = raw::empty(line, x.dtype(), x.device());
+    }
+    const Tensor lines_of_dx = dx[0].defined() ? as_lines(dx[0], length) : dx[0];
+    kernels(x.device())
+        .layer_norm_backward(MaybeView(lines_of_dx), MaybeView(dx[1]), MaybeView(dx[2]),
+                             raw::view_of(as_lines(g, length)), raw::view_of(as_lines(x, length)), MaybeView(mean),
+                             raw::view_of(rstd), MaybeView(weight));
+  }
+
+  /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
+  void composite(const Tensor& g, const Tensor& x, std::span<Tensor> dx) {
+    const Dims over = last_dims(x, count);
+    const Normalised n(x, over, centred, eps);
+    const Dims lines = first_dims(x.dim() - count);
+    const auto over_lines = [&](const Tensor& t) { return lines.empty() ? t : t.sum(lines); };
+    if (needs_grad(1)) dx[1] = over_lines(g * n.xhat);
+    if (needs_grad(2)) dx[2] = over_lines(g);
+    if (!needs_grad(0)) return;
+    const Tensor h = has_weight ? g * saved(1) : g;
+    const Tensor of_size = n.xhat * (h * n.xhat).mean(over, true);
+    dx[0] = (centred ? h - h.mean(over, true) - of_size : h - of_size) * n.rstd;
+  }
+};
+
+void check_parameter(const char* op, const char* name, const Tensor& x, const Tensor& tensor, const Dims& shape) {
+  if (!tensor.defined()) return;
+  TENDRIL_CHECK_AS(ShapeError, tensor.sizes() == shape, op, ": ", name, " has shape ", tensor.sizes(), ", expected ",
+                   shape);
+  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype(), op, ": ", name, " has dtype ", tensor.dtype(),
+                   ", expected x's ", x.dtype());
+  TENDRIL_CHECK(tensor.device() == x.device(), op, ": ", name, " is on ", tensor.device(), ", expected x's device ",
+                x.device());
+}
+
+Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias,
+                        double eps, bool centred) {
+  TENDRIL_CHECK(x.defined(), op, ": x is undefined");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x has dtype ", x.dtype(),
+                   ", expected float32 or float64");
+  const int count = shape.size();
+  bool fits = count > 0 && count <= x.dim() && numel_of(shape) > 0;
+  for (int d = 0; fits && d < count; ++d) fits = x.sizes()[x.dim() - count + d] == shape[d];
+  TENDRIL_CHECK_AS(ShapeError, fits, op, ": x has shape ", x.sizes(), ", expected [..., normalized_shape] with ", shape,
+                   " as normalized_shape, of at least one size and none 0");
+  check_parameter(op, "weight", x, weight, shape);
+  check_parameter(op, "bias", x, bias, shape);
+
+  const Kernels& table = kernels(x.device());
+  const int64_t length = numel_of(shape), lines = x.numel() / length;
+  Tensor out, mean, rstd;
+  if (x.numel() == 0) {
+    out = raw::empty(x.sizes(), x.dtype(), x.device());
+    mean = rstd = raw::empty({0}, x.dtype(), x.device());
+  } else if (table.layer_norm) {
+    out = raw::empty(x.sizes(), x.dtype(), x.device());
+    rstd = raw::empty({lines}, x.dtype(), x.device());
+    if (centred) mean = raw::empty_like(rstd);
+    table.layer_norm(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
+                     raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
+  } else {
+    const NoGrad no_grad;
+    const Normalised n(x, last_dims(x, count), centred, eps);
+    out = n.xhat;
+    if (weight.defined()) out = out * weight;
+    if (bias.defined()) out = out + bias;
+    out = raw::contiguous(out);
+    mean = rstd = raw::view(raw::contiguous(n.rstd), {lines});  // the formulas work both out anew
+  }
+  if (auto* node = track<LayerNormBackward>(out, x, weight, bias)) {
+    node->save(0, x);
+    node->has_weight = weight.defined();
+    if (node->has_weight) node->save(1, weight);
+    if (centred) node->save(2, mean);
+    node->save(3, rstd);
+    node->eps = eps;
+    node->count = count;
+    node->centred = centred;
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+  return normalised_lines("layer_norm", x, normalized_shape, weight, bias, eps, true);
+}
+
+Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight, double eps) {
+  return normalised_lines("rms_norm", x, normalized_shape, weight, {}, eps, false);
+}
+
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
+  TENDRIL_CHECK(x.defined(), "group_norm: x is undefined");
+  TENDRIL_CHECK(groups > 0, "group_norm: groups: got ", groups, ", expected a positive number");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2 && x.sizes()[1] % groups == 0, "group_norm: x has shape ", x.sizes(),
+                   ", expected [batch, channels, ...] with channels that ", groups, " groups divide");
+  const int64_t batch = x.sizes()[0], channels = x.sizes()[1];
+  int64_t length = channels / groups;
+  for (int d = 2; d < x.dim(); ++d) length *= x.sizes()[d];
+  check_parameter("group_norm", "weight", x, weight, {channels});
+  check_parameter("group_norm", "bias", x, bias, {channels});
+  Dims by_channel = Dims::filled(x.dim(), 1);
+  by_channel[1] = channels;
+  Tensor y = normalised_lines("group_norm", x.reshape({batch, groups, length}), {length}, {}, {}, eps, true)
+                 .reshape(x.sizes());
+  if (weight.defined()) y = y * weight.reshape(by_channel);
+  return bias.defined() ? y + bias.reshape(by_channel) : y;
+}
+
+}  // namespace tendril

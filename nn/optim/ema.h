@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril::optim {
+
+/// Running averages of parameters, which often generalise better than the last ones:
+///
+///     optim::ExponentialMovingAverage ema(model.parameters(), 0.999);
+///     ... opt.step(); ema.update(); ...
+///     { const auto averaged = ema.apply(); evaluate(model); }   // the trained values are back afterwards
+///
+/// The first update copies the parameters, each later one is average <- decay average + (1 - decay) parameter, as
+/// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged.
+/// Keeps references to the parameters and copies of its own beside them.
+/// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
+class ExponentialMovingAverage {
+ public:
+  /// Throws Error unless decay is in [0, 1] and there is a parameter, DTypeError unless all are floating.
+  explicit ExponentialMovingAverage(const std::vector<Tensor>& params, double decay = 0.999);
+
+  /// Takes in the parameters as they are. Throws Error if one was moved, cast or reshaped meanwhile; then none is.
+  void update();
+  /// One per parameter, in their order; before the first update what the parameters were.
+  const std::vector<Tensor>& averages() const noexcept { return averages_; }
+  int64_t updates() const noexcept { return updates_; }
+  double decay() const noexcept { return decay_; }
+  /// Writes the averages into the parameters, for good.
+  void copy_to_parameters() const;
+
+  /// Puts the trained values back when it ends.
+  class [[nodiscard]] Applied {
+   public:
+    explicit Applied(const ExponentialMovingAverage& ema);
+    Applied(const Applied&) = delete;
+    Applied& operator=(const Applied&) = delete;
+    ~Applied();
+
+   private:
+    std::vector<Tensor> params_, trained_;
+  };
+  /// The parameters have the averages' values while the result lives.
+  Applied apply() const { return Applied(*this); }
+
+ private:
+  void check() const;
+
+  std::vector<Tensor> params_, averages_;
+  double decay_;
+  int64_t updates_ = 0;
+};
+
+}  // namespace tendril::optim

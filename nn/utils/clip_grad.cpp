@@ -1,0 +1,73 @@
+#include "tendril/nn/utils/clip_grad.h"
+
+#include <cmath>
+
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
+
+namespace tendril::nn::utils {
+
+namespace {
+
+std::vector<Tensor> gradients_of(const char* op, const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> gradients;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    TENDRIL_CHECK(parameters[i].defined(), op, ": parameters[", i, "] is an undefined tensor");
+    if (Tensor g = parameters[i].grad(); g.defined()) gradients.push_back(g);
+  }
+  return gradients;
+}
+
+Tensor norm_of(const Tensor& given, double p) {
+  const Tensor x = given.to(computed_in(given.dtype())).abs();
+  if (x.numel() == 0) return x.sum();
+  if (std::isinf(p)) return x.max();
+  if (p == 1) return x.sum();
+  if (p == 2) return x.square().sum().sqrt();
+  return x.pow(p).sum().pow(1 / p);
+}
+
+}  // namespace
+
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type) {
+  TENDRIL_CHECK(norm_type > 0, "get_total_norm: norm_type: got ", norm_type, ", expected a positive number");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    TENDRIL_CHECK(tensors[i].defined(), "get_total_norm: tensors[", i, "] is undefined");
+  }
+  const NoGrad no_grad;
+  if (tensors.empty()) return zeros({});
+  std::vector<Tensor> norms;
+  DType widest = kFloat32;
+  for (const Tensor& x : tensors) {
+    if (x.dtype() == kFloat64) widest = kFloat64;
+  }
+  for (const Tensor& x : tensors) norms.push_back(norm_of(x, norm_type).to(widest).to(tensors[0].device()));
+  return norm_of(stack(norms, 0), norm_type).to(tensors[0].dtype());
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, const ClipGradNormOptions& options) {
+  TENDRIL_CHECK(max_norm >= 0, "clip_grad_norm_: max_norm: got ", max_norm, ", expected a number of 0 or more");
+  const std::vector<Tensor> gradients = gradients_of("clip_grad_norm_", parameters);
+  const Tensor norm = get_total_norm(gradients, options.norm_type);
+  if (gradients.empty()) return norm;
+  const NoGrad no_grad;
+  if (options.error_if_nonfinite) {
+    const auto value = norm.item<double>();
+    TENDRIL_CHECK(std::isfinite(value), "clip_grad_norm_: the norm of the gradients is ", value,
+                  ", expected a finite number (error_if_nonfinite); nothing was clipped");
+  }
+  // Multiplying by 1 costs less than waiting for the number.
+  const Tensor factor = (max_norm / (norm + 1e-6)).clamp(std::nullopt, 1.0);
+  for (Tensor gradient : gradients) gradient.mul_(factor.to(gradient.device()).to(gradient.dtype()));
+  return norm;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
+  TENDRIL_CHECK(clip_value >= 0, "clip_grad_value_: clip_value: got ", clip_value, ", expected a number of 0 or more");
+  const NoGrad no_grad;
+  for (Tensor gradient : gradients_of("clip_grad_value_", parameters)) gradient.clamp_(-clip_value, clip_value);
+}
+
+}  // namespace tendril::nn::utils

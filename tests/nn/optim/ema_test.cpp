@@ -1,0 +1,59 @@
+// devices: cpu cuda
+#include "tendril/nn/optim/ema.h"
+
+#include <boost/test/unit_test.hpp>
+#include <vector>
+
+#include "tests/errors.h"
+#include "tests/golden.h"
+#include "tests/make.h"
+
+BOOST_AUTO_TEST_SUITE(ema)
+
+using tendril::Error;
+using tendril::Tensor;
+using tendril::optim::ExponentialMovingAverage;
+using tendril::testing::difference;
+using tendril::testing::says;
+namespace make = tendril::make;
+namespace raw = tendril::raw;
+
+BOOST_AUTO_TEST_CASE(twenty_updates_equal_pytorchs) {
+  const tendril::testing::Golden golden(TENDRIL_TEST_DATA "/ema.txt");
+  const Tensor values = golden.get("values"), expected = golden.get("averages");
+  const Tensor param = make::zeros({2, 3}, tendril::kFloat64).requires_grad_();
+  ExponentialMovingAverage ema({param}, 0.9);
+  for (int64_t step = 0; step < values.size(0); ++step) {
+    raw::copy_(param, raw::select(values, 0, step));
+    ema.update();
+    BOOST_TEST(difference(ema.averages()[0], raw::select(expected, 0, step), 1e-14, 1e-15) == "", "step " << step);
+  }
+  BOOST_TEST(ema.updates() == values.size(0));
+  BOOST_TEST(!ema.averages()[0].requires_grad());
+}
+
+BOOST_AUTO_TEST_CASE(averages_stand_in_for_the_parameters_while_a_scope_lasts) {
+  const Tensor param = make::full({2}, 1).requires_grad_();
+  ExponentialMovingAverage ema({param}, 0.5);
+  ema.update();
+  raw::fill_(param, 3);
+  ema.update();
+  {
+    const auto averaged = ema.apply();
+    BOOST_TEST(raw::equal(param, make::full({2}, 2)));
+  }
+  BOOST_TEST(raw::equal(param, make::full({2}, 3)));
+  ema.copy_to_parameters();
+  BOOST_TEST(raw::equal(param, make::full({2}, 2)));
+}
+
+BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
+  const Tensor param = make::ones({2}).requires_grad_();
+  BOOST_CHECK_EXCEPTION(ExponentialMovingAverage({param}, 1.5), Error, says("decay", "1.5", "[0, 1]"));
+  BOOST_CHECK_EXCEPTION(ExponentialMovingAverage({}), Error, says("params", "empty"));
+  BOOST_CHECK_EXCEPTION(ExponentialMovingAverage({Tensor()}), Error, says("params[0]", "undefined"));
+  BOOST_CHECK_EXCEPTION(ExponentialMovingAverage({make::ones({2}, tendril::kInt64)}), tendril::DTypeError,
+                        says("int64"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,245 @@
+#include "tendril/nn/optim/lr_scheduler.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tendril/nn/optim/adagrad.h"
+#include "tendril/nn/optim/adam.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tests/errors.h"
+#include "tests/golden.h"
+#include "tests/make.h"
+
+BOOST_AUTO_TEST_SUITE(lr_scheduler)
+
+using namespace tendril::optim::lr_scheduler;
+using tendril::Error;
+using tendril::Tensor;
+using tendril::optim::SGD;
+using tendril::testing::difference;
+using tendril::testing::Golden;
+using tendril::testing::says;
+namespace make = tendril::make;
+
+namespace {
+
+const Golden& golden() {
+  static const Golden file(TENDRIL_TEST_DATA "/lr_scheduler.txt");
+  return file;
+}
+
+/// As golden_optim.py's: two groups, of rates 1 and 0.3.
+struct Two {
+  Tensor a = make::zeros({1}).requires_grad_(), b = make::zeros({1}).requires_grad_();
+  SGD sgd{{{.params = {a}, .options = {.lr = 1, .momentum = 0.9}},
+           {.params = {b}, .options = {.lr = 0.3, .momentum = 0.9}}}};
+};
+
+using Step = std::function<void(int64_t)>;
+
+/// The rates that `make(optimizer)`, a function of one step, goes through.
+void check(const std::string& name, const std::function<Step(SGD&)>& make_steps) {
+  Two two;
+  const Tensor expected = golden().get(name);
+  const int64_t epochs = expected.size(0);
+  const Step step = make_steps(two.sgd);
+  std::vector<double> rates, momenta;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (std::size_t group : {0u, 1u}) rates.push_back(two.sgd.lr(group));
+    momenta.push_back(*two.sgd.momentum());
+    if (epoch + 1 < epochs) step(epoch);
+  }
+  BOOST_TEST(difference(tendril::raw::from_data(rates, {epochs, 2}), expected, 1e-12, 1e-15) == "", name);
+  if (!golden().has(name + ".momentum")) return;
+  BOOST_TEST(difference(tendril::raw::from_data(momenta, {epochs}), golden().get(name + ".momentum"), 1e-12) == "",
+             name);
+}
+
+/// Of a schedule that is stepped without a word.
+template <class Schedule, class... Arguments>
+void check_schedule(const std::string& name, Arguments... arguments) {
+  check(name, [&](SGD& sgd) -> Step {
+    auto schedule = std::make_shared<Schedule>(sgd, arguments...);
+    return [schedule](int64_t epoch) {
+      schedule->step();
+      BOOST_TEST(schedule->last_epoch() == epoch + 1);
+      BOOST_TEST(schedule->get_last_lr()[1] == schedule->optimizer().lr(1));
+    };
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(forty_epochs_have_pytorchs_rates) {
+  check_schedule<StepLR>("step", StepLROptions{.step_size = 7, .gamma = 0.5});
+  check_schedule<MultiStepLR>("multi_step", MultiStepLROptions{.milestones = {3, 10, 10, 25}, .gamma = 0.5});
+  check_schedule<ExponentialLR>("exponential", 0.9);
+  check_schedule<LinearLR>("linear");
+  check_schedule<LinearLR>("linear_options",
+                           LinearLROptions{.start_factor = 0.1, .end_factor = 0.7, .total_iters = 12});
+  check_schedule<CosineAnnealingLR>("cosine", CosineAnnealingLROptions{.T_max = 12, .eta_min = 0.01});
+  check_schedule<CosineAnnealingWarmRestarts>(
+      "warm_restarts", CosineAnnealingWarmRestartsOptions{.T_0 = 5, .T_mult = 2, .eta_min = 0.01});
+  check_schedule<CosineAnnealingWarmRestarts>("warm_restarts_alike", CosineAnnealingWarmRestartsOptions{.T_0 = 6});
+  const auto inverse = [](int64_t epoch) { return 1 / (1 + static_cast<double>(epoch)); };
+  check_schedule<LambdaLR>("lambda", std::function<double(int64_t)>(inverse));
+  check_schedule<LambdaLR>("lambdas", std::vector<std::function<double(int64_t)>>{
+                                          inverse, [](int64_t epoch) { return std::pow(0.5, epoch); }});
+}
+
+BOOST_AUTO_TEST_CASE(one_cycle_has_pytorchs_rates_and_momenta) {
+  check_schedule<OneCycleLR>("one_cycle", OneCycleLROptions{.max_lr = 2, .total_steps = 40});
+  check_schedule<OneCycleLR>("one_cycle_linear", OneCycleLROptions{.max_lr = 2,
+                                                                   .total_steps = 40,
+                                                                   .anneal_strategy = AnnealStrategy::linear,
+                                                                   .div_factor = 10,
+                                                                   .final_div_factor = 100});
+  check_schedule<OneCycleLR>("one_cycle_three", OneCycleLROptions{.max_lr = 2,
+                                                                  .total_steps = 40,
+                                                                  .pct_start = 0.25,
+                                                                  .base_momentum = 0.7,
+                                                                  .max_momentum = 0.9,
+                                                                  .three_phase = true});
+}
+
+BOOST_AUTO_TEST_CASE(several_schedules_have_pytorchs_rates) {
+  check("chained", [](SGD& sgd) -> Step {
+    auto linear = std::make_shared<LinearLR>(sgd, LinearLROptions{.start_factor = 0.1, .total_iters = 4});
+    auto decay = std::make_shared<ExponentialLR>(sgd, 0.9);
+    auto both = std::make_shared<ChainedScheduler>(std::vector<LRScheduler*>{linear.get(), decay.get()});
+    return [linear, decay, both](int64_t) { both->step(); };
+  });
+  check("sequential", [](SGD& sgd) -> Step {
+    auto linear = std::make_shared<LinearLR>(sgd, LinearLROptions{.start_factor = 0.1, .total_iters = 5});
+    auto cosine = std::make_shared<CosineAnnealingLR>(sgd, CosineAnnealingLROptions{.T_max = 30});
+    auto both =
+        std::make_shared<SequentialLR>(std::vector<LRScheduler*>{linear.get(), cosine.get()}, std::vector<int64_t>{5});
+    return [linear, cosine, both](int64_t epoch) {
+      both->step();
+      BOOST_TEST(both->last_epoch() == epoch + 1);
+    };
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_plateau_is_pytorchs) {
+  const std::vector<double> metrics = golden().get("metrics").to_vector<double>();
+  const auto check_plateau = [&](const std::string& name, const ReduceLROnPlateauOptions& options) {
+    check(name, [&](SGD& sgd) -> Step {
+      auto plateau = std::make_shared<ReduceLROnPlateau>(sgd, options);
+      return [plateau, &metrics](int64_t epoch) { plateau->step(metrics[static_cast<std::size_t>(epoch)]); };
+    });
+  };
+  check_plateau("plateau", {.patience = 2});
+  check_plateau("plateau_max", {.mode = PlateauMode::max, .factor = 0.5, .patience = 1, .cooldown = 3});
+  check_plateau("plateau_abs",
+                {.factor = 0.3, .patience = 0, .threshold = 0.3, .threshold_mode = ThresholdMode::abs, .min_lr = 1e-3});
+}
+
+namespace {
+
+/// A schedule that is stopped after seven epochs and goes on in another one has the rates of one that ran through.
+template <class Schedule, class... Arguments>
+void check_resumed(Arguments... arguments) {
+  Two first, second;
+  Schedule whole(first.sgd, arguments...), fresh(second.sgd, arguments...);
+  for (int epoch = 0; epoch < 7; ++epoch) whole.step();
+  second.sgd.load_state_dict(first.sgd.state_dict());
+  fresh.load_state_dict(whole.state_dict());
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    for (std::size_t group : {0u, 1u}) BOOST_TEST(second.sgd.lr(group) == first.sgd.lr(group));
+    whole.step();
+    fresh.step();
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_saved_schedule_goes_on_where_it_was) {
+  check_resumed<StepLR>(StepLROptions{.step_size = 3});
+  check_resumed<LinearLR>(LinearLROptions{.total_iters = 12});
+  check_resumed<CosineAnnealingLR>(CosineAnnealingLROptions{.T_max = 9});
+  check_resumed<CosineAnnealingWarmRestarts>(CosineAnnealingWarmRestartsOptions{.T_0 = 5, .T_mult = 2});
+  check_resumed<OneCycleLR>(OneCycleLROptions{.max_lr = 2, .total_steps = 40});
+
+  Two two, other;
+  LinearLR warm(two.sgd, {.total_iters = 3}), other_warm(other.sgd, {.total_iters = 3});
+  ExponentialLR decay(two.sgd, 0.5), other_decay(other.sgd, 0.5);
+  SequentialLR both({&warm, &decay}, {4}), other_both({&other_warm, &other_decay}, {4});
+  for (int epoch = 0; epoch < 6; ++epoch) both.step();
+  other.sgd.load_state_dict(two.sgd.state_dict());
+  other_both.load_state_dict(both.state_dict());
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    both.step();
+    other_both.step();
+    BOOST_TEST(other.sgd.lr() == two.sgd.lr());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_saved_plateau_keeps_its_patience) {
+  Two two, other;
+  ReduceLROnPlateau plateau(two.sgd, {.patience = 3}), fresh(other.sgd, {.patience = 3});
+  for (int epoch = 0; epoch < 4; ++epoch) plateau.step(1);
+  fresh.load_state_dict(plateau.state_dict());
+  BOOST_TEST(fresh.num_bad_epochs() == 3);
+  fresh.step(1);
+  BOOST_TEST(other.sgd.lr() == 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_listed_and_not_loaded) {
+  Two two;
+  StepLR schedule(two.sgd, {.step_size = 3});
+  tendril::StateDict dict;
+  dict.insert("last_epoch", int64_t{-4});
+  dict.insert("base_lrs", make::zeros({3}, tendril::kFloat64));
+  dict.insert("T_cur", int64_t{1});
+  BOOST_CHECK_EXCEPTION(schedule.load_state_dict(dict), Error,
+                        says("last_epoch", "-4", "base_lrs", "[3]", "_last_lr", "T_cur"));
+  BOOST_TEST(schedule.last_epoch() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_cycle_drives_adams_first_rate_of_decay) {
+  tendril::optim::Adam adam({make::zeros({1}).requires_grad_()});
+  OneCycleLR cycle(adam, {.max_lr = 0.1, .total_steps = 10});
+  BOOST_TEST(adam.options().beta1 == 0.95);
+  cycle.step();
+  BOOST_TEST(adam.options().beta1 < 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(a_cycle_ends) {
+  Two two;
+  OneCycleLR cycle(two.sgd, {.max_lr = 0.1, .total_steps = 2});
+  cycle.step();
+  const double last = two.sgd.lr();
+  BOOST_CHECK_EXCEPTION(cycle.step(), Error, says("OneCycleLR", "total_steps", "2"));
+  BOOST_TEST(two.sgd.lr() == last);
+  BOOST_TEST(cycle.last_epoch() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused_and_changes_nothing) {
+  Two two;
+  SGD& sgd = two.sgd;
+  BOOST_CHECK_EXCEPTION(StepLR(sgd, {.step_size = 0}), Error, says("StepLR", "step_size", "0"));
+  BOOST_CHECK_EXCEPTION(ExponentialLR(sgd, -1), Error, says("ExponentialLR", "gamma", "-1"));
+  BOOST_CHECK_EXCEPTION(LinearLR(sgd, {.start_factor = 0}), Error, says("LinearLR", "start_factor", "(0, 1]"));
+  BOOST_CHECK_EXCEPTION(LinearLR(sgd, {.end_factor = 2}), Error, says("LinearLR", "end_factor", "[0, 1]"));
+  BOOST_CHECK_EXCEPTION(CosineAnnealingLR(sgd, {.T_max = -3}), Error, says("CosineAnnealingLR", "T_max", "-3"));
+  BOOST_CHECK_EXCEPTION(CosineAnnealingWarmRestarts(sgd, {.T_0 = 0}), Error, says("T_0", "0"));
+  BOOST_CHECK_EXCEPTION(LambdaLR(sgd, std::vector<std::function<double(int64_t)>>{}), Error,
+                        says("LambdaLR", "0", "2"));
+  BOOST_CHECK_EXCEPTION(OneCycleLR(sgd, {.total_steps = 3}), Error, says("OneCycleLR", "max_lr", "0"));
+  BOOST_CHECK_EXCEPTION(ChainedScheduler({}), Error, says("ChainedScheduler", "at least one"));
+  BOOST_CHECK_EXCEPTION(ReduceLROnPlateau(sgd, {.factor = 1}), Error, says("ReduceLROnPlateau", "factor", "1"));
+  BOOST_TEST(sgd.lr(0) == 1);
+  BOOST_TEST(sgd.lr(1) == 0.3);
+  tendril::optim::Adagrad adagrad({make::zeros({1}).requires_grad_()});
+  BOOST_CHECK_EXCEPTION(OneCycleLR(adagrad, {.max_lr = 1, .total_steps = 3}), Error, says("cycle_momentum", "false"));
+  StepLR step(sgd, {.step_size = 2});
+  BOOST_CHECK_EXCEPTION(SequentialLR({&step}, {1}), Error, says("SequentialLR", "milestones", "1"));
+  sgd.add_param_group({.params = {make::zeros({1}).requires_grad_()}});
+  BOOST_CHECK_EXCEPTION(step.step(), Error, says("3 groups", "2"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
