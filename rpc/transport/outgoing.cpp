@@ -4,16 +4,15 @@
 
 namespace tendril::rpc {
 
-bool Outgoing::goes_in_parts(const Frame& frame) noexcept {
-  const MessageKind kind = frame.message().kind;  // others are short, or must keep their order
-  return frame.size() > kMaxPartBytes && (kind == MessageKind::request || kind == MessageKind::reply);
-}
-
 void Outgoing::push(FrameList& frames) {
   while (!frames.empty()) {
-    FrameList& to = goes_in_parts(frames.front()) ? large_ : part_bytes_ > 0 ? next_ : first_;
+    FrameList& to = frames.front().goes_in_parts() ? large_ : part_bytes_ > 0 ? next_ : first_;
     to.splice(to.end(), frames, frames.begin());
   }
+}
+
+const Frame* Outgoing::last_part_due() const noexcept {
+  return part_bytes_ == 0 && !large_.empty() && next_part_is_last() ? &large_.front() : nullptr;
 }
 
 bool Outgoing::next_part_is_last() const noexcept { return large_.front().size() - part_begin_ <= kMaxPartBytes; }
@@ -72,26 +71,27 @@ std::size_t Outgoing::gather(std::span<ConstBuffer> out) const noexcept {
   return count;
 }
 
-std::size_t Outgoing::written(std::size_t bytes, FrameList& done) {
-  std::size_t finished = 0;
+FrameBytes Outgoing::written(std::size_t bytes, FrameList& done) {
+  FrameBytes finished;
   offset_ += bytes;
   const auto finish_whole = [&] {
     while (!first_.empty() && offset_ >= first_.front().size()) {
       offset_ -= first_.front().size();
-      finished += first_.front().size();
+      finished.small += first_.front().size();
       done.splice(done.end(), first_, first_.begin());
     }
   };
   finish_whole();
   if (!first_.empty() || part_bytes_ == 0 || offset_ < headers_of_part() + part_bytes_) return finished;
   offset_ -= headers_of_part() + part_bytes_;
-  finished += part_bytes_;
+  finished.large += part_bytes_;
   part_begin_ += part_bytes_;
   part_bytes_ = 0;
   first_.swap(next_);
   if (part_begin_ == large_.front().size()) {
     part_begin_ = kFrameHeaderBytes;
-    finished += kFrameHeaderBytes;
+    finished.large += kFrameHeaderBytes;
+    ++finished.large_frames;
     done.splice(done.end(), large_, large_.begin());
   }
   finish_whole();

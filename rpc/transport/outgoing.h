@@ -15,8 +15,6 @@ namespace tendril::rpc {
 /// bytes, in that order, until they are written: TLS needs that. Not thread-safe; does no I/O.
 class Outgoing {
  public:
-  static bool goes_in_parts(const Frame& frame) noexcept;
-
   bool empty() const noexcept { return first_.empty() && large_.empty() && next_.empty(); }
   /// Takes them all.
   void push(FrameList& frames);
@@ -26,11 +24,14 @@ class Outgoing {
   void make_part(const Say& say) {
     if (part_bytes_ == 0 && !large_.empty()) begin_part(next_part_is_last() ? say() : 0);
   }
+  /// The frame of which `make_part` would make the last part: what has been pushed by now leaves before its last byte,
+  /// and what is pushed later after it, if the part is made before. Null: there is none.
+  const Frame* last_part_due() const noexcept;
   /// The next bytes, as many as `out` has room for; returns how many buffers were filled. Valid until `written`.
   std::size_t gather(std::span<ConstBuffer> out) const noexcept;
   /// So many of them have been written. Frames of which the last byte is among them go to `done`, in that order.
-  /// Returns the bytes of frames and of parts that are now written whole.
-  std::size_t written(std::size_t bytes, FrameList& done);
+  /// Returns the bytes of frames and of parts that are now written whole, and how many large frames are.
+  FrameBytes written(std::size_t bytes, FrameList& done);
   /// The connection is lost: what has not been written whole goes to the front of `queue`, to be written again.
   void give_back(FrameList& queue) noexcept;
 

@@ -16,6 +16,30 @@ namespace tendril::rpc {
 
 using FrameList = std::list<Frame, detail::RecyclingAllocator<Frame>>;
 
+/// What frames take up: those that leave in parts (Frame::goes_in_parts) apart from others.
+struct FrameBytes {
+  uint64_t small = 0, large = 0;
+  std::size_t large_frames = 0;
+
+  uint64_t total() const noexcept { return small + large; }
+  void add(const Frame& frame) noexcept {
+    (frame.goes_in_parts() ? large : small) += frame.size();
+    large_frames += frame.goes_in_parts();
+  }
+  FrameBytes& operator+=(const FrameBytes& other) noexcept {
+    small += other.small;
+    large += other.large;
+    large_frames += other.large_frames;
+    return *this;
+  }
+  FrameBytes& operator-=(const FrameBytes& other) noexcept {
+    small -= other.small;
+    large -= other.large;
+    large_frames -= other.large_frames;
+    return *this;
+  }
+};
+
 /// The frames that were written whole and are not known to have come. Not thread-safe.
 class SentFrames {
  public:
@@ -25,7 +49,7 @@ class SentFrames {
   /// These have been written whole, in this order. Returns those that have come already.
   FrameList written(FrameList& frames) {
     in_hand_ -= frames.size();
-    for (const Frame& frame : frames) bytes_ += frame.size();
+    for (const Frame& frame : frames) bytes_.add(frame);
     kept_.splice(kept_.end(), frames);
     return forget();
   }
@@ -50,21 +74,23 @@ class SentFrames {
     received_ = count;
     FrameList done = forget();
     queue.splice(queue.begin(), kept_);
-    bytes_ = 0;
+    bytes_ = {};
     return done;
   }
 
   /// The end: nothing is kept any more.
   FrameList drop() noexcept { return std::move(kept_); }
 
-  uint64_t bytes() const noexcept { return bytes_; }        ///< of those that are kept
-  uint64_t received() const noexcept { return received_; }  ///< of all, by the receiver, as far as is known
+  const FrameBytes& bytes() const noexcept { return bytes_; }  ///< of those that are kept
+  uint64_t received() const noexcept { return received_; }     ///< of all, by the receiver, as far as is known
 
  private:
   FrameList forget() {
     FrameList done;
     while (forgotten_ < received_ && !kept_.empty()) {
-      bytes_ -= kept_.front().size();
+      FrameBytes gone;
+      gone.add(kept_.front());
+      bytes_ -= gone;
       done.splice(done.end(), kept_, kept_.begin());
       ++forgotten_;
     }
@@ -73,7 +99,7 @@ class SentFrames {
 
   FrameList kept_;           // those after `forgotten_`
   std::size_t in_hand_ = 0;  // of the writer, after them
-  uint64_t bytes_ = 0;
+  FrameBytes bytes_;
   uint64_t forgotten_ = 0, received_ = 0;  // of all
 };
 

@@ -191,7 +191,7 @@ void SocketLink::count_frame(const Message& message) {
     std::unique_lock lock(mutex_);
     done = sent_.acknowledged(acknowledged_);
     update_congestion_locked();
-    if (!waiting_.empty()) admit_waiting(lock);
+    admit_waiting(lock);
     if (!writing_ && !queue_.empty()) write(lock);
   }
   if (must_say) {
@@ -251,14 +251,14 @@ void SocketLink::finish(std::exception_ptr reason) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     congested_.store(false, std::memory_order_relaxed);
-    dropped.splice(dropped.end(), waiting_);
+    waiting_.drop(dropped);
+    waiting_large_.drop(dropped);
     dropped.splice(dropped.end(), queue_);
     dropped.splice(dropped.end(), sent_.drop());
     num_waiting_.store(0, std::memory_order_relaxed);
-    num_nested_waiting_ = 0;
     if (!writing_) {
       outgoing_.give_back(dropped);
-      queued_bytes_ = 0;
+      queued_ = {};
     }
     waiters.swap(waiters_);
   }
@@ -287,7 +287,7 @@ Link::Gauges SocketLink::gauges() const noexcept {
   gauges.bytes_received = bytes_received_.load(std::memory_order_relaxed);
   gauges.last_received = Clock::time_point(Clock::duration(last_received_.load(std::memory_order_relaxed)));
   const std::lock_guard lock(mutex_);
-  gauges.queued_bytes = queued_bytes_;
+  gauges.queued_bytes = queued_.total();
   gauges.connected = connected_;
   gauges.begun = transport_.load(std::memory_order_relaxed) != nullptr;
   return gauges;

@@ -15,6 +15,7 @@
 #include "tendril/rpc/transport/outgoing.h"
 #include "tendril/rpc/transport/sent_frames.h"
 #include "tendril/rpc/transport/stream_connection.h"
+#include "tendril/rpc/transport/waiting_requests.h"
 #include "tendril/rpc/wire/wire.h"
 
 namespace tendril::rpc::detail {
@@ -22,7 +23,7 @@ namespace tendril::rpc::detail {
 struct SocketLinkOptions {
   Limits send_limits, receive_limits;
   uint64_t send_window = uint64_t{256} << 20, receive_window = uint64_t{256} << 20;  ///< flow_control.h
-  std::size_t max_queued_bytes = std::size_t{64} << 20;                              ///< above it, requests wait
+  std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< above it, requests wait; twice: large ones apart
   /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
   std::chrono::milliseconds stall_timeout{0};
   /// After a connection is lost, so long it waits for another one; 0: it ends with its connection.
@@ -96,18 +97,24 @@ class SocketLink final : public Link,
   void note_answered() noexcept {
     if (unanswered_.load(std::memory_order_relaxed) > 0) unanswered_.fetch_sub(1, std::memory_order_relaxed);
   }
+  bool is_apart(const Frame& request) const noexcept { return send_window_.large_apart() && request.goes_in_parts(); }
   bool has_room_locked(const Frame& request) const noexcept;
+  bool must_wait_locked(const Frame& request) const noexcept;
+  bool large_waits_for_window_locked() const noexcept;
+  void admitted_locked(const Frame& request);
+  void count_reserved_locked(const Frame& request) noexcept;
   void admit_waiting(std::unique_lock<std::mutex>& lock);
   void update_congestion_locked();
   void write(std::unique_lock<std::mutex>& lock);
-  bool write_once(std::size_t& written, std::size_t& finished, FrameList& done);
+  bool write_once(std::size_t& written, FrameBytes& finished, FrameList& done);
   void write_failed(int error) noexcept;
   bool may_hold_locked(bool request, std::size_t size);
   void writable_or_lost(bool lost);
   void go_on_writing();
   void stop_writing_locked();
   void ask_for_connection_locked();
-  uint64_t unfinished_bytes_locked() const noexcept { return queued_bytes_ + sent_.bytes(); }
+  FrameBytes unfinished_locked() const noexcept { return FrameBytes(queued_) += sent_.bytes(); }
+  void count_queue_locked() noexcept;
   bool replace_changed_locked(FrameList::iterator end, std::vector<uint64_t>& not_sent);
 
   const Ref<Loop> loop_;
@@ -139,12 +146,12 @@ class SocketLink final : public Link,
 
   mutable std::mutex mutex_;
   SendWindow send_window_;
-  FrameList waiting_;                        // requests without room, in order within a depth
-  std::atomic<std::size_t> num_waiting_{0};  // as waiting_.size(); changed under the lock
-  std::size_t num_nested_waiting_ = 0;       // those of them that handlers made
-  Waiters waiters_;                          // threads that wait for their request to leave waiting_, by call id
+  std::vector<uint64_t> reserved_;           // calls with large requests that are reserved in send_window_
+  WaitingRequests waiting_, waiting_large_;  // without room; large ones that are apart
+  std::atomic<std::size_t> num_waiting_{0};  // of both; changed under the lock
+  Waiters waiters_;                          // threads that wait for their request to leave them, by call id
   FrameList queue_;                          // not yet in the writer's hands
-  std::size_t queued_bytes_ = 0;             // in queue_ and outgoing_
+  FrameBytes queued_;                        // in queue_ and outgoing_
   std::atomic<bool> congested_{false};       // changed under the lock
   SentFrames sent_;                          // empty where nothing is kept
   Outgoing outgoing_;                        // the writer's

@@ -70,10 +70,15 @@ void SocketLink::disconnect() {
 /// The writer's last act on a connection: what has not left as a whole leaves as a whole over the next one.
 void SocketLink::stop_writing_locked() {
   outgoing_.give_back(queue_);
-  queued_bytes_ = 0;
-  for (const Frame& frame : queue_) queued_bytes_ += frame.size();
+  count_queue_locked();
   sent_.stopped();
   writing_ = false;
+}
+
+/// Of the queue alone: no writer is at work.
+void SocketLink::count_queue_locked() noexcept {
+  queued_ = {};
+  for (const Frame& frame : queue_) queued_.add(frame);
 }
 
 void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) {
@@ -99,8 +104,7 @@ void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) 
     lock.unlock();
     return finish(std::current_exception());
   }
-  queued_bytes_ = 0;
-  for (const Frame& frame : queue_) queued_bytes_ += frame.size();
+  count_queue_locked();
   grace_timer_.cancel();
   take_connection(std::move(connection));
   last_received_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
@@ -129,6 +133,7 @@ bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uin
     if (brings_references(message.forks)) return false;
     Message instead;
     if (message.kind == MessageKind::request) {
+      count_reserved_locked(*at);
       send_window_.not_sent(request_cost(at->size()));
       not_sent.push_back(message.call_id);
       instead.kind = MessageKind::ping;

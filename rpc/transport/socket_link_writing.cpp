@@ -26,9 +26,51 @@ constexpr int64_t kManyRequests = 8;
 constexpr std::chrono::microseconds kSoon{20};
 }  // namespace
 
+/// Small requests and large ones have a limit each on what is unfinished, so that neither waits for the other's room.
 bool SocketLink::has_room_locked(const Frame& request) const noexcept {
-  return send_window_.open(request_cost(request.size()), request.message().depth) &&
-         unfinished_bytes_locked() <= options_.max_queued_bytes;
+  const uint64_t cost = request_cost(request.size());
+  const uint8_t depth = request.message().depth;
+  const FrameBytes unfinished = unfinished_locked();
+  if (is_apart(request)) {
+    return unfinished.large <= options_.max_queued_bytes && send_window_.open_large(cost, depth);
+  }
+  const uint64_t bytes = send_window_.large_apart() ? unfinished.small : unfinished.total();
+  return bytes <= options_.max_queued_bytes && send_window_.open(cost, depth);
+}
+
+/// For room at the receiver, that is, not in the queue: it would wait for ever if small ones went on to take it.
+bool SocketLink::large_waits_for_window_locked() const noexcept {
+  return !waiting_large_.empty() && !send_window_.any_reserved() &&
+         unfinished_locked().large <= options_.max_queued_bytes;
+}
+
+/// Others that wait are first: of its kind, and a large one for which the receiver has no room because of small ones.
+bool SocketLink::must_wait_locked(const Frame& request) const noexcept {
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return !has_room_locked(request);
+  const uint8_t depth = request.message().depth;
+  if (is_apart(request)) return waiting_large_.is_before(depth) || !has_room_locked(request);
+  return waiting_.is_before(depth) || (large_waits_for_window_locked() && waiting_large_.is_before(depth)) ||
+         !has_room_locked(request);
+}
+
+void SocketLink::admitted_locked(const Frame& request) {
+  const uint64_t cost = request_cost(request.size());
+  if (is_apart(request)) {
+    reserved_.push_back(request.message().call_id);
+    send_window_.reserve(cost);
+  } else {
+    send_window_.sent(cost);
+  }
+  queued_.add(request);
+  unanswered_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// The last part of a large request leaves: from here on it counts as the others. Not again if it is sent again.
+void SocketLink::count_reserved_locked(const Frame& request) noexcept {
+  const auto found = std::find(reserved_.begin(), reserved_.end(), request.message().call_id);
+  if (found == reserved_.end() || request.message().kind != MessageKind::request) return;
+  reserved_.erase(found);
+  send_window_.reserved_left(request_cost(request.size()));
 }
 
 bool SocketLink::send(Message&& message) {
@@ -40,26 +82,19 @@ bool SocketLink::send(Message&& message) {
   const std::size_t size = one.front().size();
   std::unique_lock lock(mutex_);
   if (closed_) return false;
-  if (request) {
-    const uint8_t depth = one.front().message().depth;
-    const bool others_first =
-        depth == 0 ? !waiting_.empty()
-                   : num_nested_waiting_ > 0 && std::any_of(waiting_.begin(), waiting_.end(), [&](const Frame& frame) {
-                       return frame.message().depth >= depth;
-                     });
-    if (others_first || !has_room_locked(one.front())) {
-      if (depth > 0) ++num_nested_waiting_;
-      waiting_.splice(waiting_.end(), one);
-      ask_for_connection_locked();
-      num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
-      return true;
-    }
-    send_window_.sent(request_cost(size));
-    unanswered_.fetch_add(1, std::memory_order_relaxed);
+  if (request && must_wait_locked(one.front())) {
+    (is_apart(one.front()) ? waiting_large_ : waiting_).push(one);
+    ask_for_connection_locked();
+    num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
+    return true;
   }
   const bool holds = (request || answers) && may_hold_locked(request, size);
+  if (request) {
+    admitted_locked(one.front());
+  } else {
+    queued_.add(one.front());
+  }
   queue_.splice(queue_.end(), one);
-  queued_bytes_ += size;
   if (writing_ || !connected_) {
     ask_for_connection_locked();
     update_congestion_locked();
@@ -72,7 +107,7 @@ bool SocketLink::send(Message&& message) {
 /// Of what is about to be queued. It leaves with what follows it soon, or when `write_held` is called, which is soon in
 /// any case.
 bool SocketLink::may_hold_locked(bool request, std::size_t size) {
-  if (writing_ || !connected_ || size > kLargeFrame || queued_bytes_ > kLargeFrame) return false;
+  if (writing_ || !connected_ || size > kLargeFrame || queued_.total() > kLargeFrame) return false;
   bool floods = false;
   if (request && unanswered_.load(std::memory_order_relaxed) > kManyRequests) {
     const Clock::time_point now = Clock::now();
@@ -91,25 +126,17 @@ void SocketLink::write_held() {
 
 /// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
 void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
   Waiters admitted;
-  int closed_to = -1;  // the highest depth of which one has no room: the later ones of that depth wait behind it
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    const auto next = at++;
-    const int depth = next->message().depth;
-    if (depth <= closed_to) continue;
-    if (!has_room_locked(*next)) {
-      if (num_nested_waiting_ == 0) break;
-      closed_to = depth;
-      continue;
-    }
-    send_window_.sent(request_cost(next->size()));
-    queued_bytes_ += next->size();
-    unanswered_.fetch_add(1, std::memory_order_relaxed);
-    if (depth > 0) --num_nested_waiting_;
-    if (auto waiter = waiters_.extract(next->message().call_id)) admitted.insert(std::move(waiter));
-    queue_.splice(queue_.end(), waiting_, next);
-  }
-  num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
+  const auto admit = [&](const Frame& request) {
+    if (!has_room_locked(request)) return false;
+    admitted_locked(request);
+    if (auto waiter = waiters_.extract(request.message().call_id)) admitted.insert(std::move(waiter));
+    return true;
+  };
+  waiting_large_.admit(queue_, -1, admit);
+  waiting_.admit(queue_, large_waits_for_window_locked() ? waiting_large_.front().message().depth : -1, admit);
+  num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
   if (admitted.empty()) return;
   lock.unlock();
   for (const auto& [call_id, waiter] : admitted) waiter->try_set_value();
@@ -119,8 +146,7 @@ void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
 bool SocketLink::waits_for_room(uint64_t call_id) const noexcept {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return false;
   const std::lock_guard lock(mutex_);
-  return std::any_of(waiting_.rbegin(), waiting_.rend(),
-                     [&](const Frame& frame) { return frame.message().call_id == call_id; });
+  return waiting_.contains(call_id) || waiting_large_.contains(call_id);
 }
 
 void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
@@ -128,9 +154,7 @@ void SocketLink::wait_for_room(uint64_t call_id, Clock::time_point deadline) {
   const Ref<FutureState<void>> left(new FutureState<void>(loop_.get()));
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(waiting_.rbegin(), waiting_.rend(),
-                                    [&](const Frame& frame) { return frame.message().call_id == call_id; });
-    if (found == waiting_.rend()) return;
+    if (!waiting_.contains(call_id) && !waiting_large_.contains(call_id)) return;
     waiters_.insert_or_assign(call_id, left);
   }
   try {
@@ -147,12 +171,8 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
   Ref<FutureState<void>> waiter;
   {
     std::unique_lock lock(mutex_);
-    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                    [&](const Frame& frame) { return frame.message().call_id == call_id; });
-    if (found == waiting_.end()) return false;
-    if (found->message().depth > 0) --num_nested_waiting_;
-    withdrawn.splice(withdrawn.end(), waiting_, found);
-    num_waiting_.store(waiting_.size(), std::memory_order_relaxed);
+    if (!waiting_.withdraw(call_id, withdrawn) && !waiting_large_.withdraw(call_id, withdrawn)) return false;
+    num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
     if (const auto node = waiters_.extract(call_id)) waiter = node.mapped();
     admit_waiting(lock);  // smaller ones may have waited behind it
     if (!writing_ && !queue_.empty()) write(lock);
@@ -161,12 +181,16 @@ bool SocketLink::withdraw(uint64_t call_id) noexcept {
   return true;
 }
 
-/// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message.
+/// Congestion starts above the limit and ends at half of it, so that its end is not reported for every message. One
+/// large frame is none, and of several there may be twice the limit: small replies pass them.
 void SocketLink::update_congestion_locked() {
   const bool congested = congested_.load(std::memory_order_relaxed);
-  if (!congested && unfinished_bytes_locked() > options_.max_queued_bytes && !closed_) {
+  const FrameBytes unfinished = unfinished_locked();
+  const uint64_t large = unfinished.large_frames > 1 ? unfinished.large / 2 : 0;
+  const uint64_t most = std::max(unfinished.small, large);
+  if (!congested && most > options_.max_queued_bytes && !closed_) {
     congested_.store(true, std::memory_order_relaxed);
-  } else if (congested && unfinished_bytes_locked() <= options_.max_queued_bytes / 2) {
+  } else if (congested && most <= options_.max_queued_bytes / 2) {
     congested_.store(false, std::memory_order_relaxed);
     loop_->post_io([self = shared_from_this()] {
       // A copy: it may close the link.
@@ -185,28 +209,31 @@ void SocketLink::write(std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (!connected_ && !closed_) return stop_writing_locked();
     for (Frame& frame : queue_) {
-      if (keeps && !Outgoing::goes_in_parts(frame)) frame.acknowledge(say());
+      if (keeps && !frame.goes_in_parts()) frame.acknowledge(say());
     }
     if (keeps) sent_.taken(queue_.size());
     outgoing_.push(queue_);
     if (outgoing_.empty() || closed_) {
       FrameList dropped;
       outgoing_.give_back(dropped);
-      queued_bytes_ = 0;
+      queued_ = {};
       writing_ = false;
       return;
     }
+    if (const Frame* const ends = outgoing_.last_part_due()) count_reserved_locked(*ends);
     lock.unlock();
     outgoing_.make_part(say);
-    std::size_t written = 0, finished = 0;
+    std::size_t written = 0;
+    FrameBytes finished;
     FrameList done;
     const bool took = write_once(written, finished, done);
     if (!keeps) done.clear();
     lock.lock();
-    queued_bytes_ -= finished;
+    queued_ -= finished;
     if (keeps) done = sent_.written(done);
     update_congestion_locked();
-    if (!waiting_.empty() && unfinished_bytes_locked() <= options_.max_queued_bytes / 2) admit_waiting(lock);
+    const FrameBytes unfinished = unfinished_locked();
+    if (std::min(unfinished.small, unfinished.large) <= options_.max_queued_bytes / 2) admit_waiting(lock);
     total += written;
     if (took && (total < kWriteBudget || !ThreadState::current().leading)) continue;
     loop_->post_io([self = shared_from_this(), took] {
@@ -237,7 +264,7 @@ void SocketLink::go_on_writing() {
 
 /// False: the socket takes no more at present. Only the writer touches `outgoing_`. What was written whole goes to
 /// `done`, and is counted in `finished` (Outgoing::written).
-bool SocketLink::write_once(std::size_t& written, std::size_t& finished, FrameList& done) {
+bool SocketLink::write_once(std::size_t& written, FrameBytes& finished, FrameList& done) {
   std::array<ConstBuffer, kMaxBuffers> buffers;
   const std::size_t count = outgoing_.gather(buffers);
   std::size_t wanted = 0;

@@ -69,6 +69,11 @@ class Frame {
   void acknowledge(uint32_t received) noexcept;
   /// Says in the header that the rest comes in parts. Before the frame's first byte leaves.
   void announce_parts() noexcept;
+  /// It is a large request or reply, which leaves in parts (transport/outgoing.h).
+  bool goes_in_parts() const noexcept {
+    // Others are short, or must keep their order.
+    return size_ > kMaxPartBytes && (message_.kind == MessageKind::request || message_.kind == MessageKind::reply);
+  }
   /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
   bool unchanged() const noexcept;
   /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid

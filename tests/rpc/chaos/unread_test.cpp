@@ -100,6 +100,54 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
   check_at_rest(agent);
 }
 
+/// What waits for room keeps the thread that makes the call: a call that is pending when its maker goes on has left.
+BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
+  AgentOptions options = options_of("caller", 0);
+  options.send_limit = kMiB;
+  options.ping_interval = options.liveness_timeout = 0ms;
+  Agent agent(options, functions());
+  const Agent::Endpoint endpoint = agent.listen();
+  Hello hello = raw_hello("stopped", 2, 3);
+  hello.request_window = 16 * kMiB;
+  RawClient stopped(endpoint, hello);
+  BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
+  // More than the queue and the peer's window have room for, and none of it is read.
+  const Future<Message> large = call(agent, 2, request(1, std::string(20 * kMiB, 'x')), {.timeout = 0us});
+  std::vector<Future<Message>> small;
+  for (int i = 0; i < 100; ++i) small.push_back(call(agent, 2, request(1, "y"), {.timeout = 5s}));
+  for (const auto& one : small) BOOST_TEST(!one.done());
+  for (uint64_t id = 2; id <= 101; ++id) BOOST_TEST(stopped.receive().value().call_id == id);
+  const Message last = stopped.receive().value();
+  BOOST_TEST(last.call_id == 1u);
+  BOOST_TEST(last.payload.size() == 20 * kMiB);
+  stopped.hang_up();
+  BOOST_CHECK_THROW(large.wait(), PeerLostError);
+}
+
+BOOST_AUTO_TEST_CASE(large_and_small_requests_of_several_threads_all_come_within_the_window) {
+  AgentOptions options = options_of("", 0, 4);
+  options.receive_limit = 16 * kMiB;
+  options.send_limit = kMiB;
+  AgentPair pair(functions(), options);
+  const auto calls = [](Agent& agent, WorkerId peer, std::size_t seed) {
+    std::vector<std::pair<std::size_t, Future<Message>>> pending;
+    for (std::size_t i = 0; i < 60; ++i) {
+      const std::size_t size = (i + seed) % 10 == 0 ? (1 + (i + 3 * seed) % 20) * kMiB : (i * 7919) % 100'000;
+      pending.emplace_back(size, call(agent, peer, request(1, std::string(size, 'x')), {.timeout = 0us}));
+    }
+    for (const auto& [size, answer] : pending)
+      if (text(answer.wait()).size() != size) throw std::logic_error("another answer");
+  };
+  std::vector<std::future<void>> callers;
+  for (std::size_t thread = 0; thread < 3; ++thread) {
+    callers.push_back(std::async(std::launch::async, [&, thread] { calls(*pair.a, 1, thread); }));
+    callers.push_back(std::async(std::launch::async, [&, thread] { calls(*pair.b, 0, thread + 3); }));
+  }
+  for (std::future<void>& caller : callers) BOOST_CHECK_NO_THROW(caller.get());
+  check_at_rest(*pair.a);
+  check_at_rest(*pair.b);
+}
+
 BOOST_AUTO_TEST_CASE(replies_and_pings_are_read_while_requests_wait) {
   work = std::make_unique<Work>();
   AgentOptions options = one_thread();

@@ -1,6 +1,10 @@
 #include "tendril/rpc/session/flow_control.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <deque>
+#include <random>
+#include <utility>
 #include <vector>
 
 BOOST_AUTO_TEST_SUITE(flow_control)
@@ -55,6 +59,75 @@ BOOST_AUTO_TEST_CASE(a_sender_that_waits_for_credit_never_exceeds_the_receivers_
     unstarted.pop_back();
   }
   BOOST_TEST(sent > 100'000u);
+}
+
+BOOST_AUTO_TEST_CASE(beside_a_large_request_on_its_way_there_is_room_for_small_ones_however_large_it_is) {
+  constexpr uint64_t window = SendWindow::kLeastApart;
+  for (const uint64_t large : {window / 4, window / 2, 2 * window, 100 * window}) {
+    SendWindow sender(window);
+    BOOST_TEST(sender.open_large(large));
+    sender.reserve(large);
+    BOOST_TEST(!sender.open_large(window / 4));
+    uint64_t small = 0;
+    for (; sender.open(2000); small += 2000) sender.sent(2000);
+    BOOST_TEST(small + 2000 > window / 8);
+    BOOST_TEST(small <= window / 2 - std::min(large, window / 8 * 3));
+    sender.reserved_left(large);
+    BOOST_TEST(!sender.open(2000));
+    sender.credit(large + small);
+    BOOST_TEST(sender.open(2000));
+    BOOST_TEST(sender.open_large(large));
+  }
+  BOOST_TEST(!SendWindow(window - 1).large_apart());
+}
+
+BOOST_AUTO_TEST_CASE(a_sender_of_large_and_small_requests_of_all_depths_never_exceeds_the_receivers_window) {
+  constexpr uint64_t window = SendWindow::kLeastApart;
+  std::mt19937_64 random(7);
+  const auto below = [&](uint64_t n) { return random() % n; };
+  for (int run = 0; run < 20; ++run) {
+    SendWindow sender(window);
+    ReceiveWindow receiver(window);
+    std::deque<uint64_t> on_their_way;  // large ones; the front one leaves part by part
+    std::vector<uint64_t> unstarted;
+    uint64_t small = 0, large = 0;
+    for (int step = 0; step < 20'000; ++step) {
+      const auto depth = static_cast<int>(below(4) == 0 ? below(17) : 0);
+      switch (below(6)) {
+        case 0: {
+          const uint64_t cost = (257 << 10) + below(below(8) == 0 ? 3 * window : window / 4);
+          if (!sender.open_large(cost, depth)) break;
+          sender.reserve(cost);
+          on_their_way.push_back(cost);
+          break;
+        }
+        case 1:  // a last part
+          if (on_their_way.empty() || below(20) != 0) break;
+          sender.reserved_left(on_their_way.front());
+          receiver.received(on_their_way.front());  // throws where it has no room
+          unstarted.push_back(on_their_way.front());
+          on_their_way.pop_front();
+          ++large;
+          break;
+        case 2:
+          if (unstarted.empty() || below(3) == 0) break;
+          std::swap(unstarted[below(unstarted.size())], unstarted.back());
+          if (const auto credit = receiver.started(unstarted.back())) sender.credit(*credit);
+          unstarted.pop_back();
+          break;
+        default: {
+          const uint64_t cost = request_cost(below(256 << 10));
+          if (!sender.open(cost, depth)) break;
+          sender.sent(cost);
+          receiver.received(cost);
+          unstarted.push_back(cost);
+          ++small;
+        }
+      }
+    }
+    BOOST_TEST(small > 100u);
+    BOOST_TEST(large > 10u);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_request_without_credit_is_refused) {

@@ -105,10 +105,10 @@ BOOST_AUTO_TEST_CASE(a_small_frame_waits_for_one_part_of_a_large_one_at_most) {
 }
 
 BOOST_AUTO_TEST_CASE(only_large_requests_and_replies_leave_in_parts) {
-  BOOST_TEST(Outgoing::goes_in_parts(Frame(with_tensor(1, kLarge))));
-  BOOST_TEST(Outgoing::goes_in_parts(Frame(with_tensor(1, kLarge, MessageKind::reply))));
-  BOOST_TEST(!Outgoing::goes_in_parts(Frame(with_tensor(1, kLarge / 2))));
-  BOOST_TEST(!Outgoing::goes_in_parts(Frame(with_tensor(1, kLarge, MessageKind::group))));
+  BOOST_TEST(Frame(with_tensor(1, kLarge)).goes_in_parts());
+  BOOST_TEST(Frame(with_tensor(1, kLarge, MessageKind::reply)).goes_in_parts());
+  BOOST_TEST(!Frame(with_tensor(1, kLarge / 2)).goes_in_parts());
+  BOOST_TEST(!Frame(with_tensor(1, kLarge, MessageKind::group)).goes_in_parts());
 }
 
 BOOST_AUTO_TEST_CASE(large_frames_leave_one_after_the_other) {
