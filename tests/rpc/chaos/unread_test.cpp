@@ -114,8 +114,10 @@ BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
   // More than the queue and the peer's window have room for, and none of it is read.
   const Future<Message> large = call(agent, 2, request(1, std::string(20 * kMiB, 'x')), {.timeout = 0us});
   std::vector<Future<Message>> small;
-  for (int i = 0; i < 100; ++i) small.push_back(call(agent, 2, request(1, "y"), {.timeout = 5s}));
-  for (const auto& one : small) BOOST_TEST(!one.done());
+  for (int i = 0; i < 100; ++i) {
+    small.push_back(call(agent, 2, request(1, "y"), {.timeout = 20s}));
+    BOOST_REQUIRE(!small.back().done());  // else it has waited for room until its deadline
+  }
   for (uint64_t id = 2; id <= 101; ++id) BOOST_TEST(stopped.receive().value().call_id == id);
   const Message last = stopped.receive().value();
   BOOST_TEST(last.call_id == 1u);
