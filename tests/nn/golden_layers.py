@@ -136,7 +136,7 @@ def attention():
         with_parameters(out, f"{name}_self", module, {"x": x}, lambda m, a: both(m, a, a, a))
         if not masks:
             y = draw(3, 5, 6) if options.get("batch_first") else draw(5, 3, 6)
-            with_parameters(out, f"{name}_cross", module, {"x": x, "y": y}, lambda m, a, b: both(m, a, b, b * 2))
+            with_parameters(out, f"{name}_cross", module, {"x": x, "kv": y}, lambda m, a, b: both(m, a, b, b * 2))
     for name, options in (("encoder", dict()), ("encoder_options", dict(norm_first=True, activation="gelu", batch_first=True, bias=False,
                                                                         layer_norm_eps=1e-3))):
         module = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, **options)
@@ -162,7 +162,98 @@ def resizing():
     out.save()
 
 
+def more_activations():
+    out = golden.Writer("more_activations")
+    x, wide = draw(3, 4, 2, low=-4, high=4), draw(30, low=-8, high=8)
+    out("x", x)
+    out("wide", wide)
+    cases = {
+        "leaky_relu": nn.LeakyReLU(), "leaky_relu_0.2": nn.LeakyReLU(0.2), "elu": nn.ELU(), "elu_0.5": nn.ELU(0.5),
+        "celu": nn.CELU(), "celu_0.5": nn.CELU(0.5), "selu": nn.SELU(), "mish": nn.Mish(), "softplus": nn.Softplus(),
+        "softplus_2": nn.Softplus(beta=2, threshold=3), "softsign": nn.Softsign(), "logsigmoid": nn.LogSigmoid(),
+        "tanhshrink": nn.Tanhshrink(), "softshrink": nn.Softshrink(), "softshrink_1": nn.Softshrink(1.0),
+        "hardshrink": nn.Hardshrink(), "hardtanh": nn.Hardtanh(), "hardtanh_2": nn.Hardtanh(-0.5, 2.0), "relu6": nn.ReLU6(),
+        "hardsigmoid": nn.Hardsigmoid(), "hardswish": nn.Hardswish(), "threshold": nn.Threshold(0.5, -1.0),
+        "softmin": nn.Softmin(0),
+    }
+    for name, module in cases.items():
+        value_and_gradients(out, name, module, {"wide": wide})
+    value_and_gradients(out, "glu", nn.GLU(1), {"x": x})
+    value_and_gradients(out, "glu_last", nn.GLU(), {"x": x})
+    for name, count in (("prelu", 1), ("prelu_channels", 4)):
+        weight = draw(count)
+        out(f"{name}.weight", weight)
+        value_and_gradients(out, name, F.prelu, {"x": x, "weight": weight})
+    out.save()
+
+
+def more_losses():
+    out = golden.Writer("more_losses")
+    x, y, logits = draw(4, 3, low=0.02, high=0.98), draw(4, 3, low=0, high=1), draw(4, 3, low=-5, high=5)
+    x[0, 0], y[0, 0], x[0, 1], y[0, 1] = 0.0, 1.0, 1.0, 0.25
+    weight, positive = draw(4, 1, low=0.2, high=2), draw(3, low=0.2, high=3)
+    a, b, c = draw(4, 3), draw(4, 3), draw(4, 3)
+    sign = torch.tensor([1, -1, 1, -1])
+    log_probs, probs = draw(4, 3).log_softmax(1), draw(4, 3).softmax(1).float().double()
+    log_probs = log_probs.float().double()
+    probs[1, 1] = 0
+    for name, value in (("x", x), ("y", y), ("logits", logits), ("weight", weight), ("positive", positive), ("a", a), ("b", b),
+                        ("c", c), ("sign", sign), ("log_probs", log_probs), ("probs", probs)):
+        out(name, value)
+    for reduction in ("none", "mean", "sum"):
+        def case(name, function, inputs, **options):
+            value_and_gradients(out, f"{name}.{reduction}", lambda *args: function(*args, reduction=reduction, **options), inputs)
+        pair = {"a": a, "b": b}
+        case("bce", lambda x, **o: F.binary_cross_entropy(x, y, **o), {"x": x})
+        case("bce_weight", lambda x, **o: F.binary_cross_entropy(x, y, weight=weight, **o), {"x": x})
+        bce_logits = F.binary_cross_entropy_with_logits
+        case("bce_logits", bce_logits, {"logits": logits, "y": y})
+        case("bce_logits_weights", lambda *args, **o: bce_logits(*args, weight=weight, pos_weight=positive, **o), {"logits": logits, "y": y})
+        case("l1", F.l1_loss, pair)
+        case("smooth_l1", F.smooth_l1_loss, pair)
+        case("smooth_l1_half", F.smooth_l1_loss, pair, beta=0.5)
+        case("huber", F.huber_loss, pair)
+        case("huber_half", F.huber_loss, pair, delta=0.5)
+        case("kl", lambda x, **o: F.kl_div(x, probs, **o), {"log_probs": log_probs})
+        case("kl_log", lambda *args, **o: F.kl_div(*args, log_target=True, **o), {"log_probs": log_probs, "a": a})
+        case("cosine", lambda p, q, **o: F.cosine_embedding_loss(p, q, sign, margin=-0.2, **o), pair)
+        triple = {"a": a, "b": b, "c": c}
+        case("triplet", F.triplet_margin_loss, triple)
+        case("triplet_options", F.triplet_margin_loss, triple, margin=2.0, p=3, eps=1e-3, swap=True)
+    value_and_gradients(out, "kl.batchmean", lambda x: F.kl_div(x, probs, reduction="batchmean"), {"log_probs": log_probs})
+    value_and_gradients(out, "cosine_similarity", F.cosine_similarity, {"a": a, "b": b})
+    out.save()
+
+
+def distributions():
+    out = golden.Writer("distributions")
+    loc, scale, low, width = draw(2, 3), draw(3, low=0.3, high=2), draw(2, 3), draw(2, 3, low=0.5, high=2)
+    value, probs, logits = draw(2, 3), draw(2, 3, low=0.1, high=0.9), draw(2, 3, low=-3, high=3)
+    inside = (low + width * draw(2, 3, low=0.1, high=0.9)).float().double()
+    bits = (draw(2, 3) > 0).double()
+    loc2, scale2, probs2 = draw(2, 3), draw(3, low=0.3, high=2), draw(2, 3, low=0.1, high=0.9)
+    for name, tensor in (("loc", loc), ("scale", scale), ("low", low), ("width", width), ("value", value), ("probs", probs),
+                         ("logits", logits), ("inside", inside), ("bits", bits), ("loc2", loc2), ("scale2", scale2), ("probs2", probs2)):
+        out(name, tensor)
+    normal = {"loc": loc, "scale": scale}
+    value_and_gradients(out, "normal.log_prob", lambda l, s, v: Normal(l, s).log_prob(v), {**normal, "value": value})
+    value_and_gradients(out, "normal.entropy", lambda s: Normal(loc, s).entropy(), {"scale": scale})
+    value_and_gradients(out, "normal.cdf", lambda l, s, v: Normal(l, s).cdf(v), {**normal, "value": value})
+    uniform = {"low": low, "width": width}
+    value_and_gradients(out, "uniform.log_prob", lambda l, w: Uniform(l, l + w).log_prob(inside), uniform)
+    value_and_gradients(out, "uniform.entropy", lambda l, w: Uniform(l, l + w).entropy(), uniform)
+    value_and_gradients(out, "bernoulli.log_prob", lambda p: Bernoulli(probs=p).log_prob(bits), {"probs": probs})
+    value_and_gradients(out, "bernoulli.entropy", lambda p: Bernoulli(probs=p).entropy(), {"probs": probs})
+    value_and_gradients(out, "bernoulli.logits_log_prob", lambda p: Bernoulli(logits=p).log_prob(bits), {"logits": logits})
+    value_and_gradients(out, "bernoulli.logits_entropy", lambda p: Bernoulli(logits=p).entropy(), {"logits": logits})
+    value_and_gradients(out, "kl.normal", lambda l, s, m, t: kl_divergence(Normal(l, s), Normal(m, t)),
+                        {**normal, "loc2": loc2, "scale2": scale2})
+    value_and_gradients(out, "kl.bernoulli", lambda p, q: kl_divergence(Bernoulli(p), Bernoulli(q)), {"probs": probs, "probs2": probs2})
+    value_and_gradients(out, "kl.uniform", lambda l, w: kl_divergence(Uniform(l, l + w), Uniform(l - 0.5, l + 2 * w)), uniform)
+    out.save()
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    for family in (norms, convolutions, recurrent, attention, resizing):
+    for family in (norms, convolutions, recurrent, attention, resizing, more_activations, more_losses, distributions):
         family()

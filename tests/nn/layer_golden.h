@@ -11,7 +11,9 @@ namespace tendril::testing {
 /// How far a layer may be from its float64 golden value: float64 differs by the last bits of exp and tanh and by the
 /// order of short sums, float32 by its own rounding (epsilon 1.2e-7) through a few operations.
 struct Tolerance {
-  explicit Tolerance(DType dtype) : rtol(dtype == kFloat64 ? 1e-12 : 5e-6), atol(dtype == kFloat64 ? 1e-13 : 2e-6) {}
+  /// `factor`: of a layer that is made of many.
+  explicit Tolerance(DType dtype, double factor = 1)
+      : rtol(factor * (dtype == kFloat64 ? 1e-12 : 5e-6)), atol(factor * (dtype == kFloat64 ? 1e-13 : 2e-6)) {}
   double rtol, atol;
 };
 
@@ -19,9 +21,9 @@ struct Tolerance {
 /// value_and_gradients(name).
 template <class Forward>
 void check_layer(const Golden& golden, const std::string& name, DType dtype, const Forward& forward,
-                 const std::vector<std::pair<std::string, Tensor>>& leaves) {
+                 const std::vector<std::pair<std::string, Tensor>>& leaves, double factor = 1) {
   BOOST_TEST_CONTEXT(name << " in " << name_of(dtype)) {
-    const Tolerance close(dtype);
+    const Tolerance close(dtype, factor);
     for (const auto& [key, leaf] : leaves) Tensor(leaf).zero_grad();
     const Tensor y = forward();
     BOOST_TEST((y.dtype() == dtype));

@@ -12,9 +12,11 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/embedding.h"
+#include "tendril/autograd/ops/interpolate.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/layer_norm.h"
 #include "tendril/autograd/ops/loss.h"
@@ -281,6 +283,12 @@ std::vector<Call> functions() {
       CALL(layer_norm, (void)layer_norm(t[0], {3}), x()),
       CALL(rms_norm, (void)rms_norm(t[0], {3}), x()),
       CALL(group_norm, (void)group_norm(t[0], 1), x()),
+      CALL(interpolate, (void)interpolate(t[0], {.size = Size2(2)}), image()),
+      CALL(scaled_dot_product_attention, (void)scaled_dot_product_attention(t[0], t[1], t[2]), x(), x(), x()),
+      {"attention_with_weights",
+       {x(), x(), x()},
+       [](Tensors& t) { (void)attention_with_weights(t[0], t[1], t[2]); },
+       "scaled_dot_product_attention"},
       CALL(conv2d, (void)conv2d(t[0], t[1]), image(), ones({1, 2, 2, 2})),
       CALL(max_pool2d, (void)max_pool2d(t[0], 2), image()),
       CALL(avg_pool2d, (void)avg_pool2d(t[0], 2), image()),

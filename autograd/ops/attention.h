@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/tensor.h"
+
+namespace tendril {
+
+struct AttentionOptions {
+  /// Broadcasts to [..., L, S]: bool, where true takes part; or floating, added to the scores. Undefined: all take
+  /// part.
+  Tensor attn_mask = {};
+  double dropout_p = 0;            ///< of the weights
+  bool is_causal = false;          ///< query i sees keys 0 to i; not beside a mask
+  std::optional<double> scale{};   ///< default 1 / sqrt(E)
+  Generator* generator = nullptr;  ///< for dropout; null: the default one
+};
+
+/// What attention gives: the output, and the weights that it was made with.
+struct AttentionResult {
+  Tensor output;   ///< [..., L, Ev]
+  Tensor weights;  ///< [..., L, S], after dropout
+};
+
+/// softmax(query key^T scale + mask) value, for query [..., L, E], key [..., S, E] and value [..., S, Ev] with the same
+/// first dimensions and one floating dtype. (Vaswani et al., "Attention Is All You Need", 2017) A query that sees no
+/// key gets zeros. Throws ShapeError for sizes that do not fit, DTypeError for dtypes that differ, Error for a mask
+/// beside is_causal and a dropout outside of [0, 1].
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                    const AttentionOptions& options = {});
+/// The same, and the weights.
+AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                                       const AttentionOptions& options = {});
+
+}  // namespace tendril

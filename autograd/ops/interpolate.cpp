@@ -1,0 +1,86 @@
+#include "tendril/autograd/ops/interpolate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+Tensor indices(const std::vector<int64_t>& places, Device device) {
+  return raw::from_data(places, {static_cast<int64_t>(places.size())}).to(device);
+}
+
+/// Along one dimension: the pixel that each of `count` places falls on. In float32, as PyTorch does it.
+Tensor nearest(const Tensor& x, int64_t dim, int64_t count, double step) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * static_cast<float>(step)));
+    places.push_back(std::min(at, x.size(dim) - 1));
+  }
+  return x.index_select(dim, indices(places, x.device()));
+}
+
+/// Along one dimension: between the two pixels that each of `count` places lies between.
+Tensor linear_between(const Tensor& x, int64_t dim, int64_t count, double step, bool align_corners) {
+  const int64_t last = x.size(dim) - 1;
+  std::vector<int64_t> below, above;
+  std::vector<double> share;
+  if (align_corners) step = count > 1 ? static_cast<double>(last) / static_cast<double>(count - 1) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto place = static_cast<double>(i);
+    const double at = align_corners ? place * step : std::max(0.0, (place + 0.5) * step - 0.5);
+    const int64_t first = std::min(static_cast<int64_t>(at), last);
+    below.push_back(first);
+    above.push_back(std::min(first + 1, last));
+    share.push_back(std::min(1.0, std::max(0.0, at - static_cast<double>(first))));
+  }
+  Dims along = Dims::filled(x.dim(), 1);
+  along[static_cast<int>(dim)] = count;
+  const Tensor weight = raw::reshape(raw::cast(raw::from_data(share, {count}), x.dtype()).to(x.device()), along);
+  const Tensor low = x.index_select(dim, indices(below, x.device()));
+  const Tensor high = x.index_select(dim, indices(above, x.device()));
+  return low * (1.0 - weight) + high * weight;
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+  detail::check_floating(x, "interpolate");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "interpolate: x has shape ", x.sizes(),
+                   ", expected [batch, channels, height, width] with pixels");
+  TENDRIL_CHECK(options.size.has_value() != options.scale_factor.has_value(), "interpolate: got ",
+                options.size ? "both size and scale_factor" : "neither size nor scale_factor",
+                ", expected exactly one of them");
+  TENDRIL_CHECK(!options.align_corners || options.mode == InterpolateMode::bilinear,
+                "interpolate: align_corners: got true with mode nearest, expected mode bilinear");
+  int64_t sizes[2];
+  double steps[2];
+  for (int d = 0; d < 2; ++d) {
+    const int64_t size = x.size(2 + d);
+    if (options.size) {
+      sizes[d] = d == 0 ? options.size->h : options.size->w;
+      TENDRIL_CHECK(sizes[d] > 0, "interpolate: size: got ", *options.size, ", expected positive numbers");
+      steps[d] = static_cast<double>(size) / static_cast<double>(sizes[d]);
+    } else {
+      const double factor = d == 0 ? options.scale_factor->first : options.scale_factor->second;
+      const double wanted = std::floor(static_cast<double>(size) * factor);
+      TENDRIL_CHECK(factor > 0 && wanted >= 1 && wanted < 1e9, "interpolate: scale_factor: got ", factor, " for ", size,
+                    " pixels, expected one that leaves a pixel and fits memory");
+      sizes[d] = static_cast<int64_t>(wanted);
+      steps[d] = 1 / factor;
+    }
+  }
+  Tensor y = x;
+  for (int d = 0; d < 2; ++d) {
+    y = options.mode == InterpolateMode::nearest ? nearest(y, 2 + d, sizes[d], steps[d])
+                                                 : linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
+  }
+  return y;
+}
+
+}  // namespace tendril

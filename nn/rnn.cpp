@@ -1,0 +1,155 @@
+#include "tendril/nn/rnn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "tendril/autograd/ops/dropout.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/matmul.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/init.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::nn {
+
+namespace {
+
+Tensor tanh_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+  return (x_gates + linear(h, w.weight_hh, w.bias_hh)).tanh();
+}
+Tensor relu_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+  return (x_gates + linear(h, w.weight_hh, w.bias_hh)).relu();
+}
+
+Tensor gru_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+  const int64_t size = h.size(1);
+  const Tensor h_gates = linear(h, w.weight_hh, w.bias_hh);
+  const Tensor rz = (x_gates.narrow(1, 0, 2 * size) + h_gates.narrow(1, 0, 2 * size)).sigmoid();
+  const Tensor r = rz.narrow(1, 0, size), z = rz.narrow(1, size, size);
+  const Tensor n = (x_gates.narrow(1, 2 * size, size) + r * h_gates.narrow(1, 2 * size, size)).tanh();
+  return n + z * (h - n);
+}
+
+}  // namespace
+
+RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options)
+    : Movable("RNN", options.nonlinearity == RNNNonlinearity::tanh ? tanh_step : relu_step, 1, input_size, hidden_size,
+              options) {}
+
+GRU::GRU(int64_t input_size, int64_t hidden_size, const RNNOptions& options)
+    : Movable("GRU", gru_step, 3, input_size, hidden_size, options) {}
+
+RNNBase::RNNBase(const char* op, Step step, int64_t gates, int64_t input_size, int64_t hidden_size,
+                 const RNNOptions& options)
+    : op_(op),
+      step_(step),
+      input_size_(input_size),
+      hidden_size_(hidden_size),
+      num_layers_(options.num_layers),
+      batch_first_(options.batch_first),
+      bidirectional_(options.bidirectional),
+      dropout_(options.dropout),
+      generator_(&options.generator) {
+  TENDRIL_CHECK(input_size > 0, op, ": input_size: got ", input_size, ", expected a positive number");
+  TENDRIL_CHECK(hidden_size > 0, op, ": hidden_size: got ", hidden_size, ", expected a positive number");
+  TENDRIL_CHECK(num_layers_ > 0, op, ": num_layers: got ", num_layers_, ", expected a positive number");
+  TENDRIL_CHECK(dropout_ >= 0 && dropout_ <= 1, op, ": dropout: got ", dropout_, ", expected a probability in [0, 1]");
+
+  weights_.resize(static_cast<std::size_t>(num_layers_ * directions()));  // registered by address: grows no more
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    const int64_t width = layer == 0 ? input_size : hidden_size * directions();
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      LstmWeights& w = weights_[static_cast<std::size_t>(layer * directions() + direction)];
+      const std::string suffix = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
+      const auto add = [&](const char* name, Tensor& parameter, const Dims& sizes) {
+        parameter = raw::empty(sizes, options.dtype, options.device);
+        register_parameter(name + suffix, parameter);
+      };
+      add("weight_ih", w.weight_ih, {gates * hidden_size, width});
+      add("weight_hh", w.weight_hh, {gates * hidden_size, hidden_size});
+      if (!options.bias) continue;
+      add("bias_ih", w.bias_ih, {gates * hidden_size});
+      add("bias_hh", w.bias_hh, {gates * hidden_size});
+    }
+  }
+  reset_parameters(options.generator);
+}
+
+RNNBase::RNNBase(RNNBase&& from, const std::type_info& type, Extent object)
+    : Module(std::move(from), type, object),
+      op_(from.op_),
+      step_(from.step_),
+      input_size_(from.input_size_),
+      hidden_size_(from.hidden_size_),
+      num_layers_(from.num_layers_),
+      batch_first_(from.batch_first_),
+      bidirectional_(from.bidirectional_),
+      dropout_(from.dropout_),
+      generator_(from.generator_),
+      weights_(std::move(from.weights_)) {}
+
+void RNNBase::reset_parameters(Generator& generator) {
+  const double bound = 1 / std::sqrt(static_cast<double>(hidden_size_));
+  for (const Tensor& parameter : parameters()) init::uniform_(parameter, -bound, bound, generator);
+}
+
+void RNNBase::check(const Tensor& x, const Tensor& h_0) const {
+  TENDRIL_CHECK(x.defined(), op_, ": x is an undefined tensor");
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(-1) == input_size_, op_, ": x has shape ",
+                   x.sizes(), ", expected [", batch_first_ ? "batch, steps, " : "steps, batch, ", input_size_,
+                   "] or [steps, ", input_size_, "]");
+  const bool batched = x.dim() == 3;
+  TENDRIL_CHECK_AS(ShapeError, x.size(batched && batch_first_ ? 1 : 0) > 0, op_, ": x has shape ", x.sizes(),
+                   ", expected at least one step");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == weights_[0].weight_ih.dtype(), op_, ": x is ", x.dtype(),
+                   ", the parameters are ", weights_[0].weight_ih.dtype());
+  if (!h_0.defined()) return;
+  Dims expected = {num_layers_ * directions(), hidden_size_};
+  if (batched) expected.insert(1, x.size(batch_first_ ? 0 : 1));
+  TENDRIL_CHECK_AS(ShapeError, h_0.sizes() == expected, op_, ": h_0 has shape ", h_0.sizes(), ", expected ", expected);
+  TENDRIL_CHECK_AS(DTypeError, h_0.dtype() == x.dtype(), op_, ": h_0 is ", h_0.dtype(), ", x is ", x.dtype());
+}
+
+RNNResult RNNBase::forward(const Tensor& given, const Tensor& h_0) const {
+  check(given, h_0);
+  const bool batched = given.dim() == 3;
+  const Tensor start = batched || !h_0.defined() ? h_0 : h_0.unsqueeze(1);
+  Tensor x = !batched ? given.unsqueeze(1) : batch_first_ ? given.transpose(0, 1) : given;
+  std::vector<Tensor> last;
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    std::vector<Tensor> of_directions;
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      const int64_t at = layer * directions() + direction;
+      const LstmWeights& w = weights_[static_cast<std::size_t>(at)];
+      const std::vector<Tensor> x_gates = linear(x, w.weight_ih, w.bias_ih).unbind(0);  // of all steps: one product
+      Tensor h = start.defined() ? start.select(0, at) : raw::zeros({x.size(1), hidden_size_}, x.dtype(), x.device());
+      std::vector<Tensor> outputs(x_gates.size());
+      for (std::size_t i = 0; i < x_gates.size(); ++i) {
+        const std::size_t t = direction == 1 ? x_gates.size() - 1 - i : i;
+        outputs[t] = h = step_(x_gates[t], h, w);
+      }
+      last.push_back(h);
+      of_directions.push_back(stack(outputs, 0));
+    }
+    x = bidirectional_ ? cat(of_directions, 2) : of_directions[0];
+    if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x = dropout(x, dropout_, *generator_);
+  }
+  const Tensor h_n = stack(last, 0);
+  if (!batched) return {x.squeeze(1), h_n.squeeze(1)};
+  return {batch_first_ ? x.transpose(0, 1) : x, h_n};
+}
+
+std::string RNNBase::extra_repr() const {
+  std::ostringstream out;
+  out << input_size_ << ", " << hidden_size_;
+  if (num_layers_ != 1) out << ", num_layers=" << num_layers_;
+  if (!weights_[0].bias_ih.defined()) out << ", bias=false";
+  if (batch_first_) out << ", batch_first=true";
+  if (dropout_ != 0) out << ", dropout=" << dropout_;
+  if (bidirectional_) out << ", bidirectional=true";
+  return out.str();
+}
+
+}  // namespace tendril::nn

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "tendril/autograd/ops/interpolate.h"
+#include "tendril/nn/module.h"
+
+namespace tendril::nn {
+
+/// Images of another size (autograd/ops/interpolate.h).
+struct Upsample : Movable<Upsample> {
+  explicit Upsample(const InterpolateOptions& how) : options(how) {}
+  /// Both sides by one factor.
+  explicit Upsample(double scale_factor, InterpolateMode mode = InterpolateMode::nearest)
+      : options{.scale_factor = {{scale_factor, scale_factor}}, .mode = mode} {}
+  Tensor forward(const Tensor& x) const { return interpolate(x, options); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const InterpolateOptions options;
+};
+
+}  // namespace tendril::nn

@@ -1,0 +1,146 @@
+// devices: cpu cuda
+// labels: gradcheck
+// The layers of more_layers_test.cpp and layer_norm_test.cpp against differences of their own values.
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/ops/attention.h"
+#include "tendril/autograd/ops/interpolate.h"
+#include "tendril/nn/batch_norm.h"
+#include "tendril/nn/conv.h"
+#include "tendril/nn/layer_norm.h"
+#include "tendril/nn/rnn.h"
+#include "tendril/nn/transformer.h"
+#include "tests/make.h"
+
+BOOST_AUTO_TEST_SUITE(gradcheck_more)
+
+using tendril::Dims;
+using tendril::Tensor;
+using tendril::autograd::DifferentiableFunction;
+namespace nn = tendril::nn;
+namespace make = tendril::make;
+namespace raw = tendril::raw;
+
+namespace {
+
+Tensor draw(const Dims& sizes, double low = -1, double high = 1) {
+  static tendril::Generator generator(37);
+  Tensor x = make::empty(sizes, tendril::kFloat64);
+  raw::uniform_(x, low, high, generator);
+  return x.requires_grad_();
+}
+
+void check(const std::string& name, const DifferentiableFunction& f, const std::vector<Tensor>& inputs) {
+  BOOST_TEST_CONTEXT(name) {
+    const auto first = tendril::autograd::gradcheck(f, inputs);
+    BOOST_TEST(first.ok, first.message);
+    const auto second = tendril::autograd::gradgradcheck(f, inputs);
+    BOOST_TEST(second.ok, second.message);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(layers_that_normalise) {
+  for (const bool training : {true, false}) {
+    nn::LayerNorm layer(3, {.dtype = tendril::kFloat64});
+    nn::RMSNorm rms(3, {.dtype = tendril::kFloat64});
+    nn::GroupNorm group(2, 4, {.dtype = tendril::kFloat64});
+    nn::BatchNorm1d batch(3, {.dtype = tendril::kFloat64});
+    for (nn::Module* module : std::vector<nn::Module*>{&layer, &rms, &group, &batch}) module->train(training);
+    const auto with = [](auto& of, bool bias) {
+      return [&of, bias](const std::vector<Tensor>& in) {
+        of.weight = in[1];
+        if constexpr (requires { of.bias; }) {
+          if (bias) of.bias = in[2];
+        }
+        return std::vector<Tensor>{of(in[0])};
+      };
+    };
+    check("layer_norm", with(layer, true), {draw({2, 2, 3}), draw({3}), draw({3})});
+    check("rms_norm", with(rms, false), {draw({2, 3}), draw({3})});
+    check("group_norm", with(group, true), {draw({2, 4, 2}), draw({4}), draw({4})});
+    check("batch_norm1d", with(batch, true), {draw({4, 3}), draw({3}), draw({3})});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(conv1d) {
+  nn::Conv1d layer(2, 3, 2, {.stride = 2, .padding = 1, .dtype = tendril::kFloat64});
+  check("conv1d",
+        [&](const std::vector<Tensor>& in) {
+          layer.weight = in[1];
+          layer.bias = in[2];
+          return std::vector<Tensor>{layer(in[0])};
+        },
+        {draw({2, 2, 5}), draw({3, 2, 2}), draw({3})});
+}
+
+BOOST_AUTO_TEST_CASE(recurrence) {
+  nn::GRU gru(2, 2, {.num_layers = 2, .bidirectional = true, .dtype = tendril::kFloat64});
+  nn::RNN rnn(2, 3, {.dtype = tendril::kFloat64});
+  const auto both = [](auto& layer) {
+    return [&layer](const std::vector<Tensor>& in) {
+      const auto [output, h_n] = layer(in[0], in[1]);
+      return std::vector<Tensor>{output, h_n};
+    };
+  };
+  check("gru", both(gru), {draw({3, 2, 2}), draw({4, 2, 2})});
+  check("rnn", both(rnn), {draw({3, 2, 2}), draw({1, 2, 3})});
+}
+
+BOOST_AUTO_TEST_CASE(attention) {
+  const Tensor mask = make::from_data(std::vector<int64_t>{1, 0, 1, 0, 1, 1}, {2, 3}).ne(0);
+  for (const tendril::AttentionOptions& options :
+       {tendril::AttentionOptions{}, tendril::AttentionOptions{.is_causal = true},
+        tendril::AttentionOptions{.attn_mask = mask}}) {
+    check("scaled_dot_product_attention",
+          [&](const std::vector<Tensor>& in) {
+            const auto [output, weights] = tendril::attention_with_weights(in[0], in[1], in[2], options);
+            return std::vector<Tensor>{output, weights};
+          },
+          {draw({2, 2, 3}), draw({2, 3, 3}), draw({2, 3, 2})});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(multihead_attention_and_encoder) {
+  nn::MultiheadAttention attention(4, 2, {.dtype = tendril::kFloat64});
+  check("multihead_attention",
+        [&](const std::vector<Tensor>& in) {
+          attention.in_proj_weight = in[2];
+          attention.in_proj_bias = in[3];
+          attention.out_proj.weight = in[4];
+          attention.out_proj.bias = in[5];
+          const auto [output, weights] = attention(in[0], in[1], in[1]);
+          return std::vector<Tensor>{output, weights};
+        },
+        {draw({2, 2, 4}), draw({3, 2, 4}), draw({12, 4}), draw({12}), draw({4, 4}), draw({4})});
+  for (const bool norm_first : {false, true}) {
+    nn::TransformerEncoderLayer layer(4, 2,
+                                      {.dim_feedforward = 3,
+                                       .dropout = 0,
+                                       .activation = nn::TransformerActivation::gelu,
+                                       .layer_norm_eps = 0.1,
+                                       .norm_first = norm_first,
+                                       .dtype = tendril::kFloat64});
+    check("encoder layer", [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{layer(in[0])}; },
+          {draw({2, 2, 4})});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(interpolation) {
+  using tendril::InterpolateMode;
+  using tendril::Size2;
+  for (const tendril::InterpolateOptions& options :
+       {tendril::InterpolateOptions{.size = Size2{3, 2}},
+        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::bilinear},
+        tendril::InterpolateOptions{.size = Size2{3, 4}, .mode = InterpolateMode::bilinear, .align_corners = true}}) {
+    check("interpolate",
+          [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{tendril::interpolate(in[0], options)}; },
+          {draw({1, 2, 3, 3})});
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
