@@ -9,14 +9,11 @@ namespace tendril {
 
 using files::detail::AtomicFile;
 using files::detail::Bytes;
+using files::detail::label_of;
 
 namespace {
 
-std::string what_of(const char* op, const std::filesystem::path& file) {
-  return std::string(op) + ": " + file.string();
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> bytes_of_text(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -24,7 +21,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 void save_npy(const Tensor& tensor, const std::filesystem::path& file) {
   detail::check_defined(tensor, "save_npy");
-  const std::string head = files::detail::npy_head(tensor, what_of("save_npy", file));
+  const std::string head = files::detail::npy_head(tensor, label_of("save_npy", file));
   Tensor holder;
   const std::span<const std::byte> elements = files::detail::elements_of(tensor, holder);
   AtomicFile out("save_npy", file, head.size() + elements.size());
@@ -35,11 +32,11 @@ void save_npy(const Tensor& tensor, const std::filesystem::path& file) {
 
 Tensor load_npy(const std::filesystem::path& file) {
   const auto bytes = Bytes::of_file("load_npy", file);
-  return files::detail::parse_npy(bytes, bytes->all(), what_of("load_npy", file));
+  return files::detail::parse_npy(bytes, bytes->all(), label_of("load_npy", file));
 }
 
 void save_npz(const StateDict& dict, const std::filesystem::path& file) {
-  const std::string what = what_of("save_npz", file);
+  const std::string what = label_of("save_npz", file);
   for (const auto& [name, tensor] : dict) {
     TENDRIL_CHECK(name.size() < 0xff00, what, ": a name has ", name.size(), " bytes, expected fewer than 65280");
     files::detail::npy_head(tensor, what + ": '" + name + "'");
@@ -48,7 +45,7 @@ void save_npz(const StateDict& dict, const std::filesystem::path& file) {
   files::detail::ZipWriter archive(out);
   for (const auto& [name, tensor] : dict) {
     Tensor holder;
-    archive.add(name + ".npy", bytes_of(files::detail::npy_head(tensor, what)),
+    archive.add(name + ".npy", bytes_of_text(files::detail::npy_head(tensor, what)),
                 files::detail::elements_of(tensor, holder));
   }
   archive.finish();
@@ -56,7 +53,7 @@ void save_npz(const StateDict& dict, const std::filesystem::path& file) {
 }
 
 StateDict load_npz(const std::filesystem::path& file) {
-  return files::detail::parse_npz(Bytes::of_file("load_npz", file), what_of("load_npz", file));
+  return files::detail::parse_npz(Bytes::of_file("load_npz", file), label_of("load_npz", file));
 }
 
 }  // namespace tendril

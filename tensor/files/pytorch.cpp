@@ -98,11 +98,11 @@ class Flattener {
 };
 
 /// The folder in the archive that all of it is in.
-std::string folder_of(const ZipReader& archive, const std::string& what) {
+std::string archive_folder(const ZipReader& archive, const std::string& what) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const ZipReader::Member& member : archive.members()) {
     if (!member.name.ends_with(kPickle)) continue;
-    const std::string folder = member.name.substr(0, member.name.size() - kPickle.size());
+    std::string folder = member.name.substr(0, member.name.size() - kPickle.size());
     if (folder.find('/') != std::string::npos) continue;
     TENDRIL_CHECK(!archive.find(folder + "/constants.pkl"), what,
                   ": is a TorchScript program, expected what torch.save wrote of a state_dict");
@@ -128,7 +128,7 @@ StateDict parse_pytorch(const std::shared_ptr<Bytes>& file, const std::string& w
       ": is a pickle that is in no zip file, as PyTorch before 1.6 wrote it; load it with PyTorch and save it "
       "again");
   const ZipReader archive(file, what);
-  const std::string folder = folder_of(archive, what);
+  const std::string folder = archive_folder(archive, what);
   check_byte_order(archive, folder, what);
   std::unordered_map<std::string, std::pair<DType, Ref<Storage>>> storages;
   const auto find_storage = [&](const std::string& key, DType dtype, int64_t count) {
@@ -155,7 +155,7 @@ StateDict parse_pytorch(const std::shared_ptr<Bytes>& file, const std::string& w
 
 StateDict load_pytorch(const std::filesystem::path& file, FileMetadata* texts) {
   const char* const op = "load_pytorch";
-  return files::detail::parse_pytorch(files::detail::Bytes::of_file(op, file), std::string(op) + ": " + file.string(),
+  return files::detail::parse_pytorch(files::detail::Bytes::of_file(op, file), files::detail::label_of(op, file),
                                       texts);
 }
 

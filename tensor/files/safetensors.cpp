@@ -17,17 +17,14 @@ namespace {
 
 using files::detail::AtomicFile;
 using files::detail::Bytes;
+using files::detail::label_of;
 using files::detail::WeightMap;
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-std::string what_of(const char* op, const std::filesystem::path& file) {
-  return std::string(op) + ": " + file.string();
-}
-
 void write_file(const char* op, const StateDict& dict, const std::filesystem::path& file,
                 const FileMetadata& metadata) {
-  const auto plan = files::detail::plan_safetensors(dict, metadata, what_of(op, file));
+  const auto plan = files::detail::plan_safetensors(dict, metadata, label_of(op, file));
   AtomicFile out(op, file, plan.head.size() + plan.element_bytes);
   out.write(plan.head);
   for (const StateDict::Entry* entry : plan.order) {
@@ -40,7 +37,7 @@ void write_file(const char* op, const StateDict& dict, const std::filesystem::pa
 WeightMap read_index(const char* op, const std::filesystem::path& file) {
   const auto bytes = Bytes::of_file(op, file);
   const std::string_view text(reinterpret_cast<const char*>(bytes->all().data()), bytes->size());
-  return files::detail::parse_index(text, what_of(op, file));
+  return files::detail::parse_index(text, label_of(op, file));
 }
 
 StateDict load_sharded(const std::filesystem::path& index, FileMetadata* metadata) {
@@ -50,12 +47,12 @@ StateDict load_sharded(const std::filesystem::path& index, FileMetadata* metadat
   for (const auto& [name, file] : where) {
     if (shards.contains(file)) continue;
     const auto path = index.parent_path() / file;
-    shards[file] = files::detail::parse_safetensors(Bytes::of_file(op, path), what_of(op, path), metadata);
+    shards[file] = files::detail::parse_safetensors(Bytes::of_file(op, path), label_of(op, path), metadata);
   }
   StateDict dict;
   for (const auto& [name, file] : where) {
     const Tensor* const found = shards[file].find(name);
-    TENDRIL_CHECK(found, what_of(op, index), ": says that '", name, "' is in ", file, ", which has no such tensor");
+    TENDRIL_CHECK(found, label_of(op, index), ": says that '", name, "' is in ", file, ", which has no such tensor");
     dict.insert(name, *found);
   }
   return dict;
@@ -118,7 +115,7 @@ void save_safetensors(const StateDict& dict, const std::filesystem::path& file, 
 
 StateDict load_safetensors(const std::filesystem::path& file, FileMetadata* metadata) {
   if (file.extension() == ".json") return load_sharded(file, metadata);
-  return files::detail::parse_safetensors(Bytes::of_file("load_safetensors", file), what_of("load_safetensors", file),
+  return files::detail::parse_safetensors(Bytes::of_file("load_safetensors", file), label_of("load_safetensors", file),
                                           metadata);
 }
 

@@ -131,7 +131,7 @@ Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, DType dtype
                    " differ in number");
   for (int d = 0; extent > 0 && d < sizes.size(); ++d) extent += (sizes[d] - 1) * strides[d];
   TENDRIL_CHECK(data || extent == 0, "from_blob: the address is null for shape ", sizes);
-  auto owner = deleter ? std::make_unique<Owner>(data, std::move(deleter)) : nullptr;
+  std::unique_ptr<Owner> owner(deleter ? new Owner{data, std::move(deleter)} : nullptr);
   const Storage::Deleter end = [](void* context) noexcept {
     const std::unique_ptr<Owner> last(static_cast<Owner*>(context));
     if (last) last->deleter(last->data);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/models/resnet.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"

@@ -23,7 +23,7 @@ std::shared_ptr<Bytes> Bytes::of_file(const std::string& op, const std::filesyst
   // Not blocking: a pipe would wait for a writer.
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   TENDRIL_CHECK(descriptor >= 0, op, ": cannot open ", file, ": ", std::strerror(errno));
-  const std::shared_ptr<Bytes> bytes(new Bytes);
+  std::shared_ptr<Bytes> bytes(new Bytes);
   struct stat status {};
   const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   int reason = 0;
@@ -77,6 +77,10 @@ Ref<Storage> storage_on(const std::shared_ptr<Bytes>& owner, std::span<std::byte
 Tensor tensor_on(const std::shared_ptr<Bytes>& owner, std::span<std::byte> part, const Dims& sizes, DType dtype,
                  const std::string& what) {
   return raw::on_storage(storage_on(owner, part, dtype, what), sizes, contiguous_strides(sizes), 0, dtype);
+}
+
+std::string label_of(const char* op, const std::filesystem::path& file) {
+  return std::string(op) + ": " + file.string();
 }
 
 Dims sizes_of(std::span<const int64_t> sizes, const std::string& what) {

@@ -46,6 +46,9 @@ Ref<Storage> storage_on(const std::shared_ptr<Bytes>& owner, std::span<std::byte
 Tensor tensor_on(const std::shared_ptr<Bytes>& owner, std::span<std::byte> part, const Dims& sizes, DType dtype,
                  const std::string& what);
 
+/// How errors begin: "op: file".
+std::string label_of(const char* op, const std::filesystem::path& file);
+
 /// Dimensions as they stand in a file, which need not be possible: throws Error that begins with `what` unless they
 /// are.
 Dims sizes_of(std::span<const int64_t> sizes, const std::string& what);

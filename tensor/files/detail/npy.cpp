@@ -18,15 +18,15 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kElementAlignment = 64;
 
-constexpr std::array<std::pair<std::string_view, DType>, 7> kDTypes = {{{"f8", kFloat64},
-                                                                        {"f4", kFloat32},
-                                                                        {"f2", kFloat16},
-                                                                        {"i8", kInt64},
-                                                                        {"i4", kInt32},
-                                                                        {"u1", kUInt8},
-                                                                        {"b1", kBool}}};
+constexpr std::array<std::pair<std::string_view, DType>, 7> kNumpyDTypes = {{{"f8", kFloat64},
+                                                                             {"f4", kFloat32},
+                                                                             {"f2", kFloat16},
+                                                                             {"i8", kInt64},
+                                                                             {"i4", kInt32},
+                                                                             {"u1", kUInt8},
+                                                                             {"b1", kBool}}};
 
 /// What the header says: a Python dict of three known keys.
 struct Header {
@@ -130,7 +130,7 @@ class HeaderParser {
 };
 
 std::string_view descr_of(DType dtype) {
-  for (const auto& [name, known] : kDTypes) {
+  for (const auto& [name, known] : kNumpyDTypes) {
     if (known == dtype) return name;
   }
   return {};
@@ -161,10 +161,10 @@ Tensor parse_npy(const std::shared_ptr<Bytes>& owner, std::span<std::byte> bytes
   const auto [head, length] = find_header(bytes, what);
   const Header header = HeaderParser({reinterpret_cast<const char*>(bytes.data()) + head, length}, what).parse();
   const std::string& descr = *header.descr;
-  const auto known = std::ranges::find_if(kDTypes, [&](const auto& entry) {
+  const auto known = std::ranges::find_if(kNumpyDTypes, [&](const auto& entry) {
     return descr.size() == 3 && "<>=|"sv.find(descr[0]) != std::string_view::npos && descr.substr(1) == entry.first;
   });
-  TENDRIL_CHECK(known != kDTypes.end(), what, ": has dtype '", descr,
+  TENDRIL_CHECK(known != kNumpyDTypes.end(), what, ": has dtype '", descr,
                 "', expected one of f8, f4, f2, i8, i4, u1, b1 in either byte order");
   const DType dtype = known->second;
   Dims sizes = sizes_of(*header.shape, what);
@@ -198,7 +198,7 @@ std::string npy_head(const Tensor& tensor, const std::string& what) {
   // NumPy leaves room for the first size to grow to 21 digits, then aligns the elements.
   if (tensor.dim() > 0) text.append(21 - std::to_string(tensor.size(0)).size(), ' ');
   const std::size_t unaligned = kMagic.size() + 4 + text.size() + 1;
-  text.append((kAlignment - unaligned % kAlignment) % kAlignment, ' ');
+  text.append((kElementAlignment - unaligned % kElementAlignment) % kElementAlignment, ' ');
   text += '\n';
   std::string head(kMagic);
   head += "\x01\x00"sv;

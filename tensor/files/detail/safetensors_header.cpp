@@ -18,18 +18,18 @@ constexpr std::size_t kMaxHeader = 100'000'000;  // the Python package's own lim
 constexpr const char* kMetadata = "__metadata__";
 
 /// In the order in which the package writes them, last first: what needs the widest alignment leads.
-constexpr std::array<std::pair<const char*, DType>, 8> kDTypes = {{{"BOOL", kBool},
-                                                                   {"U8", kUInt8},
-                                                                   {"F16", kFloat16},
-                                                                   {"BF16", kBFloat16},
-                                                                   {"I32", kInt32},
-                                                                   {"F32", kFloat32},
-                                                                   {"F64", kFloat64},
-                                                                   {"I64", kInt64}}};
+constexpr std::array<std::pair<const char*, DType>, 8> kHeaderDTypes = {{{"BOOL", kBool},
+                                                                         {"U8", kUInt8},
+                                                                         {"F16", kFloat16},
+                                                                         {"BF16", kBFloat16},
+                                                                         {"I32", kInt32},
+                                                                         {"F32", kFloat32},
+                                                                         {"F64", kFloat64},
+                                                                         {"I64", kInt64}}};
 
 std::size_t rank_of(DType dtype) {
-  const auto found = std::ranges::find(kDTypes, dtype, &std::pair<const char*, DType>::second);
-  return static_cast<std::size_t>(found - kDTypes.begin());
+  const auto found = std::ranges::find(kHeaderDTypes, dtype, &std::pair<const char*, DType>::second);
+  return static_cast<std::size_t>(found - kHeaderDTypes.begin());
 }
 
 /// A parser's answer to any text: an object, or Error.
@@ -76,15 +76,14 @@ Described describe(const std::string& name, const json::value& value, const std:
   TENDRIL_CHECK(value.is_object(), what, " is no JSON object");
   const json::object& object = value.get_object();
   const std::string dtype = text_of(member(object, "dtype", what), what + ": dtype");
-  const auto known = std::ranges::find_if(kDTypes, [&](const auto& entry) { return dtype == entry.first; });
-  TENDRIL_CHECK(known != kDTypes.end(), what, ": has dtype ", dtype,
+  const auto known = std::ranges::find_if(kHeaderDTypes, [&](const auto& entry) { return dtype == entry.first; });
+  TENDRIL_CHECK(known != kHeaderDTypes.end(), what, ": has dtype ", dtype,
                 ", expected one of F64, F32, F16, BF16, I64, I32, U8, BOOL");
   const Dims sizes = sizes_of(numbers_of(member(object, "shape", what), what + ": shape"), what);
   const auto offsets = numbers_of(member(object, "data_offsets", what), what + ": data_offsets");
   TENDRIL_CHECK(offsets.size() == 2 && offsets[0] <= offsets[1], what,
                 ": data_offsets: expected two numbers, the first not above the second");
-  const Described described{name, known->second, sizes, static_cast<uint64_t>(offsets[0]),
-                            static_cast<uint64_t>(offsets[1])};
+  Described described{name, known->second, sizes, static_cast<uint64_t>(offsets[0]), static_cast<uint64_t>(offsets[1])};
   const uint64_t needed = bytes_of(sizes, described.dtype, what);
   TENDRIL_CHECK(described.end - described.begin == needed, what, ": data_offsets: got ",
                 described.end - described.begin, " bytes, expected ", needed, " for shape ", sizes, " of ", dtype);
@@ -169,7 +168,7 @@ SafetensorsPlan plan_safetensors(const StateDict& dict, const FileMetadata& meta
     const auto& [name, tensor] = *entry;
     TENDRIL_CHECK(name != kMetadata, what, ": name '", name, "' is the format's own, expected another");
     json::object described;
-    described["dtype"] = kDTypes[rank_of(tensor.dtype())].first;
+    described["dtype"] = kHeaderDTypes[rank_of(tensor.dtype())].first;
     json::array& shape = described["shape"].emplace_array();
     for (const int64_t size : tensor.sizes()) shape.push_back(size);
     const uint64_t begin = plan.element_bytes;

@@ -10,7 +10,7 @@ using namespace zip;
 
 namespace {
 
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kMemberAlignment = 64;
 constexpr uint16_t kVersion64 = 45;        // of the format: the first with 64-bit sizes
 constexpr uint16_t kUtf8 = 1 << 11;        // of names
 constexpr uint32_t kNoTime = 0x0021'0000;  // 1980-01-01 00:00, as what was written must not depend on when
@@ -57,7 +57,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> head, st
   append(extra, member.size);
   append(extra, member.size);
   const uint64_t begin = member.header + kLocalBytes + name.size() + extra.size() + 4;
-  const auto fill = static_cast<uint16_t>((kAlignment - begin % kAlignment) % kAlignment);
+  const auto fill = static_cast<uint16_t>((kMemberAlignment - begin % kMemberAlignment) % kMemberAlignment);
   append(extra, kExtraFill);
   append(extra, fill);
   extra.append(fill, '\0');
