@@ -1,5 +1,10 @@
 #include "tendril/nn/activation.h"
 
+#include <sstream>
+
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
 namespace tendril::nn {
 namespace {
 
@@ -14,5 +19,72 @@ Tensor gelu_tanh(const Tensor& x) {
 Tensor GELU::forward(const Tensor& x) const { return approximate == Approximate::tanh ? gelu_tanh(x) : x.gelu(); }
 
 std::string GELU::extra_repr() const { return approximate == Approximate::tanh ? "approximate=tanh" : ""; }
+
+std::string LeakyReLU::extra_repr() const {
+  std::ostringstream out;
+  out << "negative_slope=" << negative_slope;
+  return out.str();
+}
+
+std::string ELU::extra_repr() const {
+  std::ostringstream out;
+  out << "alpha=" << alpha;
+  return out.str();
+}
+
+std::string CELU::extra_repr() const {
+  std::ostringstream out;
+  out << "alpha=" << alpha;
+  return out.str();
+}
+
+std::string Softplus::extra_repr() const {
+  std::ostringstream out;
+  out << "beta=" << beta << ", threshold=" << threshold;
+  return out.str();
+}
+
+std::string Softshrink::extra_repr() const {
+  std::ostringstream out;
+  out << "lambd=" << lambd;
+  return out.str();
+}
+
+std::string Hardshrink::extra_repr() const {
+  std::ostringstream out;
+  out << "lambd=" << lambd;
+  return out.str();
+}
+
+std::string Hardtanh::extra_repr() const {
+  std::ostringstream out;
+  out << "min_val=" << min_val << ", max_val=" << max_val;
+  return out.str();
+}
+
+std::string Threshold::extra_repr() const {
+  std::ostringstream out;
+  out << "threshold=" << threshold << ", value=" << value;
+  return out.str();
+}
+
+std::string GLU::extra_repr() const {
+  std::ostringstream out;
+  out << "dim=" << dim;
+  return out.str();
+}
+
+std::string Softmin::extra_repr() const {
+  std::ostringstream out;
+  out << "dim=" << dim;
+  return out.str();
+}
+
+PReLU::PReLU(const PReLUOptions& options) {
+  TENDRIL_CHECK(options.num_parameters > 0, "PReLU: num_parameters: got ", options.num_parameters,
+                ", expected a positive number");
+  weight = raw::full({options.num_parameters}, options.init, options.dtype, options.device);
+  register_parameter("weight", weight);
+}
 
 }  // namespace tendril::nn

@@ -1,6 +1,8 @@
 #include "tendril/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
@@ -38,6 +40,66 @@ double xavier_stddev(const Tensor& tensor, double gain, const char* op) {
   check_spread(gain, op, "gain");
   const Fans fans = calculate_fans(tensor);
   return gain * std::sqrt(2 / static_cast<double>(fans.in + fans.out));
+}
+
+/// Elements of another dtype and device take the place of the tensor's.
+const Tensor& write(const Tensor& tensor, const Tensor& values) {
+  raw::copy_(tensor, values);
+  tensor.storage()->bump_version();
+  return tensor;
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
+/// Where normal_cdf is p: Acklam's rational approximation (relative error 1.2e-9), then one step of Halley's method.
+double normal_quantile(double p) {
+  if (p <= 0) return -HUGE_VAL;
+  if (p >= 1) return HUGE_VAL;
+  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
+                          -1.328068155288572e+01};
+  constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                          -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
+  const auto tail = [&](double q) {
+    return (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
+           ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
+  };
+  double x;
+  if (p < 0.02425) {
+    x = tail(std::sqrt(-2 * std::log(p)));
+  } else if (p > 1 - 0.02425) {
+    x = -tail(std::sqrt(-2 * std::log1p(-p)));
+  } else {
+    const double q = p - 0.5, r = q * q;
+    x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
+        (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
+  }
+  const double e = normal_cdf(x) - p, u = e * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
+  return x - u / (1 + x * u / 2);
+}
+
+/// Rows of normal numbers become an orthonormal set: each less its parts along those before it, twice, as once leaves
+/// what rounding left (Giraud, Langou and Rozloznik, 2005).
+void make_orthonormal(double* vectors, int64_t count, int64_t length) {
+  const auto dot = [length](const double* x, const double* y) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; ++i) sum += x[i] * y[i];
+    return sum;
+  };
+  for (int64_t k = 0; k < count; ++k) {
+    double* const v = vectors + k * length;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (int64_t j = 0; j < k; ++j) {
+        const double* const other = vectors + j * length;
+        const double along = dot(v, other);
+        for (int64_t i = 0; i < length; ++i) v[i] -= along * other[i];
+      }
+    }
+    const double scale = 1 / std::sqrt(dot(v, v));
+    for (int64_t i = 0; i < length; ++i) v[i] *= scale;
+  }
 }
 
 }  // namespace
@@ -106,6 +168,55 @@ const Tensor& kaiming_uniform_(const Tensor& tensor, const KaimingOptions& optio
 
 const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& options) {
   return normal_(tensor, 0, kaiming_stddev(tensor, options, "kaiming_normal_"), options.generator);
+}
+
+const Tensor& trunc_normal_(const Tensor& tensor, double mean, double stddev, double low, double high,
+                            Generator& generator) {
+  check_fillable(tensor, "trunc_normal_");
+  TENDRIL_CHECK(std::isfinite(mean), "trunc_normal_: mean: got ", mean, ", expected a finite number");
+  TENDRIL_CHECK(std::isfinite(stddev) && stddev > 0, "trunc_normal_: stddev: got ", stddev,
+                ", expected a positive number");
+  TENDRIL_CHECK(low < high, "trunc_normal_: got low ", low, " and high ", high, ", expected low below high");
+  const double from = normal_cdf((low - mean) / stddev), to = normal_cdf((high - mean) / stddev);
+  const Tensor values = raw::empty(tensor.sizes(), kFloat64);
+  raw::uniform_(values, from, to, generator);
+  auto* const x = values.data<double>();
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    x[i] = std::min(high, std::max(low, mean + stddev * normal_quantile(x[i])));
+  }
+  return write(tensor, values);
+}
+
+const Tensor& orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
+  check_fillable(tensor, "orthogonal_");
+  TENDRIL_CHECK(std::isfinite(gain), "orthogonal_: gain: got ", gain, ", expected a finite number");
+  TENDRIL_CHECK_AS(ShapeError, tensor.dim() >= 2, "orthogonal_: the tensor has shape ", tensor.sizes(),
+                   ", expected two dimensions or more");
+  if (tensor.numel() == 0) return tensor;
+  const int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
+  const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+  const Tensor vectors = raw::empty({count, length}, kFloat64);
+  raw::normal_(vectors, 0, 1, generator);
+  make_orthonormal(vectors.data<double>(), count, length);
+  const Tensor matrix = raw::binary(Binary::mul, rows <= columns ? vectors : raw::transpose(vectors, 0, 1), gain);
+  return write(tensor, raw::reshape(matrix, tensor.sizes()));
+}
+
+const Tensor& sparse_(const Tensor& tensor, double sparsity, double stddev, Generator& generator) {
+  check_fillable(tensor, "sparse_");
+  check_spread(stddev, "sparse_", "stddev");
+  TENDRIL_CHECK_AS(ShapeError, tensor.dim() == 2, "sparse_: the tensor has shape ", tensor.sizes(),
+                   ", expected a matrix");
+  TENDRIL_CHECK(sparsity >= 0 && sparsity <= 1, "sparse_: sparsity: got ", sparsity, ", expected a number in [0, 1]");
+  const int64_t rows = tensor.size(0), columns = tensor.size(1);
+  const auto zeros = static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
+  const Tensor values = raw::empty(tensor.sizes(), kFloat64);
+  raw::normal_(values, 0, stddev, generator);
+  for (int64_t column = 0; column < columns; ++column) {
+    const Tensor order = raw::randperm(rows, generator);
+    for (int64_t i = 0; i < zeros; ++i) values.data<double>()[order.data<int64_t>()[i] * columns + column] = 0;
+  }
+  return write(tensor, values);
 }
 
 }  // namespace tendril::nn::init

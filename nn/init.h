@@ -46,4 +46,16 @@ const Tensor& kaiming_uniform_(const Tensor& tensor, const KaimingOptions& optio
 /// N(0, s^2), s = gain / sqrt(fan)
 const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& options = {});
 
+/// N(mean, stddev^2) cut to [low, high], by the inverse of its distribution function. Error unless low is below high.
+const Tensor& trunc_normal_(const Tensor& tensor, double mean = 0, double stddev = 1, double low = -2, double high = 2,
+                            Generator& generator = default_generator());
+/// Rows (or columns, if there are fewer) at right angles to each other, of length `gain`, for the tensor as a matrix
+/// [first size, product of the rest] (Saxe, McClelland and Ganguli, 2014). Worked out by the host in float64.
+/// ShapeError for fewer than two dimensions.
+const Tensor& orthogonal_(const Tensor& tensor, double gain = 1, Generator& generator = default_generator());
+/// N(0, stddev^2), but in each column a share of `sparsity` (rounded up) is 0 (Martens, 2010). ShapeError unless the
+/// tensor is a matrix, Error unless sparsity is in [0, 1].
+const Tensor& sparse_(const Tensor& tensor, double sparsity, double stddev = 0.01,
+                      Generator& generator = default_generator());
+
 }  // namespace tendril::nn::init

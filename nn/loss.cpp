@@ -48,6 +48,20 @@ std::string NLLLoss::extra_repr() const {
   return out.str();
 }
 
-std::string MSELoss::extra_repr() const { return std::string("reduction=") + name_of(reduction_); }
+std::string describe_reduction(LossReduction reduction) { return std::string("reduction=") + name_of(reduction); }
+
+std::string MSELoss::extra_repr() const { return describe_reduction(reduction_); }
+std::string L1Loss::extra_repr() const { return describe_reduction(reduction_); }
+
+BCELoss::BCELoss(const BinaryCrossEntropyOptions& options) : options_(options) {
+  if (options_.weight.defined()) register_buffer("weight", options_.weight);
+}
+std::string BCELoss::extra_repr() const { return describe_reduction(options_.reduction); }
+
+BCEWithLogitsLoss::BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& options) : options_(options) {
+  if (options_.weight.defined()) register_buffer("weight", options_.weight);
+  if (options_.pos_weight.defined()) register_buffer("pos_weight", options_.pos_weight);
+}
+std::string BCEWithLogitsLoss::extra_repr() const { return describe_reduction(options_.reduction); }
 
 }  // namespace tendril::nn

@@ -3,11 +3,14 @@
 #include <string>
 
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/loss_pairs.h"
 #include "tendril/nn/module.h"
 
-/// Losses as modules, for use where a module is asked for. Elsewhere the functions read shorter (autograd/ops/loss.h,
-/// which says what each is): `cross_entropy(logits, target)`.
+/// Losses as modules, for use where a module is asked for. Elsewhere the functions read shorter (autograd/ops/loss.h
+/// and loss_pairs.h, which say what each is): `cross_entropy(logits, target)`.
 namespace tendril::nn {
+
+std::string describe_reduction(LossReduction reduction);  ///< "reduction=mean"
 
 class CrossEntropyLoss : public Movable<CrossEntropyLoss> {
  public:
@@ -40,6 +43,82 @@ class MSELoss : public Movable<MSELoss> {
 
  private:
   LossReduction reduction_;
+};
+
+class BCELoss : public Movable<BCELoss> {
+ public:
+  explicit BCELoss(const BinaryCrossEntropyOptions& options = {});
+  Tensor forward(const Tensor& x, const Tensor& y) const { return binary_cross_entropy(x, y, options_); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  std::string extra_repr() const override;
+
+ private:
+  BinaryCrossEntropyOptions options_;  // its weight is a buffer
+};
+
+class BCEWithLogitsLoss : public Movable<BCEWithLogitsLoss> {
+ public:
+  explicit BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& options = {});
+  Tensor forward(const Tensor& x, const Tensor& y) const { return binary_cross_entropy_with_logits(x, y, options_); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  std::string extra_repr() const override;
+
+ private:
+  BinaryCrossEntropyWithLogitsOptions options_;  // its weights are buffers
+};
+
+class L1Loss : public Movable<L1Loss> {
+ public:
+  explicit L1Loss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& y) const { return l1_loss(x, y, reduction_); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  std::string extra_repr() const override;
+
+ private:
+  LossReduction reduction_;
+};
+
+/// A loss of two tensors and options as a module.
+template <class Class, class Options, Tensor (*function)(const Tensor&, const Tensor&, const Options&)>
+class PairLoss : public Movable<Class> {
+ public:
+  explicit PairLoss(const Options& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, options_); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  std::string extra_repr() const override { return describe_reduction(options_.reduction); }
+
+ private:
+  Options options_;
+};
+
+struct SmoothL1Loss : PairLoss<SmoothL1Loss, SmoothL1LossOptions, smooth_l1_loss> {
+  using PairLoss::PairLoss;
+};
+struct HuberLoss : PairLoss<HuberLoss, HuberLossOptions, huber_loss> {
+  using PairLoss::PairLoss;
+};
+struct KLDivLoss : PairLoss<KLDivLoss, KlDivOptions, kl_div> {
+  using PairLoss::PairLoss;
+};
+
+/// A loss of three tensors and options as a module.
+template <class Class, class Options, Tensor (*function)(const Tensor&, const Tensor&, const Tensor&, const Options&)>
+class TripleLoss : public Movable<Class> {
+ public:
+  explicit TripleLoss(const Options& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) const { return function(a, b, c, options_); }
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) const { return forward(a, b, c); }
+  std::string extra_repr() const override { return describe_reduction(options_.reduction); }
+
+ private:
+  Options options_;
+};
+
+struct CosineEmbeddingLoss : TripleLoss<CosineEmbeddingLoss, CosineEmbeddingLossOptions, cosine_embedding_loss> {
+  using TripleLoss::TripleLoss;
+};
+struct TripletMarginLoss : TripleLoss<TripletMarginLoss, TripletMarginLossOptions, triplet_margin_loss> {
+  using TripleLoss::TripleLoss;
 };
 
 }  // namespace tendril::nn

@@ -129,6 +129,65 @@ BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(orthogonal_rows_or_columns_are_at_right_angles) {
+  Generator generator(6);
+  for (const tendril::Dims& sizes : {tendril::Dims{5, 5}, tendril::Dims{3, 7}, tendril::Dims{9, 2, 2}}) {
+    const Tensor weight = make::empty(sizes, tendril::kFloat64);
+    nn::init::orthogonal_(weight, 2, generator);
+    const int64_t rows = weight.size(0), columns = weight.numel() / rows;
+    const Tensor matrix = raw::view(weight, {rows, columns}), turned = raw::transpose(matrix, 0, 1);
+    const Tensor products = rows <= columns ? raw::matmul(matrix, turned) : raw::matmul(turned, matrix);
+    const int64_t count = products.size(0);
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < count; ++j) {
+        const double expected = i == j ? 4 : 0;
+        BOOST_TEST(std::abs(raw::select(raw::select(products, 0, i), 0, j).item<double>() - expected) < 1e-13);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sparse_columns_have_their_share_of_zeros) {
+  Generator generator(6);
+  const Tensor weight = make::empty({10, 4});
+  nn::init::sparse_(weight, 0.25, 1, generator);
+  const std::vector<double> values = weight.to_vector<double>();
+  bool alike = true;
+  for (std::size_t column = 0; column < 4; ++column) {
+    int zeros = 0;
+    for (std::size_t row = 0; row < 10; ++row) {
+      zeros += values[4 * row + column] == 0;
+      alike = alike && (values[4 * row + column] == 0) == (values[4 * row] == 0);
+    }
+    BOOST_TEST(zeros == 3);
+  }
+  BOOST_TEST(!alike);  // each column has its own
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
+  Generator generator(6);
+  const Tensor x = make::empty({100'000}, tendril::kFloat64);
+  nn::init::trunc_normal_(x, 1, 2, 0, 4, generator);
+  double sum = 0, squares = 0, least = 9, most = -9;
+  for (const double value : x.to_vector<double>()) {
+    sum += value;
+    squares += value * value;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  BOOST_TEST(least >= 0);
+  BOOST_TEST(least < 0.01);
+  BOOST_TEST(most <= 4);
+  BOOST_TEST(most > 3.99);
+  // Mean and deviation of a truncated normal distribution by its formula
+  const double mean = sum / 1e5, deviation = std::sqrt(squares / 1e5 - mean * mean);
+  BOOST_TEST(std::abs(mean - 1.712546) < 5 * 1.058769 / std::sqrt(1e5));
+  BOOST_TEST(std::abs(deviation - 1.058769) < 0.01);
+  nn::init::trunc_normal_(x, 0, 1, 5, 6, generator);  // far out
+  BOOST_TEST(raw::reduce(tendril::Reduction::min, x).item<double>() >= 5);
+  BOOST_TEST(raw::reduce(tendril::Reduction::max, x).item<double>() < 6.0001);
+}
+
 BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor vector = make::ones({3}), matrix = make::ones({3, 3}), integers = make::zeros({3, 3}, tendril::kInt64);
@@ -141,6 +200,10 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
   BOOST_CHECK_EXCEPTION(nn::init::uniform_(matrix, nan, 0), Error, says("uniform_", "nan"));
   BOOST_CHECK_EXCEPTION(nn::init::normal_(matrix, 0, -1), Error, says("normal_", "stddev", "-1"));
   BOOST_CHECK_EXCEPTION(nn::init::normal_(matrix, nan), Error, says("normal_", "mean", "nan"));
+  BOOST_CHECK_EXCEPTION(nn::init::orthogonal_(vector), ShapeError, says("orthogonal_", "[3]"));
+  BOOST_CHECK_EXCEPTION(nn::init::sparse_(vector, 0.5), ShapeError, says("sparse_", "[3]", "matrix"));
+  BOOST_CHECK_EXCEPTION(nn::init::sparse_(matrix, 1.5), Error, says("sparse_", "sparsity", "1.5"));
+  BOOST_CHECK_EXCEPTION(nn::init::trunc_normal_(matrix, 0, 1, 2, 2), Error, says("trunc_normal_", "low", "2"));
   BOOST_CHECK_EXCEPTION(nn::init::xavier_uniform_(matrix, -2), Error, says("xavier_uniform_", "gain", "-2"));
 }
 

@@ -12,6 +12,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/activation.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/dropout.h"
@@ -20,6 +21,7 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/layer_norm.h"
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/loss_pairs.h"
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/norm.h"
@@ -283,6 +285,20 @@ std::vector<Call> functions() {
       CALL(layer_norm, (void)layer_norm(t[0], {3}), x()),
       CALL(rms_norm, (void)rms_norm(t[0], {3}), x()),
       CALL(group_norm, (void)group_norm(t[0], 1), x()),
+      CALL(binary_cross_entropy, (void)binary_cross_entropy(t[0], t[1]), x(), x()),
+      CALL(binary_cross_entropy_with_logits, (void)binary_cross_entropy_with_logits(t[0], t[1]), x(), x()),
+      CALL(l1_loss, (void)l1_loss(t[0], t[1]), x(), x()),
+      CALL(smooth_l1_loss, (void)smooth_l1_loss(t[0], t[1]), x(), x()),
+      CALL(huber_loss, (void)huber_loss(t[0], t[1]), x(), x()),
+      CALL(kl_div, (void)kl_div(t[0], t[1]), x(), x()),
+      CALL(cosine_similarity, (void)cosine_similarity(t[0], t[1]), x(), x()),
+      CALL(cosine_embedding_loss, (void)cosine_embedding_loss(t[0], t[1], t[2]), x(), x(), two()),
+      CALL(triplet_margin_loss, (void)triplet_margin_loss(t[0], t[1], t[2]), x(), x(), x()),
+      CALL(hardtanh, (void)hardtanh(t[0]), x()),
+      CALL(threshold, (void)threshold(t[0], 0, 1), x()),
+      CALL(softplus, (void)softplus(t[0], 2), x()),
+      CALL(prelu, (void)prelu(t[0], t[1]), x(), ones({1})),
+      CALL(glu, (void)glu(t[0], 0), x()),
       CALL(interpolate, (void)interpolate(t[0], {.size = Size2(2)}), image()),
       CALL(scaled_dot_product_attention, (void)scaled_dot_product_attention(t[0], t[1], t[2]), x(), x(), x()),
       {"attention_with_weights",
@@ -315,6 +331,9 @@ std::vector<Call> functions() {
       CALL(xavier_normal_, nn::init::xavier_normal_(t[0]), x()),
       CALL(kaiming_uniform_, nn::init::kaiming_uniform_(t[0]), x()),
       CALL(kaiming_normal_, nn::init::kaiming_normal_(t[0]), x()),
+      CALL(trunc_normal_, nn::init::trunc_normal_(t[0]), x()),
+      CALL(orthogonal_, nn::init::orthogonal_(t[0]), x()),
+      CALL(sparse_, nn::init::sparse_(t[0], 0.5), x()),
       {"log_prob",
        {index()[0].slice(0, 0, 2)},
        [](Tensors& t) { (void)distributions::Categorical({.probs = x()}).log_prob(t[0]); },

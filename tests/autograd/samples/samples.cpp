@@ -147,12 +147,27 @@ std::vector<std::string> nodes_of(const OpSample& sample) {
 }
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {
-      {"unary", unary},     {"binary", binary},       {"select", select}, {"inplace", inplace},
-      {"reduce", reduce},   {"softmax", softmax},     {"matmul", matmul}, {"views", views},
-      {"window", window},   {"join", join},           {"index", index},   {"copies", copies},
-      {"dropout", dropout}, {"embedding", embedding}, {"loss", loss},     {"lstm", lstm},
-      {"conv", conv},       {"norm", norm},           {"pool", pool},     {"layer_norm", layer_norm}};
+  static const std::vector<Family> all = {{"unary", unary},
+                                          {"binary", binary},
+                                          {"select", select},
+                                          {"inplace", inplace},
+                                          {"reduce", reduce},
+                                          {"softmax", softmax},
+                                          {"matmul", matmul},
+                                          {"views", views},
+                                          {"window", window},
+                                          {"join", join},
+                                          {"index", index},
+                                          {"copies", copies},
+                                          {"dropout", dropout},
+                                          {"embedding", embedding},
+                                          {"loss", loss},
+                                          {"lstm", lstm},
+                                          {"conv", conv},
+                                          {"norm", norm},
+                                          {"pool", pool},
+                                          {"layer_norm", layer_norm},
+                                          {"loss_pairs", loss_pairs}};
   return all;
 }
 

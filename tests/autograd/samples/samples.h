@@ -50,6 +50,7 @@ std::vector<OpSample> lstm();
 std::vector<OpSample> conv();
 std::vector<OpSample> norm();
 std::vector<OpSample> layer_norm();
+std::vector<OpSample> loss_pairs();
 std::vector<OpSample> pool();
 
 struct Family {

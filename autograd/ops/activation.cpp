@@ -1,0 +1,49 @@
+#include "tendril/autograd/ops/activation.h"
+
+#include "tendril/autograd/ops/pointwise.h"
+
+namespace tendril {
+
+Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  detail::check_floating(x, "hardtanh");
+  TENDRIL_CHECK(min_val < max_val, "hardtanh: got min_val ", min_val, " and max_val ", max_val,
+                ", expected the first to be below the second");
+  return x.clamp(min_val, max_val);
+}
+
+Tensor threshold(const Tensor& x, double bound, double value) {
+  detail::check_floating(x, "threshold");
+  return x.masked_fill(x.le(bound), value);
+}
+
+Tensor softplus(const Tensor& x, double beta, double bound) {
+  detail::check_floating(x, "softplus");
+  TENDRIL_CHECK(beta > 0, "softplus: beta: got ", beta, ", expected a positive number");
+  const Tensor scaled = x * beta;
+  return where(scaled.gt(bound), x, scaled.softplus() / beta);
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  detail::check_floating(x, "prelu");
+  detail::check_defined(weight, "prelu", "weight");
+  TENDRIL_CHECK_AS(DTypeError, weight.dtype() == x.dtype(), "prelu: weight is ", weight.dtype(), ", expected x's ",
+                   x.dtype());
+  const int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
+                   "prelu: weight has shape ", weight.sizes(), ", expected one number, or one for each of the ",
+                   channels, " channels of x ", x.sizes());
+  Dims by_channel = Dims::filled(x.dim(), 1);
+  if (weight.numel() > 1) by_channel[1] = channels;
+  return where(x.gt(0), x, x * weight.reshape(by_channel));
+}
+
+Tensor glu(const Tensor& x, int64_t given_dim) {
+  detail::check_floating(x, "glu");
+  const int dim = wrap_dim(given_dim, x.dim(), "glu");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() > 0 && x.sizes()[dim] % 2 == 0, "glu: x has shape ", x.sizes(),
+                   ", expected an even size in dimension ", dim);
+  const int64_t half = x.sizes()[dim] / 2;
+  return x.narrow(dim, 0, half) * x.narrow(dim, half, half).sigmoid();
+}
+
+}  // namespace tendril

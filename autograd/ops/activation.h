@@ -1,0 +1,22 @@
+#pragma once
+
+#include "tendril/tensor/tensor.h"
+
+/// Activations of several numbers or operands; those of one operand are rows of tensor/pointwise.def. Any floating
+/// dtype, twice differentiable. DTypeError for other dtypes.
+namespace tendril {
+
+/// x kept within [min_val, max_val]. Error unless min_val is below max_val.
+Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
+/// x above `threshold`, `value` elsewhere.
+Tensor threshold(const Tensor& x, double threshold, double value);
+/// log(1 + e^(beta x)) / beta; x itself where beta x is above `threshold`.
+Tensor softplus(const Tensor& x, double beta, double threshold = 20);
+/// x above 0, weight x below: weight is one number, or [channels] for x [batch, channels, ...]. ShapeError otherwise.
+/// (He et al., "Delving Deep into Rectifiers", 2015)
+Tensor prelu(const Tensor& x, const Tensor& weight);
+/// The first half of x along `dim`, times the sigmoid of the second (Dauphin et al., "Language Modeling with Gated
+/// Convolutional Networks", 2016). ShapeError unless the size is even.
+Tensor glu(const Tensor& x, int64_t dim = -1);
+
+}  // namespace tendril

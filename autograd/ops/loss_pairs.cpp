@@ -1,0 +1,209 @@
+#include "tendril/autograd/ops/loss_pairs.h"
+
+#include <cmath>
+
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+void check_pair(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
+  detail::check_defined(x, op, x_name);
+  detail::check_defined(y, op, y_name);
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) && is_floating(y.dtype()), op, ": ", x_name, " is ", x.dtype(),
+                   ", ", y_name, " is ", y.dtype(), ", expected floating dtypes");
+  TENDRIL_CHECK(x.device() == y.device(), op, ": ", y_name, " is on ", y.device(), ", expected the device of ", x_name,
+                ", ", x.device());
+  TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), op, ": ", x_name, " and ", y_name, " have shapes ", x.sizes(),
+                   " and ", y.sizes(), ", expected one shape (expand one if they are meant to broadcast)");
+}
+
+void check_weight(const char* op, const char* name, const Tensor& weight, const Tensor& x) {
+  if (!weight.defined()) return;
+  TENDRIL_CHECK_AS(DTypeError, is_floating(weight.dtype()), op, ": ", name, " is ", weight.dtype(),
+                   ", expected a floating dtype");
+  bool fits = weight.dim() <= x.dim();
+  for (int d = 0; fits && d < weight.dim(); ++d) {
+    const int64_t size = weight.sizes()[weight.dim() - 1 - d];
+    fits = size == 1 || size == x.sizes()[x.dim() - 1 - d];
+  }
+  TENDRIL_CHECK_AS(ShapeError, fits, op, ": ", name, " has shape ", weight.sizes(),
+                   ", expected one that broadcasts to ", x.sizes());
+}
+
+Tensor reduced(const Tensor& each, LossReduction reduction) {
+  if (reduction == LossReduction::none) return each;
+  return reduction == LossReduction::mean ? each.mean() : each.sum();
+}
+
+/// Losses of the half types are computed in float32, of which the result alone is rounded.
+bool is_half(const Tensor& x, const Tensor& y) {
+  const DType dtype = raw::result_type(x, y);
+  return computed_in(dtype) != dtype;
+}
+
+Tensor bounded_log(const Tensor& x) { return raw::clamp(raw::unary(Unary::log, x), -100, {}); }
+
+/// Saves x and the target. Bounds as PyTorch's: gradients where x is 0 or 1 are large, not NaN.
+struct BinaryCrossEntropyBackward : autograd::NodeOf<BinaryCrossEntropyBackward, 2, 2> {
+  static constexpr const char* kName = "BinaryCrossEntropyBackward";
+  static constexpr double kSmallest = 1e-12F;  // in PyTorch float32's 1e-12 for all dtypes
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor x = saved(0), target = saved(1);
+    if (needs_grad(0)) dx[0] = g * (x - target) / ((1.0 - x) * x).clamp(kSmallest, {});
+    if (needs_grad(1)) dx[1] = g * ((1.0 - x).log() - x.log());
+  }
+};
+
+/// Each element's loss.
+Tensor huber(const Tensor& x, const Tensor& target, double delta) {
+  const Tensor d = (x - target).abs(), inner = d.clamp({}, delta);
+  return inner.square() * 0.5 + (d - inner) * delta;
+}
+
+Tensor distance(const Tensor& x, const Tensor& y, double p, double eps) {
+  const Tensor d = (x - y + eps).abs();
+  const int64_t last = -1;
+  if (std::isinf(p)) return std::get<0>(d.max(last));
+  if (p == 1) return d.sum({last});
+  if (p == 2) return d.square().sum({last}).sqrt();
+  return d.pow(p).sum({last}).pow(1 / p);
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options) {
+  const char* op = "binary_cross_entropy";
+  check_pair(op, x, "x", target, "the target");
+  check_weight(op, "weight", options.weight, x);
+  if (is_half(x, target)) {
+    return binary_cross_entropy(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  }
+  if (x.device().is_cpu()) {
+    const NoGrad no_grad;
+    const Tensor inside = x.ge(0).logical_and(x.le(1));
+    TENDRIL_CHECK(x.numel() == 0 || inside.all().item<bool>(), op,
+                  ": x: got an element outside of [0, 1], expected probabilities (of logits, use "
+                  "binary_cross_entropy_with_logits)");
+  }
+  const Tensor rest = raw::binary(Binary::sub, 1.0, target);
+  Tensor each = raw::binary(Binary::add, raw::binary(Binary::mul, target, bounded_log(x)),
+                            raw::binary(Binary::mul, rest, bounded_log(raw::binary(Binary::sub, 1.0, x))));
+  each = raw::unary(Unary::neg, each);
+  if (auto* n = autograd::track<BinaryCrossEntropyBackward>(each, x, target)) {
+    n->save(0, x);
+    n->save(1, target);
+  }
+  if (options.weight.defined()) each = each * options.weight.detach();
+  return reduced(each, options.reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BinaryCrossEntropyWithLogitsOptions& options) {
+  const char* op = "binary_cross_entropy_with_logits";
+  check_pair(op, logits, "the logits", target, "the target");
+  check_weight(op, "weight", options.weight, logits);
+  check_weight(op, "pos_weight", options.pos_weight, logits);
+  if (is_half(logits, target)) {
+    return binary_cross_entropy_with_logits(logits.to(kFloat32), target.to(kFloat32), options)
+        .to(raw::result_type(logits, target));
+  }
+  Tensor unlikely = (-logits).softplus();  // -log(sigmoid(logits))
+  if (options.pos_weight.defined()) unlikely = unlikely * ((options.pos_weight.detach() - 1.0) * target + 1.0);
+  Tensor each = (1.0 - target) * logits + unlikely;
+  if (options.weight.defined()) each = each * options.weight.detach();
+  return reduced(each, options.reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
+  check_pair("l1_loss", x, "x", target, "the target");
+  if (is_half(x, target)) {
+    return l1_loss(x.to(kFloat32), target.to(kFloat32), reduction).to(raw::result_type(x, target));
+  }
+  return reduced((x - target).abs(), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options) {
+  check_pair("smooth_l1_loss", x, "x", target, "the target");
+  TENDRIL_CHECK(options.beta >= 0, "smooth_l1_loss: beta: got ", options.beta, ", expected a number of 0 or more");
+  if (options.beta == 0) return l1_loss(x, target, options.reduction);
+  if (is_half(x, target)) {
+    return smooth_l1_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  }
+  return reduced(huber(x, target, options.beta) / options.beta, options.reduction);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options) {
+  check_pair("huber_loss", x, "x", target, "the target");
+  TENDRIL_CHECK(options.delta > 0, "huber_loss: delta: got ", options.delta, ", expected a positive number");
+  if (is_half(x, target)) {
+    return huber_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  }
+  return reduced(huber(x, target, options.delta), options.reduction);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options) {
+  check_pair("kl_div", x, "x", target, "the target");
+  TENDRIL_CHECK_AS(ShapeError, !options.batchmean || x.dim() > 0,
+                   "kl_div: x has shape [], expected a dimension for the ", "batch (batchmean)");
+  if (is_half(x, target)) {
+    return kl_div(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  }
+  const Tensor each = options.log_target ? target.exp() * (target - x)
+                                         : target * target.masked_fill(target.eq(0), 1).log() - target * x;
+  if (options.batchmean) return each.sum() / static_cast<double>(x.size(0));
+  return reduced(each, options.reduction);
+}
+
+Tensor cosine_similarity(const Tensor& x, const Tensor& y, int64_t dim, double eps) {
+  check_pair("cosine_similarity", x, "x", y, "y");
+  const int d = wrap_dim(dim, x.dim(), "cosine_similarity");
+  // Lengths below eps are eps; the square root is of what is not 0, so that gradients there are not NaN.
+  const auto length = [&](const Tensor& t) { return t.square().sum({d}, true).clamp(eps * eps, {}).sqrt(); };
+  return ((x / length(x)) * (y / length(y))).sum({d});
+}
+
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
+                             const CosineEmbeddingLossOptions& options) {
+  const char* op = "cosine_embedding_loss";
+  check_pair(op, x1, "x1", x2, "x2");
+  detail::check_defined(target, op, "the target");
+  Dims expected = x1.sizes();
+  const bool fits = x1.dim() == 1 || x1.dim() == 2;
+  if (fits) expected.erase(x1.dim() - 1);
+  TENDRIL_CHECK_AS(ShapeError, fits && target.sizes() == expected, op, ": x1 has shape ", x1.sizes(),
+                   ", the target has ", target.sizes(), ", expected [N, D] and [N], or [D] and []");
+  if (is_half(x1, x2)) {
+    return cosine_embedding_loss(x1.to(kFloat32), x2.to(kFloat32), target, options).to(raw::result_type(x1, x2));
+  }
+  constexpr double kEpsilon = 1e-12;  // as PyTorch's
+  const auto square = [](const Tensor& x) { return x.square().sum({-1}) + kEpsilon; };
+  const Tensor cosine = (x1 * x2).sum({-1}) / (square(x1) * square(x2)).sqrt();
+  const Tensor alike = (1.0 - cosine).masked_fill(target.ne(1), 0);
+  const Tensor unlike = (cosine - options.margin).clamp(0.0, {}).masked_fill(target.ne(-1), 0);
+  return reduced(alike + unlike, options.reduction);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginLossOptions& options) {
+  const char* op = "triplet_margin_loss";
+  check_pair(op, anchor, "anchor", positive, "positive");
+  check_pair(op, anchor, "anchor", negative, "negative");
+  TENDRIL_CHECK_AS(ShapeError, anchor.dim() > 0, op, ": anchor has shape [], expected [..., D]");
+  TENDRIL_CHECK(options.margin > 0, op, ": margin: got ", options.margin, ", expected a positive number");
+  TENDRIL_CHECK(options.p > 0, op, ": p: got ", options.p, ", expected a positive number");
+  if (is_half(anchor, positive)) {
+    return triplet_margin_loss(anchor.to(kFloat32), positive.to(kFloat32), negative.to(kFloat32), options)
+        .to(raw::result_type(anchor, positive));
+  }
+  const auto between = [&](const Tensor& x, const Tensor& y) { return distance(x, y, options.p, options.eps); };
+  Tensor far = between(anchor, negative);
+  if (options.swap) far = far.minimum(between(positive, negative));
+  return reduced((between(anchor, positive) - far + options.margin).clamp(0.0, {}), options.reduction);
+}
+
+}  // namespace tendril
