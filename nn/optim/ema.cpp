@@ -1,5 +1,7 @@
 #include "tendril/nn/optim/ema.h"
 
+#include <string>
+
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -49,6 +51,37 @@ void ExponentialMovingAverage::update() {
     average.storage()->bump_version();
   }
   ++updates_;
+}
+
+StateDict ExponentialMovingAverage::state_dict() const {
+  StateDict dict;
+  dict.insert("updates", updates_);
+  for (std::size_t i = 0; i < averages_.size(); ++i) dict.insert("averages." + std::to_string(i), averages_[i]);
+  return dict;
+}
+
+LoadReport ExponentialMovingAverage::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  StateReader reader(dict, "ExponentialMovingAverage::load_state_dict");
+  int64_t updates = updates_;
+  reader.number("updates", updates);
+  if (updates < 0) reader.refuse("updates", "got " + std::to_string(updates) + ", expected 0 or more");
+  std::vector<Tensor> loaded;
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    const Tensor& own = averages_[i];
+    const Tensor* const found = reader.tensor("averages." + std::to_string(i), own.sizes(), own.dtype());
+    loaded.push_back(found ? *found : own);
+  }
+  const LoadReport report = reader.finish(options);
+  if (options.check_only) return report;
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    const Tensor copy =
+        raw::empty_like(averages_[i]);  // all copies before the first is taken, by a swap that cannot fail
+    raw::copy_(copy, loaded[i]);
+    loaded[i] = copy;
+  }
+  averages_.swap(loaded);
+  updates_ = updates;
+  return report;
 }
 
 void ExponentialMovingAverage::copy_to_parameters() const {

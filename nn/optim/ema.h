@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
 
 namespace tendril::optim {
@@ -28,6 +29,11 @@ class ExponentialMovingAverage {
   const std::vector<Tensor>& averages() const noexcept { return averages_; }
   int64_t updates() const noexcept { return updates_; }
   double decay() const noexcept { return decay_; }
+  /// "updates" and "averages.0", "averages.1", ...; the tensors are its own: an update changes them, unless the dict is
+  /// cloned. Loading takes copies; throws Error that lists all that is missing, unexpected (both only if `strict`) or
+  /// does not fit, and nothing has changed then.
+  StateDict state_dict() const;
+  LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
   /// Writes the averages into the parameters, for good.
   void copy_to_parameters() const;
 

@@ -47,6 +47,26 @@ BOOST_AUTO_TEST_CASE(averages_stand_in_for_the_parameters_while_a_scope_lasts) {
   BOOST_TEST(raw::equal(param, make::full({2}, 2)));
 }
 
+BOOST_AUTO_TEST_CASE(saved_averages_go_on_where_they_were) {
+  const Tensor param = make::full({2}, 1).requires_grad_();
+  ExponentialMovingAverage ema({param}, 0.5), other({param}, 0.5);
+  ema.update();
+  raw::fill_(param, 3);
+  ema.update();
+  other.load_state_dict(ema.state_dict());
+  BOOST_TEST(other.updates() == 2);
+  ema.update();
+  BOOST_TEST(raw::equal(other.averages()[0], make::full({2}, 2)));  // a copy
+  other.update();
+  BOOST_TEST(raw::equal(other.averages()[0], ema.averages()[0]));
+  tendril::StateDict wrong;
+  wrong.insert("updates", int64_t{-1});
+  wrong.insert("averages.0", make::zeros({3}));
+  wrong.insert("averages.1", make::zeros({2}));
+  BOOST_CHECK_EXCEPTION(other.load_state_dict(wrong), Error, says("updates", "-1", "averages.0", "[3]", "averages.1"));
+  BOOST_TEST(other.updates() == 3);
+}
+
 BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   const Tensor param = make::ones({2}).requires_grad_();
   BOOST_CHECK_EXCEPTION(ExponentialMovingAverage({param}, 1.5), Error, says("decay", "1.5", "[0, 1]"));
