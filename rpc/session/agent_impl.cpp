@@ -111,23 +111,6 @@ std::shared_ptr<detail::Listener> Agent::Impl::listening() const {
   return accepting_ && accepting_->is_open() ? accepting_ : nullptr;
 }
 
-void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
-  start_dial(std::make_shared<detail::Dial>(shared_from_this(), std::move(session)));
-}
-
-void Agent::Impl::start_dial(const std::shared_ptr<detail::Dial>& dial) {
-  std::erase_if(dials_, [](const auto& one) { return one.expired(); });
-  dials_.push_back(dial);
-  dial->start();
-}
-
-std::shared_ptr<detail::Dial> Agent::Impl::dial_of(const detail::Session& session) const {
-  for (const auto& one : dials_) {
-    if (auto dial = one.lock(); dial && dial->is_for(session)) return dial;
-  }
-  return nullptr;
-}
-
 bool Agent::Impl::is_shut_down() const {
   const std::lock_guard lock(mutex_);
   return shut_down_;

@@ -55,6 +55,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void start_dial(const std::shared_ptr<detail::Dial>& dial);
   /// The one that connects for this session, if there is one. The leader's.
   std::shared_ptr<detail::Dial> dial_of(const detail::Session& session) const;
+  void cancel_dials();  ///< The leader's.
   bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
   void session_ended(const std::shared_ptr<detail::Session>& session);  ///< nobody finds it here any more
@@ -105,6 +106,9 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
  private:
   friend class Agent;
   void sweep();
+  bool somebody_connects() const;
+  void dial_later();
+  void note_dial(const std::shared_ptr<detail::Dial>& dial);
   Clock::time_point give_memory_back(Clock::time_point now);
   void end_threads(Clock::time_point deadline);
   bool tell_closing(Clock::time_point deadline);
@@ -127,6 +131,9 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::atomic<Clock::rep> armed_{Clock::time_point::max().time_since_epoch().count()};
   boost::asio::steady_timer timer_;                 // the leader's
   std::vector<std::weak_ptr<detail::Dial>> dials_;  // the leader's
+  // The leader's: for sessions that have had no connection yet, to be started soon; and how often that was put off.
+  std::vector<std::shared_ptr<detail::Dial>> first_dials_;
+  int looks_ = 0;
 };
 
 }  // namespace tendril::rpc

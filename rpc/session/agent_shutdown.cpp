@@ -64,9 +64,7 @@ void Agent::Impl::shutdown(Clock::time_point deadline) {
   for (const auto& one : waiting) one->try_set_error(cancelled);
   loop->post_io([this, keep = shared_from_this()] {
     timer_.cancel();
-    for (const auto& one : dials_) {
-      if (const auto dial = one.lock()) dial->cancel();
-    }
+    cancel_dials();
   });
   end_threads(deadline);
 }

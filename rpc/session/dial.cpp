@@ -70,6 +70,7 @@ std::string Dial::describe() const {
 }
 
 void Dial::start() {
+  if (over_) return;
   const auto agent = agent_.lock();
   if (!agent || agent->is_shut_down()) return cancel();
   if (session_ && (session_->ended() || link_->gauges().connected)) return;

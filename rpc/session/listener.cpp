@@ -1,6 +1,9 @@
 #include "tendril/rpc/session/listener.h"
 
 #include <fcntl.h>
+#include <poll.h>
+
+#include <array>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/agent_impl.h"
@@ -120,6 +123,15 @@ void Listener::accepted(UniqueFd socket, bool tcp, const std::string& from) {
   if (!tcp && !peer_is_same_user(socket.get())) return;
   tune_socket(socket.get(), tcp);
   std::make_shared<Handshake>(agent, std::move(socket), tcp, from, handshakes)->start();
+}
+
+bool Listener::somebody_connects() {
+  if (unix_handshakes_->half_open.size() + tcp_handshakes_->half_open.size() > 0) return true;
+  std::array<pollfd, 2> waiting{};
+  nfds_t count = 0;
+  if (unix_.is_open()) waiting[count++] = {unix_.native_handle(), POLLIN, 0};
+  if (tcp_.is_open()) waiting[count++] = {tcp_.native_handle(), POLLIN, 0};
+  return ::poll(waiting.data(), count, 0) > 0;
 }
 
 void Listener::close() {

@@ -23,7 +23,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
   const Agent::Endpoint& endpoint() const noexcept { return endpoint_; }
   bool is_open() const noexcept { return !closed_; }
-  void close();  ///< any thread; the socket's folder is gone when it returns
+  bool somebody_connects();  ///< and is not accepted yet, or has not introduced itself; the leader's
+  void close();              ///< any thread; the socket's folder is gone when it returns
 
  private:
   void listen_unix(bool optional);
