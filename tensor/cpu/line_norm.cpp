@@ -73,14 +73,24 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
     return std::vector<double>(wanted ? static_cast<std::size_t>(blocks * length) : 0, 0.0);
   };
   std::vector<double> weights = room(dweight), biases = room(dbias);
+  constexpr int64_t kFew = 16;  // so many lines are added up in the elements' own type, then in double
+  std::vector<char> few_weights(dweight ? static_cast<std::size_t>(blocks * bytes) : 0, char{0});
+  std::vector<char> few_biases(dbias ? static_cast<std::size_t>(blocks * bytes) : 0, char{0});
   parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       double* const to_weight = dweight ? weights.data() + block * length : nullptr;
       double* const to_bias = dbias ? biases.data() + block * length : nullptr;
-      for (int64_t i = block * height; i < std::min(lines, (block + 1) * height); ++i) {
+      void* const few_weight = dweight ? few_weights.data() + block * bytes : nullptr;
+      void* const few_bias = dbias ? few_biases.data() + block * bytes : nullptr;
+      const int64_t end = std::min(lines, (block + 1) * height);
+      for (int64_t i = block * height; i < end; ++i) {
         const char *gs = g.as<const char>() + i * bytes, *xs = x.as<const char>() + i * bytes;
         const double m = mean ? get(*mean, i) : 0, r = get(rstd, i);
-        if (to_weight || to_bias) line.parameters(to_weight, to_bias, gs, xs, m, r, length);
+        if (to_weight || to_bias) line.parameters(few_weight, few_bias, gs, xs, m, r, length);
+        if (i + 1 == end || (i + 1) % kFew == 0) {
+          if (to_weight) line.drain(to_weight, few_weight, length);
+          if (to_bias) line.drain(to_bias, few_bias, length);
+        }
         if (!dx) continue;
         double sums[2] = {0, 0};
         line.products(gs, xs, m, data_of(weight), length, sums);

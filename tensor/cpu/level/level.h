@@ -80,9 +80,11 @@ struct LineLoops {
   /// out = g weight a + (x - mean) b + c
   void (*combine)(void* out, const void* g, const void* x, double mean, const void* weight, double a, double b,
                   double c, int64_t count);
-  /// Adds g (x - mean) rstd to dweight and g to dbias, element by element, of which either may be null.
-  void (*parameters)(double* dweight, double* dbias, const void* g, const void* x, double mean, double rstd,
-                     int64_t count);
+  /// Adds g (x - mean) rstd to dweight and g to dbias, element by element, of which either may be null: sums of a few
+  /// lines, in the elements' type.
+  void (*parameters)(void* dweight, void* dbias, const void* g, const void* x, double mean, double rstd, int64_t count);
+  /// Moves such sums to those of all lines; they begin again at 0.
+  void (*drain)(double* to, void* sums, int64_t count);
 };
 
 /// An optimizer's functor over `count` elements.

@@ -77,23 +77,40 @@ void combine(void* out_line, const void* g_line, const void* x_line, double mean
 }
 
 template <class T>
-void parameters(double* dweight, double* dbias, const void* g_line, const void* x_line, double mean, double rstd,
+void parameters(void* to_weight, void* to_bias, const void* g_line, const void* x_line, double mean, double rstd,
                 int64_t count) {
+  T* dweight = static_cast<T*>(to_weight);
+  T* dbias = static_cast<T*>(to_bias);
   const T* g = static_cast<const T*>(g_line);
   const T* x = static_cast<const T*>(x_line);
   const T m = static_cast<T>(mean), r = static_cast<T>(rstd);
-  if (dweight) {
+  if (dweight && dbias) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) dweight[i] += static_cast<double>(g[i] * ((x[i] - m) * r));
-  }
-  if (dbias) {
+    for (int64_t i = 0; i < count; ++i) {
+      dweight[i] += g[i] * ((x[i] - m) * r);
+      dbias[i] += g[i];
+    }
+  } else if (dweight) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) dbias[i] += static_cast<double>(g[i]);
+    for (int64_t i = 0; i < count; ++i) dweight[i] += g[i] * ((x[i] - m) * r);
+  } else if (dbias) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) dbias[i] += g[i];
   }
 }
 
 template <class T>
-constexpr LineLoops loops_for = {squares<T>, normalise<T>, products<T>, combine<T>, parameters<T>};
+void drain(double* to, void* sums, int64_t count) {
+  T* from = static_cast<T*>(sums);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] += static_cast<double>(from[i]);
+    from[i] = T(0);
+  }
+}
+
+template <class T>
+constexpr LineLoops loops_for = {squares<T>, normalise<T>, products<T>, combine<T>, parameters<T>, drain<T>};
 
 }  // namespace
 
