@@ -46,7 +46,8 @@ struct AgentOptions {
   std::string group = {};  ///< the group's id: who states another one is refused
   Limits limits = {};      ///< of what is received; a message over them closes the connection
   /// Bytes queued to be written to one peer above which calls wait (until their deadlines) and no further request of
-  /// that peer is started.
+  /// that peer is started. Requests and replies of more than 256 KiB count by themselves: small ones do not wait for
+  /// their room.
   std::size_t send_limit = std::size_t{64} << 20;
   /// Bytes of one peer's requests that are kept before they are started, 1 KiB added for each; a message more at most.
   /// Beyond it, or half of it for calls made outside handlers, the peer's calls wait on its side. At least 64 KiB.
