@@ -38,7 +38,16 @@ enum class Compare : uint8_t {
 enum class Reduction : uint8_t { sum, prod, max, min, all, any, count_ };
 
 /// Whose words an index out of range is reported in: operations that users know are made of others.
-enum class IndexUse : uint8_t { gather, scatter_add, index_select, index_add, embedding, nll_loss, cross_entropy };
+enum class IndexUse : uint8_t {
+  gather,
+  scatter_add,
+  scatter,
+  index_select,
+  index_add,
+  embedding,
+  nll_loss,
+  cross_entropy
+};
 /// "gather: index 7 is out of range for dimension 1 of size 5", "embedding: index 9 is out of range for a weight of 5
 /// rows", "nll_loss: target 3 is out of range for 3 classes".
 std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size);
@@ -128,7 +137,10 @@ struct Kernels {
                  const View& x) = nullptr;  ///< same dtype (all, any: both bool); numel 0: the identity
   /// Largest (or smallest) along `dim` and where it first occurs; NaN wins. `values` or `indices` (int64) may be null.
   void (*extremum)(bool largest, const View* values, const View* indices, const View& x, int dim) = nullptr;
-  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;       ///< the strides along dim may be negative
+  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;  ///< the strides along dim may be negative
+  /// int64 places along the last dimension that put x in order, ascending or descending; equal elements keep theirs,
+  /// and NaN counts as larger than all. `places` like x, contiguous.
+  void (*sort_places)(const View& places, const View& x, bool descending) = nullptr;
   void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
   void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
   /// Both like out: the largest of each line of x, and the logarithm of the sum of e^(x - largest). float32 or float64.
@@ -203,6 +215,8 @@ struct Kernels {
                  IndexUse use) = nullptr;  ///< index like out
   void (*scatter_add)(const View& out, int dim, const View& index, const View& source,
                       IndexUse use) = nullptr;  ///< source like index
+  /// As scatter_add, but source's elements are written; of those for one place any is kept.
+  void (*scatter)(const View& out, int dim, const View& index, const View& source, IndexUse use) = nullptr;
   void (*index_select)(const View& out, const View& x, int dim, const View& index,
                        IndexUse use) = nullptr;  ///< index 1-d
   void (*index_add)(const View& out, int dim, const View& index, const View& source,

@@ -21,6 +21,8 @@
 
 namespace tendril {
 
+class Index;  // of several dimensions at once: autograd/ops/indexing.h
+class Indexed;
 class Tensor;
 struct TensorImpl;
 
@@ -193,24 +195,41 @@ class Tensor {
   Tensor sum(const Dims& dims, bool keepdim = false) const;
   Tensor mean() const;
   Tensor mean(const Dims& dims, bool keepdim = false) const;
-  Tensor var(const Dims& dims, bool unbiased = true, bool keepdim = false) const;
-  Tensor std(const Dims& dims, bool unbiased = true, bool keepdim = false) const;
+  Tensor var(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
+  Tensor std(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
+  /// The product of all elements, or of those along `dim`; of integers and bool: int64.
+  Tensor prod() const;
+  Tensor prod(int64_t dim, bool keepdim = false) const;
+  /// The p-norm, (sum of |x|^p)^(1/p), of all elements or along `dims`; p may be 0 (how many are not 0), infinity or
+  /// -infinity. Floating. Its gradient where it is 0 is 0, as in PyTorch; with an infinite p the gradient is that of
+  /// the first of several that tie.
+  Tensor norm(double p = 2) const;
+  Tensor norm(double p, const Dims& dims, bool keepdim = false) const;
   Tensor max() const;
   Tensor min() const;
   std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
   std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;
   Tensor argmax(int64_t dim, bool keepdim = false) const;
   Tensor argmin(int64_t dim, bool keepdim = false) const;
+  Tensor argmax() const;  ///< in row-major order
+  Tensor argmin() const;
   Tensor all() const;
+  Tensor all(int64_t dim, bool keepdim = false) const;
   Tensor any() const;
+  Tensor any(int64_t dim, bool keepdim = false) const;
   Tensor logsumexp(int64_t dim, bool keepdim = false) const;
   Tensor cumsum(int64_t dim) const;
+  Tensor cumprod(int64_t dim) const;
   Tensor softmax(int64_t dim) const;
   Tensor log_softmax(int64_t dim) const;
 
   Tensor gather(int64_t dim, const Tensor& index) const;
   /// `source` may be larger than `index`: its first elements along each dimension count.
   Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const;
+  /// This tensor with the source's elements written to the indices' places: out[index[i][j]][j] = source[i][j] for dim
+  /// 0. Where several are written to one place, one of them is kept; all of them get its gradient, as in PyTorch.
+  Tensor scatter(int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor scatter(int64_t dim, const Tensor& index, Scalar value) const;
   Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
 
@@ -228,6 +247,8 @@ class Tensor {
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
   Tensor operator[](int64_t index) const { return select(0, index); }
+  /// `x[{slice(1, 5), None, mask}]`: what the indices choose, to read or to write (autograd/ops/indexing.h).
+  Indexed operator[](std::initializer_list<Index> indices) const;
   std::vector<Tensor> split(int64_t split_size, int64_t dim = 0) const;
   std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
@@ -255,6 +276,10 @@ class Tensor {
   Tensor& operator-=(const Tensor& other) { return sub_(other); }
   Tensor& operator*=(const Tensor& other) { return mul_(other); }
   Tensor& operator/=(const Tensor& other) { return div_(other); }
+  Tensor& operator+=(Scalar other) { return add_(other); }
+  Tensor& operator-=(Scalar other) { return sub_(other); }
+  Tensor& operator*=(Scalar other) { return mul_(other); }
+  Tensor& operator/=(Scalar other) { return div_(other); }
   Tensor& copy_(const Tensor& source);
   Tensor& fill_(Scalar value);
   Tensor& zero_() { return fill_(0); }

@@ -66,6 +66,16 @@ struct ScatterAddBackward : NodeOf<ScatterAddBackward, 2, 1> {
   }
 };
 
+struct ScatterBackward : NodeOf<ScatterBackward, 2, 1> {
+  static constexpr const char* kName = "ScatterBackward";
+  int dim = 0;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    if (needs_grad(0)) dx[0] = g.scatter(dim, saved(0), 0);
+    if (needs_grad(1)) dx[1] = g.gather(dim, saved(0));
+  }
+};
+
 struct IndexSelectBackward : NodeOf<IndexSelectBackward, 1, 1> {
   static constexpr const char* kName = "IndexSelectBackward";
   Dims sizes;
@@ -87,10 +97,10 @@ struct IndexAddBackward : NodeOf<IndexAddBackward, 2, 1> {
 };
 
 /// The first elements of a source that is larger than the index. Recorded, so that the others get a gradient of 0.
-Tensor covered(Tensor source, const Dims& index) {
+Tensor covered(Tensor source, const Dims& index, const char* op) {
   bool fits = source.dim() == index.size();
   for (int d = 0; fits && d < source.dim(); ++d) fits = index[d] <= source.sizes()[d];
-  TENDRIL_CHECK_AS(ShapeError, fits, "scatter_add: the source has shape ", source.sizes(), ", the index ", index);
+  TENDRIL_CHECK_AS(ShapeError, fits, op, ": the source has shape ", source.sizes(), ", the index ", index);
   for (int d = 0; d < source.dim(); ++d) {
     if (source.sizes()[d] != index[d]) source = source.narrow(d, 0, index[d]);
   }
@@ -139,7 +149,7 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
   }
   const int d = wrap_dim(given_dim, dim(), "scatter_add");
   check_same_rank(*this, index, d, "scatter_add");
-  if (source.sizes() != index.sizes()) return scatter_add(d, index, covered(source, index.sizes()));
+  if (source.sizes() != index.sizes()) return scatter_add(d, index, covered(source, index.sizes(), "scatter_add"));
   const Kernels& table = kernels(device());
   Tensor out = raw::clone(*this);
   const Tensor reached = corner(autograd::detail::alias(out), index.sizes(), d);
@@ -150,6 +160,30 @@ Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor&
     n->dim = d;
   }
   return out;
+}
+
+Tensor Tensor::scatter(int64_t given_dim, const Tensor& index, const Tensor& source) const {
+  check_index(*this, index, "scatter");
+  check_source(*this, source, "scatter");
+  if (dim() == 0) return reshape({1}).scatter(given_dim, at_least_1d(index), at_least_1d(source)).reshape({});
+  const int d = wrap_dim(given_dim, dim(), "scatter");
+  check_same_rank(*this, index, d, "scatter");
+  if (source.sizes() != index.sizes()) return scatter(d, index, covered(source, index.sizes(), "scatter"));
+  const Kernels& table = kernels(device());
+  Tensor out = raw::clone(*this);
+  const Tensor reached = corner(autograd::detail::alias(out), index.sizes(), d);
+  require(table.scatter, "scatter", table)(raw::view_of(reached), d, raw::view_of(index), raw::view_of(source),
+                                           IndexUse::scatter);
+  if (auto* n = track<ScatterBackward>(out, *this, source)) {
+    n->save(0, index);
+    n->dim = d;
+  }
+  return out;
+}
+
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value) const {
+  check_index(*this, index, "scatter");
+  return scatter(dim, index, raw::expand(raw::scalar(value, dtype(), device()), index.sizes()));
 }
 
 Tensor Tensor::index_select(int64_t given_dim, const Tensor& given_index) const {

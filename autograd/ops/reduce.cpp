@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 
@@ -150,10 +151,21 @@ Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepd
   return keepdim ? indices : raw::view(indices, without(indices.sizes(), dim));
 }
 
-Tensor truth(const Tensor& x, Reduction op, const char* name) {
-  detail::check_defined(x, name);
+Tensor truth(const Tensor& x, Reduction op, const Dims& dims, bool keepdim, const char* name) {
+  const raw::Reduced to(x, dims, name);
   const Tensor flags = x.dtype() == kBool ? x : raw::compare(Compare::ne, x, 0);
-  return raw_reduce(op, flags, Dims::filled(x.dim(), 1), {}, name);
+  return raw_reduce(op, flags, to.kept, keepdim ? to.kept : to.squeezed, name);
+}
+
+/// Products of pairs, and of those: a product's gradient needs no division then, which a zero among the factors
+/// forbids.
+Tensor product_along(Tensor x, int dim) {
+  while (x.sizes()[dim] > 1) {
+    const int64_t size = x.sizes()[dim], half = size / 2;
+    const Tensor pairs = x.narrow(dim, 0, half) * x.narrow(dim, half, half);
+    x = size % 2 == 0 ? pairs : cat({pairs, x.narrow(dim, size - 1, 1)}, dim);
+  }
+  return x;
 }
 
 }  // namespace
@@ -220,7 +232,65 @@ std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, bool keepdim) const { return
 std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, bool keepdim) const { return extremum<false>(*this, dim, keepdim); }
 Tensor Tensor::argmax(int64_t dim, bool keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
 Tensor Tensor::argmin(int64_t dim, bool keepdim) const { return arg_extremum(false, *this, dim, keepdim, "argmin"); }
-Tensor Tensor::all() const { return truth(*this, Reduction::all, "all"); }
-Tensor Tensor::any() const { return truth(*this, Reduction::any, "any"); }
+Tensor Tensor::argmax() const { return reshape({-1}).argmax(0); }
+Tensor Tensor::argmin() const { return reshape({-1}).argmin(0); }
+Tensor Tensor::all() const { return truth(*this, Reduction::all, {}, false, "all"); }
+Tensor Tensor::any() const { return truth(*this, Reduction::any, {}, false, "any"); }
+Tensor Tensor::all(int64_t dim, bool keepdim) const { return truth(*this, Reduction::all, {dim}, keepdim, "all"); }
+Tensor Tensor::any(int64_t dim, bool keepdim) const { return truth(*this, Reduction::any, {dim}, keepdim, "any"); }
+
+Tensor Tensor::prod() const {
+  detail::check_defined(*this, "prod");
+  return reshape({-1}).prod(0);
+}
+
+Tensor Tensor::prod(int64_t given_dim, bool keepdim) const {
+  detail::check_defined(*this, "prod");
+  if (dim() == 0) return reshape({1}).prod(given_dim);
+  const int d = wrap_dim(given_dim, dim(), "prod");
+  if (is_half(*this)) return this->to(kFloat32).prod(d, keepdim).to(dtype());
+  if (!requires_grad() || sizes()[d] == 0) return raw::reduce(Reduction::prod, *this, {d}, keepdim);
+  const Tensor out = product_along(*this, d);
+  return keepdim ? out : out.squeeze(d);
+}
+
+/// In steps of 1, 2, 4, ...: each multiplies by what stands so far before (Hillis and Steele, Data parallel algorithms,
+/// 1986). No division, as in `product_along`.
+Tensor Tensor::cumprod(int64_t given_dim) const {
+  detail::check_defined(*this, "cumprod");
+  const int d = wrap_dim(given_dim, dim(), "cumprod");
+  if (is_half(*this)) return this->to(kFloat32).cumprod(d).to(dtype());
+  Tensor out = is_floating(dtype()) ? *this : this->to(kInt64);
+  if (dim() == 0) return out.clone();
+  const int64_t size = sizes()[d];
+  for (int64_t step = 1; step < size; step *= 2) {
+    out = cat({out.narrow(d, 0, step), out.narrow(d, step, size - step) * out.narrow(d, 0, size - step)}, d);
+  }
+  return out.is_same(*this) ? out.clone() : out;
+}
+
+Tensor Tensor::norm(double p) const { return norm(p, {}); }
+
+Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
+  detail::check_floating(*this, "norm");
+  TENDRIL_CHECK(!std::isnan(p), "norm: p: got nan, expected a number");
+  if (is_half(*this)) return this->to(kFloat32).norm(p, dims, keepdim).to(dtype());
+  const raw::Reduced to(*this, dims, "norm");
+  if (p == 0) return raw::cast(raw::compare(Compare::ne, *this, 0), dtype()).sum(dims, keepdim);
+  if (p == 1) return abs().sum(dims, keepdim);
+  if (std::isinf(p)) {
+    TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: of no elements, for p = ", p);
+    Tensor out = abs();
+    for (int d = 0; d < dim(); ++d) {  // one dimension after the other; the largest of all is that of the largest
+      if (to.kept[d] != sizes()[d]) out = std::get<0>(p > 0 ? out.max(d, true) : out.min(d, true));
+    }
+    return keepdim ? out : out.reshape(to.squeezed);
+  }
+  const Tensor powers = p == 2 ? square() : abs().pow(p);
+  const Tensor total = powers.sum(dims, keepdim);
+  // At 0 the root has no derivative: 0 is taken.
+  const Tensor flat = total.detach().eq(0), safe = total.masked_fill(flat, 1);
+  return (p == 2 ? safe.sqrt() : safe.pow(1 / p)).masked_fill(flat, p > 0 ? 0.0 : INFINITY);
+}
 
 }  // namespace tendril

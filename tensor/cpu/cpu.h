@@ -52,6 +52,8 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
 
 void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
+void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use);
+void sort_places(const View& places, const View& x, bool descending);
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 

@@ -81,6 +81,17 @@ void scatter_add_checked(const View& out, int dim, const View& index, const View
   });
 }
 
+template <class Bits>
+void scatter_as(const View& out, int dim, const View& index, const View& source) {
+  const int64_t count = index.sizes[dim], to = out.strides[dim], from = source.strides[dim], step = index.strides[dim];
+  share_lines<3>({&index, &out, &source}, dim, count, [&](char* const* at) {  // in order: the last is kept
+    const int64_t* chosen = reinterpret_cast<const int64_t*>(at[0]);
+    Bits* o = reinterpret_cast<Bits*>(at[1]);
+    const Bits* s = reinterpret_cast<const Bits*>(at[2]);
+    for (int64_t i = 0; i < count; ++i) o[chosen[i * step] * to] = s[i * from];
+  });
+}
+
 /// Slices that are blocks of memory. Each thread adds, in order, to columns or rows of `out` that are its own.
 template <class T>
 void add_slices(const View& out, const View& index, const View& source) {
@@ -126,6 +137,21 @@ void scatter_add(const View& out, int dim, const View& index, const View& source
   TENDRIL_CHECK_AS(DTypeError, out.dtype != kBool, "scatter_add: no cpu kernel for bool");
   check_indices(index, out.sizes[dim], dim, use);
   if (index.numel > 0) scatter_add_checked(out, dim, index, source);
+}
+
+void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use) {
+  check_indices(index, out.sizes[dim], dim, use);
+  if (index.numel == 0) return;
+  switch (size_of(out.dtype)) {
+    case 1:
+      return scatter_as<uint8_t>(out, dim, index, source);
+    case 2:
+      return scatter_as<uint16_t>(out, dim, index, source);
+    case 4:
+      return scatter_as<uint32_t>(out, dim, index, source);
+    default:
+      return scatter_as<uint64_t>(out, dim, index, source);
+  }
 }
 
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include "tendril/tensor/cpu/convert.h"
@@ -46,6 +47,28 @@ void extremum(bool largest, const View* values, const View* indices, const View&
       const int64_t best = best_of(line);
       if (values) *reinterpret_cast<T*>(at[1]) = line[best * step];
       if (indices) *reinterpret_cast<int64_t*>(at[2]) = best;
+    });
+  });
+}
+
+void sort_places(const View& places, const View& x, bool descending) {
+  if (x.numel == 0) return;
+  const int dim = x.ndim - 1;
+  detail::visit(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t length = x.sizes[dim], step = x.strides[dim];
+    constexpr int64_t kCost = 30;  // of an element, in those of a sum
+    share_lines<2>({&places, &x}, dim, kCost * length, [&](char* const* at) {
+      int64_t* const order = reinterpret_cast<int64_t*>(at[0]);
+      const T* const line = reinterpret_cast<const T*>(at[1]);
+      const auto less = [](Compute<T> a, Compute<T> b) { return a < b || (b != b && a == a); };
+      std::iota(order, order + length, int64_t{0});
+      std::sort(order, order + length, [&](int64_t i, int64_t j) {  // not stable_sort, which allocates
+        const Compute<T> a = load(line + i * step), b = load(line + j * step);
+        if (descending ? less(b, a) : less(a, b)) return true;
+        if (descending ? less(a, b) : less(b, a)) return false;
+        return i < j;
+      });
     });
   });
 }

@@ -61,6 +61,7 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t o
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset);
 void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
+void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use);
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 

@@ -94,6 +94,19 @@ __global__ void add_elements(T* out, const T* source, const int64_t* index, Plac
   }
 }
 
+/// `places` are of source, out (as x above) and index.
+template <class Bits>
+__global__ void set_elements(Bits* out, const Bits* source, const int64_t* index, Places<3> places, int64_t along,
+                             IndexReport report) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < places.count; i += stride) {
+    int64_t at[3];
+    places.of(i, at);
+    const int64_t chosen = index[at[2]];
+    if (!refused(chosen, report)) out[at[1] + chosen * along] = source[at[0]];
+  }
+}
+
 /// How far it is from one to the next in the indexed dimension.
 struct Steps {
   int64_t count;  ///< of indices in a line
@@ -250,6 +263,31 @@ void index_select(const View& out, const View& x, int dim, const View& index, In
 }
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use) {
   add_with("scatter_add", out, dim, Spread(index, dim, false), source, use);
+}
+void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use) {
+  const IndexReport report = index_report(use, dim, out.sizes[dim]);
+  if (checked() || source.numel == 0) check_indices(index, report);
+  if (source.numel == 0) return;
+  Places<3> places;
+  for (int d = source.ndim - 1; d >= 0; --d) {
+    places.insert(source.sizes[d], {source.strides[d], d == dim ? 0 : out.strides[d], index.strides[d]});
+  }
+  places.finish();
+  const auto run = [&](auto bits) {
+    using Bits = decltype(bits);
+    launch("scatter", set_elements<Bits>, grid_for(places.count, kThreads), out.as<Bits>(), source.as<const Bits>(),
+           index.as<const int64_t>(), places, out.strides[dim], report);
+  };
+  switch (size_of(out.dtype)) {
+    case 1:
+      return run(uint8_t{});
+    case 2:
+      return run(uint16_t{});
+    case 4:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
+  }
 }
 void index_add(const View& out, int dim, const View& index, const View& source, IndexUse use) {
   add_with("index_add", out, dim, Spread(index, dim, true), source, use);

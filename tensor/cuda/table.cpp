@@ -40,6 +40,7 @@ constinit const Kernels cuda::table = {
     .batch_norm_backward = batch_norm_backward,
     .gather = gather,
     .scatter_add = scatter_add,
+    .scatter = scatter,
     .index_select = index_select,
     .index_add = index_add,
     .uniform = uniform,

@@ -73,5 +73,42 @@ index = torch.tensor([2, 0, 2, 1])
 expression("embedding", lambda t: t.index_select(0, index).square().sum(1)
            + torch.zeros(4, dtype=torch.float64).index_add(0, torch.tensor([1, 1, 3]), t[:, 0] ** 3), draw(3, 2))
 
+
+def squared(function):
+    """Of the inputs' squares: what only moves elements has no second derivative to compare."""
+    return lambda *inputs: function(*[x * x for x in inputs])
+
+
+places, mask = torch.tensor([[1], [-1]]), torch.tensor([True, False, True])
+expression("indexing", squared(lambda x: torch.cat([x[places, torch.tensor([0, 2])].reshape(-1), x[1:, None, mask].reshape(-1),
+                                            x[torch.tensor([2, 2, 0]), :, torch.tensor([1, 0, 1])].reshape(-1)])),
+           draw(3, 3, 2))
+
+
+def written(x, y):
+    z = x * 1
+    z[torch.tensor([2, 0]), 1:] = y
+    z[mask] = z[mask] * 2
+    z[..., 0] = y[0, 0]
+    return z.scatter(0, torch.tensor([[1, 0, 2]]), y[:1, :1].expand(1, 3) ** 2)
+
+
+expression("writing", squared(written), draw(3, 3), draw(2, 2))
+pad = torch.nn.functional.pad
+expression("rearranging", squared(lambda x: torch.cat([part.reshape(-1) for part in (
+    x.flip(0, 2), x.roll(2, 1), x.roll(5), x.repeat(2, 1, 1, 2), x.tile(3), x.repeat_interleave(2, 1),
+    pad(x, (1, -1, 0, 2), value=2.0), pad(x, (2, 1), mode="reflect"), pad(x, (3, 1), mode="replicate"),
+    pad(x, (1, 2), mode="circular"), x.tril(1), x.triu(-1), torch.diag(x[0, 0], -2), torch.diag(x[1], 1),
+    torch.diagonal(x, -1, 2, 0), torch.movedim(x, 0, -1), *torch.meshgrid(x[0, 0], x[1, :, 0], indexing="ij"))])),
+           draw(2, 3, 4))
+expression("ordering", squared(lambda x: torch.cat([x.sort(1, descending=True)[0].reshape(-1), x.topk(2, 0)[0].reshape(-1),
+                                            x.kthvalue(3, 1)[0], x.median(0)[0], x.median().reshape(1)])), draw(3, 4))
+expression("products", lambda x: torch.cat([x.prod(1), x.cumprod(0).reshape(-1), x.prod().reshape(1)]), draw(3, 4))
+expression("norms", lambda x: torch.stack([x.norm(), x.norm(1), x.norm(3), x.norm(float("inf")), x.norm(2, 0).sum(),
+                                           x.norm(0.5, 1).prod()]), draw(3, 4))
+expression("einsum", lambda a, b, c: torch.einsum("...ij,...jk,k->...ki", a, b, c) + torch.einsum("bii->b", a[..., :2]).sum()
+           + torch.baddbmm(c, a, b, beta=0.5, alpha=2).sum() + torch.einsum("i,j", c, c).sum(),
+           draw(2, 2, 3), draw(2, 3, 2), draw(2))
+
 DATA.mkdir(exist_ok=True)
 (DATA / "expressions.txt").write_text("\n".join(lines) + "\n")

@@ -5,10 +5,14 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/ops/einsum.h"
+#include "tendril/autograd/ops/indexing.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/rearrange.h"
 #include "tendril/autograd/ops/softmax.h"
+#include "tendril/autograd/ops/sort.h"
 #include "tendril/tensor/creation.h"
 
 BOOST_AUTO_TEST_SUITE(golden)
@@ -113,6 +117,70 @@ BOOST_AUTO_TEST_CASE(rows_by_index) {
     const Tensor picked = x[0].index_select(0, tensor({2, 0, 2, 1})).square().sum({1});
     const Tensor added = zeros({4}, {.dtype = kFloat64}).index_add(0, tensor({1, 1, 3}), x[0].select(1, 0).pow(3));
     return picked + added;
+  });
+}
+
+namespace {
+
+/// What only moves elements has no second derivative to compare.
+Tensors squares(const Tensors& all) {
+  Tensors result;
+  for (const Tensor& x : all) result.push_back(x * x);
+  return result;
+}
+
+/// One behind the other.
+Tensor joined(const Tensors& parts) {
+  Tensors flat;
+  for (const Tensor& part : parts) flat.push_back(part.reshape({-1}));
+  return cat(flat);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(several_dimensions_at_once) {
+  const Tensor mask = tensor({true, false, true});
+  check("indexing", [&](const Tensors& given) {
+    const Tensors x = squares(given);
+    return joined({x[0][{tensor({{1}, {-1}}), tensor({0, 2})}], x[0][{slice(1, {}), None, mask}],
+                   x[0][{tensor({2, 2, 0}), slice(), tensor({1, 0, 1})}]});
+  });
+  check("writing", [&](const Tensors& given) {
+    const Tensors x = squares(given);
+    Tensor z = x[0] * 1;
+    z[{tensor({2, 0}), slice(1, {})}] = x[1];
+    z[{mask}] *= 2;
+    z[{Ellipsis, 0}] = x[1][0][0];
+    return z.scatter(0, tensor({{1, 0, 2}}), x[1][{slice(0, 1), slice(0, 1)}].expand({1, 3}).square());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(elements_in_other_places) {
+  check("rearranging", [](const Tensors& given) {
+    const Tensor x = squares(given)[0];
+    const auto grids = meshgrid({x[0][0], x[1].select(1, 0)});
+    return joined({flip(x, {0, 2}), roll(x, 2, 1), roll(x, 5), repeat(x, {2, 1, 1, 2}), tile(x, {3}),
+                   repeat_interleave(x, 2, 1), pad(x, {1, -1, 0, 2}, PadMode::constant, 2.0),
+                   pad(x, {2, 1}, PadMode::reflect), pad(x, {3, 1}, PadMode::replicate),
+                   pad(x, {1, 2}, PadMode::circular), tril(x, 1), triu(x, -1), diag(x[0][0], -2), diag(x[1], 1),
+                   diagonal(x, -1, 2, 0), movedim(x, 0, -1), grids[0], grids[1]});
+  });
+  check("ordering", [](const Tensors& given) {
+    const Tensors x = squares(given);
+    return joined({std::get<0>(sort(x[0], 1, true)), std::get<0>(topk(x[0], 2, 0)), std::get<0>(kthvalue(x[0], 3, 1)),
+                   std::get<0>(median(x[0], 0)), median(x[0])});
+  });
+}
+
+BOOST_AUTO_TEST_CASE(products_and_norms) {
+  check("products", [](const Tensors& x) { return joined({x[0].prod(1), x[0].cumprod(0), x[0].prod()}); });
+  check("norms", [](const Tensors& x) {
+    return stack({x[0].norm(), x[0].norm(1), x[0].norm(3), x[0].norm(INFINITY), x[0].norm(2, {0}).sum(),
+                  x[0].norm(0.5, {1}).prod()});
+  });
+  check("einsum", [](const Tensors& x) {
+    return einsum("...ij,...jk,k->...ki", x) + einsum("bii->b", {x[0][{Ellipsis, slice({}, 2)}]}).sum() +
+           baddbmm(x[2], x[0], x[1], 0.5, 2).sum() + einsum("i,j", {x[2], x[2]}).sum();
   });
 }
 

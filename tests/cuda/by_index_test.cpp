@@ -114,6 +114,28 @@ BOOST_AUTO_TEST_CASE(scatter_add_and_index_add_add_what_meets_in_one_place) {
                     DTypeError);
 }
 
+BOOST_AUTO_TEST_CASE(scatter_writes_every_dtype_in_every_layout) {
+  for (const DType dtype : kAll) {
+    for (const Dims& sizes : {Dims{5, 7}, Dims{3, 4, 6}, Dims{9}}) {
+      for (int d = 0; d < sizes.size(); ++d) {
+        Dims onto = sizes, line = Dims::filled(sizes.size(), 1);
+        onto[d] = 2 * sizes[d];
+        line[d] = sizes[d];
+        // Each place once: which of several values is kept, nobody promises.
+        const Tensor index = raw::expand(raw::reshape(raw::arange(0, 2 * sizes[d], 2), line), sizes);
+        for (const Laid& source : laid_out(numbers(sizes, dtype, 5))) {
+          for (const Laid& to : laid_out(numbers(onto, dtype))) {
+            BOOST_TEST_CONTEXT("from " << source.name << " into " << to.name << " " << dtype << " along " << d) {
+              check_close(to.on(kCuda).scatter(d, there(index), source.on(kCuda)),
+                          to.on(kCPU).scatter(d, index, source.on(kCPU)), 0, 0);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(in_deterministic_mode_sums_have_the_bits_of_the_cpu) {
   const Deterministic mode;
   for (const DType dtype : {kFloat32, kFloat16, kBFloat16, kInt32}) {

@@ -1,3 +1,4 @@
+#include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 #include "tests/autograd/samples/samples.h"
 
@@ -40,6 +41,11 @@ std::vector<OpSample> index() {
       {"scatter_add to a number",
        [](const auto& x) { return std::vector{x[0].scatter_add(0, indices({}, 1), x[1])}; },
        {{{}, {}}, {{}, {}}, {{}, {}}}},
+      {"scatter",
+       [](const auto& x) {
+         return std::vector{x[0].scatter(1, arange(0, 2).reshape({1, 2}).expand({2, 2}), x[1])};
+       },
+       {{{2, 3}, {2, 2}}, {{2, 2}, {2, 3}}, {{3, 2}, {2, 2}}}},
       {"index_select",
        [](const auto& x) { return std::vector{x[0].index_select(0, indices({4}, x[0].size(0)))}; },
        {{{2, 3}}, {{3}}, {{1, 1}}, {{2, 0}}}},

@@ -167,6 +167,10 @@ const std::vector<Family>& families() {
                                           {"norm", norm},
                                           {"pool", pool},
                                           {"layer_norm", layer_norm},
+                                          {"indexing", indexing},
+                                          {"rearrange", rearrange},
+                                          {"sort", sort},
+                                          {"einsum", einsum},
                                           {"loss_pairs", loss_pairs}};
   return all;
 }

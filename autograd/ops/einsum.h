@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "tendril/tensor/tensor.h"
+
+namespace tendril {
+
+/// Sums of products, in Einstein's notation: `einsum("bij,bjk->bik", {a, b})`. Each letter (a-z, A-Z) is a dimension;
+/// the result has those behind "->", and is summed over the others. Without "->" it has the letters that occur once, in
+/// alphabetical order. "..." stands for dimensions that broadcast, in front of all letters that follow it. A letter
+/// that one operand has twice means its diagonal. Dtypes must agree, as for matmul. Operands are multiplied from left
+/// to right, two at a time, as batched matrix products. Differentiable. Error for text that cannot be read; ShapeError
+/// for operands that do not fit it, or letters of several sizes.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+
+/// beta * c + alpha * a b, of batches of matrices; c broadcasts. As addmm.
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+
+/// All products of the elements of two vectors: [a.numel(), b.numel()].
+Tensor outer(const Tensor& a, const Tensor& b);
+
+}  // namespace tendril

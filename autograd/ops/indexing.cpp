@@ -1,0 +1,259 @@
+#include "tendril/autograd/ops/indexing.h"
+
+#include <algorithm>
+
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/rearrange.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+/// How many of x's dimensions an index takes.
+int taken_by(const Index& index) {
+  if (std::holds_alternative<NewDimension>(index.value()) || std::holds_alternative<AllDimensions>(index.value()))
+    return 0;
+  const Tensor* tensor = std::get_if<Tensor>(&index.value());
+  if (!tensor) return 1;
+  detail::check_defined(*tensor, "index", "an index");
+  return tensor->dtype() == kBool ? tensor->dim() : 1;
+}
+
+Tensor sliced(const Tensor& x, int dim, const Slice& s) {
+  TENDRIL_CHECK(s.step >= 1, "index: got a slice of step ", s.step, ", expected 1 or more (flip turns around)");
+  const int64_t size = x.sizes()[dim];
+  const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  const int64_t start = place(s.start.value_or(0)), stop = place(s.stop.value_or(size));
+  return x.slice(dim, start, std::max(start, stop), s.step);
+}
+
+/// What is left of the brackets once everything but tensors has been applied as a view.
+struct Plan {
+  Tensor view;
+  std::vector<int> dims;          ///< of the view that tensors choose from, ascending
+  std::vector<Tensor> positions;  ///< int64, for each of them; one shape
+  bool together = true;           ///< the dims follow one another, and nothing stood between
+};
+
+/// The dimensions a mask takes, each by the positions of what is true.
+void add_mask(Plan& plan, const Tensor& mask, int dim) {
+  for (int d = 0; d < mask.dim(); ++d) {
+    TENDRIL_CHECK_AS(ShapeError, mask.sizes()[d] == plan.view.sizes()[dim + d], "index: a mask of shape ", mask.sizes(),
+                     " for dimensions ", dim, " to ", dim + mask.dim() - 1, " of shape ", plan.view.sizes());
+  }
+  const Tensor places = nonzero(raw::to(mask, plan.view.device()));
+  for (int d = 0; d < mask.dim(); ++d) {
+    plan.dims.push_back(dim + d);
+    plan.positions.push_back(raw::contiguous(raw::select(places, 1, d)));
+  }
+}
+
+void add_positions(Plan& plan, const Tensor& given, int dim) {
+  TENDRIL_CHECK_AS(DTypeError, given.dtype() == kInt64 || given.dtype() == kInt32, "index: got an index tensor of ",
+                   given.dtype(), ", expected int64, int32 or bool");
+  const int64_t size = plan.view.sizes()[dim];
+  const Tensor index = raw::cast(given, kInt64);
+  if (index.numel() > 0) {
+    const auto smallest = raw::reduce(Reduction::min, index).item<int64_t>();
+    const auto largest = raw::reduce(Reduction::max, index).item<int64_t>();
+    TENDRIL_CHECK_AS(IndexError, smallest >= -size && largest < size, "index: position ",
+                     largest < size ? smallest : largest, " is out of range for dimension ", dim, " of shape ",
+                     plan.view.sizes());
+  }
+  const Tensor from_start =
+      raw::where(raw::compare(Compare::lt, index, 0), raw::binary(Binary::add, index, size), index);
+  plan.dims.push_back(dim);
+  plan.positions.push_back(raw::to(from_start, plan.view.device()));
+}
+
+Plan plan_of(const Tensor& x, const std::vector<Index>& indices) {
+  detail::check_defined(x, "index", "x");
+  int taken = 0, ellipses = 0;
+  for (const Index& each : indices) {
+    taken += taken_by(each);
+    ellipses += std::holds_alternative<AllDimensions>(each.value()) ? 1 : 0;
+  }
+  TENDRIL_CHECK_AS(IndexError, taken <= x.dim(), "index: got indices for ", taken, " dimensions of a tensor of shape ",
+                   x.sizes());
+  TENDRIL_CHECK_AS(IndexError, ellipses <= 1, "index: got ", ellipses, " ellipses, expected one at most");
+  Plan plan{.view = x};
+  int dim = 0;
+  for (const Index& each : indices) {
+    std::visit(Overloaded{[&](int64_t number) { plan.view = plan.view.select(dim, number); },
+                          [&](const Slice& slice) { plan.view = sliced(plan.view, dim++, slice); },
+                          [&](NewDimension) { plan.view = plan.view.unsqueeze(dim++); },
+                          [&](AllDimensions) { dim += x.dim() - taken; },
+                          [&](const Tensor& tensor) {
+                            if (tensor.dtype() == kBool) {
+                              add_mask(plan, tensor, dim);
+                              dim += tensor.dim();
+                            } else {
+                              add_positions(plan, tensor, dim++);
+                            }
+                          }},
+               each.value());
+  }
+  // A number in between is a position too for NumPy; here it has become a view before, which moves nothing.
+  for (std::size_t i = 1; i < plan.dims.size(); ++i) plan.together &= plan.dims[i] == plan.dims[i - 1] + 1;
+  Dims shape;
+  for (const Tensor& each : plan.positions) shape = broadcast_shapes(shape, each.sizes(), "index");
+  for (Tensor& each : plan.positions) each = raw::expand(each, shape);
+  return plan;
+}
+
+/// The view with the chosen dimensions in front and flattened to one, and in it the row of each position.
+struct Rows {
+  Tensor table;    ///< [rows, the other dimensions...]
+  Tensor numbers;  ///< int64, a vector
+  Dims order;      ///< of the view's dimensions in the table
+  Dims chosen;     ///< sizes of the result before it is put in order: those of the positions, then the others
+  Dims placing;    ///< its dimensions as they come in the result
+};
+
+Rows rows_of(const Plan& plan) {
+  Rows rows;
+  const Dims& sizes = plan.view.sizes();
+  const int count = static_cast<int>(plan.dims.size());
+  for (int d : plan.dims) rows.order.push_back(d);
+  for (int d = 0; d < plan.view.dim(); ++d) {
+    if (std::find(plan.dims.begin(), plan.dims.end(), d) == plan.dims.end()) rows.order.push_back(d);
+  }
+  rows.chosen = plan.positions[0].sizes();
+  const int leading = rows.chosen.size();
+  Dims flat{1};
+  for (int d = 0; d < rows.order.size(); ++d) {
+    const int64_t size = sizes[static_cast<int>(rows.order[d])];
+    if (d < count) {
+      flat[0] *= size;
+    } else {
+      flat.push_back(size);
+      rows.chosen.push_back(size);
+    }
+  }
+  Tensor numbers = plan.positions[0];
+  for (std::size_t i = 1; i < plan.dims.size(); ++i) {
+    numbers = raw::binary(Binary::add, raw::binary(Binary::mul, numbers, sizes[plan.dims[i]]), plan.positions[i]);
+  }
+  rows.numbers = raw::reshape(numbers, {-1});
+  rows.table = plan.view.permute(rows.order).reshape(flat);
+  const int before = plan.together ? plan.dims[0] : 0;  // of the other dimensions
+  for (int d = 0; d < before; ++d) rows.placing.push_back(leading + d);
+  for (int d = 0; d < leading; ++d) rows.placing.push_back(d);
+  for (int d = leading + before; d < rows.chosen.size(); ++d) rows.placing.push_back(d);
+  return rows;
+}
+
+Dims inverse(const Dims& order) {
+  Dims result = Dims::filled(order.size(), 0);
+  for (int d = 0; d < order.size(); ++d) result[static_cast<int>(order[d])] = d;
+  return result;
+}
+
+}  // namespace
+
+Tensor index(const Tensor& x, const std::vector<Index>& indices) {
+  const Plan plan = plan_of(x, indices);
+  if (plan.dims.empty()) return plan.view;
+  const Rows rows = rows_of(plan);
+  return rows.table.index_select(0, rows.numbers).reshape(rows.chosen).permute(rows.placing);
+}
+
+const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
+  detail::check_defined(values, "index_put_", "values");
+  const Plan plan = plan_of(x, indices);
+  Tensor view = plan.view;
+  if (plan.dims.empty()) {
+    if (accumulate) {
+      view.add_(values);
+    } else {
+      view.copy_(values);
+    }
+    return x;
+  }
+  const Rows rows = rows_of(plan);
+  Dims sizes;
+  for (int d = 0; d < rows.placing.size(); ++d) sizes.push_back(rows.chosen[static_cast<int>(rows.placing[d])]);
+  TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(values.sizes(), sizes, "index_put_") == sizes,
+                   "index_put_: values of shape ", values.sizes(), " do not broadcast to what is chosen, ", sizes);
+  Dims flat = rows.table.sizes();
+  flat[0] = rows.numbers.numel();
+  const Tensor written = values.to(x.device()).to(x.dtype()).expand(sizes).permute(inverse(rows.placing)).reshape(flat);
+  Tensor table;
+  if (accumulate) {
+    table = rows.table.index_add(0, rows.numbers, written);
+  } else {
+    Dims line = Dims::filled(flat.size(), 1);
+    line[0] = flat[0];
+    table = rows.table.scatter(0, raw::expand(raw::reshape(rows.numbers, line), flat), written);
+  }
+  view.copy_(table.reshape(view.permute(rows.order).sizes()).permute(inverse(rows.order)));
+  return x;
+}
+
+const Tensor& Indexed::operator=(Scalar value) && {
+  return index_put_(base_, indices_, raw::scalar(value, base_.dtype(), base_.device()));
+}
+
+Indexed Tensor::operator[](std::initializer_list<Index> indices) const { return {*this, indices}; }
+
+Tensor nonzero(const Tensor& x) {
+  detail::check_defined(x, "nonzero", "x");
+  const Tensor flags = raw::to(raw::contiguous(raw::compare(Compare::ne, x, 0)), kCPU);
+  const auto* set = flags.data<bool>();
+  std::vector<int64_t> found;
+  std::vector<int64_t> at(static_cast<std::size_t>(x.dim()));
+  int64_t count = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    if (!set[i]) continue;
+    int64_t rest = i;
+    for (int d = x.dim() - 1; d >= 0; --d) {
+      at[static_cast<std::size_t>(d)] = rest % x.sizes()[d];
+      rest /= x.sizes()[d];
+    }
+    found.insert(found.end(), at.begin(), at.end());
+    ++count;
+  }
+  return raw::to(raw::from_data(found, {count, x.dim()}), x.device());
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  detail::check_defined(x, "masked_select", "x");
+  detail::check_defined(mask, "masked_select", "the mask");
+  TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_select: the mask is ", mask.dtype(), ", expected bool");
+  const Dims sizes = broadcast_shapes(x.sizes(), mask.sizes(), "masked_select");
+  const Tensor places = nonzero(raw::reshape(raw::expand(mask, sizes), {-1}));
+  return x.expand(sizes).reshape({-1}).index_select(0, raw::to(raw::select(places, 1, 0), x.device()));
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t given_dim) {
+  detail::check_defined(x, "take_along_dim", "x");
+  detail::check_defined(index, "take_along_dim", "the index");
+  const int dim = wrap_dim(given_dim, x.dim(), "take_along_dim");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == index.dim(), "take_along_dim: the index has shape ", index.sizes(),
+                   ", expected as many dimensions as the tensor of shape ", x.sizes());
+  if (x.dim() == 0) return x.gather(0, index);
+  Dims of_x = x.sizes(), of_index = index.sizes();
+  of_x[dim] = of_index[dim] = 1;
+  of_x = of_index = broadcast_shapes(of_x, of_index, "take_along_dim");
+  of_x[dim] = x.sizes()[dim];
+  of_index[dim] = index.sizes()[dim];
+  return x.expand(of_x).gather(dim, raw::expand(index, of_index));
+}
+
+Tensor one_hot(const Tensor& classes, int64_t num_classes) {
+  detail::check_defined(classes, "one_hot", "classes");
+  TENDRIL_CHECK_AS(DTypeError, classes.dtype() == kInt64, "one_hot: classes are ", classes.dtype(), ", expected int64");
+  TENDRIL_CHECK(num_classes > 0, "one_hot: num_classes: got ", num_classes, ", expected a positive number");
+  Dims sizes = classes.sizes();
+  sizes.push_back(num_classes);
+  return raw::zeros(sizes, kInt64, classes.device()).scatter(-1, raw::unsqueeze(classes, -1), 1);
+}
+
+}  // namespace tendril

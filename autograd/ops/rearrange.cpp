@@ -1,0 +1,237 @@
+#include "tendril/autograd/ops/rearrange.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+// All are made of operations that know their gradients.
+namespace tendril {
+
+namespace {
+
+/// x with the slices along `dim` that `places` names.
+Tensor chosen(const Tensor& x, int dim, const std::vector<int64_t>& places) {
+  return x.index_select(dim, raw::to(raw::from_data(places, {static_cast<int64_t>(places.size())}), x.device()));
+}
+
+/// j - i of the last two dimensions of x, [rows, columns].
+Tensor above_diagonal(const Tensor& x, const char* op) {
+  detail::check_defined(x, op);
+  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, op, ": got a tensor of shape ", x.sizes(),
+                   ", expected two or more dimensions");
+  const Tensor rows = raw::arange(0, x.size(-2), 1, kInt64, x.device());
+  const Tensor columns = raw::arange(0, x.size(-1), 1, kInt64, x.device());
+  return raw::binary(Binary::sub, columns, raw::unsqueeze(rows, 1));
+}
+
+/// Where element `i` of a dimension of `size` that was padded comes from; i may be negative.
+int64_t source_of(int64_t i, int64_t size, PadMode mode) {
+  switch (mode) {
+    case PadMode::reflect:
+      return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+    case PadMode::circular:
+      return i < 0 ? i + size : i >= size ? i - size : i;
+    case PadMode::replicate:
+    case PadMode::constant:
+      break;
+  }
+  return std::clamp<int64_t>(i, 0, size - 1);
+}
+
+void check_padding(const Tensor& x, int dim, int64_t before, int64_t after, PadMode mode) {
+  const int64_t size = x.sizes()[dim], larger = std::max(before, after);
+  TENDRIL_CHECK_AS(ShapeError, size + before + after >= 0 && (size + before >= 0 && size + after >= 0), "pad: ", before,
+                   " and ", after, " take more than there is along dim ", dim, " of shape ", x.sizes());
+  if (mode == PadMode::constant) return;
+  TENDRIL_CHECK_AS(ShapeError, before >= 0 && after >= 0, "pad: got ", before, " and ", after, " along dim ", dim,
+                   ", expected numbers of 0 or more in this mode");
+  const int64_t most = mode == PadMode::reflect ? size - 1 : mode == PadMode::circular ? size : INT64_MAX;
+  TENDRIL_CHECK_AS(ShapeError, larger <= std::max<int64_t>(most, 0) && (size > 0 || larger == 0), "pad: got ", larger,
+                   " along dim ", dim, " of shape ", x.sizes(), ", expected at most ", size > 0 ? most : 0);
+}
+
+Tensor pad_with_value(Tensor x, int dim, int64_t before, int64_t after, Scalar value) {
+  if (before < 0) x = x.narrow(dim, -before, x.size(dim) + before);
+  if (after < 0) x = x.narrow(dim, 0, x.size(dim) + after);
+  std::vector<Tensor> parts;
+  const auto add_filled = [&](int64_t count) {
+    if (count <= 0) return;
+    Dims sizes = x.sizes();
+    sizes[dim] = count;
+    parts.push_back(raw::full(sizes, value, x.dtype(), x.device()));
+  };
+  add_filled(before);
+  parts.push_back(x);
+  add_filled(after);
+  return parts.size() == 1 ? x : cat(parts, dim);
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Dims& dims) {
+  detail::check_defined(x, "flip", "x");
+  Tensor out = x;
+  std::vector<bool> turned(static_cast<std::size_t>(x.dim()));
+  for (int64_t given : dims) {
+    const int dim = wrap_dim(given, x.dim(), "flip");
+    TENDRIL_CHECK(!turned[static_cast<std::size_t>(dim)], "flip: dim ", dim, " appears multiple times in the list");
+    turned[static_cast<std::size_t>(dim)] = true;
+  }
+  for (int dim = 0; dim < x.dim(); ++dim) {
+    if (!turned[static_cast<std::size_t>(dim)]) continue;
+    std::vector<int64_t> places(static_cast<std::size_t>(x.sizes()[dim]));
+    std::iota(places.rbegin(), places.rend(), int64_t{0});
+    out = chosen(out, dim, places);
+  }
+  return dims.empty() ? x.clone() : out;
+}
+
+Tensor roll(const Tensor& x, int64_t shift, int64_t given_dim) {
+  detail::check_defined(x, "roll", "x");
+  const int dim = wrap_dim(given_dim, x.dim(), "roll");
+  const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
+  const int64_t first = size == 0 ? 0 : ((shift % size) + size) % size;  // how many come in again
+  if (first == 0) return x.clone();
+  return cat({x.narrow(dim, size - first, first), x.narrow(dim, 0, size - first)}, dim);
+}
+
+Tensor roll(const Tensor& x, int64_t shift) {
+  detail::check_defined(x, "roll", "x");
+  return roll(x.reshape({-1}), shift, 0).reshape(x.sizes());
+}
+
+Tensor repeat(const Tensor& x, const Dims& times) {
+  detail::check_defined(x, "repeat", "x");
+  TENDRIL_CHECK_AS(ShapeError, times.size() >= x.dim(), "repeat: got ", times.size(), " times for a tensor of shape ",
+                   x.sizes(), ", expected one for each dimension");
+  // Each dimension becomes two, of which the first is broadcast.
+  Dims apart, wide, sizes;
+  for (int d = 0; d < times.size(); ++d) {
+    const int shift = times.size() - x.dim();
+    const int64_t size = d < shift ? 1 : x.sizes()[d - shift];
+    TENDRIL_CHECK_AS(ShapeError, times[d] >= 0, "repeat: got ", times[d], " times, expected a number of 0 or more");
+    sizes.push_back(times[d] * size);
+    if (times[d] != 1) {
+      apart.push_back(1);
+      wide.push_back(times[d]);
+    }
+    apart.push_back(size);
+    wide.push_back(size);
+  }
+  return x.reshape(apart).expand(wide).clone().reshape(sizes);
+}
+
+Tensor tile(const Tensor& x, const Dims& times) {
+  detail::check_defined(x, "tile", "x");
+  Dims all;
+  for (int d = times.size(); d < x.dim(); ++d) all.push_back(1);
+  for (int64_t each : times) all.push_back(each);
+  return repeat(x, all);
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t given_dim) {
+  detail::check_defined(x, "repeat_interleave", "x");
+  TENDRIL_CHECK_AS(ShapeError, times >= 0, "repeat_interleave: got ", times, " times, expected a number of 0 or more");
+  const int dim = wrap_dim(given_dim, x.dim(), "repeat_interleave");
+  const Tensor line = x.dim() == 0 ? x.reshape({1}) : x;
+  Dims wide = line.sizes(), sizes = line.sizes();
+  wide.insert(dim + 1, times);
+  sizes[dim] *= times;
+  return line.unsqueeze(dim + 1).expand(wide).clone().reshape(sizes);
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, PadMode mode, Scalar value) {
+  detail::check_defined(x, "pad", "x");
+  const auto count = static_cast<int64_t>(sizes.size());
+  TENDRIL_CHECK_AS(ShapeError, count % 2 == 0 && count / 2 <= x.dim(), "pad: got ", count,
+                   " sizes for a tensor of shape ", x.sizes(),
+                   ", expected two a dimension, the last dimension's first");
+  for (int64_t i = 0; i < count / 2; ++i) {
+    const auto at = static_cast<std::size_t>(2 * i);
+    check_padding(x, x.dim() - 1 - static_cast<int>(i), sizes[at], sizes[at + 1], mode);
+  }
+  Tensor out = x;
+  for (int64_t i = 0; i < count / 2; ++i) {
+    const auto at = static_cast<std::size_t>(2 * i);
+    const int dim = x.dim() - 1 - static_cast<int>(i);
+    const int64_t before = sizes[at], after = sizes[at + 1], size = x.sizes()[dim];
+    if (before == 0 && after == 0) continue;
+    if (mode == PadMode::constant) {
+      out = pad_with_value(out, dim, before, after, value);
+      continue;
+    }
+    std::vector<int64_t> places;
+    for (int64_t place = -before; place < size + after; ++place) places.push_back(source_of(place, size, mode));
+    out = chosen(out, dim, places);
+  }
+  return out.is_same(x) ? x.clone() : out;
+}
+
+Tensor tril(const Tensor& x, int64_t diagonal) {
+  return x.masked_fill(raw::compare(Compare::gt, above_diagonal(x, "tril"), diagonal), 0);
+}
+
+Tensor triu(const Tensor& x, int64_t diagonal) {
+  return x.masked_fill(raw::compare(Compare::lt, above_diagonal(x, "triu"), diagonal), 0);
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t given_dim0, int64_t given_dim1) {
+  detail::check_defined(x, "diagonal", "x");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, "diagonal: got a tensor of shape ", x.sizes(),
+                   ", expected two or more dimensions");
+  const int dim0 = wrap_dim(given_dim0, x.dim(), "diagonal"), dim1 = wrap_dim(given_dim1, x.dim(), "diagonal");
+  TENDRIL_CHECK(dim0 != dim1, "diagonal: got dim ", dim0, " twice, expected two dimensions");
+  const Tensor last = movedim(movedim(x, dim0, -1), dim1 > dim0 ? dim1 - 1 : dim1, -1);  // [..., dim0, dim1]
+  const int64_t rows = last.size(-2), columns = last.size(-1);
+  const int64_t row = std::max<int64_t>(0, -offset), column = std::max<int64_t>(0, offset);
+  const int64_t count = std::max<int64_t>(0, std::min(rows - row, columns - column));
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i) places.push_back((row + i) * columns + column + i);
+  return chosen(last.flatten(-2), last.dim() - 2, places);
+}
+
+Tensor diag(const Tensor& x, int64_t offset) {
+  detail::check_defined(x, "diag", "x");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 1 || x.dim() == 2, "diag: got a tensor of shape ", x.sizes(),
+                   ", expected a vector or a matrix");
+  if (x.dim() == 2) return diagonal(x, offset);
+  const int64_t size = x.numel() + std::abs(offset);
+  const Tensor rows = raw::arange(0, size, 1, kInt64, x.device());
+  const Tensor on = raw::compare(Compare::eq, raw::binary(Binary::sub, rows, raw::unsqueeze(rows, 1)), offset);
+  const Tensor line = pad(x, offset < 0 ? std::vector<int64_t>{0, -offset} : std::vector<int64_t>{offset, 0});
+  return line.expand({size, size}).masked_fill(on.logical_not(), 0);
+}
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors) {
+  TENDRIL_CHECK(!vectors.empty(), "meshgrid: got no vectors, expected one or more");
+  Dims sizes;
+  for (const Tensor& v : vectors) {
+    detail::check_defined(v, "meshgrid", "a vector");
+    TENDRIL_CHECK_AS(ShapeError, v.dim() <= 1, "meshgrid: got a tensor of shape ", v.sizes(), ", expected vectors");
+    sizes.push_back(v.numel());
+  }
+  std::vector<Tensor> grids;
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    Dims line = Dims::filled(sizes.size(), 1);
+    line[static_cast<int>(i)] = vectors[i].numel();
+    grids.push_back(vectors[i].reshape(line).expand(sizes));
+  }
+  return grids;
+}
+
+Tensor movedim(const Tensor& x, int64_t given_from, int64_t given_to) {
+  detail::check_defined(x, "movedim", "x");
+  const int from = wrap_dim(given_from, x.dim(), "movedim"), to = wrap_dim(given_to, x.dim(), "movedim");
+  if (x.dim() == 0) return x;
+  Dims order;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (d != from) order.push_back(d);
+  }
+  order.insert(to, from);
+  return x.permute(order);
+}
+
+}  // namespace tendril

@@ -1,0 +1,162 @@
+#include "tendril/autograd/ops/sort.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tendril/tensor/raw.h"
+
+// Values are gathered from where they were: gather knows their gradient.
+namespace tendril {
+
+namespace {
+
+/// The places, unrecorded; x has one dimension or more.
+Tensor places_of(const Tensor& x, int dim, bool descending) {
+  const Tensor here = raw::transpose(kernels(x.device()).sort_places ? x : raw::to(x, kCPU), dim, -1);
+  const Tensor places = raw::empty(here.sizes(), kInt64, here.device());
+  const Kernels& table = kernels(here.device());
+  require(table.sort_places, "sort", table)(raw::view_of(places), raw::view_of(here), descending);
+  return raw::contiguous(raw::transpose(raw::to(places, x.device()), dim, -1));
+}
+
+}  // namespace
+
+Tensor argsort(const Tensor& x, int64_t given_dim, bool descending) {
+  detail::check_defined(x, "sort", "x");
+  const int dim = wrap_dim(given_dim, x.dim(), "sort");
+  return x.dim() == 0 ? raw::zeros({}, kInt64, x.device()) : places_of(x, dim, descending);
+}
+
+std::tuple<Tensor, Tensor> sort(const Tensor& x, int64_t dim, bool descending) {
+  const Tensor places = argsort(x, dim, descending);
+  return {x.gather(dim, places), places};
+}
+
+std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t given_dim, bool largest) {
+  detail::check_defined(x, "topk", "x");
+  const int dim = wrap_dim(given_dim, x.dim(), "topk");
+  const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
+  TENDRIL_CHECK(k >= 0 && k <= size, "topk: k: got ", k, ", expected 0 to ", size, ", the size of dim ", dim);
+  const Tensor order = argsort(x, dim, largest);
+  const Tensor places = x.dim() == 0 ? order : raw::contiguous(raw::narrow(order, dim, 0, k));
+  return {x.gather(dim, places), places};
+}
+
+std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t given_dim, bool keepdim) {
+  detail::check_defined(x, "kthvalue", "x");
+  const int dim = wrap_dim(given_dim, x.dim(), "kthvalue");
+  const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
+  TENDRIL_CHECK(k >= 1 && k <= size, "kthvalue: k: got ", k, ", expected 1 to ", size, ", the size of dim ", dim);
+  const Tensor order = argsort(x, dim);
+  if (x.dim() == 0) return {x.gather(0, order), order};
+  const Tensor place = raw::contiguous(raw::narrow(order, dim, k - 1, 1));
+  const Tensor value = x.gather(dim, place);
+  if (keepdim) return {value, place};
+  return {value.squeeze(dim), raw::squeeze(place, dim)};
+}
+
+std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepdim) {
+  detail::check_defined(x, "median", "x");
+  const int dim = wrap_dim(given_dim, x.dim(), "median");
+  const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
+  TENDRIL_CHECK_AS(IndexError, size > 0, "median: dim ", dim, " of shape ", x.sizes(), " has no elements");
+  return kthvalue(x, (size + 1) / 2, dim, keepdim);
+}
+
+Tensor median(const Tensor& x) {
+  detail::check_defined(x, "median", "x");
+  return std::get<0>(median(x.reshape({-1}), 0));
+}
+
+Unique unique(const Tensor& x) {
+  detail::check_defined(x, "unique", "x");
+  const Tensor flat = raw::to(raw::reshape(x, {-1}), kCPU);
+  const int64_t count = flat.numel();
+  if (count == 0) {
+    const Tensor none = raw::zeros({0}, kInt64, x.device());
+    return {raw::empty({0}, x.dtype(), x.device()), raw::zeros(x.sizes(), kInt64, x.device()), none};
+  }
+  const Tensor places = places_of(flat, 0, false);
+  const Tensor ordered = raw::index_select(flat, 0, places);
+  // A value begins where it differs from the one before.
+  std::vector<int64_t> starts{0}, inverse(static_cast<std::size_t>(count)), counts;
+  const Tensor differs =
+      raw::compare(Compare::ne, raw::narrow(ordered, 0, 1, count - 1), raw::narrow(ordered, 0, 0, count - 1));
+  const bool* changes = differs.numel() ? differs.data<bool>() : nullptr;
+  const int64_t* from = places.data<int64_t>();
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0 && changes[i - 1]) starts.push_back(i);
+    inverse[static_cast<std::size_t>(from[i])] = static_cast<int64_t>(starts.size()) - 1;
+  }
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    counts.push_back((i + 1 < starts.size() ? starts[i + 1] : count) - starts[i]);
+  const auto number = static_cast<int64_t>(starts.size());
+  const Device device = x.device();
+  return {raw::to(raw::index_select(ordered, 0, raw::from_data(starts, {number})), device),
+          raw::to(raw::reshape(raw::from_data(inverse, {count}), x.sizes()), device),
+          raw::to(raw::from_data(counts, {number}), device)};
+}
+
+Tensor bincount(const Tensor& x, int64_t minlength) {
+  detail::check_defined(x, "bincount", "x");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kInt64, "bincount: got a tensor of ", x.dtype(), ", expected int64");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 1, "bincount: got a tensor of shape ", x.sizes(), ", expected a vector");
+  TENDRIL_CHECK(minlength >= 0, "bincount: minlength: got ", minlength, ", expected a number of 0 or more");
+  int64_t length = minlength;
+  if (x.numel() > 0) {
+    const auto smallest = raw::reduce(Reduction::min, x).item<int64_t>();
+    TENDRIL_CHECK(smallest >= 0, "bincount: got ", smallest, " among the elements, expected numbers of 0 or more");
+    length = std::max(length, raw::reduce(Reduction::max, x).item<int64_t>() + 1);
+  }
+  const Tensor counts = raw::zeros({length}, kInt64, x.device());
+  raw::index_add_(counts, 0, x, raw::ones(x.sizes(), kInt64, x.device()));
+  return counts;
+}
+
+Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std::optional<double> given_high) {
+  detail::check_floating(x, "histc");
+  TENDRIL_CHECK(bins > 0, "histc: bins: got ", bins, ", expected a positive number");
+  const Tensor flat = raw::cast(raw::reshape(x, {-1}), kFloat64);
+  double low = given_low.value_or(0), high = given_high.value_or(0);
+  if (!given_low && flat.numel() > 0) low = raw::reduce(Reduction::min, flat).item<double>();
+  if (!given_high && flat.numel() > 0) high = raw::reduce(Reduction::max, flat).item<double>();
+  if (low == high) {  // as PyTorch: all elements in the middle
+    low -= 1;
+    high += 1;
+  }
+  TENDRIL_CHECK(std::isfinite(low) && std::isfinite(high) && low < high, "histc: got bounds ", low, " and ", high,
+                ", expected finite numbers, the lower one first");
+  const Tensor scaled =
+      raw::binary(Binary::mul, raw::binary(Binary::sub, flat, low), static_cast<double>(bins) / (high - low));
+  const Tensor inside = raw::binary(Binary::mul, raw::cast(raw::compare(Compare::ge, flat, low), kInt64),
+                                    raw::cast(raw::compare(Compare::le, flat, high), kInt64));
+  // What is outside (or NaN) counts nothing, in the first bin.
+  const Tensor kept = raw::where(raw::compare(Compare::ne, inside, 0), scaled, raw::scalar(0.0, kFloat64, x.device()));
+  const Tensor bin = raw::cast(raw::clamp(raw::unary(Unary::floor, kept), 0.0, static_cast<double>(bins - 1)), kInt64);
+  const Tensor counts = raw::zeros({bins}, kInt64, x.device());
+  raw::index_add_(counts, 0, bin, inside);
+  return raw::cast(counts, x.dtype());
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+  detail::check_defined(sorted, "searchsorted", "sorted");
+  detail::check_defined(values, "searchsorted", "values");
+  TENDRIL_CHECK_AS(ShapeError, sorted.dim() == 1, "searchsorted: sorted has shape ", sorted.sizes(),
+                   ", expected a vector");
+  const DType dtype = is_floating(sorted.dtype()) || is_floating(values.dtype()) ? kFloat64 : kInt64;
+  const auto find = [&](auto tag) {
+    using T = decltype(tag);
+    const std::vector<T> line = raw::cast(sorted, dtype).to_vector<T>(),
+                         wanted = raw::cast(values, dtype).to_vector<T>();
+    std::vector<int64_t> places;
+    for (const T& value : wanted) {
+      const auto at =
+          right ? std::upper_bound(line.begin(), line.end(), value) : std::lower_bound(line.begin(), line.end(), value);
+      places.push_back(at - line.begin());
+    }
+    return raw::to(raw::from_data(places, values.sizes()), values.device());
+  };
+  return dtype == kFloat64 ? find(double{}) : find(int64_t{});
+}
+
+}  // namespace tendril

@@ -1,0 +1,94 @@
+// devices: cpu cuda
+#include "tendril/autograd/ops/indexing.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
+#include "tests/autograd/raises.h"
+
+BOOST_AUTO_TEST_SUITE(indexing)
+
+using namespace tendril;
+using V = std::vector<int64_t>;
+
+namespace {
+
+Tensor counted(const Dims& sizes) { return arange(0, numel_of(sizes)).reshape(sizes); }
+V values(const Tensor& x) { return x.to_vector<int64_t>(); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(slices_numbers_and_new_dimensions_give_views) {
+  const Tensor x = counted({3, 4});
+  const Tensor part = x[{slice(1, {}), None, slice({}, {}, 2)}];
+  BOOST_TEST((part.sizes() == Dims{2, 1, 2}));
+  BOOST_TEST(values(part) == (V{4, 6, 8, 10}));
+  BOOST_TEST((part.storage() == x.storage()));
+  BOOST_TEST(values(x[{Ellipsis, -1}]) == (V{3, 7, 11}));
+  BOOST_TEST(values(x[{slice(-2, 100), 0}]) == (V{4, 8}));
+  BOOST_TEST((x[{slice(2, 1)}].sizes() == Dims{0, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(tensors_take_the_place_of_what_they_index) {
+  const Tensor x = counted({2, 3, 2});
+  BOOST_TEST((x[{slice(), tensor({{0, -1}}), tensor({{1}, {0}})}].sizes() == Dims{2, 2, 2}));
+  BOOST_TEST(values(x[{slice(), tensor({0, 2}), tensor({1, 0})}]) == (V{1, 4, 7, 10}));
+  const Tensor apart = x[{tensor({1, 0, 1, 0}), slice(), tensor({0, 1, 1, 0})}];  // nothing to stay beside: in front
+  BOOST_TEST((apart.sizes() == Dims{4, 3}));
+  BOOST_TEST(values(apart) == (V{6, 8, 10, 1, 3, 5, 7, 9, 11, 0, 2, 4}));
+  BOOST_TEST(values(x[{tensor({{true, false, true}, {false, false, true}})}]) == (V{0, 1, 4, 5, 10, 11}));
+  BOOST_TEST((x[{tensor({{false, false, false}, {false, false, false}})}].sizes() == Dims{0, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_chosen_is_written) {
+  Tensor x = counted({3, 3});
+  x[{tensor({2, 0}), slice(1, {})}] = -1;
+  BOOST_TEST(values(x) == (V{0, -1, -1, 3, 4, 5, 6, -1, -1}));
+  x[{tensor({true, false, false})}] = tensor({7, 8, 9});
+  x[{1}] += 10;
+  x[{tensor({{0}, {1}}), tensor({0, 1})}] *= 2;
+  BOOST_TEST(values(x) == (V{14, 16, 9, 26, 28, 15, 6, -1, -1}));
+  x[{slice(2, {})}] = x[{slice(0, 1)}];
+  BOOST_TEST(values(x[{-1}]) == (V{14, 16, 9}));
+  index_put_(x, {tensor({0, 0, 1}), 0}, tensor({1, 1, 1}), true);
+  BOOST_TEST(values(x[{slice(), 0}]) == (V{16, 27, 14}));
+}
+
+BOOST_AUTO_TEST_CASE(a_mask_selects_and_names_its_places) {
+  const Tensor x = counted({2, 3});
+  const Tensor mask = x.gt(2);
+  BOOST_TEST(values(masked_select(x, mask)) == (V{3, 4, 5}));
+  BOOST_TEST(values(masked_select(x, tensor({true, false, false}))) == (V{0, 3}));
+  const Tensor places = nonzero(mask);
+  BOOST_TEST((places.sizes() == Dims{3, 2}));
+  BOOST_TEST(values(places) == (V{1, 0, 1, 1, 1, 2}));
+  BOOST_TEST((nonzero(tensor(3)).sizes() == Dims{1, 0}));
+  BOOST_TEST((nonzero(tensor(0)).sizes() == Dims{0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(classes_become_rows_with_a_one) {
+  BOOST_TEST(values(one_hot(tensor({1, 0}), 3)) == (V{0, 1, 0, 1, 0, 0}));
+  BOOST_TEST((one_hot(tensor(2), 3).sizes() == Dims{3}));
+  BOOST_TEST(values(take_along_dim(counted({2, 3}), tensor({{2}, {0}}), 1)) == (V{2, 3}));
+  BOOST_TEST(values(counted({2, 3}).scatter(1, tensor({{2, 0}}), -7)) == (V{-7, 1, -7, 3, 4, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_written) {
+  Tensor x = counted({2, 3});
+  CHECK_RAISES(IndexError, "index: got indices for 3 dimensions of a tensor of shape [2, 3]", (x[{0, 0, 0}]));
+  CHECK_RAISES(IndexError, "index: position 2 is out of range for dimension 0 of shape [2, 3]", (x[{tensor({0, 2})}]));
+  CHECK_RAISES(IndexError, "index: position -4 is out of range for dimension 1 of shape [2, 3]",
+               (x[{slice(), tensor({-4})}]));
+  CHECK_RAISES(ShapeError, "index: a mask of shape [3]", (x[{tensor({true, false, true})}]));
+  CHECK_RAISES(DTypeError, "index: got an index tensor of float32", (x[{tensor({0.5})}]));
+  CHECK_RAISES(Error, "index: an index is undefined", (x[{Tensor()}]));
+  CHECK_RAISES(Error, "got a slice of step 0", (x[{slice(0, 2, 0)}]));
+  CHECK_RAISES(ShapeError, "", (x[{tensor({0})}] = tensor({1, 2})));
+  CHECK_RAISES(ShapeError, "index: ", (x[{tensor({0, 1}), tensor({0, 1, 2})}]));
+  CHECK_RAISES(IndexError, "scatter: index 3 is out of range", one_hot(tensor({3}), 3));
+  CHECK_RAISES(Error, "one_hot: num_classes: got 0", one_hot(tensor({0}), 0));
+  BOOST_TEST(values(x) == (V{0, 1, 2, 3, 4, 5}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
