@@ -64,8 +64,7 @@ std::vector<OpSample> reduce() {
          return std::vector{x[0].prod(), x[0].prod(-1, true)};
        },
        some},
-      {"prod with zeros", [](const auto& x) { return std::vector{x[0].mul(x[0].gt(0)).prod(-1)}; },
-       some},
+      {"prod with zeros", [](const auto& x) { return std::vector{x[0].mul(x[0].gt(0)).prod(-1)}; }, some},
       {"cumprod", [](const auto& x) { return std::vector{x[0].cumprod(0)}; }, {{{5, 2}}, {{3}}, {{}}, {{2, 0}}}},
       {"norm",
        [](const auto& x) {
