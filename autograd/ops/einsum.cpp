@@ -214,6 +214,8 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& given) {
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
   detail::check_defined(c, "baddbmm", "c");
+  detail::check_defined(a, "baddbmm", "a");
+  detail::check_defined(b, "baddbmm", "b");
   const Tensor product = a.bmm(b);
   TENDRIL_CHECK_AS(DTypeError, c.dtype() == product.dtype(), "baddbmm: c is ", c.dtype(), ", expected a's and b's ",
                    product.dtype());

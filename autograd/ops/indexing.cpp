@@ -166,6 +166,7 @@ Tensor index(const Tensor& x, const std::vector<Index>& indices) {
 }
 
 const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
+  detail::check_defined(x, "index_put_", "x");
   detail::check_defined(values, "index_put_", "values");
   const Plan plan = plan_of(x, indices);
   Tensor view = plan.view;

@@ -232,8 +232,14 @@ std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, bool keepdim) const { return
 std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, bool keepdim) const { return extremum<false>(*this, dim, keepdim); }
 Tensor Tensor::argmax(int64_t dim, bool keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
 Tensor Tensor::argmin(int64_t dim, bool keepdim) const { return arg_extremum(false, *this, dim, keepdim, "argmin"); }
-Tensor Tensor::argmax() const { return reshape({-1}).argmax(0); }
-Tensor Tensor::argmin() const { return reshape({-1}).argmin(0); }
+Tensor Tensor::argmax() const {
+  detail::check_defined(*this, "argmax");
+  return reshape({-1}).argmax(0);
+}
+Tensor Tensor::argmin() const {
+  detail::check_defined(*this, "argmin");
+  return reshape({-1}).argmin(0);
+}
 Tensor Tensor::all() const { return truth(*this, Reduction::all, {}, false, "all"); }
 Tensor Tensor::any() const { return truth(*this, Reduction::any, {}, false, "any"); }
 Tensor Tensor::all(int64_t dim, bool keepdim) const { return truth(*this, Reduction::all, {dim}, keepdim, "all"); }

@@ -16,7 +16,9 @@
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/dropout.h"
+#include "tendril/autograd/ops/einsum.h"
 #include "tendril/autograd/ops/embedding.h"
+#include "tendril/autograd/ops/indexing.h"
 #include "tendril/autograd/ops/interpolate.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/layer_norm.h"
@@ -27,8 +29,10 @@
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
+#include "tendril/autograd/ops/rearrange.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/autograd/ops/softmax.h"
+#include "tendril/autograd/ops/sort.h"
 #include "tendril/nn/distributions/categorical.h"
 #include "tendril/nn/init.h"
 #include "tendril/nn/linear.h"
@@ -141,6 +145,17 @@ std::vector<Call> methods() {
       OWN(any),
       OWN(logsumexp, 0),
       OWN(cumsum, 0),
+      OWN(cumprod, 0),
+      OWN(prod),
+      OWN(prod, 0),
+      OWN(norm),
+      OWN(norm, 1, {0}),
+      OWN(all, 0),
+      OWN(any, 0),
+      OWN(argmax),
+      OWN(argmin),
+      CALL(scatter, (void)t[0].scatter(0, t[1], t[2]), x(), index(), x()),
+      CALL(scatter, (void)t[0].scatter(0, t[1], 1), x(), index()),
       OWN(softmax, 0),
       OWN(log_softmax, 0),
       CALL(gather, (void)t[0].gather(0, t[1]), x(), index()),
@@ -344,6 +359,45 @@ std::vector<Call> functions() {
   };
 }
 
+std::vector<Call> functions_of_places() {
+  return {
+      {"Indexed", {x()}, [](Tensors& t) { (void)t[0][{0}]; }, "index"},
+      {"Index", {line()}, [](Tensors& t) { (void)tendril::index(x(), {t[0]}); }, "index"},
+      CALL(index, (void)tendril::index(t[0], {t[1]}), x(), line()),
+      CALL(index_put_, index_put_(t[0], {0}, t[1]), x(), x()[0]),
+      CALL(nonzero, (void)nonzero(t[0]), x()),
+      CALL(masked_select, (void)masked_select(t[0], t[1]), x(), mask()),
+      CALL(take_along_dim, (void)take_along_dim(t[0], t[1], 0), x(), index()),
+      CALL(one_hot, (void)one_hot(t[0], 3), line()),
+      CALL(flip, (void)flip(t[0], {0}), x()),
+      CALL(roll, (void)roll(t[0], 1), x()),
+      CALL(roll, (void)roll(t[0], 1, 0), x()),
+      CALL(repeat, (void)repeat(t[0], {2, 2}), x()),
+      CALL(tile, (void)tile(t[0], {2}), x()),
+      CALL(repeat_interleave, (void)repeat_interleave(t[0], 2, 0), x()),
+      CALL(pad, (void)pad(t[0], {1, 1}), x()),
+      CALL(tril, (void)tril(t[0]), x()),
+      CALL(triu, (void)triu(t[0]), x()),
+      CALL(diag, (void)diag(t[0]), x()),
+      CALL(diagonal, (void)diagonal(t[0]), x()),
+      CALL(meshgrid, (void)meshgrid(t), line(), line()),
+      CALL(movedim, (void)movedim(t[0], 0, 1), x()),
+      CALL(sort, (void)tendril::sort(t[0]), x()),
+      {"argsort", {x()}, [](Tensors& t) { (void)argsort(t[0]); }, "sort"},
+      CALL(topk, (void)topk(t[0], 1), x()),
+      CALL(kthvalue, (void)kthvalue(t[0], 1), x()),
+      CALL(median, (void)median(t[0]), x()),
+      CALL(median, (void)median(t[0], 0), x()),
+      CALL(unique, (void)tendril::unique(t[0]), x()),
+      CALL(bincount, (void)bincount(t[0]), line()),
+      CALL(histc, (void)histc(t[0]), x()),
+      CALL(searchsorted, (void)searchsorted(t[0], t[1]), ones({2}), x()),
+      CALL(einsum, (void)einsum("ij,ij", t), x(), x()),
+      CALL(baddbmm, (void)baddbmm(t[0], t[1], t[2]), ones({1, 1, 1}), ones({1, 1, 1}), ones({1, 1, 1})),
+      CALL(outer, (void)outer(t[0], t[1]), ones({2}), ones({2})),
+  };
+}
+
 void check(const Call& one) {
   Tensors given = one.arguments;
   BOOST_TEST_CONTEXT(one.name) {
@@ -403,6 +457,7 @@ BOOST_AUTO_TEST_CASE(in_methods_it_is_an_error) {
 }
 BOOST_AUTO_TEST_CASE(in_functions_it_is_an_error) {
   for (const Call& one : functions()) check(one);
+  for (const Call& one : functions_of_places()) check(one);
   for (const Call& one : functions_of_raw()) check(one);
 }
 
@@ -415,7 +470,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_a_leaf_that_has_none_is_refused_by_name) {
 
 BOOST_AUTO_TEST_CASE(every_declared_function_is_among_those_that_are_called) {
   std::set<std::string> called;
-  for (const auto& calls : {pointwise(), methods(), functions_of_raw(), functions()}) {
+  for (const auto& calls : {pointwise(), methods(), functions_of_raw(), functions(), functions_of_places()}) {
     for (const Call& one : calls) called.insert(one.name.substr(0, one.name.find('<')));
   }
   // Those that an undefined tensor may be asked, those that hand its body on (null), and names that are no functions.
