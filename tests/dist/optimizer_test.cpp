@@ -67,16 +67,26 @@ struct ProbeOptions {
   double refuse = 0;  ///< parameters whose first element this is
 
   void validate(const char*) const {}
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("lr", self.lr);
+    visit("refuse", self.refuse);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& lr& refuse;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 struct ProbeState {
   int64_t updates = 0;
+
+  template <class Self, class Visit>
+  static void for_each_field(Self& self, const Visit& visit) {
+    visit("updates", self.updates);
+  }
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& updates;
+    for_each_field(*this, [&](const char*, auto& field) { archive& field; });
   }
 };
 
