@@ -161,7 +161,7 @@ class Movable : public Base {
  protected:
   using Base::Base;
   Movable() = default;
-  Movable(Movable&& from)
+  Movable(Movable&& from)  // NOLINT(performance-noexcept-move-constructor): it refuses what may not be moved
       : Base(std::move(from), typeid(Derived), {static_cast<const Derived*>(&from), sizeof(Derived)}) {}
   ~Movable() override = default;
 };

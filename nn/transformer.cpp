@@ -90,7 +90,8 @@ PositionalEncoding::PositionalEncoding(int64_t d_model, const PositionalEncoding
   std::vector<double> values;
   for (int64_t position = 0; position < options.max_len; ++position) {
     for (int64_t i = 0; i < d_model; ++i) {
-      const double rate = std::exp(static_cast<double>(i / 2 * 2) * -std::log(10000.0) / static_cast<double>(d_model));
+      const int64_t pair = i - i % 2;
+      const double rate = std::exp(static_cast<double>(pair) * -std::log(10000.0) / static_cast<double>(d_model));
       const double angle = static_cast<double>(position) * rate;
       values.push_back(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -12,16 +13,7 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
-
-/// [channels] or undefined as a kernel takes it.
-struct MaybeView {
-  explicit MaybeView(const Tensor& x) : tensor(x.defined() ? raw::contiguous(x) : x) {
-    if (tensor.defined()) view = raw::view_of(tensor);
-  }
-  operator const View*() const noexcept { return view ? &*view : nullptr; }
-  Tensor tensor;
-  std::optional<View> view;
-};
+using autograd::detail::MaybeView;
 
 /// x as the kernels see it.
 Tensor as_channels(const Tensor& x) {

@@ -108,7 +108,7 @@ Tensor bincount(const Tensor& x, int64_t minlength) {
     TENDRIL_CHECK(smallest >= 0, "bincount: got ", smallest, " among the elements, expected numbers of 0 or more");
     length = std::max(length, raw::reduce(Reduction::max, x).item<int64_t>() + 1);
   }
-  const Tensor counts = raw::zeros({length}, kInt64, x.device());
+  Tensor counts = raw::zeros({length}, kInt64, x.device());
   raw::index_add_(counts, 0, x, raw::ones(x.sizes(), kInt64, x.device()));
   return counts;
 }

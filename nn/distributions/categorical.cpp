@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "tendril/nn/distributions/detail/parameters.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -59,13 +60,6 @@ void check_params(const Tensor& param, bool is_logits) {
   });
 }
 
-/// Away from 0 and 1, where the logarithm's value or gradient is infinite.
-Tensor clamp_probs(const Tensor& probs) {
-  const double eps = visit_floating(
-      probs.dtype(), [](auto zero) { return static_cast<double>(std::numeric_limits<decltype(zero)>::epsilon()); });
-  return probs.clamp(eps, 1 - eps);
-}
-
 }  // namespace
 
 Categorical::Categorical(const CategoricalParams& params) : is_logits_(params.logits.defined()) {
@@ -84,7 +78,7 @@ Dims Categorical::batch_shape() const {
 }
 
 Tensor Categorical::probs() const { return is_logits_ ? param_.exp() : param_; }
-Tensor Categorical::logits() const { return is_logits_ ? param_ : clamp_probs(param_).log(); }
+Tensor Categorical::logits() const { return is_logits_ ? param_ : detail::clamp_probs(param_).log(); }
 
 Tensor Categorical::sample(Generator& generator, const Dims& sample_shape) const {
   Dims shape = sample_shape;
@@ -139,7 +133,7 @@ Tensor Categorical::log_prob(const Tensor& value) const {
     rows = rows.expand(row_shape);
   }
   const Tensor picked = rows.gather(-1, raw::unsqueeze(raw::expand(values, shape), -1)).squeeze(-1);
-  return is_logits_ ? picked : clamp_probs(picked).log();
+  return is_logits_ ? picked : detail::clamp_probs(picked).log();
 }
 
 Tensor Categorical::entropy() const {

@@ -22,16 +22,15 @@ Tensor noise_like(const Tensor& x, const Dims& sample_shape) {
   return raw::empty(detail::sample_sizes(sample_shape, x.sizes()), x.dtype(), x.device());
 }
 
-/// Away from 0 and 1, where the logarithm's value or gradient is infinite.
-Tensor clamp_probs(const Tensor& probs) {
+}  // namespace
+
+// ---- what they share
+
+Tensor detail::clamp_probs(const Tensor& probs) {
   const double eps = probs.dtype() == kFloat32 ? static_cast<double>(std::numeric_limits<float>::epsilon())
                                                : std::numeric_limits<double>::epsilon();
   return probs.clamp(eps, 1 - eps);
 }
-
-}  // namespace
-
-// ---- what they share
 
 void detail::check_parameter(const char* op, const char* name, const Tensor& x) {
   TENDRIL_CHECK(x.defined(), op, ": ", name, " is an undefined tensor");
@@ -170,7 +169,7 @@ Tensor Bernoulli::probs() const { return is_logits_ ? param_.sigmoid() : param_;
 
 Tensor Bernoulli::logits() const {
   if (is_logits_) return param_;
-  const Tensor p = clamp_probs(param_);
+  const Tensor p = detail::clamp_probs(param_);
   return p.log() - (-p).log1p();
 }
 

@@ -71,7 +71,7 @@ LoadReport ExponentialMovingAverage::load_state_dict(const StateDict& dict, cons
     const Tensor* const found = reader.tensor("averages." + std::to_string(i), own.sizes(), own.dtype());
     loaded.push_back(found ? *found : own);
   }
-  const LoadReport report = reader.finish(options);
+  LoadReport report = reader.finish(options);
   if (options.check_only) return report;
   for (std::size_t i = 0; i < averages_.size(); ++i) {
     const Tensor copy =

@@ -158,8 +158,8 @@ void CosineAnnealingWarmRestarts::on_restart() {
 
 // ---- by a function
 
-LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
-    : LambdaLR(optimizer, std::vector(optimizer.num_groups(), std::move(factor))) {}
+LambdaLR::LambdaLR(Optimizer& optimizer, const std::function<double(int64_t)>& factor)
+    : LambdaLR(optimizer, std::vector(optimizer.num_groups(), factor)) {}
 
 LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<std::function<double(int64_t)>> factors)
     : LRScheduler(optimizer), factors_(std::move(factors)) {

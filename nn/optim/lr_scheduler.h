@@ -157,7 +157,7 @@ class CosineAnnealingWarmRestarts final : public LRScheduler {
 /// The initial rate times `factor(epoch)`.
 class LambdaLR final : public LRScheduler {
  public:
-  LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor);
+  LambdaLR(Optimizer& optimizer, const std::function<double(int64_t)>& factor);
   /// One for each group.
   LambdaLR(Optimizer& optimizer, std::vector<std::function<double(int64_t)>> factors);
 

@@ -71,7 +71,7 @@ LoadReport LRScheduler::load_state_dict(const StateDict& dict, const LoadOptions
   read_rates(reader, "_last_lr", last);
   std::vector<int64_t> counts;
   for_each_count([&](const char* name, int64_t& count) { read_count(reader, name, counts.emplace_back(count)); });
-  const LoadReport report = reader.finish(options);
+  LoadReport report = reader.finish(options);
   if (options.check_only) return report;
   last_epoch_ = epoch;
   base_lrs_.swap(base);
@@ -91,7 +91,7 @@ StateDict ChainedScheduler::state_dict() const {
 LoadReport ChainedScheduler::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   const StateDict rest = without_schedulers(dict, schedulers_.size());
   StateReader reader(rest, "ChainedScheduler::load_state_dict");
-  const LoadReport report = reader.finish(options);
+  LoadReport report = reader.finish(options);
   load_all(schedulers_, dict, options);
   if (!options.check_only) last_lr_ = schedulers_.back()->get_last_lr();
   return report;
@@ -109,7 +109,7 @@ LoadReport SequentialLR::load_state_dict(const StateDict& dict, const LoadOption
   StateReader reader(rest, "SequentialLR::load_state_dict");
   int64_t epoch = last_epoch_;
   read_count(reader, "last_epoch", epoch);
-  const LoadReport report = reader.finish(options);
+  LoadReport report = reader.finish(options);
   load_all(schedulers_, dict, options);
   if (options.check_only) return report;
   last_epoch_ = epoch;
@@ -135,7 +135,7 @@ LoadReport ReduceLROnPlateau::load_state_dict(const StateDict& dict, const LoadO
   read_count(reader, "last_epoch", epoch);
   read_count(reader, "num_bad_epochs", bad);
   read_count(reader, "cooldown_counter", cooling);
-  const LoadReport report = reader.finish(options);
+  LoadReport report = reader.finish(options);
   if (options.check_only) return report;
   best_ = best;
   last_epoch_ = epoch;

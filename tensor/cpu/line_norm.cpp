@@ -4,6 +4,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/numbers.h"
 #include "tendril/tensor/cpu/parallel.h"
 
 /// Layer normalisation, a line at a time. Forward reads x once from memory (its mean and variance, then the result,
@@ -12,29 +13,19 @@
 namespace tendril::cpu {
 namespace {
 
-const LineLoops& loops_for(const View& x, const char* op) {
+const LineLoops& line_loops(const View& x, const char* op) {
   const LineLoops& line = loops().line[static_cast<std::size_t>(x.dtype)];
   TENDRIL_CHECK_AS(DTypeError, line.squares, op, ": no cpu kernel for ", x.dtype);
   return line;
 }
 
-double get(const View& v, int64_t i) {
-  return v.dtype == kFloat32 ? static_cast<double>(v.as<const float>()[i]) : v.as<const double>()[i];
-}
-void put(const View& v, int64_t i, double value) {
-  if (v.dtype == kFloat32) {
-    v.as<float>()[i] = static_cast<float>(value);
-  } else {
-    v.as<double>()[i] = value;
-  }
-}
 void* data_of(const View* v) { return v ? v->data : nullptr; }
 
 }  // namespace
 
 void layer_norm(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
                 const View* bias, double eps) {
-  const LineLoops& line = loops_for(x, "layer_norm");
+  const LineLoops& line = line_loops(x, "layer_norm");
   const auto moments = loops().channel[static_cast<std::size_t>(x.dtype)].moments;
   const int64_t length = x.sizes[1], bytes = length * static_cast<int64_t>(size_of(x.dtype));
   parallel_for(x.sizes[0], grain_of(length), [&](int64_t begin, int64_t end) {
@@ -62,7 +53,7 @@ void layer_norm(const View& out, const View* mean, const View& rstd, const View&
 //   dweight = sum of g xhat over the lines, dbias = sum of g.
 void layer_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View* mean, const View& rstd, const View* weight) {
-  const LineLoops& line = loops_for(x, "layer_norm_backward");
+  const LineLoops& line = line_loops(x, "layer_norm_backward");
   const int64_t lines = x.sizes[0], length = x.sizes[1];
   const int64_t bytes = length * static_cast<int64_t>(size_of(x.dtype));
   const auto number = static_cast<double>(length);

@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/numbers.h"
 
 /// Batch normalisation, a channel at a time. Forward reads x twice (mean and variance together, then the result) and
 /// writes once, backward reads x and g twice (sums, then dx) and writes once: the fewest. A channel that fits into the
@@ -9,22 +10,10 @@
 namespace tendril::cpu {
 namespace {
 
-const ChannelLoops& loops_for(const View& x, const char* op) {
+const ChannelLoops& channel_loops(const View& x, const char* op) {
   const ChannelLoops& channel = loops().channel[static_cast<std::size_t>(x.dtype)];
   TENDRIL_CHECK_AS(DTypeError, channel.moments, op, ": no cpu kernel for ", x.dtype);
   return channel;
-}
-
-double get(const View& v, int64_t i) {
-  return v.dtype == kFloat32 ? static_cast<double>(v.as<const float>()[i]) : v.as<const double>()[i];
-}
-double get_or(const View* v, int64_t i, double absent) { return v ? get(*v, i) : absent; }
-void put(const View& v, int64_t i, double value) {
-  if (v.dtype == kFloat32) {
-    v.as<float>()[i] = static_cast<float>(value);
-  } else {
-    v.as<double>()[i] = value;
-  }
 }
 
 /// The rows of channel `c`.
@@ -38,7 +27,7 @@ void for_each_image(const View& x, int64_t c, Row row) {
 
 void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
                 double eps, bool batch) {
-  const ChannelLoops& channel = loops_for(x, "batch_norm");
+  const ChannelLoops& channel = channel_loops(x, "batch_norm");
   const int64_t length = x.sizes[2], count = x.sizes[0] * length;
   const char* from = x.as<const char>();
   parallel_for(x.sizes[1], grain_of(count), [&](int64_t begin, int64_t end) {
@@ -63,7 +52,7 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
 //   dx = weight r g for given ones.
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch) {
-  const ChannelLoops& channel = loops_for(x, "batch_norm_backward");
+  const ChannelLoops& channel = channel_loops(x, "batch_norm_backward");
   const int64_t length = x.sizes[2], count = x.sizes[0] * length;
   const auto number = static_cast<double>(count);
   parallel_for(x.sizes[1], grain_of(count), [&](int64_t begin, int64_t end) {

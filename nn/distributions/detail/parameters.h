@@ -18,6 +18,9 @@ void check_values(const char* op, const char* name, const Tensor& valid, const c
 /// A value to be judged: Throws DTypeError unless it is of x's dtype, ShapeError unless both broadcast.
 void check_value(const char* op, const Tensor& value, const Tensor& x);
 
+/// Away from 0 and 1, where the logarithm's value or gradient is infinite. Differentiable.
+Tensor clamp_probs(const Tensor& probs);
+
 Dims sample_sizes(const Dims& sample_shape, const Dims& batch_shape);
 
 }  // namespace tendril::distributions::detail
