@@ -67,6 +67,9 @@ function(tendril_mutant_program set)
   target_link_libraries(mutants_${set} PRIVATE ${ARGN} tendril_options)
   target_include_directories(mutants_${set} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_options(mutants_${set} PRIVATE -O0)
+  if(TENDRIL_UNITY)
+    set_target_properties(mutants_${set} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
 endfunction()
 
 # tendril_mutants_unchanged(SET): without a mutant every check finds nothing.
