@@ -3,7 +3,7 @@
 # Any finding is an error. All sources of a library are read at once, as a unity build does, in a fifth of the time of one after
 # the other; so names in unnamed namespaces are to be unique within a library.
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- tensor autograd nn rpc dist envs
+[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs
 install_dependencies
 install_packages clang-tidy-16
 configure tidy

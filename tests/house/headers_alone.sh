@@ -28,4 +28,4 @@ cd "$source"
 # Headers that only the CUDA backend reads include CUDA's; on machines without it they cannot compile.
 private=$(grep -lE '#include <(cu(da|blas|dnn)[^>]*)>|tensor/cuda/(check|current|dnn|blas)\.h"' tensor/cuda/*.h | sed 's/^/! -path /')
 # name_inl.h is the second half of name.h and read only by it.
-find tensor autograd nn rpc dist envs -name '*.h' ! -name '*_inl.h' $private | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'
+find tensor autograd nn data rpc dist envs -name '*.h' ! -name '*_inl.h' $private | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'
