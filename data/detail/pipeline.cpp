@@ -9,7 +9,7 @@
 namespace tendril::data::detail {
 
 Pipeline::Pipeline(int workers, int64_t ahead, std::chrono::milliseconds timeout)
-    : timeout_(timeout), slots_(static_cast<std::size_t>(ahead)) {
+    : room_(ahead), timeout_(timeout), slots_(static_cast<std::size_t>(ahead)) {
   workers_.reserve(static_cast<std::size_t>(workers));
   for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
 }
@@ -24,7 +24,7 @@ Pipeline::~Pipeline() {
 }
 
 void Pipeline::start(Make make, int64_t first, int64_t end) {
-  std::vector<Slot> dropped(slots_.size());  // destroyed without the lock
+  std::vector<Slot> dropped(static_cast<std::size_t>(room_));  // destroyed without the lock
   std::shared_ptr<const Make> before = std::make_shared<const Make>(std::move(make));
   {
     const std::lock_guard lock(mutex_);
@@ -58,10 +58,9 @@ Pipeline::Item Pipeline::take() {
 
 void Pipeline::work() {
   const ThreadLimit one(1);  // there are several of these
-  const auto room = static_cast<int64_t>(slots_.size());
   std::unique_lock lock(mutex_);
   while (true) {
-    wanted_.wait(lock, [&] { return stopping_ || (make_ && started_ < std::min(end_, taken_ + room)); });
+    wanted_.wait(lock, [&] { return stopping_ || (make_ && started_ < std::min(end_, taken_ + room_)); });
     if (stopping_) return;
     std::shared_ptr<const Make> make = make_;
     const int64_t number = started_++;

@@ -44,8 +44,9 @@ class Pipeline {
   };
 
   void work();
-  Slot& slot(int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
+  Slot& slot(int64_t number) { return slots_[static_cast<std::size_t>(number % room_)]; }
 
+  const int64_t room_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable wanted_, ready_;
