@@ -2,6 +2,7 @@
 
 #include "tendril/autograd/engine.h"
 #include "tendril/autograd/history.h"
+#include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::autograd {
@@ -41,10 +42,10 @@ void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, Gradi
   task.run();
 }
 
-void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, bool retain_graph,
-                   bool create_graph) {
+void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, BackwardOptions options) {
   GradSink sink;
-  run(roots, gradients, sink, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph}, "backward");
+  run(roots, gradients, sink,
+      {.retain_graph = options.retain_graph || options.create_graph, .create_graph = options.create_graph}, "backward");
 }
 
 struct CaptureSink final : GradientSink {
@@ -62,14 +63,12 @@ struct CaptureSink final : GradientSink {
 
 }  // namespace
 
-void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, bool retain_graph,
-              bool create_graph) {
-  run_to_leaves(roots, gradients, retain_graph, create_graph);
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients, BackwardOptions options) {
+  run_to_leaves(roots, gradients, options);
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& grad_outputs, bool retain_graph, bool create_graph,
-                         bool allow_unused) {
+                         const std::vector<Tensor>& grad_outputs, GradOptions options) {
   TENDRIL_CHECK_AS(AutogradError, !inputs.empty(), "grad requires non-empty inputs.");
   std::vector<Edge> targets;
   for (const Tensor& input : inputs) {
@@ -79,9 +78,14 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   CaptureSink sink(targets);
   run(outputs, grad_outputs, sink,
-      {.keep_graph = retain_graph || create_graph, .create_graph = create_graph, .wanted = targets}, "grad");
-  for (const Tensor& gradient : sink.captured) {
-    TENDRIL_CHECK_AS(AutogradError, allow_unused || gradient.defined(),
+      {.retain_graph = options.retain_graph || options.create_graph,
+       .create_graph = options.create_graph,
+       .wanted = targets},
+      "grad");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor& gradient = sink.captured[i];
+    if (options.materialize_grads && !gradient.defined()) gradient = zeros_like(inputs[i]);
+    TENDRIL_CHECK_AS(AutogradError, options.allow_unused || gradient.defined(),
                      "One of the differentiated Tensors appears to not have been used in the graph. Set "
                      "allow_unused = true if this is the desired behavior.");
   }
@@ -92,8 +96,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 namespace tendril {
 
-void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  autograd::run_to_leaves({this, 1}, {&gradient, 1}, retain_graph, create_graph);
+void Tensor::backward(const Tensor& gradient, autograd::BackwardOptions options) const {
+  autograd::run_to_leaves({this, 1}, {&gradient, 1}, options);
 }
+void Tensor::backward(autograd::BackwardOptions options) const { backward(Tensor(), options); }
 
 }  // namespace tendril

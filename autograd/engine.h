@@ -51,7 +51,7 @@ class GradSink final : public GradientSink {
 class GraphTask {
  public:
   struct Options {
-    bool keep_graph = false;    ///< keep saved tensors for another run
+    bool retain_graph = false;  ///< keep saved tensors for another run
     bool create_graph = false;  ///< record the backward formulas
     /// If not empty: only these targets get gradients (leaves, or edges to outputs of interior nodes), and only nodes
     /// on the way to them run.

@@ -64,7 +64,8 @@ struct Checker {
       if (input.requires_grad()) wanted.push_back(input);
     }
     if (output.requires_grad()) {
-      result = grad({output}, wanted, {gradient}, true, create_graph, true);
+      result = grad({output}, wanted, {gradient},
+                    {.retain_graph = true, .create_graph = create_graph, .allow_unused = true});
     } else {
       result.resize(wanted.size());
     }
@@ -218,7 +219,7 @@ GradcheckResult gradgradcheck(const DifferentiableFunction& f, const std::vector
       outputs.push_back(results[differentiable[i]]);
       grads.push_back(given[inputs.size() + i]);
     }
-    std::vector<Tensor> first = grad(outputs, wanted, grads, true, true, true);
+    std::vector<Tensor> first = grad(outputs, wanted, grads, {.create_graph = true, .allow_unused = true});
     for (std::size_t i = 0; i < first.size(); ++i) {
       if (!first[i].defined()) first[i] = zeros_of(wanted[i]);
     }

@@ -94,6 +94,16 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
+namespace autograd {
+/// Of a backward run (here because Tensor::backward takes them).
+struct BackwardOptions {
+  bool retain_graph = false;  ///< keep what a second backward over the same graph needs; create_graph implies it
+  /// Record the formulas, so that the gradients can be differentiated. `.grad` then holds the graph that holds the
+  /// leaf, which keeps both alive until it is cleared (zero_grad): prefer autograd::grad.
+  bool create_graph = false;
+};
+}  // namespace autograd
+
 /// An n-dimensional array, by reference: copying a Tensor copies a pointer. Elements live in a Storage that views
 /// share.
 ///
@@ -167,8 +177,10 @@ class Tensor {
   Tensor detach() const;           ///< shares elements, has no history
   Tensor& detach_();
   void retain_grad();
-  /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors.
-  void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
+  /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors:
+  /// `loss.backward({.retain_graph = true})`, `y.backward(g, {.create_graph = true})`. Errors as autograd::backward.
+  void backward(const Tensor& gradient = {}, autograd::BackwardOptions options = {}) const;
+  void backward(autograd::BackwardOptions options) const;
 
   // ---- differentiable methods (defined in autograd/ops; tensor/ must not call them, it has tensor/raw.h)
 #define TENDRIL_UNARY(name, ...) Tensor name() const;

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(the_given_gradient_is_not_written_to) {
   const Tensor x = leaf({1, 2});
   const Tensor g = tensor({1., 1.}, {.dtype = kFloat64});
   const Tensor y = x.clone();
-  y.backward(g, true);
+  y.backward(g, {.retain_graph = true});
   y.backward(g);
   BOOST_TEST(values(g) == Values({1, 1}));
   BOOST_TEST(values(x.grad()) == Values({2, 2}));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(the_given_gradient_is_not_written_to) {
 BOOST_AUTO_TEST_CASE(a_second_backward_needs_retain_graph) {
   const Tensor x = leaf({3});
   const Tensor y = (x * x).sum();
-  y.backward({}, true);
+  y.backward({.retain_graph = true});
   y.backward();
   BOOST_TEST(values(x.grad()) == Values({12}));
   CHECK_RAISES(AutogradError, "Trying to backward through the graph a second time", y.backward());
@@ -76,12 +76,26 @@ BOOST_AUTO_TEST_CASE(what_saved_nothing_can_run_again) {
   BOOST_TEST(values(x.grad()) == Values({2}));
 }
 
+BOOST_AUTO_TEST_CASE(options_have_names) {
+  static_assert(!requires(Tensor y) { y.backward({}, true); }, "a positional boolean");
+  const Tensor x = leaf({3});
+  const Tensor y = x * x;
+  autograd::backward({y}, {}, {.retain_graph = true});
+  y.backward(leaf({2}), {.retain_graph = true});
+  y.backward({}, {.retain_graph = true});
+  BOOST_TEST(values(x.grad()) == Values({24}));
+  x.set_grad({});
+  y.backward({.create_graph = true});
+  BOOST_TEST(x.grad().requires_grad());
+  x.set_grad({});  // which held the graph
+}
+
 BOOST_AUTO_TEST_CASE(create_graph_lets_gradients_be_differentiated) {
   const Tensor x = leaf({2});
   const Tensor y = x * x * x;
-  const Tensor first = autograd::grad({y}, {x}, {}, false, true)[0];
+  const Tensor first = autograd::grad({y}, {x}, {}, {.create_graph = true})[0];
   BOOST_TEST(values(first) == Values({12}));
-  const Tensor second = autograd::grad({first}, {x}, {}, false, true)[0];
+  const Tensor second = autograd::grad({first}, {x}, {}, {.create_graph = true})[0];
   BOOST_TEST(values(second) == Values({12}));
   BOOST_TEST(values(autograd::grad({second}, {x})[0]) == Values({6}));
 }
@@ -128,7 +142,8 @@ BOOST_AUTO_TEST_CASE(grad_runs_only_what_leads_to_its_inputs) {
 BOOST_AUTO_TEST_CASE(an_unused_input_is_an_error_unless_allowed) {
   const Tensor x = leaf({2}), w = leaf({5});
   CHECK_RAISES(AutogradError, "appears to not have been used in the graph", autograd::grad({x * 2}, {x, w}));
-  const auto gradients = autograd::grad({x * 2}, {x, w}, {}, false, false, true);
+  const auto gradients = autograd::grad({x * 2}, {x, w}, {}, {.allow_unused = true});
+  BOOST_TEST(values(autograd::grad({x * 2}, {x, w}, {}, {.materialize_grads = true})[1]) == Values({0}));
   BOOST_TEST(values(gradients[0]) == Values({2}));
   BOOST_TEST(!gradients[1].defined());
 }

@@ -71,7 +71,7 @@ void compare(const std::string& name, const Function& f, const std::vector<Tenso
   for (const Tensor& x : given) inputs.push_back(x.detach().requires_grad_());
   const auto gradients = [&](bool create_graph) {
     const Tensor y = f(inputs);
-    return autograd::grad({y}, inputs, {g}, false, create_graph);
+    return autograd::grad({y}, inputs, {g}, {.create_graph = create_graph});
   };
   const auto fused = gradients(false), formulas = gradients(true);
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -32,14 +32,14 @@ void check(const std::string& name, const std::function<Tensor(const Tensors&)>&
   BOOST_REQUIRE(!x.empty());
   const Tensor y = f(x);
   BOOST_TEST(testing::difference(y, golden.get(name + ".y"), 1e-12, 1e-13) == "");
-  const Tensors first = autograd::grad({y}, x, {golden.get(name + ".g")}, true, true);
+  const Tensors first = autograd::grad({y}, x, {golden.get(name + ".g")}, {.create_graph = true});
   Tensor squares = zeros({}, {.dtype = kFloat64});
   for (std::size_t i = 0; i < x.size(); ++i) {
     BOOST_TEST(testing::difference(first[i], golden.get(name + ".dx" + std::to_string(i)), 1e-11, 1e-12) == "",
                "first " << i);
     squares = squares + (first[i] * first[i]).sum();
   }
-  const Tensors second = autograd::grad({squares}, x, {}, false, false, true);
+  const Tensors second = autograd::grad({squares}, x, {}, {.allow_unused = true});
   for (std::size_t i = 0; i < x.size(); ++i) {
     const Tensor got = second[i].defined() ? second[i] : zeros_like(x[i]);
     BOOST_TEST(testing::difference(got, golden.get(name + ".ddx" + std::to_string(i)), 1e-10, 1e-11) == "",

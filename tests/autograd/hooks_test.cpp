@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_hook_is_recorded_under_create_graph) {
   const Tensor y = x * x;
   register_hook(y, [](const Tensor& g) { return g * g; });
   const Tensor w = tensor({2.}, {.requires_grad = true});
-  const Tensor first = autograd::grad({y * w}, {x}, {}, false, true)[0];  // w * w * 2 x
+  const Tensor first = autograd::grad({y * w}, {x}, {}, {.create_graph = true})[0];  // w * w * 2 x
   BOOST_TEST(values(autograd::grad({first}, {w})[0]) == Values({24}));
 }
 

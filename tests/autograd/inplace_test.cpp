@@ -311,15 +311,15 @@ BOOST_AUTO_TEST_CASE(empty_views_anywhere_are_differentiated_twice) {
         const Tensor view = see(base);
         if (changed) base.mul_(2);
         const Tensor loss = (view * view * view).sum() + (base * base).sum() * 0.5;
-        const Tensor g = autograd::grad({loss}, {x}, {}, true, true)[0];
+        const Tensor g = autograd::grad({loss}, {x}, {}, {.create_graph = true})[0];
         const double scale = changed ? 36 : 9;
         BOOST_TEST(testing::difference(g, x * scale, 1e-12, 1e-12) == "");
-        const Tensor gg = autograd::grad({(g * g).sum() * 0.5}, {x}, {}, true, true)[0];
+        const Tensor gg = autograd::grad({(g * g).sum() * 0.5}, {x}, {}, {.create_graph = true})[0];
         BOOST_TEST(testing::difference(gg, x * (scale * scale), 1e-12, 1e-12) == "");
         if (changed) continue;
         Tensor part = see(base);
         part.mul_(2);
-        const Tensor after = autograd::grad({(part * part).sum() + base.sum()}, {x}, {}, true, true)[0];
+        const Tensor after = autograd::grad({(part * part).sum() + base.sum()}, {x}, {}, {.create_graph = true})[0];
         BOOST_TEST(testing::difference(after, full({2, 3}, 3, {.dtype = kFloat64}), 1e-12) == "");
       }
     }
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_empty_parts_of_empty_tensors_are_differe
     if (changed) part.select(1, 1).mul_(3);
     const Tensor joined = stack({x.slice(0, 2), part}, 0);
     const Tensor loss = (joined * joined).sum() + (x * x).sum() * 0.5;
-    const Tensor g = autograd::grad({loss}, {x}, {}, true, true)[0];
+    const Tensor g = autograd::grad({loss}, {x}, {}, {.create_graph = true})[0];
     const Tensor gg = autograd::grad({(g * g).sum() * 0.5}, {x})[0];
     BOOST_TEST(testing::difference(gg, x, 1e-12) == "");
   }

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(what_was_saved_is_freed_by_the_run) {
     const Tensor constant = watched(freed);
     y = (x * constant).sum();
   }
-  y.backward({}, true);
+  y.backward({.retain_graph = true});
   BOOST_TEST(!freed);
   y.backward();
   BOOST_TEST(freed);

@@ -23,7 +23,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 BOOST_AUTO_TEST_CASE(std_of_equal_elements_has_gradient_0_of_every_order) {
   for (bool unbiased : {true, false}) {
     const Tensor x = tensor({{1., 1., 1.}, {1., 2., 3.}}, {.requires_grad = true});
-    const Tensor g = autograd::grad({x.std({1}, unbiased).sum()}, {x}, {}, true, true)[0];
+    const Tensor g = autograd::grad({x.std({1}, unbiased).sum()}, {x}, {}, {.create_graph = true})[0];
     const double slope = unbiased ? 0.5 : 1 / (3 * std::sqrt(2. / 3));
     BOOST_TEST(values(g[0]) == (Values{0, 0, 0}), per_element());
     BOOST_TEST(std::abs(values(g)[5] - slope) < 1e-6);
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_variance_is_seen_from_the_mean_whatever_the_first_element
 BOOST_AUTO_TEST_CASE(atan2_at_the_origin_has_gradient_0_of_every_order) {
   const Tensor y = tensor({0., -0., 0., 1.}, {.requires_grad = true});
   const Tensor x = tensor({0., 0., 2., 0.}, {.requires_grad = true});
-  const auto g = autograd::grad({atan2(y, x).sum()}, {y, x}, {}, true, true);
+  const auto g = autograd::grad({atan2(y, x).sum()}, {y, x}, {}, {.create_graph = true});
   BOOST_TEST(values(g[0]) == (Values{0, 0, 0.5, 0}), per_element());
   BOOST_TEST(values(g[1]) == (Values{0, 0, 0, -1}), per_element());
   const auto second = autograd::grad({g[0].sum() + g[1].sum()}, {y, x});
@@ -81,13 +81,13 @@ BOOST_AUTO_TEST_CASE(the_power_0_has_gradient_0_of_every_order) {
   const Tensor g = ones({5}, {.requires_grad = true});
   for (const Tensor& y : {x.pow(0), x.pow(zeros({5})), x.pow(zeros({1}))}) {
     BOOST_TEST(values(y) == Values(5, 1), per_element());
-    const Tensor first = autograd::grad({y}, {x}, {g}, true, true)[0];
+    const Tensor first = autograd::grad({y}, {x}, {g}, {.create_graph = true})[0];
     BOOST_TEST(values(first) == Values(5, 0), per_element());
     for (const Tensor& second : autograd::grad({first}, {x, g}, {ones({5})})) {
       BOOST_TEST(values(second) == Values(5, 0), per_element());
     }
   }
-  const Tensor slope = autograd::grad({x.pow(1).sum()}, {x}, {}, true, true)[0];
+  const Tensor slope = autograd::grad({x.pow(1).sum()}, {x}, {}, {.create_graph = true})[0];
   BOOST_TEST(values(autograd::grad({slope.slice(0, 0, 3).sum()}, {x})[0])[0] == 0);
 }
 

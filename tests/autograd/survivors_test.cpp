@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_failed_run_leaves_no_gradient_behind_for_the_next) {
   const Tensor g = tensor({1., 1.}, {.dtype = kFloat64});
   // `second` runs before `first`, and u has its part by the time that the hook throws.
   auto handle = autograd::register_hook(first, [](const Tensor&) -> Tensor { throw std::runtime_error("no"); });
-  BOOST_CHECK_THROW(autograd::backward({out}, {g}, true), std::runtime_error);
+  BOOST_CHECK_THROW(autograd::backward({out}, {g}, {.retain_graph = true}), std::runtime_error);
   handle.remove();
   autograd::backward({out}, {g});
   BOOST_TEST(values(x.grad()) == Values({16, 16}));
@@ -69,9 +69,9 @@ BOOST_AUTO_TEST_CASE(of_two_given_gradients_neither_is_written_to) {
 
 BOOST_AUTO_TEST_CASE(recorded_gradients_add_up_and_keep_their_elements) {
   const Tensor x = leaf({1, 2}), y = (x * x).sum();
-  y.backward({}, true, true);
+  y.backward({.create_graph = true});
   const Tensor first = x.grad();
-  y.backward({}, true, true);
+  y.backward({.create_graph = true});
   BOOST_TEST(values(x.grad()) == Values({4, 8}));
   const Tensor second = x.grad();
   y.backward();
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(recorded_gradients_add_up_and_keep_their_elements) {
 
 BOOST_AUTO_TEST_CASE(a_gradient_that_grows_in_place_changes_its_version) {
   const Tensor x = leaf({1, 2}), y = (x * x).sum();
-  y.backward({}, true);
+  y.backward({.retain_graph = true});
   const Tensor g = x.grad();
   const auto version = g.version();
   y.backward();
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(retained_gradients_add_up_and_are_the_tensors_own) {
   Tensor y = x * 2;
   y.retain_grad();
   const Tensor g = tensor({1., 3.}, {.dtype = kFloat64});
-  y.backward(g, true);
+  y.backward(g, {.retain_graph = true});
   y.grad().mul_(10);
   BOOST_TEST(values(g) == Values({1, 3}));
   y.backward(g);

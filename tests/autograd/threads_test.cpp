@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(one_of_two_runs_through_the_same_nodes_is_refused_or_comes_
   together(2, [&](int) {
     for (int i = 0; i < 200; ++i) {
       try {
-        y.backward({}, true);
+        y.backward({.retain_graph = true});
         ++done;
       } catch (const AutogradError&) {
         ++refused;

@@ -76,7 +76,8 @@ Run run(const Case& c, Device device, const std::vector<std::size_t>& wanted, in
     if (in[i].defined()) leaves.push_back(in[i]);
   }
   if (leaves.empty()) return all;
-  for (int k = 0; k < times; ++k) all.gradients = autograd::grad(roots, leaves, from, k + 1 < times, create_graph);
+  for (int k = 0; k < times; ++k)
+    all.gradients = autograd::grad(roots, leaves, from, {.retain_graph = k + 1 < times, .create_graph = create_graph});
   return all;
 }
 
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_recorded_backward_gives_the_same_and_can_be_differentiate
       const std::vector<Tensor> in = arguments(c, device, wanted);
       const Tensor output = layer(in, c.reverse).output;
       const auto on = [&](const Dims& sizes, uint64_t seed) { return raw::to(random(sizes, c.dtype, seed), device); };
-      const Tensor dx = autograd::grad({output}, {in[kX]}, {on(output.sizes(), 21)}, true, true)[0];
+      const Tensor dx = autograd::grad({output}, {in[kX]}, {on(output.sizes(), 21)}, {.create_graph = true})[0];
       return autograd::grad({dx}, {in[kX], in[kWeightIh], in[kWeightHh]}, {on(dx.sizes(), 22)});
     };
     const std::vector<Tensor> got = second(kGPU), expected = second(kCPU);

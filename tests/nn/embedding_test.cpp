@@ -62,8 +62,8 @@ BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
   Tensor weight = tendril::randn({7, 3}, generator, {.requires_grad = true});
   const Tensor index = tendril::randint(0, 7, {40}, generator), g = tendril::randn({40, 3}, generator);
   const Tensor y = tendril::embedding(index, weight, 2);
-  const Tensor fast = tendril::autograd::grad({y}, {weight}, {g}, true)[0];
-  const Tensor recorded = tendril::autograd::grad({y}, {weight}, {g}, true, true)[0];
+  const Tensor fast = tendril::autograd::grad({y}, {weight}, {g}, {.retain_graph = true})[0];
+  const Tensor recorded = tendril::autograd::grad({y}, {weight}, {g}, {.create_graph = true})[0];
   BOOST_TEST(raw::equal(fast, recorded));
   BOOST_TEST(raw::equal(raw::select(fast, 0, 2), make::zeros({3})));
 }

@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(the_pass_that_is_not_recorded_gives_what_the_recorded_formu
         if (!centred && bias.defined()) continue;
         const Tensor y =
             centred ? tendril::layer_norm(x, {length}, weight, bias, 0.1) : tendril::rms_norm(x, {length}, weight, 0.1);
-        const auto fused = tendril::autograd::grad({y}, leaves, {g}, true);
-        const auto recorded = tendril::autograd::grad({y}, leaves, {g}, true, true);
+        const auto fused = tendril::autograd::grad({y}, leaves, {g}, {.retain_graph = true});
+        const auto recorded = tendril::autograd::grad({y}, leaves, {g}, {.create_graph = true});
         for (std::size_t i = 0; i < leaves.size(); ++i) {
           BOOST_TEST(difference(fused[i], recorded[i].detach(), 1e-9, 1e-9) == "",
                      lines << " by " << length << ": " << i);

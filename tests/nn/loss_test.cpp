@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(large_scores_do_not_overflow) {
 BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one) {
   const Tensor scores = raw::cast(golden().get("rows.scores"), tendril::kFloat32).requires_grad_();
   const Tensor loss = cross_entropy(scores, golden().get("rows.some"), {.ignore_index = kIgnored});
-  const Tensor fast = tendril::autograd::grad({loss}, {scores}, {}, true)[0];
-  const Tensor recorded = tendril::autograd::grad({loss}, {scores}, {}, true, true)[0];
+  const Tensor fast = tendril::autograd::grad({loss}, {scores}, {}, {.retain_graph = true})[0];
+  const Tensor recorded = tendril::autograd::grad({loss}, {scores}, {}, {.create_graph = true})[0];
   BOOST_TEST(tendril::testing::difference(fast, recorded, 1e-6, 1e-7) == "");
 }
 

@@ -91,8 +91,8 @@ BOOST_AUTO_TEST_CASE(the_recorded_gradients_equal_the_fused_ones) {
     const std::vector<Tensor> in = {leaf({5, 3, 16}), leaf({16, 4}), leaf({3, 4}), leaf({3, 4})};
     const auto result = tendril::lstm_layer(in[0], in[1], in[2], in[3], reverse);
     const std::vector<Tensor> g = {leaf({5, 3, 4}).detach(), leaf({3, 4}).detach()};
-    const auto fused = tendril::autograd::grad({result.output, result.c_n}, in, g, true);
-    const auto recorded = tendril::autograd::grad({result.output, result.c_n}, in, g, true, true);
+    const auto fused = tendril::autograd::grad({result.output, result.c_n}, in, g, {.retain_graph = true});
+    const auto recorded = tendril::autograd::grad({result.output, result.c_n}, in, g, {.create_graph = true});
     for (std::size_t i = 0; i < in.size(); ++i) BOOST_TEST(difference(recorded[i], fused[i], 1e-12, 1e-13) == "", i);
   }
 }

@@ -326,7 +326,7 @@ std::vector<Call> functions() {
       {"max_pool2d_with_indices", {image()}, [](Tensors& t) { (void)max_pool2d_with_indices(t[0], 2); }, "max_pool2d"},
       CALL(adaptive_avg_pool2d, (void)adaptive_avg_pool2d(t[0], 2), image()),
       CALL(backward, autograd::backward(t), leaf().sum(), leaf().sum()),
-      CALL(grad, (void)autograd::grad({t[0]}, {t[1]}, {}, false, false, true), leaf().sum(), leaf()),
+      CALL(grad, (void)autograd::grad({t[0]}, {t[1]}, {}, {.allow_unused = true}), leaf().sum(), leaf()),
       CALL(register_hook, autograd::register_hook(t[0], [](const Tensor& g) { return g; }), leaf()),
       CALL(grad_fn, (void)autograd::grad_fn(t[0]), x()),
       {"gradient_edge", {x()}, [](Tensors& t) { (void)autograd::gradient_edge(t[0]); }, "grad_fn"},

@@ -57,7 +57,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& gradi
     roots.push_back(outputs[i]);
     seeds.push_back(gradients[i]);
   }
-  if (!roots.empty()) found = autograd::grad(roots, inputs, seeds, true, true, true);
+  if (!roots.empty()) found = autograd::grad(roots, inputs, seeds, {.create_graph = true, .allow_unused = true});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!found[i].defined()) found[i] = zeros_like(inputs[i]);
   }

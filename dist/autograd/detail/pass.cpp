@@ -352,8 +352,8 @@ void Pass::make_task() {
       for (uint32_t i = 0; i < node->outputs().size(); ++i) edges.push_back({node, i});
     }
   }
-  task_ =
-      std::make_unique<GraphTask>(std::move(edges), *context_, GraphTask::Options{.keep_graph = header_.retain_graph});
+  task_ = std::make_unique<GraphTask>(std::move(edges), *context_,
+                                      GraphTask::Options{.retain_graph = header_.retain_graph});
   for (std::size_t i = 0; i < root_gradients_.size(); ++i) task_->add_root(i, std::move(root_gradients_[i]));
 }
 

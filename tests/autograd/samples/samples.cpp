@@ -138,7 +138,8 @@ std::vector<std::string> nodes_of(const OpSample& sample) {
       if (!output.requires_grad()) continue;
       collect(autograd::gradient_edge(output), seen, names);
       const Tensor g = raw::ones(output.sizes(), output.dtype(), output.device()).requires_grad_();
-      for (const Tensor& gradient : autograd::grad({output}, inputs, {g}, true, true, true)) {
+      for (const Tensor& gradient :
+           autograd::grad({output}, inputs, {g}, {.create_graph = true, .allow_unused = true})) {
         if (gradient.defined() && gradient.requires_grad()) collect(autograd::gradient_edge(gradient), seen, names);
       }
     }
