@@ -7,13 +7,14 @@
 namespace tendril::autograd {
 
 namespace detail {
-extern constinit thread_local bool anomaly_detection;
-/// Throws AutogradError naming the forward operation if any of its gradients has a NaN.
+/// Throws AutogradError naming the forward operation, and where it was recorded, if any of its gradients has a NaN.
 void check_for_nan(const Node& node, std::span<const Tensor> input_grads);
 }  // namespace detail
 
 /// While it lives, backward runs of the calling thread stop at the first operation that gives a NaN gradient, with its
-/// name in the error. Costs a pass over every gradient.
+/// name in the error (AutogradError), and the functions that recorded it, innermost first, if that was under a
+/// DetectAnomaly, too. Names are those of the program's symbol table; with debug information `addr2line` makes lines of
+/// source from the addresses beside them. Costs a pass over every gradient, and a backtrace for every operation.
 class DetectAnomaly {
  public:
   explicit DetectAnomaly(bool enabled = true) noexcept : before_(detail::anomaly_detection) {

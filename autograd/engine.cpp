@@ -268,6 +268,9 @@ void GraphTask::run_node(Node& node) {
   }
   for (Tensor& gradient : output_grads) gradient = {};  // first: what is held nowhere else may be overwritten below
   if (!options_.retain_graph && node.num_saved_ > 0) node.release_saved();
+  if (options_.retain_graph) {
+    for (const SavedTensor& saved : node.saved_tensors()) saved.ran();
+  }
   node.run_.store(0, std::memory_order_release);
   ++num_run_;
   --remaining_;

@@ -24,11 +24,11 @@
 ///   Tensor y = Cube::apply(x);
 ///
 /// `forward` gets the arguments of `apply`, tensors or not, and returns a Tensor or a std::vector<Tensor>; nothing it
-/// does is recorded, and it must not change its inputs in place. `backward` gets a gradient for each output (zeros
-/// where there is none) and returns one for each argument, undefined for those that are no tensors or need none; it is
-/// written in Tensor operations, so that it can be differentiated in turn. A nested `struct Context : FunctionContext`
-/// may carry more than tensors from one to the other, and a `static constexpr const char* kName` names the function in
-/// errors.
+/// does is recorded, and inputs that it changes in place it marks (mark_dirty) and returns. `backward` gets a gradient
+/// for each output (zeros where there is none) and returns one for each argument, undefined for those that are no
+/// tensors or need none; it is written in Tensor operations, so that it can be differentiated in turn. A nested `struct
+/// Context : FunctionContext` may carry more than tensors from one to the other, and a `static constexpr const char*
+/// kName` names the function in errors.
 namespace tendril::autograd {
 
 class FunctionNode;
@@ -42,13 +42,19 @@ class FunctionContext {
   std::vector<Tensor> saved_tensors() const;
   /// In backward: whether the gradient of argument i is wanted.
   bool needs_input_grad(int i) const;
+  /// In forward, before it changes them in place: these inputs, each of which must then be an output. As after any
+  /// change in place, the tensor's history is this call, and views of it, or what it is a view of, follow. Throws
+  /// AutogradError, while nothing has changed yet, for one that may not be changed (a leaf that requires a gradient,
+  /// ...).
+  void mark_dirty(const std::vector<Tensor>& inputs);
   /// In forward: this output has no gradient.
   void mark_non_differentiable(const Tensor& output) { non_differentiable_.push_back(output); }
 
  private:
   friend class FunctionNode;
   const FunctionNode* node_ = nullptr;
-  std::vector<Tensor> to_save_, non_differentiable_;
+  bool recorded_ = false;  // while in forward
+  std::vector<Tensor> to_save_, non_differentiable_, dirty_;
 };
 
 /// One call of a user's function.
@@ -57,6 +63,7 @@ class FunctionNode : public Node {
   const char* name() const noexcept override { return name_.c_str(); }
   void apply(std::span<Tensor> output_grads, std::span<Tensor> input_grads) override;
 
+  static void begin(FunctionContext& ctx, bool recorded) noexcept { ctx.recorded_ = recorded; }
   /// Ends the forward half: the outputs get their history if `recorded`; the context's tensors are saved.
   void finish(FunctionContext& ctx, std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, bool recorded);
 
@@ -120,6 +127,7 @@ struct Function {
     (connect(args), ...);
     bool recorded = false;
     for (const Edge& edge : node->edges()) recorded |= grad_enabled() && edge;
+    FunctionNode::begin(node->ctx, recorded);
 
     const auto forward = [&] {
       const NoGrad no_grad;

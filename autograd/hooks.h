@@ -61,6 +61,9 @@ struct NodeHooks {
   };
   std::vector<Retained> retained;
 
+  /// Return addresses at the recording, if that was under DetectAnomaly.
+  std::vector<void*> recorded_at;
+
   Retained* find_retained(uint32_t output_number) noexcept;
 
   /// Tensor hooks, retained gradients and node hooks, in that order.

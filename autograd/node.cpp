@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tendril/autograd/detail/backtrace.h"
 #include "tendril/autograd/hooks.h"
 
 namespace tendril::autograd {
@@ -81,6 +82,10 @@ void Node::forget_changed(TensorImpl& changed, uint32_t owners, Node* start, con
     }
   } catch (const std::bad_alloc&) {  // the step has been made: better that something stays than that it fails
   }
+}
+
+void Node::note_place() {
+  if (!is_leaf_) make_hooks().recorded_at = detail::backtrace();
 }
 
 NodeHooks& Node::make_hooks() {

@@ -27,6 +27,7 @@ struct SequenceNumbers {
   uint64_t end = 0;
 };
 extern constinit thread_local SequenceNumbers sequence_numbers;
+extern constinit thread_local bool anomaly_detection;  // anomaly.h
 void take_sequence_numbers() noexcept;
 }  // namespace detail
 
@@ -79,6 +80,8 @@ class Node : public History {
   /// Frees the saved tensors; a later backward through this node throws.
   void release_saved() noexcept;
   bool released() const noexcept { return released_; }
+  /// What is saved: for the engine, and for pictures.
+  std::span<const SavedTensor> saved_tensors() const noexcept { return {saved_, num_saved_}; }
 
   /// Every node behind `start`, but for those behind `end`, that saved `changed`, which was changed in place and cannot
   /// be read by them any more, keeps its elements only and lets go of its history: that may lead to the node itself,
@@ -115,7 +118,10 @@ class Node : public History {
         num_edges_(parts.num_edges),
         num_outputs_(parts.num_outputs),
         num_saved_(static_cast<uint16_t>(parts.num_saved)),
-        is_leaf_(is_leaf) {}
+        is_leaf_(is_leaf) {
+    if (detail::anomaly_detection) [[unlikely]]
+      note_place();
+  }
 
   /// For nodes whose numbers of inputs and outputs are known only at run time.
   void set_parts(const Parts& parts) noexcept;
@@ -138,6 +144,7 @@ class Node : public History {
     return mine.next++;
   }
   void delete_hooks() noexcept;
+  void note_place();  ///< where this thread is, for DetectAnomaly
 
   uint64_t sequence_;
   Edge* edges_;

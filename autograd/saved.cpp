@@ -1,6 +1,9 @@
 #include "tendril/autograd/saved.h"
 
+#include <memory>
+
 #include "tendril/autograd/history.h"
+#include "tendril/autograd/saved_hooks.h"
 
 namespace tendril::autograd {
 
@@ -9,6 +12,9 @@ namespace tendril::autograd {
 void SavedTensor::save(const Tensor& input) {
   Node* producer = grad_fn(input);  // brings a view's history up to date
   version_ = input.version();
+  if (detail::saved_tensor_hooks) [[unlikely]] {
+    return pack(input, Ref<History>(producer));
+  }
   if (!input.impl()->view_base) {
     keep(input.impl_ref());
     std::atomic<bool>& noted = input.impl()->was_saved;  // often noted before, also by threads that share a parameter
@@ -25,10 +31,83 @@ void SavedTensor::forget(const TensorImpl& changed) {
 }
 
 void SavedTensor::save_output(const Tensor& output) {
-  keep(detail::alias(output).impl_ref());
   version_ = output.version();
   output_number_ = static_cast<uint16_t>(output.impl()->output_number);
   is_output_ = true;
+  if (detail::saved_tensor_hooks) [[unlikely]]
+    return pack(output, nullptr);
+  keep(detail::alias(output).impl_ref());
+}
+
+// ---- what hooks have made of a tensor
+
+struct SavedTensor::Packed {
+  std::shared_ptr<const detail::SavedTensorFunctions> hooks;
+  std::any value;
+  Ref<History> producer;  // of an input: its history, which comes back with the elements
+  uint32_t producer_output = 0;
+  Dims sizes;
+  DType dtype;
+  Device device;
+  Ref<Storage> handed_through;  // null unless `value` is a tensor that shares the elements
+};
+
+void SavedTensor::pack(const Tensor& tensor, Ref<History> producer) {
+  const NoGrad no_grad;
+  const Tensor elements = detail::alias(tensor);
+  auto made = std::make_unique<Packed>();
+  made->hooks = detail::saved_tensor_hooks->functions_;
+  made->value = made->hooks->pack(elements);
+  TENDRIL_CHECK_AS(AutogradError, elements.version() == version_,
+                   "a saved-tensor hook changed in place the tensor that it was to pack: ", elements.dtype(), " ",
+                   elements.sizes());
+  made->producer = std::move(producer);
+  made->producer_output = tensor.impl()->output_number;
+  made->sizes = tensor.sizes();
+  made->dtype = tensor.dtype();
+  made->device = tensor.device();
+  if (const auto* held = std::any_cast<Tensor>(&made->value); held && held->defined()) {
+    if (held->storage() == tensor.storage()) made->handed_through = tensor.storage();
+  }
+  reset();
+  impl_.store(reinterpret_cast<TensorImpl*>(made.release()), std::memory_order_relaxed);
+  is_packed_ = true;
+}
+
+void SavedTensor::drop_packed() noexcept {
+  is_packed_ = false;
+  delete reinterpret_cast<Packed*>(impl_.exchange(nullptr, std::memory_order_relaxed));
+}
+
+void SavedTensor::tell_hooks() const {
+  if (packed().hooks->ran) packed().hooks->ran(packed().value);
+}
+
+Tensor SavedTensor::unpack_packed(const Node& owner) const {
+  const Packed& kept = packed();
+  TENDRIL_CHECK_AS(
+      AutogradError, !kept.handed_through || kept.handed_through->version() == version_,
+      "one of the variables needed for gradient computation has been modified by an inplace operation: ", kept.dtype,
+      " ", kept.sizes, " is at version ", kept.handed_through->version(), "; expected version ", version_,
+      " instead. It was saved by ", owner.name(), ", and handed through by a saved-tensor hook.");
+  Tensor elements;
+  {
+    const NoGrad no_grad;
+    elements = kept.hooks->unpack(kept.value);
+  }
+  TENDRIL_CHECK_AS(AutogradError, elements.defined(), "a saved-tensor hook unpacked an undefined tensor for ",
+                   owner.name());
+  TENDRIL_CHECK_AS(AutogradError,
+                   elements.sizes() == kept.sizes && elements.dtype() == kept.dtype && elements.device() == kept.device,
+                   "a saved-tensor hook unpacked ", elements.dtype(), " ", elements.sizes(), " on ", elements.device(),
+                   " for ", owner.name(), ", expected ", kept.dtype, " ", kept.sizes, " on ", kept.device);
+  const Tensor tensor = detail::alias(elements);
+  if (is_output_) {
+    if (grad_enabled()) set_history(tensor, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
+  } else if (kept.producer) {
+    set_history(tensor, Ref<Node>(static_cast<Node*>(kept.producer.get())), kept.producer_output);
+  }
+  return tensor;
 }
 
 namespace {
@@ -56,6 +135,8 @@ Tensor SavedTensor::unpack(const Node& owner) const {
                      owner.name(), ")");
     return {};
   }
+  if (is_packed_) [[unlikely]]
+    return unpack_packed(owner);
   TensorImpl& impl = *kept();
   if (impl.storage->version() != version_) [[unlikely]] {
     const auto* producer = is_output_ ? &owner : static_cast<const Node*>(impl.history.get());

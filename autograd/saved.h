@@ -10,7 +10,8 @@ namespace tendril::autograd {
 class Node;
 
 /// A tensor kept by a node for its backward formula. Remembers the version of the elements when they were saved and
-/// refuses to hand them out once an in-place operation has changed them.
+/// refuses to hand them out once an in-place operation has changed them. Under SavedTensorHooks (saved_hooks.h) it
+/// keeps what these make of the tensor.
 ///
 /// Thread-safety: as its node, but for `forget`, which may run while another thread's backward frees what was saved.
 class SavedTensor {
@@ -18,7 +19,11 @@ class SavedTensor {
   SavedTensor() = default;
   SavedTensor(const SavedTensor&) = delete;
   SavedTensor& operator=(const SavedTensor&) = delete;
-  ~SavedTensor() { Ref<TensorImpl>::adopt(kept()).reset(); }
+  ~SavedTensor() {
+    if (is_packed_) [[unlikely]]
+      drop_packed();
+    Ref<TensorImpl>::adopt(kept()).reset();
+  }
 
   /// Keeps an input of the forward operation, with its history.
   void save(const Tensor& input);
@@ -33,10 +38,29 @@ class SavedTensor {
   /// If this is `changed`, which the caller alone uses, keeps its elements without its history.
   void forget(const TensorImpl& changed);
 
+  /// The owner has run, and keeps this for another run.
+  void ran() const {
+    if (is_packed_) [[unlikely]]
+      tell_hooks();
+  }
+
   bool defined() const noexcept { return kept() != nullptr; }
-  void reset() noexcept { keep({}); }
+  void reset() noexcept {
+    if (is_packed_) [[unlikely]]
+      drop_packed();
+    keep({});
+  }
+  /// For pictures of the graph: null if nothing is kept, or a hook has it.
+  const TensorImpl* peek() const noexcept { return is_packed_ ? nullptr : kept(); }
 
  private:
+  struct Packed;
+  Packed& packed() const noexcept { return *reinterpret_cast<Packed*>(kept()); }
+  void pack(const Tensor& tensor, Ref<History> producer);
+  Tensor unpack_packed(const Node& owner) const;
+  void drop_packed() noexcept;
+  void tell_hooks() const;
+
   TensorImpl* kept() const noexcept { return impl_.load(std::memory_order_relaxed); }
   void keep(Ref<TensorImpl> impl) noexcept {
     TensorImpl* const before = kept();
@@ -45,10 +69,11 @@ class SavedTensor {
       Ref<TensorImpl>::adopt(before).reset();
   }
 
-  std::atomic<TensorImpl*> impl_ = nullptr;  // owned
+  std::atomic<TensorImpl*> impl_ = nullptr;  // owned; a Packed if is_packed_
   uint32_t version_ = 0;
   uint16_t output_number_ = 0;
   bool is_output_ = false;
+  bool is_packed_ = false;
 };
 
 }  // namespace tendril::autograd

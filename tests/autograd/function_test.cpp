@@ -67,6 +67,30 @@ struct Identity : autograd::Function<Identity> {
   static Tensors backward(FunctionContext&, const Tensors& grads) { return {grads[0] * 2}; }
 };
 
+/// e^x, in place, and its square.
+struct ExpInPlace : autograd::Function<ExpInPlace> {
+  static Tensors forward(FunctionContext& ctx, const Tensor& x) {
+    Tensor target = x;
+    ctx.mark_dirty({target});
+    target.copy_(target.exp());
+    ctx.save_for_backward({target});
+    return {target, target * target};
+  }
+  static Tensors backward(FunctionContext& ctx, const Tensors& grads) {
+    const Tensor y = ctx.saved_tensors()[0];
+    return {(grads[0] + grads[1] * y * 2) * y};
+  }
+};
+
+/// Marks what it does not return.
+struct Forgets : autograd::Function<Forgets> {
+  static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+    ctx.mark_dirty({x});
+    return x * 1;
+  }
+  static Tensors backward(FunctionContext&, const Tensors& grads) { return grads; }
+};
+
 struct TooFew : autograd::Function<TooFew> {
   static Tensor forward(FunctionContext&, const Tensor& x, const Tensor&) { return x * 1; }
   static Tensors backward(FunctionContext&, const Tensors& grads) { return {grads[0]}; }
@@ -114,6 +138,37 @@ BOOST_AUTO_TEST_CASE(an_input_handed_through_has_a_history_of_its_own) {
   BOOST_TEST(x.is_leaf());
   y.sum().backward();
   BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>(3, 2));
+}
+
+BOOST_AUTO_TEST_CASE(an_input_changed_in_place_is_the_result) {
+  const auto check = [](const autograd::DifferentiableFunction& f) {
+    const auto first = autograd::gradcheck(f, {leaf()}), second = autograd::gradgradcheck(f, {leaf()});
+    BOOST_TEST(first.ok, first.message);
+    BOOST_TEST(second.ok, second.message);
+  };
+  check([](const Tensors& x) { return ExpInPlace::apply(x[0] * 1); });
+  check([](const Tensors& x) {  // through a view: the base and its other views follow
+    const Tensor base = x[0] * 1;
+    const Tensor part = base.slice(0, 1), other = base.slice(0, 0, 2);
+    const auto outputs = ExpInPlace::apply(part);
+    return Tensors{base, other * 1, part * part, outputs[1]};
+  });
+  const Tensor x = leaf() * 1;
+  const Tensor before = x.sin();
+  const auto outputs = ExpInPlace::apply(x);
+  BOOST_TEST(outputs[0].is_same(x));
+  BOOST_TEST(autograd::grad_fn(x) == autograd::grad_fn(outputs[1]));
+  CHECK_RAISES(AutogradError, "modified by an inplace operation", before.sum().backward());
+  const Tensor plain = tensor({1., 2.});
+  BOOST_TEST(ExpInPlace::apply(plain)[0].is_same(plain));
+}
+
+BOOST_AUTO_TEST_CASE(what_must_not_be_changed_in_place_is_refused_before_it_is) {
+  const Tensor x = leaf();
+  CHECK_RAISES(AutogradError, "a leaf Variable that requires grad", ExpInPlace::apply(x));
+  CHECK_RAISES(AutogradError, "a view of a leaf Variable", ExpInPlace::apply(x.slice(0, 1)));
+  BOOST_TEST(x.to_vector<double>() == leaf().to_vector<double>());
+  CHECK_RAISES(AutogradError, "marked as dirty is not among the outputs", Forgets::apply(x * 1));
 }
 
 BOOST_AUTO_TEST_CASE(saved_tensors_are_watched_and_freed) {

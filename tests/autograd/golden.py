@@ -110,5 +110,35 @@ expression("einsum", lambda a, b, c: torch.einsum("...ij,...jk,k->...ki", a, b, 
            + torch.baddbmm(c, a, b, beta=0.5, alpha=2).sum() + torch.einsum("i,j", c, c).sum(),
            draw(2, 2, 3), draw(2, 3, 2), draw(2))
 
+# torch.autograd.functional, of two functions of two inputs (tests/autograd/functional_test.cpp).
+functional = torch.autograd.functional
+
+
+def two_outputs(x, y):
+    return torch.tanh(x * y), (x.exp() * y).sum(1)
+
+
+def scalar(x, y):
+    return (x * x * y).sin().sum() + (y ** 3).sum()
+
+
+at = draw(2, 3), draw(3)
+v_in, v_out = (draw(2, 3), draw(3)), (draw(2, 3), draw(2))
+for i, value in enumerate([*at, *v_in, *v_out]):
+    write(f"functional.in{i}", value)
+
+
+def write_all(name, *values):
+    for i, value in enumerate(values):
+        write(f"functional.{name}{i}", value)
+
+
+write_all("jacobian", *(part for row in functional.jacobian(two_outputs, at) for part in row))
+write_all("hessian", *(part for row in functional.hessian(scalar, at) for part in row))
+write_all("vjp", *functional.vjp(two_outputs, at, v_out)[1])
+write_all("jvp", *functional.jvp(two_outputs, at, v_in)[1])
+write_all("vhp", *functional.vhp(scalar, at, v_in)[1])
+write_all("hvp", *functional.hvp(scalar, at, v_in)[1])
+
 DATA.mkdir(exist_ok=True)
 (DATA / "expressions.txt").write_text("\n".join(lines) + "\n")

@@ -80,5 +80,5 @@ tendril_engine(engine backward "options.allow_unused || gradient.defined()" "tru
 tendril_engine(engine backward "given.dtype() == root.dtype()" "true")
 tendril_engine(function function "output = detail::alias(output);" ";")
 tendril_engine(function function "!among(non_differentiable, given[i])" "true")
-tendril_engine(survivors function "among(outputs, to_save[i])" "false")
+tendril_engine(survivors function "output != outputs.end()" "false")
 tendril_engine(function function "results.size() == input_grads.size()" "true")
