@@ -318,6 +318,9 @@ inline void check_defined(const Tensor& x, const char* op, const char* argument 
 }
 /// ... and for those that are of floating dtypes only.
 void check_floating(const Tensor& x, const char* op);
+/// For what is written in place: throws DTypeError where `result` does not fit target's category, as a float does not
+/// fit an int64 (defined in autograd/).
+void check_category(const Tensor& target, DType result, const char* op);
 }  // namespace detail
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);

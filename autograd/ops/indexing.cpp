@@ -44,8 +44,15 @@ struct Plan {
   bool together = true;           ///< the dims follow one another, and nothing stood between
 };
 
-/// The dimensions a mask takes, each by the positions of what is true.
-void add_mask(Plan& plan, const Tensor& mask, int dim) {
+/// The dimensions a mask takes, each by the positions of what is true. Returns how many there are then. A 0-d one takes
+/// none: it puts one in, of the one element that it chooses or not.
+int add_mask(Plan& plan, const Tensor& mask, int dim) {
+  if (mask.dim() == 0) {
+    plan.view = plan.view.unsqueeze(dim);
+    plan.dims.push_back(dim);
+    plan.positions.push_back(raw::zeros({mask.item<bool>() ? 1 : 0}, kInt64, plan.view.device()));
+    return 1;
+  }
   for (int d = 0; d < mask.dim(); ++d) {
     TENDRIL_CHECK_AS(ShapeError, mask.sizes()[d] == plan.view.sizes()[dim + d], "index: a mask of shape ", mask.sizes(),
                      " for dimensions ", dim, " to ", dim + mask.dim() - 1, " of shape ", plan.view.sizes());
@@ -55,6 +62,7 @@ void add_mask(Plan& plan, const Tensor& mask, int dim) {
     plan.dims.push_back(dim + d);
     plan.positions.push_back(raw::contiguous(raw::select(places, 1, d)));
   }
+  return mask.dim();
 }
 
 void add_positions(Plan& plan, const Tensor& given, int dim) {
@@ -93,9 +101,10 @@ Plan plan_of(const Tensor& x, const std::vector<Index>& indices) {
                           [&](NewDimension) { plan.view = plan.view.unsqueeze(dim++); },
                           [&](AllDimensions) { dim += x.dim() - taken; },
                           [&](const Tensor& tensor) {
-                            if (tensor.dtype() == kBool) {
-                              add_mask(plan, tensor, dim);
-                              dim += tensor.dim();
+                            if (tensor.dim() == 0 && (tensor.dtype() == kInt64 || tensor.dtype() == kInt32)) {
+                              plan.view = plan.view.select(dim, tensor.item<int64_t>());
+                            } else if (tensor.dtype() == kBool) {
+                              dim += add_mask(plan, tensor, dim);
                             } else {
                               add_positions(plan, tensor, dim++);
                             }
@@ -200,6 +209,11 @@ const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, con
   return x;
 }
 
+const Tensor& Indexed::put(const Tensor& values, const char* op) const {
+  detail::check_category(base_, values.dtype(), op);
+  return index_put_(base_, indices_, values);
+}
+
 const Tensor& Indexed::operator=(Scalar value) && {
   return index_put_(base_, indices_, raw::scalar(value, base_.dtype(), base_.device()));
 }
@@ -254,6 +268,12 @@ Tensor one_hot(const Tensor& classes, int64_t num_classes) {
   detail::check_defined(classes, "one_hot", "classes");
   TENDRIL_CHECK_AS(DTypeError, classes.dtype() == kInt64, "one_hot: classes are ", classes.dtype(), ", expected int64");
   TENDRIL_CHECK(num_classes > 0, "one_hot: num_classes: got ", num_classes, ", expected a positive number");
+  if (classes.device().is_cpu() && classes.numel() > 0) {  // on a device the kernel checks, and nobody waits
+    const auto smallest = raw::reduce(Reduction::min, classes).item<int64_t>();
+    const auto largest = raw::reduce(Reduction::max, classes).item<int64_t>();
+    TENDRIL_CHECK_AS(IndexError, smallest >= 0 && largest < num_classes, "one_hot: class ",
+                     smallest < 0 ? smallest : largest, " is out of range, expected 0 to ", num_classes - 1);
+  }
   Dims sizes = classes.sizes();
   sizes.push_back(num_classes);
   return raw::zeros(sizes, kInt64, classes.device()).scatter(-1, raw::unsqueeze(classes, -1), 1);

@@ -26,12 +26,13 @@ struct AllDimensions {};
 inline constexpr NewDimension None;       ///< puts in a dimension of size 1
 inline constexpr AllDimensions Ellipsis;  ///< all dimensions that the other indices leave
 
-/// One place between the brackets: a number, a slice, None, Ellipsis, or a tensor: int64 (or int32) positions, or a
-/// bool mask, which takes as many dimensions as it has.
+/// One place between the brackets: a number (also as a 0-d int64 or int32 tensor), a slice, None, Ellipsis, or a
+/// tensor: int64 (or int32) positions, or a bool mask, which takes as many dimensions as it has (one of none puts one
+/// in, of size 1 or 0).
 class Index {
  public:
   Index(std::integral auto number) : value_(static_cast<int64_t>(number)) {}
-  Index(bool) = delete;  ///< a 0-d mask: reshape({1, ...}) says what is meant
+  Index(bool) = delete;  ///< nearly always a mistake; a 0-d mask is a tensor
   Index(Slice slice) : value_(slice) {}
   Index(NewDimension) : value_(NewDimension{}) {}
   Index(AllDimensions) : value_(AllDimensions{}) {}
@@ -43,9 +44,9 @@ class Index {
   std::variant<int64_t, Slice, NewDimension, AllDimensions, Tensor> value_;
 };
 
-/// What `indices` choose: a view where none of them is a tensor, else a copy. Dimensions without an index are taken
-/// whole. Index tensors broadcast together and become the dimensions of the result that the first of them stood for, or
-/// its first ones where something stands between them (as in NumPy). Differentiable.
+/// What `indices` choose: a view where none of them is a tensor with dimensions or a mask, else a copy. Dimensions
+/// without an index are taken whole. Index tensors broadcast together and become the dimensions of the result that the
+/// first of them stood for, or its first ones where something stands between them (as in NumPy). Differentiable.
 /// IndexError for a position outside of its dimension and for more indices than dimensions; ShapeError for a mask whose
 /// sizes are not those of the dimensions it takes; DTypeError for an index tensor of another dtype.
 Tensor index(const Tensor& x, const std::vector<Index>& indices);
@@ -56,7 +57,8 @@ const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, con
                          bool accumulate = false);
 
 /// What `x[{...}]` is: the chosen elements, which may be read like any tensor and written to by = and by +=, -=, *= and
-/// /=, also where they are a copy.
+/// /=, also where they are a copy. DTypeError for += and its like where the result's category is above the tensor's, as
+/// in place: an int64 takes no 0.5.
 class Indexed : public Tensor {
  public:
   Indexed(const Tensor& base, std::vector<Index> indices)
@@ -65,16 +67,17 @@ class Indexed : public Tensor {
   const Tensor& operator=(const Indexed& values) && { return index_put_(base_, indices_, values); }
   const Tensor& operator=(const Tensor& values) && { return index_put_(base_, indices_, values); }
   const Tensor& operator=(Scalar value) &&;
-  const Tensor& operator+=(const Tensor& other) && { return index_put_(base_, indices_, add(other)); }
-  const Tensor& operator-=(const Tensor& other) && { return index_put_(base_, indices_, sub(other)); }
-  const Tensor& operator*=(const Tensor& other) && { return index_put_(base_, indices_, mul(other)); }
-  const Tensor& operator/=(const Tensor& other) && { return index_put_(base_, indices_, div(other)); }
-  const Tensor& operator+=(Scalar other) && { return index_put_(base_, indices_, add(other)); }
-  const Tensor& operator-=(Scalar other) && { return index_put_(base_, indices_, sub(other)); }
-  const Tensor& operator*=(Scalar other) && { return index_put_(base_, indices_, mul(other)); }
-  const Tensor& operator/=(Scalar other) && { return index_put_(base_, indices_, div(other)); }
+  const Tensor& operator+=(const Tensor& other) && { return put(add(other), "+="); }
+  const Tensor& operator-=(const Tensor& other) && { return put(sub(other), "-="); }
+  const Tensor& operator*=(const Tensor& other) && { return put(mul(other), "*="); }
+  const Tensor& operator/=(const Tensor& other) && { return put(div(other), "/="); }
+  const Tensor& operator+=(Scalar other) && { return put(add(other), "+="); }
+  const Tensor& operator-=(Scalar other) && { return put(sub(other), "-="); }
+  const Tensor& operator*=(Scalar other) && { return put(mul(other), "*="); }
+  const Tensor& operator/=(Scalar other) && { return put(div(other), "/="); }
 
  private:
+  const Tensor& put(const Tensor& values, const char* op) const;
   Tensor base_;
   std::vector<Index> indices_;
 };

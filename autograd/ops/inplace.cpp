@@ -32,19 +32,12 @@ void check_target(const Tensor& target, const Dims& operand, const char* op) {
                    " doesn't match the broadcast shape ", all);
 }
 
-/// The result must not leave the target's category: a float does not fit an int64.
-void check_category(const Tensor& target, DType result, const char* op) {
-  const auto category = [](DType dtype) { return is_floating(dtype) ? 2 : dtype == kBool ? 0 : 1; };
-  TENDRIL_CHECK_AS(DTypeError, category(result) <= category(target.dtype()), op, ": result type ", result,
-                   " can't be cast to the desired output type ", target.dtype());
-}
-
 /// Writes over `target` what `compute` makes of its value, and records it.
 template <class Compute>
 void overwrite(const Tensor& target, Compute compute, const char* op) {
   const Tensor result = compute(snapshot(target));
   check_target(target, result.sizes(), op);
-  check_category(target, result.dtype(), op);
+  detail::check_category(target, result.dtype(), op);
   const Tensor fitting = result.to(target.dtype());
   raw::copy_(target, fitting);
   autograd::rebase_history(target, fitting);
@@ -109,7 +102,7 @@ void add_scaled(const Tensor& target, const Tensor& other, Scalar alpha, const c
   const bool records = recorded(target, other);
   autograd::check_inplace(target, records);
   check_target(target, other.sizes(), op);
-  check_category(target, raw::result_type(target, other), op);
+  detail::check_category(target, raw::result_type(target, other), op);
   TENDRIL_CHECK_AS(DTypeError, !alpha.is_floating() || is_floating(target.dtype()), op, ": alpha is ", alpha,
                    ", expected an integer for ", target.dtype());
   const Tensor result = autograd::detail::alias(target);
@@ -129,6 +122,12 @@ void add_scaled(const Tensor& target, const Tensor& other, Scalar alpha, const c
 }
 
 }  // namespace
+
+void detail::check_category(const Tensor& target, DType result, const char* op) {
+  const auto category = [](DType dtype) { return is_floating(dtype) ? 2 : dtype == kBool ? 0 : 1; };
+  TENDRIL_CHECK_AS(DTypeError, category(result) <= category(target.dtype()), op, ": result type ", result,
+                   " can't be cast to the desired output type ", target.dtype());
+}
 
 Tensor& Tensor::add_(const Tensor& other, Scalar alpha) {
   add_scaled(*this, other, alpha, "add_");

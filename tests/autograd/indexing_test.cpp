@@ -86,9 +86,38 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_written) {
   CHECK_RAISES(Error, "got a slice of step 0", (x[{slice(0, 2, 0)}]));
   CHECK_RAISES(ShapeError, "", (x[{tensor({0})}] = tensor({1, 2})));
   CHECK_RAISES(ShapeError, "index: ", (x[{tensor({0, 1}), tensor({0, 1, 2})}]));
-  CHECK_RAISES(IndexError, "scatter: index 3 is out of range", one_hot(tensor({3}), 3));
+  CHECK_RAISES(IndexError, "3 is out of range", one_hot(tensor({3}), 3));
   CHECK_RAISES(Error, "one_hot: num_classes: got 0", one_hot(tensor({0}), 0));
   BOOST_TEST(values(x) == (V{0, 1, 2, 3, 4, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(a_mask_without_dimensions_chooses_all_or_nothing) {
+  Tensor x = counted({2, 3});
+  BOOST_TEST((x[{tensor(true)}].sizes() == Dims{1, 2, 3}));
+  BOOST_TEST((x[{tensor(false)}].sizes() == Dims{0, 2, 3}));
+  BOOST_TEST((x[{slice(), tensor(false)}].sizes() == Dims{2, 0, 3}));
+  x[{tensor(false)}] = -1;
+  BOOST_TEST(values(x) == (V{0, 1, 2, 3, 4, 5}));
+  x[{tensor(true), 0}] = -1;
+  BOOST_TEST(values(x) == (V{-1, -1, -1, 3, 4, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(a_position_without_dimensions_is_a_number) {
+  const Tensor x = counted({3, 2, 3});
+  const Tensor row = x[{tensor(1)}];
+  BOOST_TEST((row.storage() == x.storage()));  // a view
+  BOOST_TEST((x[{tensor(1), slice(), tensor({{0, 1}, {2, 0}})}].sizes() == Dims{2, 2, 2}));
+  BOOST_TEST(values(x[{tensor(-1), 0}]) == (V{12, 13, 14}));
+}
+
+BOOST_AUTO_TEST_CASE(integers_take_no_fractions) {
+  Tensor x = counted({4});
+  CHECK_RAISES(DTypeError, "+=: result type float32 can't be cast", (x[{slice(0, 2)}] += 0.5));
+  CHECK_RAISES(DTypeError, "-=: result type float32 can't be cast", (x[{tensor({0, 1})}] -= tensor({0.5, 1.5})));
+  CHECK_RAISES(DTypeError, "/=: result type float32 can't be cast", (x[{slice(0, 2)}] /= 2));
+  BOOST_TEST(values(x) == (V{0, 1, 2, 3}));
+  x[{tensor({0, 1})}] *= 3;
+  BOOST_TEST(values(x) == (V{0, 3, 2, 3}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
