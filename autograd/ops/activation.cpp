@@ -33,7 +33,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
                    "prelu: weight has shape ", weight.sizes(), ", expected one number, or one for each of the ",
                    channels, " channels of x ", x.sizes());
   Dims by_channel = Dims::filled(x.dim(), 1);
-  if (weight.numel() > 1) by_channel[1] = channels;
+  if (weight.numel() != 1) by_channel[1] = channels;
   return where(x.gt(0), x, x * weight.reshape(by_channel));
 }
 

@@ -67,6 +67,14 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& seen) {
   return scores.masked_fill(hidden, -HUGE_VAL).softmax(-1).masked_fill(none, 0);
 }
 
+/// Weights of scores to which a mask is added; zeros where it is -infinity for all keys.
+Tensor added_softmax(const Tensor& scores, const Tensor& mask) {
+  const Tensor none =
+      raw::compare(Compare::ne, mask.dim() > 0 ? mask : raw::reshape(mask, {1}), -HUGE_VAL).any(-1, true).logical_not();
+  if (mask.device().is_cpu() && !none.any().item<bool>()) return (scores + mask).softmax(-1);  // nearly always
+  return (scores + mask).masked_fill(none, 0).softmax(-1).masked_fill(none, 0);
+}
+
 }  // namespace
 
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -86,7 +94,7 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
   } else if (options.attn_mask.dtype() == kBool) {
     weights = masked_softmax(scores, options.attn_mask);
   } else {
-    weights = (scores + options.attn_mask).softmax(-1);
+    weights = added_softmax(scores, options.attn_mask);
   }
   if (options.dropout_p > 0) {
     weights = dropout(weights, options.dropout_p, options.generator ? *options.generator : default_generator());

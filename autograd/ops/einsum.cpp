@@ -212,20 +212,6 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& given) {
   return out.is_same(given[0]) ? out.clone() : out;
 }
 
-Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  detail::check_defined(c, "baddbmm", "c");
-  detail::check_defined(a, "baddbmm", "a");
-  detail::check_defined(b, "baddbmm", "b");
-  const Tensor product = a.bmm(b);
-  TENDRIL_CHECK_AS(DTypeError, c.dtype() == product.dtype(), "baddbmm: c is ", c.dtype(), ", expected a's and b's ",
-                   product.dtype());
-  const auto times = [](const Tensor& x, double factor) {
-    return factor == 1 ? x : is_floating(x.dtype()) ? x * factor : x * static_cast<int64_t>(factor);
-  };
-  if (beta == 0) return times(product, alpha);  // c may hold anything then
-  return times(c, beta).expand(product.sizes()) + times(product, alpha);
-}
-
 Tensor outer(const Tensor& a, const Tensor& b) {
   detail::check_defined(a, "outer", "a");
   detail::check_defined(b, "outer", "b");

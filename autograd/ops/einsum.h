@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tendril/autograd/ops/matmul.h"  // IWYU pragma: export (baddbmm)
 #include "tendril/tensor/tensor.h"
 
 namespace tendril {
@@ -14,9 +15,6 @@ namespace tendril {
 /// to right, two at a time, as batched matrix products. Differentiable. Error for text that cannot be read; ShapeError
 /// for operands that do not fit it, or letters of several sizes.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
-
-/// beta * c + alpha * a b, of batches of matrices; c broadcasts. As addmm.
-Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
 /// All products of the elements of two vectors: [a.numel(), b.numel()].
 Tensor outer(const Tensor& a, const Tensor& b);

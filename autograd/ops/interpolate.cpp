@@ -77,10 +77,11 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   }
   Tensor y = x;
   for (int d = 0; d < 2; ++d) {
+    if (sizes[d] == x.size(2 + d)) continue;  // whatever the factor, as in PyTorch
     y = options.mode == InterpolateMode::nearest ? nearest(y, 2 + d, sizes[d], steps[d])
                                                  : linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
   }
-  return y;
+  return y.is_same(x) ? x.clone() : y;
 }
 
 }  // namespace tendril

@@ -45,7 +45,7 @@ bool is_half(const Tensor& x, const Tensor& y) {
   return computed_in(dtype) != dtype;
 }
 
-Tensor bounded_log(const Tensor& x) { return raw::clamp(raw::unary(Unary::log, x), -100, {}); }
+Tensor bounded(const Tensor& log) { return raw::clamp(log, -100, {}); }
 
 /// Saves x and the target. Bounds as PyTorch's: gradients where x is 0 or 1 are large, not NaN.
 struct BinaryCrossEntropyBackward : autograd::NodeOf<BinaryCrossEntropyBackward, 2, 2> {
@@ -55,24 +55,17 @@ struct BinaryCrossEntropyBackward : autograd::NodeOf<BinaryCrossEntropyBackward,
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = saved(0), target = saved(1);
     if (needs_grad(0)) dx[0] = g * (x - target) / ((1.0 - x) * x).clamp(kSmallest, {});
-    if (needs_grad(1)) dx[1] = g * ((1.0 - x).log() - x.log());
+    if (needs_grad(1)) dx[1] = g * ((-x).log1p() - x.log());
   }
 };
 
-/// Each element's loss.
+/// Each element's loss. The square is of the difference, not of its size, which has no second derivative at 0.
 Tensor huber(const Tensor& x, const Tensor& target, double delta) {
-  const Tensor d = (x - target).abs(), inner = d.clamp({}, delta);
-  return inner.square() * 0.5 + (d - inner) * delta;
+  const Tensor d = x - target, inner = d.clamp(-delta, delta);
+  return inner.square() * 0.5 + (d.abs() - inner.abs()) * delta;
 }
 
-Tensor distance(const Tensor& x, const Tensor& y, double p, double eps) {
-  const Tensor d = (x - y + eps).abs();
-  const int64_t last = -1;
-  if (std::isinf(p)) return std::get<0>(d.max(last));
-  if (p == 1) return d.sum({last});
-  if (p == 2) return d.square().sum({last}).sqrt();
-  return d.pow(p).sum({last}).pow(1 / p);
-}
+Tensor distance(const Tensor& x, const Tensor& y, double p, double eps) { return (x - y + eps).norm(p, {-1}); }
 
 }  // namespace
 
@@ -91,8 +84,10 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
                   "binary_cross_entropy_with_logits)");
   }
   const Tensor rest = raw::binary(Binary::sub, 1.0, target);
-  Tensor each = raw::binary(Binary::add, raw::binary(Binary::mul, target, bounded_log(x)),
-                            raw::binary(Binary::mul, rest, bounded_log(raw::binary(Binary::sub, 1.0, x))));
+  const Tensor log_x = bounded(raw::unary(Unary::log, x));
+  const Tensor log_rest = bounded(raw::unary(Unary::log1p, raw::unary(Unary::neg, x)));  // exact for small x, too
+  Tensor each =
+      raw::binary(Binary::add, raw::binary(Binary::mul, target, log_x), raw::binary(Binary::mul, rest, log_rest));
   each = raw::unary(Unary::neg, each);
   if (auto* n = autograd::track<BinaryCrossEntropyBackward>(each, x, target)) {
     n->save(0, x);
@@ -162,6 +157,7 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
 Tensor cosine_similarity(const Tensor& x, const Tensor& y, int64_t dim, double eps) {
   check_pair("cosine_similarity", x, "x", y, "y");
   const int d = wrap_dim(dim, x.dim(), "cosine_similarity");
+  if (is_half(x, y)) return cosine_similarity(x.to(kFloat32), y.to(kFloat32), dim, eps).to(raw::result_type(x, y));
   // Lengths below eps are eps; the square root is of what is not 0, so that gradients there are not NaN.
   const auto length = [&](const Tensor& t) { return t.square().sum({d}, true).clamp(eps * eps, {}).sqrt(); };
   return ((x / length(x)) * (y / length(y))).sum({d});

@@ -129,26 +129,37 @@ Tensor Tensor::matmul(const Tensor& other) const {
 namespace {
 
 /// factor * x in x's dtype. 0 times anything is 0, NaN and infinity included: what it stands for is left out.
-Tensor times(double factor, const Tensor& x, const char* name) {
+Tensor times(double factor, const Tensor& x, const char* op, const char* name) {
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || (factor == std::trunc(factor) && std::abs(factor) < 0x1p63),
-                   "addmm: ", name, ": got ", factor, ", expected an integer for operands of ", x.dtype());
+                   op, ": ", name, ": got ", factor, ", expected an integer for operands of ", x.dtype());
   if (factor == 1) return x;
   if (factor == 0) return x.masked_fill(raw::scalar(true, kBool), 0);
   return is_floating(x.dtype()) ? x * factor : x * static_cast<int64_t>(factor);
 }
 
+/// beta c + alpha a b, of matrices or batches of them.
+Tensor added_product(const char* op, Tensor (Tensor::*product_with)(const Tensor&) const, const Tensor& c,
+                     const Tensor& a, const Tensor& b, double beta, double alpha) {
+  detail::check_defined(c, op, "c");
+  check_operands(a, b, op, "b", "a");
+  TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), op, ": c is ", c.dtype(), ", expected a's and b's ", a.dtype());
+  if (const DType wide = computed_in(a.dtype()); wide != a.dtype()) {  // the sum alone is rounded
+    return added_product(op, product_with, c.to(wide), a.to(wide), b.to(wide), beta, alpha).to(a.dtype());
+  }
+  // Where alpha is 0, both operands are left out: each is in the other's gradient.
+  const Tensor product = alpha == 0 ? (times(0, a, op, "alpha").*product_with)(times(0, b, op, "alpha"))
+                                    : times(alpha, (a.*product_with)(b), op, "alpha");
+  return times(beta, c, op, "beta").expand(product.sizes()) + product;
+}
+
 }  // namespace
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  detail::check_defined(c, "addmm", "c");
-  check_operands(a, b, "addmm", "b", "a");
-  TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), "addmm: c is ", c.dtype(), ", expected a's and b's ", a.dtype());
-  if (const DType wide = computed_in(a.dtype()); wide != a.dtype()) {  // the sum alone is rounded
-    return addmm(c.to(wide), a.to(wide), b.to(wide), beta, alpha).to(a.dtype());
-  }
-  // Where alpha is 0, both operands are left out: each is in the other's gradient.
-  const Tensor product = alpha == 0 ? times(0, a, "alpha").mm(times(0, b, "alpha")) : times(alpha, a.mm(b), "alpha");
-  return times(beta, c, "beta").expand(product.sizes()) + product;
+  return added_product("addmm", &Tensor::mm, c, a, b, beta, alpha);
+}
+
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  return added_product("baddbmm", &Tensor::bmm, c, a, b, beta, alpha);
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -16,6 +16,9 @@ inline Tensor dot(const Tensor& a, const Tensor& b) { return a.dot(b); }  ///< [
 /// result's. What is multiplied by 0 is left out: a NaN in it is not seen. DTypeError for fractions beside integers.
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
+/// The same of batches: a [batch, m, k], b [batch, k, n], c broadcasts to [batch, m, n].
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+
 /// x weight^T + bias, for x [..., in], weight [out, in], and bias [out] or undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 

@@ -17,6 +17,13 @@ Tensor chosen(const Tensor& x, int dim, const std::vector<int64_t>& places) {
   return x.index_select(dim, raw::to(raw::from_data(places, {static_cast<int64_t>(places.size())}), x.device()));
 }
 
+int64_t multiplied(const char* op, int64_t size, int64_t times) {
+  int64_t product = 0;
+  TENDRIL_CHECK_AS(ShapeError, !__builtin_mul_overflow(size, times, &product), op, ": got ", times,
+                   " times for a dimension of size ", size, ", expected a size below 2^63");
+  return product;
+}
+
 /// j - i of the last two dimensions of x, [rows, columns].
 Tensor above_diagonal(const Tensor& x, const char* op) {
   detail::check_defined(x, op);
@@ -43,8 +50,14 @@ int64_t source_of(int64_t i, int64_t size, PadMode mode) {
 
 void check_padding(const Tensor& x, int dim, int64_t before, int64_t after, PadMode mode) {
   const int64_t size = x.sizes()[dim], larger = std::max(before, after);
-  TENDRIL_CHECK_AS(ShapeError, size + before + after >= 0 && (size + before >= 0 && size + after >= 0), "pad: ", before,
-                   " and ", after, " take more than there is along dim ", dim, " of shape ", x.sizes());
+  int64_t with_before = 0, with_after = 0, with_both = 0;
+  const bool countable = !__builtin_add_overflow(size, before, &with_before) &&
+                         !__builtin_add_overflow(size, after, &with_after) &&
+                         !__builtin_add_overflow(with_before, after, &with_both);
+  TENDRIL_CHECK_AS(ShapeError, countable, "pad: got ", before, " and ", after, " along dim ", dim, " of shape ",
+                   x.sizes(), ", expected sizes below 2^63");
+  TENDRIL_CHECK_AS(ShapeError, with_both >= 0 && with_before >= 0 && with_after >= 0, "pad: ", before, " and ", after,
+                   " take more than there is along dim ", dim, " of shape ", x.sizes());
   if (mode == PadMode::constant) return;
   TENDRIL_CHECK_AS(ShapeError, before >= 0 && after >= 0, "pad: got ", before, " and ", after, " along dim ", dim,
                    ", expected numbers of 0 or more in this mode");
@@ -74,7 +87,7 @@ Tensor pad_with_value(Tensor x, int dim, int64_t before, int64_t after, Scalar v
 Tensor flip(const Tensor& x, const Dims& dims) {
   detail::check_defined(x, "flip", "x");
   Tensor out = x;
-  std::vector<bool> turned(static_cast<std::size_t>(x.dim()));
+  std::vector<bool> turned(static_cast<std::size_t>(std::max(x.dim(), 1)));  // a 0-d tensor has a dim 0 to name
   for (int64_t given : dims) {
     const int dim = wrap_dim(given, x.dim(), "flip");
     TENDRIL_CHECK(!turned[static_cast<std::size_t>(dim)], "flip: dim ", dim, " appears multiple times in the list");
@@ -86,7 +99,7 @@ Tensor flip(const Tensor& x, const Dims& dims) {
     std::iota(places.rbegin(), places.rend(), int64_t{0});
     out = chosen(out, dim, places);
   }
-  return dims.empty() ? x.clone() : out;
+  return out.is_same(x) ? x.clone() : out;
 }
 
 Tensor roll(const Tensor& x, int64_t shift, int64_t given_dim) {
@@ -107,21 +120,33 @@ Tensor repeat(const Tensor& x, const Dims& times) {
   detail::check_defined(x, "repeat", "x");
   TENDRIL_CHECK_AS(ShapeError, times.size() >= x.dim(), "repeat: got ", times.size(), " times for a tensor of shape ",
                    x.sizes(), ", expected one for each dimension");
-  // Each dimension becomes two, of which the first is broadcast.
+  // A dimension of size 1 is broadcast; another becomes two, of which the first is, while there is room for more.
   Dims apart, wide, sizes;
+  std::vector<int> left;
+  int room = Dims::kMaxDims - times.size();
   for (int d = 0; d < times.size(); ++d) {
     const int shift = times.size() - x.dim();
     const int64_t size = d < shift ? 1 : x.sizes()[d - shift];
     TENDRIL_CHECK_AS(ShapeError, times[d] >= 0, "repeat: got ", times[d], " times, expected a number of 0 or more");
-    sizes.push_back(times[d] * size);
-    if (times[d] != 1) {
+    const bool broadcast = size == 1, now = times[d] == 1 || broadcast || room > 0;
+    sizes.push_back(multiplied("repeat", size, now ? times[d] : 1));
+    if (!now) left.push_back(d);
+    if (times[d] != 1 && !broadcast && now) {
+      --room;
       apart.push_back(1);
       wide.push_back(times[d]);
     }
     apart.push_back(size);
-    wide.push_back(size);
+    wide.push_back(broadcast ? times[d] : size);
   }
-  return x.reshape(apart).expand(wide).clone().reshape(sizes);
+  Tensor out = x.reshape(apart).expand(wide).clone().reshape(sizes);
+  for (int d : left) {
+    const int64_t size = out.sizes()[d];
+    std::vector<int64_t> places(static_cast<std::size_t>(multiplied("repeat", size, times[d])));
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i) % size;
+    out = chosen(out, d, places);
+  }
+  return out;
 }
 
 Tensor tile(const Tensor& x, const Dims& times) {
@@ -138,8 +163,13 @@ Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t given_dim) {
   const int dim = wrap_dim(given_dim, x.dim(), "repeat_interleave");
   const Tensor line = x.dim() == 0 ? x.reshape({1}) : x;
   Dims wide = line.sizes(), sizes = line.sizes();
+  sizes[dim] = multiplied("repeat_interleave", sizes[dim], times);
+  if (line.dim() == Dims::kMaxDims) {  // no room for one more
+    std::vector<int64_t> places(static_cast<std::size_t>(sizes[dim]));
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i) / times;
+    return chosen(line, dim, places);
+  }
   wide.insert(dim + 1, times);
-  sizes[dim] *= times;
   return line.unsqueeze(dim + 1).expand(wide).clone().reshape(sizes);
 }
 
@@ -167,7 +197,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, PadMode mode, Sca
     for (int64_t place = -before; place < size + after; ++place) places.push_back(source_of(place, size, mode));
     out = chosen(out, dim, places);
   }
-  return out.is_same(x) ? x.clone() : out;
+  return out.storage() == x.storage() ? out.clone() : out;  // elements were taken away at most
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
@@ -178,7 +208,7 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   return x.masked_fill(raw::compare(Compare::lt, above_diagonal(x, "triu"), diagonal), 0);
 }
 
-Tensor diagonal(const Tensor& x, int64_t offset, int64_t given_dim0, int64_t given_dim1) {
+Tensor diagonal(const Tensor& x, int64_t given_offset, int64_t given_dim0, int64_t given_dim1) {
   detail::check_defined(x, "diagonal", "x");
   TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, "diagonal: got a tensor of shape ", x.sizes(),
                    ", expected two or more dimensions");
@@ -186,6 +216,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t given_dim0, int64_t giv
   TENDRIL_CHECK(dim0 != dim1, "diagonal: got dim ", dim0, " twice, expected two dimensions");
   const Tensor last = movedim(movedim(x, dim0, -1), dim1 > dim0 ? dim1 - 1 : dim1, -1);  // [..., dim0, dim1]
   const int64_t rows = last.size(-2), columns = last.size(-1);
+  const int64_t offset = std::max(given_offset, -INT64_MAX);  // -INT64_MIN would be no number
   const int64_t row = std::max<int64_t>(0, -offset), column = std::max<int64_t>(0, offset);
   const int64_t count = std::max<int64_t>(0, std::min(rows - row, columns - column));
   std::vector<int64_t> places;
@@ -198,6 +229,8 @@ Tensor diag(const Tensor& x, int64_t offset) {
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 1 || x.dim() == 2, "diag: got a tensor of shape ", x.sizes(),
                    ", expected a vector or a matrix");
   if (x.dim() == 2) return diagonal(x, offset);
+  TENDRIL_CHECK_AS(ShapeError, offset > -INT32_MAX && offset < INT32_MAX, "diag: diagonal: got ", offset,
+                   ", expected a matrix with fewer than 2^31 rows");
   const int64_t size = x.numel() + std::abs(offset);
   const Tensor rows = raw::arange(0, size, 1, kInt64, x.device());
   const Tensor on = raw::compare(Compare::eq, raw::binary(Binary::sub, rows, raw::unsqueeze(rows, 1)), offset);

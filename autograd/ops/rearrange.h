@@ -7,7 +7,7 @@
 #include "tendril/tensor/tensor.h"
 
 /// Operations that move elements to other places, or repeat them. All are differentiable, take every dtype and work on
-/// every device; results are tensors of their own.
+/// every device; results are tensors of their own but where a view is said.
 namespace tendril {
 
 /// x with the order of elements turned around along each of `dims`.
@@ -49,7 +49,7 @@ Tensor diag(const Tensor& x, int64_t diagonal = 0);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim0 = 0, int64_t dim1 = 1);
 
 /// One tensor for each of the vectors, of all their sizes: element [i, j, ...] of the k-th is the k-th vector's element
-/// number i, j, ... (PyTorch's indexing "ij").
+/// number i, j, ... (PyTorch's indexing "ij"). Views of the vectors.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
 
 /// Dimension `from` moved to place `to`; the others keep their order. A view.

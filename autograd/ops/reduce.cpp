@@ -255,7 +255,8 @@ Tensor Tensor::prod(int64_t given_dim, bool keepdim) const {
   if (dim() == 0) return reshape({1}).prod(given_dim);
   const int d = wrap_dim(given_dim, dim(), "prod");
   if (is_half(*this)) return this->to(kFloat32).prod(d, keepdim).to(dtype());
-  if (!requires_grad() || sizes()[d] == 0) return raw::reduce(Reduction::prod, *this, {d}, keepdim);
+  if (!requires_grad()) return raw::reduce(Reduction::prod, *this, {d}, keepdim);
+  if (sizes()[d] == 0) return sum({d}, keepdim) + 1.0;
   const Tensor out = product_along(*this, d);
   return keepdim ? out : out.squeeze(d);
 }
@@ -282,7 +283,10 @@ Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
   TENDRIL_CHECK(!std::isnan(p), "norm: p: got nan, expected a number");
   if (is_half(*this)) return this->to(kFloat32).norm(p, dims, keepdim).to(dtype());
   const raw::Reduced to(*this, dims, "norm");
-  if (p == 0) return raw::cast(raw::compare(Compare::ne, *this, 0), dtype()).sum(dims, keepdim);
+  if (p == 0) {
+    const Tensor count = raw::cast(raw::compare(Compare::ne, *this, 0), dtype()).sum(dims, keepdim);
+    return requires_grad() ? count + masked_fill(raw::scalar(true, kBool, device()), 0).sum(dims, keepdim) : count;
+  }
   if (p == 1) return abs().sum(dims, keepdim);
   if (std::isinf(p)) {
     TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: of no elements, for p = ", p);
@@ -292,7 +296,11 @@ Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
     }
     return keepdim ? out : out.reshape(to.squeezed);
   }
-  const Tensor powers = p == 2 ? square() : abs().pow(p);
+  // Below 1 the power has no derivative at 0: 0 is taken there, too.
+  const Tensor zero = p < 1 ? raw::compare(Compare::eq, *this, 0) : Tensor();
+  const Tensor powers = p == 2  ? square()
+                        : p < 1 ? abs().masked_fill(zero, 1).pow(p).masked_fill(zero, p > 0 ? 0.0 : INFINITY)
+                                : abs().pow(p);
   const Tensor total = powers.sum(dims, keepdim);
   // At 0 the root has no derivative: 0 is taken.
   const Tensor flat = total.detach().eq(0), safe = total.masked_fill(flat, 1);

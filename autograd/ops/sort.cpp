@@ -19,6 +19,12 @@ Tensor places_of(const Tensor& x, int dim, bool descending) {
   return raw::contiguous(raw::transpose(raw::to(places, x.device()), dim, -1));
 }
 
+std::tuple<Tensor, Tensor> at_place(const Tensor& x, int dim, const Tensor& place, bool keepdim) {
+  const Tensor value = x.gather(dim, place);
+  if (keepdim) return {value, place};
+  return {value.squeeze(dim), raw::squeeze(place, dim)};
+}
+
 }  // namespace
 
 Tensor argsort(const Tensor& x, int64_t given_dim, bool descending) {
@@ -49,10 +55,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t given_di
   TENDRIL_CHECK(k >= 1 && k <= size, "kthvalue: k: got ", k, ", expected 1 to ", size, ", the size of dim ", dim);
   const Tensor order = argsort(x, dim);
   if (x.dim() == 0) return {x.gather(0, order), order};
-  const Tensor place = raw::contiguous(raw::narrow(order, dim, k - 1, 1));
-  const Tensor value = x.gather(dim, place);
-  if (keepdim) return {value, place};
-  return {value.squeeze(dim), raw::squeeze(place, dim)};
+  return at_place(x, dim, raw::contiguous(raw::narrow(order, dim, k - 1, 1)), keepdim);
 }
 
 std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepdim) {
@@ -60,7 +63,11 @@ std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepd
   const int dim = wrap_dim(given_dim, x.dim(), "median");
   const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
   TENDRIL_CHECK_AS(IndexError, size > 0, "median: dim ", dim, " of shape ", x.sizes(), " has no elements");
-  return kthvalue(x, (size + 1) / 2, dim, keepdim);
+  if (x.dim() == 0 || !is_floating(x.dtype())) return kthvalue(x, (size + 1) / 2, dim, keepdim);
+  const Tensor middle = raw::narrow(argsort(x, dim), dim, (size - 1) / 2, 1);
+  const Tensor largest = x.argmax(dim, true);  // the first NaN, if there is one
+  const Tensor is_nan = x.detach().gather(dim, largest).isnan();
+  return at_place(x, dim, raw::where(is_nan, largest, middle), keepdim);
 }
 
 Tensor median(const Tensor& x) {
@@ -106,7 +113,9 @@ Tensor bincount(const Tensor& x, int64_t minlength) {
   if (x.numel() > 0) {
     const auto smallest = raw::reduce(Reduction::min, x).item<int64_t>();
     TENDRIL_CHECK(smallest >= 0, "bincount: got ", smallest, " among the elements, expected numbers of 0 or more");
-    length = std::max(length, raw::reduce(Reduction::max, x).item<int64_t>() + 1);
+    const auto largest = raw::reduce(Reduction::max, x).item<int64_t>();
+    TENDRIL_CHECK(largest < INT64_MAX, "bincount: got ", largest, " among the elements, expected fewer bins");
+    length = std::max(length, largest + 1);
   }
   Tensor counts = raw::zeros({length}, kInt64, x.device());
   raw::index_add_(counts, 0, x, raw::ones(x.sizes(), kInt64, x.device()));
@@ -148,10 +157,11 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
     using T = decltype(tag);
     const std::vector<T> line = raw::cast(sorted, dtype).to_vector<T>(),
                          wanted = raw::cast(values, dtype).to_vector<T>();
+    const auto less = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN is larger than all, as in sort
     std::vector<int64_t> places;
     for (const T& value : wanted) {
-      const auto at =
-          right ? std::upper_bound(line.begin(), line.end(), value) : std::lower_bound(line.begin(), line.end(), value);
+      const auto at = right ? std::upper_bound(line.begin(), line.end(), value, less)
+                            : std::lower_bound(line.begin(), line.end(), value, less);
       places.push_back(at - line.begin());
     }
     return raw::to(raw::from_data(places, values.sizes()), values.device());

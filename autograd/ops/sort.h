@@ -22,9 +22,10 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bo
 /// The k-th smallest along `dim`, counted from 1, and its place. Error for a k outside of [1, size].
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, bool keepdim = false);
 
-/// The middle element along `dim`, of an even number the lower of the two (as PyTorch), and its place.
+/// The middle element along `dim`, of an even number the lower of the two (as PyTorch), and its place. With a NaN among
+/// them it is the first NaN.
 std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keepdim = false);
-Tensor median(const Tensor& x);  ///< of all
+Tensor median(const Tensor& x);  ///< of all; of several that tie one gets the gradient
 
 struct Unique {
   Tensor values;   ///< in order, each once: a vector of x's dtype
@@ -42,8 +43,8 @@ Tensor bincount(const Tensor& x, int64_t minlength = 0);
 /// end too: float, in x's dtype. Elements outside are not counted. Without bounds those are x's smallest and largest.
 Tensor histc(const Tensor& x, int64_t bins = 100, std::optional<double> low = {}, std::optional<double> high = {});
 
-/// For each value the place in `sorted` (ascending, a vector) before which it would keep it sorted: the first such
-/// place, or with `right` the last. int64, like `values`. Found on the host.
+/// For each value the place in `sorted` (ascending, NaN last, a vector) before which it would keep it sorted: the first
+/// such place, or with `right` the last. int64, like `values`. Found on the host.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
 }  // namespace tendril

@@ -69,4 +69,17 @@ BOOST_AUTO_TEST_CASE(what_is_left_out_must_fit_all_the_same) {
   CHECK_RAISES(ShapeError, "cannot be multiplied", tendril::addmm(x, x, ones({3, 2}), 1, 0));
 }
 
+BOOST_AUTO_TEST_CASE(batches_are_as_single_ones) {
+  const Tensor ints = ones({1, 2, 2}, {.dtype = kInt64});
+  CHECK_RAISES(DTypeError, "baddbmm: alpha: got 0.5, expected an integer", baddbmm(ints, ints, ints, 1, 0.5));
+  const Tensor c = ones({1, 2, 2}, {.requires_grad = true}), a = nans().reshape({1, 2, 2}), b = ones({1, 2, 2});
+  const Tensor y = baddbmm(c, a, b, 2, 0);
+  BOOST_TEST(values(y) == (Values{2, 2, 2, 2}), per_element());
+  y.sum().backward();
+  BOOST_TEST(values(c.grad()) == (Values{2, 2, 2, 2}), per_element());
+  const Tensor half = full({1, 1, 1}, 1, {.dtype = kFloat16}), tiny = full({1, 1, 1}, 0x1p-11, {.dtype = kFloat16});
+  const Tensor one = full({1, 1, 1}, 1.5, {.dtype = kFloat16});  // 1 + 1.5 * 2^-11 rounds to 1 + 2^-10
+  BOOST_TEST(values(baddbmm(half, one, tiny)) == (Values{1 + 0x1p-10}), per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

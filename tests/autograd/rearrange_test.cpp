@@ -62,4 +62,35 @@ BOOST_AUTO_TEST_CASE(einsum_says_what_is_wrong_with_its_text) {
   CHECK_RAISES(Error, "einsum: an operand is undefined", einsum("ij", {Tensor()}));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_only_cut_is_a_tensor_of_its_own) {
+  const Tensor x = arange(4);
+  pad(x, {-1, 0}).fill_(7);
+  pad(x, {0, 0}).fill_(7);
+  flip(tensor(3), {0}).fill_(7);
+  BOOST_TEST(x.to_vector<int64_t>() == (std::vector<int64_t>{0, 1, 2, 3}));
+  BOOST_TEST(flip(tensor(3), {-1}).item<int64_t>() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_many_dimensions_are_repeated) {
+  const Tensor x = arange(32).reshape({2, 2, 2, 2, 2});
+  const Tensor y = repeat(x, {2, 1, 2, 2, 2});
+  BOOST_TEST((y.sizes() == Dims{4, 2, 4, 4, 4}));
+  const Tensor once = repeat(repeat(x, {2, 1, 2, 1, 1}), {1, 1, 1, 2, 2});
+  BOOST_TEST(y.eq(once).all().item<bool>());
+  const Tensor deep = repeat(arange(2).reshape({1, 1, 1, 1, 1, 1, 1, 2}), {2, 1, 1, 1, 1, 1, 1, 2});
+  BOOST_TEST(deep.to_vector<int64_t>() == (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  const Tensor each = repeat_interleave(arange(2).reshape({1, 1, 1, 1, 1, 1, 1, 2}), 2, -1);
+  BOOST_TEST(each.to_vector<int64_t>() == (std::vector<int64_t>{0, 0, 1, 1}));
+  BOOST_TEST(repeat(x, {0, 1, 1, 1, 2, 3}).numel() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sizes_beyond_64_bits_are_refused) {
+  const Tensor x = arange(4);
+  CHECK_RAISES(ShapeError, "repeat: got", repeat(x, {INT64_MAX / 2}));
+  CHECK_RAISES(ShapeError, "repeat_interleave: got", repeat_interleave(x, INT64_MAX / 2, 0));
+  CHECK_RAISES(ShapeError, "pad: got 9223372036854775807 and 1", pad(x, {INT64_MAX, 1}));
+  CHECK_RAISES(ShapeError, "diag: diagonal: got -9223372036854775808", diag(x, INT64_MIN));
+  BOOST_TEST((diagonal(x.reshape({2, 2}), INT64_MIN).sizes() == Dims{0}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

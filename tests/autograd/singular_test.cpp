@@ -164,4 +164,26 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_the_largest_of_all_goes_to_every_nan_if_the
   }
 }
 
+BOOST_AUTO_TEST_CASE(norms_below_1_have_gradient_0_at_0) {
+  for (double p : {0.5, 0.0}) {
+    const Tensor x = tensor({4., 0., 0.}, {.requires_grad = true});
+    x.norm(p).backward();
+    BOOST_TEST(values(x.grad()) == (Values{p > 0 ? 1.0 : 0.0, 0, 0}), per_element());
+  }
+  const Tensor x = tensor({4., 0.}, {.requires_grad = true});
+  const Tensor y = x.norm(-1);
+  BOOST_TEST(y.item<double>() == 0);
+  y.backward();
+  BOOST_TEST(values(x.grad()) == (Values{0, 0}), per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_product_of_nothing_is_1_and_has_a_gradient) {
+  const Tensor x = zeros({2, 0}, {.requires_grad = true});
+  for (const Tensor& y : {x.prod(), x.prod(1), x.prod(1, true)}) {
+    BOOST_TEST(y.requires_grad());
+    BOOST_TEST(values(y)[0] == 1);
+    BOOST_TEST((autograd::grad({y.sum()}, {x})[0].sizes() == Dims{2, 0}));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -64,6 +64,7 @@ BOOST_AUTO_TEST_CASE(values_are_counted) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_ordered_is_refused) {
   const Tensor x = tensor({{5, 1}, {4, 2}});
+  CHECK_RAISES(Error, "bincount: got 9223372036854775807", bincount(tensor({INT64_MAX})));
   CHECK_RAISES(Error, "topk: k: got 3, expected 0 to 2", topk(x, 3));
   CHECK_RAISES(Error, "kthvalue: k: got 0, expected 1 to 2", kthvalue(x, 0));
   CHECK_RAISES(IndexError, "sort", tendril::sort(x, 2));
@@ -72,6 +73,20 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_ordered_is_refused) {
   CHECK_RAISES(DTypeError, "bincount: got a tensor of float32", bincount(tensor({0.5})));
   CHECK_RAISES(Error, "histc: got bounds 2 and 1", histc(tensor({0.5}), 3, 2.0, 1.0));
   CHECK_RAISES(IndexError, "median: dim 0", median(zeros({0}), 0));
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_the_median_and_lies_behind_all) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = tensor({{3.0, nan, 1.0, nan}, {4.0, 1.0, 3.0, 2.0}}, {.requires_grad = true});
+  const auto [middle, places] = median(x, 1);
+  BOOST_TEST(values(places) == (V{1, 3}));
+  BOOST_TEST(middle.isnan().to_vector<bool>()[0]);
+  BOOST_TEST(middle.to_vector<double>()[1] == 2);
+  middle.sum().backward();
+  BOOST_TEST(x.grad().to_vector<double>() == (std::vector<double>{0, 1, 0, 0, 0, 0, 0, 1}));
+  BOOST_TEST(median(x).isnan().item<bool>());
+  BOOST_TEST(values(searchsorted(tensor({0.0, 1.0}), tensor({nan, 5.0}))) == (V{2, 2}));
+  BOOST_TEST(values(searchsorted(tensor({0.0, 1.0, nan}), tensor({nan, 5.0}), true)) == (V{3, 2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/interpolate.h"
 #include "tendril/autograd/ops/join.h"
@@ -230,6 +231,33 @@ BOOST_AUTO_TEST_CASE(images_of_another_size_equal_pytorchs) {
       const Tensor x = golden.get("x", dtype).requires_grad_();
       check_layer(golden, name, dtype, [&] { return nn::Upsample(options)(x); }, {{"x", x}});
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_query_that_sees_no_key_gets_zeros_whatever_the_mask) {
+  const Tensor x = make::ones({1, 2, 4}).requires_grad_();
+  const Tensor added = make::zeros({2, 2});
+  added[0].fill_(-HUGE_VAL);
+  const Tensor seen = make::from_data(std::vector<bool>{false, false, true, true}, {2, 2});
+  for (const Tensor& mask : {added, seen}) {
+    const Tensor y = tendril::scaled_dot_product_attention(x, x, x, {.attn_mask = mask});
+    BOOST_TEST(y.to_vector<double>() == (std::vector<double>{0, 0, 0, 0, 1, 1, 1, 1}));
+    const Tensor g = tendril::autograd::grad({y.sum()}, {x})[0];
+    for (const double each : g.to_vector<double>()) BOOST_TEST(std::isfinite(each));
+  }
+  const nn::MultiheadAttention layer(4, 2, {.batch_first = true});
+  const auto [output, weights] = layer(x, x, x, {.key_padding_mask = make::ones({1, 2}, tendril::kBool)});
+  for (const Tensor& each : {output, weights}) {
+    for (const double value : each.to_vector<double>()) BOOST_TEST(std::isfinite(value));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_image_that_keeps_its_size_keeps_its_pixels) {
+  const Tensor x = make::arange(0, 9, 1, tendril::kFloat32).reshape({1, 1, 3, 3});
+  for (const auto mode : {tendril::InterpolateMode::nearest, tendril::InterpolateMode::bilinear}) {
+    const Tensor y = tendril::interpolate(x, {.scale_factor = {{1.3, 1.2}}, .mode = mode});  // 3.9 and 3.6 pixels: 3
+    BOOST_TEST(y.to_vector<double>() == x.to_vector<double>());
+    BOOST_TEST((y.storage() != x.storage()));
   }
 }
 

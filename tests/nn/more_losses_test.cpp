@@ -1,6 +1,8 @@
 // devices: cpu cuda
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
+#include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/loss.h"
 #include "tests/errors.h"
@@ -104,6 +106,32 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   if (tendril::default_device().is_cpu()) {
     BOOST_CHECK_EXCEPTION(tendril::binary_cross_entropy(x * 2.0, x), Error, says("[0, 1]", "with_logits"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(losses_are_twice_differentiable_where_they_are_0) {
+  const Tensor x = make::ones({1}).requires_grad_(), y = make::ones({1});
+  for (const Tensor& loss : {tendril::huber_loss(x, y, {.delta = 2}), tendril::smooth_l1_loss(x, y, {.beta = 2})}) {
+    const Tensor g = tendril::autograd::grad({loss}, {x}, {}, true, true)[0];
+    const double curvature = tendril::autograd::grad({g.sum()}, {x})[0].item<double>();
+    BOOST_TEST((curvature == 1 || curvature == 0.5));
+  }
+  for (const double p : {1.0, 1.5, 2.0, 3.0}) {
+    const Tensor anchor = make::ones({1, 2}).requires_grad_();
+    tendril::triplet_margin_loss(anchor, anchor.detach(), make::zeros({1, 2}), {.margin = 5, .p = p, .eps = 0})
+        .backward();
+    for (const double g : anchor.grad().to_vector<double>()) BOOST_TEST(std::isfinite(g));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(small_probabilities_and_large_halves_keep_their_digits) {
+  const double loss = tendril::binary_cross_entropy(make::full({1}, 1e-10), make::zeros({1})).item<double>();
+  BOOST_TEST(std::abs(loss - 1e-10) < 1e-16);
+  const Tensor big = make::full({1, 2}, 300, tendril::kFloat16);
+  BOOST_TEST(std::abs(tendril::cosine_similarity(big, big).item<double>() - 1) < 1e-2);
+  const Tensor none = make::zeros({1, 2}, tendril::kFloat16).requires_grad_();
+  const Tensor cosine = tendril::cosine_similarity(none, big);
+  cosine.sum().backward();
+  BOOST_TEST(cosine.item<double>() == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
