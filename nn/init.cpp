@@ -32,6 +32,7 @@ double kaiming_stddev(const Tensor& tensor, const KaimingOptions& options, const
   check_fillable(tensor, op);
   const Fans fans = calculate_fans(tensor);
   const auto fan = static_cast<double>(options.fan == Fan::in ? fans.in : fans.out);
+  if (tensor.numel() == 0) return 0;  // whatever the fan, nothing is filled
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(fan);
 }
 
@@ -39,6 +40,7 @@ double xavier_stddev(const Tensor& tensor, double gain, const char* op) {
   check_fillable(tensor, op);
   check_spread(gain, op, "gain");
   const Fans fans = calculate_fans(tensor);
+  if (tensor.numel() == 0) return 0;
   return gain * std::sqrt(2 / static_cast<double>(fans.in + fans.out));
 }
 
@@ -177,12 +179,17 @@ const Tensor& trunc_normal_(const Tensor& tensor, double mean, double stddev, do
   TENDRIL_CHECK(std::isfinite(stddev) && stddev > 0, "trunc_normal_: stddev: got ", stddev,
                 ", expected a positive number");
   TENDRIL_CHECK(low < high, "trunc_normal_: got low ", low, " and high ", high, ", expected low below high");
-  const double from = normal_cdf((low - mean) / stddev), to = normal_cdf((high - mean) / stddev);
+  // An interval above the mean is looked at in the mirror: near 1 a probability has few digits.
+  const double side = low > mean ? -1 : 1;
+  const double near = (low - mean) / stddev, far = (high - mean) / stddev;
+  const double from = normal_cdf(side > 0 ? near : -far), to = normal_cdf(side > 0 ? far : -near);
+  TENDRIL_CHECK(from < to, "trunc_normal_: got low ", low, " and high ", high, " for mean ", mean, " and stddev ",
+                stddev, ", expected an interval that the normal distribution reaches");
   const Tensor values = raw::empty(tensor.sizes(), kFloat64);
   raw::uniform_(values, from, to, generator);
   auto* const x = values.data<double>();
   for (int64_t i = 0; i < values.numel(); ++i) {
-    x[i] = std::min(high, std::max(low, mean + stddev * normal_quantile(x[i])));
+    x[i] = std::min(high, std::max(low, mean + side * stddev * normal_quantile(x[i])));
   }
   return write(tensor, values);
 }

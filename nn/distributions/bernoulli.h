@@ -32,13 +32,14 @@ class Bernoulli {
   /// log p(value); `value` is 1s and 0s of the parameter's dtype and broadcasts with the batch.
   Tensor log_prob(const Tensor& value) const;
   Tensor entropy() const;  ///< in nats
+  friend Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);
 
  private:
   Tensor param_;  // probs or logits
   bool is_logits_;
 };
 
-/// The divergence of q from p, for each element.
+/// The divergence of q from p, for each element: infinite where q never gives what p may give.
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);
 
 }  // namespace tendril::distributions

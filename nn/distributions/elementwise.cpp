@@ -198,8 +198,17 @@ Tensor Bernoulli::entropy() const {
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
   const Tensor x = p.logits(), y = q.logits(), share = p.probs();
   detail::check_value("kl_divergence", x, y);
-  // p (log p - log q) + (1 - p) (log(1 - p) - log(1 - q)), by logarithms of sigmoids
-  return share * (x.logsigmoid() - y.logsigmoid()) + (1.0 - share) * ((-x).logsigmoid() - (-y).logsigmoid());
+  // p (log p - log q) + (1 - p) (log(1 - p) - log(1 - q)), by logarithms of sigmoids. What p never gives adds nothing;
+  // what q never gives, but p does, makes it infinite.
+  const auto never = [](const Bernoulli& of, bool one) {
+    return of.is_logits_ ? of.param_.eq(one ? -HUGE_VAL : HUGE_VAL) : of.param_.eq(one ? 0 : 1);
+  };
+  const auto part = [&](const Tensor& each, bool one) {
+    return where(never(p, one), 0.0, where(never(q, one), HUGE_VAL, each));
+  };
+  const Tensor ones = share * (x.logsigmoid() - y.logsigmoid());
+  const Tensor zeros = (1.0 - share) * ((-x).logsigmoid() - (-y).logsigmoid());
+  return part(ones, true) + part(zeros, false);
 }
 
 }  // namespace tendril::distributions

@@ -33,22 +33,29 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(&optimizer) {
 void LRScheduler::set_rates() {
   TENDRIL_CHECK(optimizer_->num_groups() == base_lrs_.size(), "LRScheduler::step: the optimizer has ",
                 optimizer_->num_groups(), " groups, expected ", base_lrs_.size(), " as when the schedule was made");
-  last_lr_.resize(base_lrs_.size());
+  std::vector<double> rates;  // all, before the first is set
   for (std::size_t group = 0; group < base_lrs_.size(); ++group) {
-    optimizer_->set_lr(group, next_lr(group, optimizer_->lr(group)));
-    last_lr_[group] = optimizer_->lr(group);
+    rates.push_back(next_lr(group, optimizer_->lr(group)));
+    TENDRIL_CHECK(std::isfinite(rates.back()) && rates.back() >= 0, "LRScheduler::step: the rate of group ", group,
+                  " in epoch ", last_epoch_, " would be ", rates.back(), ", expected a finite number, 0 or more");
   }
+  for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_lr(group, rates[group]);
+  last_lr_.swap(rates);
 }
 
 void LRScheduler::step() {
+  std::vector<int64_t> counts;
+  for_each_count([&](const char*, int64_t& count) { counts.push_back(count); });
   ++last_epoch_;
   try {
     on_step();
+    set_rates();
   } catch (...) {
     --last_epoch_;
+    std::size_t i = 0;
+    for_each_count([&](const char*, int64_t& count) { count = counts[i++]; });
     throw;
   }
-  set_rates();
 }
 
 void LRScheduler::restart() {
@@ -57,10 +64,10 @@ void LRScheduler::restart() {
 }
 
 void LRScheduler::start() {
-  for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_initial_lr(group, base_lrs_[group]);
   last_epoch_ = 0;
   on_restart();
   set_rates();
+  for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_initial_lr(group, base_lrs_[group]);
 }
 
 // ---- step, multi-step, exponential, linear
@@ -184,6 +191,12 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options)
                 options.div_factor, " and ", options.final_div_factor, ", expected positive numbers");
   TENDRIL_CHECK(!options.cycle_momentum || optimizer.momentum().has_value(), op,
                 ": cycle_momentum: got true for an optimizer without momentum or beta1, expected false");
+  if (options.cycle_momentum) {
+    for (const auto& [option, value] :
+         {std::pair{"base_momentum", options.base_momentum}, std::pair{"max_momentum", options.max_momentum}}) {
+      TENDRIL_CHECK(value >= 0 && value < 1, op, ": ", option, ": got ", value, ", expected a number in [0, 1)");
+    }
+  }
   const double first = options.max_lr / options.div_factor, last = first / options.final_div_factor;
   const double low = options.base_momentum, high = options.max_momentum;
   const auto steps = static_cast<double>(options.total_steps);
@@ -204,7 +217,8 @@ double OneCycleLR::at(double Phase::*from, double Phase::*to) const {
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const Phase& phase = phases_[i];
     if (step <= phase.end || i + 1 == phases_.size()) {
-      const double share = (step - begin) / (phase.end - begin);
+      // A phase of no length (one step in all before the peak) is at its end.
+      const double share = phase.end > begin ? (step - begin) / (phase.end - begin) : 1;
       if (options_.anneal_strategy == AnnealStrategy::linear) return (phase.*to - phase.*from) * share + phase.*from;
       return phase.*to + (phase.*from - phase.*to) / 2 * (1 + std::cos(std::numbers::pi * share));
     }

@@ -27,7 +27,7 @@ class LRScheduler {
   LRScheduler& operator=(const LRScheduler&) = delete;
   virtual ~LRScheduler() = default;
 
-  /// The next epoch's rates.
+  /// The next epoch's rates. Throws Error where one would be no finite number of 0 or more; nothing has changed then.
   void step();
   /// Epochs since the start (or the last warm restart of a SequentialLR).
   int64_t last_epoch() const noexcept { return last_epoch_; }
@@ -56,6 +56,8 @@ class LRScheduler {
   virtual void on_restart() {}
   /// What else is saved: visit(name, an int64_t of its own). All are counts of 0 or more.
   virtual void for_each_count(const std::function<void(const char*, int64_t&)>&) {}
+  /// Refuses counts, in the order of for_each_count, that cannot stand together.
+  virtual void check_counts(StateReader&, const std::vector<int64_t>&) const {}
   double base_lr(std::size_t group) const noexcept { return base_lrs_[group]; }
   void set_base_lr(std::size_t group, double lr) { base_lrs_[group] = lr; }
 
@@ -150,6 +152,7 @@ class CosineAnnealingWarmRestarts final : public LRScheduler {
   void on_step() override;
   void on_restart() override;
   void for_each_count(const std::function<void(const char*, int64_t&)>& visit) override;
+  void check_counts(StateReader& reader, const std::vector<int64_t>& counts) const override;
   CosineAnnealingWarmRestartsOptions options_;
   int64_t in_cycle_ = 0, cycle_;
 };

@@ -26,7 +26,9 @@ void read_rates(StateReader& reader, const std::string& name, std::vector<double
 
 void read_count(StateReader& reader, const std::string& name, int64_t& count) {
   reader.number(name, count);
-  if (count < 0) reader.refuse(name, "got " + std::to_string(count) + ", expected 0 or more");
+  if (count < 0 || count >= int64_t{1} << 53) {  // above it none was counted: the next step would leave int64
+    reader.refuse(name, "got " + std::to_string(count) + ", expected a number from 0 to 2^53");
+  }
 }
 
 std::string nth(std::size_t i) { return "_schedulers." + std::to_string(i); }
@@ -71,6 +73,7 @@ LoadReport LRScheduler::load_state_dict(const StateDict& dict, const LoadOptions
   read_rates(reader, "_last_lr", last);
   std::vector<int64_t> counts;
   for_each_count([&](const char* name, int64_t& count) { read_count(reader, name, counts.emplace_back(count)); });
+  check_counts(reader, counts);
   LoadReport report = reader.finish(options);
   if (options.check_only) return report;
   last_epoch_ = epoch;
@@ -80,6 +83,12 @@ LoadReport LRScheduler::load_state_dict(const StateDict& dict, const LoadOptions
   for_each_count([&](const char*, int64_t& count) { count = counts[i++]; });
   for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_initial_lr(group, base_lrs_[group]);
   return report;
+}
+
+void CosineAnnealingWarmRestarts::check_counts(StateReader& reader, const std::vector<int64_t>& counts) const {
+  if (counts[0] < counts[1]) return;
+  reader.refuse("T_cur", "got " + std::to_string(counts[0]) + " of " + std::to_string(counts[1]) +
+                             " epochs (T_i), expected fewer");
 }
 
 StateDict ChainedScheduler::state_dict() const {

@@ -188,6 +188,26 @@ BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
   BOOST_TEST(raw::reduce(tendril::Reduction::max, x).item<double>() < 6.0001);
 }
 
+BOOST_AUTO_TEST_CASE(tails_on_both_sides_are_drawn_from) {
+  for (const double side : {1.0, -1.0}) {
+    tendril::Generator generator(3);
+    const Tensor x = make::zeros({200}, tendril::kFloat64);
+    nn::init::trunc_normal_(x, 0, 1, side > 0 ? 9 : -10, side > 0 ? 10 : -9, generator);
+    const std::vector<double> values = x.to_vector<double>();
+    double mean = 0;
+    for (const double value : values) {
+      BOOST_TEST((side * value > 9 && side * value < 10));
+      mean += side * value / 200;
+    }
+    BOOST_TEST(std::abs(mean - 9.109) < 0.03);  // its mean, phi(9) / (1 - Phi(9)) less what is above 10
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_without_elements_are_left_alone) {
+  BOOST_TEST(nn::init::kaiming_uniform_(make::zeros({5, 0})).numel() == 0);
+  BOOST_TEST(nn::init::xavier_normal_(make::zeros({0, 0})).numel() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor vector = make::ones({3}), matrix = make::ones({3, 3}), integers = make::zeros({3, 3}, tendril::kInt64);
@@ -204,6 +224,7 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused) {
   BOOST_CHECK_EXCEPTION(nn::init::sparse_(vector, 0.5), ShapeError, says("sparse_", "[3]", "matrix"));
   BOOST_CHECK_EXCEPTION(nn::init::sparse_(matrix, 1.5), Error, says("sparse_", "sparsity", "1.5"));
   BOOST_CHECK_EXCEPTION(nn::init::trunc_normal_(matrix, 0, 1, 2, 2), Error, says("trunc_normal_", "low", "2"));
+  BOOST_CHECK_EXCEPTION(nn::init::trunc_normal_(matrix, 0, 1, 90, 91), Error, says("trunc_normal_", "90", "reaches"));
   BOOST_CHECK_EXCEPTION(nn::init::xavier_uniform_(matrix, -2), Error, says("xavier_uniform_", "gain", "-2"));
 }
 

@@ -145,6 +145,19 @@ BOOST_AUTO_TEST_CASE(edges_are_pytorchs) {
   BOOST_TEST(unit.log_prob(number(0)).item<double>() == 0);
   BOOST_TEST(std::isinf(unit.log_prob(number(1)).item<double>()));
   BOOST_TEST(std::isinf(kl_divergence(Uniform(number(0), number(2)), unit).item<double>()));
+  const auto divergence = [&](double p, double q) {
+    return kl_divergence(Bernoulli({.probs = number(p)}), Bernoulli({.probs = number(q)})).item<double>();
+  };
+  for (const double never : {0.0, 1.0}) {
+    BOOST_TEST(std::isinf(divergence(0.5, never)));
+    BOOST_TEST(std::isinf(divergence(1 - never, never)));
+    BOOST_TEST(divergence(never, never) == 0);
+    BOOST_TEST(std::abs(divergence(never, 0.5) - std::log(2.0)) < 1e-6);
+  }
+  const Bernoulli certain({.logits = number(HUGE_VAL)}), even({.logits = number(0)}), nearly({.logits = number(30)});
+  BOOST_TEST(std::abs(kl_divergence(certain, even).item<double>() - std::log(2.0)) < 1e-6);
+  BOOST_TEST(std::isinf(kl_divergence(even, certain).item<double>()));
+  BOOST_TEST(std::abs(kl_divergence(even, nearly).item<double>() - (15 - std::log(2.0))) < 1e-5);
   BOOST_TEST(Bernoulli({.probs = number(0)}).variance().item<double>() == 0);
   BOOST_TEST(std::isfinite(Bernoulli({.probs = number(0)}).log_prob(number(1)).item<double>()));
 }

@@ -242,4 +242,42 @@ BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused_and_changes_nothing) {
   BOOST_CHECK_EXCEPTION(step.step(), Error, says("3 groups", "2"));
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
+  Two two;
+  LambdaLR falling(two.sgd, [](int64_t epoch) { return epoch == 2 ? -1.0 : 1.0 / static_cast<double>(1 + epoch); });
+  falling.step();
+  for (int i = 0; i < 2; ++i) {
+    BOOST_CHECK_EXCEPTION(falling.step(), Error, says("group 0", "epoch 2", "-1"));
+    BOOST_TEST(falling.last_epoch() == 1);
+    BOOST_TEST(two.sgd.lr(0) == 0.5);
+    BOOST_TEST(two.sgd.lr(1) == 0.15);
+  }
+  Two others;
+  BOOST_CHECK_EXCEPTION(OneCycleLR(others.sgd, {.max_lr = 1, .total_steps = 10, .max_momentum = 2}), Error,
+                        says("OneCycleLR", "max_momentum", "2"));
+  BOOST_TEST(others.sgd.lr(0) == 1);
+  BOOST_TEST(others.sgd.initial_lr(0) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_cycle_may_begin_at_its_peak) {
+  Two two;
+  OneCycleLR cycle(two.sgd, {.max_lr = 0.5, .total_steps = 10, .pct_start = 0.1});
+  BOOST_TEST(two.sgd.lr(0) == 0.5);
+  for (int i = 1; i < 10; ++i) cycle.step();
+  BOOST_TEST(std::abs(two.sgd.lr(0) - 0.5 / 25 / 1e4) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(counts_that_nobody_counted_are_refused) {
+  Two two;
+  CosineAnnealingWarmRestarts schedule(two.sgd, {.T_0 = 3});
+  for (const auto& [name, value] : {std::pair{"last_epoch", INT64_MAX}, std::pair{"T_cur", int64_t{3}}}) {
+    tendril::StateDict changed;
+    for (const auto& [entry, tensor] : schedule.state_dict()) {
+      if (entry != name) changed.insert(entry, tensor);
+    }
+    changed.insert(name, value);
+    BOOST_CHECK_EXCEPTION(schedule.load_state_dict(changed), Error, says(name));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
