@@ -199,6 +199,12 @@ DIFFERENCES = [
         %6 = grad (%4) (%3) (%5)""", """
         ! %2 float32 [] grad = nan
         ! %6 float32 [] any = nan"""),
+    # ---- places
+    ("searchsorted_beside_nan", "NaN is the largest number, as sort puts it; PyTorch goes on behind it", """
+        %0 float32 [3] = 0 1 nan
+        %1 float32 [2] = 2 nan
+        %2 = searchsorted %0 %1 false""", """
+        ! %2 int64 [2] plain = 2 2"""),
     # ---- shapes
     ("losses_do_not_broadcast", "PyTorch warns that this is likely a mistake", """
         %0 float32 [2,1] = 1 2

@@ -17,6 +17,8 @@ import torch
 import cases
 import graphs
 import layers
+import places
+import training
 from cases import as_list, refs
 from differences import DIFFERENCES
 from draw import Draw
@@ -30,6 +32,10 @@ FAMILIES = {  # name: (function, share of fresh cases, number of committed ones)
     "join": (cases.join, 3, 16), "copy": (cases.copy, 4, 20), "in_place": (cases.in_place, 8, 40),
     "conv": (layers.conv, 4, 16), "pool": (layers.pool, 4, 24), "norm": (layers.norm, 4, 16), "lstm": (layers.lstm, 3, 10),
     "loss": (layers.loss, 8, 30), "graph": (graphs.graph, 12, 24),
+    "indexing": (places.indexing, 10, 40), "rearranged": (places.rearranged, 8, 40), "sorting": (places.sorting, 6, 30),
+    "multiplied": (places.multiplied, 8, 40), "activation": (training.activation, 4, 24),
+    "normalised": (training.normalised, 4, 20), "attending": (training.attending, 4, 20), "resized": (training.resized, 2, 14),
+    "recurring": (training.recurring, 3, 10), "pair_loss": (training.pair_loss, 6, 30), "training": (training.training, 6, 40),
 }
 
 

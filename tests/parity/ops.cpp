@@ -93,7 +93,7 @@ Tensors lstm(const Args& a) {
 const std::map<std::string, Op>& ops() {
   using enum Kind;
   // clang-format off
-  static const std::map<std::string, Op> table = {
+  static const std::map<std::string, Op> pointwise_and_more = {
 #define OP(kind, name, expression) {name, {kind, [](const Args& a) -> Result { return expression; }}},
 // a step that changes its first argument and gives it back
 #define CHANGE(kind, name, method, tensors, numbers) \
@@ -201,6 +201,11 @@ const std::map<std::string, Op>& ops() {
 #undef CHANGE
   };
   // clang-format on
+  static const std::map<std::string, Op> table = [] {
+    std::map<std::string, Op> all = pointwise_and_more;
+    add_more_ops(all);
+    return all;
+  }();
   return table;
 }
 

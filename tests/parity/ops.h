@@ -36,6 +36,7 @@ class Args {
   Size2 size2(std::size_t i) const;
   DType dtype(std::size_t i) const;
   const std::string& word(std::size_t i) const { return words_.at(i); }
+  const Environment& environment() const noexcept { return environment_; }
 
  private:
   const std::vector<std::string>& words_;
@@ -65,5 +66,6 @@ struct Op {
 
 /// Every operation by its name: the same names and arguments as in ops.py.
 const std::map<std::string, Op>& ops();
+void add_more_ops(std::map<std::string, Op>& table);  ///< its part in more_ops.cpp
 
 }  // namespace tendril::parity

@@ -4,13 +4,15 @@ import torch.nn.functional as F
 
 UNARY = """neg abs sign square relu floor ceil trunc round reciprocal sqrt rsqrt exp expm1 log log1p log2 log10 sin cos
     tan asin acos atan sinh cosh tanh erf sigmoid logsigmoid softplus silu gelu elu""".split()
+ACTIVATIONS = """mish selu celu softsign tanhshrink relu6 hardsigmoid hardswish hardshrink softshrink leaky_relu""".split()
 PREDICATES = "logical_not isnan isinf isfinite".split()
 BINARY = "add sub mul div pow maximum minimum atan2".split()
 COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
 
 
 def called(name):
-    return getattr(F, name) if name in ("logsigmoid", "softplus", "silu", "gelu", "elu") else getattr(torch, name)
+    functional = ("logsigmoid", "softplus", "silu", "gelu", "elu", *ACTIVATIONS)
+    return getattr(F, name) if name in functional else getattr(torch, name)
 
 
 def as_tensor(value, other):
@@ -56,8 +58,146 @@ def lstm(x, weight_ih, weight_hh, bias_ih, bias_hh, h, c, reverse):
     return y.flip(0) if reverse else y, c[0]
 
 
+def index_put(x, indices, values, accumulate):
+    """A copy of x with values written to what the indices choose, or added there, each as often as it is named."""
+    if not accumulate:
+        y = x.clone()
+        y[indices] = values
+        return y
+    places = torch.arange(x.numel()).reshape(x.shape)[indices]
+    added = values.to(x.dtype).expand(places.shape).reshape(-1)
+    return x.reshape(-1).index_add(0, places.reshape(-1), added).reshape(x.shape)
+
+
+def recurrent(kind):
+    """One layer, one direction: output and the last h."""
+    def run(x, weight_ih, weight_hh, bias_ih, bias_hh, h):
+        weights = [weight_ih, weight_hh] + ([] if bias_ih is None else [bias_ih, bias_hh])
+        state = torch.zeros(1, x.shape[1], weight_hh.shape[1], dtype=x.dtype) if h is None else h.unsqueeze(0)
+        y, h = kind(x, state, weights, bias_ih is not None, 1, 0.0, True, False, False)
+        return y, h[0]
+
+    return run
+
+
+def options_of(text):
+    """`lr=0.1;nesterov=1` as numbers."""
+    return {k: float(v) for k, v in (part.split("=") for part in text.split(";") if part)}
+
+
+def make_optimizer(name, params, given):
+    given = dict(given)
+    for flag in ("nesterov", "maximize", "amsgrad", "centered"):
+        if flag in given:
+            given[flag] = bool(given[flag])
+    if "beta1" in given:
+        given["betas"] = (given.pop("beta1"), given.pop("beta2"))
+    return getattr(torch.optim, name)(params, foreach=False, **given)
+
+
+def make_schedule(name, optimizer, given):
+    schedulers = torch.optim.lr_scheduler
+    given = {k: int(v) if k in ("step_size", "T_max", "T_0", "T_mult", "total_iters", "total_steps", "patience",
+                                "cooldown", "first", "second", "milestone") else v for k, v in given.items()}
+    if name == "MultiStepLR":
+        return schedulers.MultiStepLR(optimizer, [given["first"], given["second"]], given["gamma"])
+    if name == "SequentialLR":
+        parts = [schedulers.LinearLR(optimizer, 0.25, total_iters=4), schedulers.CosineAnnealingLR(optimizer, 7)]
+        return schedulers.SequentialLR(optimizer, parts, [given["milestone"]])
+    if name == "ChainedScheduler":
+        return schedulers.ChainedScheduler([schedulers.LinearLR(optimizer, 0.25, total_iters=4),
+                                            schedulers.ExponentialLR(optimizer, given["gamma"])])
+    if name == "OneCycleLR":
+        given["three_phase"] = bool(given.get("three_phase", 0))
+        given["anneal_strategy"] = "linear" if given.pop("linear", 0) else "cos"
+        given["cycle_momentum"] = bool(given.get("cycle_momentum", 1))
+    if name == "ReduceLROnPlateau":
+        given["mode"] = "max" if given.pop("max", 0) else "min"
+        given["threshold_mode"] = "abs" if given.pop("abs", 0) else "rel"
+    return getattr(schedulers, name)(optimizer, **given)
+
+
+def train(params, gradients, optimizer, options, schedule, schedule_options, steps):
+    """`steps` steps, the gradient of step t being g (t % 3 - 1 / 2) + p / 8; the parameters and the last rate."""
+    params = [x.detach().clone().requires_grad_() for x in params]
+    stepper = make_optimizer(optimizer, params, options_of(options))
+    rates = make_schedule(schedule, stepper, options_of(schedule_options)) if schedule != "constant" else None
+    for t in range(steps):
+        for x, g in zip(params, gradients):
+            x.grad = g.detach() * (t % 3 - 0.5) + x.detach() * 0.125
+        stepper.step()
+        if rates is not None:
+            rates.step(*([1.0 + (t * 7 % 5) - t * 0.05] if schedule == "ReduceLROnPlateau" else []))
+    return [x.detach() for x in params] + [torch.tensor(stepper.param_groups[0]["lr"], dtype=torch.float64)]
+
+
+def clip_grad_norm(gradients, max_norm, p):
+    params = [torch.zeros_like(g).requires_grad_() for g in gradients]
+    for x, g in zip(params, gradients):
+        x.grad = g.detach().clone()
+    norm = torch.nn.utils.clip_grad_norm_(params, max_norm, p)
+    return [norm] + [x.grad for x in params]
+
+
+def attention(query, key, value, mask, causal, scale):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # of which there are second derivatives
+        return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale)
+
+
 OPS = {
-    **{name: called(name) for name in UNARY + PREDICATES},
+    **{name: called(name) for name in UNARY + ACTIVATIONS + PREDICATES},
+    # indexing
+    "index": lambda x, indices: x[indices].clone(), "index_put": index_put,
+    "masked_select": torch.masked_select, "nonzero": torch.nonzero,
+    "scatter": lambda x, dim, index, source: x.scatter(dim, index, source), "take_along_dim": torch.take_along_dim,
+    "one_hot": F.one_hot,
+    # moving elements
+    "flip": torch.flip, "roll": torch.roll, "roll_all": lambda x, shift: torch.roll(x, shift),
+    "repeat": lambda x, times: x.repeat(*times), "tile": torch.tile, "repeat_interleave": torch.repeat_interleave,
+    "pad": lambda x, sizes, mode, value: F.pad(x, sizes, mode, value if mode == "constant" else None),
+    "tril": torch.tril, "triu": torch.triu, "diag": torch.diag, "diagonal": torch.diagonal,
+    "meshgrid": lambda vectors: torch.meshgrid(*vectors, indexing="ij"), "movedim": torch.movedim,
+    # sorting and counting
+    "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True),
+    "topk": lambda x, k, dim, largest: torch.topk(x, k, dim, largest)[0],
+    "kthvalue": lambda x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim)[0],
+    "median_dim": lambda x, dim, keepdim: torch.median(x, dim, keepdim)[0], "median": torch.median,
+    "unique": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+    "bincount": lambda x, least: torch.bincount(x, minlength=least),
+    "histc": lambda x, bins, low, high: torch.histc(x, bins, low, high),
+    "searchsorted": lambda line, values, right: torch.searchsorted(line, values, right=right),
+    # products along dimensions
+    "prod": torch.prod, "prod_dim": lambda x, dim, keepdim: torch.prod(x, dim, keepdim), "cumprod": torch.cumprod,
+    "norm": lambda x, p, dims, keepdim: torch.linalg.vector_norm(x, p, dims or None, keepdim),
+    "all_dim": lambda x, dim, keepdim: torch.all(x, dim, keepdim), "any_dim": lambda x, dim, keepdim: torch.any(x, dim, keepdim),
+    "argmax_all": lambda x: torch.argmax(x), "argmin_all": lambda x: torch.argmin(x),
+    "einsum": lambda equation, operands: torch.einsum(equation, *operands).clone(), "outer": torch.outer,
+    "baddbmm": lambda c, a, b, beta, alpha: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
+    # activations of several numbers, normalisation, attention
+    "hardtanh": F.hardtanh, "threshold": F.threshold, "softplus_of": F.softplus, "prelu": F.prelu, "glu": F.glu,
+    "layer_norm": lambda x, sizes, weight, bias, eps: F.layer_norm(x, sizes, weight, bias, eps),
+    "rms_norm": lambda x, sizes, weight, eps: F.rms_norm(x, sizes, weight, eps), "group_norm": F.group_norm,
+    "attention": attention,
+    "interpolate": lambda x, size, mode, align: F.interpolate(
+        x, size=size, mode=mode, align_corners=align if mode == "bilinear" else None),
+    "interpolate_by": lambda x, height, width, mode, align: F.interpolate(
+        x, scale_factor=(height, width), mode=mode, align_corners=align if mode == "bilinear" else None),
+    "gru": recurrent(torch.gru), "rnn_tanh": recurrent(torch.rnn_tanh), "rnn_relu": recurrent(torch.rnn_relu),
+    # losses of pairs
+    "bce": lambda x, y, weight, reduction: F.binary_cross_entropy(x, y, weight, reduction=reduction or "none"),
+    "bce_with_logits": lambda x, y, weight, pos_weight, reduction: F.binary_cross_entropy_with_logits(
+        x, y, weight, pos_weight=pos_weight, reduction=reduction or "none"),
+    "l1_loss": lambda x, y, reduction: F.l1_loss(x, y, reduction=reduction or "none"),
+    "smooth_l1_loss": lambda x, y, beta, reduction: F.smooth_l1_loss(x, y, beta=beta, reduction=reduction or "none"),
+    "huber_loss": lambda x, y, delta, reduction: F.huber_loss(x, y, delta=delta, reduction=reduction or "none"),
+    "kl_div": lambda x, y, log_target, reduction: F.kl_div(x, y, log_target=log_target, reduction=reduction or "none"),
+    "cosine_similarity": lambda x, y, dim: F.cosine_similarity(x, y, dim),
+    "cosine_embedding_loss": lambda x, y, target, margin, reduction: F.cosine_embedding_loss(
+        x, y, target, margin, reduction=reduction or "none"),
+    "triplet_margin_loss": lambda x, y, z, margin, p, eps, swap, reduction: F.triplet_margin_loss(
+        x, y, z, margin, p, eps, swap, reduction=reduction or "none"),
+    # training
+    "train": train, "clip_grad_norm": clip_grad_norm,
     **{name: binary(name) for name in BINARY + COMPARE},
     "where": lambda mask, x, y: torch.where(mask, x, y),
     "clamp": lambda x, low, high: x.clamp(low, high),

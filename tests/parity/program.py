@@ -74,6 +74,20 @@ def dims_text(dims):
     return "[" + ",".join(map(str, dims)) + "]"
 
 
+def indices(token, env):
+    """What stands between brackets: `{1;-3:5:2;none;...;%4}`."""
+    def one(text):
+        if text.startswith("%"):
+            return env[int(text[1:])]
+        if text in ("none", "..."):
+            return None if text == "none" else Ellipsis
+        if ":" in text:
+            return slice(*(int(part) if part else None for part in text.split(":")))
+        return int(text)
+
+    return tuple(one(text) for text in token[1:-1].split(";") if text)
+
+
 def argument(token, env, floating):
     if token.startswith("%"):
         return env[int(token[1:])]
@@ -81,6 +95,8 @@ def argument(token, env, floating):
         return [argument(part, env, floating) for part in token[1:-1].split(",") if part]
     if token.startswith("["):
         return [int(part) for part in token[1:-1].split(",") if part]
+    if token.startswith("{"):
+        return indices(token, env)
     if token in DTYPES:
         return floating if floating and token in FLOATS else DTYPES[token]
     constants = {"none": None, "true": True, "false": False}
@@ -159,13 +175,16 @@ class Program:
 
 
 def elements(tensor):
-    return tensor.detach().flatten().tolist()
+    tensor = tensor.detach()
+    return (torch.zeros(tensor.shape) if tensor._is_zerotensor() else tensor).flatten().tolist()
 
 
 def expectation(number, actual, low, high, scale, from_grad):
     """`? %n dtype [sizes] grad|plain|any = values`, each with `~slack` where PyTorch itself is unsure of it."""
     dtype = dtype_name(actual)
     words = []
+    if low.shape != actual.shape or high.shape != actual.shape:  # how many there are depends on the precision
+        low = high = actual
     for a, l, h in zip(elements(actual), elements(low), elements(high)):
         word = number_text(a, dtype)
         if dtype in FLOATS and math.isfinite(a) and math.isfinite(float(l)) and math.isfinite(float(h)):
