@@ -1,6 +1,7 @@
-# Finds what makes the library fast but is not needed to build it. Sets TENDRIL_HAS_ONEDNN and TENDRIL_HAS_CUDA.
+# Finds what makes the library fast, or able to read more files, but is not needed to build it. Sets TENDRIL_HAS_ONEDNN,
+# TENDRIL_HAS_CUDA, TENDRIL_HAS_PNG and TENDRIL_HAS_JPEG.
 
-foreach(backend ONEDNN CUDA)
+foreach(backend ONEDNN CUDA PNG JPEG)
   set(TENDRIL_HAS_${backend} OFF)
   if(NOT TENDRIL_${backend} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "TENDRIL_${backend} is '${TENDRIL_${backend}}'; expected AUTO, ON or OFF")
@@ -16,10 +17,22 @@ if(NOT TENDRIL_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 
+foreach(format PNG JPEG)
+  if(TENDRIL_${format} STREQUAL "OFF")
+    continue()
+  endif()
+  find_package(${format} QUIET)
+  if(${format}_FOUND)
+    set(TENDRIL_HAS_${format} ON)
+  elseif(TENDRIL_${format} STREQUAL "ON")
+    message(FATAL_ERROR "TENDRIL_${format}=ON, but it was not found (Debian: libpng-dev, libjpeg62-turbo-dev)")
+  endif()
+endforeach()
+
 # Only for reading compressed .npz files.
 find_package(ZLIB QUIET)
 set(TENDRIL_HAS_ZLIB ${ZLIB_FOUND})
 
 include(TendrilCuda)
 
-message(STATUS "tendril: oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}")
+message(STATUS "tendril: oneDNN ${TENDRIL_HAS_ONEDNN}, CUDA ${TENDRIL_HAS_CUDA}, PNG ${TENDRIL_HAS_PNG}, JPEG ${TENDRIL_HAS_JPEG}")
