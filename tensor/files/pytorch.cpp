@@ -33,8 +33,10 @@ class Flattener {
  private:
   void add(const PickleNode& node, const std::string& name, int depth) {
     TENDRIL_CHECK(depth <= kMaxDepth, what_, ": '", name, "' is nested over ", kMaxDepth, " deep, or holds itself");
-    // A few bytes can hold a list twice that holds a list twice, ...
-    TENDRIL_CHECK(visits_left_-- > 0, what_, ": holds too many values for its size");
+    // A few bytes can hold a list twice that holds a list twice, ..., and one long text or key many times.
+    const uint64_t cost = 1 + (name.size() + node.text.size()) / 4;
+    TENDRIL_CHECK(cost <= visits_left_, what_, ": holds too many values for its size");
+    visits_left_ -= cost;
     switch (node.kind) {
       case Kind::none:
         return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <locale>
 #include <map>
 #include <random>
 #include <set>
@@ -40,14 +41,16 @@ WeightMap read_index(const char* op, const std::filesystem::path& file) {
   return files::detail::parse_index(text, label_of(op, file));
 }
 
-StateDict load_sharded(const std::filesystem::path& index, FileMetadata* metadata) {
+StateDict load_shards(const std::filesystem::path& index, const WeightMap& where, FileMetadata* metadata) {
   const char* const op = "load_safetensors";
-  const WeightMap where = read_index(op, index);
   std::map<std::string, StateDict> shards;
+  FileMetadata all;  // that of the last file which has some
   for (const auto& [name, file] : where) {
     if (shards.contains(file)) continue;
     const auto path = index.parent_path() / file;
-    shards[file] = files::detail::parse_safetensors(Bytes::of_file(op, path), label_of(op, path), metadata);
+    FileMetadata found;
+    shards[file] = files::detail::parse_safetensors(Bytes::of_file(op, path), label_of(op, path), &found);
+    if (!found.empty()) all.swap(found);
   }
   StateDict dict;
   for (const auto& [name, file] : where) {
@@ -55,7 +58,24 @@ StateDict load_sharded(const std::filesystem::path& index, FileMetadata* metadat
     TENDRIL_CHECK(found, label_of(op, index), ": says that '", name, "' is in ", file, ", which has no such tensor");
     dict.insert(name, *found);
   }
+  if (metadata) metadata->swap(all);
   return dict;
+}
+
+/// A save that ends meanwhile removes what the index spoke of before: then there is a new index.
+StateDict load_sharded(const std::filesystem::path& index, FileMetadata* metadata) {
+  const char* const op = "load_safetensors";
+  constexpr int kTries = 100;
+  WeightMap where = read_index(op, index);
+  for (int i = 1;; ++i) {
+    try {
+      return load_shards(index, where, metadata);
+    } catch (const Error&) {
+      WeightMap now = read_index(op, index);
+      if (now == where || i == kTries) throw;
+      where.swap(now);
+    }
+  }
 }
 
 /// Removes what a save that fails would leave behind.
@@ -103,6 +123,7 @@ std::set<std::string> shards_in(const std::filesystem::path& index) {
 std::string random_tag() {
   std::random_device random;
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // whatever the program's locale puts between digits
   out << std::hex << std::setfill('0') << std::setw(8) << random();
   return out.str();
 }
@@ -131,6 +152,7 @@ void save_safetensors_sharded(const StateDict& dict, const std::filesystem::path
   uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     std::ostringstream name;
+    name.imbue(std::locale::classic());
     name << "model-" << tag << std::setfill('0') << "-" << std::setw(5) << i + 1 << "-of-" << std::setw(5)
          << shards.size() << ".safetensors";
     write_file(op, shards[i], folder / name.str(), options.metadata);

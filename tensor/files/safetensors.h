@@ -41,7 +41,8 @@ struct ShardOptions {
 /// Several files in `folder` and the index of which tensor is where, "model.safetensors.index.json", as Hugging Face's
 /// libraries read and write it. Files' names are new ones each time, and the index is written last: readers of the
 /// index see all of the old or all of the new. Then files that the index spoke of before are removed. Throws Error as
-/// save_safetensors does; the index and its files are unchanged then, and no file is left over.
+/// save_safetensors does; the index and its files are unchanged then, and no file is left over. Where several processes
+/// save to one folder at a time the last index holds, and files of the others stay behind.
 void save_safetensors_sharded(const StateDict& dict, const std::filesystem::path& folder,
                               const ShardOptions& options = {});
 

@@ -27,23 +27,42 @@ std::filesystem::path temporary_beside(const std::filesystem::path& file) {
   std::random_device random;
   std::string ending = ".tendril-";
   for (int i = 0; i < 12; ++i) ending += kDigits[random() % 16];
-  std::filesystem::path name = file;
-  name += ending;
-  return name;
+  // A name may be as long as the file system allows: its beginning says enough.
+  constexpr std::size_t kMostOfName = 200;
+  return folder_of(file) / (file.filename().string().substr(0, kMostOfName) + ending);
+}
+
+/// The file that links lead to, which need not be there.
+std::filesystem::path end_of_links(const std::string& op, const std::filesystem::path& given) {
+  std::filesystem::path file = given;
+  std::error_code failed;
+  for (int links = 0; std::filesystem::is_symlink(file, failed); ++links) {
+    TENDRIL_CHECK(links < 40, op, ": ", given, " is a link that leads in a circle");
+    const std::filesystem::path led = std::filesystem::read_symlink(file, failed);
+    TENDRIL_CHECK(!failed, op, ": cannot read the link ", file, ": ", failed.message());
+    file = led.is_absolute() ? led : folder_of(file) / led;
+  }
+  return file;
+}
+
+/// What replaces a file is for the same eyes.
+void take_permissions(int descriptor, const struct stat& from) {
+  struct stat own {};
+  if (::fstat(descriptor, &own) != 0) return;
+  mode_t mode = from.st_mode & 07777;
+  const bool same_group = own.st_gid == from.st_gid || ::fchown(descriptor, static_cast<uid_t>(-1), from.st_gid) == 0;
+  if (!same_group) mode &= ~static_cast<mode_t>(070);  // it would be another group's
+  if (own.st_uid != from.st_uid && ::fchown(descriptor, from.st_uid, static_cast<gid_t>(-1)) != 0) mode &= 0777;
+  (void)::fchmod(descriptor, mode);  // where the file system has none, there are none to keep
 }
 
 }  // namespace
 
 AtomicFile::AtomicFile(std::string op, const std::filesystem::path& target, uint64_t expected_bytes)
-    : op_(std::move(op)), target_(target) {
-  std::error_code ignored;
-  // A link stays one: the file that it leads to is replaced.
-  if (std::filesystem::is_symlink(target, ignored)) {
-    const auto led = std::filesystem::weakly_canonical(target, ignored);
-    if (!ignored) target_ = led;
-  }
+    : op_(std::move(op)), target_(end_of_links(op_, target)) {  // a link stays one: what it leads to is replaced
   struct stat existing {};
-  if (::stat(target_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+  const bool exists = ::stat(target_.c_str(), &existing) == 0;
+  if (exists && !S_ISREG(existing.st_mode)) {
     tendril::detail::raise<Error>(op_, ": ", target_, " is there and no regular file");
   }
   // What a directory entry says of a file system without such files differs: any failure leads to a named one.
@@ -56,6 +75,7 @@ AtomicFile::AtomicFile(std::string op, const std::filesystem::path& target, uint
       fail("cannot create a file beside");
     }
   }
+  if (exists) take_permissions(descriptor_, existing);
   if (expected_bytes > 0 && ::fallocate(descriptor_, 0, 0, static_cast<off_t>(expected_bytes)) != 0 &&
       (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
     const int reason = errno;

@@ -13,8 +13,9 @@ namespace tendril::files::detail {
 /// was there before or all of the new file, also after a crash of the process or of the machine.
 ///
 /// Until `commit` it has no name where the file system allows that (O_TMPFILE), so that a killed process leaves
-/// nothing; elsewhere it is "NAME.tendril-XXXXXX" in the same folder. All errors are Error, begin with `op`, and name
-/// the file. Thread-safety: one thread at a time.
+/// nothing; elsewhere it is "NAME.tendril-XXXXXX" in the same folder. A file that is replaced hands on its permissions,
+/// and its owner and group where this process may do that; links stay, what they lead to is replaced. All errors are
+/// Error, begin with `op`, and name the file. Thread-safety: one thread at a time.
 class AtomicFile {
  public:
   /// `expected_bytes` are set aside first, so that a disk without room for them is known before work is done.

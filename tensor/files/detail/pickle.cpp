@@ -33,7 +33,7 @@ constexpr std::string_view kOrderedDict = "collections OrderedDict", kSize = "to
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& what, const FindStorage& find_storage)
-      : rest_(bytes), what_(what), find_storage_(find_storage) {}
+      : rest_(bytes), what_(what), find_storage_(find_storage), copies_left_(1000 + 16 * bytes.size()) {}
 
   Pickle run() {
     while (step(take<uint8_t>())) {
@@ -153,7 +153,8 @@ class Machine {
     if (node(function).kind != Kind::function || node(arguments).kind != Kind::list) {
       fail("is damaged: it calls what is no function");
     }
-    const std::string& name = node(function).text;
+    const std::string name = node(function).text;
+    spend(node(arguments).parts.size());
     const std::vector<Number> given = node(arguments).parts;
     if (name == kOrderedDict) {
       make_ordered_dict(given);
@@ -167,10 +168,16 @@ class Machine {
       fail("is damaged: it calls " + name + " with arguments that it does not take");
     }
   }
+  /// Before `count` values are copied: a few bytes can ask for many copies of one long list.
+  void spend(uint64_t count) {
+    if (count > copies_left_) fail("copies too many values for its size");
+    copies_left_ -= count;
+  }
   void make_ordered_dict(const std::vector<Number>& given) {
     PickleNode dict{.kind = Kind::dict};
     if (!given.empty()) {
       if (node(given[0]).kind != Kind::list) fail("is damaged: an OrderedDict is made of no list");
+      spend(node(given[0]).parts.size());
       for (const Number pair : node(given[0]).parts) {
         if (node(pair).kind != Kind::list || node(pair).parts.size() != 2)
           fail("is damaged: an OrderedDict is made of no pairs");
@@ -231,6 +238,7 @@ class Machine {
   std::span<const std::byte> rest_;
   const std::string& what_;
   const FindStorage& find_storage_;
+  uint64_t copies_left_;
   Pickle result_;
   std::vector<Number> stack_;
   std::vector<std::size_t> marks_;

@@ -134,11 +134,11 @@ StateDict parse_safetensors(const std::shared_ptr<Bytes>& file, const std::strin
   const json::object header = parse_object(text, what + ": its header");
   const std::span<std::byte> elements = all.subspan(kLengthBytes + length);
   std::vector<Described> tensors;
+  FileMetadata found;
   for (const auto& [key, value] : header) {
     const std::string name(key);
     if (name == kMetadata) {
-      FileMetadata found = metadata_of(value, what);
-      if (metadata) metadata->swap(found);
+      found = metadata_of(value, what);
     } else {
       tensors.push_back(describe(name, value, what));
     }
@@ -149,6 +149,7 @@ StateDict parse_safetensors(const std::shared_ptr<Bytes>& file, const std::strin
     dict.insert(each.name, tensor_on(file, elements.subspan(each.begin, each.end - each.begin), each.sizes, each.dtype,
                                      what + ": tensor '" + each.name + "'"));
   }
+  if (metadata) metadata->swap(found);
   return dict;
 }
 

@@ -138,6 +138,45 @@ BOOST_AUTO_TEST_CASE(a_link_stays_a_link) {
   BOOST_TEST(read_bytes(folder / "target") == "new");
 }
 
+BOOST_AUTO_TEST_CASE(links_lead_to_files_that_are_made_and_not_in_circles) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("target", folder / "link");
+  std::filesystem::create_symlink(folder / "link", folder / "second");
+  AtomicFile file("test", folder / "second");
+  file.write("new");
+  file.commit();
+  BOOST_TEST(std::filesystem::is_symlink(folder / "link"));
+  BOOST_TEST(std::filesystem::is_symlink(folder / "second"));
+  BOOST_TEST(read_bytes(folder / "target") == "new");
+  std::filesystem::create_symlink("there", folder / "here");
+  std::filesystem::create_symlink("here", folder / "there");
+  BOOST_CHECK_EXCEPTION(AtomicFile("test", folder / "here"), Error, says("test", "here", "circle"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_replaced_hands_on_its_permissions) {
+  const TemporaryFolder folder;
+  for (const mode_t mode : {mode_t{0600}, mode_t{0664}}) {
+    write_bytes(folder / "x", "old");
+    BOOST_REQUIRE(::chmod((folder / "x").c_str(), mode) == 0);
+    AtomicFile file("test", folder / "x");
+    file.write("new");
+    file.commit();
+    struct stat status {};
+    BOOST_REQUIRE(::stat((folder / "x").c_str(), &status) == 0);
+    BOOST_TEST((status.st_mode & 0777) == mode);
+    BOOST_TEST(read_bytes(folder / "x") == "new");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(names_may_be_as_long_as_the_file_system_takes) {
+  const TemporaryFolder folder;
+  const std::string name(250, 'x');
+  AtomicFile file("test", folder / name);
+  file.write("new");
+  file.commit();
+  BOOST_TEST(read_bytes(folder / name) == "new");
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_an_error_that_names_it) {
   const TemporaryFolder folder;
   BOOST_CHECK_EXCEPTION(save_npy(raw::ones({1}), folder / "absent" / "x.npy"), Error,

@@ -184,6 +184,24 @@ BOOST_AUTO_TEST_CASE(a_small_file_cannot_hold_very_much) {
   check_refused(std::string(1000, '(') + std::string(1000, 't') + ".", "nested over 64 deep");
 }
 
+BOOST_AUTO_TEST_CASE(a_small_file_cannot_ask_for_many_copies) {
+  const auto times = [](int count, const std::string& code) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += code;
+    return all;
+  };
+  const std::string ordered = "ccollections\nOrderedDict\nq" + std::string(1, '\0');
+  const std::string call = std::string("h") + '\0' + "h\x02R";
+  // A list of pairs of which many dicts are made, and many calls with more arguments than they look at.
+  check_refused(ordered + "K\x01K\x02\x86q\x01](" + times(20000, "h\x01") + "e\x85q\x02(" + times(20000, call) + "t.",
+                "too many values");
+  check_refused(ordered + "(]" + times(20000, "N") + "tq\x02(" + times(20000, call) + "t.", "too many values");
+  // One long text under many names, one long key many times.
+  const std::string large = "X" + std::string("\x00\x00\x01\x00", 4) + std::string(65536, 'x');
+  check_refused("](" + large + "q\x01" + times(20000, "h\x01") + "e.", "too many values");
+  check_refused("}(" + large + "q\x01N" + times(20000, "h\x01N") + "u.", "too many values");
+}
+
 BOOST_AUTO_TEST_CASE(every_beginning_of_a_file_is_an_error) {
   const std::string whole = read_bytes(golden_file("one_tensor.pt"));
   for (std::size_t size = 0; size < whole.size(); size += 11) {

@@ -1,8 +1,11 @@
 #include "tendril/tensor/files/safetensors.h"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <locale>
+#include <thread>
 
 #include "tests/errors.h"
 #include "tests/temporary_folder.h"
@@ -190,6 +193,55 @@ BOOST_AUTO_TEST_CASE(files_of_the_index_before_are_removed_and_no_others) {
   save_safetensors_sharded({{"x", pattern({2}, kFloat32)}}, folder.path());
   BOOST_TEST(folder.size() == 3u);
   check_equal(load_safetensors(folder / "model.safetensors.index.json"), {{"x", pattern({2}, kFloat32)}});
+}
+
+BOOST_AUTO_TEST_CASE(an_index_is_read_while_others_replace_it) {
+  const TemporaryFolder folder;
+  const auto save = [&](double value) {
+    StateDict dict;
+    for (const char* name : {"a", "b", "c", "d"}) dict.insert(name, raw::full({4}, value));
+    save_safetensors_sharded(dict, folder.path(), {.max_shard_bytes = 16});
+  };
+  save(0);
+  std::atomic<bool> done = false;
+  std::jthread saver([&] {
+    for (int i = 1; i <= 60; ++i) save(i);
+    done = true;
+  });
+  while (!done) {
+    const StateDict dict = load_safetensors(folder / "model.safetensors.index.json");
+    for (const auto& [name, tensor] : dict) {
+      BOOST_TEST(tensor.to_vector<float>() == dict.at("a").to_vector<float>());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(names_of_files_do_not_depend_on_the_locale) {
+  struct Dotted : std::numpunct<char> {
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\1"; }
+  };
+  const TemporaryFolder folder;
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Dotted));
+  save_safetensors_sharded({{"a", raw::ones({2})}}, folder.path());
+  std::locale::global(before);
+  int shards = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("model-")) continue;
+    ++shards;
+    BOOST_TEST(name.size() == std::string("model-01234567-00001-of-00001.safetensors").size(), name);
+    BOOST_TEST(name.substr(14) == "-00001-of-00001.safetensors", name);
+  }
+  BOOST_TEST(shards == 1);
+}
+
+BOOST_AUTO_TEST_CASE(metadata_is_the_files_alone) {
+  const TemporaryFolder folder;
+  save_safetensors({{"a", raw::ones({2})}}, folder / "x.safetensors");
+  FileMetadata metadata = {{"old", "words"}};
+  load_safetensors(folder / "x.safetensors", &metadata);
+  BOOST_TEST(metadata.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_index_is_refused) {
