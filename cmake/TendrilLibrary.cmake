@@ -3,7 +3,7 @@
 # The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
 # (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
 # source tree would loop.) Sources are globbed, so that a new file needs no other file to change. UNITY: they may be
-# compiled in batches; not where tests replace one of them (tests/mutants).
+# compiled in batches.
 function(tendril_library name)
   cmake_parse_arguments(ARG "UNITY" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")

@@ -67,6 +67,8 @@ function(tendril_mutant_program set)
   target_link_libraries(mutants_${set} PRIVATE ${ARGN} tendril_options)
   target_include_directories(mutants_${set} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_options(mutants_${set} PRIVATE -O0)
+  # The library's object of a copied source is linked too where it holds other sources: what comes first counts.
+  target_link_options(mutants_${set} PRIVATE -Wl,-z,muldefs)
   if(TENDRIL_UNITY)
     set_target_properties(mutants_${set} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
