@@ -6,6 +6,7 @@
 # with the longest deadlines start first, so that none of them runs alone in the end.
 # "// devices: cpu cuda" adds a second test, name_on_cuda, where the build has the CUDA backend (or its emulator): the
 # same suite with the first CUDA device as default device, skipped where there is none (tests/main.cpp).
+# What tests/FOLDER/samples holds is compiled once, as FOLDER_samples, for other programs too (tests/mutants).
 # Each tests/FOLDER/programs/name.cpp is a program that those tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
 function(tendril_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
@@ -14,7 +15,9 @@ function(tendril_tests folder)
   endif()
   set(programs ${sources})
   list(FILTER programs INCLUDE REGEX "/programs/")
-  list(FILTER sources EXCLUDE REGEX "/programs/")
+  set(samples ${sources})
+  list(FILTER samples INCLUDE REGEX "/samples/")
+  list(FILTER sources EXCLUDE REGEX "/(programs|samples)/")
   if(TENDRIL_SANITIZE MATCHES "thread" AND NOT folder MATCHES "^(rpc|dist)$")
     # The other libraries have no threads of their own: a test that starts none has nothing to tell ThreadSanitizer.
     foreach(source IN LISTS sources)
@@ -29,17 +32,19 @@ function(tendril_tests folder)
   endif()
   set(target test_${folder})
   add_executable(${target} ${sources} "${PROJECT_SOURCE_DIR}/tests/main.cpp")
-  target_link_libraries(${target} PRIVATE ${ARGN} tendril::tensor tendril_options Boost::unit_test_framework)
-  target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK
+  target_link_libraries(${target} PRIVATE ${ARGN} tendril::tensor tendril_options)
+  target_compile_definitions(${target} PRIVATE
     TENDRIL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/${folder}/data"
     TENDRIL_TEST_PROGRAMS="${CMAKE_CURRENT_BINARY_DIR}/${folder}_programs")
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  # Half of a test's build time is optimising it; the library it tests stays optimised.
-  target_compile_options(${target} PRIVATE -O0)
-  if(TARGET ${folder}_tests_precompiled)
-    target_precompile_headers(${target} REUSE_FROM ${folder}_tests_precompiled)
-  elseif(TARGET tests_precompiled)
-    target_precompile_headers(${target} REUSE_FROM tests_precompiled)
+  tendril_test_options(${target} ${folder})
+  if(samples)
+    add_library(${folder}_samples OBJECT ${samples})
+    target_link_libraries(${folder}_samples PRIVATE ${ARGN} tendril_options)
+    target_include_directories(${folder}_samples PRIVATE "${PROJECT_SOURCE_DIR}")
+    tendril_test_options(${folder}_samples ${folder})
+    set_target_properties(${folder}_samples PROPERTIES UNITY_BUILD ${TENDRIL_UNITY} UNITY_BUILD_BATCH_SIZE 14)
+    target_link_libraries(${target} PRIVATE ${folder}_samples)
   endif()
   set(batched ${sources})
   list(FILTER batched INCLUDE REGEX "_test\\.cpp$")
@@ -56,7 +61,7 @@ function(tendril_tests folder)
     add_executable(test_${folder}_${name} "${source}")
     target_link_libraries(test_${folder}_${name} PRIVATE ${ARGN} tendril_options)
     target_include_directories(test_${folder}_${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-    target_compile_options(test_${folder}_${name} PRIVATE -O0)
+    tendril_test_options(test_${folder}_${name} ${folder})
     set_target_properties(test_${folder}_${name} PROPERTIES
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/${folder}_programs")
     add_dependencies(${target} test_${folder}_${name})
@@ -109,4 +114,16 @@ function(tendril_tests folder)
         LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
+endfunction()
+
+# Half of a test's build time is optimising it, and most of the rest is reading headers; the library it tests stays optimised.
+function(tendril_test_options target folder)
+  target_compile_options(${target} PRIVATE -O0)
+  target_link_libraries(${target} PRIVATE Boost::unit_test_framework)  # programs too: it is among what is precompiled
+  target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
+  if(TARGET ${folder}_tests_precompiled)
+    target_precompile_headers(${target} REUSE_FROM ${folder}_tests_precompiled)
+  elseif(TARGET tests_precompiled)
+    target_precompile_headers(${target} REUSE_FROM tests_precompiled)
+  endif()
 endfunction()

@@ -3,7 +3,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> binary() {
+std::vector<OpSample> binary_samples() {
   const std::vector<std::vector<Dims>> shapes = {{{2, 3}, {2, 3}}, {{2, 3}, {3}},    {{2, 1}, {1, 3}}, {{}, {2, 2}},
                                                  {{3}, {}},        {{0, 3}, {1, 3}}, {{1}, {1}}};
   const std::vector<std::vector<Dims>> alone = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}};

@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> conv() {
+std::vector<OpSample> conv_samples() {
   const auto with = [](const ConvGeometry& geometry) {
     return [geometry](const std::vector<Tensor>& x) {
       return std::vector{conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), geometry)};

@@ -2,7 +2,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> copies() {
+std::vector<OpSample> copies_samples() {
   const std::vector<std::vector<Dims>> shapes = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}, {{2, 1, 2}}};
   const OpSample cast{"to float32 and back",
                       [](const auto& x) { return std::vector{x[0].to(kFloat32).to(kFloat64)}; },

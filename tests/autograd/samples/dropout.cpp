@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> dropout() {
+std::vector<OpSample> dropout_samples() {
   const auto at = [](double p) {
     return [p](const std::vector<Tensor>& x) {
       Generator generator(5);

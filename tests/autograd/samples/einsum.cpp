@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> einsum() {
+std::vector<OpSample> einsum_samples() {
   const auto of = [](const char* equation) {
     return [equation](const std::vector<Tensor>& x) { return std::vector{tendril::einsum(equation, x)}; };
   };

@@ -5,7 +5,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> embedding() {
+std::vector<OpSample> embedding_samples() {
   const auto at = [](const Dims& sizes, std::optional<int64_t> padding) {
     return [=](const std::vector<Tensor>& x) {
       const int64_t rows = x[0].size(0);

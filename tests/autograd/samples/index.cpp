@@ -15,7 +15,7 @@ Tensor indices(const Dims& sizes, int64_t bound) {
 
 }  // namespace
 
-std::vector<OpSample> index() {
+std::vector<OpSample> index_samples() {
   return {
       {"gather",
        [](const auto& x) {

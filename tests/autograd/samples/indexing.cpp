@@ -6,7 +6,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> indexing() {
+std::vector<OpSample> indexing_samples() {
   using Tensors = std::vector<Tensor>;
   const auto putting = [](bool accumulate) {
     return [accumulate](const Tensors& x) {

@@ -31,7 +31,7 @@ void add_both(std::vector<OpSample>& all, const std::string& name, bool two_oper
 
 }  // namespace
 
-std::vector<OpSample> inplace() {
+std::vector<OpSample> inplace_samples() {
   std::vector<OpSample> all;
   add_both(all, "add_", true, [](Tensor& y, const Tensor& x) { y.add_(x); });
   add_both(all, "add_ with alpha", true, [](Tensor& y, const Tensor& x) { y.add_(x, 0.3); });

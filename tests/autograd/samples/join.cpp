@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> join() {
+std::vector<OpSample> join_samples() {
   return {
       {"cat",
        [](const auto& x) { return std::vector{cat(x, 0)}; },

@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> layer_norm() {
+std::vector<OpSample> layer_norm_samples() {
   const auto maybe = [](const std::vector<Tensor>& x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); };
   const auto last = [](const Tensor& x) { return Dims{x.sizes()[x.dim() - 1]}; };
   // An epsilon that keeps variances away from 0 also where a line is a broadcast of one element.

@@ -29,7 +29,7 @@ Tensor class_weights(const Tensor& scores) {
 
 }  // namespace
 
-std::vector<OpSample> loss() {
+std::vector<OpSample> loss_samples() {
   const std::vector<std::vector<Dims>> scores = {{{4, 3}}, {{2, 3, 2}}, {{3}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> with_none = {{{4, 3}}, {{2, 3, 2, 1}}, {{3}}, {{0, 3}}};
   std::vector<OpSample> all;

@@ -6,7 +6,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> loss_pairs() {
+std::vector<OpSample> loss_pairs_samples() {
   const std::vector<std::vector<Dims>> pairs = {{{4, 3}, {4, 3}}, {{3}, {3}}, {{1, 1}, {1, 1}}};
   const Range inside{0.15, 0.85};
   const auto each = LossReduction::none;

@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> lstm() {
+std::vector<OpSample> lstm_samples() {
   const auto layer = [](bool reverse, bool output, bool c_n) {
     return [=](const std::vector<Tensor>& x) {
       const auto result =

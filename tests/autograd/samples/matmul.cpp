@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> matmul() {
+std::vector<OpSample> matmul_samples() {
   const auto product = [](const std::vector<Tensor>& x) { return std::vector{tendril::matmul(x[0], x[1])}; };
   return {
       {"mm",

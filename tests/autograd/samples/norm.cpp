@@ -5,7 +5,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> norm() {
+std::vector<OpSample> norm_samples() {
   const auto statistics = [](const Tensor& x, double from) {
     const int64_t channels = x.sizes()[1];
     const double end = from + 0.25 * (static_cast<double>(channels) - 0.5);

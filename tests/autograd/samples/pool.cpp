@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> pool() {
+std::vector<OpSample> pool_samples() {
   return {
       {.name = "max_pool2d",
        .f =

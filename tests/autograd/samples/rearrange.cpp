@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> rearrange() {
+std::vector<OpSample> rearrange_samples() {
   using Tensors = std::vector<Tensor>;
   return {
       {"flip",

@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> reduce() {
+std::vector<OpSample> reduce_samples() {
   const std::vector<std::vector<Dims>> any = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{0, 3}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> some = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> rows = {{{2, 3}}, {{3, 2, 2}}, {{1, 3}}, {{0, 3}}, {{1, 1}}};

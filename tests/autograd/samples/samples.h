@@ -31,31 +31,31 @@ std::vector<std::string> nodes_of(const OpSample& sample);
 /// kernels take any layout is shown by tests/cuda.
 std::string check(const OpSample& sample);
 
-std::vector<OpSample> unary();
-std::vector<OpSample> binary();
-std::vector<OpSample> select();
-std::vector<OpSample> inplace();
-std::vector<OpSample> reduce();
-std::vector<OpSample> softmax();
-std::vector<OpSample> matmul();
-std::vector<OpSample> views();
-std::vector<OpSample> window();
-std::vector<OpSample> join();
-std::vector<OpSample> index();
-std::vector<OpSample> indexing();
-std::vector<OpSample> rearrange();
-std::vector<OpSample> sort();
-std::vector<OpSample> einsum();
-std::vector<OpSample> copies();
-std::vector<OpSample> dropout();
-std::vector<OpSample> embedding();
-std::vector<OpSample> loss();
-std::vector<OpSample> lstm();
-std::vector<OpSample> conv();
-std::vector<OpSample> norm();
-std::vector<OpSample> layer_norm();
-std::vector<OpSample> loss_pairs();
-std::vector<OpSample> pool();
+std::vector<OpSample> unary_samples();
+std::vector<OpSample> binary_samples();
+std::vector<OpSample> select_samples();
+std::vector<OpSample> inplace_samples();
+std::vector<OpSample> reduce_samples();
+std::vector<OpSample> softmax_samples();
+std::vector<OpSample> matmul_samples();
+std::vector<OpSample> views_samples();
+std::vector<OpSample> window_samples();
+std::vector<OpSample> join_samples();
+std::vector<OpSample> index_samples();
+std::vector<OpSample> indexing_samples();
+std::vector<OpSample> rearrange_samples();
+std::vector<OpSample> sort_samples();
+std::vector<OpSample> einsum_samples();
+std::vector<OpSample> copies_samples();
+std::vector<OpSample> dropout_samples();
+std::vector<OpSample> embedding_samples();
+std::vector<OpSample> loss_samples();
+std::vector<OpSample> lstm_samples();
+std::vector<OpSample> conv_samples();
+std::vector<OpSample> norm_samples();
+std::vector<OpSample> layer_norm_samples();
+std::vector<OpSample> loss_pairs_samples();
+std::vector<OpSample> pool_samples();
 
 struct Family {
   const char* name;  ///< also the file in autograd/ops

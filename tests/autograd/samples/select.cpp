@@ -3,7 +3,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> select() {
+std::vector<OpSample> select_samples() {
   const std::vector<std::vector<Dims>> one = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}, {{4}}};
   const std::vector<std::vector<Dims>> two = {{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {1, 3}}, {{}, {2}}, {{0}, {1}}};
   return {

@@ -2,7 +2,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> softmax() {
+std::vector<OpSample> softmax_samples() {
   const std::vector<std::vector<Dims>> shapes = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{0, 3}}, {{1, 1}}};
   return {
       {"softmax",

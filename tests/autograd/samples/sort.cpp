@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> sort() {
+std::vector<OpSample> sort_samples() {
   using Tensors = std::vector<Tensor>;
   using tendril::sort;
   return {

@@ -2,7 +2,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> unary() {
+std::vector<OpSample> unary_samples() {
   const std::vector<std::vector<Dims>> shapes = {{{2, 3}}, {{}}, {{4}}, {{0, 3}}, {{1, 1}}, {{2, 1, 2}}};
   std::vector<OpSample> all;
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, gradient, fused, low, high, ...) \

@@ -2,7 +2,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> views() {
+std::vector<OpSample> views_samples() {
   const std::vector<std::vector<Dims>> any = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{0, 3}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> matrices = {{{2, 3}}, {{4, 1}}, {{0, 3}}, {{1, 1}}, {{2, 3, 2}}};
   return {

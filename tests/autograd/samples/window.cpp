@@ -4,7 +4,7 @@
 
 namespace tendril::samples {
 
-std::vector<OpSample> window() {
+std::vector<OpSample> window_samples() {
   const std::vector<std::vector<Dims>> shapes = {{{2, 3}, {3}}, {{3, 1}, {1}}, {{2, 2, 2}, {2, 2}}, {{1, 0}, {0}}};
   return {
       {"a slice is overwritten",
