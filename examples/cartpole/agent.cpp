@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../device_flag.h"
+#include "../support/device.h"
 #include "names.h"
 #include "returns.h"
 

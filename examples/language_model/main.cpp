@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "../device_flag.h"
+#include "../support/device.h"
 #include "corpus.h"
 #include "model.h"
 #include "options.h"

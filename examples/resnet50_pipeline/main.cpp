@@ -16,7 +16,7 @@
 #include <exception>
 #include <thread>
 
-#include "../device_flag.h"
+#include "../support/device.h"
 #include "options.h"
 #include "pipeline.h"
 

@@ -17,7 +17,7 @@ struct Network {
   std::int64_t base = 64;                          ///< channels of the first convolution
   std::array<std::int64_t, 4> blocks{3, 4, 6, 3};  ///< bottlenecks of each stage
   std::int64_t classes = 1000;
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;
   tendril::DType dtype = tendril::kFloat32;
 
   /// remote() sends it to the shard's worker.

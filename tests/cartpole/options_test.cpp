@@ -2,8 +2,11 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/temporary_folder.h"
 
 using cartpole::Options;
 
@@ -55,6 +58,32 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_started_by_hand_can_say_where_to_meet) {
   BOOST_TEST(options.launch.world_size == 5);
   BOOST_TEST(options.launch.master_addr == "127.0.0.2");
   BOOST_TEST(options.launch.master_port == 1234);
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_comes_from_the_command_line_else_the_environment_else_a_file_else_the_default) {
+  const tendril::testing::TemporaryFolder folder;
+  const std::string file = folder.path() / "flags.toml";
+  std::ofstream(file) << "seed = 1\nlog-interval = 2\nepisodes = 3\n";
+  setenv("CARTPOLE_SEED", "4", 1);
+  setenv("CARTPOLE_LOG_INTERVAL", "5", 1);
+  const auto options = parse({"--config", file.c_str(), "--seed", "6"}).options.value();
+  setenv("CARTPOLE_SEED", "x", 1);
+  const Parsed wrong = parse({});
+  unsetenv("CARTPOLE_SEED");
+  unsetenv("CARTPOLE_LOG_INTERVAL");
+  BOOST_TEST(options.seed == 6);
+  BOOST_TEST(options.log_interval == 5);
+  BOOST_TEST(options.episodes == 3);
+  BOOST_TEST(options.gamma == 0.99);
+  BOOST_TEST(!wrong.options.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_flags_that_is_not_there_or_has_unknown_ones_is_refused) {
+  const tendril::testing::TemporaryFolder folder;
+  const std::string file = folder.path() / "flags.toml";
+  BOOST_TEST(!parse({"--config", file.c_str()}).options.has_value());
+  std::ofstream(file) << "sede = 1\n";
+  BOOST_TEST(!parse({"--config", file.c_str()}).options.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {

@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_
 
 BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--world-size 3", "--world-size: expected a number from 1 to 2, got 3"},
+      {"--world-size 3", "--world-size: expected an integer from 1 to 2, got 3"},
       {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
       {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-/// The flag --device of the examples: "cpu", "cuda" or "cuda:N".
+/// What the flag --device of the examples says: "cpu", "cuda" or "cuda:N".
 namespace examples {
 
 using tendril::Device;
@@ -17,19 +17,6 @@ using tendril::DeviceType;
 inline Device device_of(const std::string& flag, int usual = 0) {
   if (flag == "cuda") return {DeviceType::cuda, static_cast<int8_t>(usual)};
   return tendril::parse_device(flag);
-}
-
-/// To a CLI::App.
-template <class App>
-void add_device_flag(App& app, std::string& flag, const char* help) {
-  app.add_option("--device", flag, help)->check([](const std::string& text) -> std::string {
-    try {
-      tendril::parse_device(text);
-    } catch (const tendril::Error&) {
-      return "expected cpu, cuda or cuda:N, got " + text;
-    }
-    return "";
-  });
 }
 
 /// Says so, with the status to exit with, where this machine lacks the device: before any worker starts.

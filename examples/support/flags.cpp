@@ -1,0 +1,171 @@
+#include "flags.h"
+
+#include <tendril/rpc/launch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
+#include "device.h"
+
+namespace examples {
+namespace {
+
+// --world_size=3 -> --world-size=3
+std::string with_dashes(std::string argument) {
+  if (argument.rfind("--", 0) == 0)
+    std::replace(argument.begin(), std::find(argument.begin(), argument.end(), '='), '_', '-');
+  return argument;
+}
+
+// CLI::Range would print integers as floating-point numbers.
+template <class T>
+CLI::Validator within(Range<T> range) {
+  return {[range](std::string& text) {
+            T value{};
+            if (CLI::detail::lexical_cast(text, value) && value >= range.low &&
+                (range.below ? value < range.high : value <= range.high))
+              return std::string();
+            std::ostringstream message;
+            message << "expected " << (std::is_integral_v<T> ? "an integer" : "a number") << " from " << range.low
+                    << (range.below ? " to below " : " to ") << range.high << ", got " << text;
+            return message.str();
+          },
+          ""};
+}
+
+bool mentions(const std::vector<std::string>& arguments, const std::string& flag) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return argument == flag || argument.rfind(flag + '=', 0) == 0;
+  });
+}
+
+}  // namespace
+
+struct Flags::Impl {
+  CLI::App app;
+  std::string program;
+  std::string* device = nullptr;
+
+  template <class T>
+  CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
+    return app.add_option(flag, value, help);
+  }
+
+  // What the environment says of flags that the command line does not mention.
+  void take_environment(std::vector<std::string>& arguments) const {
+    const std::size_t typed = arguments.size();
+    for (const CLI::Option* option : app.get_options()) {
+      const std::string flag = option->get_name();
+      if (flag == "--help" || option->get_lnames().empty()) continue;
+      std::string name = program + '_' + flag.substr(2);
+      for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      const char* value = std::getenv(name.c_str());
+      if (value == nullptr ||
+          mentions({arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(typed)}, flag))
+        continue;
+      arguments.push_back(flag + '=' + value);
+    }
+  }
+};
+
+Flags::Flags(const std::string& program, const std::string& description)
+    : impl_(new Impl{.app = CLI::App(description, program), .program = program}) {
+  impl_->app.option_defaults()->always_capture_default();
+  impl_->app.set_config("--config", "", "Read flags from this file: flag-name = value, one a line")->type_name("FILE");
+  impl_->app.allow_config_extras(CLI::config_extras_mode::error);
+}
+
+Flags::~Flags() = default;
+
+void Flags::add(const std::string& flag, int& value, Range<std::int64_t> range, const std::string& help) {
+  impl_->add(flag, value, help)->check(within(range));
+}
+
+void Flags::add(const std::string& flag, std::int64_t& value, Range<std::int64_t> range, const std::string& help) {
+  impl_->add(flag, value, help)->check(within(range));
+}
+
+void Flags::add(const std::string& flag, double& value, Range<double> range, const std::string& help) {
+  impl_->add(flag, value, help)->check(within(range));
+}
+
+void Flags::add(const std::string& flag, std::vector<std::int64_t>& values, Range<std::int64_t> range,
+                const std::string& help) {
+  impl_->app.option_defaults()->always_capture_default(!values.empty());
+  impl_->add(flag, values, help)->check(within(range));
+  impl_->app.option_defaults()->always_capture_default();
+}
+
+void Flags::add(const std::string& flag, std::string& value, const std::string& help) { impl_->add(flag, value, help); }
+
+void Flags::add(const std::string& flag, bool& value, const std::string& help) {
+  impl_->app.add_flag(flag, value, help);
+}
+
+void Flags::add(const std::string& flag, std::string& value, const std::vector<std::string>& choices,
+                const std::string& help) {
+  impl_->add(flag, value, help)->check([choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    std::string all;
+    for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
+    return "expected one of " + all + ", got " + text;
+  });
+}
+
+void Flags::add_device(std::string& device, const std::string& help) {
+  impl_->device = &device;
+  impl_->add("--device", device, help)->check([](const std::string& text) -> std::string {
+    try {
+      tendril::parse_device(text);
+    } catch (const tendril::Error&) {
+      return "expected cpu, cuda or cuda:N, got " + text;
+    }
+    return "";
+  });
+}
+
+void Flags::add_launch(tendril::rpc::LaunchOptions& options) {
+  CLI::App& app = impl_->app;
+  app.add_option_function<int>(
+         "--rank", [&options](int rank) { options.rank = rank; },
+         "Be this rank of a group that is started by hand, one process each")
+      ->check(within(Range<std::int64_t>{0, 4095}));
+  app.add_option("--master-addr", options.master_addr, "Where rank 0 listens (with --rank)")->default_str("127.0.0.1");
+  app.add_option_function<int>(
+         "--master-port", [&options](int port) { options.master_port = port; }, "Where rank 0 listens (with --rank)")
+      ->default_str("29500")
+      ->check(within(Range<std::int64_t>{1, 65535}));
+}
+
+void Flags::exclude(const std::string& one, const std::string& other) {
+  impl_->app.get_option(one)->excludes(impl_->app.get_option(other));
+}
+
+std::optional<int> Flags::parse(int argc, const char* const* argv, const std::function<void()>& finish) {
+  try {
+    std::vector<std::string> arguments;
+    for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));
+    impl_->take_environment(arguments);
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
+    impl_->app.parse(std::move(arguments));
+    try {
+      if (finish) finish();
+    } catch (const FlagError& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  } catch (const CLI::ParseError& error) {
+    return impl_->app.exit(error);
+  }
+  int status = 0;
+  if (impl_->device != nullptr && device_is_missing(*impl_->device, status)) return status;
+  return std::nullopt;
+}
+
+bool Flags::given(const std::string& flag) const { return impl_->app.get_option(flag)->count() > 0; }
+
+std::string Flags::effective() const { return impl_->app.config_to_str(true, false); }
+
+}  // namespace examples

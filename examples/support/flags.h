@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tendril::rpc {
+struct LaunchOptions;
+}
+
+/// What the examples share.
+namespace examples {
+
+/// What is wrong with a command line.
+struct FlagError : std::invalid_argument {
+  FlagError(const std::string& flag, const std::string& message) : std::invalid_argument(flag + ": " + message) {}
+};
+
+template <class T>
+struct Range {
+  T low, high;
+  bool below = false;  ///< `high` itself is out of range
+};
+
+/// The flags of a program, over CLI11, which this file keeps from those who include it: it is slow to compile.
+///
+/// A value comes from the command line, else from the environment (PROGRAM_FLAG_NAME), else from the file that --config
+/// names
+/// ("flag-name = value", one a line), else it is what the variable holds. Flags may be spelled with - or _. The
+/// variables must outlive the object.
+class Flags {
+ public:
+  Flags(const std::string& program, const std::string& description);
+  ~Flags();
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+
+  void add(const std::string& flag, int& value, Range<std::int64_t> range, const std::string& help);
+  void add(const std::string& flag, std::int64_t& value, Range<std::int64_t> range, const std::string& help);
+  void add(const std::string& flag, double& value, Range<double> range, const std::string& help);
+  void add(const std::string& flag, std::vector<std::int64_t>& values, Range<std::int64_t> range,
+           const std::string& help);
+  void add(const std::string& flag, std::string& value, const std::string& help);
+  void add(const std::string& flag, bool& value, const std::string& help);
+  /// One of `choices`.
+  void add(const std::string& flag, std::string& value, const std::vector<std::string>& choices,
+           const std::string& help);
+
+  /// --device: cpu, cuda or cuda:N. That this machine has it is checked by `parse`, before any worker starts.
+  void add_device(std::string& device, const std::string& help);
+  /// --rank, --master-addr, --master-port, of a process that is started by hand. Under a launcher none is needed.
+  void add_launch(tendril::rpc::LaunchOptions& options);
+  /// Not both of them.
+  void exclude(const std::string& one, const std::string& other);
+
+  /// Fills the variables; `finish` then looks at them together, and may throw FlagError. Nothing: go on. Else help or
+  /// what is wrong is printed, and the program ends with this status.
+  std::optional<int> parse(int argc, const char* const* argv, const std::function<void()>& finish = {});
+
+  /// Was it given (by any of the ways)? From `finish` on.
+  bool given(const std::string& flag) const;
+  /// All flags with their values, as --config reads them.
+  std::string effective() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace examples
