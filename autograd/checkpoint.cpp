@@ -8,7 +8,7 @@
 
 namespace tendril::autograd {
 
-namespace {
+namespace detail {
 
 /// Keeps the inputs as an operation would: with a check of their versions, and through the hooks of an outer
 /// checkpoint. It is in no tensor's history, and never runs.
@@ -38,6 +38,10 @@ class CheckpointInputs final : public Node {
 
   std::vector<SavedTensor> saved_;
 };
+
+}  // namespace detail
+
+namespace {
 
 /// Puts generators back to where the function began, and on destruction to where they were.
 class Rewound {

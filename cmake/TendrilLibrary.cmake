@@ -1,11 +1,11 @@
-# tendril_library(NAME [UNITY] [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...] [PRECOMPILE headers...])
+# tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...] [PRECOMPILE headers...])
 #
 # The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
 # (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
-# source tree would loop.) Sources are globbed, so that a new file needs no other file to change. UNITY: they may be
-# compiled in batches.
+# source tree would loop.) Sources are globbed, so that a new file needs no other file to change, and
+# TENDRIL_UNITY compiles several in one.
 function(tendril_library name)
-  cmake_parse_arguments(ARG "UNITY" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(file IN LISTS ARG_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
@@ -37,7 +37,7 @@ function(tendril_library name)
       target_precompile_headers(tendril_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
     endforeach()
   endif()
-  if(TENDRIL_UNITY AND ARG_UNITY)
+  if(TENDRIL_UNITY)
     set_target_properties(tendril_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   if(BUILD_SHARED_LIBS AND NOT TENDRIL_SANITIZE)

@@ -110,7 +110,10 @@ std::string demangled(std::string_view mangled) {
   const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
                                                     std::free);
   std::string result = status == 0 ? name.get() : text;
-  if (result.size() > kLongestName) result = result.substr(0, kLongestName) + "...";
+  if (result.size() > kLongestName) {
+    result.resize(kLongestName);
+    result += "...";
+  }
   return result;
 }
 

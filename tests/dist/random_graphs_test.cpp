@@ -88,7 +88,7 @@ bool check_graph(const Group& group, uint64_t seed, Totals& totals) {
   const std::vector<Tensor> expected_roots = scalars(runner.run(program, {}));
   if (expected_roots.empty()) return false;
   const bool twice = seed % 5 == 0;
-  tendril::autograd::backward(expected_roots, {}, twice);
+  tendril::autograd::backward(expected_roots, {}, {.retain_graph = twice});
   if (twice) tendril::autograd::backward({expected_roots.back()});
   const Shape shape = runner.shape();
 
