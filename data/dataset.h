@@ -163,6 +163,12 @@ class TensorDataset {
 template <std::same_as<Tensor>... T>
 TensorDataset(const T&...) -> TensorDataset<sizeof...(T)>;
 
+/// Dataset::map of any dataset: `data::map(images, data::on_image(augment))`.
+template <RandomAccess D, class F>
+auto map(D dataset, F f) {
+  return Dataset<ExampleOf<D>>(std::move(dataset)).map(std::move(f));
+}
+
 namespace detail {
 /// Which examples of `size` each part gets, drawn by `seed`. random_split has the contract.
 std::vector<std::vector<int64_t>> split_indices(int64_t size, const std::vector<double>& parts, uint64_t seed);

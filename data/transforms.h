@@ -17,7 +17,7 @@
 ///
 ///     const data::Transform augment = data::compose({data::RandomCrop{32, 32, {.padding = 4}},
 ///                                                    data::RandomHorizontalFlip{}, data::ToFloat{}});
-///     auto augmented = data::Dataset(images).map(data::on_image(augment));
+///     auto augmented = data::map(images, data::on_image(augment));
 ///
 /// Errors: ShapeError, DTypeError and Error that name the function and what was expected. Thread-safety: any thread.
 namespace tendril::data {

@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(jitter_without_strength_changes_nothing_and_follows_from_th
 BOOST_AUTO_TEST_CASE(transforms_are_done_to_the_images_of_a_dataset) {
   const Tensor images = raw::view(raw::arange(0, 24, 1, kUInt8), {2, 1, 3, 4}), labels = raw::arange(5, 7);
   const data::Transform both = data::compose({data::CenterCrop{1, 2}, data::ToFloat{}, data::Normalize{{0}, {0.5}}});
-  const data::Dataset changed = data::Dataset(data::TensorDataset(images, labels)).map(data::on_image(both));
+  const data::Dataset changed = data::map(data::TensorDataset(images, labels), data::on_image(both));
   const auto [image, label] = changed.get(1);
   BOOST_TEST(label.item<int64_t>() == 6);
   BOOST_TEST(difference(image, raw::from_data(std::vector<float>{34 / 255.f, 36 / 255.f}, {1, 1, 2}), 1e-6) == "");
