@@ -155,7 +155,7 @@ void save_idx(const Tensor& tensor, const fs::path& file) {
 }
 
 std::tuple<Tensor, int64_t> LabelledImages::get(int64_t index) const {
-  return {raw::select(images, 0, index), labels.data<int64_t>()[index]};
+  return {raw::select(images, 0, index), raw::select(labels, 0, index).item<int64_t>()};
 }
 
 LabelledImages load_idx_images(const fs::path& images, const fs::path& labels, int64_t classes) {

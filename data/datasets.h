@@ -28,7 +28,7 @@ struct LabelledImages {
   std::vector<std::string> classes;  ///< names of the labels
 
   int64_t size() const { return labels.size(0); }
-  std::tuple<Tensor, int64_t> get(int64_t index) const;
+  std::tuple<Tensor, int64_t> get(int64_t index) const;  ///< throws IndexError
 };
 
 /// Of the folder that MNIST, Fashion-MNIST and the like are: "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte" and so

@@ -87,8 +87,8 @@ LoaderCore::LoaderCore(int64_t examples, const DataLoaderOptions& options, Make 
   TENDRIL_CHECK(options.batch_size >= 1, op, ": batch_size: got ", options.batch_size, ", expected 1 or more");
   TENDRIL_CHECK(options.num_workers >= 0 && options.num_workers <= 1024, op, ": num_workers: got ", options.num_workers,
                 ", expected 0 to 1024");
-  TENDRIL_CHECK(options.prefetch_factor >= 1 && options.prefetch_factor <= 1 << 20, op, ": prefetch_factor: got ",
-                options.prefetch_factor, ", expected 1 to ", 1 << 20);
+  TENDRIL_CHECK(options.prefetch_factor >= 1 && options.prefetch_factor <= 1 << 12, op, ": prefetch_factor: got ",
+                options.prefetch_factor, ", expected 1 to ", 1 << 12);
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   TENDRIL_CHECK(options.timeout.count() > 0, op, ": timeout: got ", options.timeout.count(),
                 " ms, expected more than 0");
@@ -189,6 +189,7 @@ LoadReport LoaderCore::load_state_dict(const StateDict& dict, const LoadOptions&
     if (got != expected) reader.refuse(name, "got " + std::to_string(got) + ", expected " + std::to_string(expected));
     return got == expected;
   };
+  if (epoch < 0) reader.refuse("epoch", "got " + std::to_string(epoch) + ", expected 0 or more");
   bool alike = expect("seed", seed, static_cast<int64_t>(options_.seed));
   alike = expect("examples", examples, examples_) && alike;
   const auto there = plan(static_cast<uint64_t>(epoch));

@@ -125,8 +125,8 @@ using CollatedOf = decltype(data::collate(std::declval<std::vector<T>>()));
 ///     }
 ///
 /// A loop is an epoch. One that is left early (break, an exception) is over too: the next one begins the next epoch, as
-/// in PyTorch. Batches, their order and the random numbers in them follow from dataset, options and epoch; they are the
-/// same with any number of workers.
+/// in PyTorch. A loop must not outlive its loader. Batches, their order and the random numbers in them follow from
+/// dataset, options and epoch; they are the same with any number of workers.
 ///
 /// Where it stands is in `state_dict()`: saved in a loop's body, or after a break, and loaded into a loader of the same
 /// dataset and options (the number of workers may differ), the next loop goes on with the very next batch, bit by bit.

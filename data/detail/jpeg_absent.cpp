@@ -6,8 +6,11 @@ namespace tendril::data {
 
 bool has_jpeg() noexcept { return false; }
 
-Pixels detail::decode_jpeg(std::span<const std::byte>, const ImageReadOptions&, const std::string& what) {
+namespace detail {
+
+Pixels decode_jpeg(std::span<const std::byte>, const ImageReadOptions&, const std::string& what) {
   tendril::detail::raise<Error>(what, ": this library was built without libjpeg-turbo");
 }
 
+}  // namespace detail
 }  // namespace tendril::data

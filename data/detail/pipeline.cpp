@@ -11,10 +11,17 @@ namespace tendril::data::detail {
 Pipeline::Pipeline(int workers, int64_t ahead, std::chrono::milliseconds timeout)
     : room_(ahead), timeout_(timeout), slots_(static_cast<std::size_t>(ahead)) {
   workers_.reserve(static_cast<std::size_t>(workers));
-  for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  } catch (...) {
+    stop();  // those that there are: the system gives no more
+    throw;
+  }
 }
 
-Pipeline::~Pipeline() {
+Pipeline::~Pipeline() { stop(); }
+
+void Pipeline::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

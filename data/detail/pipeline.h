@@ -44,6 +44,7 @@ class Pipeline {
   };
 
   void work();
+  void stop();
   Slot& slot(int64_t number) { return slots_[static_cast<std::size_t>(number % room_)]; }
 
   const int64_t room_;

@@ -307,6 +307,8 @@ BOOST_AUTO_TEST_CASE(a_state_of_other_data_is_refused_and_changes_nothing) {
   StateDict far = state.clone();
   raw::fill_(far.at("batch"), 5);
   BOOST_CHECK_EXCEPTION(loader.load_state_dict(far), Error, says("batch: got 5, expected 0 to 4"));
+  raw::fill_(far.at("epoch"), -1);
+  BOOST_CHECK_EXCEPTION(loader.load_state_dict(far), Error, says("epoch: got -1, expected 0 or more"));
   BOOST_CHECK_EXCEPTION(loader.load_state_dict({}), Error, says("epoch", "order"));
   loader.load_state_dict(state, {.check_only = true});
   BOOST_TEST(loader.batch() == 1);
