@@ -106,9 +106,8 @@ Tensor image_grid(const Tensor& images, int64_t columns, int64_t padding) {
   const int64_t count = images.size(0), height = images.size(2), width = images.size(3);
   columns = std::min(columns, std::max<int64_t>(count, 1));
   const int64_t rows = std::max<int64_t>(1, (count + columns - 1) / columns);
-  const Tensor grid =
-      raw::zeros({images.size(1), rows * (height + padding) + padding, columns * (width + padding) + padding},
-                 images.dtype(), images.device());
+  Tensor grid = raw::zeros({images.size(1), rows * (height + padding) + padding, columns * (width + padding) + padding},
+                           images.dtype(), images.device());
   for (int64_t i = 0; i < count; ++i) {
     const Tensor row = raw::narrow(grid, 1, padding + i / columns * (height + padding), height);
     raw::copy_(raw::narrow(row, 2, padding + i % columns * (width + padding), width), raw::select(images, 0, i));

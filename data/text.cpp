@@ -172,7 +172,7 @@ std::string load_text(const std::filesystem::path& file) {
 WordCorpus load_word_corpus(const std::filesystem::path& folder) {
   WordCorpus corpus;
   const auto read = [&](const char* name) {
-    const Tensor ids = word_ids(load_text(folder / name), corpus.vocabulary);
+    Tensor ids = word_ids(load_text(folder / name), corpus.vocabulary);
     TENDRIL_CHECK(ids.numel() > 0, "load_word_corpus: ", folder / name, " has no words");
     return ids;
   };

@@ -60,8 +60,8 @@ Weights weights_of(int64_t in, int64_t out) {
   const double support = std::max(scale, 1.0);
   for (int64_t i = 0; i < out; ++i) {
     const double centre = scale * (static_cast<double>(i) + 0.5);
-    const auto first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-    const auto last = std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), in);
+    const auto first = std::max<int64_t>(static_cast<int64_t>(std::floor(centre - support + 0.5)), 0);
+    const auto last = std::min<int64_t>(static_cast<int64_t>(std::floor(centre + support + 0.5)), in);
     std::vector<double> triangle;
     for (int64_t at = first; at < last; ++at) {
       triangle.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(at) - centre + 0.5) / support));
@@ -139,7 +139,7 @@ Tensor pad_image(const Tensor& image, int64_t padding, double value) {
   TENDRIL_CHECK(padding >= 0 && padding <= int64_t{1} << 30, "pad_image: padding: got ", padding,
                 ", expected 0 or more");
   const int64_t height = image.size(1), width = image.size(2);
-  const Tensor padded =
+  Tensor padded =
       raw::full({image.size(0), height + 2 * padding, width + 2 * padding}, value, image.dtype(), image.device());
   raw::copy_(raw::narrow(raw::narrow(padded, 1, padding, height), 2, padding, width), image);
   return padded;
@@ -155,7 +155,7 @@ Tensor center_crop(const Tensor& image, int64_t height, int64_t width) {
   }
   const int64_t kept_height = std::min(height, image.size(1)), kept_width = std::min(width, image.size(2));
   const Tensor middle = center_crop(image, kept_height, kept_width);
-  const Tensor padded = raw::zeros({image.size(0), height, width}, image.dtype(), image.device());
+  Tensor padded = raw::zeros({image.size(0), height, width}, image.dtype(), image.device());
   const int64_t top = (height - kept_height) / 2, left = (width - kept_width) / 2;
   raw::copy_(raw::narrow(raw::narrow(padded, 1, top, kept_height), 2, left, kept_width), middle);
   return padded;
@@ -177,7 +177,8 @@ Tensor resize(const Tensor& image, int64_t height, int64_t width) {
   const Tensor x = raw::contiguous(raw::cast(image, kFloat32));
   const int64_t channels = x.size(0), from_height = x.size(1), from_width = x.size(2);
   const Weights columns = weights_of(from_width, width), rows = weights_of(from_height, height);
-  const Tensor narrowed = raw::empty({channels, from_height, width}), out = raw::empty({channels, height, width});
+  const Tensor narrowed = raw::empty({channels, from_height, width});
+  Tensor out = raw::empty({channels, height, width});
   resize_columns(x.data<float>(), narrowed.data<float>(), channels * from_height, from_width, columns);
   for (int64_t c = 0; c < channels; ++c) {
     resize_rows(narrowed.data<float>() + c * from_height * width, out.data<float>() + c * height * width, width, rows);
