@@ -41,7 +41,10 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
 /// with: found by name.
 class ThreadsForOneDnn {
  public:
-  ThreadsForOneDnn() : share_(is_forked() ? 1 : num_threads()) {
+  /// What one thread needs tens of microseconds for it does alone: a region waits for all its threads, which on a core
+  /// that another process holds takes a time slice.
+  explicit ThreadsForOneDnn(int64_t multiplications)
+      : share_(is_forked() || multiplications < kAlone ? 1 : num_threads()) {
     if (!set_threads() || !max_threads()) return;
     before_ = max_threads()();
     if (before_ != count()) set_threads()(count());
@@ -55,6 +58,7 @@ class ThreadsForOneDnn {
   int count() const noexcept { return share_.threads(); }
 
  private:
+  static constexpr int64_t kAlone = int64_t{1} << 20;
   using SetThreads = void (*)(int);
   using MaxThreads = int (*)();
   static SetThreads set_threads() {
@@ -232,7 +236,7 @@ uint64_t convolution_count() noexcept { return convolutions.load(std::memory_ord
 
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry) try {
   if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
-  const ThreadsForOneDnn threads;
+  const ThreadsForOneDnn threads(out.numel * (weight.numel / weight.sizes[0]));
   const Convolution* const convolution = convolution_for(threads.count(), map, x, weight, out, geometry);
   if (!convolution) return false;
   convolution->run({x.data, weight.data, out.data});
@@ -252,7 +256,7 @@ bool sgemm(const Gemm& g) {
       !describe(g.m, g.n, g.out_row, g.out_column, out) || out.transposed == 'T') {
     return false;
   }
-  const ThreadsForOneDnn threads;
+  const ThreadsForOneDnn threads(g.m * g.n * g.k);
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,

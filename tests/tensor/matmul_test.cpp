@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "tendril/tensor/cpu/gemm.h"
@@ -158,6 +160,21 @@ BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_refused) {
   BOOST_CHECK_THROW(raw::matmul(make::zeros({3}), make::zeros({3, 2})), ShapeError);
   BOOST_CHECK_THROW(raw::matmul(make::zeros({2, 2, 3}), make::zeros({3, 3, 2})), ShapeError);
   BOOST_CHECK_THROW(raw::matmul(make::zeros({2, 3}), make::zeros({3, 2}, kFloat64)), DTypeError);
+}
+
+BOOST_AUTO_TEST_CASE(small_products_start_no_threads) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  // A thread's first region of OpenMP with several threads makes them, and waits for them each time.
+  std::thread([&] {
+    const Tensor a = raw::ones({256, 32}), b = raw::ones({32, 64});
+    const auto before = threads();
+    const Tensor c = raw::matmul(a, b);
+    BOOST_TEST(threads() == before);
+    BOOST_TEST(c.to_vector<float>()[5] == 32);
+  }).join();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
