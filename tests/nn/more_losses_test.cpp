@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
 BOOST_AUTO_TEST_CASE(losses_are_twice_differentiable_where_they_are_0) {
   const Tensor x = make::ones({1}).requires_grad_(), y = make::ones({1});
   for (const Tensor& loss : {tendril::huber_loss(x, y, {.delta = 2}), tendril::smooth_l1_loss(x, y, {.beta = 2})}) {
-    const Tensor g = tendril::autograd::grad({loss}, {x}, {}, true, true)[0];
+    const Tensor g = tendril::autograd::grad({loss}, {x}, {}, {.create_graph = true})[0];
     const double curvature = tendril::autograd::grad({g.sum()}, {x})[0].item<double>();
     BOOST_TEST((curvature == 1 || curvature == 0.5));
   }
