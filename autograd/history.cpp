@@ -130,7 +130,7 @@ bool Tensor::is_leaf() const {
   return !node || node->is_leaf();
 }
 
-Tensor& Tensor::requires_grad_(bool value) {
+const Tensor& Tensor::requires_grad_(bool value) const {
   detail::check_defined(*this, "requires_grad_");
   const Node* node = autograd::grad_fn(*this);
   if (value == (node != nullptr)) return *this;
@@ -157,7 +157,7 @@ Tensor Tensor::grad() const {
   return entry ? entry->grad : Tensor();
 }
 
-void Tensor::set_grad(const Tensor& g) {
+void Tensor::set_grad(const Tensor& g) const {
   detail::check_defined(*this, "set_grad");
   AccumulateGrad* leaf = leaf_of(*this);
   TENDRIL_CHECK_AS(AutogradError, leaf || !g.defined(),
@@ -174,7 +174,7 @@ void Tensor::set_grad(const Tensor& g) {
   if (leaf) leaf->set_grad(g);
 }
 
-void Tensor::zero_grad() {
+void Tensor::zero_grad() const {
   detail::check_defined(*this, "zero_grad");
   if (AccumulateGrad* leaf = leaf_of(*this)) {
     leaf->set_grad({});
@@ -188,7 +188,7 @@ Tensor Tensor::detach() const {
   return autograd::detail::alias(*this);
 }
 
-Tensor& Tensor::detach_() {
+const Tensor& Tensor::detach_() const {
   detail::check_defined(*this, "detach_");
   TENDRIL_CHECK_AS(AutogradError, !impl_->view_base || !requires_grad(),
                    "Can't detach views in-place. Use detach() instead.");
@@ -197,7 +197,7 @@ Tensor& Tensor::detach_() {
   return *this;
 }
 
-void Tensor::retain_grad() {
+void Tensor::retain_grad() const {
   detail::check_defined(*this, "retain_grad");
   Node* node = autograd::grad_fn(*this);
   TENDRIL_CHECK_AS(AutogradError, node, "can't retain_grad on Tensor that has requires_grad=False");

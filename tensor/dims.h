@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -13,13 +14,17 @@
 namespace tendril {
 
 /// Sizes or strides of a tensor: at most `kMaxDims` signed 64-bit numbers, stored inline (no allocation).
-/// Converts from an initializer list, a span and a vector, so that `x.reshape({2, -1})` reads as expected.
+/// Converts from a number, an initializer list, a span and a vector, so that `x.reshape({2, -1})` reads as expected.
 class Dims {
  public:
   static constexpr int kMaxDims = 8;
 
   Dims() noexcept : count_(0) {}
   Dims(std::initializer_list<int64_t> values) : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
+  /// One number, so that `x.sum(0)` and `zeros(3)` mean what they say.
+  template <class T>
+  requires(std::integral<T> && !std::same_as<T, bool>) Dims(T value)
+  noexcept : count_(1) { values_[0] = static_cast<int64_t>(value); }
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
   Dims(std::span<const int64_t> values) : count_(static_cast<int>(values.size())) {
     TENDRIL_CHECK_AS(ShapeError, values.size() <= kMaxDims, "a tensor has at most ", kMaxDims, " dimensions, got ",

@@ -53,7 +53,13 @@ enum class IndexUse : uint8_t {
 std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size);
 
 /// What an operation does with its (promoted) input dtype; see pointwise.def.
-enum class DTypeRule : uint8_t { kSame, kAny, kFloat };
+enum class DTypeRule : uint8_t { kSame, kAny, kFloat, kDivide, kShift, kInteger };
+/// Whether the operation computes in `dtype`: whether there is a kernel.
+constexpr bool computes_in(DTypeRule rule, DType dtype) noexcept {
+  if (is_floating(dtype)) return rule != DTypeRule::kShift && rule != DTypeRule::kInteger;
+  if (dtype == kBool) return rule == DTypeRule::kAny || rule == DTypeRule::kInteger;
+  return rule != DTypeRule::kFloat;
+}
 
 namespace detail {
 constexpr double kParameters[] = {

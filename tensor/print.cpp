@@ -1,30 +1,31 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <mutex>
 #include <ostream>
 
+#include "tendril/tensor/print.h"
 #include "tendril/tensor/raw.h"
 
-/// Printing as PyTorch does (torch/_tensor_str.py): four digits, one width for all elements, three items at either end
-/// of a dimension when there are more than 1000 elements, lines of 80 characters.
+/// Printing as PyTorch does (torch/_tensor_str.py): one width for all elements, a few items at either end of a
+/// dimension where there are many elements.
 namespace tendril {
 namespace {
 
-constexpr int kPrecision = 4;
-constexpr int64_t kThreshold = 1000;
-constexpr int64_t kEdgeItems = 3;
-constexpr std::size_t kLineWidth = 80;
+std::mutex options_mutex;
+PrintOptions current_options;
 
-std::string formatted(const char* format, double value) {
-  char text[512];  // %.0f of 1e308 has 309 digits
-  const int length = std::snprintf(text, sizeof text, format, kPrecision, value);
+std::string formatted(const char* format, int precision, double value) {
+  char text[512];  // %.100f of 1e308 has 410 digits
+  const int length = std::snprintf(text, sizeof text, format, precision, value);
   return std::string(text, static_cast<std::size_t>(length));
 }
 
 /// Chooses one notation and width for all elements that are shown.
 class Formatter {
  public:
-  explicit Formatter(const Tensor& shown) : dtype_(shown.dtype()) {
+  Formatter(const Tensor& shown, const PrintOptions& how)
+      : options(how), dtype_(shown.dtype()), scientific_(how.sci_mode.value_or(false)) {
     if (!is_floating(dtype_)) {
       for (const int64_t value : shown.to_vector<int64_t>()) width_ = std::max(width_, integer(value).size());
       return;
@@ -38,11 +39,12 @@ class Formatter {
       largest = std::max(largest, std::abs(value));
       whole_ = whole_ && value == std::ceil(value);
     }
-    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    if (!options.sci_mode) scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
     for (const double value : values) width_ = std::max(width_, floating(value).size());
   }
 
   std::size_t width() const { return width_; }
+  const PrintOptions& options;
 
   std::string operator()(const Tensor& element) const {
     const Scalar value = element.item_scalar();
@@ -58,26 +60,27 @@ class Formatter {
   std::string floating(double value) const {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-    if (scientific_) return formatted("%.*e", value);
-    if (!whole_) return formatted("%.*f", value);
-    std::string text = formatted("%.*f", value);
-    text.resize(text.find('.') + 1);
-    return text;
+    if (scientific_) return formatted("%.*e", options.precision, value);
+    if (!whole_) return formatted("%.*f", options.precision, value);
+    std::string text = formatted("%.*f", options.precision, value);
+    if (const std::size_t point = text.find('.'); point != std::string::npos) text.resize(point);
+    return text + '.';
   }
 
   DType dtype_;
   std::size_t width_ = 1;
   bool whole_ = true;
-  bool scientific_ = false;
+  bool scientific_;
 };
 
 /// The items of a dimension that are shown; -1 stands for the dots.
-std::vector<int64_t> shown_items(int64_t size, bool summarise) {
+std::vector<int64_t> shown_items(int64_t size, bool summarise, int64_t edge) {
   std::vector<int64_t> items;
   for (int64_t i = 0; i < size; ++i) {
-    if (summarise && size > 2 * kEdgeItems && i == kEdgeItems) {
+    if (summarise && size > 2 * edge && i == edge) {
       items.push_back(-1);
-      i = size - kEdgeItems;
+      i = size - edge;
+      if (i == size) break;
     }
     items.push_back(i);
   }
@@ -85,14 +88,14 @@ std::vector<int64_t> shown_items(int64_t size, bool summarise) {
 }
 
 /// `x` without what the dots stand for.
-Tensor without_hidden(Tensor x) {
+Tensor without_hidden(Tensor x, int64_t edge) {
   for (int d = 0; d < x.dim(); ++d) {
     const int64_t size = x.size(d);
-    if (size <= 2 * kEdgeItems) continue;
+    if (size <= 2 * edge) continue;
     std::vector<int64_t> ends;
-    for (int64_t i = 0; i < kEdgeItems; ++i) ends.push_back(i);
-    for (int64_t i = size - kEdgeItems; i < size; ++i) ends.push_back(i);
-    x = raw::index_select(x, d, raw::to(raw::from_data(ends, {2 * kEdgeItems}), x.device()));
+    for (int64_t i = 0; i < edge; ++i) ends.push_back(i);
+    for (int64_t i = size - edge; i < size; ++i) ends.push_back(i);
+    x = raw::index_select(x, d, raw::to(raw::from_data(ends, {2 * edge}), x.device()));
   }
   return x;
 }
@@ -100,10 +103,11 @@ Tensor without_hidden(Tensor x) {
 std::string text_of(const Tensor& x, std::size_t indent, bool summarise, const Formatter& format) {
   if (x.dim() == 0) return format(x);
   std::string text = "[";
+  const auto line_width = static_cast<std::size_t>(format.options.linewidth);
   const std::size_t per_line =
-      x.dim() > 1 ? 1 : std::max<std::size_t>(1, (kLineWidth - std::min(kLineWidth, indent)) / (format.width() + 2));
+      x.dim() > 1 ? 1 : std::max<std::size_t>(1, (line_width - std::min(line_width, indent)) / (format.width() + 2));
   std::size_t shown = 0;
-  for (const int64_t item : shown_items(x.size(0), summarise)) {
+  for (const int64_t item : shown_items(x.size(0), summarise, format.options.edgeitems)) {
     if (shown > 0) {
       const bool new_line = x.dim() > 1 || shown % per_line == 0;
       text += new_line ? "," : ", ";
@@ -122,8 +126,26 @@ std::string text_of(const Tensor& x, std::size_t indent, bool summarise, const F
 
 }  // namespace
 
+void set_printoptions(const PrintOptions& options) {
+  TENDRIL_CHECK(options.precision >= 0 && options.precision <= 100,
+                "set_printoptions: expected a precision of 0 to 100, got ", options.precision);
+  TENDRIL_CHECK(options.threshold >= 0 && options.edgeitems >= 0 && options.linewidth >= 0,
+                "set_printoptions: expected 0 or more, got threshold ", options.threshold, ", edgeitems ",
+                options.edgeitems, ", linewidth ", options.linewidth);
+  TENDRIL_CHECK(options.edgeitems <= 1'000'000, "set_printoptions: expected at most 1000000 edgeitems, got ",
+                options.edgeitems);
+  const std::lock_guard lock(options_mutex);
+  current_options = options;
+}
+
+PrintOptions printoptions() {
+  const std::lock_guard lock(options_mutex);
+  return current_options;
+}
+
 std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
+  const PrintOptions options = printoptions();
   const std::string prefix = "tensor(";
   std::vector<std::string> suffixes;
   std::string text = prefix;
@@ -137,10 +159,11 @@ std::string Tensor::to_string() const {
     }
     if (dtype() != kFloat32) suffixes.push_back(std::string("dtype=") + name_of(dtype()));
   } else {
-    const bool summarise = numel() > kThreshold;
+    const bool summarise = numel() > options.threshold;
     // Of much on a device only what is shown is copied, element by element.
     const Tensor shown = summarise ? *this : raw::to(*this, kCPU);
-    text += text_of(shown, prefix.size(), summarise, Formatter(summarise ? without_hidden(*this) : shown));
+    text += text_of(shown, prefix.size(), summarise,
+                    Formatter(summarise ? without_hidden(*this, options.edgeitems) : shown, options));
     if (dtype() != kFloat32 && dtype() != kInt64 && dtype() != kBool) {
       suffixes.push_back(std::string("dtype=") + name_of(dtype()));
     }
@@ -151,7 +174,7 @@ std::string Tensor::to_string() const {
   std::size_t line =
       text.size() - (last_newline == std::string::npos ? static_cast<std::size_t>(-1) : last_newline) + 1;
   for (const std::string& suffix : suffixes) {
-    if (line + suffix.size() + 2 > kLineWidth) {
+    if (line + suffix.size() + 2 > static_cast<std::size_t>(options.linewidth)) {
       text += ",\n" + std::string(prefix.size(), ' ') + suffix;
       line = prefix.size() + suffix.size();
     } else {

@@ -104,6 +104,7 @@ Tensor binary_gradient(Binary op, int operand, const Tensor& g, Scalar x, const 
 /// In place: out = op(out, y). y must broadcast to out's sizes, and the result convert to out's dtype without leaving
 /// its category (float into int64 is a DTypeError). Does not bump the version.
 void unary_(Unary op, const Tensor& out);
+void unary_(Unary op, const Tensor& out, double p);
 void binary_(Binary op, const Tensor& out, const Tensor& y);
 void binary_(Binary op, const Tensor& out, Scalar y);
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha);  ///< out += alpha * y

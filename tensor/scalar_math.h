@@ -152,6 +152,38 @@ constexpr T power(T x, T y) {
   }
 }
 
+/// Of the dividend's sign, and (floored) of the divisor's. Integers: 0 for a divisor of 0; nothing overflows.
+template <class T>
+constexpr T truncated_remainder(T x, T y) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::fmod(x, y);
+  } else {
+    if (y == T(0)) return T(0);
+    if constexpr (std::is_signed_v<T>) {
+      if (y == T(-1)) return T(0);  // the smallest number has no quotient
+    }
+    return static_cast<T>(x % y);
+  }
+}
+template <class T>
+constexpr T floored_remainder(T x, T y) {
+  const T rest = truncated_remainder(x, y);
+  return rest != T(0) && is_negative(rest) != is_negative(y) ? static_cast<T>(rest + y) : rest;
+}
+
+template <class T>
+constexpr bool is_bit_place(T y) {
+  return !is_negative(y) && y < static_cast<T>(8 * sizeof(T));
+}
+template <class T>
+constexpr T shifted_left(T x, T y) {
+  return is_bit_place(y) ? static_cast<T>(static_cast<Wrapping<T>>(x) << y) : T(0);
+}
+template <class T>
+constexpr T shifted_right(T x, T y) {
+  return is_bit_place(y) ? static_cast<T>(x >> y) : is_negative(x) ? static_cast<T>(-1) : T(0);
+}
+
 // ---- exp and tanh of float32 without branches or calls, so that compilers make vector code of loops over them.
 // Within 1.5 units in the last place. Always inlined: loops are compiled for several processors (cpu/level/level.h).
 

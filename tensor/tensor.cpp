@@ -55,6 +55,11 @@ void Tensor::check_data_access(DType wanted) const {
   TENDRIL_CHECK(device().is_cpu(), "data: the tensor is on ", device(), "; copy it to the cpu first");
 }
 
+void Tensor::check_accessor(int dims) const {
+  detail::check_defined(*this, "accessor");
+  TENDRIL_CHECK_AS(ShapeError, dim() == dims, "accessor: the tensor has ", dim(), " dimensions, asked for ", dims);
+}
+
 Scalar Tensor::item_scalar() const {
   detail::check_defined(*this, "item");
   TENDRIL_CHECK_AS(ShapeError, numel() == 1, "item: the tensor must have one element, got shape ", sizes());

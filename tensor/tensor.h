@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
+#include "tendril/tensor/accessor.h"
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
@@ -23,6 +25,7 @@ namespace tendril {
 
 class Index;  // of several dimensions at once: autograd/ops/indexing.h
 class Indexed;
+class Generator;  // of random numbers: random.h
 class Tensor;
 struct TensorImpl;
 
@@ -161,6 +164,14 @@ class Tensor {
     return item_scalar().template to<T>();
   }
   Scalar item_scalar() const;
+  /// Element by element, `x.accessor<float, 2>()[i][j]`, to read (`accessor<const float, 2>`) and to write: for loops
+  /// of one's own. DTypeError, ShapeError and Error unless T, N and the CPU are the tensor's. It refers to this tensor,
+  /// which must live; changes are not seen by autograd.
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const {
+    check_accessor(N);
+    return {data<std::remove_const_t<T>>(), sizes().data(), strides().data()};
+  }
   /// All elements in row-major order, converted.
   template <class T>
   std::vector<T> to_vector() const;
@@ -169,14 +180,14 @@ class Tensor {
 
   // ---- the place in the graph (defined in autograd/)
   bool requires_grad() const;
-  Tensor& requires_grad_(bool value = true);  ///< leaves of floating dtype only
+  const Tensor& requires_grad_(bool value = true) const;  ///< leaves of floating dtype only
   bool is_leaf() const;
-  Tensor grad() const;             ///< of a leaf or after retain_grad(); undefined if there is none
-  void set_grad(const Tensor& g);  ///< shape, dtype and device must equal this tensor's; undefined clears
-  void zero_grad();                ///< drops the gradient
-  Tensor detach() const;           ///< shares elements, has no history
-  Tensor& detach_();
-  void retain_grad();
+  Tensor grad() const;                   ///< of a leaf or after retain_grad(); undefined if there is none
+  void set_grad(const Tensor& g) const;  ///< shape, dtype and device must equal this tensor's; undefined clears
+  void zero_grad() const;                ///< drops the gradient
+  Tensor detach() const;                 ///< shares elements, has no history
+  const Tensor& detach_() const;
+  void retain_grad() const;
   /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors:
   /// `loss.backward({.retain_graph = true})`, `y.backward(g, {.create_graph = true})`. Errors as autograd::backward.
   void backward(const Tensor& gradient = {}, autograd::BackwardOptions options = {}) const;
@@ -196,6 +207,7 @@ class Tensor {
 #include "tendril/tensor/pointwise.def"
   Tensor clamp(std::optional<double> low, std::optional<double> high) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor bitwise_not() const;  ///< integers and bool
 
   Tensor matmul(const Tensor& other) const;
   Tensor mm(const Tensor& other) const;
@@ -274,30 +286,58 @@ class Tensor {
   /// (cuda/runtime.h) are not waited for.
   Tensor to(Device device, bool non_blocking = false) const;
 
-  // ---- in place: change the elements, bump the version, return *this
+  // ---- in place: change the elements, bump the version, return *this. What changes is what the tensor refers to, not
+  // the variable, so these are for `const Tensor&` too. Results must not leave the tensor's category (a float does not
+  // fit an int64: DTypeError) or shape (ShapeError); a comparison writes 1 and 0.
+#define TENDRIL_UNARY(name, ...) const Tensor& name##_() const;
+#define TENDRIL_PARAMETRIC(name, doc, dtypes, expression, saves, gradient, fused, low, high, value) \
+  const Tensor& name##_(double p = value) const;
+#define TENDRIL_BINARY(name, ...)                   \
+  const Tensor& name##_(const Tensor& other) const; \
+  const Tensor& name##_(Scalar other) const;
+#define TENDRIL_COMPARE(name, ...)                  \
+  const Tensor& name##_(const Tensor& other) const; \
+  const Tensor& name##_(Scalar other) const;
+#include "tendril/tensor/pointwise.def"
   /// Adds `alpha` * other. For integers `alpha` must be one too (DTypeError).
-  Tensor& add_(const Tensor& other, Scalar alpha = 1);
-  Tensor& add_(Scalar other);
-  Tensor& sub_(const Tensor& other, Scalar alpha = 1);
-  Tensor& sub_(Scalar other);
-  Tensor& mul_(const Tensor& other);
-  Tensor& mul_(Scalar other);
-  Tensor& div_(const Tensor& other);
-  Tensor& div_(Scalar other);
-  Tensor& operator+=(const Tensor& other) { return add_(other); }
-  Tensor& operator-=(const Tensor& other) { return sub_(other); }
-  Tensor& operator*=(const Tensor& other) { return mul_(other); }
-  Tensor& operator/=(const Tensor& other) { return div_(other); }
-  Tensor& operator+=(Scalar other) { return add_(other); }
-  Tensor& operator-=(Scalar other) { return sub_(other); }
-  Tensor& operator*=(Scalar other) { return mul_(other); }
-  Tensor& operator/=(Scalar other) { return div_(other); }
-  Tensor& copy_(const Tensor& source);
-  Tensor& fill_(Scalar value);
-  Tensor& zero_() { return fill_(0); }
-  Tensor& relu_();
-  Tensor& clamp_(std::optional<double> low, std::optional<double> high);
-  Tensor& masked_fill_(const Tensor& mask, Scalar value);
+  const Tensor& add_(const Tensor& other, Scalar alpha) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha) const;
+  const Tensor& operator+=(const Tensor& other) const { return add_(other); }
+  const Tensor& operator-=(const Tensor& other) const { return sub_(other); }
+  const Tensor& operator*=(const Tensor& other) const { return mul_(other); }
+  const Tensor& operator/=(const Tensor& other) const { return div_(other); }
+  const Tensor& operator%=(const Tensor& other) const { return remainder_(other); }
+  const Tensor& operator&=(const Tensor& other) const { return bitwise_and_(other); }
+  const Tensor& operator|=(const Tensor& other) const { return bitwise_or_(other); }
+  const Tensor& operator^=(const Tensor& other) const { return bitwise_xor_(other); }
+  const Tensor& operator<<=(const Tensor& other) const { return bitwise_left_shift_(other); }
+  const Tensor& operator>>=(const Tensor& other) const { return bitwise_right_shift_(other); }
+  const Tensor& operator+=(Scalar other) const { return add_(other); }
+  const Tensor& operator-=(Scalar other) const { return sub_(other); }
+  const Tensor& operator*=(Scalar other) const { return mul_(other); }
+  const Tensor& operator/=(Scalar other) const { return div_(other); }
+  const Tensor& operator%=(Scalar other) const { return remainder_(other); }
+  const Tensor& operator&=(Scalar other) const { return bitwise_and_(other); }
+  const Tensor& operator|=(Scalar other) const { return bitwise_or_(other); }
+  const Tensor& operator^=(Scalar other) const { return bitwise_xor_(other); }
+  const Tensor& operator<<=(Scalar other) const { return bitwise_left_shift_(other); }
+  const Tensor& operator>>=(Scalar other) const { return bitwise_right_shift_(other); }
+  const Tensor& copy_(const Tensor& source) const;
+  const Tensor& fill_(Scalar value) const;
+  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+
+  // ---- in place: random numbers, from `generator`'s stream. What was there has gradient 0. Floating dtypes, but for
+  // bernoulli_ (DTypeError).
+  const Tensor& uniform_(double low = 0, double high = 1) const;  ///< in [low, high)
+  const Tensor& uniform_(double low, double high, Generator& generator) const;
+  const Tensor& normal_(double mean = 0, double stddev = 1) const;
+  const Tensor& normal_(double mean, double stddev, Generator& generator) const;
+  const Tensor& exponential_(double rate = 1) const;  ///< of density rate e^(-rate x), rate > 0
+  const Tensor& exponential_(double rate, Generator& generator) const;
+  const Tensor& bernoulli_(double p = 0.5) const;  ///< 1 with probability p, else 0
+  const Tensor& bernoulli_(double p, Generator& generator) const;
 
  private:
   TensorImpl& body(const char* asked) const {
@@ -306,6 +346,7 @@ class Tensor {
     return *impl_;
   }
   void check_data_access(DType wanted) const;
+  void check_accessor(int dims) const;
 
   Ref<TensorImpl> impl_;
 };

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "tendril/autograd/detail/table.h"
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -64,6 +65,7 @@ Tensor squared_distance(const Tensor& x, const Tensor& y) {
       return number ? raw::scalar(*number, dtype) : Tensor();                                                        \
     }                                                                                                                \
   };
+#define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
 
 /// What the formulas of the gradients that are wanted read.
@@ -110,9 +112,43 @@ Tensor apply(Binary op, Scalar x, const Tensor& y) {
   Tensor Tensor::op(const Tensor& other) const { return apply<op##_backward, saves>(Binary::op, *this, other); } \
   Tensor Tensor::op(Scalar other) const { return apply<op##_backward, saves>(Binary::op, *this, other); }        \
   Tensor op(Scalar x, const Tensor& y) { return apply<op##_backward, saves>(Binary::op, x, y); }
+#define TENDRIL_INTEGRAL(op, ...)                                                                \
+  Tensor Tensor::op(const Tensor& other) const { return raw::binary(Binary::op, *this, other); } \
+  Tensor Tensor::op(Scalar other) const { return raw::binary(Binary::op, *this, other); }        \
+  Tensor op(Scalar x, const Tensor& y) { return raw::binary(Binary::op, x, y); }
 #define TENDRIL_COMPARE(op, ...)                                                                   \
   Tensor Tensor::op(const Tensor& other) const { return raw::compare(Compare::op, *this, other); } \
   Tensor Tensor::op(Scalar other) const { return raw::compare(Compare::op, *this, other); }
 #include "tendril/tensor/pointwise.def"
+
+Tensor Tensor::bitwise_not() const {
+  detail::check_defined(*this, "bitwise_not");
+  TENDRIL_CHECK_AS(DTypeError, !is_floating(dtype()), "bitwise_not: expected integers or bool, got ", dtype());
+  return raw::binary(Binary::bitwise_xor, *this, dtype() == kBool ? Scalar(true) : Scalar(-1));
+}
+
+bool equal(const Tensor& x, const Tensor& y) {
+  detail::check_defined(x, "equal", "x");
+  detail::check_defined(y, "equal", "y");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == y.dtype(), "equal: expected one dtype, got ", x.dtype(), " and ",
+                   y.dtype());
+  if (!(x.sizes() == y.sizes())) return false;
+  return raw::compare(Compare::eq, x, y).all().item<bool>();
+}
+
+bool allclose(const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+  detail::check_defined(x, "allclose", "x");
+  detail::check_defined(y, "allclose", "y");
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == y.dtype(), "allclose: expected one dtype, got ", x.dtype(), " and ",
+                   y.dtype());
+  TENDRIL_CHECK(rtol >= 0 && atol >= 0, "allclose: expected tolerances of 0 or more, got rtol ", rtol, " and atol ",
+                atol);
+  const NoGrad no_grad;
+  // An infinity is close to its equal only, and makes the tolerance infinite, too.
+  const Tensor a = is_floating(x.dtype()) ? x : x.to(kFloat64), b = is_floating(y.dtype()) ? y : y.to(kFloat64);
+  Tensor close = a.eq(b).logical_or((a - b).abs().le(b.abs() * rtol + atol).logical_and(b.isfinite()));
+  if (equal_nan) close = close.logical_or(a.isnan().logical_and(b.isnan()));
+  return close.all().item<bool>();
+}
 
 }  // namespace tendril

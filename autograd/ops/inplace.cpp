@@ -1,6 +1,8 @@
 // In-place operations. What they may change is checked first (history.h); while recording, the value is computed by the
 // out-of-place operation from a copy of the elements as they were, so that it keeps what its formula needs, and is then
 // written over them.
+#include <type_traits>
+
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -129,61 +131,95 @@ void detail::check_category(const Tensor& target, DType result, const char* op) 
                    " can't be cast to the desired output type ", target.dtype());
 }
 
-Tensor& Tensor::add_(const Tensor& other, Scalar alpha) {
+namespace {
+
+// One of each for all rows of the table: the row's method and its kernel are given.
+
+const Tensor& step(const Tensor& x, const char* name, Unary op, Tensor (Tensor::*method)() const) {
+  change(
+      x, name, [&](const Tensor& v) { return (v.*method)(); }, [&] { raw::unary_(op, x); });
+  return x;
+}
+const Tensor& step(const Tensor& x, const char* name, Unary op, Tensor (Tensor::*method)(double) const, double p) {
+  change(
+      x, name, [&](const Tensor& v) { return (v.*method)(p); }, [&] { raw::unary_(op, x, p); });
+  return x;
+}
+const Tensor& step(const Tensor& x, const char* name, Binary op, Tensor (Tensor::*method)(const Tensor&) const,
+                   const Tensor& other) {
+  change(
+      x, name, [&](const Tensor& v) { return (v.*method)(other); }, [&] { raw::binary_(op, x, other); }, other);
+  return x;
+}
+const Tensor& step(const Tensor& x, const char* name, Binary op, Tensor (Tensor::*method)(Scalar) const, Scalar other) {
+  change(
+      x, name, [&](const Tensor& v) { return (v.*method)(other); }, [&] { raw::binary_(op, x, other); });
+  return x;
+}
+
+/// Writes what does not depend, as far as gradients go, on what was there.
+template <class Write>
+void write_over(const Tensor& x, bool records, Write write) {
+  write();
+  if (records) {
+    const Tensor result = autograd::detail::alias(x);
+    track<FillBackward>(result, overwritten(x));
+    autograd::rebase_history(x, result);
+  } else {
+    x.impl()->storage->bump_version();
+  }
+}
+
+template <class Other>
+const Tensor& step(const Tensor& x, const char* name, Compare op, const Other& other) {
+  detail::check_defined(x, name);
+  bool records = recorded(x);
+  if constexpr (std::is_same_v<Other, Tensor>) {
+    detail::check_defined(other, name, "the operand");
+    records = recorded(x, other);
+    check_target(x, other.sizes(), name);
+  }
+  autograd::check_inplace(x, records);
+  const Tensor result = raw::compare(op, x, other);
+  write_over(x, records && is_floating(x.dtype()), [&] { raw::copy_(x, result); });
+  return x;
+}
+
+}  // namespace
+
+#define TENDRIL_UNARY(op, ...) \
+  const Tensor& Tensor::op##_() const { return step(*this, #op "_", Unary::op, &Tensor::op); }
+#define TENDRIL_PARAMETRIC(op, ...) \
+  const Tensor& Tensor::op##_(double p) const { return step(*this, #op "_", Unary::op, &Tensor::op, p); }
+#define TENDRIL_BINARY(op, ...)                                                               \
+  const Tensor& Tensor::op##_(const Tensor& other) const {                                    \
+    if constexpr (Binary::op == Binary::add) return add_(other, 1); /* which saves nothing */ \
+    if constexpr (Binary::op == Binary::sub) return sub_(other, 1);                           \
+    return step(*this, #op "_", Binary::op, &Tensor::op, other);                              \
+  }                                                                                           \
+  const Tensor& Tensor::op##_(Scalar other) const { return step(*this, #op "_", Binary::op, &Tensor::op, other); }
+#define TENDRIL_COMPARE(op, ...)                                                                              \
+  const Tensor& Tensor::op##_(const Tensor& other) const { return step(*this, #op "_", Compare::op, other); } \
+  const Tensor& Tensor::op##_(Scalar other) const { return step(*this, #op "_", Compare::op, other); }
+#include "tendril/tensor/pointwise.def"
+
+const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   add_scaled(*this, other, alpha, "add_");
   return *this;
 }
-Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) {
+const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
   add_scaled(*this, other, negated(alpha), "sub_");
   return *this;
 }
-Tensor& Tensor::add_(Scalar other) {
-  change(
-      *this, "add_", [&](const Tensor& x) { return x.add(other); }, [&] { raw::binary_(Binary::add, *this, other); });
-  return *this;
-}
-Tensor& Tensor::sub_(Scalar other) {
-  change(
-      *this, "sub_", [&](const Tensor& x) { return x.sub(other); }, [&] { raw::binary_(Binary::sub, *this, other); });
-  return *this;
-}
-Tensor& Tensor::mul_(const Tensor& other) {
-  change(
-      *this, "mul_", [&](const Tensor& x) { return x.mul(other); }, [&] { raw::binary_(Binary::mul, *this, other); },
-      other);
-  return *this;
-}
-Tensor& Tensor::mul_(Scalar other) {
-  change(
-      *this, "mul_", [&](const Tensor& x) { return x.mul(other); }, [&] { raw::binary_(Binary::mul, *this, other); });
-  return *this;
-}
-Tensor& Tensor::div_(const Tensor& other) {
-  change(
-      *this, "div_", [&](const Tensor& x) { return x.div(other); }, [&] { raw::binary_(Binary::div, *this, other); },
-      other);
-  return *this;
-}
-Tensor& Tensor::div_(Scalar other) {
-  change(
-      *this, "div_", [&](const Tensor& x) { return x.div(other); }, [&] { raw::binary_(Binary::div, *this, other); });
-  return *this;
-}
 
-Tensor& Tensor::relu_() {
-  change(
-      *this, "relu_", [](const Tensor& x) { return x.relu(); }, [&] { raw::unary_(Unary::relu, *this); });
-  return *this;
-}
-
-Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) {
+const Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) const {
   change(
       *this, "clamp_", [&](const Tensor& x) { return x.clamp(low, high); },
       [&] { raw::copy_(*this, raw::clamp(*this, low, high)); });
   return *this;
 }
 
-Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) {
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   detail::check_defined(*this, "masked_fill_");
   detail::check_defined(mask, "masked_fill_", "the mask");
   check_target(*this, mask.sizes(), "masked_fill_");
@@ -196,7 +232,7 @@ Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) {
   return *this;
 }
 
-Tensor& Tensor::copy_(const Tensor& source) {
+const Tensor& Tensor::copy_(const Tensor& source) const {
   detail::check_defined(*this, "copy_");
   detail::check_defined(source, "copy_", "the source");
   const bool records = recorded(*this, source);
@@ -217,20 +253,57 @@ Tensor& Tensor::copy_(const Tensor& source) {
 Tensor Tensor::operator=(const Tensor& source) && { return copy_(source); }
 Tensor Tensor::operator=(Scalar value) && { return fill_(value); }
 
-Tensor& Tensor::fill_(Scalar value) {
+const Tensor& Tensor::fill_(Scalar value) const {
   detail::check_defined(*this, "fill_");
   detail::check_fits(value, dtype(), "fill_");
   const bool records = recorded(*this);
   autograd::check_inplace(*this, records);
-  raw::fill_(*this, value);
-  if (records) {
-    const Tensor result = autograd::detail::alias(*this);
-    track<FillBackward>(result, overwritten(*this));
-    autograd::rebase_history(*this, result);
-  } else {
-    impl_->storage->bump_version();
-  }
+  write_over(*this, records, [&] { raw::fill_(*this, value); });
   return *this;
+}
+
+namespace {
+
+/// Fills with random numbers; `draw` is raw.h's.
+template <class Draw>
+const Tensor& draw_over(const Tensor& x, const char* name, Draw draw) {
+  detail::check_defined(x, name);
+  const bool records = recorded(x);
+  autograd::check_inplace(x, records);
+  write_over(x, records && is_floating(x.dtype()), draw);
+  return x;
+}
+void check_drawn(const Tensor& x, const char* name) { detail::check_floating(x, name); }
+
+}  // namespace
+
+const Tensor& Tensor::uniform_(double low, double high) const { return uniform_(low, high, default_generator()); }
+const Tensor& Tensor::uniform_(double low, double high, Generator& generator) const {
+  check_drawn(*this, "uniform_");
+  TENDRIL_CHECK(low <= high, "uniform_: expected low <= high, got [", low, ", ", high, ")");
+  return draw_over(*this, "uniform_", [&] { raw::uniform_(*this, low, high, generator); });
+}
+const Tensor& Tensor::normal_(double mean, double stddev) const { return normal_(mean, stddev, default_generator()); }
+const Tensor& Tensor::normal_(double mean, double stddev, Generator& generator) const {
+  check_drawn(*this, "normal_");
+  TENDRIL_CHECK(stddev >= 0, "normal_: expected a standard deviation of 0 or more, got ", stddev);
+  return draw_over(*this, "normal_", [&] { raw::normal_(*this, mean, stddev, generator); });
+}
+const Tensor& Tensor::exponential_(double rate) const { return exponential_(rate, default_generator()); }
+const Tensor& Tensor::exponential_(double rate, Generator& generator) const {
+  check_drawn(*this, "exponential_");
+  TENDRIL_CHECK(rate > 0, "exponential_: expected a rate above 0, got ", rate);
+  return draw_over(*this, "exponential_", [&] {  // -log(1 - u) / rate, in which 1 - u is never 0
+    raw::uniform_(*this, 0, 1, generator);
+    raw::unary_(Unary::neg, *this);
+    raw::unary_(Unary::log1p, *this);
+    raw::binary_(Binary::mul, *this, -1 / rate);
+  });
+}
+const Tensor& Tensor::bernoulli_(double p) const { return bernoulli_(p, default_generator()); }
+const Tensor& Tensor::bernoulli_(double p, Generator& generator) const {
+  TENDRIL_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability must be in [0, 1], got ", p);
+  return draw_over(*this, "bernoulli_", [&] { raw::bernoulli_(*this, p, generator); });
 }
 
 }  // namespace tendril

@@ -38,7 +38,29 @@ inline Tensor operator*(Scalar x, const Tensor& y) { return mul(x, y); }
 inline Tensor operator/(const Tensor& x, const Tensor& y) { return x.div(y); }
 inline Tensor operator/(const Tensor& x, Scalar y) { return x.div(y); }
 inline Tensor operator/(Scalar x, const Tensor& y) { return div(x, y); }
+/// The remainder of y's sign, as Python's.
+inline Tensor operator%(const Tensor& x, const Tensor& y) { return x.remainder(y); }
+inline Tensor operator%(const Tensor& x, Scalar y) { return x.remainder(y); }
+inline Tensor operator%(Scalar x, const Tensor& y) { return remainder(x, y); }
 inline Tensor operator-(const Tensor& x) { return x.neg(); }
+inline Tensor operator&(const Tensor& x, const Tensor& y) { return x.bitwise_and(y); }
+inline Tensor operator&(const Tensor& x, Scalar y) { return x.bitwise_and(y); }
+inline Tensor operator|(const Tensor& x, const Tensor& y) { return x.bitwise_or(y); }
+inline Tensor operator|(const Tensor& x, Scalar y) { return x.bitwise_or(y); }
+inline Tensor operator^(const Tensor& x, const Tensor& y) { return x.bitwise_xor(y); }
+inline Tensor operator^(const Tensor& x, Scalar y) { return x.bitwise_xor(y); }
+inline Tensor operator<<(const Tensor& x, const Tensor& y) { return x.bitwise_left_shift(y); }
+inline Tensor operator<<(const Tensor& x, Scalar y) { return x.bitwise_left_shift(y); }
+inline Tensor operator>>(const Tensor& x, const Tensor& y) { return x.bitwise_right_shift(y); }
+inline Tensor operator>>(const Tensor& x, Scalar y) { return x.bitwise_right_shift(y); }
+/// Every bit the other way round (of bool: not). Integers and bool.
+inline Tensor bitwise_not(const Tensor& x) { return x.bitwise_not(); }
+inline Tensor operator~(const Tensor& x) { return x.bitwise_not(); }
+/// Element by element, as bool; whether two tensors are equal as a whole is `equal`.
+inline Tensor operator==(const Tensor& x, const Tensor& y) { return x.eq(y); }
+inline Tensor operator==(const Tensor& x, Scalar y) { return x.eq(y); }
+inline Tensor operator!=(const Tensor& x, const Tensor& y) { return x.ne(y); }
+inline Tensor operator!=(const Tensor& x, Scalar y) { return x.ne(y); }
 inline Tensor operator<(const Tensor& x, const Tensor& y) { return x.lt(y); }
 inline Tensor operator<(const Tensor& x, Scalar y) { return x.lt(y); }
 inline Tensor operator<=(const Tensor& x, const Tensor& y) { return x.le(y); }
@@ -52,6 +74,12 @@ inline Tensor operator>=(const Tensor& x, Scalar y) { return x.ge(y); }
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
 Tensor where(const Tensor& mask, const Tensor& x, Scalar y);
 Tensor where(const Tensor& mask, Scalar x, const Tensor& y);
+
+/// Whether sizes and all elements are equal; dtypes must be (DTypeError). NaN equals nothing. Waits for a device.
+bool equal(const Tensor& x, const Tensor& y);
+/// Whether |x - y| <= atol + rtol |y| for all elements; sizes broadcast. Equal infinities are close, and NaNs only with
+/// `equal_nan`. Waits for a device.
+bool allclose(const Tensor& x, const Tensor& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
 
 /// x kept within [low, high]; either bound may be missing, not both. The gradient is 0 on a bound. Where the bounds
 /// cross, the upper one wins; where one is NaN, all become NaN. Integers keep their dtype: DTypeError where none of its

@@ -27,9 +27,7 @@ struct BinaryFunction;
 
 template <Binary op, class T>
 constexpr bool serves() {
-  constexpr DTypeRule rule = BinaryFunction<op>::rule;
-  if (std::is_same_v<T, bool>) return rule == DTypeRule::kAny;
-  return std::is_floating_point_v<Compute<T>> || rule != DTypeRule::kFloat;
+  return computes_in(BinaryFunction<op>::rule, dtype_of<Compute<T>>);
 }
 
 /// Any of them, chosen when it runs (see unary.cu).
@@ -58,7 +56,8 @@ constexpr BinaryMap<T> binary_map() {
   } else if constexpr (std::is_integral_v<T>) {
     return map_of<AnyBinary, AnyBinary, kWidth<T>, 2, Binary, T, Input<T>, Input<T>>();
   } else {
-    constexpr int batch = op == Binary::pow || op == Binary::atan2 ? 1 : 2;  // (see unary.cu)
+    constexpr bool large = op == Binary::pow || op == Binary::atan2 || op == Binary::remainder || op == Binary::fmod;
+    constexpr int batch = large ? 1 : 2;  // (see unary.cu)
     return map_of<BinaryFunction<op>, AnyBinary, kWidth<T>, batch, Binary, T, Input<T>, Input<T>>();
   }
 }

@@ -24,9 +24,21 @@ DTypeRule rule_of(Binary op) noexcept {
   return rules[static_cast<int>(op)];
 }
 
-/// Whether operands of `dtype` are taken as they are.
+/// Whether operands of `dtype` are taken as they are, unseen.
 constexpr bool keeps(DTypeRule rule, DType dtype) noexcept {
-  return rule == DTypeRule::kAny || (rule == DTypeRule::kSame ? dtype != kBool : is_floating(dtype));
+  return computes_in(rule, dtype) && (rule != DTypeRule::kDivide || is_floating(dtype));
+}
+
+/// Whether a divisor must not be 0. (Those on a device would have to be waited for.)
+bool divides_integers(Binary op, DType dtype) noexcept {
+  return rule_of(op) == DTypeRule::kDivide && !is_floating(dtype);
+}
+void check_divisor(Binary op, const Tensor& y, DType dtype) {
+  if (!divides_integers(op, dtype) || !y.device().is_cpu()) return;
+  TENDRIL_CHECK(reduce(Reduction::all, y).item<bool>(), name_of(op), ": division of an integer by 0");
+}
+void check_divisor(Binary op, Scalar y, DType dtype) {
+  TENDRIL_CHECK(!divides_integers(op, dtype) || y.to<int64_t>() != 0, name_of(op), ": division of an integer by 0");
 }
 
 /// `x` in another dtype, where it has to be: then it lives here. Otherwise `x` itself, without a reference.
@@ -160,8 +172,11 @@ DType result_type(const Tensor& x, Scalar y) {
 
 DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
   if (rule == DTypeRule::kFloat) return is_floating(promoted) ? promoted : kFloat32;
-  TENDRIL_CHECK_AS(DTypeError, promoted != kBool || rule == DTypeRule::kAny, op,
-                   ": not for bool; cast to a number first");
+  if (computes_in(rule, promoted)) [[likely]]
+    return promoted;
+  TENDRIL_CHECK_AS(DTypeError, !is_floating(promoted), op, ": expected integers",
+                   rule == DTypeRule::kInteger ? " or bool, got " : ", got ", promoted);
+  TENDRIL_CHECK_AS(DTypeError, promoted != kBool, op, ": not for bool; cast to a number first");
   return promoted;
 }
 
@@ -214,6 +229,7 @@ namespace {
   check_defined(y, name, "y");
   const Device device = common_device(x, y, name);
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name);
+  check_divisor(op, y, dtype);
   if (is_wide_beside(x, y, dtype) || is_wide_beside(y, x, dtype)) {
     return cast(binary(op, cast(x, computed_in(dtype)), cast(y, computed_in(dtype))), dtype);
   }
@@ -243,6 +259,7 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
 Tensor binary(Binary op, const Tensor& x, Scalar y) {
   check_defined(x, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
+  check_divisor(op, y, dtype);
   const Cast a(x, dtype);
   Tensor out = empty_like(a);
   run_binary(op, out, view_of(a), Repeated(y, computed_in(dtype), out.sizes(), out.numel()));
@@ -252,6 +269,7 @@ Tensor binary(Binary op, const Tensor& x, Scalar y) {
 Tensor binary(Binary op, Scalar x, const Tensor& y) {
   check_defined(y, name_of(op), "y");
   const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
+  check_divisor(op, y, dtype);
   const Cast b(y, dtype);
   Tensor out = empty_like(b);
   run_binary(op, out, Repeated(x, computed_in(dtype), out.sizes(), out.numel()), view_of(b));
@@ -319,12 +337,13 @@ Tensor binary_gradient(Binary op, int operand, const Tensor& g, Scalar x, const 
                       Broadcast(b, g.sizes(), g.numel(), g.device()));
 }
 
-void unary_(Unary op, const Tensor& out) {
+void unary_(Unary op, const Tensor& out) { unary_(op, out, parameter_of(op)); }
+void unary_(Unary op, const Tensor& out, double p) {
   check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const Kernels& table = kernels(out.device());
-  require(table.unary, op, table)(op, view_of(out), view_of(out), parameter_of(op));
+  require(table.unary, op, table)(op, view_of(out), view_of(out), p);
 }
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {
@@ -336,6 +355,7 @@ void binary_(Binary op, const Tensor& out, const Tensor& y) {
   check_fits(dtype, out, name);
   if (is_wide_beside(y, out, dtype)) dtype = computed_in(dtype);
   check_broadcasts_to(y, out, name);
+  check_divisor(op, y, dtype);
   // A partly overlapping operand would change while it is read.
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
   const Tensor copy = overlaps ? clone(y) : Tensor();
@@ -354,6 +374,7 @@ void binary_(Binary op, const Tensor& out, Scalar y) {
   check_defined(out, name_of(op), "x");
   const DType dtype = result_dtype(rule_of(op), result_type(out, y), name_of(op));
   check_fits(dtype, out, name_of(op));
+  check_divisor(op, y, dtype);
   run_binary(op, out, view_of(out), Repeated(y, computed_in(out.dtype()), out.sizes(), out.numel()));
 }
 

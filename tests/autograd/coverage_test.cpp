@@ -40,6 +40,7 @@ std::set<std::string> declared_nodes() {
   };
 #define TENDRIL_UNARY(op, ...) add_from_table(#op);
 #define TENDRIL_BINARY(op, ...) add_from_table(#op);
+#define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
   return names;
 }

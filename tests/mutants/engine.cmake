@@ -82,3 +82,10 @@ tendril_engine(function function "output = detail::alias(output);" ";")
 tendril_engine(function function "!among(non_differentiable, given[i])" "true")
 tendril_engine(survivors function "output != outputs.end()" "false")
 tendril_engine(function function "results.size() == input_grads.size()" "true")
+tendril_engine(function function "rebase_history(outputs[i], result);" ";")
+
+# Hooks on what is saved, and checkpoints made of them.
+tendril_engine(saved_hooks saved "!kept.handed_through || kept.handed_through->version() == version_" "true")
+tendril_engine(saved_hooks saved "elements.version() == version_" "true")
+tendril_engine(saved_hooks saved "made->producer = std::move(producer);" ";")
+tendril_engine(checkpoint engine "for (const SavedTensor& saved : node.saved_tensors()) saved.ran();" ";")

@@ -43,6 +43,7 @@ std::set<std::string> nodes_of_table() {
   };
 #define TENDRIL_UNARY(op, ...) add(#op);
 #define TENDRIL_BINARY(op, ...) add(#op);
+#define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
   return names;
 }

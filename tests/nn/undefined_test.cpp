@@ -29,6 +29,7 @@
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
+#include "tendril/autograd/ops/random.h"
 #include "tendril/autograd/ops/rearrange.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/autograd/ops/softmax.h"
@@ -78,19 +79,28 @@ Tensor leaf() { return full({2, 3}, 0.5, {.requires_grad = true}); }
 
 std::vector<Call> pointwise() {
   std::vector<Call> all;
-#define TENDRIL_UNARY(op, ...)                                      \
+#define TENDRIL_PREDICATE(op, ...)                                  \
   all.push_back({#op, {x()}, [](Tensors& t) { (void)t[0].op(); }}); \
   all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(t[0]); }});
-#define TENDRIL_PREDICATE(op, ...) TENDRIL_UNARY(op)
-#define TENDRIL_COMPARE(op, ...)                                                       \
-  all.push_back({#op, {x(), x()}, [](Tensors& t) { (void)t[0].op(t[1]); }});           \
-  all.push_back({#op, {x(), x()}, [](Tensors& t) { (void)tendril::op(t[0], t[1]); }}); \
-  all.push_back({#op, {x()}, [](Tensors& t) { (void)t[0].op(1); }});                   \
-  all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(t[0], 1); }});
+#define TENDRIL_UNARY(op, ...) \
+  TENDRIL_PREDICATE(op)        \
+  all.push_back({#op "_", {x()}, [](Tensors& t) { t[0].op##_(); }});
+#define OF_TWO(op, x)                                                              \
+  all.push_back({#op, {x, x}, [](Tensors& t) { (void)t[0].op(t[1]); }});           \
+  all.push_back({#op, {x, x}, [](Tensors& t) { (void)tendril::op(t[0], t[1]); }}); \
+  all.push_back({#op, {x}, [](Tensors& t) { (void)t[0].op(1); }});                 \
+  all.push_back({#op, {x}, [](Tensors& t) { (void)tendril::op(t[0], 1); }});       \
+  all.push_back({#op "_", {x, x}, [](Tensors& t) { t[0].op##_(t[1]); }});          \
+  all.push_back({#op "_", {x}, [](Tensors& t) { t[0].op##_(1); }});
+#define TENDRIL_COMPARE(op, ...) OF_TWO(op, x())
 #define TENDRIL_BINARY(op, ...) \
-  TENDRIL_COMPARE(op)           \
+  OF_TWO(op, x())               \
   all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(1, t[0]); }});
+#define TENDRIL_INTEGRAL(op, ...) \
+  OF_TWO(op, index())             \
+  all.push_back({#op, {index()}, [](Tensors& t) { (void)tendril::op(1, t[0]); }});
 #include "tendril/tensor/pointwise.def"
+#undef OF_TWO
   return all;
 }
 
@@ -198,7 +208,12 @@ std::vector<Call> methods() {
       CALL(copy_, t[0].copy_(t[1]), x(), x()),
       OWN(fill_, 1),
       {"zero_", {x()}, [](Tensors& t) { t[0].zero_(); }, "fill_"},
-      OWN(relu_),
+      CALL(bitwise_not, (void)t[0].bitwise_not(), index()),
+      {"accessor", {x()}, [](Tensors& t) { (void)t[0].accessor<float, 2>(); }},
+      OWN(uniform_),
+      OWN(normal_),
+      OWN(exponential_),
+      OWN(bernoulli_),
       OWN(clamp_, 0, 1),
       CALL(masked_fill_, t[0].masked_fill_(t[1], 1), x(), mask()),
   };
@@ -395,6 +410,11 @@ std::vector<Call> functions_of_places() {
       CALL(einsum, (void)einsum("ij,ij", t), x(), x()),
       CALL(baddbmm, (void)baddbmm(t[0], t[1], t[2]), ones({1, 1, 1}), ones({1, 1, 1}), ones({1, 1, 1})),
       CALL(outer, (void)outer(t[0], t[1]), ones({2}), ones({2})),
+      CALL(multinomial, (void)multinomial(t[0], 1), x()),
+      CALL(rand_like, (void)rand_like(t[0]), x()),
+      CALL(randn_like, (void)randn_like(t[0]), x()),
+      CALL(equal, (void)equal(t[0], t[1]), x(), x()),
+      CALL(allclose, (void)allclose(t[0], t[1]), x(), x()),
   };
 }
 

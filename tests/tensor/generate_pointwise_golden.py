@@ -25,7 +25,8 @@ unary_float = """neg abs sign square relu floor ceil trunc round reciprocal sqrt
     selu softsign tanhshrink relu6 hardsigmoid hardswish celu hardshrink softshrink""".split()
 unary_kept = "neg abs sign square relu floor ceil trunc round".split()
 predicates = "logical_not isnan isinf isfinite".split()
-binary = "add sub mul div pow maximum minimum atan2".split()
+binary = "add sub mul div pow maximum minimum atan2 remainder fmod".split()
+integral = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
 compares = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
 
 
@@ -66,7 +67,11 @@ with open(folder / "pointwise.txt", "w") as f:
             if name in ("div", "atan2"):
                 continue
             for a, b in itertools.product(integers, integers):
-                if name == "pow" and b < 0:
+                if (name == "pow" and b < 0) or (name in ("remainder", "fmod") and b == 0):
                     continue
                 x, y = torch.tensor(a), torch.tensor(b)
                 line(kind, name, "int64", [x, y], function(name)(x, y))
+    for name in integral:
+        for a, b in itertools.product(integers, integers):
+            x, y = torch.tensor(a), torch.tensor(b)
+            line("binary", name, "int64", [x, y], function(name)(x, y))

@@ -53,3 +53,13 @@ with open(folder / "print.txt", "w") as f:
     f.write(f"# Made by tests/tensor/generate_print_golden.py with PyTorch {torch.__version__}\n")
     for name, value in cases.items():
         f.write(f"== {name}\n{str(value).replace('torch.', '')}\n")
+    # Of set_printoptions: the options, and a tensor of the above.
+    for name, tensor, options in [
+        ("two_digits", "fractions", {"precision": 2}), ("no_digits", "fractions", {"precision": 0}),
+        ("always_scientific", "fractions", {"sci_mode": True}), ("always_scientific_whole", "whole", {"sci_mode": True}),
+        ("never_scientific", "sci_ratio", {"sci_mode": False}), ("small_threshold", "cube", {"threshold": 10, "edgeitems": 1}),
+        ("more_edges", "summarised", {"edgeitems": 5}), ("narrow", "wrapped_int", {"linewidth": 40}),
+        ("wide", "wrapped", {"linewidth": 120, "precision": 1}), ("narrow_suffix", "double", {"linewidth": 20})]:
+        torch.set_printoptions(profile="default")
+        torch.set_printoptions(**options)
+        f.write(f"== with_{name}\n{str(cases[tensor]).replace('torch.', '')}\n")

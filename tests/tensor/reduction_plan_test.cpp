@@ -135,11 +135,11 @@ BOOST_AUTO_TEST_CASE(every_element_is_summed_once_and_where_it_belongs) {
 }
 
 BOOST_AUTO_TEST_CASE(few_long_rows_and_few_long_columns_are_cut) {
-  const Shape row({1 << 20}), one({1});
+  const Shape row(Dims{1 << 20}), one(Dims{1});
   BOOST_TEST(plan_reduction(one.view, row.view, 4, 4).splits() > 100);
-  const Shape columns({1 << 16, 8}), eight({1, 8});
+  const Shape columns(Dims{1 << 16, 8}), eight(Dims{1, 8});
   BOOST_TEST(plan_reduction(eight.view, columns.view, 4, 4).splits() > 50);
-  const Shape many({1 << 16, 64}), sums({1 << 16, 1});
+  const Shape many(Dims{1 << 16, 64}), sums(Dims{1 << 16, 1});
   BOOST_TEST(plan_reduction(sums.view, many.view, 4, 4).splits() == 1);
 }
 

@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(tensors_beyond_32_bits_become_pieces_that_fit) {
 }
 
 BOOST_AUTO_TEST_CASE(halves_of_large_vectors_stay_aligned) {
-  const Shape out({3'000'000'001}), x({3'000'000'001});
+  const Shape out(Dims{3'000'000'001}), x(Dims{3'000'000'001});
   const auto s = collapse<2>({&out.view, &x.view});
   int64_t seen = 0;
   for_each_piece<2>(s, [&](const Strided<2>& piece, const std::array<int64_t, 2>& start) {

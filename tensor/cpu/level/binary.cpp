@@ -69,9 +69,7 @@ void map(char* const* pointers, const int64_t* steps, int64_t count) {
 template <Binary op, class T>
 constexpr Loop binary_loop() {
   using F = BinaryFunction<op, Compute<T>>;
-  constexpr bool floating = std::is_floating_point_v<Compute<T>>;
-  constexpr bool allowed = std::is_same_v<T, bool> ? F::rule == DTypeRule::kAny : F::rule != DTypeRule::kFloat;
-  if constexpr (floating || allowed) {
+  if constexpr (computes_in(F::rule, dtype_of<T>)) {
     return map<F, T, T>;
   } else {
     return nullptr;
