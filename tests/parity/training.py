@@ -19,7 +19,8 @@ def activation(d, p):
         dim = d.below(len(sizes))
         sizes[dim] *= 2
         return p.step(op, f"%{d.input(p, sizes, dtype, True, kind, -4, 4)}", dim - d.one(0, len(sizes)))
-    x = f"%{d.input(p, sizes, dtype, True, kind, -8, 8)}"
+    low, high = (-4, 4) if op == "mish" else (-8, 8)  # beyond, 1 - tanh^2 of its second derivative is rounding
+    x = f"%{d.input(p, sizes, dtype, True, kind, low, high)}"
     d.plain = d.plain and op not in ("celu", "selu")  # as elu's: differences.py
     if op == "prelu":
         weight = d.input(p, [sizes[1] if len(sizes) > 1 and d.chance(0.5) else 1], dtype, True)
@@ -42,7 +43,7 @@ def normalised(d, p):
     sizes = d.shape(1, 4, empty=0)
     shape = sizes[d.below(len(sizes)):]
     if math.prod(shape) < 3:  # what is left of a number less itself, or of one of two, is rounding
-        kind, d.plain = "plain", False
+        kind, d.plain, eps = "plain", False, 1.0
     x = make(sizes, kind=kind, overlapping=False)
     return p.step(op, x, dims(shape), maybe(shape), *([maybe(shape)] if op == "layer_norm" else []), eps)
 
