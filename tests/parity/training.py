@@ -19,7 +19,8 @@ def activation(d, p):
         dim = d.below(len(sizes))
         sizes[dim] *= 2
         return p.step(op, f"%{d.input(p, sizes, dtype, True, kind, -4, 4)}", dim - d.one(0, len(sizes)))
-    low, high = (-4, 4) if op == "mish" else (-8, 8)  # beyond, 1 - tanh^2 of its second derivative is rounding
+    # Beyond, and where mish's derivative is 0, derivatives are what rounding leaves of 1 - tanh^2.
+    low, high = {"mish": (-1, 4), "tanhshrink": (-3, 3)}.get(op, (-8, 8))
     x = f"%{d.input(p, sizes, dtype, True, kind, low, high)}"
     d.plain = d.plain and op not in ("celu", "selu")  # as elu's: differences.py
     if op == "prelu":
