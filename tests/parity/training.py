@@ -19,8 +19,10 @@ def activation(d, p):
         dim = d.below(len(sizes))
         sizes[dim] *= 2
         return p.step(op, f"%{d.input(p, sizes, dtype, True, kind, -4, 4)}", dim - d.one(0, len(sizes)))
-    # Beyond, and where mish's derivative is 0, derivatives are what rounding leaves of 1 - tanh^2.
-    low, high = {"mish": (-1, 4), "tanhshrink": (-3, 3)}.get(op, (-8, 8))
+    # Beyond, and where mish's derivative is 0, they and their derivatives are what rounding leaves of x - tanh(x) and
+    # 1 - tanh^2; all second derivatives are: tests/autograd has them.
+    low, high = {"mish": (-1, 4), "tanhshrink": (0.5, 3)}.get(op, (-8, 8))
+    d.plain = d.plain and op not in ("mish", "tanhshrink")
     x = f"%{d.input(p, sizes, dtype, True, kind, low, high)}"
     d.plain = d.plain and op not in ("celu", "selu")  # as elu's: differences.py
     if op == "prelu":
