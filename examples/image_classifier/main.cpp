@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "../device_flag.h"
-#include "../progress.h"
+#include "../support/device.h"
+#include "../support/progress.h"
 #include "digits.h"
 #include "model.h"
 #include "options.h"

@@ -105,9 +105,9 @@ BOOST_FIXTURE_TEST_CASE(what_is_wrong_ends_the_program_with_a_clear_error, Progr
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--data none", "cannot open \"none/train-images-idx3-ubyte\""},
       {"--data .", "is no IDX file"},
-      {"--epochs 0", "--epochs: expected a number from 1"},
-      {"--model vgg", "vgg not in"},
-      {"--resume yes", "yes not in"},
+      {"--epochs 0", "--epochs: expected an integer from 1"},
+      {"--model vgg", "--model: expected one of cnn, resnet18, got vgg"},
+      {"--resume yes", "--resume: expected one of no, auto, got yes"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--examples 60 --checkpoint c --resume auto --batch-size 8", "'loader': "},
       {"--examples 60 --checkpoint c --resume auto --model resnet18", "'model': "},
