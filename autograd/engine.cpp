@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tendril/autograd/anomaly.h"
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/gradients.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/hooks.h"
@@ -205,6 +206,7 @@ bool GraphTask::run() {
   if (running_) return false;
   running_ = true;
   const SetGrad mode(options_.create_graph);
+  const detail::AutocastOff as_forward;  // dtypes are those of forward, whoever runs this
   try {
     while (!inbox_.empty()) {
       auto inbox = std::exchange(inbox_, {});

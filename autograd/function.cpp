@@ -116,6 +116,7 @@ void FunctionNode::apply(std::span<Tensor> output_grads, std::span<Tensor> input
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i].defined()) grads[i] = raw::zeros(outputs_[i].sizes, outputs_[i].dtype, outputs_[i].device);
   }
+  const Autocast as_forward(autocast_);
   std::vector<Tensor> results = backward(grads);
   TENDRIL_CHECK_AS(AutogradError, results.size() == input_grads.size(), "function ", name_,
                    " returned an incorrect number of gradients (expected ", input_grads.size(), ", got ",

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/node.h"
 
@@ -75,6 +76,7 @@ class FunctionNode : public Node {
   friend class FunctionContext;
 
   std::string name_;
+  const AutocastOptions autocast_ = autocast_state();  // what forward had
   std::vector<Edge> edges_;
   std::vector<OutputInfo> outputs_;
   std::vector<Tensor> pending_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/init.h"
@@ -67,8 +68,8 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
                      (x->dim() == 2 || x->dim() == 3) && x->dim() == query.dim() && x->size(-1) == embed_dim_, kOp,
                      ": ", name, " has shape ", x->sizes(), ", expected ",
                      batch_first_ ? "[batch, length, " : "[length, batch, ", embed_dim_, "], or all without a batch");
-    TENDRIL_CHECK_AS(DTypeError, x->dtype() == in_proj_weight.dtype(), kOp, ": ", name, " is ", x->dtype(),
-                     ", the parameters are ", in_proj_weight.dtype());
+    TENDRIL_CHECK_AS(DTypeError, autograd::detail::autocast_on() || x->dtype() == in_proj_weight.dtype(), kOp, ": ",
+                     name, " is ", x->dtype(), ", the parameters are ", in_proj_weight.dtype());
   }
   const bool batched = query.dim() == 3;
   const auto first = [&](const Tensor& x) { return !batched ? x.unsqueeze(0) : batch_first_ ? x : x.transpose(0, 1); };

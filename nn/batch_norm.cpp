@@ -48,22 +48,47 @@ Tensor BatchNorm1d::forward(const Tensor& x) {
   return normalise(x);
 }
 
-Tensor BatchNorm2d::forward(const Tensor& x) {
+namespace {
+
+void check_images(const Tensor& x, int64_t features) {
   TENDRIL_CHECK(x.defined(), "BatchNorm2d: x is an undefined tensor");
-  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(1) == num_features(), "BatchNorm2d: x has shape ", x.sizes(),
-                   ", expected [batch, ", num_features(), ", height, width]");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(1) == features, "BatchNorm2d: x has shape ", x.sizes(),
+                   ", expected [batch, ", features, ", height, width]");
+}
+
+}  // namespace
+
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  check_images(x, num_features());
   return normalise(x);
 }
 
+Tensor BatchNorm2d::forward_relu(const Tensor& x, const Tensor& residual) {
+  check_images(x, num_features());
+  return normalise_relu(x, residual);
+}
+
 Tensor BatchNorm::normalise(const Tensor& x) {
+  return normalise_by([&](bool training, double momentum) {
+    return batch_norm(x, running_mean, running_var, weight, bias, training, momentum, options_.eps);
+  });
+}
+
+Tensor BatchNorm::normalise_relu(const Tensor& x, const Tensor& residual) {
+  return normalise_by([&](bool training, double momentum) {
+    return batch_norm_relu(x, running_mean, running_var, weight, bias, {residual, training, momentum, options_.eps});
+  });
+}
+
+/// call(training, momentum), in training with what it does to the number of batches.
+template <class Normalise>
+Tensor BatchNorm::normalise_by(const Normalise& call) {
   const bool tracked = running_mean.defined();
-  if (!is_training() || !tracked) {
-    return batch_norm(x, running_mean, running_var, weight, bias, !tracked, 0, options_.eps);
-  }
+  if (!is_training() || !tracked) return call(!tracked, 0);
   // Only a plain mean needs to know the number here, which on a device has to be waited for.
   const double momentum =
       options_.cumulative ? 1 / static_cast<double>(num_batches_tracked.item<int64_t>() + 1) : options_.momentum;
-  Tensor y = batch_norm(x, running_mean, running_var, weight, bias, true, momentum, options_.eps);
+  Tensor y = call(true, momentum);
   raw::binary_(Binary::add, num_batches_tracked, 1);
   num_batches_tracked.storage()->bump_version();
   return y;

@@ -25,6 +25,7 @@ struct BatchNormOptions {
 class BatchNorm : public Module {
  public:
   void reset_running_stats();
+  double eps() const noexcept { return options_.eps; }
   std::string extra_repr() const override;
 
   Tensor weight, bias;               ///< [channels]; undefined unless affine
@@ -38,9 +39,14 @@ class BatchNorm : public Module {
   BatchNorm(BatchNorm&& from, const std::type_info& type, Extent object);
   /// x has been checked.
   Tensor normalise(const Tensor& x);
+  /// relu(normalise(x) + residual), of which the last may be undefined.
+  Tensor normalise_relu(const Tensor& x, const Tensor& residual);
   int64_t num_features() const noexcept { return num_features_; }
 
  private:
+  template <class Normalise>
+  Tensor normalise_by(const Normalise& call);
+
   int64_t num_features_;
   BatchNormOptions options_;
 };
@@ -67,6 +73,8 @@ class BatchNorm2d : public Movable<BatchNorm2d, BatchNorm> {
   /// ShapeError unless x is [batch, num_features, height, width].
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return forward(x); }
+  /// relu(forward(x) + residual), as one operation (autograd/ops/norm.h); the residual is like x, or undefined.
+  Tensor forward_relu(const Tensor& x, const Tensor& residual = {});
 };
 
 }  // namespace tendril::nn

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -57,7 +58,8 @@ void LSTM::check(const Tensor& x, const LSTMState& state) const {
   const bool batched = x.dim() == 3;
   TENDRIL_CHECK_AS(ShapeError, x.size(batched && batch_first_ ? 1 : 0) > 0, "LSTM: x has shape ", x.sizes(),
                    ", expected at least one step");
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == weights_[0].weight_ih.dtype(), "LSTM: x is ", x.dtype(),
+  const bool cast = autograd::detail::autocast_on();  // then each layer's arguments are made fit
+  TENDRIL_CHECK_AS(DTypeError, cast || x.dtype() == weights_[0].weight_ih.dtype(), "LSTM: x is ", x.dtype(),
                    ", the parameters are ", weights_[0].weight_ih.dtype());
   Dims expected = {num_layers_ * directions(), hidden_size_};
   if (batched) expected.insert(1, x.size(batch_first_ ? 0 : 1));
@@ -65,8 +67,8 @@ void LSTM::check(const Tensor& x, const LSTMState& state) const {
     if (!part->defined()) continue;
     TENDRIL_CHECK_AS(ShapeError, part->sizes() == expected, "LSTM: state.", name, " has shape ", part->sizes(),
                      ", expected ", expected);
-    TENDRIL_CHECK_AS(DTypeError, part->dtype() == x.dtype(), "LSTM: state.", name, " is ", part->dtype(), ", x is ",
-                     x.dtype());
+    TENDRIL_CHECK_AS(DTypeError, cast || part->dtype() == x.dtype(), "LSTM: state.", name, " is ", part->dtype(),
+                     ", x is ", x.dtype());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/matmul.h"
@@ -113,25 +114,35 @@ void RNNBase::check(const Tensor& x, const Tensor& h_0) const {
 }
 
 RNNResult RNNBase::forward(const Tensor& given, const Tensor& h_0) const {
+  if (autograd::detail::autocast_on()) {  // of the parameters' dtype, as PyTorch's
+    const autograd::detail::AutocastOff whole;
+    const DType dtype = weights_[0].weight_ih.dtype();
+    return forward(given.defined() ? given.to(dtype) : given, h_0.defined() ? h_0.to(dtype) : h_0);
+  }
   check(given, h_0);
   const bool batched = given.dim() == 3;
   const Tensor start = batched || !h_0.defined() ? h_0 : h_0.unsqueeze(1);
   Tensor x = !batched ? given.unsqueeze(1) : batch_first_ ? given.transpose(0, 1) : given;
+  // A layer of a half type is computed in float and its results are rounded, not what goes from step to step.
+  const DType dtype = x.dtype(), wide = x.device().is_cpu() ? computed_in(dtype) : dtype;
+  const auto widened = [&](const Tensor& t) { return t.defined() ? t.to(wide) : t; };
   std::vector<Tensor> last;
   for (int64_t layer = 0; layer < num_layers_; ++layer) {
     std::vector<Tensor> of_directions;
     for (int64_t direction = 0; direction < directions(); ++direction) {
       const int64_t at = layer * directions() + direction;
-      const LstmWeights& w = weights_[static_cast<std::size_t>(at)];
-      const std::vector<Tensor> x_gates = linear(x, w.weight_ih, w.bias_ih).unbind(0);  // of all steps: one product
-      Tensor h = start.defined() ? start.select(0, at) : raw::zeros({x.size(1), hidden_size_}, x.dtype(), x.device());
+      const LstmWeights& own = weights_[static_cast<std::size_t>(at)];
+      const LstmWeights w{widened(own.weight_ih), widened(own.weight_hh), widened(own.bias_ih), widened(own.bias_hh)};
+      const std::vector<Tensor> x_gates = linear(widened(x), w.weight_ih, w.bias_ih).unbind(0);  // one product for all
+      Tensor h =
+          start.defined() ? widened(start.select(0, at)) : raw::zeros({x.size(1), hidden_size_}, wide, x.device());
       std::vector<Tensor> outputs(x_gates.size());
       for (std::size_t i = 0; i < x_gates.size(); ++i) {
         const std::size_t t = direction == 1 ? x_gates.size() - 1 - i : i;
         outputs[t] = h = step_(x_gates[t], h, w);
       }
-      last.push_back(h);
-      of_directions.push_back(stack(outputs, 0));
+      last.push_back(h.to(dtype));
+      of_directions.push_back(stack(outputs, 0).to(dtype));
     }
     x = bidirectional_ ? cat(of_directions, 2) : of_directions[0];
     if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x = dropout(x, dropout_, *generator_);

@@ -46,13 +46,4 @@ Half::operator float() const noexcept {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
 }
 
-BFloat16::BFloat16(float value) noexcept {
-  const uint32_t word = std::bit_cast<uint32_t>(value);
-  if ((word & 0x7fffffff) > 0x7f800000) {
-    bits = static_cast<uint16_t>(word >> 16 | 0x40);
-  } else {
-    bits = static_cast<uint16_t>((word + 0x7fff + (word >> 16 & 1)) >> 16);
-  }
-}
-
 }  // namespace tendril

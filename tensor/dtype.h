@@ -56,8 +56,15 @@ struct Half {
 struct BFloat16 {
   uint16_t bits = 0;
   BFloat16() = default;
-  explicit BFloat16(float value) noexcept;
-  explicit operator float() const noexcept { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  // Always inline: loops that are compiled for several processors call it, and it becomes vector code.
+  [[gnu::always_inline]] explicit BFloat16(float value) noexcept {
+    const uint32_t word = std::bit_cast<uint32_t>(value);
+    const bool nan = (word & 0x7fffffff) > 0x7f800000;
+    bits = static_cast<uint16_t>((nan ? word | 0x400000 : word + 0x7fff + (word >> 16 & 1)) >> 16);
+  }
+  [[gnu::always_inline]] explicit operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 };
 
 template <class T>

@@ -157,6 +157,7 @@ struct Kernels {
                                  const View& index, const View& share) = nullptr;
 
   // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
+  // On the CPU out may be float32 beside operands of a half type.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
 
   // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in
@@ -179,12 +180,17 @@ struct Kernels {
   void (*lstm_layer_backward)(const LstmLayer& layer, const View& output, void* reserve,
                               const LstmLayerGradients& gradients) = nullptr;
 
-  // ---- images, float32 and float64. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w];
-  // all contiguous and of one dtype; sizes fit the geometry.
+  // ---- images, floating (pooling on CUDA: float32 and float64). x is [n, c, h, w], out [n, o, p, q], weight [o, c /
+  // groups, kernel h, kernel w]; all contiguous and of one dtype, but that on the CPU conv2d's out may be float32
+  // beside operands of a half type; sizes fit the geometry.
   /// The three maps of a convolution (in machine learning's sense: the kernel is not flipped): the result from image
   /// and weight; the image's gradient from the result's and the weight; the weight's gradient from the image and the
   /// result's.
   void (*conv2d)(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) = nullptr;
+  /// conv2d, plus bias [o] (of x's dtype or float32; may be null); with `relu`, what is negative becomes 0 (NaN stays).
+  /// Null slot: made of other operations.
+  void (*conv2d_relu)(const View& out, const View& x, const View& weight, const View* bias, bool relu,
+                      const ConvGeometry& geometry) = nullptr;
   void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) = nullptr;
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
   /// `indices` (int64) are places in the h w elements of a plane. NaN wins.
@@ -195,17 +201,26 @@ struct Kernels {
   void (*mean_pool2d)(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) = nullptr;
   void (*mean_pool2d_transpose)(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) = nullptr;
 
-  // ---- batch normalisation of x [n, c, s], contiguous, float32 or float64. mean, var (biased), weight and bias are
-  // [c] of the same dtype; weight and bias may be null: 1 and 0.
+  // ---- batch normalisation of x [n, c, s], contiguous, floating (CUDA: float32 and float64). mean, var (biased),
+  // weight and bias are [c] of the same dtype or, beside a half type, float32; weight and bias may be null: 1 and 0.
   /// out = (x - mean) / sqrt(var + eps) * weight + bias. With `batch`, mean and var are x's and are written; else read.
   void (*batch_norm)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
                      const View* bias, double eps, bool batch) = nullptr;
   /// Gradients for g like out, of which any may be null. With `batch`, mean and var depend on x.
   void (*batch_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View& mean, const View& var, const View* weight, double eps, bool batch) = nullptr;
+  /// batch_norm, then `residual` (like x; may be null) is added, and what is negative becomes 0 (NaN stays). Null slot:
+  /// made of other operations.
+  void (*batch_norm_relu)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
+                          const View* bias, const View* residual, double eps, bool batch) = nullptr;
+  /// Its gradients for g, of which any may be null; `out` is its result. dresidual is g where out is above 0 (or NaN).
+  void (*batch_norm_relu_backward)(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
+                                   const View& g, const View& out, const View& x, const View& mean, const View& var,
+                                   const View* weight, double eps, bool batch) = nullptr;
 
-  // ---- normalisation of each line of x [n, m], contiguous, float32 or float64, n and m above 0. weight and bias are
-  // [m] of the same dtype; either may be null: 1 and 0. mean and rstd are [n].
+  // ---- normalisation of each line of x [n, m], contiguous, floating, n and m above 0. weight and bias are [m] of the
+  // same dtype or, beside a half type, float32; either may be null: 1 and 0. mean and rstd are [n], of the dtype that
+  // is computed in.
   /// mean and rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each line are written; out = (x - mean) rstd weight +
   /// bias. mean is null: 0 in its place (a root mean square). Null slot: made of other operations.
   void (*layer_norm)(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,

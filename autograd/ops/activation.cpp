@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/activation.h"
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/pointwise.h"
 
 namespace tendril {
@@ -26,6 +27,11 @@ Tensor softplus(const Tensor& x, double beta, double bound) {
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   detail::check_floating(x, "prelu");
   detail::check_defined(weight, "prelu", "weight");
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight);
+    const autograd::detail::AutocastOff done;
+    return prelu(low_x, low_weight);
+  }
   TENDRIL_CHECK_AS(DTypeError, weight.dtype() == x.dtype(), "prelu: weight is ", weight.dtype(), ", expected x's ",
                    x.dtype());
   const int64_t channels = x.dim() >= 2 ? x.size(1) : 1;

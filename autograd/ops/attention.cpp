@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -79,7 +80,24 @@ Tensor added_softmax(const Tensor& scores, const Tensor& mask) {
 
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& options) {
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    AttentionOptions low = options;
+    if (options.attn_mask.defined() && options.attn_mask.dtype() != kBool)
+      low.attn_mask = autograd::detail::lowered(options.attn_mask);
+    const Tensor q = autograd::detail::lowered(query), k = autograd::detail::lowered(key),
+                 v = autograd::detail::lowered(value);
+    const autograd::detail::AutocastOff done;
+    return attention_with_weights(q, k, v, low);
+  }
   check(query, key, value, options);
+  if (const DType dtype = query.dtype(), wide = computed_in(dtype); wide != dtype && query.device().is_cpu()) {
+    AttentionOptions in_float = options;  // the results alone are rounded
+    if (options.attn_mask.defined() && options.attn_mask.dtype() != kBool) {
+      in_float.attn_mask = options.attn_mask.to(wide);
+    }
+    const auto [output, weights] = attention_with_weights(query.to(wide), key.to(wide), value.to(wide), in_float);
+    return {output.to(dtype), weights.to(dtype)};
+  }
   const int64_t length = query.size(-2), keys = key.size(-2);
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
   const Dims sizes = with_last(query.sizes(), length, keys);

@@ -1,5 +1,7 @@
 #include "tendril/autograd/ops/conv.h"
 
+#include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -10,11 +12,12 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
+using autograd::detail::MaybeView;
 
 // The result is linear in x and in the weight. The three maps are each other's gradients:
 //   out = conv(x, w),    x' = data(out, w),    w' = filter(x, out),    <out, conv(x, w)> = <x, data(out, w)> = <w, ...>
 // so that a gradient of any order is made of the same three.
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry);
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry, bool relu = false);
 Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry);
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry);
 
@@ -60,15 +63,25 @@ void save_operands(N* n, const Tensor& first, const Tensor& second, const ConvGe
   n->geometry = geometry;
 }
 
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g, bool relu) {
+  if (relu && autograd::grad_enabled() &&
+      (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias))) {
+    return conv(x, w, bias, g).relu();
+  }
   const Kernels& table = kernels(x.device());
   Tensor out = raw::empty(
       {x.sizes()[0], w.sizes()[0], window_count(x.sizes()[2], w.sizes()[2], g.stride.h, g.padding.h, g.dilation.h),
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
       x.dtype(), x.device());
-  require(table.conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(raw::contiguous(x)),
-                                         raw::view_of(raw::contiguous(w)), g);
-  if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
+  const Tensor whole_x = raw::contiguous(x), whole_w = raw::contiguous(w);
+  if (table.conv2d_relu && (bias.defined() || relu)) {
+    const Tensor shift = bias.defined() ? raw::contiguous(bias) : bias;
+    table.conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g);
+  } else {
+    require(table.conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
+    if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
+    if (relu) raw::unary_(Unary::relu, out);
+  }
   if (auto* n = track<Conv2dBackward>(out, x, w, bias)) {
     save_operands(n, x, w, g);
     n->x_sizes = x.sizes();
@@ -117,10 +130,15 @@ void check_operand(const Tensor& x, const Tensor& other, const char* name) {
                 x.device());
 }
 
-}  // namespace
-
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
+Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry,
+                    bool relu) {
   TENDRIL_CHECK(x.defined() && weight.defined(), "conv2d: ", x.defined() ? "weight" : "x", " is undefined");
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
+                 low_bias = autograd::detail::lowered(bias);
+    const autograd::detail::AutocastOff done;
+    return checked_conv(low_x, low_weight, low_bias, geometry, relu);
+  }
   check_geometry(geometry);
   check_operand(x, weight, "weight");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, "conv2d: weight has shape ", weight.sizes(),
@@ -145,8 +163,18 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
                        fits(image.w, kernel.w, geometry.padding.w, geometry.dilation.w),
                    "conv2d: a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
                    image, " padded by ", geometry.padding);
-  if (x.dim() == 3) return conv(x.unsqueeze(0), weight, bias, geometry).squeeze(0);
-  return conv(x, weight, bias, geometry);
+  if (x.dim() == 3) return conv(x.unsqueeze(0), weight, bias, geometry, relu).squeeze(0);
+  return conv(x, weight, bias, geometry, relu);
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
+  return checked_conv(x, weight, bias, geometry, false);
+}
+
+Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
+  return checked_conv(x, weight, bias, geometry, true);
 }
 
 }  // namespace tendril

@@ -48,6 +48,7 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
   static constexpr const char* kName = "LayerNormBackward";
   double eps = 0;
   int count = 1;  ///< of dimensions that are normalised over
+  DType parameter_dtype = kFloat32;
   bool centred = true, has_weight = false;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
@@ -70,7 +71,7 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
     for (int d = x.dim() - count; d < x.dim(); ++d) line.push_back(x.sizes()[d]);
     if (needs_grad(0)) dx[0] = raw::empty(x.sizes(), x.dtype(), x.device());
     for (int i : {1, 2}) {
-      if (needs_grad(i)) dx[static_cast<std::size_t>(i)] = raw::empty(line, x.dtype(), x.device());
+      if (needs_grad(i)) dx[static_cast<std::size_t>(i)] = raw::empty(line, parameter_dtype, x.device());
     }
     const Tensor lines_of_dx = dx[0].defined() ? as_lines(dx[0], length) : dx[0];
     kernels(x.device())
@@ -80,17 +81,19 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
   }
 
   /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
-  void composite(const Tensor& g, const Tensor& x, std::span<Tensor> dx) {
+  void composite(const Tensor& given, const Tensor& of_node, std::span<Tensor> dx) {
+    const DType wide = computed_in(of_node.dtype());
+    const Tensor x = of_node.to(wide), g = given.to(wide);
     const Dims over = last_dims(x, count);
     const Normalised n(x, over, centred, eps);
     const Dims lines = first_dims(x.dim() - count);
     const auto over_lines = [&](const Tensor& t) { return lines.empty() ? t : t.sum(lines); };
-    if (needs_grad(1)) dx[1] = over_lines(g * n.xhat);
-    if (needs_grad(2)) dx[2] = over_lines(g);
+    if (needs_grad(1)) dx[1] = over_lines(g * n.xhat).to(parameter_dtype);
+    if (needs_grad(2)) dx[2] = over_lines(g).to(parameter_dtype);
     if (!needs_grad(0)) return;
-    const Tensor h = has_weight ? g * saved(1) : g;
+    const Tensor h = has_weight ? g * saved(1).to(wide) : g;
     const Tensor of_size = n.xhat * (h * n.xhat).mean(over, true);
-    dx[0] = (centred ? h - h.mean(over, true) - of_size : h - of_size) * n.rstd;
+    dx[0] = ((centred ? h - h.mean(over, true) - of_size : h - of_size) * n.rstd).to(of_node.dtype());
   }
 };
 
@@ -98,8 +101,9 @@ void check_parameter(const char* op, const char* name, const Tensor& x, const Te
   if (!tensor.defined()) return;
   TENDRIL_CHECK_AS(ShapeError, tensor.sizes() == shape, op, ": ", name, " has shape ", tensor.sizes(), ", expected ",
                    shape);
-  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype(), op, ": ", name, " has dtype ", tensor.dtype(),
-                   ", expected x's ", x.dtype());
+  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype() || tensor.dtype() == computed_in(x.dtype()), op, ": ", name,
+                   " has dtype ", tensor.dtype(), ", expected x's ", x.dtype(),
+                   computed_in(x.dtype()) == x.dtype() ? "" : " or float32");
   TENDRIL_CHECK(tensor.device() == x.device(), op, ": ", name, " is on ", tensor.device(), ", expected x's device ",
                 x.device());
 }
@@ -107,8 +111,7 @@ void check_parameter(const char* op, const char* name, const Tensor& x, const Te
 Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias,
                         double eps, bool centred) {
   TENDRIL_CHECK(x.defined(), op, ": x is undefined");
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x has dtype ", x.dtype(),
-                   ", expected float32 or float64");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
   const int count = shape.size();
   bool fits = count > 0 && count <= x.dim() && numel_of(shape) > 0;
   for (int d = 0; fits && d < count; ++d) fits = x.sizes()[x.dim() - count + d] == shape[d];
@@ -116,26 +119,29 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
                    " as normalized_shape, of at least one size and none 0");
   check_parameter(op, "weight", x, weight, shape);
   check_parameter(op, "bias", x, bias, shape);
+  TENDRIL_CHECK_AS(DTypeError, !weight.defined() || !bias.defined() || weight.dtype() == bias.dtype(), op,
+                   ": bias has dtype ", bias.dtype(), ", expected the weight's, ", weight.dtype());
 
+  const DType wide = computed_in(x.dtype());
   const Kernels& table = kernels(x.device());
   const int64_t length = numel_of(shape), lines = x.numel() / length;
   Tensor out, mean, rstd;
   if (x.numel() == 0) {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
-    mean = rstd = raw::empty({0}, x.dtype(), x.device());
+    mean = rstd = raw::empty({0}, wide, x.device());
   } else if (table.layer_norm) {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
-    rstd = raw::empty({lines}, x.dtype(), x.device());
+    rstd = raw::empty({lines}, wide, x.device());
     if (centred) mean = raw::empty_like(rstd);
     table.layer_norm(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
                      raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
   } else {
     const NoGrad no_grad;
-    const Normalised n(x, last_dims(x, count), centred, eps);
+    const Normalised n(x.to(wide), last_dims(x, count), centred, eps);
     out = n.xhat;
     if (weight.defined()) out = out * weight;
     if (bias.defined()) out = out + bias;
-    out = raw::contiguous(out);
+    out = raw::contiguous(out.to(x.dtype()));
     mean = rstd = raw::view(raw::contiguous(n.rstd), {lines});  // the formulas work both out anew
   }
   if (auto* node = track<LayerNormBackward>(out, x, weight, bias)) {
@@ -144,6 +150,7 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
     if (node->has_weight) node->save(1, weight);
     if (centred) node->save(2, mean);
     node->save(3, rstd);
+    node->parameter_dtype = weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : wide;
     node->eps = eps;
     node->count = count;
     node->centred = centred;
@@ -171,6 +178,10 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   for (int d = 2; d < x.dim(); ++d) length *= x.sizes()[d];
   check_parameter("group_norm", "weight", x, weight, {channels});
   check_parameter("group_norm", "bias", x, bias, {channels});
+  if (const DType wide = computed_in(x.dtype()); wide != x.dtype()) {  // rounded once, behind weight and bias
+    const auto widened = [&](const Tensor& t) { return t.defined() ? t.to(wide) : t; };
+    return group_norm(widened(x), groups, widened(weight), widened(bias), eps).to(x.dtype());
+  }
   Dims by_channel = Dims::filled(x.dim(), 1);
   by_channel[1] = channels;
   Tensor y = normalised_lines("group_norm", x.reshape({batch, groups, length}), {length}, {}, {}, eps, true)

@@ -2,7 +2,8 @@
 
 #include "tendril/tensor/tensor.h"
 
-/// Normalisation over the last dimensions, float32 or float64, twice differentiable in all arguments.
+/// Normalisation over the last dimensions, floating, twice differentiable in all arguments. Beside x of a half type
+/// weight and bias are of that type or float32; arithmetic is in float32, and each result is rounded once.
 namespace tendril {
 
 /// (x - mean) / sqrt(var + eps) * weight + bias, with mean and (biased) variance over the last dimensions of x, those

@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/loss.h"
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/softmax.h"
@@ -17,6 +18,9 @@ struct Targets {
   double total = 0;    ///< of the weights
   Tensor total_there;  ///< the same, 0-d, in place of `total` for targets on a device
 };
+
+/// Losses of the half types are computed in float32, of which the result alone is rounded.
+bool is_half(DType dtype) { return computed_in(dtype) != dtype; }
 
 void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op) {
   detail::check_defined(scores, op, "the scores");
@@ -36,7 +40,8 @@ void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weig
   const int64_t classes = scores.sizes()[scores.dim() == 1 ? 0 : 1];
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 1 && weight.numel() == classes, op, ": expected a weight of [", classes,
                    "], got shape ", weight.sizes());
-  TENDRIL_CHECK_AS(DTypeError, weight.dtype() == scores.dtype(), op, ": the weight is ", weight.dtype(),
+  const bool in_float = autograd::detail::autocast_on() && is_half(scores.dtype()) && weight.dtype() == kFloat32;
+  TENDRIL_CHECK_AS(DTypeError, weight.dtype() == scores.dtype() || in_float, op, ": the weight is ", weight.dtype(),
                    ", the scores are ", scores.dtype());
   TENDRIL_CHECK(weight.device() == scores.device(), op, ": the weight is on ", weight.device(), ", the scores on ",
                 scores.device());
@@ -60,9 +65,6 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
   result.total_there = raw::reduce(Reduction::sum, result.weight);
   return result;
 }
-
-/// Losses of the half types are computed in float32, of which the result alone is rounded.
-bool is_half(DType dtype) { return computed_in(dtype) != dtype; }
 
 template <class Options>
 Options widened(Options options) {
@@ -243,6 +245,8 @@ Tensor uniform_part(const Tensor& log_probs, const Targets& targets, const Cross
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOptions& options) {
   check_shapes(log_probs, target, options.weight, "nll_loss");
+  if (autograd::detail::autocast_on() && is_half(log_probs.dtype()))
+    return nll_loss(autograd::detail::raised(log_probs), target, widened(options));
   if (is_half(log_probs.dtype())) {
     return nll_loss(log_probs.to(kFloat32), target, widened(options)).to(log_probs.dtype());
   }
@@ -258,6 +262,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   check_shapes(logits, target, options.weight, "cross_entropy");
   TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  if (autograd::detail::autocast_on() && is_half(logits.dtype()))
+    return cross_entropy(autograd::detail::raised(logits), target, widened(options));
   if (is_half(logits.dtype())) return cross_entropy(logits.to(kFloat32), target, widened(options)).to(logits.dtype());
   const bool one = logits.dim() == 1;
   const Tensor scores = one ? logits.unsqueeze(0) : logits;
@@ -280,6 +286,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {
   TENDRIL_CHECK(x.device() == y.device(), "mse_loss: y is on ", y.device(), ", expected x's device, ", x.device());
   TENDRIL_CHECK_AS(ShapeError, x.sizes() == y.sizes(), "mse_loss: shapes ", x.sizes(), " and ", y.sizes(),
                    " differ (expand one if they are meant to broadcast)");
+  if (autograd::detail::autocast_on() && (is_half(x.dtype()) || is_half(y.dtype())))
+    return mse_loss(autograd::detail::raised(x), autograd::detail::raised(y), reduction);
   if (const DType dtype = raw::result_type(x, y); is_half(dtype)) {
     return mse_loss(x.to(kFloat32), y.to(kFloat32), reduction).to(dtype);
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -45,6 +46,11 @@ bool is_half(const Tensor& x, const Tensor& y) {
   return computed_in(dtype) != dtype;
 }
 
+/// Within an Autocast losses of the half types stay float32.
+bool stays_float(const Tensor& x, const Tensor& y) {
+  return autograd::detail::autocast_on() && (autograd::detail::is_raised(x) || autograd::detail::is_raised(y));
+}
+
 Tensor bounded(const Tensor& log) { return raw::clamp(log, -100, {}); }
 
 /// Saves x and the target. Bounds as PyTorch's: gradients where x is 0 or 1 are large, not NaN.
@@ -73,6 +79,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
   const char* op = "binary_cross_entropy";
   check_pair(op, x, "x", target, "the target");
   check_weight(op, "weight", options.weight, x);
+  if (stays_float(x, target))
+    return binary_cross_entropy(autograd::detail::raised(x), autograd::detail::raised(target), options);
   if (is_half(x, target)) {
     return binary_cross_entropy(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
   }
@@ -103,6 +111,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   check_pair(op, logits, "the logits", target, "the target");
   check_weight(op, "weight", options.weight, logits);
   check_weight(op, "pos_weight", options.pos_weight, logits);
+  if (stays_float(logits, target))
+    return binary_cross_entropy_with_logits(autograd::detail::raised(logits), autograd::detail::raised(target),
+                                            options);
   if (is_half(logits, target)) {
     return binary_cross_entropy_with_logits(logits.to(kFloat32), target.to(kFloat32), options)
         .to(raw::result_type(logits, target));
@@ -116,6 +127,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
   check_pair("l1_loss", x, "x", target, "the target");
+  if (stays_float(x, target)) return l1_loss(autograd::detail::raised(x), autograd::detail::raised(target), reduction);
   if (is_half(x, target)) {
     return l1_loss(x.to(kFloat32), target.to(kFloat32), reduction).to(raw::result_type(x, target));
   }
@@ -126,6 +138,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossO
   check_pair("smooth_l1_loss", x, "x", target, "the target");
   TENDRIL_CHECK(options.beta >= 0, "smooth_l1_loss: beta: got ", options.beta, ", expected a number of 0 or more");
   if (options.beta == 0) return l1_loss(x, target, options.reduction);
+  if (stays_float(x, target))
+    return smooth_l1_loss(autograd::detail::raised(x), autograd::detail::raised(target), options);
   if (is_half(x, target)) {
     return smooth_l1_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
   }
@@ -135,6 +149,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossO
 Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options) {
   check_pair("huber_loss", x, "x", target, "the target");
   TENDRIL_CHECK(options.delta > 0, "huber_loss: delta: got ", options.delta, ", expected a positive number");
+  if (stays_float(x, target)) return huber_loss(autograd::detail::raised(x), autograd::detail::raised(target), options);
   if (is_half(x, target)) {
     return huber_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
   }
@@ -145,6 +160,7 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
   check_pair("kl_div", x, "x", target, "the target");
   TENDRIL_CHECK_AS(ShapeError, !options.batchmean || x.dim() > 0,
                    "kl_div: x has shape [], expected a dimension for the ", "batch (batchmean)");
+  if (stays_float(x, target)) return kl_div(autograd::detail::raised(x), autograd::detail::raised(target), options);
   if (is_half(x, target)) {
     return kl_div(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
   }
@@ -173,6 +189,8 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   if (fits) expected.erase(x1.dim() - 1);
   TENDRIL_CHECK_AS(ShapeError, fits && target.sizes() == expected, op, ": x1 has shape ", x1.sizes(),
                    ", the target has ", target.sizes(), ", expected [N, D] and [N], or [D] and []");
+  if (stays_float(x1, x2))
+    return cosine_embedding_loss(autograd::detail::raised(x1), autograd::detail::raised(x2), target, options);
   if (is_half(x1, x2)) {
     return cosine_embedding_loss(x1.to(kFloat32), x2.to(kFloat32), target, options).to(raw::result_type(x1, x2));
   }
@@ -192,6 +210,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   TENDRIL_CHECK_AS(ShapeError, anchor.dim() > 0, op, ": anchor has shape [], expected [..., D]");
   TENDRIL_CHECK(options.margin > 0, op, ": margin: got ", options.margin, ", expected a positive number");
   TENDRIL_CHECK(options.p > 0, op, ": p: got ", options.p, ", expected a positive number");
+  if (stays_float(anchor, positive))
+    return triplet_margin_loss(autograd::detail::raised(anchor), autograd::detail::raised(positive),
+                               autograd::detail::raised(negative), options);
   if (is_half(anchor, positive)) {
     return triplet_margin_loss(anchor.to(kFloat32), positive.to(kFloat32), negative.to(kFloat32), options)
         .to(raw::result_type(anchor, positive));

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/lstm_gradients.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
@@ -120,7 +121,19 @@ void check_arguments(const Tensor& x_gates, const Tensor& weight, const Tensor& 
 
 LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const Tensor& h0, const Tensor& c0,
                            bool reverse) {
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor x = autograd::detail::lowered(x_gates), w = autograd::detail::lowered(weight_hh),
+                 h = autograd::detail::lowered(h0), c = autograd::detail::lowered(c0);
+    const autograd::detail::AutocastOff done;
+    return lstm_layer(x, w, h, c, reverse);
+  }
   check_arguments(x_gates, weight_hh, h0, c0);
+  if (computed_in(x_gates.dtype()) != x_gates.dtype() && x_gates.device().is_cpu()) [[unlikely]] {
+    // In float, of which the results are rounded: not what goes from step to step.
+    const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
+    const auto [output, c_n] = lstm_layer(wide(x_gates), wide(weight_hh), wide(h0), wide(c0), reverse);
+    return {output.to(x_gates.dtype()), c_n.to(x_gates.dtype())};
+  }
   const int64_t steps = x_gates.sizes()[0], batch = x_gates.sizes()[1], cell_count = weight_hh.sizes()[1];
   const DType dtype = x_gates.dtype();
   const Device device = x_gates.device();

@@ -1,6 +1,7 @@
 #include <array>
 #include <optional>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/lstm_gradients.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/lstm.h"
@@ -151,6 +152,22 @@ bool fits(const Arguments& in) {
 LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& h0, const Tensor& c0, bool reverse) {
   detail::check_defined(x, "lstm_layer", "x");
   detail::check_defined(w.weight_ih, "lstm_layer", "weight_ih");
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const LstmWeights low{autograd::detail::lowered(w.weight_ih), autograd::detail::lowered(w.weight_hh),
+                          autograd::detail::lowered(w.bias_ih), autograd::detail::lowered(w.bias_hh)};
+    const Tensor low_x = autograd::detail::lowered(x), low_h0 = autograd::detail::lowered(h0),
+                 low_c0 = autograd::detail::lowered(c0);
+    const autograd::detail::AutocastOff done;
+    return lstm_layer(low_x, low, low_h0, low_c0, reverse);
+  }
+  const Arguments in = {x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, h0, c0};
+  if (computed_in(x.dtype()) != x.dtype() && x.device().is_cpu() && fits(in)) [[unlikely]] {
+    // In float, of which the results are rounded: not what goes from step to step, and weights are read in halves once.
+    const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
+    const LstmWeights weights{wide(w.weight_ih), wide(w.weight_hh), wide(w.bias_ih), wide(w.bias_hh)};
+    const auto [output, c_n] = lstm_layer(wide(x), weights, wide(h0), wide(c0), reverse);
+    return {output.to(x.dtype()), c_n.to(x.dtype())};
+  }
   const auto composite = [&] {
     const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
     return lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, h0, c0, reverse);
@@ -158,7 +175,6 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& 
   if (x.device().is_cpu()) return composite();
   const Kernels& table = kernels(x.device());
   if (!table.lstm_layer) return composite();
-  const Arguments in = {x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, h0, c0};
   if (!fits(in)) return composite();
 
   bool recorded = false;

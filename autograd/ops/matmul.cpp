@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -23,9 +24,9 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op, const char
                 ", as the first operand");
 }
 
-Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op) {
+Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op, DType dtype) {
   const Kernels& table = kernels(a.device());
-  Tensor out = raw::empty(sizes, a.dtype(), a.device());
+  Tensor out = raw::empty(sizes, dtype, a.device());
   require(table.matmul, op, table)(raw::view_of(out), raw::view_of(a), b);
   return out;
 }
@@ -56,6 +57,14 @@ Tensor track_product(Tensor out, const Tensor& a, const Tensor& b) {
   return out;
 }
 
+/// Within an Autocast: the product of what it makes of the operands.
+template <class Product>
+Tensor lower_product(const Tensor& a, const Tensor& b, Product product) {
+  const Tensor x = autograd::detail::lowered(a), y = autograd::detail::lowered(b);
+  const autograd::detail::AutocastOff done;
+  return product(x, y);
+}
+
 struct LinearBackward : NodeOf<LinearBackward, 3, 2> {
   static constexpr const char* kName = "LinearBackward";
 
@@ -69,24 +78,31 @@ struct LinearBackward : NodeOf<LinearBackward, 3, 2> {
 }  // namespace
 
 Tensor Tensor::mm(const Tensor& other) const {
+  if (autograd::detail::autocast_on()) [[unlikely]]
+    return lower_product(*this, other, [](const Tensor& a, const Tensor& b) { return a.mm(b); });
   check_operands(*this, other, "mm", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() == 2 && other.dim() == 2, "mm: expected two matrices, got shapes ", sizes(),
                    " and ", other.sizes());
   TENDRIL_CHECK_AS(ShapeError, sizes()[1] == other.sizes()[0], "mm: shapes ", sizes(), " and ", other.sizes(),
                    " cannot be multiplied");
-  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], other.sizes()[1]}, "mm"), *this, other);
+  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], other.sizes()[1]}, "mm", dtype()), *this,
+                       other);
 }
 
 Tensor Tensor::bmm(const Tensor& other) const {
+  if (autograd::detail::autocast_on()) [[unlikely]]
+    return lower_product(*this, other, [](const Tensor& a, const Tensor& b) { return a.bmm(b); });
   check_operands(*this, other, "bmm", "other");
   TENDRIL_CHECK_AS(ShapeError,
                    dim() == 3 && other.dim() == 3 && sizes()[0] == other.sizes()[0] && sizes()[2] == other.sizes()[1],
                    "bmm: expected [batch, m, k] and [batch, k, n], got ", sizes(), " and ", other.sizes());
-  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm"),
-                       *this, other);
+  return track_product(
+      raw_product(*this, raw::view_of(other), {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm", dtype()), *this,
+      other);
 }
 
 Tensor Tensor::dot(const Tensor& other) const {
+  const autograd::detail::AutocastOff as_given;  // as PyTorch's, unlike matmul of vectors
   check_operands(*this, other, "dot", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() == 1 && other.dim() == 1 && numel() == other.numel(),
                    "dot: expected two vectors of one size, got ", sizes(), " and ", other.sizes());
@@ -94,6 +110,8 @@ Tensor Tensor::dot(const Tensor& other) const {
 }
 
 Tensor Tensor::matmul(const Tensor& other) const {
+  if (autograd::detail::autocast_on()) [[unlikely]]
+    return lower_product(*this, other, [](const Tensor& a, const Tensor& b) { return a.matmul(b); });
   check_operands(*this, other, "matmul", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0 && other.dim() > 0, "matmul: operands must have at least one dimension, got ",
                    sizes(), " and ", other.sizes());
@@ -141,6 +159,12 @@ Tensor times(double factor, const Tensor& x, const char* op, const char* name) {
 Tensor added_product(const char* op, Tensor (Tensor::*product_with)(const Tensor&) const, const Tensor& c,
                      const Tensor& a, const Tensor& b, double beta, double alpha) {
   detail::check_defined(c, op, "c");
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor low_c = autograd::detail::lowered(c), low_a = autograd::detail::lowered(a),
+                 low_b = autograd::detail::lowered(b);
+    const autograd::detail::AutocastOff done;
+    return added_product(op, product_with, low_c, low_a, low_b, beta, alpha);
+  }
   check_operands(a, b, op, "b", "a");
   TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), op, ": c is ", c.dtype(), ", expected a's and b's ", a.dtype());
   if (const DType wide = computed_in(a.dtype()); wide != a.dtype()) {  // the sum alone is rounded
@@ -163,6 +187,12 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, d
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
+                 low_bias = autograd::detail::lowered(bias);
+    const autograd::detail::AutocastOff done;
+    return linear(low_x, low_weight, low_bias);
+  }
   check_operands(x, weight, "linear", "the weight", "x");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1],
                    "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
@@ -172,16 +202,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
                      bias.sizes(), ", expected [", out_features, "]");
     check_operands(x, bias, "linear", "the bias");
-    const DType wide = computed_in(x.dtype());
-    if (wide != x.dtype() && x.device().is_cpu()) [[unlikely]] {  // the sum alone is rounded (a GPU wants halves)
-      return linear(x.to(wide), weight.to(wide), bias.to(wide)).to(x.dtype());
-    }
   }
+  // The sum alone is rounded (a GPU wants halves).
+  const bool in_float = bias.defined() && x.device().is_cpu();
   const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
   const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
-  Tensor out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear");
+  Tensor out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear",
+                           in_float ? computed_in(x.dtype()) : x.dtype());
   if (bias.defined()) raw::binary_(Binary::add, out, bias);
+  if (out.dtype() != x.dtype()) [[unlikely]]
+    out = raw::cast(out, x.dtype());
   if (x.dim() != 2) {
     Dims sizes = x.sizes();
     sizes[x.dim() - 1] = out_features;

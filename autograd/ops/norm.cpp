@@ -1,6 +1,7 @@
 #include "tendril/autograd/ops/norm.h"
 
 #include <optional>
+#include <utility>
 
 #include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
@@ -31,6 +32,33 @@ Dims all_but_channels(const Tensor& x) {
   return dims;
 }
 
+/// What a gradient is made of.
+struct Normalised {
+  Tensor x, weight, mean, var;
+  double eps;
+  bool batch;
+  DType parameter_dtype;
+};
+
+/// Gradients of x, weight and bias in operations that can be recorded, from the inputs alone: the statistics depend on
+/// x.
+void composite(const Normalised& of, const Tensor& given, const autograd::Node& node, std::span<Tensor> dx) {
+  const DType wide = computed_in(of.x.dtype());
+  const Tensor x = of.x.to(wide), g = given.to(wide);
+  const Dims others = all_but_channels(x);
+  Dims by_channel = Dims::filled(x.dim(), 1);
+  by_channel[1] = x.sizes()[1];
+  const Tensor centred = x - (of.batch ? x.mean(others, true) : of.mean.reshape(by_channel));
+  const Tensor var = of.batch ? (centred * centred).mean(others, true) : of.var.reshape(by_channel);
+  const Tensor r = (var + of.eps).rsqrt(), xhat = centred * r;
+  if (node.needs_grad(1)) dx[1] = (g * xhat).sum(others).to(of.parameter_dtype);
+  if (node.needs_grad(2)) dx[2] = g.sum(others).to(of.parameter_dtype);
+  if (!node.needs_grad(0)) return;
+  const Tensor scale = of.weight.defined() ? r * of.weight.to(wide).reshape(by_channel) : r;
+  const Tensor of_x = of.batch ? (g - g.mean(others, true) - xhat * (g * xhat).mean(others, true)) * scale : g * scale;
+  dx[0] = of_x.to(of.x.dtype());
+}
+
 struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
   static constexpr const char* kName = "BatchNormBackward";
   double eps = 0;
@@ -41,7 +69,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
       dx[0] = g;
       dx[1] = dx[2] = g.sum(all_but_channels(g));
     } else if (autograd::grad_enabled()) {
-      composite(g, dx);
+      composite({saved(0), has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch, parameter_dtype}, g, *this,
+                dx);
     } else {
       fused(g, dx);
     }
@@ -51,7 +80,7 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
     const Tensor x = saved(0), weight = has_weight ? saved(1) : Tensor(), mean = saved(2), var = saved(3);
     if (needs_grad(0)) dx[0] = raw::empty_like(x);
     for (std::size_t i : {1u, 2u}) {
-      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty_like(mean);
+      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(mean.sizes(), parameter_dtype, mean.device());
     }
     const Tensor rows_of_dx = dx[0].defined() ? as_channels(dx[0]) : dx[0];
     const Kernels& table = kernels(x.device());
@@ -60,46 +89,78 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
         raw::view_of(as_channels(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
 
-  /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
-  void composite(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor x = saved(0);
-    const Dims others = all_but_channels(x);
-    Dims by_channel = Dims::filled(x.dim(), 1);
-    by_channel[1] = x.sizes()[1];
-    const Tensor centred = x - (batch ? x.mean(others, true) : saved(2).reshape(by_channel));
-    const Tensor var = batch ? (centred * centred).mean(others, true) : saved(3).reshape(by_channel);
-    const Tensor r = (var + eps).rsqrt(), xhat = centred * r;
-    if (needs_grad(1)) dx[1] = (g * xhat).sum(others);
-    if (needs_grad(2)) dx[2] = g.sum(others);
-    if (!needs_grad(0)) return;
-    const Tensor scale = has_weight ? r * saved(1).reshape(by_channel) : r;
-    dx[0] = batch ? (g - g.mean(others, true) - xhat * (g * xhat).mean(others, true)) * scale : g * scale;
-  }
-
   bool has_weight = false;
+  DType parameter_dtype = kFloat32;
+};
+
+/// Of relu(batch_norm(x) + residual), for the kernels' fused form. Saves what BatchNormBackward does, and the result.
+struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
+  static constexpr const char* kName = "BatchNormReluBackward";
+  double eps = 0;
+  bool batch = false, has_weight = false;
+  DType parameter_dtype = kFloat32;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Normalised of{saved(0), has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch, parameter_dtype};
+    const Tensor out = saved(4);
+    if (autograd::grad_enabled()) {
+      const Tensor masked = g.masked_fill(out.le(0), 0);
+      composite(of, masked, *this, dx);
+      dx[3] = masked;
+      return;
+    }
+    for (std::size_t i : {0u, 3u}) {
+      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty_like(of.x);
+    }
+    for (std::size_t i : {1u, 2u}) {
+      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(of.mean.sizes(), parameter_dtype, of.mean.device());
+    }
+    const auto rows = [](const Tensor& t) { return t.defined() ? as_channels(t) : t; };
+    const Tensor rows_of_dx = rows(dx[0]), rows_of_residual = rows(dx[3]);
+    const Kernels& table = kernels(of.x.device());
+    require(table.batch_norm_relu_backward, "batch_norm_relu_backward", table)(
+        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView(rows_of_residual),
+        raw::view_of(as_channels(g)), raw::view_of(as_channels(out)), raw::view_of(as_channels(of.x)),
+        raw::view_of(of.mean), raw::view_of(of.var), MaybeView(of.weight), eps, batch);
+  }
 };
 
 void check_channels(const Tensor& x, const Tensor& tensor, const char* name) {
   if (!tensor.defined()) return;
   TENDRIL_CHECK_AS(ShapeError, tensor.dim() == 1 && tensor.numel() == x.sizes()[1], "batch_norm: ", name, " has shape ",
                    tensor.sizes(), ", expected [", x.sizes()[1], "], the channels of x ", x.sizes());
-  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype(), "batch_norm: ", name, " has dtype ", tensor.dtype(),
-                   ", expected x's ", x.dtype());
+  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype() || tensor.dtype() == computed_in(x.dtype()),
+                   "batch_norm: ", name, " has dtype ", tensor.dtype(), ", expected x's ", x.dtype(),
+                   computed_in(x.dtype()) == x.dtype() ? "" : " or float32");
   TENDRIL_CHECK(tensor.device() == x.device(), "batch_norm: ", name, " is on ", tensor.device(),
                 ", expected x's device ", x.device());
 }
 
 void move_towards(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
-  raw::binary_(Binary::mul, running, 1 - momentum);
-  raw::add_scaled_(running, value, momentum);
+  const Tensor now = raw::cast(running, value.dtype());  // itself, unless it is of a half type: that is rounded once
+  raw::binary_(Binary::mul, now, 1 - momentum);
+  raw::add_scaled_(now, value, momentum);
+  if (now.impl() != running.impl()) raw::copy_(running, now);
   running.storage()->bump_version();
 }
 
-}  // namespace
+/// The half types on a device whose kernels have none of them.
+Tensor in_float(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool training, double momentum, double eps) {
+  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
+  const Tensor mean = wide(running_mean), var = wide(running_var);
+  const Tensor out = batch_norm(wide(x), mean, var, wide(weight), wide(bias), training, momentum, eps).to(x.dtype());
+  for (const auto& [running, now] : {std::pair{&running_mean, &mean}, std::pair{&running_var, &var}}) {
+    if (!training || !running->defined() || running->impl() == now->impl()) continue;
+    raw::copy_(*running, *now);
+    running->storage()->bump_version();
+  }
+  return out;
+}
 
-Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                  const Tensor& bias, bool training, double momentum, double eps) {
+void check_arguments(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                     const Tensor& bias, bool training) {
   TENDRIL_CHECK(x.defined(), "batch_norm: x is undefined");
   TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, "batch_norm: x has shape ", x.sizes(),
                    ", expected [batch, channels, ...]");
@@ -107,20 +168,55 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   check_channels(x, running_var, "running_var");
   check_channels(x, weight, "weight");
   check_channels(x, bias, "bias");
-  const int64_t channels = x.sizes()[1];
-  const int64_t count = channels == 0 ? 0 : x.numel() / channels;
-  TENDRIL_CHECK_AS(ShapeError, !training || count != 1,
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), "batch_norm: x has dtype ", x.dtype(),
+                   ", expected a floating one");
+  TENDRIL_CHECK_AS(DTypeError, !weight.defined() || !bias.defined() || weight.dtype() == bias.dtype(),
+                   "batch_norm: bias has dtype ", bias.dtype(), ", expected the weight's, ", weight.dtype());
+  TENDRIL_CHECK_AS(ShapeError, !training || x.sizes()[1] == 0 || x.numel() != x.sizes()[1],
                    "batch_norm: training needs more than one value per channel, got x of ", x.sizes());
   TENDRIL_CHECK(training || (running_mean.defined() && running_var.defined()),
                 "batch_norm: evaluation needs running_mean and running_var, got an undefined one");
+}
 
-  // Copies of the running statistics: those of the module change at its next step.
-  const auto statistic = [&](const Tensor& running) {
-    if (!training) return raw::clone(running);
-    return x.numel() > 0 ? raw::empty({channels}, x.dtype(), x.device())
-                         : raw::zeros({channels}, x.dtype(), x.device());
-  };
-  const Tensor mean = statistic(running_mean), var = statistic(running_var);
+/// Mean and variance of the kernels: to be written, or copies of the running ones, which change at the next step.
+Tensor statistic(const Tensor& x, const Tensor& running, bool training) {
+  const DType wide = computed_in(x.dtype());
+  if (!training) return running.dtype() == wide ? raw::clone(running) : raw::cast(running, wide);
+  const Dims sizes{x.sizes()[1]};
+  return x.numel() > 0 ? raw::empty(sizes, wide, x.device()) : raw::zeros(sizes, wide, x.device());
+}
+
+void learn(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
+           const Tensor& var, double momentum) {
+  if (x.numel() == 0) return;  // nothing seen, nothing learned
+  const auto n = static_cast<double>(x.numel() / x.sizes()[1]);
+  move_towards(running_mean, mean, momentum);
+  move_towards(running_var, raw::binary(Binary::mul, var, n / (n - 1)), momentum);
+}
+
+/// What both nodes keep.
+template <class N>
+void keep(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& var,
+          bool training, double eps) {
+  node->save(0, x);
+  node->has_weight = weight.defined();
+  if (node->has_weight) node->save(1, weight);
+  node->save(2, mean);
+  node->save(3, var);
+  node->parameter_dtype = weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : mean.dtype();
+  node->eps = eps;
+  node->batch = training;
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, double momentum, double eps) {
+  check_arguments(x, running_mean, running_var, weight, bias, training);
+  if (computed_in(x.dtype()) != x.dtype() && !x.device().is_cpu()) {
+    return in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
+  }
+  const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
   if (x.numel() > 0) {
     const Kernels& table = kernels(x.device());
@@ -128,19 +224,38 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                                                    raw::view_of(var), raw::view_of(as_channels(x)), MaybeView(weight),
                                                    MaybeView(bias), eps, training);
   }
-  if (training && x.numel() > 0) {  // nothing seen, nothing learned
-    const auto n = static_cast<double>(count);
-    move_towards(running_mean, mean, momentum);
-    move_towards(running_var, raw::binary(Binary::mul, var, n / (n - 1)), momentum);
-  }
+  if (training) learn(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormBackward>(out, x, weight, bias)) {
-    node->save(0, x);
-    node->has_weight = weight.defined();
-    if (node->has_weight) node->save(1, weight);
-    node->save(2, mean);
-    node->save(3, var);
-    node->eps = eps;
-    node->batch = training;
+    keep(node, x, weight, bias, mean, var, training, eps);
+  }
+  return out;
+}
+
+Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                       const Tensor& bias, const BatchNormReluOptions& options) {
+  const auto& [residual, training, momentum, eps] = options;
+  check_arguments(x, running_mean, running_var, weight, bias, training);
+  if (residual.defined()) {
+    TENDRIL_CHECK_AS(ShapeError, residual.sizes() == x.sizes(), "batch_norm_relu: residual has shape ",
+                     residual.sizes(), ", expected x's, ", x.sizes());
+    TENDRIL_CHECK(residual.device() == x.device(), "batch_norm_relu: residual is on ", residual.device(),
+                  ", expected x's device ", x.device());
+  }
+  const Kernels& table = kernels(x.device());
+  if (!table.batch_norm_relu || x.numel() == 0 || (residual.defined() && residual.dtype() != x.dtype())) {
+    const Tensor y = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps);
+    return (residual.defined() ? y + residual : y).relu();
+  }
+  const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
+  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
+  const Tensor rows = residual.defined() ? as_channels(residual) : residual;
+  table.batch_norm_relu(raw::view_of(as_channels(out)), raw::view_of(mean), raw::view_of(var),
+                        raw::view_of(as_channels(x)), MaybeView(weight), MaybeView(bias), MaybeView(rows), eps,
+                        training);
+  if (training) learn(x, running_mean, running_var, mean, var, momentum);
+  if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {
+    keep(node, x, weight, bias, mean, var, training, eps);
+    node->save_output(4, out);
   }
   return out;
 }

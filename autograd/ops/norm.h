@@ -4,8 +4,10 @@
 
 namespace tendril {
 
-/// (x - mean) / sqrt(var + eps) * weight + bias for each channel of x [batch, channels, ...], float32 or float64.
-/// weight and bias are [channels] or undefined: 1 and 0. (Ioffe and Szegedy, "Batch Normalization", 2015)
+/// (x - mean) / sqrt(var + eps) * weight + bias for each channel of x [batch, channels, ...], floating. weight and bias
+/// are [channels] or undefined: 1 and 0. (Ioffe and Szegedy, "Batch Normalization", 2015)
+/// Beside x of a half type the other four are of that type or float32; arithmetic is in float32, and each result is
+/// rounded once.
 ///
 /// With `training`, mean and (biased) variance are the batch's, and the running ones, if defined, move towards them by
 /// `momentum`, the variance unbiased as PyTorch has it: running = (1 - momentum) running + momentum new. Without, mean
@@ -14,5 +16,19 @@ namespace tendril {
 /// that differ.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight = {},
                   const Tensor& bias = {}, bool training = false, double momentum = 0.1, double eps = 1e-5);
+
+struct BatchNormReluOptions {
+  Tensor residual = {};  ///< of x's shape; undefined: none
+  bool training = false;
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+
+/// relu(batch_norm(x, ...) + residual), in as few passes over memory as batch_norm alone takes where x and residual are
+/// of one dtype on the CPU; elsewhere it is the three. Twice differentiable in x, weight, bias and residual. Throws as
+/// batch_norm does, and ShapeError for a residual of another shape.
+/// (PyTorch has it in its models for quantisation only, as torch.ao.nn.intrinsic.BNReLU2d.)
+Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight = {}, const Tensor& bias = {}, const BatchNormReluOptions& options = {});
 
 }  // namespace tendril

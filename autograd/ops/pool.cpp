@@ -20,9 +20,11 @@ void check_image(const Tensor& x, const char* op) {
   TENDRIL_CHECK(x.defined(), op, ": x is undefined");
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 || x.dim() == 3, op, ": x has shape ", x.sizes(),
                    ", expected [batch, channels, height, width] or [channels, height, width]");
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x has dtype ", x.dtype(),
-                   ", expected float32 or float64");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
 }
+
+/// Of a half type on a device whose kernels have none of them: it goes by float32.
+bool goes_by_float(const Tensor& x) { return !x.device().is_cpu() && computed_in(x.dtype()) != x.dtype(); }
 
 /// How many windows there are; checks the geometry.
 Size2 windows(const Tensor& x, const PoolGeometry& g, bool ceil_mode, const char* op) {
@@ -175,6 +177,10 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
           all_see_pixels(count.w, x.size(-1), kernel.w, geometry.stride.w, geometry.padding.w, geometry.dilation.w),
       "max_pool2d: a window of ", kernel, ", dilated by ", geometry.dilation, ", sees nothing but the padding of x ",
       x.sizes());
+  if (goes_by_float(x)) {
+    const auto [values, indices] = max_pool2d_with_indices(x.to(kFloat32), kernel, options);
+    return {values.to(x.dtype()), indices};
+  }
   const Dims sizes = with_image(x.sizes(), count);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device()), indices = raw::empty(sizes, kInt64, x.device());
   const Kernels& table = kernels(x.device());
@@ -195,6 +201,7 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) 
   check_image(x, "avg_pool2d");
   const PoolGeometry g{kernel, stride_of(options.stride, kernel), options.padding, 1};
   const Size2 count = windows(x, g, options.ceil_mode, "avg_pool2d");
+  if (goes_by_float(x)) return avg_pool2d(x.to(kFloat32), kernel, options).to(x.dtype());
   const bool divided = !options.divisor_override;
   TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");
   auto pool = std::make_shared<MeanPool>();
@@ -212,6 +219,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
                 ", expected numbers of 0 or more");
   TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_avg_pool2d: x has shape ", x.sizes(),
                    ", expected at least one pixel");
+  if (goes_by_float(x)) return adaptive_avg_pool2d(x.to(kFloat32), output).to(x.dtype());
   auto pool = std::make_shared<MeanPool>();
   pool->in = x.sizes();
   pool->out = with_image(x.sizes(), output);

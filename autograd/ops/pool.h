@@ -6,7 +6,7 @@
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/tensor.h"
 
-/// Pooling of images x [..., height, width] with 3 or 4 dimensions, float32 or float64. Errors: ShapeError for a window
+/// Pooling of images x [..., height, width] with 3 or 4 dimensions, floating. Errors: ShapeError for a window
 /// that does not fit or that sees no pixel somewhere, Error for a geometry that makes no sense, DTypeError for other
 /// dtypes.
 namespace tendril {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -254,7 +255,10 @@ Tensor Tensor::prod(int64_t given_dim, bool keepdim) const {
   detail::check_defined(*this, "prod");
   if (dim() == 0) return reshape({1}).prod(given_dim);
   const int d = wrap_dim(given_dim, dim(), "prod");
-  if (is_half(*this)) return this->to(kFloat32).prod(d, keepdim).to(dtype());
+  if (is_half(*this)) {
+    const Tensor out = this->to(kFloat32).prod(d, keepdim);
+    return autograd::detail::autocast_on() ? out : out.to(dtype());
+  }
   if (!requires_grad()) return raw::reduce(Reduction::prod, *this, {d}, keepdim);
   if (sizes()[d] == 0) return sum({d}, keepdim) + 1.0;
   const Tensor out = product_along(*this, d);

@@ -1,7 +1,9 @@
 #include "tendril/nn/models/resnet.h"
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/init.h"
+#include "tendril/tensor/raw.h"
 
 namespace tendril::nn {
 namespace {
@@ -20,10 +22,27 @@ std::unique_ptr<Sequential> shortcut(int64_t in, int64_t out, int64_t stride, DT
   return layers;
 }
 
-/// `body` has no other user: the addition is done in place.
-Tensor joined(Tensor body, const Tensor& x, const std::unique_ptr<Sequential>& downsample) {
-  body += downsample ? downsample->forward(x) : x;
-  return body.relu();
+Tensor past(const std::unique_ptr<Sequential>& downsample, const Tensor& x) {
+  return downsample ? downsample->forward(x) : x;
+}
+
+using Fused = std::vector<utils::FusedConv>;
+
+bool goes_fused(const Fused& fused, const Module& block) {
+  return !fused.empty() && !block.is_training() && !autograd::grad_enabled();
+}
+
+/// The last two of `fused` are the body's last convolution and the shortcut's, if it has one.
+Tensor joined(const Fused& fused, std::size_t last, const Tensor& body, const Tensor& x) {
+  Tensor y = fused[last](body);
+  y += fused.size() > last + 1 ? fused[last + 1](x) : x;
+  raw::unary_(Unary::relu, y);
+  return y;
+}
+
+void add_shortcut(Fused& fused, const std::unique_ptr<Sequential>& downsample) {
+  if (!downsample) return;
+  fused.emplace_back(dynamic_cast<const Conv2d&>((*downsample)[0]), dynamic_cast<const BatchNorm2d&>((*downsample)[1]));
 }
 
 }  // namespace
@@ -42,8 +61,15 @@ BasicBlock::BasicBlock(int64_t in_channels, int64_t width, int64_t stride, DType
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
-  const Tensor y = bn1(conv1(x)).relu();
-  return joined(bn2(conv2(y)), x, downsample);
+  if (goes_fused(fused_, *this)) return joined(fused_, 1, fused_[0].relu(x), x);
+  const Tensor y = bn1.forward_relu(conv1(x));
+  return bn2.forward_relu(conv2(y), past(downsample, x));
+}
+
+void BasicBlock::fuse_conv_bn() {
+  Fused fused{{conv1, bn1}, {conv2, bn2}};
+  add_shortcut(fused, downsample);
+  fused_ = std::move(fused);
 }
 
 Bottleneck::Bottleneck(int64_t in_channels, int64_t width, int64_t stride, DType dtype, Generator& generator)
@@ -64,9 +90,16 @@ Bottleneck::Bottleneck(int64_t in_channels, int64_t width, int64_t stride, DType
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
-  Tensor y = bn1(conv1(x)).relu();
-  y = bn2(conv2(y)).relu();
-  return joined(bn3(conv3(y)), x, downsample);
+  if (goes_fused(fused_, *this)) return joined(fused_, 2, fused_[1].relu(fused_[0].relu(x)), x);
+  Tensor y = bn1.forward_relu(conv1(x));
+  y = bn2.forward_relu(conv2(y));
+  return bn3.forward_relu(conv3(y), past(downsample, x));
+}
+
+void Bottleneck::fuse_conv_bn() {
+  Fused fused{{conv1, bn1}, {conv2, bn2}, {conv3, bn3}};
+  add_shortcut(fused, downsample);
+  fused_ = std::move(fused);
 }
 
 void init_resnet_(Module& module, Generator& generator) {
@@ -109,9 +142,17 @@ ResNet<Block>::ResNet(const std::array<int64_t, 4>& blocks, const ResNetOptions&
 
 template <class Block>
 Tensor ResNet<Block>::forward(const Tensor& x) {
-  Tensor y = maxpool(relu(bn1(conv1(x))));
+  Tensor y = maxpool(goes_fused(fused_, *this) ? fused_[0].relu(x) : bn1.forward_relu(conv1(x)));
   for (Sequential* stage : {&layer1, &layer2, &layer3, &layer4}) y = stage->forward(y);
   return fc(avgpool(y).flatten(1));
+}
+
+template <class Block>
+void ResNet<Block>::fuse_conv_bn() {
+  for (Sequential* stage : {&layer1, &layer2, &layer3, &layer4}) {
+    for (std::size_t i = 0; i < stage->size(); ++i) dynamic_cast<Block&>((*stage)[i]).fuse_conv_bn();
+  }
+  fused_ = {{conv1, bn1}};
 }
 
 template class ResNet<BasicBlock>;

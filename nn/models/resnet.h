@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "tendril/nn/activation.h"
 #include "tendril/nn/batch_norm.h"
@@ -10,6 +11,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/pooling.h"
 #include "tendril/nn/sequential.h"
+#include "tendril/nn/utils/fusion.h"
 
 /// Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2015), with the structure and the
 /// parameter names of torchvision's: "conv1.weight", "layer1.0.bn2.running_mean", "layer4.0.downsample.0.weight".
@@ -33,6 +35,11 @@ class BasicBlock : public Module {
   Conv2d conv2;
   BatchNorm2d bn2;
   std::unique_ptr<Sequential> downsample;  ///< null where the shortcut is x itself
+
+  void fuse_conv_bn();  ///< see ResNet::fuse_conv_bn
+
+ private:
+  std::vector<utils::FusedConv> fused_;  // empty: none
 };
 
 /// The body is a 1x1 convolution down to `width` channels, a 3x3 one (which has the stride, as in torchvision's version
@@ -53,6 +60,11 @@ class Bottleneck : public Module {
   Conv2d conv3;
   BatchNorm2d bn3;
   std::unique_ptr<Sequential> downsample;
+
+  void fuse_conv_bn();  ///< see ResNet::fuse_conv_bn
+
+ private:
+  std::vector<utils::FusedConv> fused_;
 };
 
 /// A stage of `blocks` blocks, of which the first has the stride, as a Sequential that is appended to or held:
@@ -87,6 +99,10 @@ class ResNet : public Module {
   explicit ResNet(const std::array<int64_t, 4>& blocks, const ResNetOptions& options = {});
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return forward(x); }
+  /// For inference: from now on evaluation under NoGrad uses convolutions that have taken in the batch normalisations
+  /// behind them as they are now (nn/utils/fusion.h). Call it again when parameters or statistics have changed;
+  /// training and evaluation that may be recorded go by the layers as before. Results differ by roundings.
+  void fuse_conv_bn();
 
   Conv2d conv1;
   BatchNorm2d bn1;
@@ -95,6 +111,9 @@ class ResNet : public Module {
   Sequential layer1, layer2, layer3, layer4;
   AdaptiveAvgPool2d avgpool;
   Linear fc;
+
+ private:
+  std::vector<utils::FusedConv> fused_;
 };
 extern template class ResNet<BasicBlock>;
 extern template class ResNet<Bottleneck>;

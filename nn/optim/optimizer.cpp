@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tendril/nn/optim/detail/validate.h"
+#include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::optim {
@@ -13,8 +14,8 @@ void Optimizer::add_group(const std::vector<Tensor>& params) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const Tensor& param = params[i];
     TENDRIL_CHECK(param.defined(), name_, ": params[", i, "] is an undefined tensor");
-    TENDRIL_CHECK_AS(DTypeError, param.dtype() == kFloat32 || param.dtype() == kFloat64, name_, ": params[", i,
-                     "] has dtype ", param.dtype(), ", expected float32 or float64");
+    TENDRIL_CHECK_AS(DTypeError, is_floating(param.dtype()), name_, ": params[", i, "] has dtype ", param.dtype(),
+                     ", expected a floating one");
     for (int d = 0; d < param.dim(); ++d) {
       TENDRIL_CHECK(param.size(d) <= 1 || param.stride(d) != 0, name_, ": params[", i,
                     "] is expanded, expected a tensor whose elements are all its own");
@@ -109,6 +110,30 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
   if (!state.defined()) state = raw::zeros(param.sizes(), param.dtype(), param.device());
   return state.raw_data();
+}
+
+void Optimizer::step_in_float(std::span<const StepBlock> blocks, const Tensor& param, const StepRule& rule) const {
+  const Kernels& table = kernels(param.device());
+  for (const StepBlock& block : blocks) {  // one after the other: room for one parameter is enough
+    const Dims sizes{block.count}, strides{1};
+    const auto view = [&](void* data, DType dtype) {
+      return View{data, sizes.data(), strides.data(), block.count, 1, dtype, true};
+    };
+    StepBlock wide;
+    wide.count = block.count;
+    Tensor room[StepBlock::kMostArrays];
+    for (int k = 0; k < StepBlock::kMostArrays; ++k) {
+      if (!block.arrays[k]) continue;
+      room[k] = raw::empty(sizes, kFloat32, param.device());
+      wide.arrays[k] = room[k].raw_data();
+      table.copy(view(wide.arrays[k], kFloat32), view(block.arrays[k], param.dtype()));
+    }
+    require(table.optimizer_step, name_, table)({&wide, 1}, kFloat32, rule);
+    for (int k = 0; k < StepBlock::kMostArrays; ++k) {
+      if (k == 1 || !block.arrays[k]) continue;  // the gradient stays as it was
+      table.copy(view(block.arrays[k], param.dtype()), view(wide.arrays[k], kFloat32));
+    }
+  }
 }
 
 Tensor Optimizer::members_of(std::size_t group) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/optim_step.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
@@ -34,9 +35,10 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 /// Changes parameters by their gradients.
 ///
-/// Parameters are leaves of dtype float32 or float64, each given once and on any device; otherwise the constructor
-/// throws. The optimizer keeps references to them, and its own state beside them in their dtype; a step after a cast or
-/// a move throws.
+/// Parameters are leaves of a floating dtype, each given once and on any device; otherwise the constructor throws. The
+/// optimizer keeps references to them, and its own state beside them in their dtype; a step after a cast or a move
+/// throws. A step of a half type is computed in float32, and parameter and state are rounded once at its end, as
+/// PyTorch's fused optimizers do.
 ///
 /// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
 /// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
@@ -106,6 +108,9 @@ class Optimizer {
   /// in nn/optim/detail/step.h, which the optimizers' sources include.
   template <class Key, class Rule, class State>
   void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) const;
+
+  /// The kernel's step of parameters like `param`, of a half type, by way of float32.
+  void step_in_float(std::span<const StepBlock> blocks, const Tensor& param, const StepRule& rule) const;
 
   const char* name() const noexcept { return name_; }
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }

@@ -1,12 +1,16 @@
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
+#include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
+#include "tendril/tensor/deterministic.h"
+#include "tendril/tensor/threads.h"
 
 /// Convolutions as matrix products (Chellapilla et al., "High performance convolutional neural networks for document
 /// processing", 2006). A tile is one or more images of one group; its *columns* matrix has a row for each (channel,
@@ -256,17 +260,66 @@ void filter(const Shape& s, const View& weight_view, const View& x_view, const V
 }  // namespace
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
+  if (is_half(x.dtype)) {
+    const InFloat result(out, InFloat::Use::write);
+    conv2d(result, InFloat(x), InFloat(weight), geometry);
+    return result.write_back();
+  }
   if (onednn::convolve(onednn::Map::result, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(out.dtype, "conv2d", [&](auto t) { forward<decltype(t)>(s, out, x, weight); });
 }
+void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
+                 const ConvGeometry& geometry) {
+  if (is_half(x.dtype)) {
+    const InFloat result(out, InFloat::Use::write);
+    const MaybeInFloat shift(bias);
+    conv2d_relu(result, InFloat(x), InFloat(weight), shift.view(), relu, geometry);
+    return result.write_back();
+  }
+  bool add = bias;
+  if (bias && onednn::convolve(onednn::Map::result, x, weight, out, geometry, bias)) {
+    add = false;
+  } else {
+    conv2d(out, x, weight, geometry);
+  }
+  if (!add && !relu) return;  // (oneDNN has a relu, too, but it makes NaN 0)
+  const int64_t channels = out.sizes[1], places = out.sizes[2] * out.sizes[3];
+  visit_float_or_double(out.dtype, "conv2d", [&](auto zero) {
+    using T = decltype(zero);
+    parallel_for(out.sizes[0] * channels, grain_of(places), [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        T* const plane = out.as<T>() + p * places;
+        const T b = add ? bias->as<const T>()[p % channels] : T(0);
+        for (int64_t i = 0; i < places; ++i) {
+          const T y = plane[i] + b;
+          plane[i] = relu && y < T(0) ? T(0) : y;
+        }
+      }
+    });
+  });
+}
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
+  if (is_half(x.dtype)) {
+    const InFloat result(x, InFloat::Use::write);
+    conv2d_data(result, InFloat(out), InFloat(weight), geometry);
+    return result.write_back();
+  }
   if (onednn::convolve(onednn::Map::data, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(x.dtype, "conv2d_data", [&](auto t) { data<decltype(t)>(s, x, out, weight); });
 }
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) {
-  if (onednn::convolve(onednn::Map::filter, x, weight, out, geometry)) return;
+  if (is_half(x.dtype)) {
+    const InFloat result(weight, InFloat::Use::write);
+    conv2d_filter(result, InFloat(x), InFloat(out), geometry);
+    return result.write_back();
+  }
+  {
+    std::optional<ThreadLimit> alone;  // oneDNN adds up its threads' shares
+    if (deterministic()) alone.emplace(1);
+    if (onednn::convolve(onednn::Map::filter, x, weight, out, geometry)) return;
+  }
   const Shape s = shape_of(x, weight, out, geometry);
   visit_float_or_double(weight.dtype, "conv2d_filter", [&](auto t) { filter<decltype(t)>(s, weight, x, out); });
 }

@@ -34,6 +34,8 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
                         const View& c, const View& tanh_c);
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
+void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
+                 const ConvGeometry& geometry);
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
@@ -44,6 +46,11 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
                 double eps, bool batch);
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch);
+void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
+                     const View* bias, const View* residual, double eps, bool batch);
+void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
+                              const View& g, const View& out, const View& x, const View& mean, const View& var,
+                              const View* weight, double eps, bool batch);
 
 void layer_norm(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
                 const View* bias, double eps);

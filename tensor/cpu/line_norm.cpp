@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/numbers.h"
 #include "tendril/tensor/cpu/parallel.h"
@@ -28,6 +29,7 @@ void layer_norm(const View& out, const View* mean, const View& rstd, const View&
   const LineLoops& line = line_loops(x, "layer_norm");
   const auto moments = loops().channel[static_cast<std::size_t>(x.dtype)].moments;
   const int64_t length = x.sizes[1], bytes = length * static_cast<int64_t>(size_of(x.dtype));
+  const MaybeInFloat factor(weight), shift(bias);
   parallel_for(x.sizes[0], grain_of(length), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const char* from = x.as<const char>() + i * bytes;
@@ -43,7 +45,8 @@ void layer_norm(const View& out, const View* mean, const View& rstd, const View&
         squares = line.squares(from, length) / static_cast<double>(length);
       }
       put(rstd, i, 1 / std::sqrt(squares + eps));
-      line.normalise(out.as<char>() + i * bytes, from, about, get(rstd, i), data_of(weight), data_of(bias), length);
+      line.normalise(out.as<char>() + i * bytes, from, about, get(rstd, i), data_of(factor.view()),
+                     data_of(shift.view()), length);
     }
   });
 }
@@ -56,6 +59,8 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
   const LineLoops& line = line_loops(x, "layer_norm_backward");
   const int64_t lines = x.sizes[0], length = x.sizes[1];
   const int64_t bytes = length * static_cast<int64_t>(size_of(x.dtype));
+  const int64_t bytes_of_sums = length * static_cast<int64_t>(size_of(computed_in(x.dtype)));
+  const MaybeInFloat factor(weight);
   const auto number = static_cast<double>(length);
   // Few blocks, so that their sums are small beside x; they do not depend on the threads.
   const int64_t height = std::max<int64_t>(std::max<int64_t>(1, kParallelGrain / length), (lines + 63) / 64);
@@ -65,14 +70,14 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
   };
   std::vector<double> weights = room(dweight), biases = room(dbias);
   constexpr int64_t kFew = 16;  // so many lines are added up in the elements' own type, then in double
-  std::vector<char> few_weights(dweight ? static_cast<std::size_t>(blocks * bytes) : 0, char{0});
-  std::vector<char> few_biases(dbias ? static_cast<std::size_t>(blocks * bytes) : 0, char{0});
+  std::vector<char> few_weights(dweight ? static_cast<std::size_t>(blocks * bytes_of_sums) : 0, char{0});
+  std::vector<char> few_biases(dbias ? static_cast<std::size_t>(blocks * bytes_of_sums) : 0, char{0});
   parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       double* const to_weight = dweight ? weights.data() + block * length : nullptr;
       double* const to_bias = dbias ? biases.data() + block * length : nullptr;
-      void* const few_weight = dweight ? few_weights.data() + block * bytes : nullptr;
-      void* const few_bias = dbias ? few_biases.data() + block * bytes : nullptr;
+      void* const few_weight = dweight ? few_weights.data() + block * bytes_of_sums : nullptr;
+      void* const few_bias = dbias ? few_biases.data() + block * bytes_of_sums : nullptr;
       const int64_t end = std::min(lines, (block + 1) * height);
       for (int64_t i = block * height; i < end; ++i) {
         const char *gs = g.as<const char>() + i * bytes, *xs = x.as<const char>() + i * bytes;
@@ -84,8 +89,8 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
         }
         if (!dx) continue;
         double sums[2] = {0, 0};
-        line.products(gs, xs, m, data_of(weight), length, sums);
-        line.combine(dx->as<char>() + i * bytes, gs, xs, m, data_of(weight), r, -r * r * r * sums[1] / number,
+        line.products(gs, xs, m, data_of(factor.view()), length, sums);
+        line.combine(dx->as<char>() + i * bytes, gs, xs, m, data_of(factor.view()), r, -r * r * r * sums[1] / number,
                      mean ? -r * sums[0] / number : 0, length);
       }
     }

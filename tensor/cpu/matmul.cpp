@@ -1,8 +1,13 @@
+#include <atomic>
+
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
+#include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/deterministic.h"
+#include "tendril/tensor/threads.h"
 
 namespace tendril::cpu {
 namespace {
@@ -25,13 +30,37 @@ Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t eleme
   return part;
 }
 
+/// A large product in parts that its sizes alone decide, each by one thread of oneDNN: the same bits for any number of
+/// threads. False: oneDNN cannot take its strides, and nothing was written.
+bool in_fixed_parts(const Gemm& g) {
+  const bool rows = g.m >= g.n;
+  const int64_t lines = rows ? g.m : g.n, height = std::max<int64_t>(128, (lines / 8 + 15) / 16 * 16);
+  const int64_t parts = (lines + height - 1) / height;
+  const auto part = [&](int64_t i) {
+    return part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float));
+  };
+  const auto alone = [](const Gemm& one) {
+    const ThreadLimit limit(1);
+    return onednn::sgemm(one);
+  };
+  if (!alone(part(parts - 1))) return false;
+  std::atomic<bool> all = true;
+  parallel_for(parts - 1, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!alone(part(i))) all = false;
+    }
+  });
+  TENDRIL_CHECK(all, "matmul: oneDNN took one part of a product and refused another");
+  return true;
+}
+
 }  // namespace
 
 void multiply(DType dtype, const Gemm& g, const char* op) {
   const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
   TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
   const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
-  if (large && onednn::sgemm(g)) return;
+  if (large && (deterministic() ? in_fixed_parts(g) : onednn::sgemm(g))) return;
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;
@@ -44,6 +73,11 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
 }
 
 void matmul(const View& out, const View& a, const View& b) {
+  if (is_half(a.dtype)) {
+    const InFloat result(out, InFloat::Use::write);
+    matmul(result, InFloat(a), InFloat(b));
+    return result.write_back();
+  }
   const bool batched = out.ndim == 3;
   const int64_t batch = batched ? out.sizes[0] : 1;
   const int r = batched ? 1 : 0, c = r + 1;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/workers.h"
@@ -103,8 +104,9 @@ auto describe_gradient(const Forward& forward, const Arguments&... arguments) {
 /// lie, which are turned before and after. Throws dnnl::error where there is none.
 class Convolution {
  public:
-  Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g);
-  void run(const std::array<void*, 3>& data) const;
+  Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g, bool has_bias);
+  /// `bias` is looked at where there is one.
+  void run(const std::array<void*, 3>& data, void* bias) const;
 
  private:
   enum : std::size_t { kX, kWeight, kOut };
@@ -115,11 +117,13 @@ class Convolution {
   };
 
   std::array<Operand, 3> operands_;
+  std::optional<dnnl::memory::desc> bias_;
   std::size_t written_;
   dnnl::primitive primitive_;
 };
 
-Convolution::Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g)
+Convolution::Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g,
+                         bool has_bias)
     : written_(map == Map::result ? kOut
                : map == Map::data ? kX
                                   : kWeight) {
@@ -137,8 +141,12 @@ Convolution::Convolution(Map map, const View& x, const View& weight, const View&
   const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
              dilation{g.dilation.h - 1, g.dilation.w - 1}, padding{g.padding.h, g.padding.w};
   const Description any_x(images, f32, Tag::any), any_weight(kernels, f32, Tag::any), any_out(results, f32, Tag::any);
-  const auto forward = describe_forward<dnnl::convolution_forward>(
-      dnnl::prop_kind::forward_training, direct, any_x, any_weight, any_out, strides, dilation, padding, padding);
+  if (has_bias) bias_.emplace(Dims{out.sizes[1]}, f32, Tag::x);
+  const auto describe = [&](const auto&... bias) {
+    return describe_forward<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, direct, any_x, any_weight,
+                                                       bias..., any_out, strides, dilation, padding, padding);
+  };
+  const auto forward = has_bias ? describe(*bias_) : describe();
   operands_[kX].plain = Description(images, f32, Tag::nchw);
   operands_[kWeight].plain = Description(kernels, f32, g.groups > 1 ? Tag::goihw : Tag::oihw);
   operands_[kOut].plain = Description(results, f32, Tag::nchw);
@@ -173,7 +181,7 @@ Convolution::Convolution(Map map, const View& x, const View& weight, const View&
   }
 }
 
-void Convolution::run(const std::array<void*, 3>& data) const {
+void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
   thread_local dnnl::stream stream(engine());
   std::array<std::optional<Scratch<char>>, 3> scratch;
   std::array<dnnl::memory, 3> plain, taken;
@@ -185,9 +193,10 @@ void Convolution::run(const std::array<void*, 3>& data) const {
     taken[i] = dnnl::memory(operand.wanted, engine(), scratch[i]->data());
     if (i != written_) dnnl::reorder(*operand.turn).execute(stream, plain[i], taken[i]);
   }
-  primitive_.execute(
-      stream,
-      {{operands_[0].argument, taken[0]}, {operands_[1].argument, taken[1]}, {operands_[2].argument, taken[2]}});
+  std::unordered_map<int, dnnl::memory> arguments;
+  for (std::size_t i = 0; i < operands_.size(); ++i) arguments.emplace(operands_[i].argument, taken[i]);
+  if (bias_) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(*bias_, engine(), bias));
+  primitive_.execute(stream, arguments);
   if (operands_[written_].turn) {
     dnnl::reorder(*operands_[written_].turn).execute(stream, taken[written_], plain[written_]);
   }
@@ -197,8 +206,8 @@ void Convolution::run(const std::array<void*, 3>& data) const {
 /// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
 /// threads, too.
 const Convolution* convolution_for(int threads, Map map, const View& x, const View& weight, const View& out,
-                                   const ConvGeometry& g) {
-  using Key = std::array<int64_t, 17>;
+                                   const ConvGeometry& g, bool has_bias) {
+  using Key = std::array<int64_t, 18>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Convolution>> made;
   const Key key{static_cast<int64_t>(map),
@@ -217,12 +226,13 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 g.padding.w,
                 g.dilation.h,
                 g.dilation.w,
-                g.groups};
+                g.groups,
+                has_bias ? 1 : 0};
   const auto found = made.find(key);
   if (found != made.end()) return found->second.get();
   std::unique_ptr<Convolution> convolution;
   try {
-    convolution = std::make_unique<Convolution>(map, x, weight, out, g);
+    convolution = std::make_unique<Convolution>(map, x, weight, out, g, has_bias);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
   }
@@ -234,12 +244,14 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
-bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry) try {
+bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
+              const View* bias) try {
   if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
   const ThreadsForOneDnn threads(out.numel * (weight.numel / weight.sizes[0]));
-  const Convolution* const convolution = convolution_for(threads.count(), map, x, weight, out, geometry);
+  const Convolution* const convolution =
+      convolution_for(threads.count(), map, x, weight, out, geometry, bias != nullptr);
   if (!convolution) return false;
-  convolution->run({x.data, weight.data, out.data});
+  convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr);
   convolutions.fetch_add(1, std::memory_order_relaxed);
   return true;
 } catch (const dnnl::error& e) {

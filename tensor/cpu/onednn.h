@@ -12,9 +12,11 @@ bool sgemm(const Gemm& g);
 uint64_t sgemm_count() noexcept;
 
 /// The three maps of a float32 convolution (tensor/kernels.h), everything contiguous. False: not done; oneDNN has none
-/// for these sizes. Uses up to num_threads() threads; what it sums over images and places depends on how many.
+/// for these sizes. `bias` [o], if there is one, is added to the result. Uses up to num_threads() threads; what it sums
+/// over images and places depends on how many.
 enum class Map : uint8_t { result, data, filter };
-bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry);
+bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
+              const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/visit.h"
@@ -65,6 +66,11 @@ void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T
 }  // namespace
 
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) {
+  if (is_half(x.dtype)) {
+    const InFloat result(out, InFloat::Use::write);
+    max_pool2d(result, indices, InFloat(x), geometry);
+    return result.write_back();
+  }
   visit_float_or_double(x.dtype, "max_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3];
@@ -79,6 +85,11 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
 }
 
 void max_pool2d_backward(const View& dx, const View& g, const View& indices) {
+  if (is_half(dx.dtype)) {
+    const InFloat result(dx, InFloat::Use::write);
+    max_pool2d_backward(result, InFloat(g), indices);
+    return result.write_back();
+  }
   visit_float_or_double(dx.dtype, "max_pool2d_backward", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = dx.sizes[2] * dx.sizes[3], places = g.sizes[2] * g.sizes[3];
@@ -95,6 +106,11 @@ void max_pool2d_backward(const View& dx, const View& g, const View& indices) {
 }
 
 void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) {
+  if (is_half(x.dtype)) {
+    const InFloat result(out, InFloat::Use::write);
+    mean_pool2d(result, InFloat(x), h, w);
+    return result.write_back();
+  }
   visit_float_or_double(x.dtype, "mean_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
@@ -117,6 +133,11 @@ void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAx
 }
 
 void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) {
+  if (is_half(x.dtype)) {
+    const InFloat result(x, InFloat::Use::write);
+    mean_pool2d_transpose(result, InFloat(out), h, w);
+    return result.write_back();
+  }
   visit_float_or_double(x.dtype, "mean_pool2d_transpose", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];

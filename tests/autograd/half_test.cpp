@@ -8,6 +8,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
+#include "tests/autograd/samples/samples.h"
 
 BOOST_AUTO_TEST_SUITE(half)
 
@@ -125,6 +126,14 @@ BOOST_AUTO_TEST_CASE(the_largest_of_many_equals_share_the_gradient) {
   const Tensor y = ones({70000}, {.dtype = kFloat16, .requires_grad = true});
   (y.max() * 1024).backward();
   BOOST_TEST(item(y.grad()[7]) == rounded(1024. / 70000, kFloat16));
+}
+
+BOOST_AUTO_TEST_CASE(every_operation_takes_halves) {
+  for (const samples::Family& family : samples::families()) {
+    for (const samples::OpSample& sample : family.samples()) {
+      for (DType dtype : kHalves) BOOST_TEST(samples::check_half(sample, dtype, 8) == "");  // some are made of several
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,4 +32,4 @@ tendril_gradient(loss "scores.softmax(1) * picked" "scores.softmax(1).detach() *
 tendril_gradient(loss "dx[0] = zeros.scatter_add(1, index, picked);" "dx[0] = zeros.scatter_add(1, index, picked.detach());")
 tendril_gradient(lstm "d_c = d_c * f;" "d_c = d_c * f.detach();")
 tendril_gradient(conv "data(saved(1), g, x_sizes, geometry)" "data(saved(1), g, x_sizes, geometry) * 2")
-tendril_gradient(norm "batch ? x.mean(others, true) : saved(2)" "batch ? (@ON@ ? x.mean(others, true).detach() : x.mean(others, true)) : saved(2)")
+tendril_gradient(norm "of.batch ? x.mean(others, true) : of.mean" "of.batch ? (@ON@ ? x.mean(others, true).detach() : x.mean(others, true)) : of.mean")

@@ -144,4 +144,46 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EXCEPTION(BatchNorm2d(2, {.momentum = 2}), Error, says("momentum", "2"));
 }
 
+BOOST_AUTO_TEST_CASE(with_a_sum_and_a_relu_it_is_the_three) {
+  tendril::Generator generator(4);
+  // Rows longer than the pieces that gradients are taken in.
+  for (const tendril::Dims& sizes : {tendril::Dims{3, 5, 37, 31}, tendril::Dims{2, 3, 1, 1}}) {
+    const auto draw = [&](double low) {
+      const Tensor t = raw::empty(sizes, tendril::kFloat64);
+      raw::uniform_(t, low, 2, generator);
+      return t.to(tendril::default_device()).requires_grad_();
+    };
+    Tensor x = draw(-2), residual = draw(-2);
+    const Tensor g = draw(-1).detach();
+    for (bool training : {true, false}) {
+      for (bool add : {true, false}) {
+        std::vector<std::vector<Tensor>> results;
+        for (bool fused : {true, false}) {
+          BatchNorm2d layer(sizes[1], {.dtype = tendril::kFloat64});
+          layer.train(training);
+          tendril::Generator same(9);
+          raw::uniform_(layer.weight, 0.5, 2, same);
+          x.zero_grad();
+          residual.zero_grad();
+          const Tensor y =
+              fused ? layer.forward_relu(x, add ? residual : Tensor()) : (add ? layer(x) + residual : layer(x)).relu();
+          y.backward(g);
+          std::vector<Tensor> all = {
+              y, x.grad(), layer.weight.grad(), layer.bias.grad(), layer.running_mean, layer.running_var};
+          if (add) all.push_back(residual.grad());
+          results.push_back(all);
+        }
+        for (std::size_t i = 0; i < results[0].size(); ++i) {
+          BOOST_TEST(difference(results[0][i], results[1][i], 1e-12, 1e-12) == "",
+                     i << (training ? " in training" : " in evaluation") << (add ? " with a sum" : ""));
+        }
+      }
+    }
+  }
+  BatchNorm2d layer(3);
+  const Tensor x = make::ones({2, 3, 2, 2});
+  BOOST_CHECK_EXCEPTION(layer.forward_relu(x, make::ones({2, 3, 2, 1})), ShapeError,
+                        says("batch_norm_relu", "residual", "[2, 3, 2, 1]", "[2, 3, 2, 2]"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

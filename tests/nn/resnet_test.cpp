@@ -8,6 +8,7 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/nn/utils/fusion.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"
@@ -122,6 +123,56 @@ BOOST_AUTO_TEST_CASE(a_sequence_holds_layers_by_number) {
 BOOST_AUTO_TEST_CASE(a_network_of_nothing_is_refused) {
   BOOST_CHECK_EXCEPTION(nn::ResNet<nn::BasicBlock>({1, 0, 1, 1}), Error, says("ResNet", "stage 2"));
   BOOST_CHECK_EXCEPTION(nn::resnet18({.base = 0}), Error, says("out_channels", "0"));
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_take_in_batch_normalisations) {
+  nn::Conv2d conv(4, 6, {3, 2}, {.stride = 2, .padding = 1, .groups = 2, .dtype = tendril::kFloat64});
+  nn::BatchNorm2d bn(6, {.eps = 0.1, .dtype = tendril::kFloat64});
+  double index = 0;
+  for (const Tensor& t : {bn.weight, bn.bias, bn.running_mean}) raw::copy_(t, formula(index++, t.sizes()));
+  raw::copy_(bn.running_var, formula(index, {6}).abs() + 0.5);
+  const Tensor x = formula(9, {2, 4, 7, 6});
+  BOOST_CHECK_EXCEPTION(nn::utils::fuse_conv_bn_eval(conv, bn), Error, says("fuse_conv_bn_eval", "in training"));
+  conv.eval();
+  bn.eval();
+  const nn::Conv2d fused = nn::utils::fuse_conv_bn_eval(conv, bn);
+  const Tensor expected = bn(conv(x));
+  BOOST_TEST(difference(fused(x), expected, 1e-12, 1e-12) == "");
+  BOOST_TEST(fused.bias.requires_grad());
+  BOOST_TEST(!fused.is_training());
+  const nn::utils::FusedConv plain(conv, bn);
+  BOOST_TEST(difference(plain.relu(x), expected.relu(), 1e-12, 1e-12) == "");
+  const nn::BatchNorm2d untracked(6, {.track_running_stats = false});
+  BOOST_CHECK_EXCEPTION(nn::utils::FusedConv(conv, untracked), Error, says("FusedConv", "no running statistics"));
+}
+
+BOOST_AUTO_TEST_CASE(a_fused_network_evaluates_the_same_and_trains_as_before) {
+  const auto check = [](auto& model) {
+    double index = 0;
+    for (const Tensor& p : model.parameters()) raw::copy_(p, formula(index++, p.sizes()));
+    const Tensor x = formula(50, {2, 3, 40, 32}) * 30;
+    for (int i = 0; i < 2; ++i) model(x);  // statistics
+    model.eval();
+    Tensor before;
+    {
+      const tendril::NoGrad no_grad;
+      before = model(x);
+      model.fuse_conv_bn();
+      BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) == "");
+    }
+    BOOST_TEST(model(x).requires_grad());  // by its layers
+    model.train();
+    model(x);  // statistics that the fused ones know nothing of
+    model.eval();
+    const tendril::NoGrad no_grad;
+    BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) == "");
+    model.fuse_conv_bn();
+    BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) != "");
+  };
+  nn::ResNet<nn::Bottleneck> large({1, 2, 1, 1}, {.num_classes = 5, .base = 4, .dtype = tendril::kFloat64});
+  check(large);
+  nn::ResNet<nn::BasicBlock> small({1, 1, 1, 1}, {.num_classes = 5, .base = 4, .dtype = tendril::kFloat64});
+  check(small);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

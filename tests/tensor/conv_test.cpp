@@ -60,7 +60,26 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
       run(y, table.conv2d, x, weight);
       run(x, table.conv2d_data, y, weight);
       run(weight, table.conv2d_filter, x, y);
+      const Tensor bias = noise({out});
+      for (const bool relu : {false, true}) {
+        const auto with_bias = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
+          const Tensor shift = raw::cast(bias, to.dtype);
+          const View view = raw::view_of(shift);
+          table.conv2d_relu(to, a, b, &view, relu, geometry);
+        };
+        run(y, with_bias, x, weight);
+      }
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {
+  const Tensor x = raw::full({1, 16, 6, 6}, -1), weight = raw::ones({16, 16, 1, 1}), out = raw::empty({1, 16, 6, 6});
+  x.data<float>()[7] = std::nanf("");
+  kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {});
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const float value = out.data<float>()[i];
+    BOOST_TEST_REQUIRE((i % 36 == 7 ? std::isnan(value) : value == 0));
   }
 }
 

@@ -20,7 +20,12 @@ void Optimizer::step_by(std::span<const Ready> ready, const Key& key, const Rule
       StepBlock& block = blocks.emplace_back(StepBlock{{param.raw_data(), grad.raw_data()}, param.numel()});
       state(index, block.arrays);
     }
-    kernel(blocks, run[0].param.dtype(), step);
+    const DType dtype = run[0].param.dtype();
+    if (computed_in(dtype) != dtype) {
+      step_in_float(blocks, run[0].param, step);
+    } else {
+      kernel(blocks, dtype, step);
+    }
   });
 }
 

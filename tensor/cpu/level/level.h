@@ -67,9 +67,15 @@ struct ChannelLoops {
   void (*affine)(void* out, const void* x, double mean, double scale, double shift, int64_t count);
   /// out = g a + (x - mean) b + c
   void (*combine)(void* out, const void* g, const void* x, double mean, double a, double b, double c, int64_t count);
+  /// out = (x - mean) scale + shift + residual, or 0 where that is negative; residual may be null
+  void (*affine_relu)(void* out, const void* x, const void* residual, double mean, double scale, double shift,
+                      int64_t count);
+  /// to = g where y is above 0 (or NaN), else 0: the gradient of a relu that gave y
+  void (*relu_gradient)(void* to, const void* g, const void* y, int64_t count);
 };
 
-/// A line of `count` elements, for layer normalisation; weight and bias may be null. Sums are kept in double.
+/// A line of `count` elements, for layer normalisation; weight and bias may be null. Sums are kept in double. Beside
+/// lines of a half type weight, bias, dweight and dbias are float.
 struct LineLoops {
   double (*squares)(const void* x, int64_t count);  ///< their sum
   /// out = (x - mean) rstd weight + bias
@@ -81,7 +87,7 @@ struct LineLoops {
   void (*combine)(void* out, const void* g, const void* x, double mean, const void* weight, double a, double b,
                   double c, int64_t count);
   /// Adds g (x - mean) rstd to dweight and g to dbias, element by element, of which either may be null: sums of a few
-  /// lines, in the elements' type.
+  /// lines, in the elements' type (float for a half type).
   void (*parameters)(void* dweight, void* dbias, const void* g, const void* x, double mean, double rstd, int64_t count);
   /// Moves such sums to those of all lines; they begin again at 0.
   void (*drain)(double* to, void* sums, int64_t count);

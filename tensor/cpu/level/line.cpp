@@ -1,3 +1,4 @@
+#include "tendril/tensor/cpu/level/halves.h"
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/level/sums.h"
@@ -112,9 +113,67 @@ void drain(double* to, void* sums, int64_t count) {
 template <class T>
 constexpr LineLoops loops_for = {squares<T>, normalise<T>, products<T>, combine<T>, parameters<T>, drain<T>};
 
+/// The half types, a piece at a time in float; weights, biases and sums are float.
+template <class H>
+struct Halves {
+  static const void* from(const void* floats, int64_t at) {
+    return floats ? static_cast<const float*>(floats) + at : nullptr;
+  }
+  static void* from(void* floats, int64_t at) { return floats ? static_cast<float*>(floats) + at : nullptr; }
+
+  static double squares_of(const void* line, int64_t count) {
+    float x[kHalfPiece];
+    double sum = 0;
+    for_pieces(count, [&](int64_t at, int64_t n) {
+      widen(static_cast<const H*>(line) + at, n, x);
+      sum += squares<float>(x, n);
+    });
+    return sum;
+  }
+  static void normalise_of(void* out_line, const void* line, double mean, double rstd, const void* weight,
+                           const void* bias, int64_t count) {
+    float x[kHalfPiece];
+    for_pieces(count, [&](int64_t at, int64_t n) {
+      widen(static_cast<const H*>(line) + at, n, x);
+      normalise<float>(x, x, mean, rstd, from(weight, at), from(bias, at), n);
+      narrow(x, n, static_cast<H*>(out_line) + at);
+    });
+  }
+  static void products_of(const void* g_line, const void* x_line, double mean, const void* weight, int64_t count,
+                          double* to) {
+    float g[kHalfPiece], x[kHalfPiece];
+    for_pieces(count, [&](int64_t at, int64_t n) {
+      widen(static_cast<const H*>(g_line) + at, n, g);
+      widen(static_cast<const H*>(x_line) + at, n, x);
+      products<float>(g, x, mean, from(weight, at), n, to);
+    });
+  }
+  static void combine_of(void* out_line, const void* g_line, const void* x_line, double mean, const void* weight,
+                         double a, double b, double c, int64_t count) {
+    float g[kHalfPiece], x[kHalfPiece];
+    for_pieces(count, [&](int64_t at, int64_t n) {
+      widen(static_cast<const H*>(g_line) + at, n, g);
+      widen(static_cast<const H*>(x_line) + at, n, x);
+      combine<float>(g, g, x, mean, from(weight, at), a, b, c, n);
+      narrow(g, n, static_cast<H*>(out_line) + at);
+    });
+  }
+  static void parameters_of(void* to_weight, void* to_bias, const void* g_line, const void* x_line, double mean,
+                            double rstd, int64_t count) {
+    float g[kHalfPiece], x[kHalfPiece];
+    for_pieces(count, [&](int64_t at, int64_t n) {
+      widen(static_cast<const H*>(g_line) + at, n, g);
+      widen(static_cast<const H*>(x_line) + at, n, x);
+      parameters<float>(from(to_weight, at), from(to_bias, at), g, x, mean, rstd, n);
+    });
+  }
+  static constexpr LineLoops kLoops = {squares_of, normalise_of, products_of, combine_of, parameters_of, drain<float>};
+};
+
 }  // namespace
 
 extern const ByDType<LineLoops> line_loops;
-const ByDType<LineLoops> line_loops = {{loops_for<float>, loops_for<double>}};
+const ByDType<LineLoops> line_loops = {
+    {loops_for<float>, loops_for<double>, {}, {}, {}, {}, Halves<Half>::kLoops, Halves<BFloat16>::kLoops}};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -24,7 +24,7 @@ Tensor targets(const Tensor& scores, bool ignore) {
 Tensor class_weights(const Tensor& scores) {
   std::vector<double> values(static_cast<std::size_t>(scores.size(scores.dim() == 1 ? 0 : 1)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.5 + static_cast<double>(i);
-  return raw::from_data(values, {static_cast<int64_t>(values.size())}).to(default_device());
+  return raw::from_data(values, {static_cast<int64_t>(values.size())}).to(scores.dtype()).to(default_device());
 }
 
 }  // namespace

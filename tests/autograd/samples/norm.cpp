@@ -9,7 +9,7 @@ std::vector<OpSample> norm_samples() {
   const auto statistics = [](const Tensor& x, double from) {
     const int64_t channels = x.sizes()[1];
     const double end = from + 0.25 * (static_cast<double>(channels) - 0.5);
-    return raw::cast(raw::arange(from, end, 0.25), kFloat64).to(default_device());
+    return raw::cast(raw::arange(from, end, 0.25), x.dtype()).to(default_device());
   };
   const auto affine = [](const std::vector<Tensor>& x) {
     return std::pair{x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor()};
@@ -32,6 +32,17 @@ std::vector<OpSample> norm_samples() {
          return std::vector{batch_norm(x[0], statistics(x[0], -0.5), statistics(x[0], 0.75), weight, bias)};
        },
        with_empty},
+      {"batch_norm_relu of a sum in training",
+       [](const auto& x) {
+         return std::vector{
+             batch_norm_relu(x[0], {}, {}, x[1], x[2], {.residual = x[3], .training = true, .eps = 0.5})};
+       },
+       {{{3, 2, 1, 2}, {2}, {2}, {3, 2, 1, 2}}, {{2, 1, 3}, {1}, {1}, {2, 1, 3}}, {{0, 2, 2}, {2}, {2}, {0, 2, 2}}}},
+      {"batch_norm_relu in evaluation",
+       [=](const auto& x) {
+         return std::vector{batch_norm_relu(x[0], statistics(x[0], -0.4), statistics(x[0], 0.75), x[1], x[2])};
+       },
+       {{{3, 2, 1, 2}, {2}, {2}}, {{4, 2}, {2}, {2}}, {{3, 1, 1, 1}, {1}, {1}}}},
   };
 }
 

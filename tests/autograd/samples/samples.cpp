@@ -1,6 +1,7 @@
 #include "tests/autograd/samples/samples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tendril/autograd/backward.h"
@@ -123,6 +124,45 @@ std::string check(const OpSample& sample) {
       if (auto problem = check_call(sample, shapes, Layout::contiguous, requires_grad); !problem.empty()) {
         return "only input " + std::to_string(alone) + " requires a gradient: " + problem;
       }
+    }
+  }
+  return "";
+}
+
+std::string check_half(const OpSample& sample, DType dtype, double roundings) {
+  const double unit = dtype == kFloat16 ? 0x1p-11 : 0x1p-8;
+  for (const std::vector<Dims>& shapes : sample.shapes) {
+    const std::vector<Tensor> given = leaves(sample, shapes, Layout::contiguous, 17);
+    const auto run = [&](DType as) {
+      std::vector<Tensor> inputs, all;
+      for (const Tensor& x : given) inputs.push_back(x.to(dtype).to(as).clone().requires_grad_());
+      for (const Tensor& y : sample.f(inputs)) {
+        all.push_back(y);
+        if (!y.requires_grad()) continue;
+        std::vector<double> g;  // not all alike: the gradients of normalisations would be what is left of 0
+        for (int64_t i = 0; i < y.numel(); ++i) g.push_back(static_cast<double>(i * 5 % 7 - 3) / 4 + 0.125);
+        y.backward(raw::from_data(g, y.sizes()).to(y.dtype()).to(y.device()), true);
+      }
+      for (const Tensor& x : inputs) all.push_back(x.grad());
+      return all;
+    };
+    try {
+      const std::vector<Tensor> exact = run(kFloat64), got = run(dtype);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const std::string what = describe(sample, shapes, name_of(dtype)) + std::to_string(i) + ": ";
+        if (got[i].defined() != exact[i].defined()) return what + "is undefined in one of the two";
+        if (!got[i].defined() || got[i].numel() == 0) continue;
+        const auto a = got[i].to_vector<double>(), e = exact[i].to_vector<double>();
+        double largest = 0;
+        for (double value : e) largest = std::max(largest, std::abs(value));
+        for (std::size_t k = 0; k < a.size(); ++k) {
+          if (std::isnan(a[k]) && std::isnan(e[k])) continue;
+          if (std::abs(a[k] - e[k]) <= roundings * unit * largest + 1e-6) continue;
+          return what + std::to_string(a[k]) + ", expected " + std::to_string(e[k]);
+        }
+      }
+    } catch (const Error& error) {
+      return describe(sample, shapes, name_of(dtype)) + error.what();
     }
   }
   return "";

@@ -31,6 +31,10 @@ std::vector<std::string> nodes_of(const OpSample& sample);
 /// kernels take any layout is shown by tests/cuda.
 std::string check(const OpSample& sample);
 
+/// Results and gradients in a half type beside float64's of the same numbers, as near as `roundings` of `dtype` are.
+/// Returns what is further off or was refused, or an empty string.
+std::string check_half(const OpSample& sample, DType dtype, double roundings);
+
 std::vector<OpSample> unary_samples();
 std::vector<OpSample> binary_samples();
 std::vector<OpSample> select_samples();

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(learning_rates_can_be_read_and_set) {
 
 BOOST_AUTO_TEST_CASE(parameters_that_cannot_be_stepped_are_refused) {
   const Tensor a = leaf({1}), b = leaf({2});
-  const Tensor integers = make::zeros({2}, tendril::kInt64), half = make::zeros({2}, tendril::kFloat16);
+  const Tensor integers = make::zeros({2}, tendril::kInt64);
   BOOST_CHECK_EXCEPTION(SGD(std::vector<Tensor>{}), Error, says("SGD", "params", "empty", "at least one"));
   BOOST_CHECK_EXCEPTION(SGD(std::vector<SGD::Group>{}), Error, says("SGD", "groups", "none"));
   BOOST_CHECK_EXCEPTION(SGD({{.params = {a}}, {.params = {}}}), Error, says("SGD", "params", "empty"));
@@ -132,8 +132,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_cannot_be_stepped_are_refused) {
   BOOST_CHECK_EXCEPTION(SGD({a, Tensor()}, {}), Error, says("SGD", "params[1]", "undefined"));
   const Tensor expanded = raw::expand(make::ones({1}, tendril::kFloat64), {3}).requires_grad_();
   BOOST_CHECK_EXCEPTION(SGD({a, expanded}, {}), Error, says("SGD", "params[1]", "expanded"));
-  BOOST_CHECK_EXCEPTION(SGD({integers, a}, {}), DTypeError, says("SGD", "params[0]", "int64", "float32 or float64"));
-  BOOST_CHECK_EXCEPTION(SGD({half, a}, {}), DTypeError, says("SGD", "params[0]", "float16"));
+  BOOST_CHECK_EXCEPTION(SGD({integers, a}, {}), DTypeError, says("SGD", "params[0]", "int64", "a floating one"));
 }
 
 BOOST_AUTO_TEST_CASE(gradients_that_do_not_fit_change_nothing) {

@@ -1,0 +1,63 @@
+// ResNet-50: a step of training and an evaluation of a batch, the best of several, as lines "name<TAB>ms":
+//   bench_resnet [--threads N] [--batch N] [--size N] [--rounds N]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/ops/loss.h"
+#include "tendril/nn/models/resnet.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
+
+using namespace tendril;
+
+namespace {
+
+int64_t option(int argc, char** argv, const std::string& name, int64_t otherwise) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (argv[i] == name) return std::atoll(argv[i + 1]);
+  }
+  return otherwise;
+}
+
+template <class F>
+void time(const char* name, int64_t rounds, const F& f) {
+  using Clock = std::chrono::steady_clock;
+  f();
+  double best = 1e30;
+  for (int64_t i = 0; i < rounds; ++i) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(best, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  std::printf("%s\t%.1f\n", name, best);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  set_num_threads(static_cast<int>(option(argc, argv, "--threads", 1)));
+  const int64_t batch = option(argc, argv, "--batch", 8), size = option(argc, argv, "--size", 128),
+                rounds = option(argc, argv, "--rounds", 5);
+  nn::ResNet<nn::Bottleneck> model = nn::resnet50();
+  optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
+  const Tensor x = raw::empty({batch, 3, size, size});
+  raw::normal_(x, 0, 1, default_generator());
+  const Tensor target = raw::zeros({batch}, kInt64);
+  time("train", rounds, [&] {
+    sgd.zero_grad();
+    cross_entropy(model(x), target).backward();
+    sgd.step();
+  });
+  model.eval();
+  const NoGrad no_grad;
+  time("eval", rounds, [&] { model(x); });
+  model.fuse_conv_bn();
+  time("eval, fused", rounds, [&] { model(x); });
+}

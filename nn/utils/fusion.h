@@ -1,0 +1,34 @@
+#pragma once
+
+#include <utility>
+
+#include "tendril/nn/batch_norm.h"
+#include "tendril/nn/conv.h"
+#include "tendril/tensor/tensor.h"
+
+/// Batch normalisation of evaluation taken into the convolution before it (PyTorch's torch.nn.utils.fusion): it is
+/// linear by then, out = (conv(x) - mean) / sqrt(var + eps) * weight + bias.
+namespace tendril::nn::utils {
+
+/// Weight and bias of the convolution that does both. conv_bias, bn_weight and bn_bias may be undefined: 0, 1 and 0.
+/// conv_weight is [out, ...], the others [out]; one floating dtype. Recorded as other operations are.
+std::pair<Tensor, Tensor> fuse_conv_bn_weights(const Tensor& conv_weight, const Tensor& conv_bias,
+                                               const Tensor& running_mean, const Tensor& running_var, double eps,
+                                               const Tensor& bn_weight, const Tensor& bn_bias);
+
+/// A new convolution, with parameters of its own. Error unless both are in evaluation, and bn keeps running statistics.
+Conv2d fuse_conv_bn_eval(const Conv2d& conv, const BatchNorm2d& bn);
+
+/// What fuse_conv_bn_eval makes, as no module: for models that keep it beside their layers.
+/// Thread-safety: may be called by several threads.
+struct FusedConv {
+  /// Of the parameters and statistics as they are now, whether in training or not. Error unless bn keeps statistics.
+  FusedConv(const Conv2d& conv, const BatchNorm2d& bn);
+  Tensor operator()(const Tensor& x) const;
+  Tensor relu(const Tensor& x) const;  ///< relu of that, in one pass
+
+  Tensor weight, bias;
+  ConvGeometry geometry;
+};
+
+}  // namespace tendril::nn::utils

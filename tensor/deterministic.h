@@ -1,0 +1,19 @@
+#pragma once
+
+namespace tendril {
+
+/// Whether every operation gives the same bits on the same machine, however many threads it uses and however often it
+/// is run. Off at first; a setting of the process, for what is called from then on. Thread-safe.
+///
+/// Without, this depends on the number of threads, within rounding: large float32 products (matmul, linear, recurrent
+/// layers) and the gradients of convolutions' filters, which oneDNN divides among its threads. With it, products are
+/// cut by their sizes alone and each part is one thread's, and a filter's gradient is one thread's. All other
+/// operations of the CPU give the same bits in any case: sums are cut by sizes alone, numbers by index are added in
+/// the order of the indices, random numbers depend on seed and place.
+///
+/// On CUDA devices it is cuda::set_deterministic (docs/cuda.md). It says nothing about gradients that several workers
+/// add up in the order in which they arrive, nor about machines with other processors.
+void set_deterministic(bool on) noexcept;
+bool deterministic() noexcept;
+
+}  // namespace tendril
