@@ -3,6 +3,7 @@
 #include <any>
 #include <mutex>
 
+#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/node.h"
 
@@ -148,6 +149,7 @@ class detail::CheckpointFrame : public std::enable_shared_from_this<CheckpointFr
     const std::vector<Tensor> inputs = inputs_->inputs();
     const Rewound rewound(beginning_);
     const EnableGrad recording;
+    const Autocast as_before(autocast_);
     const SavedTensorHooks hooks(std::make_shared<const SavedTensorFunctions>(std::move(functions)));
     run_again_(inputs);
     // In a backward within the function's first run, this run gets farther than that one has.
@@ -178,6 +180,7 @@ class detail::CheckpointFrame : public std::enable_shared_from_this<CheckpointFr
   const Ref<CheckpointInputs> inputs_;
   const std::function<void(std::span<const Tensor>)> run_again_;
   Rewound::States beginning_;
+  const AutocastOptions autocast_ = autocast_state();
   // An inner frame's is taken before its outer one's, for its inputs. Recursive: in the second run a graph of the first
   // may end.
   std::recursive_mutex mutex_;

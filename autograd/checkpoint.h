@@ -19,9 +19,10 @@
 ///   Tensor y = autograd::checkpoint([&](const Tensor& h) { return block.forward(h); }, x);
 ///
 /// What the operations of `function` save for backward is not kept: when backward first wants any of it, the function
-/// runs again and what it saves then is used, until the operations that saved it have run. The result, the gradients
-/// (of inputs, and of whatever else the function uses: parameters, captured tensors) and second derivatives are those
-/// of the plain call. Checkpoints nest: the inner one is run again within what the outer one runs again.
+/// runs again (within the Autocast of the first time) and what it saves then is used, until the operations that saved
+/// it have run. The result, the gradients (of inputs, and of whatever else the function uses: parameters, captured
+/// tensors) and second derivatives are those of the plain call. Checkpoints nest: the inner one is run again within
+/// what the outer one runs again.
 ///
 /// This is PyTorch's non-reentrant form (torch.utils.checkpoint with use_reentrant=False), and there is no other: the
 /// re-entrant one records nothing, runs a backward within backward, and so has no gradients for inputs that are not

@@ -114,44 +114,45 @@ Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const Con
   return w;
 }
 
-void check_geometry(const ConvGeometry& g) {
-  TENDRIL_CHECK(g.stride.h > 0 && g.stride.w > 0, "conv2d: stride: got ", g.stride, ", expected positive numbers");
-  TENDRIL_CHECK(g.padding.h >= 0 && g.padding.w >= 0, "conv2d: padding: got ", g.padding,
+void check_geometry(const char* op, const ConvGeometry& g) {
+  TENDRIL_CHECK(g.stride.h > 0 && g.stride.w > 0, op, ": stride: got ", g.stride, ", expected positive numbers");
+  TENDRIL_CHECK(g.padding.h >= 0 && g.padding.w >= 0, op, ": padding: got ", g.padding,
                 ", expected numbers of 0 or more");
-  TENDRIL_CHECK(g.dilation.h > 0 && g.dilation.w > 0, "conv2d: dilation: got ", g.dilation,
+  TENDRIL_CHECK(g.dilation.h > 0 && g.dilation.w > 0, op, ": dilation: got ", g.dilation,
                 ", expected positive numbers");
-  TENDRIL_CHECK(g.groups > 0, "conv2d: groups: got ", g.groups, ", expected a positive number");
+  TENDRIL_CHECK(g.groups > 0, op, ": groups: got ", g.groups, ", expected a positive number");
 }
 
-void check_operand(const Tensor& x, const Tensor& other, const char* name) {
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == other.dtype(), "conv2d: ", name, " has dtype ", other.dtype(),
+void check_operand(const char* op, const Tensor& x, const Tensor& other, const char* name) {
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == other.dtype(), op, ": ", name, " has dtype ", other.dtype(),
                    ", expected x's ", x.dtype());
-  TENDRIL_CHECK(x.device() == other.device(), "conv2d: ", name, " is on ", other.device(), ", expected x's device ",
+  TENDRIL_CHECK(x.device() == other.device(), op, ": ", name, " is on ", other.device(), ", expected x's device ",
                 x.device());
 }
 
 Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry,
                     bool relu) {
-  TENDRIL_CHECK(x.defined() && weight.defined(), "conv2d: ", x.defined() ? "weight" : "x", " is undefined");
+  const char* const op = relu ? "conv2d_relu" : "conv2d";
+  TENDRIL_CHECK(x.defined() && weight.defined(), op, ": ", x.defined() ? "weight" : "x", " is undefined");
   if (autograd::detail::autocast_on()) [[unlikely]] {
     const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
                  low_bias = autograd::detail::lowered(bias);
     const autograd::detail::AutocastOff done;
     return checked_conv(low_x, low_weight, low_bias, geometry, relu);
   }
-  check_geometry(geometry);
-  check_operand(x, weight, "weight");
-  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, "conv2d: weight has shape ", weight.sizes(),
+  check_geometry(op, geometry);
+  check_operand(op, x, weight, "weight");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, op, ": weight has shape ", weight.sizes(),
                    ", expected [out, in / groups, height, width]");
   const int64_t out = weight.sizes()[0], in = weight.sizes()[1] * geometry.groups;
-  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 4 || x.dim() == 3) && x.size(-3) == in, "conv2d: x has shape ", x.sizes(),
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 4 || x.dim() == 3) && x.size(-3) == in, op, ": x has shape ", x.sizes(),
                    ", expected [batch, ", in, ", height, width] or [", in, ", height, width] for a weight of ",
                    weight.sizes(), " and ", geometry.groups, " groups");
-  TENDRIL_CHECK_AS(ShapeError, out % geometry.groups == 0, "conv2d: weight has ", out, " output channels, which ",
+  TENDRIL_CHECK_AS(ShapeError, out % geometry.groups == 0, op, ": weight has ", out, " output channels, which ",
                    geometry.groups, " groups do not divide");
   if (bias.defined()) {
-    check_operand(x, bias, "bias");
-    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out, "conv2d: bias has shape ", bias.sizes(),
+    check_operand(op, x, bias, "bias");
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out, op, ": bias has shape ", bias.sizes(),
                      ", expected [", out, "]");
   }
   const Size2 image(x.size(-2), x.size(-1)), kernel(weight.size(2), weight.size(3));
@@ -161,7 +162,7 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   TENDRIL_CHECK_AS(ShapeError,
                    fits(image.h, kernel.h, geometry.padding.h, geometry.dilation.h) &&
                        fits(image.w, kernel.w, geometry.padding.w, geometry.dilation.w),
-                   "conv2d: a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
+                   op, ": a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
                    image, " padded by ", geometry.padding);
   if (x.dim() == 3) return conv(x.unsqueeze(0), weight, bias, geometry, relu).squeeze(0);
   return conv(x, weight, bias, geometry, relu);

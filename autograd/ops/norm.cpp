@@ -125,15 +125,15 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
   }
 };
 
-void check_channels(const Tensor& x, const Tensor& tensor, const char* name) {
+void check_channels(const char* op, const Tensor& x, const Tensor& tensor, const char* name) {
   if (!tensor.defined()) return;
-  TENDRIL_CHECK_AS(ShapeError, tensor.dim() == 1 && tensor.numel() == x.sizes()[1], "batch_norm: ", name, " has shape ",
+  TENDRIL_CHECK_AS(ShapeError, tensor.dim() == 1 && tensor.numel() == x.sizes()[1], op, ": ", name, " has shape ",
                    tensor.sizes(), ", expected [", x.sizes()[1], "], the channels of x ", x.sizes());
-  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype() || tensor.dtype() == computed_in(x.dtype()),
-                   "batch_norm: ", name, " has dtype ", tensor.dtype(), ", expected x's ", x.dtype(),
+  TENDRIL_CHECK_AS(DTypeError, tensor.dtype() == x.dtype() || tensor.dtype() == computed_in(x.dtype()), op, ": ", name,
+                   " has dtype ", tensor.dtype(), ", expected x's ", x.dtype(),
                    computed_in(x.dtype()) == x.dtype() ? "" : " or float32");
-  TENDRIL_CHECK(tensor.device() == x.device(), "batch_norm: ", name, " is on ", tensor.device(),
-                ", expected x's device ", x.device());
+  TENDRIL_CHECK(tensor.device() == x.device(), op, ": ", name, " is on ", tensor.device(), ", expected x's device ",
+                x.device());
 }
 
 void move_towards(const Tensor& running, const Tensor& value, double momentum) {
@@ -159,23 +159,21 @@ Tensor in_float(const Tensor& x, const Tensor& running_mean, const Tensor& runni
   return out;
 }
 
-void check_arguments(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                     const Tensor& bias, bool training) {
-  TENDRIL_CHECK(x.defined(), "batch_norm: x is undefined");
-  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, "batch_norm: x has shape ", x.sizes(),
-                   ", expected [batch, channels, ...]");
-  check_channels(x, running_mean, "running_mean");
-  check_channels(x, running_var, "running_var");
-  check_channels(x, weight, "weight");
-  check_channels(x, bias, "bias");
-  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), "batch_norm: x has dtype ", x.dtype(),
-                   ", expected a floating one");
-  TENDRIL_CHECK_AS(DTypeError, !weight.defined() || !bias.defined() || weight.dtype() == bias.dtype(),
-                   "batch_norm: bias has dtype ", bias.dtype(), ", expected the weight's, ", weight.dtype());
-  TENDRIL_CHECK_AS(ShapeError, !training || x.sizes()[1] == 0 || x.numel() != x.sizes()[1],
-                   "batch_norm: training needs more than one value per channel, got x of ", x.sizes());
-  TENDRIL_CHECK(training || (running_mean.defined() && running_var.defined()),
-                "batch_norm: evaluation needs running_mean and running_var, got an undefined one");
+void check_arguments(const char* op, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& weight, const Tensor& bias, bool training) {
+  TENDRIL_CHECK(x.defined(), op, ": x is undefined");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, op, ": x has shape ", x.sizes(), ", expected [batch, channels, ...]");
+  check_channels(op, x, running_mean, "running_mean");
+  check_channels(op, x, running_var, "running_var");
+  check_channels(op, x, weight, "weight");
+  check_channels(op, x, bias, "bias");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
+  TENDRIL_CHECK_AS(DTypeError, !weight.defined() || !bias.defined() || weight.dtype() == bias.dtype(), op,
+                   ": bias has dtype ", bias.dtype(), ", expected the weight's, ", weight.dtype());
+  TENDRIL_CHECK_AS(ShapeError, !training || x.sizes()[1] == 0 || x.numel() != x.sizes()[1], op,
+                   ": training needs more than one value per channel, got x of ", x.sizes());
+  TENDRIL_CHECK(training || (running_mean.defined() && running_var.defined()), op,
+                ": evaluation needs running_mean and running_var, got an undefined one");
 }
 
 /// Mean and variance of the kernels: to be written, or copies of the running ones, which change at the next step.
@@ -212,7 +210,7 @@ void keep(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps) {
-  check_arguments(x, running_mean, running_var, weight, bias, training);
+  check_arguments("batch_norm", x, running_mean, running_var, weight, bias, training);
   if (computed_in(x.dtype()) != x.dtype() && !x.device().is_cpu()) {
     return in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
   }
@@ -234,7 +232,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                        const Tensor& bias, const BatchNormReluOptions& options) {
   const auto& [residual, training, momentum, eps] = options;
-  check_arguments(x, running_mean, running_var, weight, bias, training);
+  check_arguments("batch_norm_relu", x, running_mean, running_var, weight, bias, training);
   if (residual.defined()) {
     TENDRIL_CHECK_AS(ShapeError, residual.sizes() == x.sizes(), "batch_norm_relu: residual has shape ",
                      residual.sizes(), ", expected x's, ", x.sizes());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/nn/models/resnet.h"
 #include "tendril/nn/optim/sgd.h"

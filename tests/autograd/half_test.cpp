@@ -129,6 +129,7 @@ BOOST_AUTO_TEST_CASE(the_largest_of_many_equals_share_the_gradient) {
 }
 
 BOOST_AUTO_TEST_CASE(every_operation_takes_halves) {
+  const DefaultDeviceGuard here(kCPU);
   for (const samples::Family& family : samples::families()) {
     for (const samples::OpSample& sample : family.samples()) {
       for (DType dtype : kHalves) BOOST_TEST(samples::check_half(sample, dtype, 8) == "");  // some are made of several

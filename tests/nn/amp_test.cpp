@@ -8,6 +8,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/checkpoint.h"
 #include "tendril/autograd/function.h"
 #include "tendril/autograd/ops/activation.h"
 #include "tendril/autograd/ops/attention.h"
@@ -253,6 +254,18 @@ BOOST_AUTO_TEST_CASE(backward_computes_as_forward_did_wherever_it_runs) {
   const Autocast mixed;
   z.sum().backward();
   BOOST_TEST(Squares::seen == kFloat32);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_runs_again_within_the_autocast_of_the_first_time) {
+  const Tensor x = raw::full({2, 2}, 1 + 0x1p-12).requires_grad_(), w = raw::full({2, 2}, 3).requires_grad_();
+  Tensor y;
+  {
+    const Autocast mixed;
+    y = autograd::checkpoint([&](const Tensor& h) { return h.mm(w).mm(w); }, x);
+  }
+  y.sum().backward();
+  BOOST_TEST(x.grad()[0][0].item<double>() == 36);
+  BOOST_TEST(w.grad().dtype() == kFloat32);
 }
 
 BOOST_AUTO_TEST_CASE(the_scale_and_the_steps_are_pytorchs) {

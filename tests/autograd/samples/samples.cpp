@@ -141,7 +141,7 @@ std::string check_half(const OpSample& sample, DType dtype, double roundings) {
         if (!y.requires_grad()) continue;
         std::vector<double> g;  // not all alike: the gradients of normalisations would be what is left of 0
         for (int64_t i = 0; i < y.numel(); ++i) g.push_back(static_cast<double>(i * 5 % 7 - 3) / 4 + 0.125);
-        y.backward(raw::from_data(g, y.sizes()).to(y.dtype()).to(y.device()), true);
+        y.backward(raw::from_data(g, y.sizes()).to(y.dtype()).to(y.device()), {.retain_graph = true});
       }
       for (const Tensor& x : inputs) all.push_back(x.grad());
       return all;
