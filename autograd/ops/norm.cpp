@@ -33,7 +33,7 @@ Dims all_but_channels(const Tensor& x) {
 }
 
 /// What a gradient is made of.
-struct Normalised {
+struct BatchNormInputs {
   Tensor x, weight, mean, var;
   double eps;
   bool batch;
@@ -42,7 +42,8 @@ struct Normalised {
 
 /// Gradients of x, weight and bias in operations that can be recorded, from the inputs alone: the statistics depend on
 /// x.
-void composite(const Normalised& of, const Tensor& given, const autograd::Node& node, std::span<Tensor> dx) {
+void batch_norm_gradients(const BatchNormInputs& of, const Tensor& given, const autograd::Node& node,
+                          std::span<Tensor> dx) {
   const DType wide = computed_in(of.x.dtype());
   const Tensor x = of.x.to(wide), g = given.to(wide);
   const Dims others = all_but_channels(x);
@@ -69,8 +70,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
       dx[0] = g;
       dx[1] = dx[2] = g.sum(all_but_channels(g));
     } else if (autograd::grad_enabled()) {
-      composite({saved(0), has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch, parameter_dtype}, g, *this,
-                dx);
+      batch_norm_gradients(
+          {saved(0), has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch, parameter_dtype}, g, *this, dx);
     } else {
       fused(g, dx);
     }
@@ -101,11 +102,12 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
   DType parameter_dtype = kFloat32;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Normalised of{saved(0), has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch, parameter_dtype};
+    const BatchNormInputs of{saved(0),       has_weight ? saved(1) : Tensor(), saved(2), saved(3), eps, batch,
+                             parameter_dtype};
     const Tensor out = saved(4);
     if (autograd::grad_enabled()) {
       const Tensor masked = g.masked_fill(out.le(0), 0);
-      composite(of, masked, *this, dx);
+      batch_norm_gradients(of, masked, *this, dx);
       dx[3] = masked;
       return;
     }
@@ -146,8 +148,8 @@ void move_towards(const Tensor& running, const Tensor& value, double momentum) {
 }
 
 /// The half types on a device whose kernels have none of them.
-Tensor in_float(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                const Tensor& bias, bool training, double momentum, double eps) {
+Tensor batch_norm_in_float(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                           const Tensor& bias, bool training, double momentum, double eps) {
   const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
   const Tensor mean = wide(running_mean), var = wide(running_var);
   const Tensor out = batch_norm(wide(x), mean, var, wide(weight), wide(bias), training, momentum, eps).to(x.dtype());
@@ -159,8 +161,8 @@ Tensor in_float(const Tensor& x, const Tensor& running_mean, const Tensor& runni
   return out;
 }
 
-void check_arguments(const char* op, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                     const Tensor& weight, const Tensor& bias, bool training) {
+void check_batch_norm(const char* op, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                      const Tensor& weight, const Tensor& bias, bool training) {
   TENDRIL_CHECK(x.defined(), op, ": x is undefined");
   TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, op, ": x has shape ", x.sizes(), ", expected [batch, channels, ...]");
   check_channels(op, x, running_mean, "running_mean");
@@ -184,8 +186,8 @@ Tensor statistic(const Tensor& x, const Tensor& running, bool training) {
   return x.numel() > 0 ? raw::empty(sizes, wide, x.device()) : raw::zeros(sizes, wide, x.device());
 }
 
-void learn(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
-           const Tensor& var, double momentum) {
+void learn_statistics(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
+                      const Tensor& var, double momentum) {
   if (x.numel() == 0) return;  // nothing seen, nothing learned
   const auto n = static_cast<double>(x.numel() / x.sizes()[1]);
   move_towards(running_mean, mean, momentum);
@@ -194,8 +196,8 @@ void learn(const Tensor& x, const Tensor& running_mean, const Tensor& running_va
 
 /// What both nodes keep.
 template <class N>
-void keep(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& var,
-          bool training, double eps) {
+void keep_for_backward(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                       const Tensor& var, bool training, double eps) {
   node->save(0, x);
   node->has_weight = weight.defined();
   if (node->has_weight) node->save(1, weight);
@@ -210,9 +212,9 @@ void keep(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps) {
-  check_arguments("batch_norm", x, running_mean, running_var, weight, bias, training);
+  check_batch_norm("batch_norm", x, running_mean, running_var, weight, bias, training);
   if (computed_in(x.dtype()) != x.dtype() && !x.device().is_cpu()) {
-    return in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
+    return batch_norm_in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
   }
   const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
@@ -222,9 +224,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                                                    raw::view_of(var), raw::view_of(as_channels(x)), MaybeView(weight),
                                                    MaybeView(bias), eps, training);
   }
-  if (training) learn(x, running_mean, running_var, mean, var, momentum);
+  if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormBackward>(out, x, weight, bias)) {
-    keep(node, x, weight, bias, mean, var, training, eps);
+    keep_for_backward(node, x, weight, bias, mean, var, training, eps);
   }
   return out;
 }
@@ -232,7 +234,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                        const Tensor& bias, const BatchNormReluOptions& options) {
   const auto& [residual, training, momentum, eps] = options;
-  check_arguments("batch_norm_relu", x, running_mean, running_var, weight, bias, training);
+  check_batch_norm("batch_norm_relu", x, running_mean, running_var, weight, bias, training);
   if (residual.defined()) {
     TENDRIL_CHECK_AS(ShapeError, residual.sizes() == x.sizes(), "batch_norm_relu: residual has shape ",
                      residual.sizes(), ", expected x's, ", x.sizes());
@@ -250,9 +252,9 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
   table.batch_norm_relu(raw::view_of(as_channels(out)), raw::view_of(mean), raw::view_of(var),
                         raw::view_of(as_channels(x)), MaybeView(weight), MaybeView(bias), MaybeView(rows), eps,
                         training);
-  if (training) learn(x, running_mean, running_var, mean, var, momentum);
+  if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {
-    keep(node, x, weight, bias, mean, var, training, eps);
+    keep_for_backward(node, x, weight, bias, mean, var, training, eps);
     node->save_output(4, out);
   }
   return out;

@@ -13,7 +13,7 @@ void check_scale(const char* op, const char* name, double scale) {
                 ", expected a positive finite number");
 }
 
-void validate(const char* op, const GradScalerOptions& options) {
+void validate_scaler(const char* op, const GradScalerOptions& options) {
   check_scale(op, "init_scale", options.init_scale);
   TENDRIL_CHECK(std::isfinite(options.growth_factor) && options.growth_factor > 1, op, ": growth_factor: got ",
                 options.growth_factor, ", expected a number above 1");
@@ -29,7 +29,7 @@ double as_float(double scale) { return static_cast<double>(static_cast<float>(sc
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), scale_(as_float(options.init_scale)) {
-  validate("GradScaler", options);
+  validate_scaler("GradScaler", options);
 }
 
 Tensor GradScaler::scale(const Tensor& x) const {
@@ -138,7 +138,7 @@ LoadReport GradScaler::load_state_dict(const StateDict& dict, const LoadOptions&
     reader.number("_growth_tracker", tracker);
     loaded.init_scale = scale;
     try {
-      validate(op, loaded);
+      validate_scaler(op, loaded);
     } catch (const Error& error) {
       reader.refuse("options", error.what());
     }
