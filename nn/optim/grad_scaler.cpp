@@ -33,7 +33,7 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), sc
 }
 
 Tensor GradScaler::scale(const Tensor& x) const {
-  detail::check_defined(x, "GradScaler::scale", "x");
+  tendril::detail::check_defined(x, "GradScaler::scale", "x");
   if (!options_.enabled) return x;
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), "GradScaler::scale: x has dtype ", x.dtype(),
                    ", expected a floating one");
