@@ -44,6 +44,7 @@ std::vector<std::int64_t> predict(nn::Sequential& model, const data::LabelledIma
 
 void train(const Options& options) {
   examples::catch_stop_signals();
+  std::fputs(options.effective.c_str(), stdout);
   const tendril::Device device = examples::device_of(options.device);
   const auto seed = static_cast<std::uint64_t>(options.seed);
   tendril::set_default_device(device);

@@ -19,9 +19,11 @@ struct Options {
   std::string checkpoint = "image_classifier.safetensors";  ///< Written after each epoch and on SIGTERM.
   bool resume = false;                                      ///< Go on from the checkpoint, if it is there.
   std::string mistakes = "mistakes.png";
+  std::string effective;  ///< All flags as they are in the end, one a line.
 };
 
-/// Prints the help or what is wrong and returns nothing, with the status to exit with in `exit_status`.
+/// Flags, else the environment (IMAGE_CLASSIFIER_EPOCHS), else a file (--config). Prints the help or what is wrong and
+/// returns nothing, with the status to exit with in `exit_status`.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
 
 }  // namespace image_classifier

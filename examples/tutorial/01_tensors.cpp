@@ -17,7 +17,7 @@ int main() {
   // Arithmetic goes element by element; sizes of one, and missing ones, are repeated (broadcasting).
   const Tensor row = tensor({10.0f, 20.0f, 30.0f});
   std::cout << "a + row:\n" << a + row << "\n";
-  std::cout << "a * a.sum(1, keepdim):\n" << a * a.sum({1}, true) << "\n";
+  std::cout << "a * a.sum(1, keepdim):\n" << a * a.sum(1, true) << "\n";
 
   // A view is another look at the same elements: nothing is copied, and a change is seen through all of them.
   Tensor b = a.clone();

@@ -29,7 +29,7 @@ class Net : public nn::Module {
 
 double accuracy(const Net& net, const Tensor& x, const Tensor& labels) {
   const autograd::NoGrad guard;
-  return net.forward(x).argmax(1).eq(labels).to(kFloat32).mean().item<double>();
+  return (net.forward(x).argmax(1) == labels).to(kFloat32).mean().item<double>();
 }
 
 int main() {
