@@ -41,16 +41,6 @@ DIFFERENCES = [
         %1 int64 [1] = 0
         %2 bool [1] = 1
         %3 = scatter_add %0 0 %1 %2""", "refuses"),
-    ("conv_of_half", "convolutions have no kernels for the half types", """
-        %0 bfloat16 [1,1,2,2] = 1 2 3 4
-        %1 bfloat16 [1,1,1,1] = 2
-        %2 = conv2d %0 %1 none [1,1] [0,0] [1,1] 1""", "refuses"),
-    ("pooling_of_half", "pooling has no kernels for the half types", """
-        %0 bfloat16 [1,2,2] = 1 2 3 4
-        %1,%2 = max_pool2d %0 [2,2] [] [0,0] [1,1] false""", "refuses"),
-    ("batch_norm_of_half", "batch normalisation has no kernels for the half types", """
-        %0 bfloat16 [2,1] = 1 2
-        %1 = batch_norm %0 none none none none true 0.1 1e-05""", "refuses"),
     # ---- values out of the ordinary
     ("square_where_twice_x_overflows", "g x 2 is multiplied from the left, and overflows later than g (2 x)", """
         %0 float32 [1] grad = 3e+38
