@@ -110,7 +110,10 @@ std::vector<Trace::Thread> Trace::threads() const {
     Thread& thread = threads.emplace_back();
     thread.id = buffer->thread_id;
     thread.name = buffer->thread_name;
-    for (const Chunk* chunk = buffer->first; chunk; chunk = chunk->next.load(std::memory_order_acquire)) {
+    for (const Chunk *chunk = buffer->first, *next = nullptr; chunk; chunk = next) {
+      // First: a chunk that has a next one is full. The other way round its last spans could be missed, and the next's
+      // not.
+      next = chunk->next.load(std::memory_order_acquire);
       const std::size_t used = chunk->used.load(std::memory_order_acquire);
       const std::size_t before = thread.spans.size();
       thread.spans.resize(before + used);
