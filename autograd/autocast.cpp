@@ -46,7 +46,7 @@ Tensor detail::lowered(const Tensor& x) {
       return kept.cast;
     }
   }
-  const Tensor cast = x.to(state.dtype);
+  Tensor cast = x.to(state.dtype);
   casts.insert_or_assign(x.impl(), Cast{x, cast, x.version()});
   return cast;
 }

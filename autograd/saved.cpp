@@ -101,7 +101,7 @@ Tensor SavedTensor::unpack_packed(const Node& owner) const {
                    elements.sizes() == kept.sizes && elements.dtype() == kept.dtype && elements.device() == kept.device,
                    "a saved-tensor hook unpacked ", elements.dtype(), " ", elements.sizes(), " on ", elements.device(),
                    " for ", owner.name(), ", expected ", kept.dtype, " ", kept.sizes, " on ", kept.device);
-  const Tensor tensor = detail::alias(elements);
+  Tensor tensor = detail::alias(elements);
   if (is_output_) {
     if (grad_enabled()) set_history(tensor, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
   } else if (kept.producer) {

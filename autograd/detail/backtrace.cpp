@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <sstream>
 #include <string_view>
 
@@ -134,8 +135,10 @@ std::vector<void*> backtrace() {
 }
 
 std::string describe(std::span<void* const> backtrace) {
-  std::ostringstream out;
-  bool outside = false;
+  std::vector<std::string> lines;
+  // The first line of those who called what records; a sanitizer's own function may stand before that.
+  std::size_t outside = 0;
+  bool recording = false;
   std::string opened;
   std::unique_ptr<ElfFile> file;
   for (void* const returns_to : backtrace) {
@@ -146,16 +149,19 @@ std::string describe(std::span<void* const> backtrace) {
       opened = place.file;
     }
     const std::string name = file ? demangled(file->function_at(place.offset)) : "";
-    outside = outside || !is_recording(name);
-    if (!outside) continue;
+    const bool records = is_recording(name);
+    if (recording && !records && outside == 0) outside = lines.size();
+    recording = recording || records;
     char path[4096];
     const ssize_t length = place.file == "/proc/self/exe" ? readlink("/proc/self/exe", path, sizeof(path)) : -1;
+    std::ostringstream out;
     out << "  " << (name.empty() ? "?" : name) << " ("
         << (length > 0 ? std::string(path, static_cast<std::size_t>(length)) : place.file) << "+0x" << std::hex
-        << place.offset << std::dec << ")\n";
+        << place.offset << ")\n";
+    lines.push_back(out.str());
     if (name == "main") break;
   }
-  return out.str();
+  return std::accumulate(lines.begin() + static_cast<std::ptrdiff_t>(outside), lines.end(), std::string());
 }
 
 }  // namespace tendril::autograd::detail

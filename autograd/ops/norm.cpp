@@ -152,7 +152,7 @@ Tensor batch_norm_in_float(const Tensor& x, const Tensor& running_mean, const Te
                            const Tensor& bias, bool training, double momentum, double eps) {
   const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
   const Tensor mean = wide(running_mean), var = wide(running_var);
-  const Tensor out = batch_norm(wide(x), mean, var, wide(weight), wide(bias), training, momentum, eps).to(x.dtype());
+  Tensor out = batch_norm(wide(x), mean, var, wide(weight), wide(bias), training, momentum, eps).to(x.dtype());
   for (const auto& [running, now] : {std::pair{&running_mean, &mean}, std::pair{&running_var, &var}}) {
     if (!training || !running->defined() || running->impl() == now->impl()) continue;
     raw::copy_(*running, *now);
@@ -189,7 +189,8 @@ Tensor statistic(const Tensor& x, const Tensor& running, bool training) {
 void learn_statistics(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
                       const Tensor& var, double momentum) {
   if (x.numel() == 0) return;  // nothing seen, nothing learned
-  const auto n = static_cast<double>(x.numel() / x.sizes()[1]);
+  const int64_t count = x.numel() / x.sizes()[1];
+  const auto n = static_cast<double>(count);
   move_towards(running_mean, mean, momentum);
   move_towards(running_var, raw::binary(Binary::mul, var, n / (n - 1)), momentum);
 }

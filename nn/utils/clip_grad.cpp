@@ -60,14 +60,14 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, c
   }
   // Multiplying by 1 costs less than waiting for the number.
   const Tensor factor = (max_norm / (norm + 1e-6)).clamp(std::nullopt, 1.0);
-  for (Tensor gradient : gradients) gradient.mul_(factor.to(gradient.device()).to(gradient.dtype()));
+  for (const Tensor& gradient : gradients) gradient.mul_(factor.to(gradient.device()).to(gradient.dtype()));
   return norm;
 }
 
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
   TENDRIL_CHECK(clip_value >= 0, "clip_grad_value_: clip_value: got ", clip_value, ", expected a number of 0 or more");
   const NoGrad no_grad;
-  for (Tensor gradient : gradients_of("clip_grad_value_", parameters)) gradient.clamp_(-clip_value, clip_value);
+  for (const Tensor& gradient : gradients_of("clip_grad_value_", parameters)) gradient.clamp_(-clip_value, clip_value);
 }
 
 }  // namespace tendril::nn::utils

@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_change_in_place_of_an_input_by_its_result_does_not_leak) 
   bool freed = false;
   {
     Tensor x = from_blob(memory, {2}, {}, [&](void*) { freed = true; });
-    const Tensor w = ones({2}, {.requires_grad = true});
+    const Tensor w = ones({2}, {.device = kCPU, .requires_grad = true});
     x.mul_(w);
     x.mul_(checkpoint([](const Tensor& in) { return in.exp(); }, x));
   }
