@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "tendril/tensor/error.h"
@@ -16,16 +18,20 @@ inline constexpr bool kAccessChecked = true;
 
 /// N dimensions of elements of type T (const or not) in the memory of a CPU tensor, which it does not own: made by
 /// `x.accessor<T, N>()`, to be indexed N times. Costs what a pointer and strides cost; indices are checked (IndexError)
-/// in programs that are compiled without NDEBUG. Thread-safety: as a pointer.
+/// in programs that are compiled without NDEBUG. It may outlive a view that it was made by, not the memory.
+/// Thread-safety: as a pointer.
 template <class T, int N, bool checked = detail::kAccessChecked>
 class TensorAccessor {
  public:
   static_assert(N >= 1, "accessor<T, N>: a tensor of no dimensions is read with item<T>()");
-  TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides) noexcept
-      : data_(data), sizes_(sizes), strides_(strides) {}
+  /// Of N sizes and N strides.
+  TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides) noexcept : data_(data) {
+    std::copy_n(sizes, N, sizes_.begin());
+    std::copy_n(strides, N, strides_.begin());
+  }
 
-  int64_t size(int dim) const noexcept { return sizes_[dim]; }
-  int64_t stride(int dim) const noexcept { return strides_[dim]; }
+  int64_t size(int dim) const noexcept { return sizes_[static_cast<std::size_t>(dim)]; }
+  int64_t stride(int dim) const noexcept { return strides_[static_cast<std::size_t>(dim)]; }
   T* data() const noexcept { return data_; }
 
   decltype(auto) operator[](int64_t index) const {
@@ -37,14 +43,13 @@ class TensorAccessor {
     if constexpr (N == 1) {
       return static_cast<T&>(*there);
     } else {
-      return TensorAccessor<T, N - 1, checked>(there, sizes_ + 1, strides_ + 1);
+      return TensorAccessor<T, N - 1, checked>(there, sizes_.data() + 1, strides_.data() + 1);
     }
   }
 
  private:
   T* data_;
-  const int64_t* sizes_;
-  const int64_t* strides_;
+  std::array<int64_t, N> sizes_, strides_;
 };
 
 }  // namespace tendril

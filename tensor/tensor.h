@@ -165,7 +165,7 @@ class Tensor {
   }
   Scalar item_scalar() const;
   /// Element by element, `x.accessor<float, 2>()[i][j]`, to read (`accessor<const float, 2>`) and to write: for loops
-  /// of one's own. DTypeError, ShapeError and Error unless T, N and the CPU are the tensor's. It refers to this tensor,
+  /// of one's own. DTypeError, ShapeError and Error unless T, N and the CPU are the tensor's. It refers to its memory,
   /// which must live; changes are not seen by autograd.
   template <class T, int N>
   TensorAccessor<T, N> accessor() const {
