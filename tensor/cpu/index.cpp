@@ -29,21 +29,6 @@ struct Spread {
   View view;
 };
 
-/// Elements are only moved: calls f with something of their size.
-template <class F>
-void visit_bits(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 template <class Bits>
 void gather_as(const View& out, const View& x, int dim, const View& index) {
   const int64_t count = out.sizes[dim], to = out.strides[dim], from = x.strides[dim], step = index.strides[dim];
@@ -56,7 +41,8 @@ void gather_as(const View& out, const View& x, int dim, const View& index) {
 }
 
 void gather_checked(const View& out, const View& x, int dim, const View& index) {
-  visit_bits(out.dtype, [&](auto bits) { gather_as<decltype(bits)>(out, x, dim, index); });
+  tendril::detail::visit_bits(out.dtype,
+                              [&](auto tag) { gather_as<typename decltype(tag)::type>(out, x, dim, index); });
 }
 
 /// Whether an element is at several indices, so that lines that are not one another's may meet in it.
@@ -148,7 +134,8 @@ void scatter_add(const View& out, int dim, const View& index, const View& source
 void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use) {
   check_indices(index, out.sizes[dim], dim, use);
   if (index.numel == 0) return;
-  visit_bits(out.dtype, [&](auto bits) { scatter_as<decltype(bits)>(out, dim, index, source); });
+  tendril::detail::visit_bits(out.dtype,
+                              [&](auto tag) { scatter_as<typename decltype(tag)::type>(out, dim, index, source); });
 }
 
 void index_select(const View& out, const View& x, int dim, const View& index, IndexUse use) {

@@ -67,20 +67,7 @@ decltype(auto) visit(DType dtype, F&& f) {
   });
 }
 
-/// Elements of one size are the same to a copy.
-template <class F>
-void visit_bits(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(tendril::detail::TypeTag<uint8_t>{});
-    case 2:
-      return f(tendril::detail::TypeTag<uint16_t>{});
-    case 4:
-      return f(tendril::detail::TypeTag<uint32_t>{});
-    default:
-      return f(tendril::detail::TypeTag<uint64_t>{});
-  }
-}
+using tendril::detail::visit_bits;
 
 [[noreturn]] inline void refuse(const char* op, DType dtype) {
   tendril::detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);

@@ -177,21 +177,6 @@ bool widen(Places<3>& places, int64_t& along, int64_t width, const void* out, co
   return true;
 }
 
-/// Elements are only moved: calls f with something of their size.
-template <class F>
-void visit_bits(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 void gather_with(const char* op, const View& out, const View& x, int dim, const Spread& spread, IndexUse use) {
   const IndexReport report = index_report(use, dim, x.sizes[dim]);
   if (checked() || out.numel == 0) check_indices(spread.index, report);
@@ -210,7 +195,7 @@ void gather_with(const char* op, const View& out, const View& x, int dim, const 
   };
   const auto bytes = static_cast<int64_t>(size_of(out.dtype));
   if (widen(places, along, 16 / bytes, out.data, x.data)) return run(Pack<uint64_t, 2>{});
-  visit_bits(bytes, run);
+  visit_bits(out.dtype, [&](auto tag) { run(typename decltype(tag)::type{}); });
 }
 
 void add_with(const char* op, const View& out, int dim, const Spread& spread, const View& source, IndexUse use) {
@@ -279,8 +264,8 @@ void scatter(const View& out, int dim, const View& index, const View& source, In
     places.insert(source.sizes[d], {source.strides[d], d == dim ? 0 : out.strides[d], index.strides[d]});
   }
   places.finish();
-  visit_bits(static_cast<int64_t>(size_of(out.dtype)), [&](auto bits) {
-    using Bits = decltype(bits);
+  visit_bits(out.dtype, [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
     launch("scatter", set_elements<Bits>, grid_for(places.count, kThreads), out.as<Bits>(), source.as<const Bits>(),
            index.as<const int64_t>(), places, out.strides[dim], report);
   });

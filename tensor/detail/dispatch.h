@@ -34,4 +34,20 @@ decltype(auto) visit(DType dtype, F&& f) {
   raise<DTypeError>("unknown dtype ", static_cast<int>(dtype));
 }
 
+/// Elements of one size are the same to who only moves them: calls `f(TypeTag<U>{})` with the unsigned integer of the
+/// size of `dtype`'s elements.
+template <class F>
+decltype(auto) visit_bits(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    default:
+      return f(TypeTag<uint64_t>{});
+  }
+}
+
 }  // namespace tendril::detail

@@ -9,6 +9,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
 
 BOOST_AUTO_TEST_SUITE(engine)
@@ -17,12 +18,11 @@ using namespace tendril;
 using autograd::Edge;
 using autograd::gradient_edge;
 using autograd::GraphTask;
+using testing::leaf;
+using testing::Values;
+using testing::values;
 
 namespace {
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, {.dtype = kFloat64, .requires_grad = true}); }
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-using Values = std::vector<double>;
 
 /// Keeps what arrives, in order.
 struct Recorder : autograd::GradientSink {

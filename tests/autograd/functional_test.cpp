@@ -8,12 +8,14 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
 #include "tests/golden.h"
 
 BOOST_AUTO_TEST_SUITE(functional)
 
 using namespace tendril;
+using testing::leaf;
 namespace derivatives = autograd::functional;
 
 namespace {
@@ -46,7 +48,6 @@ Tensors two_outputs(const Tensors& in) { return {(in[0] * in[1]).tanh(), (in[0].
 Tensors scalar(const Tensors& in) { return {(in[0] * in[0] * in[1]).sin().sum() + in[1].pow(3).sum()}; }
 const auto cube = [](const Tensor& x) { return x * x * x; };
 const auto sum_of_cubes = [](const Tensor& x) { return (x * x * x).sum(); };
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, {.dtype = kFloat64, .requires_grad = true}); }
 
 }  // namespace
 

@@ -8,19 +8,19 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
 
 BOOST_AUTO_TEST_SUITE(saved_hooks)
 
 using namespace tendril;
 using autograd::SavedTensorHooks;
+using testing::leaf;
+using testing::Values;
+using testing::values;
 
 namespace {
 
-using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, {.dtype = kFloat64, .requires_grad = true}); }
-Values values(const Tensor& x) { return x.to_vector<double>(); }
 std::any as_it_is(const Tensor& x) { return x; }
 Tensor back(const std::any& kept) { return std::any_cast<Tensor>(kept); }
 

@@ -11,18 +11,17 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/memory.h"
+#include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
 
 BOOST_AUTO_TEST_SUITE(survivors)
 
 using namespace tendril;
+using testing::leaf;
+using testing::Values;
+using testing::values;
 
 namespace {
-
-using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, {.dtype = kFloat64, .requires_grad = true}); }
-Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// Saves an output that was changed in place while it was made.
 struct OnePlus : autograd::Function<OnePlus> {
