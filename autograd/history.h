@@ -26,7 +26,7 @@ inline bool is_plain(const Tensor& tensor) noexcept {
 }  // namespace detail
 
 /// The node that `tensor`'s gradient flows to, null if it requires none.
-inline Node* grad_fn(const Tensor& tensor) {
+[[gnu::always_inline]] inline Node* grad_fn(const Tensor& tensor) {
   tendril::detail::check_defined(tensor, "grad_fn");
   return static_cast<Node*>(tensor.impl()->current_history());
 }
@@ -39,7 +39,8 @@ inline Edge gradient_edge(const Tensor& tensor) {
 inline bool requires_grad(const Tensor& tensor) { return tensor.defined() && grad_fn(tensor) != nullptr; }
 
 /// Makes `tensor` output `output_number` of `node`.
-inline void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number = 0) noexcept {
+[[gnu::always_inline]] inline void set_history(const Tensor& tensor, Ref<Node> node,
+                                               uint32_t output_number = 0) noexcept {
   tensor.impl()->history = std::move(node);
   tensor.impl()->output_number = output_number;
 }

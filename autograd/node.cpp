@@ -84,8 +84,9 @@ void Node::forget_changed(TensorImpl& changed, uint32_t owners, Node* start, con
   }
 }
 
-void Node::note_place() {
+void Node::note_place() noexcept try {
   if (!is_leaf_) make_hooks().recorded_at = detail::backtrace();
+} catch (const std::bad_alloc&) {  // the operation goes on, and an error says that its place is not known
 }
 
 NodeHooks& Node::make_hooks() {

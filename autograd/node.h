@@ -91,7 +91,7 @@ class Node : public History {
   // ---- while recording
   void set_edge(int i, Edge edge) noexcept { edges_[i] = std::move(edge); }
   bool has_edge(int i) const noexcept { return edges_[i].node != nullptr; }
-  void set_output(int i, const Tensor& output) noexcept {
+  [[gnu::always_inline]] void set_output(int i, const Tensor& output) noexcept {
     outputs_[i].sizes = output.sizes();
     outputs_[i].dtype = output.dtype();
     outputs_[i].device = output.device();
@@ -109,7 +109,9 @@ class Node : public History {
     SavedTensor* saved;
     uint32_t num_edges, num_outputs, num_saved;
   };
-  explicit Node(const Parts& parts, bool is_leaf = false) noexcept
+  // Inlined by decree, as what else runs for each recorded operation: the sources of operations are so large that the
+  // compiler stops inlining within them, which cost a tenth of a recorded addition (docs/benchmarks/ops.md).
+  [[gnu::always_inline]] explicit Node(const Parts& parts, bool is_leaf = false) noexcept
       : sequence_(next_sequence()),
         edges_(parts.edges),
         outputs_(parts.outputs),
@@ -144,7 +146,7 @@ class Node : public History {
     return mine.next++;
   }
   void delete_hooks() noexcept;
-  void note_place();  ///< where this thread is, for DetectAnomaly
+  void note_place() noexcept;  ///< where this thread is, for DetectAnomaly
 
   uint64_t sequence_;
   Edge* edges_;
