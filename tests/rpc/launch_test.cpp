@@ -31,10 +31,12 @@ std::string outcome(const std::string& arguments, const Environment& variables =
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+/// What the program's workers said themselves. Workers that begin slowly also log whom they wait for, and whom they
+/// have refused: not what is asked here.
 std::set<std::string> lines_of(const std::string& text) {
   std::set<std::string> lines;
   for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
-    lines.insert(text.substr(at, end - at));
+    if (const std::string line = text.substr(at, end - at); !line.starts_with("rpc: ")) lines.insert(line);
   return lines;
 }
 
@@ -51,8 +53,6 @@ std::set<std::string> two(const std::function<Environment(int rank)>& variables)
   }
   std::set<std::string> lines;
   for (Process& process : processes) lines.merge(lines_of(process.rest(120s)));
-  // Workers that begin slowly say whom they wait for, and whom they have refused: not what is asked here.
-  std::erase_if(lines, [](const std::string& line) { return line.starts_with("rpc: "); });
   return lines;
 }
 
