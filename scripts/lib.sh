@@ -23,7 +23,7 @@ install_packages() {
 }
 
 install_dependencies() {
-  install_packages g++ cmake ninja-build libboost1.81-dev libboost-test1.81-dev libboost-context1.81-dev libboost-json1.81-dev zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg62-turbo-dev
+  install_packages g++ cmake ninja-build pkg-config libboost1.81-dev libboost-test1.81-dev libboost-context1.81-dev libboost-json1.81-dev zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg62-turbo-dev
 }
 
 # Debian has no toolkit: it is NVIDIA's, in its usual places.
