@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tendril/rpc/call_context.h"
 
 namespace tendril::rpc {
 
@@ -23,6 +26,13 @@ inline bool is_of_shutdown(std::string_view phase) {
 }  // namespace phases
 
 namespace detail {
+
+/// What is left until a deadline, for those who take a duration and read 0 as "no end"; 1 ms where it has passed.
+inline std::chrono::milliseconds left_until(Clock::time_point deadline) {
+  using std::chrono::milliseconds;
+  if (deadline == Clock::time_point::max()) return milliseconds(0);
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+}
 
 /// How a worker takes part in the gatherings of a shutdown.
 class Gathering {

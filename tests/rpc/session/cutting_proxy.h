@@ -1,6 +1,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ class CuttingProxy {
   void cut() { cut_after(0); }
   void change_a_byte() { changing_ = true; }  ///< of what passes next
   void hold(bool on) { held_ = on; }          ///< nothing passes, and nothing breaks
+  /// As `hold`, once so many bytes have passed in all; kNever: from now on everything passes.
+  void hold_after(uint64_t bytes) { held_after_ = bytes; }
   /// New connections are told this by somebody else, and closed; empty: no more.
   void answer(const std::string& text) {
     const std::lock_guard lock(mutex_);
@@ -60,6 +63,7 @@ class CuttingProxy {
   uint64_t passed() const { return passed_; }
   uint16_t target() const { return target_; }
   int connections() const { return connections_; }
+  int open() const { return open_; }  ///< connections that have not ended yet
   int cuts() const { return cuts_; }  ///< that `cut` or `cut_after` asked for
 
  private:
@@ -84,6 +88,7 @@ class CuttingProxy {
       if (left_ == 0) {
         for (const Pair& pair : pairs_) close_both(pair);
         pairs_.clear();
+        open_ = 0;
         left_ = kNever;
         ++cuts_;
       }
@@ -97,6 +102,7 @@ class CuttingProxy {
         if (there < 0 || back < 0) {
           close_both(*pair);
           pairs_.erase(pair);
+          --open_;
         }
       }
       if (idle) ::poll(nullptr, 0, 1);
@@ -117,15 +123,27 @@ class CuttingProxy {
     if (refusing_ || ::connect(far, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
       return close_both({near, far});
     }
-    ++connections_;
+    const int on = 1;
+    for (const int socket : {near, far}) ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     pairs_.push_back({near, far});
+    ++open_;
+    ++connections_;
+  }
+
+  /// Its end has come, and nothing before it.
+  static bool closed(int socket) {
+    char byte = 0;
+    const ssize_t got = ::recv(socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    return got == 0 || (got < 0 && errno != EAGAIN);
   }
 
   /// 1: bytes have passed. -1: the connection has ended.
   int pass(int from, int to) {
     std::array<char, 65536> buffer;
     uint64_t left = left_;
-    const ssize_t got = ::recv(from, buffer.data(), std::min<uint64_t>(buffer.size(), left), MSG_DONTWAIT);
+    const uint64_t passes = held_after_ - std::min<uint64_t>(held_after_, passed_);
+    if (passes == 0) return closed(from) ? -1 : 0;
+    const ssize_t got = ::recv(from, buffer.data(), std::min({uint64_t{buffer.size()}, left, passes}), MSG_DONTWAIT);
     if (got == 0) return left == 0 ? 0 : -1;
     if (got < 0) return errno == EAGAIN ? 0 : -1;
     passed_ += static_cast<uint64_t>(got);
@@ -144,8 +162,8 @@ class CuttingProxy {
   const int listener_;
   uint16_t port_ = 0;
   std::atomic<bool> held_{false}, refusing_{false}, changing_{false};
-  std::atomic<uint64_t> left_{kNever}, passed_{0};
-  std::atomic<int> connections_{0}, cuts_{0};
+  std::atomic<uint64_t> left_{kNever}, passed_{0}, held_after_{kNever};
+  std::atomic<int> connections_{0}, open_{0}, cuts_{0};
   std::list<Pair> pairs_;
   std::mutex mutex_;
   std::string answer_;

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/wire/ids.h"
+
+namespace tendril::rpc::detail {
+
+/// Runs `f`; its errors keep their type and say what was being done: `prefix`, then their text.
+template <class F>
+decltype(auto) with_prefix(const std::string& prefix, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const TimeoutError& e) {
+    throw TimeoutError(prefix + e.what());
+  } catch (const PeerLostError& e) {
+    throw PeerLostError(prefix + e.what(), e.may_have_run());
+  } catch (const UsageError& e) {
+    throw UsageError(prefix + e.what());
+  } catch (const RRefError& e) {
+    throw RRefError(prefix + e.what());
+  } catch (const RpcError& e) {
+    throw RpcError(prefix + e.what());
+  }
+}
+
+}  // namespace tendril::rpc::detail

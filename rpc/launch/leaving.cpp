@@ -1,0 +1,105 @@
+#include "tendril/rpc/launch/leaving.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/launch/drain.h"
+
+namespace tendril::rpc::detail {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Of the phases of a graceful shutdown in which nobody's work is waited for.
+constexpr milliseconds kPhaseTimeout = 60s;
+
+std::string counters_text(const RRefCounters& c) {
+  return "owner_rrefs " + std::to_string(c.owner_rrefs) + ", forks " + std::to_string(c.forks) + ", users " +
+         std::to_string(c.users) + ", pending_users " + std::to_string(c.pending_users) + ", pending_children " +
+         std::to_string(c.pending_children);
+}
+
+/// The gatherings of a shutdown.
+class Leaving final : public Gathering {
+ public:
+  Leaving(Membership& membership, bool accept_losses) : membership_(membership), accept_losses_(accept_losses) {}
+  std::vector<std::string> gather(const std::string& phase, std::string contribution, milliseconds timeout) override {
+    return membership_.gather(phase, std::move(contribution), timeout,
+                              {.attendance = accept_losses_ ? Attendance::alive : Attendance::named});
+  }
+  void check() override { membership_.check(accept_losses_); }
+  const std::vector<std::string>& names() const noexcept override { return membership_.names(); }
+
+ private:
+  Membership& membership_;
+  const bool accept_losses_;
+};
+
+/// They go by messages between workers that are idle otherwise.
+RRefCounters wait_for_references(const RRefContext& references, Gathering& group, Clock::time_point deadline) {
+  auto pause = std::chrono::microseconds(50);
+  for (;;) {
+    const RRefCounters counters = references.counters();
+    if (counters.none() || Clock::now() >= deadline) return counters;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(5000));
+    group.check();
+  }
+}
+
+}  // namespace
+
+Clock::time_point at_least_a_phase(Clock::time_point deadline) {
+  return std::max(deadline, Clock::now() + kLeastPhase);
+}
+
+void leave_together(GroupMember& member, Clock::time_point deadline, bool accept_losses) {
+  const auto phase_timeout = [&] {
+    return deadline == Clock::time_point::max() ? kPhaseTimeout : left_until(at_least_a_phase(deadline));
+  };
+  Leaving all(*member.membership, accept_losses);
+  try {
+    member.trace.measure_again(*member.agent, deadline);
+    member.note(LogLevel::info, "shuts down and waits for all to do so");
+    all.gather(phases::kShutdown, {}, left_until(deadline));
+    member.note(LogLevel::info, "waits for calls that are still open");
+    drain(*member.agent, all, deadline);
+    member.note(LogLevel::info, "gives up its references");
+    member.references->table().release_users();
+    const RRefCounters left = wait_for_references(*member.references, all, Clock::now() + phase_timeout());
+    const auto texts = all.gather(phases::kLast, left.none() ? "" : counters_text(left), phase_timeout());
+    std::string leaks;
+    for (const WorkerInfo& worker : member.workers) {
+      const std::string& text = texts[static_cast<std::size_t>(worker.id)];
+      if (!text.empty()) leaks += (leaks.empty() ? "" : "; ") + ("worker '" + worker.name + "': " + text);
+    }
+    if (!leaks.empty()) throw RRefError("references are left: " + leaks);
+  } catch (const std::exception& e) {
+    member.membership->fail(e.what());
+    throw;
+  }
+}
+
+std::exception_ptr leave(GroupMember& member, Clock::time_point deadline) noexcept {
+  std::exception_ptr error;
+  if (member.membership) member.membership->leave();
+  if (member.service) member.service->wait_until_told();
+  if (member.membership) member.membership->end(std::make_exception_ptr(UsageError("this worker has left its group")));
+  try {
+    if (member.agent) member.agent->shutdown(deadline);
+  } catch (...) {  // it is shut down in any case
+    error = std::current_exception();
+  }
+  // What the trace cannot do is said, and no reason to fail.
+  if (const std::string why = member.trace.write(); !why.empty())
+    member.note(LogLevel::warn, "could not write its trace: " + why);
+  member.metrics.reset();
+  member.status_signal.reset();
+  return error;
+}
+
+}  // namespace tendril::rpc::detail

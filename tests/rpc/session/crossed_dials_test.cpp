@@ -1,0 +1,114 @@
+// Two workers that know each other and have no connection yet dial each other at the same moment.
+// timeout: 240
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/session/handshake.h"
+#include "tendril/rpc/session/introduction.h"
+#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/session/cutting_proxy.h"
+
+BOOST_AUTO_TEST_SUITE(crossed_dials)
+
+using namespace rpc_test;
+
+namespace {
+
+std::atomic<int> runs;
+
+const Functions& functions() {
+  static const Functions table([](Functions& f) {
+    f.add(1, "count", [](InboundCall& inbound) {
+      ++runs;
+      inbound.reply(reply(text(inbound.request()) + "!"));
+    });
+  });
+  return table;
+}
+
+/// Rank 0 and rank 1 have been introduced, as by rank 0 of a group; each dials the other through a proxy of its own.
+struct Introduced {
+  Introduced() {
+    const auto options = [](const char* name, int rank) {
+      return AgentOptions{
+          .name = std::string(name), .rank = rank, .world_size = 2, .num_worker_threads = 1, .grace_period = 60s};
+    };
+    a = std::make_unique<Agent>(options("a", 0), functions());
+    b = std::make_unique<Agent>(options("b", 1), functions());
+    to_a = std::make_unique<CuttingProxy>(a->listen({.unix_socket = false}));
+    to_b = std::make_unique<CuttingProxy>(b->listen({.unix_socket = false}));
+    const auto of_a = tendril::rpc::detail::read_introduction(tendril::rpc::detail::introduction_of(a->impl()), "b");
+    const auto of_b = tendril::rpc::detail::read_introduction(tendril::rpc::detail::introduction_of(b->impl()), "a");
+    a->impl().add_unconnected(of_b, to_b->endpoint());
+    b->impl().add_unconnected(of_a, to_a->endpoint());
+  }
+
+  int open() const { return to_a->open() + to_b->open(); }
+  /// Both dials have come so far.
+  bool held_at(uint64_t bytes) const {
+    return to_a->connections() > 0 && to_b->connections() > 0 && to_a->passed() >= bytes && to_b->passed() >= bytes;
+  }
+  /// One of the dials has won, at one of the two at least.
+  bool connected() const {
+    return a->impl().session(1)->link()->gauges().connected || b->impl().session(0)->link()->gauges().connected;
+  }
+
+  std::unique_ptr<CuttingProxy> to_a, to_b;  // they go last: agents say goodbye
+  std::unique_ptr<Agent> a, b;
+};
+
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto deadline = Clock::now() + 60s;
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Both say `bytes` of the handshake, not more, and then all the rest.
+void check_one_connection(uint64_t bytes) {
+  BOOST_TEST_CONTEXT(bytes << " bytes of both handshakes") {
+    Introduced net;
+    runs = 0;
+    net.to_a->hold_after(bytes);
+    net.to_b->hold_after(bytes);
+    const Future<Message> there = call(*net.a, 1, request(1, "there"), {.timeout = 0us});
+    const Future<Message> back = call(*net.b, 0, request(1, "back"), {.timeout = 0us});
+    BOOST_TEST(eventually([&] { return net.held_at(bytes) || net.connected(); }));
+    net.to_a->hold_after(CuttingProxy::kNever);
+    net.to_b->hold_after(CuttingProxy::kNever);
+    BOOST_TEST(text(there.wait()) == "there!");
+    BOOST_TEST(text(back.wait()) == "back!");
+    BOOST_TEST(eventually([&] { return net.open() == 1; }));
+    for (int i = 0; i < 4; ++i) {
+      BOOST_TEST(text(call(*net.a, 1, request(1, "again")).wait()) == "again!");
+      BOOST_TEST(text(call(*net.b, 0, request(1, "again")).wait()) == "again!");
+    }
+    BOOST_TEST(net.open() == 1);
+    BOOST_TEST(runs == 10);
+    BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
+    BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(wherever_two_dials_cross_the_session_ends_with_one_connection_and_each_call_runs_once) {
+  Introduced sample;
+  const std::size_t hello = encode(tendril::rpc::detail::hello_of(sample.a->impl(), sample.b->self())).size();
+  // Challenge, answer, hello and its tag, and the other's (docs/wire.md); both sides' messages have passed or are held.
+  const std::size_t handshake = 48 + 76 + 2 * (hello + 32);
+  for (uint64_t bytes = 0; bytes < handshake; bytes += 37) check_one_connection(bytes);
+}
+
+BOOST_AUTO_TEST_CASE(two_that_dial_each_other_undisturbed_end_with_one_connection) {
+  for (int i = 0; i < 20; ++i) check_one_connection(CuttingProxy::kNever);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
