@@ -80,6 +80,17 @@ std::string Softmin::extra_repr() const {
   return out.str();
 }
 
+RReLU::RReLU(double lower, double upper, Generator& generator) : lower_(lower), upper_(upper), generator_(&generator) {
+  TENDRIL_CHECK(lower <= upper, "RReLU: got lower ", lower, " and upper ", upper,
+                ", expected the first to be at most the second");
+}
+
+std::string RReLU::extra_repr() const {
+  std::ostringstream out;
+  out << "lower=" << lower_ << ", upper=" << upper_;
+  return out.str();
+}
+
 PReLU::PReLU(const PReLUOptions& options) {
   TENDRIL_CHECK(options.num_parameters > 0, "PReLU: num_parameters: got ", options.num_parameters,
                 ", expected a positive number");

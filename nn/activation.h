@@ -219,6 +219,21 @@ struct Softmin : Movable<Softmin> {
   const int64_t dim;
 };
 
+/// x above 0, slope x elsewhere: in training each element's slope is drawn from [lower, upper) anew, in evaluation it
+/// is their mean (autograd/ops/activation.h).
+class RReLU : public Movable<RReLU> {
+ public:
+  /// `generator` must outlive the module. Throws Error unless lower is at most upper.
+  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, Generator& generator = default_generator());
+  Tensor forward(const Tensor& x) const { return rrelu(x, {lower_, upper_, is_training(), *generator_}); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+ private:
+  double lower_, upper_;
+  Generator* generator_;
+};
+
 struct PReLUOptions {
   int64_t num_parameters = 1;  ///< 1, or the channels of x
   double init = 0.25;

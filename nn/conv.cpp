@@ -1,9 +1,9 @@
 #include "tendril/nn/conv.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
-#include "tendril/autograd/ops/conv.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
@@ -101,6 +101,97 @@ std::string Conv1d::extra_repr() const {
   if (geometry_.groups != 1) out << ", groups=" << geometry_.groups;
   if (!bias.defined()) out << ", bias=false";
   return out.str();
+}
+
+namespace {
+
+/// What both transposed layers refuse before they make anything.
+void check_transposed(const char* op, int64_t in, int64_t out, Size2 kernel, const ConvGeometry& g, Size2 extra) {
+  const auto positive = [op](Size2 size, const char* name) {
+    TENDRIL_CHECK(size.h > 0 && size.w > 0, op, ": ", name, ": got ", size, ", expected positive numbers");
+  };
+  TENDRIL_CHECK(g.groups > 0, op, ": groups: got ", g.groups, ", expected a positive number");
+  TENDRIL_CHECK(in > 0 && in % g.groups == 0, op, ": in_channels: got ", in,
+                ", expected a positive multiple of the groups, ", g.groups);
+  TENDRIL_CHECK(out > 0 && out % g.groups == 0, op, ": out_channels: got ", out,
+                ", expected a positive multiple of the groups, ", g.groups);
+  positive(kernel, "kernel_size");
+  positive(g.stride, "stride");
+  positive(g.dilation, "dilation");
+  TENDRIL_CHECK(g.padding.h >= 0 && g.padding.w >= 0, op, ": padding: got ", g.padding,
+                ", expected numbers of 0 or more");
+  TENDRIL_CHECK(extra.h >= 0 && extra.w >= 0 && extra.h < std::max(g.stride.h, g.dilation.h) &&
+                    extra.w < std::max(g.stride.w, g.dilation.w),
+                op, ": output_padding: got ", extra, ", expected numbers of 0 or more, below the stride ", g.stride,
+                " or the dilation ", g.dilation);
+}
+
+/// The numbers of both in PyTorch's words; one of a pair for sequences.
+template <class Number>
+std::string describe_transposed(const Tensor& weight, const Tensor& bias, Number kernel, Number stride, Number padding,
+                                Number output_padding, Number dilation, int64_t groups) {
+  std::ostringstream out;
+  out << weight.size(0) << ", " << weight.size(1) * groups << ", kernel_size=" << kernel << ", stride=" << stride;
+  if (padding != Number(0)) out << ", padding=" << padding;
+  if (dilation != Number(1)) out << ", dilation=" << dilation;
+  if (output_padding != Number(0)) out << ", output_padding=" << output_padding;
+  if (groups != 1) out << ", groups=" << groups;
+  if (!bias.defined()) out << ", bias=false";
+  return out.str();
+}
+
+}  // namespace
+
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2 kernel,
+                                 const ConvTranspose2dOptions& options)
+    : geometry_{options.stride, options.padding, options.dilation, options.groups},
+      output_padding_(options.output_padding) {
+  check_transposed("ConvTranspose2d", in_channels, out_channels, kernel, geometry_, output_padding_);
+  weight = raw::empty({in_channels, out_channels / options.groups, kernel.h, kernel.w}, options.dtype, options.device);
+  register_parameter("weight", weight);
+  if (options.bias) {
+    bias = raw::empty({out_channels}, options.dtype, options.device);
+    register_parameter("bias", bias);
+  }
+  reset_parameters(options.generator);
+}
+
+void ConvTranspose2d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
+
+Tensor ConvTranspose2d::forward(const Tensor& x) const {
+  return conv_transpose2d(x, weight, bias, geometry_, output_padding_);
+}
+
+std::string ConvTranspose2d::extra_repr() const {
+  return describe_transposed(weight, bias, Size2(weight.size(2), weight.size(3)), geometry_.stride, geometry_.padding,
+                             output_padding_, geometry_.dilation, geometry_.groups);
+}
+
+ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel,
+                                 const ConvTranspose1dOptions& options)
+    : geometry_{options.stride, options.padding, options.dilation, options.groups},
+      output_padding_(options.output_padding) {
+  check_transposed("ConvTranspose1d", in_channels, out_channels, {1, kernel},
+                   {{1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups},
+                   {0, output_padding_});
+  weight = raw::empty({in_channels, out_channels / options.groups, kernel}, options.dtype, options.device);
+  register_parameter("weight", weight);
+  if (options.bias) {
+    bias = raw::empty({out_channels}, options.dtype, options.device);
+    register_parameter("bias", bias);
+  }
+  reset_parameters(options.generator);
+}
+
+void ConvTranspose1d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
+
+Tensor ConvTranspose1d::forward(const Tensor& x) const {
+  return conv_transpose1d(x, weight, bias, geometry_, output_padding_);
+}
+
+std::string ConvTranspose1d::extra_repr() const {
+  return describe_transposed(weight, bias, weight.size(2), geometry_.stride, geometry_.padding, output_padding_,
+                             geometry_.dilation, geometry_.groups);
 }
 
 }  // namespace tendril::nn

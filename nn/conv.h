@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tendril/autograd/ops/conv.h"
 #include "tendril/nn/module.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/random.h"
@@ -73,6 +74,75 @@ class Conv1d : public Movable<Conv1d> {
 
  private:
   ConvGeometry geometry_;
+};
+
+struct ConvTranspose2dOptions {
+  Size2 stride = 1;
+  Size2 padding = 0;         ///< what is cut off on either side
+  Size2 output_padding = 0;  ///< what is added on one side: below the stride or the dilation
+  Size2 dilation = 1;
+  int64_t groups = 1;  ///< divides both numbers of channels
+  bool bias = true;
+  DType dtype = kFloat32;
+  Device device = default_device();
+  Generator& generator = default_generator();  ///< for the initial values
+};
+
+/// The transposed convolution of images, conv_transpose2d of autograd/ops/conv.h. Initial values as PyTorch's: uniform
+/// in +-1/sqrt(out / groups * kernel).
+class ConvTranspose2d : public Movable<ConvTranspose2d> {
+ public:
+  /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size,
+                  const ConvTranspose2dOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+
+  /// Draws the initial values anew.
+  void reset_parameters(Generator& generator = default_generator());
+  std::string extra_repr() const override;
+
+  Tensor weight;  ///< [in, out / groups, kernel height, kernel width]
+  Tensor bias;    ///< [out]; undefined without bias
+
+ private:
+  ConvGeometry geometry_;
+  Size2 output_padding_;
+};
+
+struct ConvTranspose1dOptions {
+  int64_t stride = 1;
+  int64_t padding = 0;         ///< what is cut off on either side
+  int64_t output_padding = 0;  ///< what is added at the end: below the stride or the dilation
+  int64_t dilation = 1;
+  int64_t groups = 1;  ///< divides both numbers of channels
+  bool bias = true;
+  DType dtype = kFloat32;
+  Device device = default_device();
+  Generator& generator = default_generator();  ///< for the initial values
+};
+
+/// The transposed convolution of sequences, [batch, in, length] or [in, length]. Initial values as ConvTranspose2d's.
+class ConvTranspose1d : public Movable<ConvTranspose1d> {
+ public:
+  /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                  const ConvTranspose1dOptions& options = {});
+
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+
+  /// Draws the initial values anew.
+  void reset_parameters(Generator& generator = default_generator());
+  std::string extra_repr() const override;
+
+  Tensor weight;  ///< [in, out / groups, kernel]
+  Tensor bias;    ///< [out]; undefined without bias
+
+ private:
+  Conv1dGeometry geometry_;
+  int64_t output_padding_;
 };
 
 }  // namespace tendril::nn

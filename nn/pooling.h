@@ -37,4 +37,51 @@ struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
   const Size2 output_size;
 };
 
+struct AdaptiveMaxPool2d : Movable<AdaptiveMaxPool2d> {
+  explicit AdaptiveMaxPool2d(Size2 output) : output_size(output) {}
+  Tensor forward(const Tensor& x) const { return adaptive_max_pool2d(x, output_size); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const Size2 output_size;
+};
+
+struct MaxPool1d : Movable<MaxPool1d> {
+  explicit MaxPool1d(int64_t kernel, const MaxPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
+  Tensor forward(const Tensor& x) const { return max_pool1d(x, kernel_size, options); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const int64_t kernel_size;
+  const MaxPool1dOptions options;
+};
+
+struct AvgPool1d : Movable<AvgPool1d> {
+  explicit AvgPool1d(int64_t kernel, const AvgPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
+  Tensor forward(const Tensor& x) const { return avg_pool1d(x, kernel_size, options); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const int64_t kernel_size;
+  const AvgPool1dOptions options;
+};
+
+struct AdaptiveAvgPool1d : Movable<AdaptiveAvgPool1d> {
+  explicit AdaptiveAvgPool1d(int64_t output) : output_size(output) {}
+  Tensor forward(const Tensor& x) const { return adaptive_avg_pool1d(x, output_size); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const int64_t output_size;
+};
+
+struct AdaptiveMaxPool1d : Movable<AdaptiveMaxPool1d> {
+  explicit AdaptiveMaxPool1d(int64_t output) : output_size(output) {}
+  Tensor forward(const Tensor& x) const { return adaptive_max_pool1d(x, output_size); }
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+  std::string extra_repr() const override;
+
+  const int64_t output_size;
+};
+
 }  // namespace tendril::nn

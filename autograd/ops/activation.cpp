@@ -2,6 +2,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
 
 namespace tendril {
 
@@ -41,6 +42,16 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   Dims by_channel = Dims::filled(x.dim(), 1);
   if (weight.numel() != 1) by_channel[1] = channels;
   return where(x.gt(0), x, x * weight.reshape(by_channel));
+}
+
+Tensor rrelu(const Tensor& x, const RReLUOptions& options) {
+  detail::check_floating(x, "rrelu");
+  TENDRIL_CHECK(options.lower <= options.upper, "rrelu: got lower ", options.lower, " and upper ", options.upper,
+                ", expected the first to be at most the second");
+  if (!options.training) return x.leaky_relu((options.lower + options.upper) / 2);
+  Tensor slopes = raw::empty(x.sizes(), x.dtype(), x.device());
+  raw::uniform_(slopes, options.lower, options.upper, options.generator);
+  return x * slopes.masked_fill(x.detach().gt(0), 1.0);
 }
 
 Tensor glu(const Tensor& x, int64_t given_dim) {

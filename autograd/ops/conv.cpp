@@ -1,9 +1,12 @@
 #include "tendril/autograd/ops/conv.h"
 
+#include <algorithm>
+
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/rearrange.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -168,7 +171,84 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   return conv(x, weight, bias, geometry, relu);
 }
 
+/// What `window_count` takes back to `count`: the smallest such size, plus `extra`.
+int64_t size_before(int64_t count, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t extra) {
+  return (count - 1) * stride - 2 * padding + (kernel - 1) * dilation + 1 + extra;
+}
+
+Tensor checked_transpose(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const ConvGeometry& g, Size2 extra) {
+  TENDRIL_CHECK(x.defined() && weight.defined(), op, ": ", x.defined() ? "weight" : "x", " is undefined");
+  if (autograd::detail::autocast_on()) [[unlikely]] {
+    const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
+                 low_bias = autograd::detail::lowered(bias);
+    const autograd::detail::AutocastOff done;
+    return checked_transpose(op, low_x, low_weight, low_bias, g, extra);
+  }
+  check_geometry(op, g);
+  check_operand(op, x, weight, "weight");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4 && weight.size(2) > 0 && weight.size(3) > 0, op, ": weight has shape ",
+                   weight.sizes(), ", expected [in, out / groups, height, width]");
+  const int64_t in = weight.sizes()[0], out = weight.sizes()[1] * g.groups;
+  TENDRIL_CHECK_AS(ShapeError, in % g.groups == 0, op, ": weight has ", in, " input channels, which ", g.groups,
+                   " groups do not divide");
+  TENDRIL_CHECK_AS(ShapeError, (x.dim() == 4 || x.dim() == 3) && x.size(-3) == in && x.size(-2) > 0 && x.size(-1) > 0,
+                   op, ": x has shape ", x.sizes(), ", expected [batch, ", in, ", height, width] or [", in,
+                   ", height, width] with at least one pixel, for a weight of ", weight.sizes());
+  if (bias.defined()) {
+    check_operand(op, x, bias, "bias");
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out, op, ": bias has shape ", bias.sizes(),
+                     ", expected [", out, "]");
+  }
+  TENDRIL_CHECK(extra.h >= 0 && extra.w >= 0 && extra.h < std::max(g.stride.h, g.dilation.h) &&
+                    extra.w < std::max(g.stride.w, g.dilation.w),
+                op, ": output_padding: got ", extra, ", expected numbers of 0 or more, below the stride ", g.stride,
+                " or the dilation ", g.dilation);
+  const Size2 kernel(weight.size(2), weight.size(3));
+  const Size2 image(size_before(x.size(-2), kernel.h, g.stride.h, g.padding.h, g.dilation.h, extra.h),
+                    size_before(x.size(-1), kernel.w, g.stride.w, g.padding.w, g.dilation.w, extra.w));
+  TENDRIL_CHECK_AS(ShapeError, image.h > 0 && image.w > 0, op, ": the result would be of ", image, ", for x of ",
+                   x.sizes(), ", a kernel of ", kernel, " and padding ", g.padding);
+  if (x.dim() == 3) return checked_transpose(op, x.unsqueeze(0), weight, bias, g, extra).squeeze(0);
+  // An output_padding of the stride or more has room for further windows: of zeros.
+  const int64_t more_h = window_count(image.h, kernel.h, g.stride.h, g.padding.h, g.dilation.h) - x.size(2),
+                more_w = window_count(image.w, kernel.w, g.stride.w, g.padding.w, g.dilation.w) - x.size(3);
+  const Tensor given = more_h > 0 || more_w > 0 ? pad(x, {0, more_w, 0, more_h}) : x;
+  const Tensor result = data(given, weight, {x.size(0), out, image.h, image.w}, g);
+  return bias.defined() ? result + bias.view({-1, 1, 1}) : result;
+}
+
+void check_sequences(const char* op, const Tensor& x, const Tensor& weight, const char* expected) {
+  TENDRIL_CHECK(x.defined() && weight.defined(), op, ": ", x.defined() ? "weight" : "x", " is undefined");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 3, op, ": weight has shape ", weight.sizes(), ", expected ", expected);
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 2 || x.dim() == 3, op, ": x has shape ", x.sizes(),
+                   ", expected [batch, in, length] or [in, length]");
+}
+
+ConvGeometry of_height_one(const Conv1dGeometry& g) {
+  return {{1, g.stride}, {0, g.padding}, {1, g.dilation}, g.groups};
+}
+
 }  // namespace
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry,
+                        Size2 output_padding) {
+  return checked_transpose("conv_transpose2d", x, weight, bias, geometry, output_padding);
+}
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& g) {
+  check_sequences("conv1d", x, weight, "[out, in / groups, kernel]");
+  return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2);
+}
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& g,
+                        int64_t output_padding) {
+  check_sequences("conv_transpose1d", x, weight, "[in, out / groups, kernel]");
+  return checked_transpose("conv_transpose1d", x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g),
+                           {0, output_padding})
+      .squeeze(-2);
+}
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
   return checked_conv(x, weight, bias, geometry, false);

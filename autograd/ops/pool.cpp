@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/pool.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -226,6 +227,77 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
   pool->h = adaptive(output.h, x.size(-2));
   pool->w = adaptive(output.w, x.size(-1));
   return mean_pool(x, pool);
+}
+
+namespace {
+
+/// Where the windows of an adaptive pooling lie, [count, length of the longest]: a shorter one has its last place
+/// again.
+Tensor adaptive_places(int64_t count, int64_t size, Device device) {
+  const Axis axis = adaptive(count, size);
+  int64_t longest = 0;
+  for (std::size_t i = 0; i < axis.begin.size(); ++i) longest = std::max(longest, axis.end[i] - axis.begin[i]);
+  std::vector<int64_t> places;
+  for (std::size_t i = 0; i < axis.begin.size(); ++i) {
+    for (int64_t k = 0; k < longest; ++k) places.push_back(std::min(axis.begin[i] + k, axis.end[i] - 1));
+  }
+  return raw::to(raw::from_data(places, {count, longest}), device);
+}
+
+/// As images of height 1. The checks of images name the two dimensions, so what is no sequence is refused here.
+Tensor as_images(const Tensor& x, const char* op) {
+  TENDRIL_CHECK(x.defined(), op, ": x is undefined");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 3 || x.dim() == 2, op, ": x has shape ", x.sizes(),
+                   ", expected [batch, channels, length] or [channels, length]");
+  return x.unsqueeze(-2);
+}
+
+}  // namespace
+
+Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
+  check_image(x, "adaptive_max_pool2d");
+  TENDRIL_CHECK(output.h > 0 && output.w > 0, "adaptive_max_pool2d: output: got ", output,
+                ", expected positive numbers");
+  TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_max_pool2d: x has shape ", x.sizes(),
+                   ", expected at least one pixel");
+  // The elements of each window side by side, [..., rows of windows, height, columns of windows, width].
+  const Tensor rows = adaptive_places(output.h, x.size(-2), x.device()),
+               columns = adaptive_places(output.w, x.size(-1), x.device());
+  Dims sizes;
+  for (int d = 0; d < x.dim() - 2; ++d) sizes.push_back(x.sizes()[d]);
+  for (const int64_t size : {rows.size(0), rows.size(1), columns.size(0), columns.size(1)}) sizes.push_back(size);
+  const Tensor windows = x.index_select(-2, rows.flatten()).index_select(-1, columns.flatten()).reshape(sizes);
+  return std::get<0>(windows.transpose(-3, -2).flatten(-2).max(-1));
+}
+
+std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
+  const auto [values, indices] = max_pool2d_with_indices(as_images(x, "max_pool1d"), {1, kernel},
+                                                         {.stride = {1, options.stride ? options.stride : kernel},
+                                                          .padding = {0, options.padding},
+                                                          .dilation = {1, options.dilation},
+                                                          .ceil_mode = options.ceil_mode});
+  return {values.squeeze(-2), indices.squeeze(-2)};
+}
+
+Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
+  return std::get<0>(max_pool1d_with_indices(x, kernel, options));
+}
+
+Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& options) {
+  return avg_pool2d(as_images(x, "avg_pool1d"), {1, kernel},
+                    {.stride = {1, options.stride ? options.stride : kernel},
+                     .padding = {0, options.padding},
+                     .ceil_mode = options.ceil_mode,
+                     .count_include_pad = options.count_include_pad})
+      .squeeze(-2);
+}
+
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output) {
+  return adaptive_avg_pool2d(as_images(x, "adaptive_avg_pool1d"), {1, output}).squeeze(-2);
+}
+
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output) {
+  return adaptive_max_pool2d(as_images(x, "adaptive_max_pool1d"), {1, output}).squeeze(-2);
 }
 
 }  // namespace tendril

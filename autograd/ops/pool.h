@@ -36,4 +36,31 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options =
 /// ceil((i + 1) size / output).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output);
 
+/// The largest element of each of those windows.
+Tensor adaptive_max_pool2d(const Tensor& x, Size2 output);
+
+// ---- of sequences [batch, channels, length] or [channels, length]: images of height 1
+
+struct MaxPool1dOptions {
+  int64_t stride = 0;   ///< 0: the kernel
+  int64_t padding = 0;  ///< at most half of the kernel; with nothing, not zeros
+  int64_t dilation = 1;
+  bool ceil_mode = false;  ///< windows may hang over the end
+};
+Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options = {});
+/// And where it is: int64 places along the length.
+std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel,
+                                                   const MaxPool1dOptions& options = {});
+
+struct AvgPool1dOptions {
+  int64_t stride = 0;             ///< 0: the kernel
+  int64_t padding = 0;            ///< at most half of the kernel
+  bool ceil_mode = false;         ///< windows may hang over the end
+  bool count_include_pad = true;  ///< padding is zeros that count, rather than nothing
+};
+Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& options = {});
+
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output);
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output);
+
 }  // namespace tendril
