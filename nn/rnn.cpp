@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/detail/segments.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
@@ -106,11 +107,50 @@ void RNNBase::check(const Tensor& x, const Tensor& h_0) const {
                    ", expected at least one step");
   TENDRIL_CHECK_AS(DTypeError, x.dtype() == weights_[0].weight_ih.dtype(), op_, ": x is ", x.dtype(),
                    ", the parameters are ", weights_[0].weight_ih.dtype());
+  check_state(h_0, batched ? Dims{x.size(batch_first_ ? 0 : 1)} : Dims{}, x.dtype());
+}
+
+void RNNBase::check_state(const Tensor& h_0, const Dims& batch, DType dtype) const {
   if (!h_0.defined()) return;
   Dims expected = {num_layers_ * directions(), hidden_size_};
-  if (batched) expected.insert(1, x.size(batch_first_ ? 0 : 1));
+  if (!batch.empty()) expected.insert(1, batch[0]);
   TENDRIL_CHECK_AS(ShapeError, h_0.sizes() == expected, op_, ": h_0 has shape ", h_0.sizes(), ", expected ", expected);
-  TENDRIL_CHECK_AS(DTypeError, h_0.dtype() == x.dtype(), op_, ": h_0 is ", h_0.dtype(), ", x is ", x.dtype());
+  TENDRIL_CHECK_AS(DTypeError, h_0.dtype() == dtype, op_, ": h_0 is ", h_0.dtype(), ", x is ", dtype);
+}
+
+std::pair<std::vector<Tensor>, Tensor> RNNBase::run(std::vector<Tensor> x, const Tensor& start) const {
+  // A layer of a half type is computed in float and its results are rounded, not what goes from step to step.
+  const DType dtype = x[0].dtype(), wide = x[0].device().is_cpu() ? computed_in(dtype) : dtype;
+  const auto widened = [&](const Tensor& t) { return t.defined() ? t.to(wide) : t; };
+  std::vector<Tensor> last;
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    std::vector<detail::Segments> of_directions;
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      const int64_t at = layer * directions() + direction;
+      const LstmWeights& own = weights_[static_cast<std::size_t>(at)];
+      const LstmWeights w{widened(own.weight_ih), widened(own.weight_hh), widened(own.bias_ih), widened(own.bias_hh)};
+      const auto steps_of = [&](const Tensor& segment, const detail::States& before) {
+        const std::vector<Tensor> x_gates = linear(widened(segment), w.weight_ih, w.bias_ih).unbind(0);  // one product
+        Tensor h =
+            before[0].defined() ? before[0] : raw::zeros({segment.size(1), hidden_size_}, wide, segment.device());
+        std::vector<Tensor> outputs(x_gates.size());
+        for (std::size_t i = 0; i < x_gates.size(); ++i) {
+          const std::size_t t = direction == 1 ? x_gates.size() - 1 - i : i;
+          outputs[t] = h = step_(x_gates[t], h, w);
+        }
+        return std::pair(stack(outputs, 0).to(dtype), detail::States{h});
+      };
+      auto [outputs, h] =
+          detail::walk(x, {start.defined() ? widened(start.select(0, at)) : start}, direction == 1, steps_of);
+      last.push_back(h[0].to(dtype));
+      of_directions.push_back(std::move(outputs));
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = bidirectional_ ? cat({of_directions[0][i], of_directions[1][i]}, 2) : of_directions[0][i];
+      if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x[i] = dropout(x[i], dropout_, *generator_);
+    }
+  }
+  return {std::move(x), stack(last, 0)};
 }
 
 RNNResult RNNBase::forward(const Tensor& given, const Tensor& h_0) const {
@@ -121,35 +161,31 @@ RNNResult RNNBase::forward(const Tensor& given, const Tensor& h_0) const {
   }
   check(given, h_0);
   const bool batched = given.dim() == 3;
-  const Tensor start = batched || !h_0.defined() ? h_0 : h_0.unsqueeze(1);
-  Tensor x = !batched ? given.unsqueeze(1) : batch_first_ ? given.transpose(0, 1) : given;
-  // A layer of a half type is computed in float and its results are rounded, not what goes from step to step.
-  const DType dtype = x.dtype(), wide = x.device().is_cpu() ? computed_in(dtype) : dtype;
-  const auto widened = [&](const Tensor& t) { return t.defined() ? t.to(wide) : t; };
-  std::vector<Tensor> last;
-  for (int64_t layer = 0; layer < num_layers_; ++layer) {
-    std::vector<Tensor> of_directions;
-    for (int64_t direction = 0; direction < directions(); ++direction) {
-      const int64_t at = layer * directions() + direction;
-      const LstmWeights& own = weights_[static_cast<std::size_t>(at)];
-      const LstmWeights w{widened(own.weight_ih), widened(own.weight_hh), widened(own.bias_ih), widened(own.bias_hh)};
-      const std::vector<Tensor> x_gates = linear(widened(x), w.weight_ih, w.bias_ih).unbind(0);  // one product for all
-      Tensor h =
-          start.defined() ? widened(start.select(0, at)) : raw::zeros({x.size(1), hidden_size_}, wide, x.device());
-      std::vector<Tensor> outputs(x_gates.size());
-      for (std::size_t i = 0; i < x_gates.size(); ++i) {
-        const std::size_t t = direction == 1 ? x_gates.size() - 1 - i : i;
-        outputs[t] = h = step_(x_gates[t], h, w);
-      }
-      last.push_back(h.to(dtype));
-      of_directions.push_back(stack(outputs, 0).to(dtype));
-    }
-    x = bidirectional_ ? cat(of_directions, 2) : of_directions[0];
-    if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x = dropout(x, dropout_, *generator_);
+  const Tensor x = !batched ? given.unsqueeze(1) : batch_first_ ? given.transpose(0, 1) : given;
+  const auto [outputs, h_n] = run({x}, batched || !h_0.defined() ? h_0 : h_0.unsqueeze(1));
+  if (!batched) return {outputs[0].squeeze(1), h_n.squeeze(1)};
+  return {batch_first_ ? outputs[0].transpose(0, 1) : outputs[0], h_n};
+}
+
+PackedRNNResult RNNBase::forward(const utils::PackedSequence& x, const Tensor& h_0) const {
+  x.check(op_);
+  if (autograd::detail::autocast_on()) {
+    const autograd::detail::AutocastOff whole;
+    const DType dtype = weights_[0].weight_ih.dtype();
+    return forward({x.data.to(dtype), x.batch_sizes, x.sorted_indices, x.unsorted_indices},
+                   h_0.defined() ? h_0.to(dtype) : h_0);
   }
-  const Tensor h_n = stack(last, 0);
-  if (!batched) return {x.squeeze(1), h_n.squeeze(1)};
-  return {batch_first_ ? x.transpose(0, 1) : x, h_n};
+  TENDRIL_CHECK_AS(ShapeError, x.data.dim() == 2 && x.data.size(1) == input_size_, op_, ": the packed data has shape ",
+                   x.data.sizes(), ", expected [elements, ", input_size_, "]");
+  TENDRIL_CHECK_AS(DTypeError, x.data.dtype() == weights_[0].weight_ih.dtype(), op_, ": the packed data is ",
+                   x.data.dtype(), ", the parameters are ", weights_[0].weight_ih.dtype());
+  check_state(h_0, {x.batch_sizes[0]}, x.data.dtype());
+  const auto ordered = [](const Tensor& all, const Tensor& by) {
+    return all.defined() && by.defined() ? all.index_select(1, by) : all;
+  };
+  const auto [outputs, h_n] = run(detail::segments_of(x), ordered(h_0, x.sorted_indices));
+  return {{detail::packed(outputs), x.batch_sizes, x.sorted_indices, x.unsorted_indices},
+          ordered(h_n, x.unsorted_indices)};
 }
 
 std::string RNNBase::extra_repr() const {

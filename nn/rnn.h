@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/nn/module.h"
+#include "tendril/nn/utils/rnn.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
 
@@ -33,6 +35,12 @@ struct RNNResult {
   Tensor h_n;     ///< of every layer, after its last step: [layers * directions, batch, hidden_size]
 };
 
+/// ... of sequences of different lengths.
+struct PackedRNNResult {
+  utils::PackedSequence output;  ///< packed as the input
+  Tensor h_n;  ///< of every layer, after each sequence's own last step; in the order in which they were given
+};
+
 /// What RNN and GRU share.
 class RNNBase : public Module {
  public:
@@ -41,6 +49,11 @@ class RNNBase : public Module {
   /// ShapeError for other sizes, no steps, or a state that does not fit; DTypeError for another dtype.
   RNNResult forward(const Tensor& x, const Tensor& h_0 = {}) const;
   RNNResult operator()(const Tensor& x, const Tensor& h_0 = {}) const { return forward(x, h_0); }
+
+  /// Packed sequences (nn/utils/rnn.h), each computed to its own end. h_0 is in the order in which the sequences were
+  /// given. Errors as above, and as PackedSequence::check.
+  PackedRNNResult forward(const utils::PackedSequence& x, const Tensor& h_0 = {}) const;
+  PackedRNNResult operator()(const utils::PackedSequence& x, const Tensor& h_0 = {}) const { return forward(x, h_0); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
@@ -59,6 +72,9 @@ class RNNBase : public Module {
  private:
   int64_t directions() const noexcept { return bidirectional_ ? 2 : 1; }
   void check(const Tensor& x, const Tensor& h_0) const;
+  void check_state(const Tensor& h_0, const Dims& batch, DType dtype) const;
+  /// All layers over segments [steps, sequences, input_size]; the states with a batch.
+  std::pair<std::vector<Tensor>, Tensor> run(std::vector<Tensor> segments, const Tensor& start) const;
 
   const char* op_;
   Step step_;

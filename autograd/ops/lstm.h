@@ -25,16 +25,19 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
 
 /// Parameters of one direction of one layer. The biases are both undefined or neither.
 struct LstmWeights {
-  Tensor weight_ih = {}, weight_hh = {};  ///< [4 H, I] and [4 H, H]
+  Tensor weight_ih = {}, weight_hh = {};  ///< [4 H, I] and [4 H, H], or [4 H, P] beside weight_hr
   Tensor bias_ih = {}, bias_hh = {};      ///< [4 H]
+  /// [P, H]: h is weight_hr (sigmoid(o) tanh(c)) (Sak, Senior and Beaufays, "Long Short-Term Memory Based Recurrent
+  /// Neural Network Architectures", 2014); undefined: without. Such a layer is made of other operations.
+  Tensor weight_hr = {};
 };
 
 /// The same from the layer's input x [T, N, I]:
 ///
 ///     lstm_layer(linear(x, weight_ih, bias_ih + bias_hh), weight_hh, h0, c0, reverse)
 ///
-/// which is what it does, unless the device has a function for layers as a whole: then that, as one node. Twice
-/// differentiable in all of its arguments. Throws as the two do.
+/// which is what it does, unless the device has a function for layers as a whole: then that, as one node. With
+/// weight_hr output is [T, N, P] and h0 [N, P]. Twice differentiable in all of its arguments. Throws as the two do.
 LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& weights, const Tensor& h0, const Tensor& c0,
                            bool reverse = false);
 

@@ -1,9 +1,12 @@
 #include <array>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/lstm_gradients.h"
 #include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -147,6 +150,39 @@ bool fits(const Arguments& in) {
   return cells > 0 && in[kBiasIh].defined() == in[kBiasHh].defined();
 }
 
+/// A layer with a projection, step by step.
+LstmLayerResult projected_layer(const Tensor& x, const LstmWeights& w, const Tensor& h0, const Tensor& c0,
+                                bool reverse) {
+  constexpr const char* op = "lstm_layer";
+  const Tensor &weight = w.weight_hh, &projection = w.weight_hr;
+  detail::check_defined(weight, op, "weight_hh");
+  TENDRIL_CHECK_AS(ShapeError, projection.dim() == 2 && projection.numel() > 0, op, ": weight_hr has shape ",
+                   projection.sizes(), ", expected [P, H]");
+  const int64_t width = projection.size(0), cells = projection.size(1);
+  TENDRIL_CHECK_AS(ShapeError, (weight.sizes() == Dims{4 * cells, width}), op, ": weight_hh has shape ", weight.sizes(),
+                   ", expected ", Dims({4 * cells, width}), " for a weight_hr of ", projection.sizes());
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 3 && x.size(0) > 0, op, ": x has shape ", x.sizes(),
+                   ", expected [T, N, I] with at least one step");
+  const int64_t batch = x.size(1);
+  for (const auto& [name, state, size] : {std::tuple("h0", &h0, width), std::tuple("c0", &c0, cells)}) {
+    TENDRIL_CHECK_AS(ShapeError, !state->defined() || (state->sizes() == Dims{batch, size}), op, ": ", name,
+                     " has shape ", state->sizes(), ", expected ", Dims({batch, size}));
+  }
+  const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
+  const std::vector<Tensor> x_gates = linear(x, w.weight_ih, bias).unbind(0);  // one product for all
+  const auto zeros = [&](int64_t size) { return raw::zeros({batch, size}, x.dtype(), x.device()); };
+  Tensor h = h0.defined() ? h0 : zeros(width), c = c0.defined() ? c0 : zeros(cells);
+  std::vector<Tensor> outputs(x_gates.size());
+  for (std::size_t i = 0; i < x_gates.size(); ++i) {
+    const std::size_t t = reverse ? x_gates.size() - 1 - i : i;
+    const Tensor gates = x_gates[t] + h.mm(weight.t());
+    const auto gate = [&](int64_t k) { return gates.narrow(1, k * cells, cells); };
+    c = gate(1).sigmoid() * c + gate(0).sigmoid() * gate(2).tanh();
+    outputs[t] = h = (gate(3).sigmoid() * c.tanh()).mm(projection.t());
+  }
+  return {stack(outputs, 0), c};
+}
+
 }  // namespace
 
 LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& h0, const Tensor& c0, bool reverse) {
@@ -154,20 +190,23 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& 
   detail::check_defined(w.weight_ih, "lstm_layer", "weight_ih");
   if (autograd::detail::autocast_on()) [[unlikely]] {
     const LstmWeights low{autograd::detail::lowered(w.weight_ih), autograd::detail::lowered(w.weight_hh),
-                          autograd::detail::lowered(w.bias_ih), autograd::detail::lowered(w.bias_hh)};
+                          autograd::detail::lowered(w.bias_ih), autograd::detail::lowered(w.bias_hh),
+                          autograd::detail::lowered(w.weight_hr)};
     const Tensor low_x = autograd::detail::lowered(x), low_h0 = autograd::detail::lowered(h0),
                  low_c0 = autograd::detail::lowered(c0);
     const autograd::detail::AutocastOff done;
     return lstm_layer(low_x, low, low_h0, low_c0, reverse);
   }
   const Arguments in = {x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, h0, c0};
-  if (computed_in(x.dtype()) != x.dtype() && x.device().is_cpu() && fits(in)) [[unlikely]] {
+  if (computed_in(x.dtype()) != x.dtype() && x.device().is_cpu() && (w.weight_hr.defined() || fits(in))) [[unlikely]] {
     // In float, of which the results are rounded: not what goes from step to step, and weights are read in halves once.
     const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
-    const LstmWeights weights{wide(w.weight_ih), wide(w.weight_hh), wide(w.bias_ih), wide(w.bias_hh)};
+    const LstmWeights weights{wide(w.weight_ih), wide(w.weight_hh), wide(w.bias_ih), wide(w.bias_hh),
+                              wide(w.weight_hr)};
     const auto [output, c_n] = lstm_layer(wide(x), weights, wide(h0), wide(c0), reverse);
     return {output.to(x.dtype()), c_n.to(x.dtype())};
   }
+  if (w.weight_hr.defined()) return projected_layer(x, w, h0, c0, reverse);
   const auto composite = [&] {
     const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
     return lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, h0, c0, reverse);
