@@ -64,4 +64,11 @@ BCEWithLogitsLoss::BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& 
 }
 std::string BCEWithLogitsLoss::extra_repr() const { return describe_reduction(options_.reduction); }
 
+std::string CTCLoss::extra_repr() const {
+  std::ostringstream out;
+  out << "blank=" << options_.blank << ", " << describe_reduction(options_.reduction)
+      << ", zero_infinity=" << (options_.zero_infinity ? "true" : "false");
+  return out.str();
+}
+
 }  // namespace tendril::nn

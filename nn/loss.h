@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tendril/autograd/ops/ctc_loss.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/loss_pairs.h"
 #include "tendril/nn/module.h"
@@ -119,6 +120,27 @@ struct CosineEmbeddingLoss : TripleLoss<CosineEmbeddingLoss, CosineEmbeddingLoss
 };
 struct TripletMarginLoss : TripleLoss<TripletMarginLoss, TripletMarginLossOptions, triplet_margin_loss> {
   using TripleLoss::TripleLoss;
+};
+
+/// ctc_loss (autograd/ops/ctc_loss.h).
+class CTCLoss : public Movable<CTCLoss> {
+ public:
+  explicit CTCLoss(const CtcLossOptions& options = {}) : options_(options) {}
+  /// Lengths are a tensor or a std::vector<int64_t>.
+  template <class Lengths>
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Lengths& input_lengths,
+                 const Lengths& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, options_);
+  }
+  template <class Lengths>
+  Tensor operator()(const Tensor& log_probs, const Tensor& targets, const Lengths& input_lengths,
+                    const Lengths& target_lengths) const {
+    return forward(log_probs, targets, input_lengths, target_lengths);
+  }
+  std::string extra_repr() const override;
+
+ private:
+  CtcLossOptions options_;
 };
 
 }  // namespace tendril::nn

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/distributions/detail/parameters.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
@@ -140,6 +141,18 @@ Tensor Categorical::entropy() const {
   // A class at -infinity adds 0 * -infinity. e^-1e4 is 0 in every dtype, so the bound changes no value.
   const Tensor log_p = is_logits_ ? param_.clamp(-1e4, std::nullopt) : logits();
   return log_p.mul(probs()).sum({-1}).neg();
+}
+
+Tensor kl_divergence(const Categorical& p, const Categorical& q) {
+  constexpr const char* op = "kl_divergence";
+  detail::check_value(op, p.param_, q.param_);
+  TENDRIL_CHECK_AS(ShapeError, p.num_classes() == q.num_classes(), op, ": the distributions are of ", p.num_classes(),
+                   " and ", q.num_classes(), " classes, expected as many");
+  const auto never = [](const Categorical& of) { return of.param_.detach().eq(of.is_logits_ ? -HUGE_VAL : 0); };
+  // Logarithms of 0 are bounded, for what is infinite has no gradient to be multiplied by 0.
+  const auto logarithms = [](const Categorical& of) { return of.logits().clamp(-1e4, std::nullopt); };
+  const Tensor each = p.probs() * (logarithms(p) - logarithms(q));
+  return where(never(p), 0.0, where(never(q), HUGE_VAL, each)).sum({-1});
 }
 
 }  // namespace tendril::distributions

@@ -43,10 +43,15 @@ class Categorical {
   Tensor log_prob(const Tensor& value) const;
   /// -sum p log p, in nats, of batch_shape.
   Tensor entropy() const;
+  friend Tensor kl_divergence(const Categorical& p, const Categorical& q);
 
  private:
   Tensor param_;  // probs or logits, normalised
   bool is_logits_;
 };
+
+/// The divergence of q from p, of the batches' shape, which broadcast: infinite where q never gives a class that p may
+/// give. ShapeError for different numbers of classes.
+Tensor kl_divergence(const Categorical& p, const Categorical& q);
 
 }  // namespace tendril::distributions

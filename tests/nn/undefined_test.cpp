@@ -15,6 +15,7 @@
 #include "tendril/autograd/ops/activation.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
+#include "tendril/autograd/ops/ctc_loss.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/einsum.h"
 #include "tendril/autograd/ops/embedding.h"
@@ -337,6 +338,17 @@ std::vector<Call> functions() {
        [](Tensors& t) { (void)attention_with_weights(t[0], t[1], t[2]); },
        "scaled_dot_product_attention"},
       CALL(conv2d, (void)conv2d(t[0], t[1]), image(), ones({1, 2, 2, 2})),
+      CALL(conv1d, (void)conv1d(t[0], t[1]), x(), ones({1, 2, 2})),
+      CALL(conv_transpose2d, (void)conv_transpose2d(t[0], t[1]), image(), ones({2, 1, 2, 2})),
+      CALL(conv_transpose1d, (void)conv_transpose1d(t[0], t[1]), x(), ones({2, 1, 2})),
+      CALL(adaptive_max_pool2d, (void)adaptive_max_pool2d(t[0], 1), image()),
+      CALL(max_pool1d, (void)max_pool1d(t[0], 2), x()),
+      {"max_pool1d_with_indices", {x()}, [](Tensors& t) { (void)max_pool1d_with_indices(t[0], 2); }, "max_pool1d"},
+      CALL(avg_pool1d, (void)avg_pool1d(t[0], 2), x()),
+      CALL(adaptive_avg_pool1d, (void)adaptive_avg_pool1d(t[0], 1), x()),
+      CALL(adaptive_max_pool1d, (void)adaptive_max_pool1d(t[0], 1), x()),
+      CALL(ctc_loss, (void)ctc_loss(t[0], t[1], t[2], t[3]), x(), line() + 1, line() + 2, line() + 1),
+      CALL(rrelu, (void)rrelu(t[0]), x()),
       CALL(conv2d_relu, (void)conv2d_relu(t[0], t[1]), image(), ones({1, 2, 2, 2})),
       CALL(max_pool2d, (void)max_pool2d(t[0], 2), image()),
       CALL(avg_pool2d, (void)avg_pool2d(t[0], 2), image()),

@@ -1,0 +1,153 @@
+#include "tendril/autograd/ops/ctc_loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tendril/autograd/autocast.h"
+#include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril {
+
+namespace {
+
+constexpr const char* kCtc = "ctc_loss";
+/// The logarithm of what cannot be. Finite: a log_sum_exp of nothing but -infinity has no derivative.
+constexpr double kNever = -1e30;
+
+std::vector<int64_t> integers(const Tensor& x, const char* name) {
+  detail::check_defined(x, kCtc, name);
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kInt64 || x.dtype() == kInt32, kCtc, ": ", name, " is ", x.dtype(),
+                   ", expected int64 or int32");
+  return x.to_vector<int64_t>();
+}
+
+/// What the recursion reads, made on the host from targets and lengths. States are blank, label, blank, label, ...
+struct Plan {
+  int64_t steps, batch, states;
+  std::vector<int64_t> classes;     // [batch, states]
+  std::vector<bool> starts, skips;  // [batch, states]: may begin there; may come from two states before
+  std::vector<int64_t> ends;        // [batch, 2]: the last blank, and the last label (or that blank again)
+  std::vector<bool> has_labels, empty_input;
+  std::vector<double> infinite_if_empty;
+};
+
+Plan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
+             const std::vector<int64_t>& target_lengths, const CtcLossOptions& options) {
+  const int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
+  TENDRIL_CHECK_AS(IndexError, options.blank >= 0 && options.blank < classes, kCtc, ": blank: got ", options.blank,
+                   ", expected a class in [0, ", classes, ")");
+  const auto count = static_cast<std::size_t>(batch);
+  TENDRIL_CHECK_AS(ShapeError, input_lengths.size() == count && target_lengths.size() == count, kCtc, ": got ",
+                   input_lengths.size(), " input_lengths and ", target_lengths.size(), " target_lengths, expected ",
+                   batch, " of both");
+  const std::vector<int64_t> labels = integers(targets, "targets");
+  const bool side_by_side = targets.dim() == 2;
+  int64_t longest = 0, sum = 0;
+  for (std::size_t n = 0; n < count; ++n) {
+    TENDRIL_CHECK(input_lengths[n] >= 0 && input_lengths[n] <= steps, kCtc, ": input_lengths[", n, "]: got ",
+                  input_lengths[n], ", expected a number of 0 or more, at most the steps, ", steps);
+    TENDRIL_CHECK(target_lengths[n] >= 0, kCtc, ": target_lengths[", n, "]: got ", target_lengths[n],
+                  ", expected a number of 0 or more");
+    longest = std::max(longest, target_lengths[n]);
+    sum += target_lengths[n];
+  }
+  TENDRIL_CHECK_AS(ShapeError,
+                   side_by_side ? targets.size(0) == batch && targets.size(1) >= longest
+                                : targets.dim() == 1 && targets.numel() == sum,
+                   kCtc, ": targets have shape ", targets.sizes(), ", expected [", batch, ", at least ", longest,
+                   "], or [", sum, "], the sum of target_lengths");
+  Plan plan{steps, batch, 2 * longest + 1, {}, {}, {}, {}, {}, {}, {}};
+  int64_t row = 0;
+  for (std::size_t n = 0; n < count; ++n) {
+    const int64_t length = target_lengths[n];
+    const auto label = [&](int64_t i) { return labels[static_cast<std::size_t>(row + i)]; };
+    for (int64_t i = 0; i < length; ++i) {
+      TENDRIL_CHECK_AS(IndexError, label(i) >= 0 && label(i) < classes && label(i) != options.blank, kCtc,
+                       ": targets: label ", i, " of target ", n, " is ", label(i), ", expected a class in [0, ",
+                       classes, ") that is not the blank, ", options.blank);
+    }
+    for (int64_t s = 0; s < plan.states; ++s) {
+      const bool is_label = s % 2 == 1 && s / 2 < length;
+      plan.classes.push_back(is_label ? label(s / 2) : options.blank);
+      plan.starts.push_back(s == 0 || (s == 1 && length > 0));
+      plan.skips.push_back(is_label && s > 1 && label(s / 2) != label(s / 2 - 1));
+    }
+    plan.ends.push_back(2 * length);
+    plan.ends.push_back(std::max<int64_t>(2 * length - 1, 0));
+    plan.has_labels.push_back(length > 0);
+    plan.empty_input.push_back(input_lengths[n] == 0);
+    plan.infinite_if_empty.push_back(length > 0 ? HUGE_VAL : 0);
+    row += side_by_side ? targets.size(1) : length;
+  }
+  return plan;
+}
+
+/// -log p of each target, [N].
+Tensor each_loss(const Tensor& log_probs, const Plan& plan, const std::vector<int64_t>& input_lengths) {
+  const auto placed = [&](const auto& values, const Dims& sizes) {
+    return raw::to(raw::from_data(values, sizes), log_probs.device());
+  };
+  const Dims all = {plan.batch, plan.states};
+  const Tensor classes = placed(plan.classes, all), skips = placed(plan.skips, all);
+  const Tensor lengths = raw::unsqueeze(placed(input_lengths, {plan.batch}), 1);
+  const Tensor probs =
+      log_probs.gather(2, raw::expand(raw::unsqueeze(classes, 0), {plan.steps, plan.batch, plan.states}))
+          .clamp(kNever, {});
+  const Tensor before = raw::full({plan.batch, 2}, kNever, log_probs.dtype(), log_probs.device());
+  const auto never = [&](const Tensor& where_not, const Tensor& x) { return x.masked_fill(where_not, kNever); };
+  const Tensor no_skip = skips.logical_not();
+  Tensor forward = never(placed(plan.starts, all).logical_not(), probs.select(0, 0));
+  for (int64_t t = 1; t < plan.steps; ++t) {
+    const Tensor shifted = cat({before, forward}, 1);
+    const Tensor come =
+        stack({forward, shifted.narrow(1, 1, plan.states), never(no_skip, shifted.narrow(1, 0, plan.states))}, 2)
+            .logsumexp(2);
+    forward = where(lengths.gt(t), probs.select(0, t) + come, forward);
+  }
+  const Tensor ends = forward.gather(1, placed(plan.ends, {plan.batch, 2}));
+  const Tensor one = ends.select(1, 0),
+               other = never(placed(plan.has_labels, {plan.batch}).logical_not(), ends.select(1, 1));
+  const Tensor loss = -stack({one, other}, 1).logsumexp(1);
+  const Tensor possible = where(loss.detach().gt(-kNever / 10), HUGE_VAL, loss);
+  const Tensor if_empty = raw::cast(placed(plan.infinite_if_empty, {plan.batch}), log_probs.dtype());
+  return where(placed(plan.empty_input, {plan.batch}), if_empty, possible);
+}
+
+}  // namespace
+
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
+                const std::vector<int64_t>& target_lengths, const CtcLossOptions& options) {
+  detail::check_defined(log_probs, kCtc, "log_probs");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(log_probs.dtype()), kCtc, ": log_probs is ", log_probs.dtype(),
+                   ", expected a floating dtype");
+  if (autograd::detail::autocast_on() && autograd::detail::is_raised(log_probs)) [[unlikely]] {  // stays float32
+    return ctc_loss(autograd::detail::raised(log_probs), targets, input_lengths, target_lengths, options);
+  }
+  if (const DType wide = computed_in(log_probs.dtype()); wide != log_probs.dtype()) {
+    return ctc_loss(log_probs.to(wide), targets, input_lengths, target_lengths, options).to(log_probs.dtype());
+  }
+  const bool batched = log_probs.dim() == 3;
+  TENDRIL_CHECK_AS(ShapeError, (batched || log_probs.dim() == 2) && log_probs.size(0) > 0 && log_probs.size(-1) > 0,
+                   kCtc, ": log_probs has shape ", log_probs.sizes(),
+                   ", expected [T, N, C] or [T, C] with at least one step and class");
+  const Tensor x = batched ? log_probs : log_probs.unsqueeze(1);
+  const Plan plan = plan_of(x, targets, input_lengths, target_lengths, options);
+  Tensor losses = each_loss(x, plan, input_lengths);
+  if (options.zero_infinity) losses = losses.masked_fill(losses.detach().eq(HUGE_VAL), 0);
+  if (options.reduction == LossReduction::none) return batched ? losses : losses.squeeze(0);
+  if (options.reduction == LossReduction::sum) return losses.sum();
+  std::vector<double> lengths;
+  for (const int64_t length : target_lengths) lengths.push_back(static_cast<double>(std::max<int64_t>(length, 1)));
+  const Tensor divisors = raw::from_data(lengths, {static_cast<int64_t>(lengths.size())});
+  return (losses / raw::to(raw::cast(divisors, losses.dtype()), losses.device())).mean();
+}
+
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CtcLossOptions& options) {
+  return ctc_loss(log_probs, targets, integers(input_lengths, "input_lengths"),
+                  integers(target_lengths, "target_lengths"), options);
+}
+
+}  // namespace tendril
