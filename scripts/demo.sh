@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds an example and runs it: scripts/demo.sh [cartpole|image_classifier|language_model|resnet50_pipeline] [the example's own flags],
+# Builds an example and runs it: scripts/demo.sh [cartpole|image_classifier|language_model|resnet50_pipeline|transformer] [the example's own flags],
 # e.g. scripts/demo.sh cartpole --seed 1
 source "$(dirname "$0")/lib.sh"
-examples=(cartpole image_classifier language_model resnet50_pipeline)
+examples=(cartpole image_classifier language_model resnet50_pipeline transformer)
 
 usage() {
   echo "usage: scripts/demo.sh [EXAMPLE] [flags of the example]"

@@ -51,7 +51,7 @@ if command -v compute-sanitizer >/dev/null; then
 else
   summary+=("| compute-sanitizer | not installed | | |")
 fi
-for program in "cartpole --episodes=5 --world-size=2" "language_model --tiny" "resnet50_pipeline --tiny --batches=1" "image_classifier --epochs=2"; do
+for program in "cartpole --episodes=5 --world-size=2" "language_model --tiny" "resnet50_pipeline --tiny --batches=1" "image_classifier --epochs=2" "transformer --steps=200"; do
   # shellcheck disable=SC2086  # a program and its flags
   set -- $program
   step "$1" 45 "$build/examples/$1/$1" "${@:2}" --device=cuda

@@ -7,11 +7,13 @@
 #include <tendril/nn/checkpoint.h>
 #include <tendril/nn/optim/adam.h>
 #include <tendril/nn/optim/lr_scheduler.h>
+#include <tendril/nn/utils/summary_writer.h>
 
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "../support/device.h"
 #include "../support/progress.h"
@@ -75,6 +77,8 @@ void train(const Options& options) {
   const nn::CheckpointParts parts = {
       {"model", model}, {"optimizer", optimizer}, {"schedule", schedule}, {"loader", loader}, {"loss_sum", loss_sum}};
   if (options.resume && std::filesystem::exists(options.checkpoint)) nn::load_checkpoint(options.checkpoint, parts);
+  std::optional<nn::utils::SummaryWriter> log;
+  if (!options.logdir.empty()) log.emplace(options.logdir);
   print_start(images, test, model.num_parameters(), loader.epoch(), loader.batch());
 
   const auto last = static_cast<std::uint64_t>(options.epochs);
@@ -100,7 +104,13 @@ void train(const Options& options) {
     loss_sum = 0;
     nn::save_checkpoint(options.checkpoint, parts);
     progress.clear();
-    print_epoch(loader.epoch(), mean_loss, test, predict(model, test, prepare, options));
+    const double right = accuracy(test, predict(model, test, prepare, options));
+    print_epoch(loader.epoch(), mean_loss, right);
+    if (log) {
+      log->add_scalar("loss/train", mean_loss, static_cast<std::int64_t>(loader.epoch()));
+      log->add_scalar("accuracy/test", right, static_cast<std::int64_t>(loader.epoch()));
+      log->flush();
+    }
   }
   const auto predicted = predict(model, test, prepare, options);
   print_confusion(test, predicted);

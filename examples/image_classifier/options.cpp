@@ -22,8 +22,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--checkpoint", options.checkpoint, "Written after each epoch, and on SIGTERM or Ctrl-C");
   flags.add("--resume", resume, {"no", "auto"}, "auto: go on from the checkpoint, if it is there");
   flags.add("--mistakes", options.mistakes, "A PNG of test images that are taken for others");
-  const auto status = flags.parse(argc, argv, [&] { options.resume = resume == "auto"; });
-  options.effective = flags.effective();
+  flags.add("--logdir", options.logdir, "A folder for TensorBoard's curves");
+  const auto status = flags.parse(argc, argv, [&] {
+    options.resume = resume == "auto";
+    options.effective = flags.effective();
+  });
   exit_status = status.value_or(0);
   return status ? std::nullopt : std::optional(options);
 }

@@ -19,6 +19,7 @@ struct Options {
   std::string checkpoint = "image_classifier.safetensors";  ///< Written after each epoch and on SIGTERM.
   bool resume = false;                                      ///< Go on from the checkpoint, if it is there.
   std::string mistakes = "mistakes.png";
+  std::string logdir;     ///< Loss and accuracy for TensorBoard; empty: none.
   std::string effective;  ///< All flags as they are in the end, one a line.
 };
 

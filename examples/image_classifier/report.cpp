@@ -16,13 +16,15 @@ void print_start(const LabelledImages& images, const LabelledImages& test, std::
   std::fflush(stdout);
 }
 
-void print_epoch(std::uint64_t epoch, double loss, const LabelledImages& test,
-                 const std::vector<std::int64_t>& predicted) {
+double accuracy(const LabelledImages& test, const std::vector<std::int64_t>& predicted) {
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < test.size(); ++i) {
     right += test.labels.data<std::int64_t>()[i] == predicted[static_cast<std::size_t>(i)];
   }
-  const double accuracy = static_cast<double>(right) / static_cast<double>(test.size());
+  return static_cast<double>(right) / static_cast<double>(test.size());
+}
+
+void print_epoch(std::uint64_t epoch, double loss, double accuracy) {
   std::printf("Epoch %" PRIu64 "\tLoss: %.4f\tAccuracy: %.2f %%\n", epoch, loss, 100 * accuracy);
   std::fflush(stdout);
 }

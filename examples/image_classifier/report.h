@@ -14,8 +14,10 @@ using tendril::data::LabelledImages;
 void print_start(const LabelledImages& images, const LabelledImages& test, std::int64_t parameters, std::uint64_t epoch,
                  std::int64_t batch);
 
-void print_epoch(std::uint64_t epoch, double loss, const LabelledImages& test,
-                 const std::vector<std::int64_t>& predicted);
+/// The share of images that were taken for what they are.
+double accuracy(const LabelledImages& test, const std::vector<std::int64_t>& predicted);
+
+void print_epoch(std::uint64_t epoch, double loss, double accuracy);
 
 /// How often images of each label (row) were taken for each (column).
 void print_confusion(const LabelledImages& test, const std::vector<std::int64_t>& predicted);

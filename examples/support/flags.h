@@ -63,7 +63,7 @@ class Flags {
 
   /// Was it given (by any of the ways)? From `finish` on.
   bool given(const std::string& flag) const;
-  /// All flags with their values, as --config reads them.
+  /// All flags with their values, as --config reads them. From `finish` on.
   std::string effective() const;
 
  private:

@@ -2,6 +2,7 @@
 // Runs the real program.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -45,12 +46,15 @@ struct Program : tendril::test::ExampleProgram {
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(it_learns_to_read_digits_that_it_draws, Program) {
-  const Result result = run("--examples 1200 --epochs 3 --batch-size 32 --lr 0.003");
+  const Result result = run("--examples 1200 --epochs 3 --batch-size 32 --lr 0.003 --logdir runs");
   BOOST_TEST(result.status == 0);
   BOOST_TEST(result.err == "");  // no progress where there is no terminal
   BOOST_TEST(result.out.find("\nepochs=3\nbatch-size=32\n") != std::string::npos);
   BOOST_TEST(result.out.find("\n1200 images to learn from, 200 to test; ") != std::string::npos);
   BOOST_TEST(accuracy(result.out) > 85);
+  std::string events;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) events += read_file(file.path());
+  BOOST_TEST(contains(events, "accuracy/test"));
   BOOST_TEST(contains(result.out, "label        taken for\n"));
   BOOST_TEST(contains(result.out, "  data loading        stalled "));
   if (contains(result.out, "  mistakes  ")) {
@@ -108,6 +112,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_wrong_ends_the_program_with_a_clear_error, Progr
       {"--data none", "cannot open \"none/train-images-idx3-ubyte\""},
       {"--data .", "is no IDX file"},
       {"--epochs 0", "--epochs: expected an integer from 1"},
+      {"--epochs 1 --epochs 2", "--epochs: At Most 1 required but received 2"},
       {"--model vgg", "--model: expected one of cnn, resnet18, got vgg"},
       {"--resume yes", "--resume: expected one of no, auto, got yes"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},

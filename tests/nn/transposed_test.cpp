@@ -2,11 +2,13 @@
 // labels: gradcheck
 // Transposed convolutions, pooling of sequences, and a rectifier with random slopes.
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/activation.h"
 #include "tendril/nn/conv.h"
 #include "tendril/nn/pooling.h"

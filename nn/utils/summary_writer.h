@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tendril::nn::utils {
+
+/// Curves and texts of a training run for TensorBoard, which watches the folder: `tensorboard --logdir runs`. As
+/// PyTorch's torch.utils.tensorboard.SummaryWriter: one file of events a writer, whose records it never changes again.
+/// Thread-safety: all members.
+class SummaryWriter {
+ public:
+  /// Makes the folder, if it is not there, and a file of its own in it. Throws Error where that cannot be done.
+  explicit SummaryWriter(const std::filesystem::path& log_dir);
+  ~SummaryWriter();  ///< as `flush`, but what cannot be written is lost
+  SummaryWriter(const SummaryWriter&) = delete;
+  SummaryWriter& operator=(const SummaryWriter&) = delete;
+
+  /// One point of the curve `tag`; "loss/train" and "loss/valid" are shown beside each other. TensorBoard keeps
+  /// float32. `wall_time`: seconds since 1970, now by default. Throws Error if the file cannot be written.
+  void add_scalar(std::string_view tag, double value, int64_t step, std::optional<double> wall_time = {});
+  /// A text (Markdown) that belongs to a step.
+  void add_text(std::string_view tag, std::string_view text, int64_t step, std::optional<double> wall_time = {});
+  /// Hands the file to the operating system all that was added.
+  void flush();
+
+  const std::filesystem::path& file() const noexcept { return path_; }
+
+ private:
+  void write(std::string_view event);
+
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  std::filesystem::path path_;
+  std::mutex mutex_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace tendril::nn::utils
