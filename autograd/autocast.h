@@ -29,6 +29,7 @@
 /// the backward of a user's Function has the Autocast that its forward had (PyTorch's custom_fwd and custom_bwd).
 namespace tendril::autograd {
 
+/// What an Autocast is told beside its dtype.
 struct AutocastOptions {
   DType dtype = kBFloat16;  ///< kBFloat16 or kFloat16
   bool enabled = true;      ///< false: operations are as without, within another Autocast too

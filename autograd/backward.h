@@ -13,6 +13,7 @@ namespace tendril::autograd {
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients = {},
               BackwardOptions options = {});
 
+/// Of autograd::grad.
 struct GradOptions {
   bool retain_graph = false;       ///< keep what a second backward over the same graph needs; create_graph implies it
   bool create_graph = false;       ///< record the formulas, so that the gradients can be differentiated

@@ -29,6 +29,7 @@
 /// arguments, none through autograd::grad and no second derivatives, and needs an argument that requires a gradient.
 namespace tendril::autograd {
 
+/// Of a checkpoint.
 struct CheckpointOptions {
   /// Draws of the default generator in the second run are those of the first; afterwards the generator goes on where it
   /// was. Other threads that draw from it meanwhile may get numbers of either.
@@ -104,6 +105,7 @@ auto checkpoint(const CheckpointOptions& options, F function, const Inputs&... i
   const detail::CheckpointScope scope(tensors, std::move(run_again), options);
   return function(inputs...);
 }
+/// As above, of a function with several inputs.
 template <class F, class... Inputs>
 requires std::invocable<F&, const Inputs&...>
 auto checkpoint(F function, const Inputs&... inputs) {

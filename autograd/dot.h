@@ -8,6 +8,7 @@
 
 namespace tendril::autograd {
 
+/// Of a picture of a graph.
 struct DotOptions {
   /// Names for leaves, as `module.named_parameters()` has them.
   std::vector<std::pair<std::string, Tensor>> params = {};

@@ -70,6 +70,7 @@ class FunctionNode : public Node {
 
  protected:
   FunctionNode(std::string name, std::size_t arguments);
+  /// The user's formula: gradients of the inputs, in their order.
   virtual std::vector<Tensor> backward(const std::vector<Tensor>& grads) = 0;
 
  private:
@@ -109,10 +110,12 @@ class FunctionNodeOf final : public FunctionNode {
 
 }  // namespace detail
 
+/// A differentiable operation of a user's: the head of this file has an example.
 template <class Derived>
 struct Function {
   using Context = FunctionContext;
 
+  /// Runs Derived::forward, and records it where an argument requires a gradient.
   template <class... Args>
   static auto apply(const Args&... args) {
     auto* node = new detail::FunctionNodeOf<Derived>(sizeof...(Args));

@@ -30,6 +30,7 @@ using Tensors = std::vector<Tensor>;
 using Function = std::function<Tensors(const Tensors& inputs)>;
 using UnaryFunction = std::function<Tensor(const Tensor& input)>;
 
+/// Of the functions below.
 struct Options {
   bool create_graph = false;  ///< results can be differentiated with respect to the inputs
   bool strict = false;        ///< independence is an error
@@ -55,7 +56,9 @@ std::pair<Tensor, Tensor> jvp(const UnaryFunction& f, const Tensor& input, const
 /// f(inputs), of one element, and v^T H (vhp) or H v (hvp), H being f's Hessian: v and the product are like the inputs.
 std::pair<Tensor, Tensors> vhp(const Function& f, const Tensors& inputs, const Tensors& v, Options options = {});
 std::pair<Tensor, Tensor> vhp(const UnaryFunction& f, const Tensor& input, const Tensor& v, Options options = {});
+/// The Hessian times v, with the value: two backward runs, no Hessian.
 std::pair<Tensor, Tensors> hvp(const Function& f, const Tensors& inputs, const Tensors& v, Options options = {});
+/// The Hessian times v, with the value: two backward runs, no Hessian.
 std::pair<Tensor, Tensor> hvp(const UnaryFunction& f, const Tensor& input, const Tensor& v, Options options = {});
 
 }  // namespace tendril::autograd::functional

@@ -7,6 +7,7 @@ namespace detail {
 extern constinit thread_local bool grad_enabled;
 }
 
+/// Whether operations of this thread are recorded.
 inline bool grad_enabled() noexcept { return detail::grad_enabled; }
 
 /// Sets the mode of the calling thread for the guard's lifetime, then restores it. Guards nest.

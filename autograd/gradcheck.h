@@ -11,6 +11,7 @@ namespace tendril::autograd {
 
 using DifferentiableFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
+/// How exactly gradcheck compares.
 struct GradcheckOptions {
   double eps = 1e-6;   ///< step of the differences
   double atol = 1e-5;  ///< allowed: atol + rtol * |numerical|
@@ -18,6 +19,7 @@ struct GradcheckOptions {
   double nondeterminism = 0;  ///< how far two equal runs may differ, e.g. where threads add in any order
 };
 
+/// Whether all agreed, and if not, what differs.
 struct GradcheckResult {
   bool ok = true;
   std::string message;  ///< what differs: the output, the input, the element of each, both values

@@ -27,6 +27,7 @@ class HookHandle {
  public:
   HookHandle() = default;
   explicit HookHandle(std::weak_ptr<bool> active) : active_(std::move(active)) {}
+  /// The hook is not called any more; again: nothing.
   void remove() {
     if (auto active = active_.lock()) *active = false;
   }
@@ -39,11 +40,14 @@ class HookHandle {
 /// the tensor as it now is: a later in-place change makes it see the gradient with respect to the value before.
 /// Throws AutogradError if the tensor does not require a gradient.
 HookHandle register_hook(const Tensor& tensor, TensorHook hook);
+/// Before a node runs: sees, and may change, its output gradients.
 HookHandle register_pre_hook(Node& node, NodePreHook hook);
+/// After it has run: sees, and may change, its input gradients.
 HookHandle register_post_hook(Node& node, NodePostHook hook);
 
 /// What most nodes do not have.
 struct NodeHooks {
+  /// One hook, and the number it is removed by.
   template <class F>
   struct Hook {
     F function;
@@ -64,10 +68,12 @@ struct NodeHooks {
   /// Return addresses at the recording, if that was under DetectAnomaly.
   std::vector<void*> recorded_at;
 
+  /// The hook of retain_grad, or null.
   Retained* find_retained(uint32_t output_number) noexcept;
 
   /// Tensor hooks, retained gradients and node hooks, in that order.
   void before(std::span<Tensor> output_grads);
+  /// Runs the post hooks.
   void after(std::span<Tensor> input_grads, std::span<const Tensor> output_grads);
 };
 

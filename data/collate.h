@@ -42,6 +42,7 @@ struct Collate {
 
 template <>
 struct Collate<Tensor> {
+  /// Tensors, stacked.
   static Tensor of(std::vector<Tensor> examples) { return detail::stack(examples); }
 };
 
@@ -49,6 +50,7 @@ template <class T>
 requires std::integral<T> || std::floating_point<T>
 struct Collate<T> {
   using Wide = std::conditional_t<std::floating_point<T> || std::same_as<T, bool>, T, int64_t>;
+  /// Numbers, as a vector.
   static Tensor of(std::vector<T> examples) {
     return detail::vector_of(std::vector<Wide>(examples.begin(), examples.end()));
   }
@@ -56,6 +58,7 @@ struct Collate<T> {
 
 template <>
 struct Collate<std::string> {
+  /// Strings, as they are.
   static std::vector<std::string> of(std::vector<std::string> examples) { return examples; }
 };
 
@@ -86,6 +89,7 @@ struct Collate<std::tuple<T...>> {
 
 template <class A, class B>
 struct Collate<std::pair<A, B>> {
+  /// Pairs, as a pair of batches.
   static auto of(std::vector<std::pair<A, B>> examples) {
     return std::pair<detail::BatchOf<A>, detail::BatchOf<B>>{detail::column<0>(examples), detail::column<1>(examples)};
   }

@@ -29,7 +29,9 @@ struct NumberOptions {
 /// Thread-safety: any thread reads.
 class CsvTable {
  public:
+  /// How many rows, without the header.
   int64_t rows() const { return static_cast<int64_t>(lines_.size()); }
+  /// How many columns.
   int64_t columns() const { return columns_; }
   const std::vector<std::string>& header() const { return header_; }  ///< empty if there is none
   /// The number of a column by its name. Throws Error for one that there is not, or that several have.

@@ -67,6 +67,7 @@ class Dataset {
       Dataset(D dataset)                                                             // NOLINT: any dataset is one
       : body_(std::make_shared<Holder<D>>(std::move(dataset))) {}
 
+  /// How many examples.
   int64_t size() const { return body_->size(); }
   /// Throws IndexError unless 0 <= index < size(), and what the dataset throws.
   Example get(int64_t index, Generator& random) const {
@@ -150,7 +151,9 @@ class TensorDataset {
                        ", expected a first size that is tensor 0's, whose shape is ", tensors_[0].sizes());
     }
   }
+  /// How many examples.
   int64_t size() const { return tensors_[0].size(0); }
+  /// Row `index` of each tensor.
   std::array<Tensor, N> get(int64_t index) const {
     std::array<Tensor, N> rows;
     for (std::size_t i = 0; i < N; ++i) rows[i] = raw::select(tensors_[i], 0, index);
@@ -203,6 +206,7 @@ Dataset<Example> concat(std::vector<Dataset<Example>> datasets) {
   };
   return Concat{std::move(datasets)};
 }
+/// As above.
 template <class Example, class... More>
 requires(std::same_as<More, Dataset<Example>>&&...) Dataset<Example> concat(const Dataset<Example>& first,
                                                                             const More&... more) {

@@ -19,6 +19,7 @@ Tensor load_idx(const std::filesystem::path& file);
 /// Writes one, of these dtypes, atomically. Throws DTypeError for others.
 void save_idx(const Tensor& tensor, const std::filesystem::path& file);
 
+/// Which part of a dataset.
 enum class Split : uint8_t { train, test };
 
 /// A dataset: example i is an image, uint8 [channels, height, width], and its label.
@@ -27,6 +28,7 @@ struct LabelledImages {
   Tensor labels;                     ///< int64 [n]
   std::vector<std::string> classes;  ///< names of the labels
 
+  /// How many images.
   int64_t size() const { return labels.size(0); }
   std::tuple<Tensor, int64_t> get(int64_t index) const;  ///< throws IndexError
 };
@@ -42,6 +44,7 @@ LabelledImages load_idx_images(const std::filesystem::path& images, const std::f
 /// (data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt) and "cifar-100-binary" (train.bin,
 /// test.bin, fine_label_names.txt). Images are [3, 32, 32]. Class names are numbers where the file of names is missing.
 LabelledImages load_cifar10(const std::filesystem::path& folder, Split split);
+/// As load_cifar10, with 100 classes.
 LabelledImages load_cifar100(const std::filesystem::path& folder, Split split);
 /// One file of CIFAR-10's format.
 LabelledImages load_cifar10_file(const std::filesystem::path& file);

@@ -11,6 +11,7 @@
 /// Thread-safety: any thread.
 namespace tendril::data {
 
+/// What channels an image is read to.
 enum class ImageMode : uint8_t {
   rgb,        ///< 3 channels; alpha is left out
   gray,       ///< 1 channel; of colours (19595 R + 38470 G + 7471 B + 2^15) / 2^16, as Pillow's convert("L")
@@ -28,6 +29,7 @@ bool has_jpeg() noexcept;  ///< ... with libjpeg-turbo
 /// Throw Error for what is no such file, is cut short or damaged, or is larger than the limit. Of 16 bits a channel the
 /// upper eight are read. JPEGs in CMYK are refused.
 Tensor load_png(const std::filesystem::path& file, const ImageReadOptions& options = {});
+/// As load_png, of a JPEG file.
 Tensor load_jpeg(const std::filesystem::path& file, const ImageReadOptions& options = {});
 /// Either of them, by how the file begins.
 Tensor load_image(const std::filesystem::path& file, const ImageReadOptions& options = {});

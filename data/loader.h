@@ -40,7 +40,9 @@ class DataLoaderError : public Error {
   DataLoaderError(const std::string& text, int64_t sample, int64_t batch, uint64_t epoch)
       : Error(text), sample_(sample), batch_(batch), epoch_(epoch) {}
   int64_t sample() const noexcept { return sample_; }  ///< -1: the examples do not make a batch together
+  /// Which batch of the epoch.
   int64_t batch() const noexcept { return batch_; }
+  /// In which epoch.
   uint64_t epoch() const noexcept { return epoch_; }
 
  private:
@@ -87,6 +89,7 @@ class LoaderCore {
   uint64_t epoch() const noexcept { return epoch_; }
   int64_t batch() const noexcept { return batch_; }
   void set_epoch(uint64_t epoch);
+  /// How long it was waited for so far.
   const LoaderStats& stats() const noexcept { return stats_; }
   StateDict state_dict() const;
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options);
@@ -155,6 +158,7 @@ class DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
+  /// Goes through the batches that are left of this epoch.
   class Iterator {
    public:
     using value_type = Batch;
@@ -187,6 +191,7 @@ class DataLoader {
   uint64_t epoch() const noexcept { return core_.epoch(); }   ///< that is under way, or comes next
   int64_t batch() const noexcept { return core_.batch(); }    ///< how many of its batches have been handed out
   void set_epoch(uint64_t epoch) { core_.set_epoch(epoch); }  ///< the next loop begins this one
+  /// How long it was waited for so far.
   const LoaderStats& stats() const noexcept { return core_.stats(); }
 
   /// "epoch", "batch", and what the place is worth something for only: "seed", "examples" and "order", a fingerprint of

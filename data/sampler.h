@@ -11,6 +11,7 @@
 /// Thread-safety: any thread. Constructors throw Error for options that make no sense; sizes of 0 are allowed.
 namespace tendril::data {
 
+/// An order of examples, for each epoch: a function of the epoch alone.
 class Sampler {
  public:
   virtual ~Sampler() = default;

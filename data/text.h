@@ -19,11 +19,14 @@ class Vocabulary {
   Vocabulary() = default;
   explicit Vocabulary(const std::vector<std::string>& tokens);  ///< throws Error for one that is there twice
 
+  /// How many tokens it knows.
   int64_t size() const noexcept { return static_cast<int64_t>(tokens_.size()); }
   int64_t add(std::string_view token);  ///< its number, also if it is there
+  /// The number of a token; none for one that it does not know.
   std::optional<int64_t> find(std::string_view token) const;
   int64_t id(std::string_view token) const;    ///< throws Error for one that is not there
   const std::string& token(int64_t id) const;  ///< throws IndexError
+  /// All tokens, by number.
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   /// The tokens of these numbers, int64 of any shape, with `between` between them.
   std::string text(const Tensor& ids, std::string_view between = "") const;
@@ -56,6 +59,7 @@ struct WordCorpus {
   Vocabulary vocabulary;
   Tensor train, valid, test;  ///< int64 [n]
 };
+/// The three files of a folder, with one vocabulary.
 WordCorpus load_word_corpus(const std::filesystem::path& folder);
 
 /// `batch_size` sequences side by side, [n / batch_size, batch_size]: column k is the k-th piece of the text. What does

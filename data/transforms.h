@@ -34,6 +34,7 @@ Tensor crop(const Tensor& image, int64_t top, int64_t left, int64_t height, int6
 Tensor center_crop(const Tensor& image, int64_t height, int64_t width);
 /// `padding` pixels of `value` on each side.
 Tensor pad_image(const Tensor& image, int64_t padding, double value = 0);
+/// Left and right swapped.
 Tensor horizontal_flip(const Tensor& image);
 /// Bilinear; where it makes images smaller each pixel is a weighted mean of all that it stands for (antialias, as
 /// Pillow's and torchvision's). uint8 (rounded) or float32.
@@ -46,17 +47,21 @@ Tensor adjust_saturation(const Tensor& image, double factor);  ///< about the gr
 Tensor adjust_hue(const Tensor& image, double turn);           ///< -0.5 to 0.5 of a turn of the colour wheel
 
 // ---- the same as objects, for `compose`
+/// To float32 in [0, 1].
 struct ToFloat {
   Tensor operator()(const Tensor& image) const { return to_float(image); }
 };
+/// (x - mean) / std of each channel.
 struct Normalize {
   std::vector<double> mean, stddev;
   Tensor operator()(const Tensor& image) const { return normalize(image, mean, stddev); }
 };
+/// The middle of an image.
 struct CenterCrop {
   int64_t height, width;
   Tensor operator()(const Tensor& image) const { return center_crop(image, height, width); }
 };
+/// To another size.
 struct Resize {
   int64_t height, width;
   Tensor operator()(const Tensor& image) const { return resize(image, height, width); }
@@ -72,6 +77,7 @@ struct RandomCrop {
   RandomCropOptions options = {};
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
+/// Flipped with a probability.
 struct RandomHorizontalFlip {
   double p = 0.5;
   Tensor operator()(const Tensor& image, Generator& random) const;

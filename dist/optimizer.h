@@ -22,6 +22,7 @@ namespace tendril::dist {
 /// Some owners could not do what a DistributedOptimizer asked of them. What the others did stays done.
 class OptimizerError : public rpc::RpcError {
  public:
+  /// One worker's part of a step that failed.
   struct Failure {
     rpc::WorkerInfo worker = {};
     std::string reason = {};
@@ -39,6 +40,7 @@ class OptimizerError : public rpc::RpcError {
 std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module);
 std::vector<rpc::RRef<Tensor>> parameter_rrefs(rpc::Agent& agent, const nn::Module& module);
 
+/// Of one step.
 struct StepOptions {
   std::chrono::milliseconds timeout{0};  ///< for all owners; 0 = as long as they live
 };

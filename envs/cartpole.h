@@ -25,6 +25,7 @@ struct CartPolePhysics {
   static constexpr double theta_threshold = 12 * 2 * 3.141592653589793 / 360;
 };
 
+/// How positions follow from speeds.
 enum class CartPoleIntegrator {
   euler,                ///< Positions move by the old velocities. Gymnasium's default.
   semi_implicit_euler,  ///< Velocities first, then positions by the new velocities.
@@ -42,7 +43,9 @@ struct CartPoleOptions {
   std::function<void(std::string_view)> on_warning = {};
 };
 
+/// Options of CartPole-v1: 500 steps at most.
 inline CartPoleOptions cartpole_v1() { return {}; }
+/// Options of CartPole-v0: 200 steps at most.
 inline CartPoleOptions cartpole_v0() { return {.max_episode_steps = 200, .reward_threshold = 195.0}; }
 
 struct CartPoleResetOptions {
@@ -57,6 +60,7 @@ struct CartPoleResetOptions {
 /// Throws Error for a negative seed and for bounds that are not finite or not in order.
 void check_reset_options(const CartPoleResetOptions& options, std::string_view who);
 
+/// A pole on a cart, one environment.
 class CartPole {
  public:
   /// x (m), x velocity, pole angle theta (rad, 0 is upright, positive leans to the right), angular velocity.
@@ -64,11 +68,13 @@ class CartPole {
   /// The state rounded to float32.
   using Observation = std::array<float, 4>;
 
+  /// What a step gives.
   struct StepResult {
     Observation observation;
     double reward;
     bool terminated;  ///< The pole fell or the cart left the track: the future is worth nothing.
     bool truncated;   ///< The time limit ended the episode: the future still has a value. Both may be true.
+    /// The episode is over: terminated or truncated.
     bool done() const { return terminated || truncated; }
   };
 
@@ -93,8 +99,11 @@ class CartPole {
   /// Begins an episode in this very state; the random stream does not move.
   void set_state(const State& state);
 
+  /// Since the last reset.
   int elapsed_steps() const { return elapsed_steps_; }
+  /// From which mean reward on it counts as solved.
   double reward_threshold() const { return options_.reward_threshold; }
+  /// What it was made with.
   const CartPoleOptions& options() const { return options_; }
 
  private:

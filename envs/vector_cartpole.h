@@ -65,7 +65,9 @@ class VectorCartPole {
   /// 0 and 1, before the first reset, and in AutoresetMode::disabled while an environment is done.
   VectorStep step(std::span<const std::int64_t> actions);
 
+  /// How many side by side.
   int num_envs() const { return static_cast<int>(envs_.size()); }
+  /// When finished ones begin again.
   AutoresetMode autoreset() const { return autoreset_; }
   /// The observations that the last reset() or step() returned.
   std::span<const float> observations() const { return observations_; }

@@ -22,6 +22,7 @@ struct Sigmoid : Movable<Sigmoid> {
   Tensor operator()(const Tensor& x) const { return forward(x); }
 };
 
+/// tanh(x).
 struct Tanh : Movable<Tanh> {
   Tensor forward(const Tensor& x) const { return x.tanh(); }
   Tensor operator()(const Tensor& x) const { return forward(x); }
@@ -33,6 +34,7 @@ struct SiLU : Movable<SiLU> {
   Tensor operator()(const Tensor& x) const { return forward(x); }
 };
 
+/// Which form of GELU.
 enum class Approximate { none, tanh };
 
 /// x * Phi(x), Phi the normal distribution's; or its approximation

@@ -24,7 +24,9 @@ struct BatchNormOptions {
 /// Thread-safety: `forward` in training changes the running statistics, so it needs the caller's own ordering.
 class BatchNorm : public Module {
  public:
+  /// Mean 0, variance 1, nothing counted.
   void reset_running_stats();
+  /// What is added to the variance.
   double eps() const noexcept { return options_.eps; }
   std::string extra_repr() const override;
 
@@ -41,6 +43,7 @@ class BatchNorm : public Module {
   Tensor normalise(const Tensor& x);
   /// relu(normalise(x) + residual), of which the last may be undefined.
   Tensor normalise_relu(const Tensor& x, const Tensor& residual);
+  /// How many channels.
   int64_t num_features() const noexcept { return num_features_; }
 
  private:

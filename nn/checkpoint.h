@@ -45,7 +45,9 @@ class CheckpointPart {
     };
   }
 
+  /// Under which it is in the file.
   const std::string& name() const noexcept { return name_; }
+  /// Adds what it has to say, under its name.
   void save(StateDict& into) const;
   /// From all of a checkpoint.
   void load(const StateDict& checkpoint, const LoadOptions& options) const;

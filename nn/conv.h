@@ -34,6 +34,7 @@ class Conv2d : public Movable<Conv2d> {
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
+  /// Stride, padding, dilation, groups.
   const ConvGeometry& geometry() const noexcept { return geometry_; }
   std::string extra_repr() const override;
 

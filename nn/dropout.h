@@ -18,7 +18,9 @@ class Dropout : public Movable<Dropout> {
   Tensor forward(const Tensor& x) const;
   Tensor operator()(const Tensor& x) const { return forward(x); }
 
+  /// The probability of a zero.
   double p() const noexcept { return p_; }
+  /// Draws from this one, which must live as long, instead of the default one.
   void set_generator(Generator& generator) noexcept { generator_ = &generator; }
   std::string extra_repr() const override;
 

@@ -10,9 +10,12 @@
 /// least two dimensions.
 namespace tendril::nn::init {
 
+/// Which of a weight's sizes counts.
 enum class Fan { in, out };
+/// What follows the layer: calculate_gain.
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 
+/// How many inputs an output has, and the reverse.
 struct Fans {
   int64_t in, out;
 };
@@ -29,11 +32,16 @@ struct KaimingOptions {
   Generator& generator = default_generator();
 };
 
+/// All 0, in place, without history.
 const Tensor& zeros_(const Tensor& tensor);
+/// All 1.
 const Tensor& ones_(const Tensor& tensor);
+/// All `value`.
 const Tensor& constant_(const Tensor& tensor, double value);
+/// Uniform in [low, high).
 const Tensor& uniform_(const Tensor& tensor, double low = 0, double high = 1,
                        Generator& generator = default_generator());
+/// Normal, of this mean and standard deviation.
 const Tensor& normal_(const Tensor& tensor, double mean = 0, double stddev = 1,
                       Generator& generator = default_generator());
 /// U(-b, b), b = gain sqrt(6 / (fan_in + fan_out))

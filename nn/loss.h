@@ -13,6 +13,7 @@ namespace tendril::nn {
 
 std::string describe_reduction(LossReduction reduction);  ///< "reduction=mean"
 
+/// cross_entropy as a module.
 class CrossEntropyLoss : public Movable<CrossEntropyLoss> {
  public:
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
@@ -24,6 +25,7 @@ class CrossEntropyLoss : public Movable<CrossEntropyLoss> {
   CrossEntropyOptions options_;  // its weight is a buffer
 };
 
+/// nll_loss as a module.
 class NLLLoss : public Movable<NLLLoss> {
  public:
   explicit NLLLoss(const NllLossOptions& options = {});
@@ -35,6 +37,7 @@ class NLLLoss : public Movable<NLLLoss> {
   NllLossOptions options_;
 };
 
+/// mse_loss as a module.
 class MSELoss : public Movable<MSELoss> {
  public:
   explicit MSELoss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
@@ -46,6 +49,7 @@ class MSELoss : public Movable<MSELoss> {
   LossReduction reduction_;
 };
 
+/// binary_cross_entropy as a module.
 class BCELoss : public Movable<BCELoss> {
  public:
   explicit BCELoss(const BinaryCrossEntropyOptions& options = {});
@@ -57,6 +61,7 @@ class BCELoss : public Movable<BCELoss> {
   BinaryCrossEntropyOptions options_;  // its weight is a buffer
 };
 
+/// binary_cross_entropy_with_logits as a module.
 class BCEWithLogitsLoss : public Movable<BCEWithLogitsLoss> {
  public:
   explicit BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& options = {});
@@ -68,6 +73,7 @@ class BCEWithLogitsLoss : public Movable<BCEWithLogitsLoss> {
   BinaryCrossEntropyWithLogitsOptions options_;  // its weights are buffers
 };
 
+/// l1_loss as a module.
 class L1Loss : public Movable<L1Loss> {
  public:
   explicit L1Loss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}

@@ -69,8 +69,11 @@ class LSTM : public Movable<LSTM> {
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
 
+  /// Numbers of each step.
   int64_t input_size() const noexcept { return input_size_; }
+  /// Numbers of h and c.
   int64_t hidden_size() const noexcept { return hidden_size_; }
+  /// How many, one on the other.
   int64_t num_layers() const noexcept { return num_layers_; }
   std::string extra_repr() const override;
 

@@ -63,11 +63,17 @@ class Module {
 
   // ---- what it holds: its own tensors first, then its children's, each in the order of registration; a tensor or
   //      module reachable by two names is listed once, under the first. Names are joined with dots ("affine1.weight").
+  /// What is trained, in the order of registration; with `recurse` of submodules too.
   std::vector<Tensor> parameters(bool recurse = true) const;
+  /// The same with names, "fc.weight".
   NamedTensors named_parameters(bool recurse = true) const;
+  /// What is saved but not trained.
   std::vector<Tensor> buffers(bool recurse = true) const;
+  /// The same with names.
   NamedTensors named_buffers(bool recurse = true) const;
+  /// The submodules registered here, not theirs.
   std::vector<Module*> children() const;
+  /// The same with names.
   NamedModules named_children() const;
   std::vector<Module*> modules();  ///< this one and all below it
   NamedModules named_modules();    ///< this one's name is ""
@@ -76,8 +82,10 @@ class Module {
   // ---- what can be done to it and all below it
   Module& train(bool mode = true);  ///< dropout drops, batch normalisation uses the batch's statistics
   Module& eval() { return train(false); }
+  /// As train() and eval() left it.
   bool is_training() const noexcept { return training_; }
   void zero_grad();  ///< drops the gradients
+  /// Of all parameters: whether they are trained.
   Module& requires_grad_(bool value = true);
   /// Moves parameters, their gradients and buffers to a device; casts the floating ones among them. They stay the same
   /// objects, so ties hold; but an optimizer refuses to step on parameters that were moved or cast after it was built,
@@ -100,6 +108,7 @@ class Module {
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
 
   // ---- printing, as PyTorch does
+  /// As PyTorch prints a module: its name, options and children, one a line.
   std::string to_string() const;
   virtual std::string name() const;                      ///< the class's name without its namespace
   virtual std::string extra_repr() const { return ""; }  ///< what stands between the brackets
@@ -166,6 +175,7 @@ class Movable : public Base {
   ~Movable() override = default;
 };
 
+/// As to_string.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace tendril::nn

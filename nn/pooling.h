@@ -8,6 +8,7 @@
 /// Pooling (autograd/ops/pool.h) as modules.
 namespace tendril::nn {
 
+/// max_pool2d as a module.
 struct MaxPool2d : Movable<MaxPool2d> {
   explicit MaxPool2d(Size2 kernel, const MaxPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_size, options); }
@@ -18,6 +19,7 @@ struct MaxPool2d : Movable<MaxPool2d> {
   const MaxPoolOptions options;
 };
 
+/// avg_pool2d as a module.
 struct AvgPool2d : Movable<AvgPool2d> {
   explicit AvgPool2d(Size2 kernel, const AvgPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_size, options); }
@@ -28,6 +30,7 @@ struct AvgPool2d : Movable<AvgPool2d> {
   const AvgPoolOptions options;
 };
 
+/// adaptive_avg_pool2d as a module.
 struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
   explicit AdaptiveAvgPool2d(Size2 output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_size); }

@@ -15,6 +15,7 @@
 /// "bias_ih_l0", "bias_hh_l0", "..._reverse"). Initial values: uniform in +-1/sqrt(hidden_size).
 namespace tendril::nn {
 
+/// What a step applies.
 enum class RNNNonlinearity : uint8_t { tanh, relu };
 
 struct RNNOptions {
@@ -57,7 +58,9 @@ class RNNBase : public Module {
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
+  /// Numbers of each step.
   int64_t input_size() const noexcept { return input_size_; }
+  /// Numbers of the state.
   int64_t hidden_size() const noexcept { return hidden_size_; }
   std::string extra_repr() const override;
 

@@ -63,6 +63,7 @@ class Sequential : public Movable<Sequential> {
   }
   Tensor operator()(const Tensor& x) { return forward(x); }
 
+  /// How many modules.
   std::size_t size() const noexcept { return steps_.size(); }
   /// Throws IndexError unless i < size().
   Module& operator[](std::size_t i) const {
@@ -109,6 +110,7 @@ class ModuleList : public Movable<ModuleList> {
     return added;
   }
 
+  /// How many modules.
   std::size_t size() const noexcept { return modules_.size(); }
   /// Throws IndexError unless i < size().
   Module& operator[](std::size_t i) const {

@@ -13,6 +13,7 @@
 
 namespace tendril::nn {
 
+/// Of the feed-forward part.
 enum class TransformerActivation : uint8_t { relu, gelu };
 
 struct TransformerEncoderLayerOptions {

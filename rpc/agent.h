@@ -33,6 +33,7 @@ namespace detail {
 class Trace;
 }
 
+/// Who an agent is, what it keeps and how long it waits.
 struct AgentOptions {
   std::string name = {};  ///< as WorkerInfo::name
   WorkerId rank = 0;
@@ -70,6 +71,7 @@ struct AgentOptions {
   TlsCredentials tls = {};
 };
 
+/// Of one call.
 struct CallOptions {
   /// Unset: the current context's deadline, else rpc_timeout. 0: none.
   std::optional<std::chrono::microseconds> timeout = {};
@@ -86,7 +88,9 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
+  /// What it was made with.
   const AgentOptions& options() const noexcept;
+  /// This worker's name and rank.
   const WorkerInfo& self() const noexcept;
   uint64_t incarnation() const noexcept;  ///< a random number that tells this agent from earlier ones of its rank
 
@@ -99,6 +103,7 @@ class Agent {
     std::string to_string() const;                   ///< "unix:PATH,tcp:HOST:PORT"
     static Endpoint parse(const std::string& text);  ///< throws UsageError
   };
+  /// Where an agent can be reached.
   struct ListenOptions {
     bool unix_socket = true, tcp = true;
     std::string tcp_host =
@@ -139,10 +144,12 @@ class Agent {
   bool wait_connected(WorkerId peer, Clock::time_point deadline);
   /// Sets who hears of control messages and lost peers; once, before the first peer.
   void set_listener(std::shared_ptr<AgentListener> listener);
+  /// Where it accepts connections.
   const std::shared_ptr<AgentListener>& listener() const noexcept;
   /// Has every call and handler from now on recorded; before the first peer. TENDRIL_TRACE does it (group.h).
   void set_trace(std::shared_ptr<detail::Trace> trace);
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
+  /// What looks at its messages.
   const std::vector<std::shared_ptr<MessageHook>>& hooks() const noexcept;
 
   // ---- calls
@@ -160,10 +167,14 @@ class Agent {
 
   /// Of calls made from now on that say nothing else; 0 = none. Throws UsageError if it is negative.
   void set_rpc_timeout(std::chrono::microseconds timeout);
+  /// The deadline of calls that are given none.
   std::chrono::microseconds rpc_timeout() const noexcept;
 
+  /// What runs its handlers.
   Executor& executor() const noexcept;
+  /// Numbers of this moment: metrics.h.
   Metrics metrics() const;
+  /// Bytes and messages so far.
   Traffic traffic() const;
   std::vector<CallInFlight> calls_in_flight() const;  ///< made, oldest first
   std::vector<CallReceived> calls_received() const;   ///< and not answered, oldest first
@@ -171,6 +182,7 @@ class Agent {
   /// True: at some moment during this call nothing was going on, neither calls in either direction nor jobs of the pool
   /// (that cannot be read off `metrics`, whose fields are read one after the other).
   bool is_idle() const;
+  /// How many handlers have begun and not ended.
   std::vector<HandlerRunning> handlers_running() const;
   bool has_shut_down() const;  ///< or is about to: calls are refused
 

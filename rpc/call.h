@@ -28,6 +28,7 @@
 /// shutdown), MessageError (arguments that cannot be sent).
 namespace tendril::rpc {
 
+/// Calls F on worker `to` and gives a Future of its result: see the head of this file.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async(Agent& agent, const Destination& to,
                                                                                  const CallOptions& options,
@@ -52,6 +53,7 @@ requires RemoteFunction<F> && Callable<F, Args...> Future<ResultOf<F>> rpc_async
   return rpc_async<F>(*default_agent(), to, CallOptions{}, std::forward<Args>(arguments)...);
 }
 
+/// Calls F on worker `to` and waits for the result.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(Agent& agent, const Destination& to,
                                                                         const CallOptions& options,
@@ -77,6 +79,7 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
 template <auto F>
 using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;
 
+/// Calls F on worker `to` and leaves the result there: an RRef of it.
 template <auto F, class... Args>
 requires RemoteFunction<F> && Callable<F, Args...> RemoteResult<F> remote(Agent& agent, const Destination& to,
                                                                           const CallOptions& options,
@@ -105,6 +108,7 @@ template <class T, class... Args>
 concept RemotelyConstructible = std::is_class_v<T> && std::constructible_from<T, detail::WireArgument<Args>...> &&
     !detail::type_is_in_unnamed_namespace<T>();
 
+/// Makes a T on worker `to`, of these arguments: an RRef of it.
 template <class T, class... Args>
 requires RemotelyConstructible<T, Args...> RRef<T> remote(Agent& agent, const Destination& to,
                                                           const CallOptions& options, Args&&... arguments) {
@@ -130,6 +134,7 @@ requires RemotelyConstructible<T, Args...> RRef<T> remote(const Destination& to,
 template <auto F>
 requires RemoteFunction<F>
 void serve() { detail::entry_of<detail::FreeFunction<F>>(); }
+/// ... a method.
 template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
 requires RemoteMethod<F>
 void serve() { detail::entry_of<detail::Method<T, F>>(); }
@@ -137,6 +142,7 @@ void serve() { detail::entry_of<detail::Method<T, F>>(); }
 template <auto F>
 requires RemoteFunction<F>
 void serve_remote() { detail::entry_of<detail::CreatingFunction<F>>(); }
+/// ... a method.
 template <auto F, class T = typename detail::Signature<decltype(F)>::Class>
 requires RemoteMethod<F>
 void serve_remote() { detail::entry_of<detail::CreatingMethod<T, F>>(); }

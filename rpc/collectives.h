@@ -61,6 +61,7 @@ std::vector<T> all_gather_among(const std::vector<std::string>& names, const T& 
   return detail::all_gather_with(
       value, [&](std::string bytes) { return detail::all_gather(std::move(bytes), names, timeout); });
 }
+/// As above, on a given group.
 template <class T>
 std::vector<T> all_gather_among(Group& group, const std::vector<std::string>& names, const T& value,
                                 std::chrono::milliseconds timeout = std::chrono::seconds(60)) {

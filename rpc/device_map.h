@@ -18,6 +18,7 @@ namespace tendril::rpc {
 /// mention cannot be sent; one on the CPU then goes to the CPU. The empty map stands for the same device on both sides.
 class DeviceMap {
  public:
+  /// A device here, and what it is there.
   struct Entry {
     Device local, remote;
     Entry(int local_cuda, int remote_cuda);  ///< throws UsageError for an index out of range
@@ -30,9 +31,12 @@ class DeviceMap {
   DeviceMap(std::initializer_list<Entry> entries) : DeviceMap(std::vector<Entry>(entries)) {}
   explicit DeviceMap(std::vector<Entry> entries);
 
+  /// Whether no device is mapped.
   bool empty() const noexcept { return entries_.empty(); }
+  /// All pairs of devices.
   const std::vector<Entry>& entries() const noexcept { return entries_; }
   std::optional<Device> remote_of(Device local) const noexcept;  ///< nothing: it has no place there
+  /// The device that is sent to `remote`; the same one where nothing is mapped.
   std::optional<Device> local_of(Device remote) const noexcept;
   std::string to_string() const;  ///< "{cuda:0 -> cuda:1}", "{same index}"
 

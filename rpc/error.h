@@ -47,6 +47,7 @@ struct ErrorPath {
   std::vector<std::string> via = {};  ///< those that passed it on, the first of them first; at most kShown
   uint64_t more = 0;                  ///< and how many after these
 
+  /// Adds a worker at the end.
   void passed_on_by(std::string name);
   std::string to_string() const;  ///< "worker 'w3'", or "worker 'w3' (by way of 'w2', 'w1')"
 };
@@ -58,9 +59,13 @@ class RemoteError : public RpcError {
   RemoteError(std::string worker, std::string type, std::string message)
       : RemoteError(ErrorPath{std::move(worker), {}, 0}, std::move(type), std::move(message)) {}
   RemoteError(ErrorPath path, std::string type, std::string message);
+  /// On which worker it was thrown.
   const std::string& worker() const noexcept { return path_.worker; }
+  /// The exception's C++ type, as text.
   const std::string& type() const noexcept { return type_; }
+  /// Its what().
   const std::string& message() const noexcept { return message_; }
+  /// The workers that passed it on.
   const ErrorPath& path() const noexcept { return path_; }
 
  private:

@@ -48,6 +48,7 @@ class FutureState : public FutureCore {
   Value& prepare_value(Args&&... args) {
     return value_.emplace(std::forward<Args>(args)...);
   }
+  /// The second step: publishes the value, or an error.
   void complete_prepared(std::exception_ptr error) noexcept {
     if (claim()) publish(std::move(error));
   }
@@ -86,8 +87,10 @@ class Future {
   Future() = default;
   explicit Future(Ref<FutureState<T>> state) noexcept : state_(std::move(state)) {}
 
+  /// Whether it belongs to a result at all: false of a default-constructed or moved-from one.
   bool valid() const noexcept { return state_ != nullptr; }
   bool done() const { return core().done(); }
+  /// Whether it is ready, and with an exception.
   bool has_error() const { return core().done() && core().error() != nullptr; }
 
   /// Waits, then returns the value or throws the error; may be called again and again. Futures of calls end by the
@@ -110,6 +113,7 @@ class Future {
   }
   /// True as soon as the result is there, false if it did not come in time. Nothing is cancelled.
   bool wait_until(Clock::time_point deadline) const { return core().wait_until(deadline); }
+  /// Whether it was ready within `time`.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> time) const {
     return wait_until(deadline_after(time));
@@ -126,6 +130,7 @@ class Future {
   /// where there is neither, on the completing thread. The CallContext of the suspension is restored.
   detail::FutureAwaiter<T> operator co_await() const { return detail::FutureAwaiter<T>(*this); }
 
+  /// What it shares with its promise; for parts of rpc/.
   const Ref<FutureState<T>>& state() const noexcept { return state_; }
 
  private:
@@ -155,12 +160,14 @@ class Promise {
   }
   ~Promise() { abandon(); }
 
+  /// Of this promise's result.
   Future<T> future() const { return Future<T>(state_); }
   /// Completes the future and runs its continuations on this thread. Throws UsageError if it is complete already.
   template <class... Args>
   void set_value(Args&&... args) {
     if (!state().try_set_value(std::forward<Args>(args)...)) throw_set_twice();
   }
+  /// Makes it fail.
   void set_error(std::exception_ptr error) {
     if (!state().try_set_error(std::move(error))) throw_set_twice();
   }
@@ -186,11 +193,13 @@ Future<std::decay_t<T>> make_ready_future(T&& value) {
   promise.set_value(std::forward<T>(value));
   return promise.future();
 }
+/// One that is ready.
 inline Future<void> make_ready_future() {
   Promise<void> promise;
   promise.set_value();
   return promise.future();
 }
+/// One that has failed.
 template <class T = void>
 Future<T> make_error_future(std::exception_ptr error) {
   Promise<T> promise;

@@ -19,6 +19,7 @@
 /// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.
 namespace tendril::rpc {
 
+/// How workers of one host talk to each other.
 enum class Transport {
   automatic,  ///< Unix-domain sockets between workers of one host, TCP where they cannot reach each other so
   tcp,
@@ -67,6 +68,7 @@ struct InitOptions {
   AgentOptions agent = {};
 };
 
+/// Of the end of a group.
 struct ShutdownOptions {
   /// Wait for all workers, let nested and follow-up calls finish, give up references, leave together. If false: leave
   /// alone, at once; pending calls fail, here and at others.
@@ -99,8 +101,10 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// The agent that it was made with.
   const std::shared_ptr<Agent>& agent() const noexcept;
   const std::vector<WorkerInfo>& workers() const noexcept;  ///< by rank
+  /// How many references there are, by kind.
   RRefCounters rref_counters() const;
   std::vector<LiveReference> references() const;  ///< of this worker to others' objects and the reverse, oldest first
   uint16_t metrics_port() const noexcept;         ///< InitOptions::metrics_port; 0: none is served
@@ -156,6 +160,7 @@ bool extend_agents(void (*extend)(Agent&));
 void init_rpc(const std::string& name, const InitOptions& options = {});
 /// Leaves, as Group::shutdown does. Throws UsageError if this process is in no group.
 void shutdown(const ShutdownOptions& options = {});
+/// Whether init_rpc has been called, and shutdown not since.
 bool is_initialized() noexcept;
 
 // These throw UsageError if this process is in no group.
@@ -163,13 +168,19 @@ WorkerInfo get_worker_info();  ///< this worker
 WorkerInfo get_worker_info(std::string_view name);
 WorkerInfo get_worker_info(WorkerId rank);
 std::vector<WorkerInfo> get_worker_infos();  ///< all, by rank
+/// Group::barrier, of all workers.
 void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+/// Group::barrier, of some workers.
 void barrier(const std::vector<std::string>& names, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+/// Group::barrier, of those that a view says are there.
 void barrier(const GroupView& view, std::chrono::milliseconds timeout = std::chrono::seconds(60));
 GroupView group_view();  ///< Group::view
+/// Group::wait_for_change.
 GroupView wait_for_change(uint64_t epoch, std::chrono::milliseconds timeout);
+/// The deadline of calls that are given none.
 std::chrono::microseconds get_rpc_timeout();
 void set_rpc_timeout(std::chrono::microseconds timeout);  ///< of calls made from now on; 0 = none
+/// How many references there are, by kind.
 RRefCounters rref_counters();
 std::vector<LiveReference> references();  ///< Group::references
 

@@ -9,6 +9,7 @@
 /// Who belongs to a group at present (Group::view).
 namespace tendril::rpc {
 
+/// What is known of a worker.
 enum class MemberState : uint8_t {
   absent = 0,  ///< has not joined yet: none of a group that has met
   alive = 1,
@@ -16,6 +17,7 @@ enum class MemberState : uint8_t {
   lost = 3,  ///< it died, or was cut off from rank 0 for longer than the grace period
 };
 
+/// A worker, and whether it is there.
 struct Member {
   WorkerInfo worker = {};
   MemberState state = MemberState::absent;
@@ -28,6 +30,7 @@ struct GroupView {
   uint64_t epoch = 0;
   std::vector<Member> members = {};  ///< by rank
 
+  /// Those that are there.
   std::vector<WorkerId> alive() const {
     std::vector<WorkerId> ranks;
     for (const Member& member : members)

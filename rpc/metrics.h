@@ -17,10 +17,13 @@ struct LatencyHistogram {
 
   uint64_t sum_ns = 0;  ///< of all durations, exact
 
+  /// How many calls it has counted.
   uint64_t total() const noexcept;
   /// The duration below which the fraction q (0 to 1) of the calls fell; zero if there were none.
   std::chrono::nanoseconds quantile(double q) const noexcept;
+  /// The bucket of a duration.
   static int bucket_of(std::chrono::nanoseconds duration) noexcept;
+  /// The longest duration of a bucket.
   static std::chrono::nanoseconds upper_bound(int bucket) noexcept;
 };
 
@@ -78,6 +81,7 @@ struct CallInFlight {
 
 /// One request that has been received and has not been answered.
 struct CallReceived {
+  /// How far it has come.
   enum class State : uint8_t {
     waiting_for_references,  ///< until their owners have confirmed those among its arguments
     held_back,               ///< until the caller takes the replies that are queued for it
@@ -110,6 +114,7 @@ struct Connection {
 /// A reference that crosses workers, as one of the two knows it. An owner lists each of its users; an object that has
 /// no users yet, because the call that makes it is still to come, is listed with `user.id` -1.
 struct LiveReference {
+  /// How far it has come.
   enum class State : uint8_t {
     held,
     unconfirmed,  ///< the owner has not confirmed this user yet, or not heard of the call that makes the object

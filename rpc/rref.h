@@ -72,12 +72,14 @@ class RRef {
   explicit operator bool() const noexcept { return state_ != nullptr; }
   bool is_owner() const { return state().is_owner(); }
   const WorkerInfo& owner() const { return state().owner(); }
+  /// The name of the worker that has the object.
   const std::string& owner_name() const { return state().owner().name; }
   /// Whether the owner knows of this reference: true on the owner, and wherever the reference was received.
   bool confirmed_by_owner() const { return is_owner() || (state().settled().done() && !state().failure()); }
 
   /// A copy of the object; waits until it exists. On the owner as cheap as copying a T (a Tensor shares its elements).
   T to_here(const CallOptions& options = {}) const { return to_here_async(options).wait(); }
+  /// A copy of the object, when it has come.
   Future<T> to_here_async(const CallOptions& options = {}) const;
   /// The object itself; waits until it exists. On the owner only: UsageError elsewhere, naming both workers.
   std::add_lvalue_reference_t<T> local_value() const {
@@ -94,6 +96,7 @@ class RRef {
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> ResultOf<F> rpc_sync(const CallOptions& options, Args&&... arguments)
   const { return rpc_async<F>(options, std::forward<Args>(arguments)...).wait(); }
+  /// Calls a method of the object where it is: a Future of the result.
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> Future<ResultOf<F>> rpc_async(Args&&... arguments)
   const { return rpc_async<F>(CallOptions{}, std::forward<Args>(arguments)...); }
@@ -177,6 +180,7 @@ template <class T, class... Args>
 requires std::constructible_from<T, Args...> RRef<T> make_rref(Args&&... arguments) {
   return RRef<T>(*default_agent(), std::make_shared<T>(std::forward<Args>(arguments)...));
 }
+/// As above, of another agent than the default one.
 template <class T, class... Args>
 requires std::constructible_from<T, Args...> RRef<T> make_rref(Agent& agent, Args&&... arguments) {
   return RRef<T>(agent, std::make_shared<T>(std::forward<Args>(arguments)...));
@@ -184,7 +188,9 @@ requires std::constructible_from<T, Args...> RRef<T> make_rref(Agent& agent, Arg
 
 template <class T>
 struct Serializer<RRef<T>> {
+  /// As a fork of the reference.
   static void save(OutputArchive& archive, const RRef<T>& rref) { archive.reference(rref.state_pointer()); }
+  /// Of a fork that has come.
   static void load(InputArchive& archive, RRef<T>& rref) { rref = RRef<T>::from_state(archive.reference()); }
 };
 

@@ -29,7 +29,9 @@ class SharedKey {
   static SharedKey of_this_user();
 
   explicit operator bool() const noexcept { return held_ != nullptr; }
+  /// The key itself: not to be printed.
   std::span<const std::byte> bytes() const noexcept;
+  /// Where it came from, for messages.
   const std::string& origin() const noexcept;
 
  private:

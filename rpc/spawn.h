@@ -25,6 +25,7 @@ class SpawnError : public RpcError {
   int rank_;
 };
 
+/// Of the workers that spawn starts.
 struct SpawnOptions {
   int world_size = 1;                     ///< how many workers, 1 to 4096
   std::chrono::milliseconds grace{2000};  ///< from SIGTERM to SIGKILL when workers are ended
@@ -109,6 +110,7 @@ void spawn(const SpawnOptions& options, Args&&... arguments) {
   detail::spawn(typeid(Target).name(), std::move(message), options);
 }
 
+/// As above, with default options.
 template <auto F, class... Args>
 void spawn(int world_size, Args&&... arguments) {
   spawn<F>(SpawnOptions{.world_size = world_size}, std::forward<Args>(arguments)...);

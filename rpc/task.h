@@ -92,10 +92,12 @@ class Task {
 
   explicit Task(Future<T> future) noexcept : future_(std::move(future)) {}
 
+  /// Of the coroutine's result.
   const Future<T>& future() const& noexcept { return future_; }
   Future<T> future() && noexcept { return std::move(future_); }
   operator Future<T>() const { return future_; }
   decltype(auto) wait() const& { return future_.wait(); }
+  /// Waits for the coroutine's result.
   T wait() && { return std::move(future_).wait(); }
   auto operator co_await() const { return future_.operator co_await(); }
 

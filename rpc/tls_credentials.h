@@ -15,6 +15,7 @@ struct TlsFiles {
   std::string private_key = {};  ///< not encrypted; nobody but this user may read it (as SharedKey::from_file)
   std::string authority = {};    ///< who may have signed a member's certificate: one or more
 
+  /// Whether no file was named.
   bool empty() const noexcept { return certificate.empty() && private_key.empty() && authority.empty(); }
 };
 

@@ -1,5 +1,8 @@
 # What Doxygen reads of a header: where it includes tensor/pointwise.def, a documented declaration for each row of the
-# table, as the macros before it make them; all else as it is.
+# table, as the macros before it make them. A function without a comment that follows another of its name on the next line
+# gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
+# one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
+# forward(), and for_each_field() and serialize() of what is sent and saved. All else as it is.
 function rows(style,    file, line, part, name, doc, kind, value, all) {
   file = "tensor/pointwise.def"
   all = ""
@@ -47,4 +50,35 @@ function declare(style, kind, name, doc, value,    d, self) {
   next
 }
 /^#include/ { next }
-{ print }
+/^ *\/\/\/[^<]/ { if (!commented) said = ""; said = said $0 "\n"; commented = 1; print; next }
+/^ *$/ || /^ *(public|private|protected):/ { said = last = ""; commented = 0; print; next }
+inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a declaration
+/^ *template *</ && !/[;}] *(\/\/.*)?$/ && !/\(/ { held = held $0 "\n"; next }
+/^ *[A-Za-z_:~\[][^=]*[A-Za-z_~0-9=<>+*\/%&|^!-]\(/ {
+  name = $0; sub(/\(.*/, "", name); sub(/^.*[ &*]/, "", name)
+  if (!commented && !/\/\/\/</ && name == last && name != "" && said != "") printf "%s", said
+  else if (!commented) {
+    said = ""
+    if (!/\/\/\/</ && match($0, /\{ return [A-Za-z_:.>-]*[a-z_]\([^;]*\); \}/)) {
+      target = substr($0, RSTART + 9); sub(/\(.*/, "", target); sub(/^.*(\.|->|::)/, "", target)
+      if (target != name && target !~ /^(move|forward|get|size|begin|end)$/) printf "  /// As %s().\n", target
+    }
+  }
+  if (/\/\/\/</) { said = $0; sub(/.*\/\/\/</, "  ///", said); said = said "\n" }
+  if (!commented && said == "" && !/\/\/\/</) {
+    if (name == "forward") print "  /// The layer, applied: the class says to what shapes."
+    if (name == "for_each_field") print "  /// Calls visit with name and value of each member: for saving and for the wire."
+    if (name == "serialize") print "  /// For archives (rpc/archive.h)."
+  }
+  last = name; commented = 0
+  printf "%s", held; held = ""
+  print
+  inside = !/[;}]( *\/\/.*)?$/
+  next
+}
+/^ *struct [A-Za-z0-9]+Options / && !commented && !/;/ {
+  name = $0; sub(/^ *struct /, "", name); sub(/Options .*/, "", name)
+  print "/// Options of " name "."
+}
+/^}$/ { print; next }
+{ printf "%s", held; held = ""; last = ""; commented = 0; print }

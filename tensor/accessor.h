@@ -30,8 +30,11 @@ class TensorAccessor {
     std::copy_n(strides, N, strides_.begin());
   }
 
+  /// Of a dimension; not checked beyond the class's promise.
   int64_t size(int dim) const noexcept { return sizes_[static_cast<std::size_t>(dim)]; }
+  /// In elements.
   int64_t stride(int dim) const noexcept { return strides_[static_cast<std::size_t>(dim)]; }
+  /// The address of element 0.
   T* data() const noexcept { return data_; }
 
   decltype(auto) operator[](int64_t index) const {

@@ -21,9 +21,12 @@
 namespace tendril {
 
 Tensor empty(const Dims& sizes, TensorOptions options = {});  ///< uninitialised
+/// All elements 0.
 Tensor zeros(const Dims& sizes, TensorOptions options = {});
+/// All elements 1.
 Tensor ones(const Dims& sizes, TensorOptions options = {});
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});  ///< float32 unless options say otherwise
+/// Ones on the diagonal, zeros elsewhere.
 Tensor eye(int64_t rows, TensorOptions options = {});
 Tensor eye(int64_t rows, int64_t columns, TensorOptions options = {});
 
@@ -36,9 +39,13 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options = {});
 
 // ---- of another tensor's sizes, dtype and device; never requiring a gradient
+/// Uninitialised.
 Tensor empty_like(const Tensor& x);
+/// All elements 0.
 Tensor zeros_like(const Tensor& x);
+/// All elements 1.
 Tensor ones_like(const Tensor& x);
+/// All elements `value`.
 Tensor full_like(const Tensor& x, Scalar value);
 
 // ---- from values
@@ -90,6 +97,7 @@ Elements elements_of(std::initializer_list<std::initializer_list<T>> list) {
 }
 }  // namespace detail
 
+/// A vector of these values.
 template <detail::Element T>
 Tensor tensor(std::initializer_list<T> values) {
   return detail::tensor_of(detail::elements_of(values), nullptr);
@@ -98,6 +106,7 @@ template <detail::Element T>
 Tensor tensor(std::initializer_list<T> values, TensorOptions options) {
   return detail::tensor_of(detail::elements_of(values), &options);
 }
+/// A matrix of these rows.
 template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
   return detail::tensor_of(detail::elements_of(rows), nullptr);
@@ -106,6 +115,7 @@ template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, TensorOptions options) {
   return detail::tensor_of(detail::elements_of(rows), &options);
 }
+/// Three dimensions.
 template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks) {
   return detail::tensor_of(detail::elements_of(blocks), nullptr);

@@ -14,6 +14,7 @@ namespace tendril {
 /// On CUDA devices it is cuda::set_deterministic (docs/cuda.md). It says nothing about gradients that several workers
 /// add up in the order in which they arrive, nor about machines with other processors.
 void set_deterministic(bool on) noexcept;
+/// As set_deterministic left it.
 bool deterministic() noexcept;
 
 }  // namespace tendril

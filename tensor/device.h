@@ -7,6 +7,7 @@
 
 namespace tendril {
 
+/// The kinds of devices.
 enum class DeviceType : uint8_t { cpu = 0, cuda = 1 };
 
 /// Where a tensor's elements live.
@@ -14,6 +15,7 @@ struct Device {
   DeviceType type = DeviceType::cpu;
   int8_t index = 0;
 
+  /// Whether it is the CPU.
   constexpr bool is_cpu() const noexcept { return type == DeviceType::cpu; }
   friend constexpr bool operator==(Device, Device) = default;
 };

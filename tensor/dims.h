@@ -41,27 +41,35 @@ class Dims {
     return dims;
   }
 
+  /// How many numbers.
   int size() const noexcept { return count_; }
   /// Makes it `count` numbers (at most kMaxDims) that are still to be written.
   void set_size(int count) noexcept { count_ = count; }
+  /// Whether there is none.
   bool empty() const noexcept { return count_ == 0; }
   int64_t operator[](int i) const noexcept { return values_[static_cast<std::size_t>(i)]; }
   int64_t& operator[](int i) noexcept { return values_[static_cast<std::size_t>(i)]; }
+  /// The last number.
   int64_t back() const noexcept { return (*this)[count_ - 1]; }
+  /// The first number's address.
   const int64_t* data() const noexcept { return values_.data(); }
+  /// The first number's address.
   int64_t* data() noexcept { return values_.data(); }
   const int64_t* begin() const noexcept { return values_.data(); }
   const int64_t* end() const noexcept { return values_.data() + count_; }
   int64_t* begin() noexcept { return values_.data(); }
   int64_t* end() noexcept { return values_.data() + count_; }
 
+  /// Adds a number at the end. ShapeError where there is no room.
   void push_back(int64_t value) { insert(count_, value); }
+  /// Adds a number in front of a place.
   void insert(int position, int64_t value) {
     TENDRIL_CHECK_AS(ShapeError, count_ < kMaxDims, "a tensor has at most ", kMaxDims, " dimensions");
     std::copy_backward(begin() + position, end(), end() + 1);
     (*this)[position] = value;
     ++count_;
   }
+  /// Takes a number out.
   void erase(int position) noexcept {
     std::copy(begin() + position + 1, end(), begin() + position);
     --count_;
@@ -97,6 +105,7 @@ inline void make_contiguous_strides(const Dims& sizes, Dims& strides) noexcept {
     step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
   }
 }
+/// Of row-major elements without gaps.
 inline Dims contiguous_strides(const Dims& sizes) noexcept {
   Dims strides;
   make_contiguous_strides(sizes, strides);

@@ -27,16 +27,20 @@ namespace detail {
 // Not inside the function: there it would be built on the stack for every call.
 inline constexpr std::size_t kElementBytes[kNumDTypes] = {4, 8, 8, 4, 1, 1, 2, 2};
 }  // namespace detail
+/// Bytes of an element.
 constexpr std::size_t size_of(DType dtype) noexcept { return detail::kElementBytes[static_cast<int>(dtype)]; }
+/// float32, float64 and the half types.
 constexpr bool is_floating(DType dtype) noexcept {
   return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 || dtype == kBFloat16;
 }
+/// The integers; not bool.
 constexpr bool is_integral(DType dtype) noexcept { return dtype == kInt64 || dtype == kInt32 || dtype == kUInt8; }
 
 /// What arithmetic on elements of a dtype happens in: float32 for the half types, otherwise the dtype itself.
 constexpr DType computed_in(DType dtype) noexcept { return dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype; }
 
 const char* name_of(DType dtype) noexcept;  ///< "float32", ..., as PyTorch prints them; "bool" for boolean
+/// Its name, "float32".
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
 /// PyTorch's promotion of two tensors' dtypes: the higher category (bool < integer < floating) wins, within one

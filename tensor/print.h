@@ -17,6 +17,7 @@ struct PrintOptions {
 /// Of the whole process, from the next tensor that is printed on: `set_printoptions({.precision = 2})`. What is left
 /// out is the default again. Error for a negative number or one that is too large; nothing changes then. Thread-safe.
 void set_printoptions(const PrintOptions& options);
+/// As set_printoptions left them.
 PrintOptions printoptions();
 
 }  // namespace tendril

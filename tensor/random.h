@@ -15,6 +15,7 @@ struct LoadReport;
 /// up to their order.
 class Generator {
  public:
+  /// A seed and a place in its stream.
   struct State {
     uint64_t seed = 0;
     uint64_t offset = 0;  ///< the next unused block
@@ -23,11 +24,14 @@ class Generator {
 
   explicit Generator(uint64_t seed) noexcept : state_{seed, 0} {}
 
+  /// Begins the stream of this seed.
   void manual_seed(uint64_t seed) noexcept { set_state({seed, 0}); }
+  /// Where in its stream it is: to be set again.
   State state() const noexcept {
     std::lock_guard lock(mutex_);
     return state_;
   }
+  /// Goes on from there.
   void set_state(State state) noexcept {
     std::lock_guard lock(mutex_);
     state_ = state;

@@ -34,6 +34,7 @@ class Scalar {
   }
 
   DType category() const noexcept { return category_; }  ///< kBool, kInt64 or kFloat64
+  /// Whether it holds a floating number.
   bool is_floating() const noexcept { return category_ == kFloat64; }
   /// Without its fraction where T is an integer type; throws DTypeError where that is out of T's range, as NaN always
   /// is.
@@ -70,6 +71,7 @@ class Scalar {
   };
 };
 
+/// As a number.
 std::ostream& operator<<(std::ostream& out, const Scalar& value);
 
 namespace detail {

@@ -37,6 +37,7 @@ class StateDict {
   /// All of `entries`, under "name.". Throws Error for a name that is taken; those before it are in the dict then.
   void insert(const std::string& name, const StateDict& entries);
 
+  /// Whether there is an entry of this name.
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   const Tensor* find(std::string_view name) const;  ///< null if there is none
   const Tensor& at(std::string_view name) const;    ///< throws Error if there is none
@@ -45,7 +46,9 @@ class StateDict {
   /// Each with elements of its own: later changes are not seen.
   StateDict clone() const;
 
+  /// How many entries.
   std::size_t size() const noexcept { return entries_.size(); }
+  /// Whether there is none.
   bool empty() const noexcept { return entries_.empty(); }
   auto begin() const noexcept { return entries_.begin(); }
   auto end() const noexcept { return entries_.end(); }

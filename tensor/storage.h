@@ -18,15 +18,20 @@ class Storage : public RefCounted {
  public:
   using Deleter = void (*)(void* context) noexcept;
 
+  /// Uninitialised memory. Throws Error where there is none left.
   static Ref<Storage> allocate(std::size_t bytes, Device device = kCPU) {
     return bytes <= kInlineLimit && device.is_cpu() ? allocate_inlined(bytes) : allocate_apart(bytes, device);
   }
   /// Wraps memory that is not ours; `deleter(context)` runs when the last tensor is gone.
   static Ref<Storage> wrap(void* data, std::size_t bytes, Device device, Deleter deleter, void* context);
+  /// For Ref.
   static void destroy(Storage* storage) noexcept;
 
+  /// Its first byte.
   void* data() const noexcept { return data_; }
+  /// How many bytes it has.
   std::size_t bytes() const noexcept { return bytes_; }
+  /// Where it is.
   Device device() const noexcept { return device_; }
   /// False of memory that was wrapped: it is somebody else's, and perhaps read-only.
   bool owns_memory() const noexcept { return deleter_ == nullptr; }
@@ -35,6 +40,7 @@ class Storage : public RefCounted {
 
   /// Counts in-place changes. Shared by all views, so that a saved tensor sees a change through any of them.
   uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
+  /// It was changed: what was saved before is out of date.
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

@@ -33,7 +33,7 @@ struct TensorImpl;
 class History : public RefCounted {
  public:
   virtual ~History() = default;
-  static void destroy(History* history) noexcept { history->dispose(); }
+  static void destroy(History* history) noexcept { history->dispose(); }  ///< for Ref
   /// What printing a tensor says about it.
   virtual std::string description() const { return "requires_grad=True"; }
   /// As the history of the base of `view`: gives the view its history anew.
@@ -50,7 +50,7 @@ struct TensorImpl : RefCounted {
   static Ref<TensorImpl> make(Ref<Storage> storage) {
     return Ref<TensorImpl>::first(new (memory::allocate(sizeof(TensorImpl))) TensorImpl(std::move(storage)));
   }
-  static void destroy(TensorImpl* impl) noexcept;
+  static void destroy(TensorImpl* impl) noexcept;  ///< for Ref: back to the slab
 
   /// Of a view whose elements were changed since its history was made.
   bool is_stale() const noexcept {
@@ -129,23 +129,27 @@ class Tensor {
   Tensor operator=(Scalar value) &&;
 
   // ---- what it is
-  bool defined() const noexcept { return impl_ != nullptr; }
-  int dim() const { return body("dim").sizes.size(); }
-  const Dims& sizes() const { return body("sizes").sizes; }
-  const Dims& strides() const { return body("strides").strides; }
-  int64_t size(int64_t d) const { return body("size").sizes[wrap_dim(d, dim(), "size")]; }
-  int64_t stride(int64_t d) const { return body("stride").strides[wrap_dim(d, dim(), "stride")]; }
-  int64_t numel() const { return body("numel").numel; }
-  DType dtype() const { return body("dtype").dtype; }
-  Device device() const { return body("device").storage->device(); }
-  bool is_contiguous() const { return body("is_contiguous").contiguous; }
-  int64_t storage_offset() const { return body("storage_offset").offset; }
-  const Ref<Storage>& storage() const { return body("storage").storage; }
-  uint32_t version() const { return body("version").storage->version(); }
-  bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }
-  TensorImpl* impl() const noexcept { return impl_.get(); }
-  const Ref<TensorImpl>& impl_ref() const& noexcept { return impl_; }
-  Ref<TensorImpl> impl_ref() && noexcept { return std::move(impl_); }
+  bool defined() const noexcept { return impl_ != nullptr; }       ///< whether it refers to a tensor at all
+  int dim() const { return body("dim").sizes.size(); }             ///< how many dimensions
+  const Dims& sizes() const { return body("sizes").sizes; }        ///< one for each dimension
+  const Dims& strides() const { return body("strides").strides; }  ///< in elements, one for each dimension
+  int64_t size(int64_t d) const {
+    return body("size").sizes[wrap_dim(d, dim(), "size")];
+  }  ///< of dimension d; negative d from the end
+  int64_t stride(int64_t d) const {
+    return body("stride").strides[wrap_dim(d, dim(), "stride")];
+  }                                                                         ///< of dimension d; negative d from the end
+  int64_t numel() const { return body("numel").numel; }                     ///< how many elements
+  DType dtype() const { return body("dtype").dtype; }                       ///< the type of the elements
+  Device device() const { return body("device").storage->device(); }        ///< where the elements are
+  bool is_contiguous() const { return body("is_contiguous").contiguous; }   ///< row-major without gaps
+  int64_t storage_offset() const { return body("storage_offset").offset; }  ///< of element 0, in elements
+  const Ref<Storage>& storage() const { return body("storage").storage; }   ///< the memory, shared with views
+  uint32_t version() const { return body("version").storage->version(); }   ///< how often the storage was changed
+  bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }  ///< one tensor, not equal ones
+  TensorImpl* impl() const noexcept { return impl_.get(); }                          ///< null if undefined; not owned
+  const Ref<TensorImpl>& impl_ref() const& noexcept { return impl_; }                ///< null if undefined
+  Ref<TensorImpl> impl_ref() && noexcept { return std::move(impl_); }                ///< null if undefined
 
   /// The address of element 0. Elements follow `strides()`.
   void* raw_data() const {
@@ -163,7 +167,7 @@ class Tensor {
   T item() const {
     return item_scalar().template to<T>();
   }
-  Scalar item_scalar() const;
+  Scalar item_scalar() const;  ///< as item, in the tensor's own kind of number
   /// Element by element, `x.accessor<float, 2>()[i][j]`, to read (`accessor<const float, 2>`) and to write: for loops
   /// of one's own. DTypeError, ShapeError and Error unless T, N and the CPU are the tensor's. It refers to its memory,
   /// which must live; changes are not seen by autograd.
@@ -179,15 +183,15 @@ class Tensor {
   std::string to_string() const;  ///< as PyTorch prints it
 
   // ---- the place in the graph (defined in autograd/)
-  bool requires_grad() const;
+  bool requires_grad() const;                             ///< whether operations on it are recorded
   const Tensor& requires_grad_(bool value = true) const;  ///< leaves of floating dtype only
-  bool is_leaf() const;
+  bool is_leaf() const;                                   ///< made by no recorded operation
   Tensor grad() const;                   ///< of a leaf or after retain_grad(); undefined if there is none
   void set_grad(const Tensor& g) const;  ///< shape, dtype and device must equal this tensor's; undefined clears
   void zero_grad() const;                ///< drops the gradient
   Tensor detach() const;                 ///< shares elements, has no history
-  const Tensor& detach_() const;
-  void retain_grad() const;
+  const Tensor& detach_() const;         ///< drops its own history
+  void retain_grad() const;              ///< keep grad() of one that is no leaf, too
   /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors:
   /// `loss.backward({.retain_graph = true})`, `y.backward(g, {.create_graph = true})`. Errors as autograd::backward.
   void backward(const Tensor& gradient = {}, autograd::BackwardOptions options = {}) const;
@@ -205,21 +209,24 @@ class Tensor {
   Tensor name(const Tensor& other) const; \
   Tensor name(Scalar other) const;
 #include "tendril/tensor/pointwise.def"
+  /// Kept within [low, high], of which one may be missing: autograd/ops/pointwise.h.
   Tensor clamp(std::optional<double> low, std::optional<double> high) const;
-  Tensor masked_fill(const Tensor& mask, Scalar value) const;
-  Tensor bitwise_not() const;  ///< integers and bool
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;  ///< `value` where mask (bool, broadcasts) is true
+  Tensor bitwise_not() const;                                  ///< integers and bool
 
-  Tensor matmul(const Tensor& other) const;
-  Tensor mm(const Tensor& other) const;
-  Tensor bmm(const Tensor& other) const;
-  Tensor dot(const Tensor& other) const;
-  Tensor t() const;
+  Tensor matmul(const Tensor& other) const;  ///< of vectors, matrices and batches of them; autograd/ops/matmul.h
+  Tensor mm(const Tensor& other) const;      ///< [m, k] by [k, n]
+  Tensor bmm(const Tensor& other) const;     ///< [batch, m, k] by [batch, k, n]
+  Tensor dot(const Tensor& other) const;     ///< [n] by [n]: one number
+  Tensor t() const;                          ///< a view, of a matrix with its dimensions swapped
 
-  Tensor sum() const;
-  Tensor sum(const Dims& dims, bool keepdim = false) const;
-  Tensor mean() const;
-  Tensor mean(const Dims& dims, bool keepdim = false) const;
+  Tensor sum() const;                                         ///< of all elements; of integers and bool: int64
+  Tensor sum(const Dims& dims, bool keepdim = false) const;   ///< along `dims`, empty for all
+  Tensor mean() const;                                        ///< of all elements, floating
+  Tensor mean(const Dims& dims, bool keepdim = false) const;  ///< along `dims`, empty for all
+  /// Variance along `dims`, empty for all; over n - 1 if unbiased. Floating.
   Tensor var(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
+  /// Standard deviation: the root of the variance.
   Tensor std(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
   /// The product of all elements, or of those along `dim`; of integers and bool: int64.
   Tensor prod() const;
@@ -229,24 +236,25 @@ class Tensor {
   /// the first of several that tie.
   Tensor norm(double p = 2) const;
   Tensor norm(double p, const Dims& dims, bool keepdim = false) const;
-  Tensor max() const;
-  Tensor min() const;
+  Tensor max() const;  ///< the largest of all; NaN if there is one
+  Tensor min() const;  ///< the smallest of all; NaN if there is one
   std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
-  std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;
-  Tensor argmax(int64_t dim, bool keepdim = false) const;
-  Tensor argmin(int64_t dim, bool keepdim = false) const;
-  Tensor argmax() const;  ///< in row-major order
-  Tensor argmin() const;
-  Tensor all() const;
-  Tensor all(int64_t dim, bool keepdim = false) const;
-  Tensor any() const;
-  Tensor any(int64_t dim, bool keepdim = false) const;
-  Tensor logsumexp(int64_t dim, bool keepdim = false) const;
-  Tensor cumsum(int64_t dim) const;
-  Tensor cumprod(int64_t dim) const;
-  Tensor softmax(int64_t dim) const;
-  Tensor log_softmax(int64_t dim) const;
+  std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
+  Tensor argmax(int64_t dim, bool keepdim = false) const;                   ///< int64 places of the largest along `dim`
+  Tensor argmin(int64_t dim, bool keepdim = false) const;     ///< int64 places of the smallest along `dim`
+  Tensor argmax() const;                                      ///< in row-major order
+  Tensor argmin() const;                                      ///< in row-major order
+  Tensor all() const;                                         ///< whether all elements are non-zero: bool
+  Tensor all(int64_t dim, bool keepdim = false) const;        ///< ... those along `dim`
+  Tensor any() const;                                         ///< whether any element is non-zero: bool
+  Tensor any(int64_t dim, bool keepdim = false) const;        ///< ... of those along `dim`
+  Tensor logsumexp(int64_t dim, bool keepdim = false) const;  ///< log(sum(e^x)), without overflow
+  Tensor cumsum(int64_t dim) const;                           ///< sums of the elements up to each
+  Tensor cumprod(int64_t dim) const;                          ///< products of the elements up to each
+  Tensor softmax(int64_t dim) const;                          ///< e^x / sum(e^x) along `dim`
+  Tensor log_softmax(int64_t dim) const;                      ///< log(softmax(x)), exact where that is small
 
+  /// out[i][j] = x[index[i][j]][j] for dim 0: of index's sizes, which are at most x's in other dimensions.
   Tensor gather(int64_t dim, const Tensor& index) const;
   /// `source` may be larger than `index`: its first elements along each dimension count.
   Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const;
@@ -255,33 +263,37 @@ class Tensor {
   Tensor scatter(int64_t dim, const Tensor& index, const Tensor& source) const;
   Tensor scatter(int64_t dim, const Tensor& index, Scalar value) const;
   Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
+  /// This tensor with the source's slices along `dim` added to those that `index` (a vector) names.
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
 
   // ---- views: share elements
   Tensor view(const Dims& sizes) const;     ///< one size may be -1; throws ShapeError where strides forbid it
   Tensor reshape(const Dims& sizes) const;  ///< a view where possible, else a copy
-  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
-  Tensor expand(const Dims& sizes) const;  ///< -1 keeps a size
-  Tensor permute(const Dims& dims) const;
-  Tensor transpose(int64_t dim0, int64_t dim1) const;
-  Tensor squeeze() const;
-  Tensor squeeze(int64_t dim) const;
-  Tensor unsqueeze(int64_t dim) const;
-  Tensor select(int64_t dim, int64_t index) const;
+  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;  ///< dimensions start to end as one
+  Tensor expand(const Dims& sizes) const;                             ///< -1 keeps a size
+  Tensor permute(const Dims& dims) const;                             ///< dimension d is what `dims[d]` was
+  Tensor transpose(int64_t dim0, int64_t dim1) const;                 ///< two dimensions swapped
+  Tensor squeeze() const;                                             ///< without any dimension of size 1
+  Tensor squeeze(int64_t dim) const;                                  ///< without `dim`, if its size is 1
+  Tensor unsqueeze(int64_t dim) const;                                ///< with a new dimension of size 1
+  Tensor select(int64_t dim, int64_t index) const;                    ///< one place along `dim`, which goes
+  /// Places start, start + step, ... below end along `dim`; negative ones from the end, and what lies outside is cut.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
-  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;  ///< `length` places from `start`
   Tensor operator[](int64_t index) const { return select(0, index); }
   /// `x[{slice(1, 5), None, mask}]`: what the indices choose, to read or to write (autograd/ops/indexing.h).
   Indexed operator[](std::initializer_list<Index> indices) const;
+  /// Pieces of `split_size` along `dim` (the last may be smaller), or of the given sizes, which must add up.
   std::vector<Tensor> split(int64_t split_size, int64_t dim = 0) const;
   std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
-  std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
-  std::vector<Tensor> unbind(int64_t dim = 0) const;
+  std::vector<Tensor> chunk(int64_t chunks,
+                            int64_t dim = 0) const;   ///< at most `chunks` pieces of one size; the last may be smaller
+  std::vector<Tensor> unbind(int64_t dim = 0) const;  ///< one for each place along `dim`
 
   // ---- copies
-  Tensor contiguous() const;
-  Tensor clone() const;
-  Tensor to(DType dtype) const;
+  Tensor contiguous() const;     ///< row-major: itself, or a copy
+  Tensor clone() const;          ///< a copy, whose gradient goes to this one
+  Tensor to(DType dtype) const;  ///< converted; itself if it is of that dtype
   /// A copy on `device`, or this tensor if it is there. `non_blocking`: copies between a device and pinned memory
   /// (cuda/runtime.h) are not waited for.
   Tensor to(Device device, bool non_blocking = false) const;
@@ -301,7 +313,7 @@ class Tensor {
 #include "tendril/tensor/pointwise.def"
   /// Adds `alpha` * other. For integers `alpha` must be one too (DTypeError).
   const Tensor& add_(const Tensor& other, Scalar alpha) const;
-  const Tensor& sub_(const Tensor& other, Scalar alpha) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha) const;  ///< subtracts it
   const Tensor& operator+=(const Tensor& other) const { return add_(other); }
   const Tensor& operator-=(const Tensor& other) const { return sub_(other); }
   const Tensor& operator*=(const Tensor& other) const { return mul_(other); }
@@ -322,17 +334,17 @@ class Tensor {
   const Tensor& operator^=(Scalar other) const { return bitwise_xor_(other); }
   const Tensor& operator<<=(Scalar other) const { return bitwise_left_shift_(other); }
   const Tensor& operator>>=(Scalar other) const { return bitwise_right_shift_(other); }
-  const Tensor& copy_(const Tensor& source) const;
-  const Tensor& fill_(Scalar value) const;
-  const Tensor& zero_() const { return fill_(0); }
-  const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;
-  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  const Tensor& copy_(const Tensor& source) const;  ///< its elements, converted; sizes broadcast
+  const Tensor& fill_(Scalar value) const;          ///< every element
+  const Tensor& zero_() const { return fill_(0); }  ///< every element 0
+  const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;  ///< within [low, high]
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;                 ///< where mask is true
 
   // ---- in place: random numbers, from `generator`'s stream. What was there has gradient 0. Floating dtypes, but for
   // bernoulli_ (DTypeError).
   const Tensor& uniform_(double low = 0, double high = 1) const;  ///< in [low, high)
   const Tensor& uniform_(double low, double high, Generator& generator) const;
-  const Tensor& normal_(double mean = 0, double stddev = 1) const;
+  const Tensor& normal_(double mean = 0, double stddev = 1) const;  ///< of mean and standard deviation
   const Tensor& normal_(double mean, double stddev, Generator& generator) const;
   const Tensor& exponential_(double rate = 1) const;  ///< of density rate e^(-rate x), rate > 0
   const Tensor& exponential_(double rate, Generator& generator) const;
@@ -364,6 +376,7 @@ void check_floating(const Tensor& x, const char* op);
 void check_category(const Tensor& target, DType result, const char* op);
 }  // namespace detail
 
+/// As to_string.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tendril

@@ -7,6 +7,7 @@
 
 namespace tendril {
 
+/// Of scaled_dot_product_attention.
 struct AttentionOptions {
   /// Broadcasts to [..., L, S]: bool, where true takes part; or floating, added to the scores. Undefined: all take
   /// part.

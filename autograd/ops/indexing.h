@@ -16,7 +16,9 @@ struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;  ///< 1 or more
 };
+/// A whole dimension: PyTorch's `:`.
 inline Slice slice() { return {}; }
+/// PyTorch's `start:stop:step`; either end may be missing.
 inline Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop = {}, int64_t step = 1) {
   return {start, stop, step};
 }
@@ -38,6 +40,7 @@ class Index {
   Index(AllDimensions) : value_(AllDimensions{}) {}
   Index(const Tensor& tensor) : value_(tensor) {}
 
+  /// What it was made of.
   const std::variant<int64_t, Slice, NewDimension, AllDimensions, Tensor>& value() const noexcept { return value_; }
 
  private:

@@ -9,6 +9,7 @@
 
 namespace tendril {
 
+/// Where a pixel's value is taken from.
 enum class InterpolateMode : uint8_t { nearest, bilinear };
 
 /// Exactly one of size and scale_factor.

@@ -8,18 +8,21 @@
 /// targets are int64 classes [N, d1, ...] or [].
 namespace tendril {
 
+/// What becomes of the elements' losses.
 enum class LossReduction : uint8_t {
   none,  ///< a loss for each target, in the targets' shape
   mean,  ///< weighted by the classes' weights; NaN (with gradient 0) where nothing counts
   sum,
 };
 
+/// Of nll_loss.
 struct NllLossOptions {
   Tensor weight = {};  ///< of each class, [C], in the scores' dtype; undefined: all 1. Not differentiated.
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;  ///< targets of this value count for nothing; need not be a class
 };
 
+/// Of cross_entropy.
 struct CrossEntropyOptions {
   Tensor weight = {};
   LossReduction reduction = LossReduction::mean;

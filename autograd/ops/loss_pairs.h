@@ -9,6 +9,7 @@
 /// some and warns, as it is nearly always a mistake), DTypeError for integers, Error for devices that differ.
 namespace tendril {
 
+/// Of binary_cross_entropy.
 struct BinaryCrossEntropyOptions {
   Tensor weight = {};  ///< of each element, broadcasts; undefined: all 1. Not differentiated.
   LossReduction reduction = LossReduction::mean;
@@ -17,6 +18,7 @@ struct BinaryCrossEntropyOptions {
 /// device nobody waits to see: there the result is NaN.
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
 
+/// Of binary_cross_entropy_with_logits.
 struct BinaryCrossEntropyWithLogitsOptions {
   Tensor weight = {};
   Tensor pos_weight = {};  ///< of the summand of target, broadcasts; undefined: all 1. Not differentiated.
@@ -29,6 +31,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 /// |x - target|
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction = LossReduction::mean);
 
+/// Of smooth_l1_loss.
 struct SmoothL1LossOptions {
   double beta = 1;  ///< 0 or more; 0: l1_loss
   LossReduction reduction = LossReduction::mean;
@@ -36,6 +39,7 @@ struct SmoothL1LossOptions {
 /// 0.5 d^2 / beta for d = |x - target| below beta, d - 0.5 beta above (Girshick, "Fast R-CNN", 2015).
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options = {});
 
+/// Of huber_loss.
 struct HuberLossOptions {
   double delta = 1;  ///< positive
   LossReduction reduction = LossReduction::mean;
@@ -43,6 +47,7 @@ struct HuberLossOptions {
 /// 0.5 d^2 for d = |x - target| up to delta, delta (d - 0.5 delta) above (Huber, 1964).
 Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options = {});
 
+/// Of kl_div.
 struct KlDivOptions {
   LossReduction reduction = LossReduction::mean;
   bool batchmean = false;   ///< the sum over the size of dimension 0, in place of `reduction`: the divergence itself
@@ -54,6 +59,7 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
 /// x y / (|x| |y|) along `dim`, neither length below eps.
 Tensor cosine_similarity(const Tensor& x, const Tensor& y, int64_t dim = 1, double eps = 1e-8);
 
+/// Of cosine_embedding_loss.
 struct CosineEmbeddingLossOptions {
   double margin = 0;
   LossReduction reduction = LossReduction::mean;
@@ -63,6 +69,7 @@ struct CosineEmbeddingLossOptions {
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                              const CosineEmbeddingLossOptions& options = {});
 
+/// Of triplet_margin_loss.
 struct TripletMarginLossOptions {
   double margin = 1;  ///< positive
   double p = 2;       ///< of the norm

@@ -17,6 +17,7 @@ namespace tendril {
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight = {},
                   const Tensor& bias = {}, bool training = false, double momentum = 0.1, double eps = 1e-5);
 
+/// Of batch_norm_relu.
 struct BatchNormReluOptions {
   Tensor residual = {};  ///< of x's shape; undefined: none
   bool training = false;

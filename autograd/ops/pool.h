@@ -11,6 +11,7 @@
 /// dtypes.
 namespace tendril {
 
+/// Of max_pool2d.
 struct MaxPoolOptions {
   Size2 stride = 0;   ///< 0: the kernel
   Size2 padding = 0;  ///< at most half of the kernel; with nothing, not zeros
@@ -22,6 +23,7 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options =
 /// And where it is: int64 places in the height x width elements of its plane.
 std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options = {});
 
+/// Of avg_pool2d.
 struct AvgPoolOptions {
   Size2 stride = 0;               ///< 0: the kernel
   Size2 padding = 0;              ///< at most half of the kernel

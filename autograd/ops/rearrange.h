@@ -26,6 +26,7 @@ Tensor tile(const Tensor& x, const Dims& times);
 /// Each element `times` times, one copy behind the other, along `dim`.
 Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim);
 
+/// What `pad` adds.
 enum class PadMode : uint8_t {
   constant,   ///< with a value
   reflect,    ///< with what lies beside the edge, mirrored there: fewer elements than x has along that dimension

@@ -27,6 +27,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1
 std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor median(const Tensor& x);  ///< of all; of several that tie one gets the gradient
 
+/// What `unique` found.
 struct Unique {
   Tensor values;   ///< in order, each once: a vector of x's dtype
   Tensor inverse;  ///< int64, x's shape: x is values[inverse]

@@ -9,11 +9,13 @@
 
 namespace tendril::dist::autograd {
 
+/// How backward finds out which workers take part: docs/distributed_autograd.md.
 enum class Mode : uint8_t {
   smart,  ///< gradients equal local autograd's whatever part of the context the roots depend on
   fast,   ///< PyTorch's only algorithm: every recorded message must get a gradient, or it waits for ever
 };
 
+/// Of a distributed backward.
 struct BackwardOptions {
   bool retain_graph = false;  ///< keep what a second backward over the same graph needs
   Mode mode = Mode::smart;

@@ -51,7 +51,9 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  /// The context's number, the same on every worker: what to hand to a call that asks for its gradients.
   ContextId id() const noexcept { return id_; }
+  /// The worker's contexts, which hold this one.
   const std::shared_ptr<Container>& container() const noexcept { return container_; }
 
  private:

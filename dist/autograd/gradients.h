@@ -18,9 +18,12 @@ class Gradients {
   /// ... throws AutogradError if no backward reached it.
   Tensor at(const Tensor& leaf) const;
   bool contains(const Tensor& leaf) const { return find(leaf).defined(); }
+  /// How many leaves have a gradient.
   std::size_t size() const noexcept { return entries_.size(); }
+  /// Whether no leaf has one.
   bool empty() const noexcept { return entries_.empty(); }
 
+  /// A leaf and its gradient.
   struct Entry {
     Ref<tendril::autograd::Node> leaf;  ///< the AccumulateGrad: `gradient_edge(tensor).node`
     Tensor gradient;

@@ -11,11 +11,13 @@ using ContextId = uint64_t;
 using MessageId = uint64_t;  ///< a recorded message: its send node here, its recv node there
 using PassId = uint64_t;     ///< one backward over a context
 
+/// The id of a worker's number-th context or message.
 constexpr uint64_t make_id(rpc::WorkerId worker, uint64_t number) noexcept {
   return static_cast<uint64_t>(worker) << 48 | (number & ((uint64_t{1} << 48) - 1));
 }
 /// Who made it.
 constexpr rpc::WorkerId worker_of(uint64_t id) noexcept { return static_cast<rpc::WorkerId>(id >> 48); }
+/// The number within the worker that made it.
 constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} << 48) - 1); }
 
 }  // namespace tendril::dist::autograd

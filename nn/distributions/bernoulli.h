@@ -20,10 +20,12 @@ class Bernoulli {
   explicit Bernoulli(const BernoulliParams& params);
 
   const Dims& batch_shape() const { return param_.sizes(); }
+  /// The probability of a 1.
   Tensor probs() const;
   /// Built from probs, these are kept eps away from 0 and 1 (eps as in numeric_limits), as in PyTorch.
   Tensor logits() const;
   Tensor mean() const { return probs(); }
+  /// p (1 - p).
   Tensor variance() const;
 
   /// 1s and 0s of the parameter's dtype, of sample_shape + batch_shape; not recorded.

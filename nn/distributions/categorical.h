@@ -29,7 +29,9 @@ class Categorical {
   /// DTypeError unless it is float32 or float64.
   explicit Categorical(const CategoricalParams& params);
 
+  /// How many there are to draw from.
   int64_t num_classes() const { return param_.size(-1); }
+  /// How many distributions: the probabilities' sizes without the last.
   Dims batch_shape() const;
 
   Tensor probs() const;   ///< [..., K], rows sum to 1

@@ -21,7 +21,9 @@ class Normal {
   const Tensor& loc() const noexcept { return loc_; }      ///< mean
   const Tensor& scale() const noexcept { return scale_; }  ///< standard deviation
   const Dims& batch_shape() const { return loc_.sizes(); }
+  /// As it was given, broadcast.
   const Tensor& mean() const noexcept { return loc_; }
+  /// As it was given, broadcast.
   const Tensor& stddev() const noexcept { return scale_; }
   Tensor variance() const { return scale_.square(); }
 

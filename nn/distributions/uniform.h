@@ -14,9 +14,12 @@ class Uniform {
   /// broadcast, DTypeError unless both are float32 or both float64.
   Uniform(const Tensor& low, const Tensor& high);
 
+  /// The lower end, included.
   const Tensor& low() const noexcept { return low_; }
+  /// The upper end, excluded.
   const Tensor& high() const noexcept { return high_; }
   const Dims& batch_shape() const { return low_.sizes(); }
+  /// (low + high) / 2.
   Tensor mean() const;
   Tensor variance() const;  ///< (high - low)^2 / 12
 

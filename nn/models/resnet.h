@@ -118,10 +118,15 @@ class ResNet : public Module {
 extern template class ResNet<BasicBlock>;
 extern template class ResNet<Bottleneck>;
 
+/// Of BasicBlocks, 18 layers.
 ResNet<BasicBlock> resnet18(const ResNetOptions& options = {});
+/// Of BasicBlocks, 34 layers.
 ResNet<BasicBlock> resnet34(const ResNetOptions& options = {});
+/// Of Bottlenecks, 50 layers.
 ResNet<Bottleneck> resnet50(const ResNetOptions& options = {});
+/// Of Bottlenecks, 101 layers.
 ResNet<Bottleneck> resnet101(const ResNetOptions& options = {});
+/// Of Bottlenecks, 152 layers.
 ResNet<Bottleneck> resnet152(const ResNetOptions& options = {});
 
 }  // namespace tendril::nn

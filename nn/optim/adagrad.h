@@ -32,10 +32,12 @@ struct AdagradOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct AdagradState {
   int64_t step = 0;  ///< steps taken by this parameter
   Tensor sum;        ///< of squared gradients; undefined before the first step
 
+  /// Whether it has all that a step with these options needs.
   bool is_complete(const AdagradOptions&) const { return step == 0 || sum.defined(); }
   template <class Self, class Visit>
   static void for_each_field(Self& self, const Visit& visit) {

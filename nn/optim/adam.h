@@ -55,12 +55,14 @@ struct AdamWOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct AdamState {
   int64_t step = 0;       ///< steps taken by this parameter
   Tensor exp_avg;         ///< running average of gradients; undefined before the first step
   Tensor exp_avg_sq;      ///< of their squares
   Tensor max_exp_avg_sq;  ///< its maximum, under amsgrad only
 
+  /// Whether it has all that a step with these options needs.
   template <class Options>
   bool is_complete(const Options&) const {
     return step == 0 || (exp_avg.defined() && exp_avg_sq.defined());

@@ -32,11 +32,13 @@ struct AdamaxOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct AdamaxState {
   int64_t step = 0;  ///< steps taken by this parameter
   Tensor exp_avg;    ///< running average of gradients; undefined before the first step
   Tensor exp_inf;    ///< their largest size, decayed
 
+  /// Whether it has all that a step with these options needs.
   bool is_complete(const AdamaxOptions&) const { return step == 0 || (exp_avg.defined() && exp_inf.defined()); }
   template <class Self, class Visit>
   static void for_each_field(Self& self, const Visit& visit) {

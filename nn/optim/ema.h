@@ -27,12 +27,15 @@ class ExponentialMovingAverage {
   void update();
   /// One per parameter, in their order; before the first update what the parameters were.
   const std::vector<Tensor>& averages() const noexcept { return averages_; }
+  /// How many updates there have been.
   int64_t updates() const noexcept { return updates_; }
+  /// The part of the average that stays.
   double decay() const noexcept { return decay_; }
   /// "updates" and "averages.0", "averages.1", ...; the tensors are its own: an update changes them, unless the dict is
   /// cloned. Loading takes copies; throws Error that lists all that is missing, unexpected (both only if `strict`) or
   /// does not fit, and nothing has changed then.
   StateDict state_dict() const;
+  /// What state_dict gave; changes nothing where it does not fit.
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
   /// Writes the averages into the parameters, for good.
   void copy_to_parameters() const;

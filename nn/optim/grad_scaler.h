@@ -48,8 +48,11 @@ class GradScaler {
   /// one was unscaled or stepped, or new_scale is not positive and finite.
   void update(std::optional<double> new_scale = {});
 
+  /// What losses are multiplied by now.
   double get_scale() const noexcept { return options_.enabled ? scale_ : 1; }
+  /// What it was made with.
   const GradScalerOptions& options() const noexcept { return options_; }
+  /// Whether it does anything.
   bool is_enabled() const noexcept { return options_.enabled; }
 
   /// PyTorch's names: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker; empty if not enabled.

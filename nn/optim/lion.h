@@ -30,6 +30,7 @@ struct LionOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct LionState {
   Tensor exp_avg;  ///< running average of gradients; undefined before the first step
 

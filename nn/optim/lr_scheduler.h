@@ -21,6 +21,7 @@
 /// Thread-safety: the optimizer's. Bad numbers are an Error of the constructor, before anything is changed.
 namespace tendril::optim::lr_scheduler {
 
+/// Changes an optimizer's learning rates, one step() after the other.
 class LRScheduler {
  public:
   LRScheduler(const LRScheduler&) = delete;
@@ -33,6 +34,7 @@ class LRScheduler {
   int64_t last_epoch() const noexcept { return last_epoch_; }
   /// What the last step set, for each group.
   const std::vector<double>& get_last_lr() const noexcept { return last_lr_; }
+  /// Whose rates it changes.
   Optimizer& optimizer() const noexcept { return *optimizer_; }
   /// Goes back to epoch 0, from the initial rates.
   void restart();
@@ -53,12 +55,15 @@ class LRScheduler {
   virtual double next_lr(std::size_t group, double lr) const = 0;
   /// Before the rates of `last_epoch()` are asked for.
   virtual void on_step() {}
+  /// Called when a cycle begins.
   virtual void on_restart() {}
   /// What else is saved: visit(name, an int64_t of its own). All are counts of 0 or more.
   virtual void for_each_count(const std::function<void(const char*, int64_t&)>&) {}
   /// Refuses counts, in the order of for_each_count, that cannot stand together.
   virtual void check_counts(StateReader&, const std::vector<int64_t>&) const {}
+  /// The rate that a group began with.
   double base_lr(std::size_t group) const noexcept { return base_lrs_[group]; }
+  /// Another rate to compute from.
   void set_base_lr(std::size_t group, double lr) { base_lrs_[group] = lr; }
 
  private:
@@ -169,6 +174,7 @@ class LambdaLR final : public LRScheduler {
   std::vector<std::function<double(int64_t)>> factors_;
 };
 
+/// The form of OneCycleLR's slopes.
 enum class AnnealStrategy : uint8_t { cos, linear };
 
 struct OneCycleLROptions {
@@ -208,10 +214,13 @@ class ChainedScheduler {
  public:
   /// The schedules must outlive it. Error unless there is one at least and all are of one optimizer.
   explicit ChainedScheduler(std::vector<LRScheduler*> schedulers);
+  /// One epoch further.
   void step();
+  /// The rate of each group.
   const std::vector<double>& get_last_lr() const noexcept { return last_lr_; }
   /// The schedules', as "_schedulers.0....". Loads as LRScheduler's does.
   StateDict state_dict() const;
+  /// What state_dict gave.
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
 
  private:
@@ -225,11 +234,15 @@ class SequentialLR {
   /// The schedules must outlive it. Error unless they are of one optimizer, there is one milestone less than schedules,
   /// and milestones are positive and increase.
   SequentialLR(std::vector<LRScheduler*> schedulers, std::vector<int64_t> milestones);
+  /// One epoch further.
   void step();
+  /// How many steps there have been.
   int64_t last_epoch() const noexcept { return last_epoch_; }
+  /// The rate of each group.
   const std::vector<double>& get_last_lr() const noexcept { return schedulers_[current_]->get_last_lr(); }
   /// Its own place and the schedules', as "_schedulers.0....". Loads as LRScheduler's does.
   StateDict state_dict() const;
+  /// What state_dict gave.
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
 
  private:
@@ -239,7 +252,9 @@ class SequentialLR {
   int64_t last_epoch_ = 0;
 };
 
+/// Whether a smaller or a larger number is better.
 enum class PlateauMode : uint8_t { min, max };
+/// Whether the threshold is a part of the best number or a difference to it.
 enum class ThresholdMode : uint8_t { rel, abs };
 
 struct ReduceLROnPlateauOptions {
@@ -260,12 +275,17 @@ class ReduceLROnPlateau {
   ReduceLROnPlateau& operator=(const ReduceLROnPlateau&) = delete;
 
   void step(double metric);  ///< a NaN is no improvement
+  /// How many steps there have been.
   int64_t last_epoch() const noexcept { return last_epoch_; }
+  /// The best metric so far.
   double best() const noexcept { return best_; }
+  /// How many epochs without a better one.
   int64_t num_bad_epochs() const noexcept { return bad_epochs_; }
+  /// The rate of each group.
   std::vector<double> get_last_lr() const;
   /// "best", "last_epoch", "num_bad_epochs", "cooldown_counter". Loads as LRScheduler's does.
   StateDict state_dict() const;
+  /// What state_dict gave.
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {});
 
  private:

@@ -60,6 +60,7 @@ class Optimizer {
   void zero_grad();
 
   const std::vector<Tensor>& parameters() const noexcept { return params_; }  ///< of all groups, in order
+  /// How many groups of parameters.
   std::size_t num_groups() const noexcept { return num_groups_; }
 
   /// All that a step depends on beside parameters and gradients, under PyTorch's names with dots between them:
@@ -71,6 +72,7 @@ class Optimizer {
   /// nothing has changed then. PyTorch's own dicts load without `strict`, for they hold options that are not ours.
   virtual LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) = 0;
 
+  /// The learning rate of a group.
   virtual double lr(std::size_t group = 0) const = 0;
   virtual void set_lr(double lr) = 0;  ///< of all groups
   virtual void set_lr(std::size_t group, double lr) = 0;
@@ -80,6 +82,7 @@ class Optimizer {
 
   /// The rate that schedules count from: the group's when the first of them was made (PyTorch's "initial_lr").
   double initial_lr(std::size_t group = 0) const;
+  /// What a schedule computes from.
   void set_initial_lr(std::size_t group, double lr);
 
  protected:
@@ -112,7 +115,9 @@ class Optimizer {
   /// The kernel's step of parameters like `param`, of a half type, by way of float32.
   void step_in_float(std::span<const StepBlock> blocks, const Tensor& param, const StepRule& rule) const;
 
+  /// "SGD", "Adam": for messages and files.
   const char* name() const noexcept { return name_; }
+  /// Which group parameter `index` belongs to.
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
   /// Throws Error unless `param` is one of `parameters()`.
   std::size_t index_of(const Tensor& param) const;
@@ -120,7 +125,9 @@ class Optimizer {
   void* state_data(Tensor& state, std::size_t index) const;
 
   // ---- for state dicts
+  /// In a state_dict.
   static std::string state_name(std::size_t index) { return "state." + std::to_string(index); }
+  /// In a state_dict.
   static std::string group_name(std::size_t group) { return "param_groups." + std::to_string(group); }
   Tensor members_of(std::size_t group) const;  ///< numbers of its parameters, int64 [n]
   /// Notes it where the dict's group has other parameters.
@@ -175,16 +182,19 @@ class OptimizerOf : public Optimizer {
   using State = StateT;
   using Group = ParamGroup<OptionsT>;
 
+  /// Options of a group.
   const Options& options(std::size_t group = 0) const {
     check_group("options", group);
     return options_[group];
   }
+  /// Options of a group, from the next step on. Throws Error for those that make no sense.
   void set_options(std::size_t group, const Options& options) {
     check_group("set_options", group);
     options.validate(name());
     options_[group] = options;
   }
   double lr(std::size_t group = 0) const override { return options(group).lr; }
+  /// Of all groups.
   void set_lr(double lr) override {
     for (std::size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
   }
@@ -235,7 +245,9 @@ class OptimizerOf : public Optimizer {
     for (const Group& group : groups) add_param_group(group);
   }
 
+  /// Of the group of a parameter.
   const Options& options_of(std::size_t index) const noexcept { return options_[group_of(index)]; }
+  /// Of a parameter.
   State& state_of(std::size_t index) noexcept { return states_[index]; }
 
  private:

@@ -34,12 +34,14 @@ struct RMSpropOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct RMSpropState {
   int64_t step = 0;        ///< steps taken by this parameter
   Tensor square_avg;       ///< running average of squared gradients; undefined before the first step
   Tensor momentum_buffer;  ///< with momentum only
   Tensor grad_avg;         ///< of gradients, if centred only
 
+  /// Whether it has all that a step with these options needs.
   bool is_complete(const RMSpropOptions&) const { return step == 0 || square_avg.defined(); }
   template <class Self, class Visit>
   static void for_each_field(Self& self, const Visit& visit) {

@@ -31,6 +31,7 @@ struct SGDOptions {
   }
 };
 
+/// What it remembers of a parameter.
 struct SGDState {
   Tensor momentum_buffer;  ///< undefined before the first step with momentum
 

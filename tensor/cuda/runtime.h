@@ -30,6 +30,7 @@ void synchronize(int device = 0);
 /// operations by index look at all indices first, wait, and throw before anything is written: slow, for finding out
 /// where. The environment variable TENDRIL_CUDA_CHECKED=1 says so from the start.
 void set_checked(bool on) noexcept;
+/// As set_checked left it.
 bool checked() noexcept;
 /// `index_add` and `scatter_add` (and so the gradients of `embedding`, `gather`, `index_select`) add to one element in
 /// the order in which threads come: sums of floating numbers differ in their last bits from run to run. With `on`, they
@@ -37,6 +38,7 @@ bool checked() noexcept;
 /// Everything else of this library's own kernels is deterministic without. LSTM layers are then not given to cuDNN. Of
 /// cuDNN, only those algorithms for convolutions are then used that say they are.
 void set_deterministic(bool on) noexcept;
+/// As set_deterministic left it.
 bool deterministic() noexcept;
 
 // ---- order
@@ -52,6 +54,7 @@ class Stream {
   static Stream default_of(int device = 0);  ///< the one that work goes to unless a StreamGuard says otherwise
   static Stream current(int device = 0);     ///< this thread's
 
+  /// The device's number.
   int device() const noexcept { return device_; }
   bool done() const;                    ///< nothing is left in it
   void synchronize() const;             ///< waits until nothing is
@@ -105,7 +108,9 @@ void record_stream(const Tensor& x, const Stream& stream);
 
 // ---- memory
 
+/// What the allocator of this device holds and held.
 MemoryStats memory_stats(int device = 0);
+/// The largest use so far is forgotten.
 void reset_peak_memory(int device = 0);
 /// Gives memory that is cached and unused back to the driver. The environment variable TENDRIL_CUDA_CACHE=0 turns
 /// caching off, which is slow, but lets compute-sanitizer see the ends of blocks.
@@ -121,7 +126,9 @@ class PinnedBuffer {
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
   ~PinnedBuffer();
 
+  /// Its first byte.
   std::byte* data() const noexcept { return data_; }
+  /// How many bytes.
   std::size_t bytes() const noexcept { return bytes_; }
   /// `stream` reads or writes it up to now.
   void used_by(const Stream& stream);
