@@ -49,6 +49,27 @@ BOOST_AUTO_TEST_CASE(spawned_workers_take_part_without_saying_so) {
   check_spawned("fast");
 }
 
+BOOST_AUTO_TEST_CASE(spawned_workers_reduce_tensors) { check_spawned("collectives"); }
+
+BOOST_AUTO_TEST_CASE(a_member_killed_in_an_all_reduce_is_an_error_at_all_others_which_go_on) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (int rank = 0; rank < 3; ++rank) {
+    workers.push_back(Process({program, "killed_in_all_reduce"},
+                              {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()), "WORLD_SIZE=3",
+                               "RANK=" + std::to_string(rank)}));
+  }
+  for (const std::size_t rank : {0u, 2u}) {
+    const std::string error = workers[rank].line();
+    BOOST_TEST(error.starts_with("PeerLostError: "), error);
+    BOOST_TEST(error.find("worker 'w1'") != std::string::npos, error);
+    BOOST_TEST(workers[rank].line() == "goes on");
+    BOOST_TEST(workers[rank].line() == "done");
+    BOOST_TEST(workers[rank].wait().code == 0);
+  }
+  BOOST_TEST(workers[1].wait().signal == SIGKILL);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_killed_in_forward_is_an_error_of_the_call_and_the_context_is_usable) {
   check_loss("killed_in_forward");
 }

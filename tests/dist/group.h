@@ -9,6 +9,7 @@
 #include "tendril/dist/autograd/backward.h"
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/context.h"
+#include "tendril/dist/collectives/process_group.h"
 #include "tendril/tensor/creation.h"
 #include "tests/errors.h"
 #include "tests/rpc/cluster.h"
@@ -45,7 +46,10 @@ class Group {
   explicit Group(int size, rpc::AgentOptions options = {}, bool in_memory = true)
       : network_(rpc::MemoryNetwork::make()),
         cluster_(size, std::move(options), rpc::served_functions(), in_memory ? network_.get() : nullptr,
-                 [](Agent& agent) { Container::attach(agent); }),
+                 [](Agent& agent) {
+                   Container::attach(agent);
+                   dist::attach_collectives(agent);
+                 }),
         size_(size) {}
   ~Group() {
     for (int rank = 0; rank < size_; ++rank) {

@@ -9,12 +9,14 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/dist/autograd/backward.h"
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/context.h"
+#include "tendril/dist/collectives/process_group.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
@@ -155,6 +157,48 @@ void lose_a_worker() {
   }
 }
 
+// ---- collectives
+
+void reduce(int rank, int size) {
+  rpc::init_rpc(name_of(rank));
+  {
+    std::vector<std::string> names;
+    for (int r = 0; r < size; ++r) names.push_back(name_of(r));
+    dist::ProcessGroup group(names);
+    for (const bool by_rank : {true, false}) {
+      const Tensor x = full({300'000}, rank + 1, {.dtype = kFloat64});
+      group.all_reduce(x, dist::ReduceOp::average, {.deterministic = by_rank});
+      check(equal(x, full({300'000}, (size + 1) / 2., {.dtype = kFloat64})), "the average");
+    }
+    check(group.all_gather(full({2}, rank)).at(1).to_vector<double>() == std::vector<double>({1, 1}), "all_gather");
+  }
+  rpc::shutdown();
+}
+
+void lose_a_member() {
+  const int rank = std::atoi(std::getenv("RANK"));
+  rpc::init_rpc(name_of(rank));
+  {
+    dist::ProcessGroup group({"w0", "w1", "w2"});
+    group.barrier();
+    if (rank == 1) ::raise(SIGKILL);
+    try {
+      group.all_reduce(ones({1000}));
+      say("no error");
+    } catch (const rpc::PeerLostError& e) {
+      say(std::string("PeerLostError: ") + e.what());
+    }
+    dist::ProcessGroup rest({"w0", "w2"});
+    const Tensor x = ones({3});
+    rest.all_reduce(x);
+    say(x.to_vector<double>() == std::vector<double>({2, 2, 2}) ? "goes on" : "a wrong sum");
+  }
+  try {
+    rpc::shutdown({.timeout = 30s});
+  } catch (const rpc::RpcError&) {  // one of them is gone
+  }
+}
+
 }  // namespace dist_scenarios
 using namespace dist_scenarios;
 
@@ -169,6 +213,10 @@ int main(int argc, char** argv) {
       rpc::spawn<&train>(2, iterations, false);
     } else if (name == "fast") {
       rpc::spawn<&train>(2, iterations, true);
+    } else if (name == "collectives") {
+      rpc::spawn<&reduce>(3, 3);
+    } else if (name == "killed_in_all_reduce") {
+      lose_a_member();
     } else if (name == "killed_in_forward") {
       lose_a_worker<&dies_at_once>();
     } else if (name == "killed_in_backward") {

@@ -1,0 +1,456 @@
+#include "tendril/dist/collectives/detail/channel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "tendril/dist/collectives/process_group.h"
+#include "tendril/rpc/error.h"
+
+namespace tendril::dist::detail {
+
+using rpc::Clock;
+
+namespace {
+
+/// How long who waited in vain asks the others where they are, and how long telling them of a failure may take.
+constexpr std::chrono::milliseconds kEnquiry{1000}, kTelling{5000};
+/// Parts of one member that may wait for this one to come to them. A ring is never so far ahead.
+constexpr std::size_t kMaxParked = 4096;
+
+std::string name_of_group(const std::vector<rpc::WorkerInfo>& members, const std::string& tag) {
+  std::string name = "process group ";
+  if (!tag.empty()) name += "'" + tag + "' ";
+  name += "of";
+  constexpr std::size_t kShown = 8;
+  for (std::size_t i = 0; i < std::min(members.size(), kShown); ++i) {
+    name += (i == 0 ? " '" : ", '") + members[i].name + "'";
+  }
+  if (members.size() > kShown) name += " and " + std::to_string(members.size() - kShown) + " more";
+  return name;
+}
+
+/// FNV-1a: the same everywhere.
+uint64_t hash_of(const std::vector<rpc::WorkerInfo>& members, const std::string& tag) {
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&](const std::string& text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    hash = (hash ^ 0xffu) * 1099511628211u;
+  };
+  for (const rpc::WorkerInfo& member : members) add(member.name);
+  add(tag);
+  return hash;
+}
+
+}  // namespace
+
+Channel::Channel(std::shared_ptr<Transmitter> transmitter, std::vector<rpc::WorkerInfo> members, int rank,
+                 std::string tag)
+    : transmitter_(std::move(transmitter)),
+      members_(std::move(members)),
+      rank_(rank),
+      name_(name_of_group(members_, tag)),
+      key_(hash_of(members_, tag)) {}
+
+int Channel::rank_of(rpc::WorkerId worker) const noexcept {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].id == worker) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// ---- waiting
+
+template <class Ready>
+bool Channel::wait(Lock& lock, Ready ready) {
+  for (;;) {
+    check_locked();
+    if (ready()) return true;
+    // A future, not a condition variable: who waits for one drives the agent's I/O.
+    wake_ = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
+    const Ref<rpc::FutureState<void>> wake = wake_;
+    const Deadline deadline = deadline_;
+    lock.unlock();
+    const bool woken = wake->wait_until(deadline);
+    lock.lock();
+    if (woken) continue;
+    check_locked();
+    return ready();
+  }
+}
+
+void Channel::wake(Lock& lock) {
+  const Ref<rpc::FutureState<void>> wake = std::move(wake_);
+  lock.unlock();
+  if (wake) wake->try_set_value();
+}
+
+void Channel::check_locked() const {
+  if (failure_) failure_.raise();
+}
+
+void Channel::check() const {
+  const std::lock_guard lock(mutex_);
+  check_locked();
+}
+
+Failure Channel::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
+  struct Answers {
+    std::mutex mutex;
+    std::size_t left;
+    std::vector<std::optional<WhereaboutsMessage>> of;
+    Ref<rpc::FutureState<void>> all;
+  };
+  const auto answers = std::make_shared<Answers>();
+  answers->left = members_.size() - 1;
+  answers->of.resize(members_.size());
+  answers->all = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
+  const GroupName group{key_, 0};
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == rank_) continue;
+    transmitter_->call(members_[i].id, write_request(CollectiveRequest::whereabouts, group), Clock::now() + kEnquiry,
+                       [answers, i](rpc::Message* reply, const std::exception_ptr&) {
+                         Ref<rpc::FutureState<void>> all;
+                         {
+                           const std::lock_guard lock(answers->mutex);
+                           try {
+                             if (reply) answers->of[i] = read_request<WhereaboutsMessage>(*reply);
+                           } catch (const rpc::RpcError&) {  // as good as none
+                           }
+                           if (--answers->left == 0) all = answers->all;
+                         }
+                         if (all) all->try_set_value();
+                       });
+  }
+  answers->all->wait_until(Clock::now() + 2 * kEnquiry);
+  const std::lock_guard lock(answers->mutex);
+  return answers->of;
+}
+
+std::string Channel::who_is_missing(uint64_t operation) const {
+  const auto answers = ask_all();
+  std::string text;
+  const auto note = [&](std::size_t i, const std::string& problem) {
+    text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
+  };
+  // While they join only the first member knows who has, as others may be about to give up as this one is.
+  const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == rank_) continue;
+    const auto& answer = answers[i];
+    if (operation == 0) {
+      const bool knows = i == 0 || first.made;
+      if (!answer) {
+        note(i, "does not answer");
+      } else if (knows && std::find(first.joined.begin(), first.joined.end(), members_[i].id) == first.joined.end()) {
+        note(i, "has not made it");
+      }
+    } else if (!answer) {
+      note(i, "does not answer");
+    } else if (!answer->made) {
+      note(i, "has left it");
+    } else if (answer->operations < operation) {
+      note(i, "has not called it" + (answer->operations > 0 ? " (its last was " + answer->what + ")" : ""));
+    }
+  }
+  return text.empty() ? "all members are in it, and it takes longer" : text;
+}
+
+void Channel::too_late(const std::string& doing) {
+  uint64_t operation = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (generation_ != 0) operation = operation_;
+  }
+  fail({Failure::timeout, doing + ": not done in time: " + who_is_missing(operation)}, true);
+  const std::lock_guard lock(mutex_);
+  failure_.raise();
+}
+
+// ---- failing
+
+void Channel::fail(Failure failure, bool tell) {
+  std::map<Place, Parked> parked;
+  std::map<rpc::WorkerId, rpc::InboundCall> joins;
+  GroupName group{key_, 0};
+  {
+    Lock lock(mutex_);
+    if (failure_) return;
+    failure_ = failure;
+    parked.swap(parked_);
+    joins.swap(joins_);
+    group.generation = generation_;
+    wake(lock);
+  }
+  for (auto& [place, one] : parked) one.call.reply(write_answer(failure));
+  for (auto& [worker, call] : joins) call.reply(write_answer(failure));
+  if (!tell || group.generation == 0) return;  // as long as not all have joined, all know by their deadlines
+  for (const rpc::WorkerInfo& member : members_) {
+    if (member.id == members_[static_cast<std::size_t>(rank_)].id) continue;
+    transmitter_->call(member.id, write_request(CollectiveRequest::failure, FailureMessage{group, failure}),
+                       Clock::now() + kTelling, [](rpc::Message*, const std::exception_ptr&) {});
+  }
+}
+
+void Channel::told(const rpc::WorkerInfo& by, const FailureMessage& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (rank_of(by.id) < 0) return;
+    if (generation_ == 0) {  // of this group, which this member has not heard yet to be complete, or of another
+      early_failure_ = message;
+      return;
+    }
+    if (message.group.generation != generation_) return;
+  }
+  fail(message.failure, false);
+}
+
+void Channel::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) {
+  if (rank_of(peer.id) < 0) return;
+  fail({Failure::lost, name_ + ": worker '" + peer.name + "' is lost: " + Failure::of(reason).text}, true);
+}
+
+void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::exception_ptr& error) {
+  Failure failure;
+  try {
+    if (error) std::rethrow_exception(error);
+    failure = read_answer(*reply);
+  } catch (...) {
+    failure = Failure::of(std::current_exception());
+    failure.text = name_ + ": worker '" + members_[static_cast<std::size_t>(rank_of(from))].name + "': " + failure.text;
+  }
+  // Its time is this operation's time: who is waiting here finds out who is missing.
+  if (error && failure.kind == Failure::timeout) failure = {};
+  if (failure) fail(failure, true);
+  Lock lock(mutex_);
+  --unanswered_;
+  wake(lock);
+}
+
+void Channel::close() {
+  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank_)].name + "' has left it"},
+       false);
+  if (when_closed_) when_closed_(*this);
+}
+
+// ---- joining: the first member hears of all others, and then tells them
+
+void Channel::join(Deadline deadline) {
+  const std::string doing = name_ + ": making it";
+  {
+    const std::lock_guard lock(mutex_);
+    deadline_ = deadline;
+  }
+  if (rank_ != 0) {
+    Lock lock(mutex_);
+    lock.unlock();
+    transmitter_->call(members_[0].id, write_request(CollectiveRequest::join, GroupName{key_, 0}), deadline,
+                       [self = shared_from_this()](rpc::Message* reply, const std::exception_ptr& error) {
+                         uint64_t generation = 0;
+                         Failure failure;
+                         try {
+                           if (error) std::rethrow_exception(error);
+                           failure = read_answer(*reply, &generation);
+                           if (!failure && generation == 0) failure = {Failure::other, self->name_ + ": a bad answer"};
+                         } catch (...) {
+                           failure = Failure::of(std::current_exception());
+                           if (failure.kind == Failure::timeout) return;  // who waits finds out who is missing
+                           failure.text = self->name_ + ": " + failure.text;
+                         }
+                         if (failure) return self->fail(failure, false);
+                         Lock locked(self->mutex_);
+                         self->begin_generation(locked, generation);
+                       });
+  } else {
+    Lock lock(mutex_);
+    complete_join(lock);
+  }
+  Lock lock(mutex_);
+  if (wait(lock, [&] { return generation_ != 0; })) return;
+  lock.unlock();
+  too_late(doing);
+}
+
+void Channel::begin_generation(Lock& lock, uint64_t generation) {
+  generation_ = generation;
+  std::vector<rpc::InboundCall> others;  // of a group that was there before
+  for (auto at = parked_.begin(); at != parked_.end();) {
+    const bool other = std::get<0>(at->first) != generation;
+    if (other) others.push_back(std::move(at->second.call));
+    at = other ? parked_.erase(at) : std::next(at);
+  }
+  const bool has_failed = early_failure_.group.generation == generation;
+  wake(lock);
+  if (has_failed) fail(early_failure_.failure, false);
+  for (rpc::InboundCall& call : others) call.reply(write_answer({Failure::other, name_ + ": it is another one"}));
+}
+
+void Channel::complete_join(Lock& lock) {
+  std::vector<rpc::InboundCall> given_up;
+  for (auto at = joins_.begin(); at != joins_.end();) {
+    const rpc::CallContext& context = at->second.context();
+    const bool over = context.stop.stop_requested() || context.deadline < Clock::now();
+    if (over) given_up.push_back(std::move(at->second));
+    at = over ? joins_.erase(at) : std::next(at);
+  }
+  std::map<rpc::WorkerId, rpc::InboundCall> joins;
+  uint64_t generation = 0;
+  if (generation_ == 0 && !failure_ && joins_.size() + 1 == members_.size()) {
+    std::random_device device;
+    while (generation == 0) generation = (uint64_t{device()} << 32) | device();
+    joins.swap(joins_);
+    begin_generation(lock, generation);
+  } else {
+    lock.unlock();
+  }
+  for (auto& [worker, call] : joins) call.reply(write_answer({}, generation));
+  for (rpc::InboundCall& call : given_up) call.reply(write_answer({Failure::other, name_ + ": too late"}));
+}
+
+void Channel::joined(rpc::InboundCall call) {
+  Lock lock(mutex_);
+  const rpc::WorkerId from = call.from().id;
+  const int rank = rank_of(from);
+  Failure failure = failure_;
+  if (!failure && (rank <= 0 || rank_ != 0))
+    failure = {Failure::other, name_ + ": worker '" + call.from().name + "' may not join at this one"};
+  if (!failure && generation_ != 0)
+    failure = {Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank_)].name +
+                                   "' still has one that was made before; all members end theirs first"};
+  if (failure) {
+    lock.unlock();
+    return call.reply(write_answer(failure));
+  }
+  const auto earlier = joins_.find(from);  // it has given that one up
+  std::optional<rpc::InboundCall> given_up;
+  if (earlier != joins_.end()) {
+    given_up.emplace(std::move(earlier->second));
+    joins_.erase(earlier);
+  }
+  joins_.emplace(from, std::move(call));
+  complete_join(lock);
+  if (given_up) given_up->reply(write_answer({Failure::other, name_ + ": joined again"}));
+}
+
+// ---- operations
+
+Failure Channel::mismatch(const rpc::WorkerInfo& other, const std::string& theirs) const {
+  return {Failure::other, name_ + ", operation " + std::to_string(operation_) + ": worker '" +
+                              members_[static_cast<std::size_t>(rank_)].name + "' calls " + what_ + ", worker '" +
+                              other.name + "' calls " + theirs};
+}
+
+void Channel::begin(std::string what, Deadline deadline) {
+  Failure failure;
+  {
+    const std::lock_guard lock(mutex_);
+    check_locked();
+    ++operation_;
+    what_ = std::move(what);
+    deadline_ = deadline;
+    in_operation_ = true;
+    for (const auto& [place, one] : parked_) {
+      if (std::get<1>(place) != operation_ || one.what == what_) continue;
+      failure = mismatch(one.call.from(), one.what);
+      break;
+    }
+  }
+  if (!failure) return;
+  fail(failure, true);
+  check();
+}
+
+void Channel::end() {
+  const std::lock_guard lock(mutex_);
+  in_operation_ = false;
+}
+
+void Channel::send(int to, uint32_t stage, uint32_t chunk, Tensor part) {
+  PartMessage message;
+  Deadline deadline;
+  {
+    const std::lock_guard lock(mutex_);
+    check_locked();
+    ++unanswered_;
+    message = {{key_, generation_}, operation_, stage, chunk, what_, std::move(part)};
+    deadline = deadline_;
+  }
+  const rpc::WorkerId worker = members_[static_cast<std::size_t>(to)].id;
+  transmitter_->call(worker, write_request(CollectiveRequest::part, message), deadline,
+                     [self = shared_from_this(), worker](rpc::Message* reply, const std::exception_ptr& error) {
+                       self->answered(worker, reply, error);
+                     });
+}
+
+Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel, DType dtype) {
+  const rpc::WorkerInfo& sender = members_[static_cast<std::size_t>(from)];
+  Lock lock(mutex_);
+  const Place place{generation_, operation_, stage, chunk, sender.id};
+  if (!wait(lock, [&] { return parked_.contains(place); })) {
+    const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+    lock.unlock();
+    too_late(doing);
+  }
+  Parked taken = std::move(parked_.at(place));
+  parked_.erase(place);
+  lock.unlock();
+  const Tensor& part = taken.part;
+  if (!part.defined() || part.numel() != numel || part.dtype() != dtype || !part.is_contiguous() ||
+      part.device() != kCPU) {
+    const Failure failure{Failure::other, name_ + ": worker '" + sender.name + "' sent a part that does not fit"};
+    fail(failure, true);
+    taken.call.reply(write_answer(failure));
+    failure.raise();
+  }
+  taken.call.reply(write_answer({}));
+  return part;
+}
+
+void Channel::flush(std::size_t at_most) {
+  Lock lock(mutex_);
+  if (wait(lock, [&] { return unanswered_ <= at_most; })) return;
+  const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  lock.unlock();
+  too_late(doing);
+}
+
+void Channel::deliver(rpc::InboundCall call, PartMessage part) {
+  Failure failure;
+  bool tell = false;
+  {
+    Lock lock(mutex_);
+    const rpc::WorkerInfo from = call.from();
+    const Place place{part.group.generation, part.operation, part.stage, part.chunk, from.id};
+    if (failure_) {
+      failure = failure_;
+    } else if (rank_of(from.id) < 0 || (generation_ != 0 && part.group.generation != generation_) ||
+               part.operation < operation_ || (part.operation == operation_ && !in_operation_)) {
+      failure = {Failure::other, name_ + ": worker '" + from.name + "' is in " + part.what +
+                                     " of another time, operation " + std::to_string(part.operation)};
+    } else if (part.operation == operation_ && part.what != what_) {
+      failure = mismatch(from, part.what);
+      tell = true;
+    } else if (parked_.size() >= kMaxParked * members_.size() || parked_.contains(place)) {
+      failure = {Failure::other, name_ + ": worker '" + from.name + "' sent the same part twice, or too many"};
+    } else {
+      parked_.emplace(place, Parked{std::move(call), std::move(part.what), std::move(part.part)});
+      return wake(lock);
+    }
+  }
+  call.reply(write_answer(failure));
+  if (tell) fail(failure, true);
+}
+
+WhereaboutsMessage Channel::whereabouts() const {
+  const std::lock_guard lock(mutex_);
+  WhereaboutsMessage here{.made = true, .joined = {members_[0].id}, .operations = operation_, .what = what_};
+  for (const auto& [worker, call] : joins_) here.joined.push_back(worker);
+  return here;
+}
+
+}  // namespace tendril::dist::detail

@@ -1,0 +1,235 @@
+#include "tendril/dist/nn/data_parallel.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "tendril/autograd/engine.h"
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/history.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::dist {
+
+using tendril::autograd::Edge;
+using tendril::autograd::GraphTask;
+using tendril::autograd::Node;
+
+/// Where a backward's gradients go: those of parameters into their buckets, others to `.grad`.
+class DistributedDataParallel::Reducer final : public tendril::autograd::GradientSink {
+ public:
+  struct Parameter {
+    std::string name;
+    Tensor tensor;
+    std::size_t bucket = 0;
+    int64_t begin = 0;  // in the bucket
+    bool ready = false;
+  };
+  struct Bucket {
+    Tensor flat;
+    std::size_t parameters = 0, missing = 0;
+    rpc::Future<void> reduced;
+  };
+
+  Reducer(nn::Module& module, ProcessGroup& group, const Options& options) : group_(group), options_(options) {
+    auto named = module.named_parameters();
+    // Backward comes to the last layers first.
+    for (auto at = named.rbegin(); at != named.rend(); ++at) {
+      if (!at->second.requires_grad()) continue;
+      index_.emplace(tendril::autograd::gradient_edge(at->second).node.get(), parameters_.size());
+      parameters_.push_back({at->first, at->second});
+    }
+    TENDRIL_CHECK(!parameters_.empty(), "DistributedDataParallel: the module has no parameters that require gradients");
+    std::vector<int64_t> numels;
+    for (Parameter& parameter : parameters_) {
+      const Tensor& t = parameter.tensor;
+      const auto bytes = [&](int64_t numel) { return static_cast<std::size_t>(numel) * size_of(t.dtype()); };
+      if (buckets_.empty() || last_->dtype() != t.dtype() || last_->device() != t.device() ||
+          bytes(numels.back() + t.numel()) > options.bucket_bytes) {
+        buckets_.emplace_back();
+        numels.push_back(0);
+      }
+      last_ = &t;
+      parameter.bucket = buckets_.size() - 1;
+      parameter.begin = numels.back();
+      numels.back() += t.numel();
+      ++buckets_.back().parameters;
+      buckets_.back().flat = raw::empty({0}, t.dtype(), t.device());
+    }
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const Tensor& like = buckets_[i].flat;
+      buckets_[i].flat = raw::zeros({numels[i]}, like.dtype(), like.device());
+    }
+  }
+
+  std::size_t num_buckets() const noexcept { return buckets_.size(); }
+
+  void backward(const Tensor& loss) {
+    for (Parameter& parameter : parameters_) parameter.ready = false;
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+    next_ = 0;
+    try {
+      const std::vector<Edge> roots{tendril::autograd::gradient_edge(loss)};
+      GraphTask task(roots, *this);
+      task.add_root(std::size_t{0}, raw::ones(loss.sizes(), loss.dtype(), loss.device()));
+      task.run();
+      finish();
+    } catch (const std::exception& error) {
+      wait_for_launched();  // they write into the buckets
+      group_.abort(error.what());
+      throw;
+    }
+  }
+
+  void accumulate(const Edge& target, Tensor gradient) override {
+    const auto found = index_.find(target.node.get());
+    if (found == index_.end()) {
+      return static_cast<tendril::autograd::AccumulateGrad&>(*target.node).accumulate(std::move(gradient));
+    }
+    Parameter& parameter = parameters_[found->second];
+    raw::copy_(part_of(parameter), gradient);
+    if (const Tensor before = parameter.tensor.grad(); before.defined()) {
+      raw::binary_(Binary::add, part_of(parameter), before);
+    }
+    parameter.ready = true;
+    if (--buckets_[parameter.bucket].missing == 0) launch();
+  }
+
+ private:
+  Tensor part_of(const Parameter& parameter) const {
+    const Tensor flat = raw::narrow(buckets_[parameter.bucket].flat, 0, parameter.begin, parameter.tensor.numel());
+    return raw::reshape(flat, parameter.tensor.sizes());
+  }
+  /// In the same order at all members, whichever is complete first.
+  void launch() {
+    for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
+      Bucket& bucket = buckets_[next_];
+      bucket.reduced = group_.all_reduce_async(bucket.flat, ReduceOp::average, options_.collectives);
+    }
+  }
+  void wait_for_launched() noexcept {
+    for (Bucket& bucket : buckets_) {
+      try {
+        if (bucket.reduced.valid()) std::exchange(bucket.reduced, {}).wait();
+      } catch (...) {  // it is not the first error
+      }
+    }
+  }
+
+  void finish() {
+    std::vector<const Parameter*> unused;
+    for (const Parameter& parameter : parameters_) {
+      if (!parameter.ready) unused.push_back(&parameter);
+    }
+    if (!unused.empty() && !options_.find_unused_parameters) {
+      std::string names;
+      for (const Parameter* parameter : unused) names += (names.empty() ? "'" : ", '") + parameter->name + "'";
+      throw Error("DistributedDataParallel::backward: no gradient came for " + names +
+                  ": the loss does not depend on them at this member; find_unused_parameters allows that");
+    }
+    for (const Parameter* parameter : unused) {
+      const Tensor before = parameter->tensor.grad();
+      if (before.defined()) {
+        raw::copy_(part_of(*parameter), before);
+      } else {
+        raw::fill_(part_of(*parameter), 0);
+      }
+    }
+    for (Bucket& bucket : buckets_) bucket.missing = 0;
+    launch();
+    const Tensor used = raw::zeros({std::ssize(parameters_)}, kUInt8);
+    if (options_.find_unused_parameters) {
+      for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const bool has = parameters_[i].ready || parameters_[i].tensor.grad().defined();
+        if (has) raw::fill_(raw::select(used, 0, static_cast<int64_t>(i)), 1);
+      }
+      group_.all_reduce(used, ReduceOp::max, options_.collectives);
+    }
+    for (Bucket& bucket : buckets_) std::exchange(bucket.reduced, {}).wait();
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const bool any = !options_.find_unused_parameters || used.data<uint8_t>()[i] != 0;
+      if (any) parameters_[i].tensor.set_grad(raw::clone(part_of(parameters_[i])));
+    }
+  }
+
+  ProcessGroup& group_;
+  const Options& options_;
+  std::vector<Parameter> parameters_;
+  std::unordered_map<const Node*, std::size_t> index_;
+  std::vector<Bucket> buckets_;
+  const Tensor* last_ = nullptr;
+  std::size_t next_ = 0;  // the first bucket that is not under way
+};
+
+namespace {
+
+/// "conv.weight float32 [8, 3, 3, 3]", a line each.
+std::string describe(nn::Module& module) {
+  std::ostringstream text;
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    text << name << " " << tensor.dtype() << " " << tensor.sizes() << (tensor.requires_grad() ? "" : " frozen") << "\n";
+  }
+  for (const auto& [name, tensor] : module.named_buffers()) {
+    text << name << " " << tensor.dtype() << " " << tensor.sizes() << "\n";
+  }
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Every member compares with the first one's.
+void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions& options) {
+  const std::string mine = describe(module);
+  const Tensor length = raw::full({1}, static_cast<int64_t>(mine.size()), kInt64);
+  group.broadcast(length, 0, options);
+  std::vector<uint8_t> bytes(static_cast<std::size_t>(length.data<int64_t>()[0]));
+  if (group.rank() == 0) bytes.assign(mine.begin(), mine.end());
+  const Tensor text = raw::from_data(bytes, {std::ssize(bytes)});
+  group.broadcast(text, 0, options);
+  const auto* const first = text.data<uint8_t>();
+  const std::string theirs(first, first + text.numel());
+  // All learn whether all agree before anybody throws: nobody is left waiting.
+  std::string problem;
+  const auto a = lines_of(mine), b = lines_of(theirs);
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()) && problem.empty(); ++i) {
+    const std::string ours = i < a.size() ? a[i] : "nothing", its = i < b.size() ? b[i] : "nothing";
+    if (ours != its) problem = "'" + ours + "', where worker '" + group.workers()[0].name + "' has '" + its + "'";
+  }
+  if (!problem.empty()) group.abort("DistributedDataParallel: its module has " + problem);
+  group.barrier(options);
+}
+
+}  // namespace
+
+DistributedDataParallel::DistributedDataParallel(nn::Module& module, ProcessGroup& group, const Options& options)
+    : module_(module), group_(group), options_(options) {
+  check_same(module, group, options.collectives);
+  reducer_ = std::make_unique<Reducer>(module, group, options_);
+  const NoGrad no_grad;
+  for (const Tensor& parameter : module.parameters()) group.broadcast(parameter, 0, options.collectives);
+  broadcast_buffers();
+}
+
+DistributedDataParallel::~DistributedDataParallel() = default;
+
+std::size_t DistributedDataParallel::num_buckets() const noexcept { return reducer_->num_buckets(); }
+
+void DistributedDataParallel::backward(const Tensor& loss) {
+  TENDRIL_CHECK_AS(AutogradError, loss.defined() && loss.numel() == 1 && loss.requires_grad(),
+                   "DistributedDataParallel::backward: loss must be one element that requires a gradient");
+  reducer_->backward(loss);
+}
+
+void DistributedDataParallel::broadcast_buffers() {
+  const NoGrad no_grad;
+  for (const Tensor& buffer : module_.buffers()) group_.broadcast(buffer, 0, options_.collectives);
+}
+
+}  // namespace tendril::dist

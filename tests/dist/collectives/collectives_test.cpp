@@ -1,0 +1,341 @@
+// What several workers do with a tensor of each, and what each of them hears when one does something else, or nothing.
+#include <atomic>
+#include <cmath>
+#include <latch>
+#include <mutex>
+
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/raw.h"
+#include "tests/dist/collectives/members.h"
+
+BOOST_AUTO_TEST_SUITE(collectives)
+
+using namespace dist_test;
+
+namespace {
+
+const ProcessGroup::Options kSmallChunks{.chunk_bytes = 32};
+
+Tensor random_of(int rank, const Dims& sizes, DType dtype = kFloat32) {
+  Generator generator(static_cast<uint64_t>(rank) + 7);
+  return randn(sizes, generator).to(dtype);
+}
+
+/// What one worker that has all tensors would make of them, by rank.
+Tensor star(int size, const std::function<Tensor(int)>& of, ReduceOp op) {
+  const Tensor sum = of(0).clone();
+  for (int rank = 1; rank < size; ++rank) {
+    const Tensor part = of(rank);
+    raw::binary_(op == ReduceOp::max   ? Binary::maximum
+                 : op == ReduceOp::min ? Binary::minimum
+                                       : Binary::add,
+                 sum, part);
+  }
+  if (op == ReduceOp::average) raw::binary_(Binary::div, sum, Scalar(size));
+  return sum;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(by_rank_an_all_reduce_equals_a_stars_sum_to_the_last_bit) {
+  for (const int size : {1, 2, 3, 5}) {
+    const Group group(size);
+    at_all(size, [&](int rank) {
+      ProcessGroup members(group[rank], names(size), kSmallChunks);
+      for (const int64_t numel : {0, 1, 3, 8, 217}) {
+        for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max, ReduceOp::min}) {
+            const Tensor x = random_of(rank, {numel}, dtype);
+            members.all_reduce(x, op, {.deterministic = true});
+            const Tensor expected = star(
+                size, [&](int r) { return random_of(r, {numel}, dtype); }, op);
+            check(equal(x, expected));
+          }
+        }
+      }
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(in_a_ring_all_members_have_the_same_bits_which_are_the_sum_up_to_rounding) {
+  for (const int size : {2, 3, 4}) {
+    const Group group(size);
+    std::mutex mutex;
+    std::vector<Tensor> results;
+    at_all(size, [&](int rank) {
+      ProcessGroup members(group[rank], names(size), kSmallChunks);
+      for (const int64_t numel : {0, 1, 2, 500}) {
+        const Tensor x = random_of(rank, {numel}, kFloat64), n = random_of(rank, {numel}).mul(100).to(kInt64);
+        members.all_reduce(x, ReduceOp::average, {.deterministic = false});
+        members.all_reduce(n, ReduceOp::sum, {.deterministic = false});
+        const auto all = [&](auto of, ReduceOp op) { return star(size, of, op); };
+        check(allclose(x, all([&](int r) { return random_of(r, {numel}, kFloat64); }, ReduceOp::average), 1e-12));
+        check(equal(n, all([&](int r) { return random_of(r, {numel}).mul(100).to(kInt64); }, ReduceOp::sum)));
+        if (numel != 500) continue;
+        const std::lock_guard lock(mutex);
+        results.push_back(x);
+      }
+    });
+    for (const Tensor& result : results) BOOST_TEST(equal(result, results.front()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(others_gather_scatter_and_broadcast) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  at_all(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize), kSmallChunks);
+    const Tensor x = random_of(rank, {5, 4});
+    const std::vector<Tensor> all = members.all_gather(x.transpose(0, 1));
+    check(all.size() == 3u);
+    for (int r = 0; r < kSize; ++r) {
+      check(equal(all[static_cast<std::size_t>(r)], random_of(r, {5, 4}).transpose(0, 1)));
+    }
+    for (int root = 0; root < kSize; ++root) {
+      const Tensor y = random_of(rank, {7, 6});
+      const Tensor column = y.select(1, 2);  // the rest of the matrix stays as it is
+      const auto version = y.version();
+      members.broadcast(column, root);
+      check(equal(column, random_of(root, {7, 6}).select(1, 2)));
+      check(equal(y.select(1, 3), random_of(rank, {7, 6}).select(1, 3)));
+      check((y.version() != version) == (rank != root));
+    }
+    for (const bool by_rank : {false, true}) {
+      const Tensor mine = members.reduce_scatter(random_of(rank, {6, 5}), ReduceOp::sum, {.deterministic = by_rank});
+      const Tensor sum = star(
+          kSize,
+          [&](int r) {
+            return random_of(r, {6, 5});
+          },
+          ReduceOp::sum);
+      const Tensor expected = sum.narrow(0, 2 * rank, 2);
+      if (by_rank) check(equal(mine, expected));
+      check(allclose(mine, expected, 1e-5, 1e-6));
+    }
+    members.barrier();
+  });
+}
+
+BOOST_AUTO_TEST_CASE(operations_that_are_not_waited_for_are_done_in_order) {
+  constexpr int kSize = 3;
+  const Group group(kSize, {.num_worker_threads = 1});
+  at_all(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize), kSmallChunks);
+    std::vector<Tensor> xs;
+    std::vector<rpc::Future<void>> done;
+    for (int i = 0; i < 6; ++i) {
+      xs.push_back(full({40}, i + rank, {.dtype = kFloat64}));
+      done.push_back(members.all_reduce_async(xs.back()));
+    }
+    const Tensor last = full({3}, rank, {.dtype = kFloat64});
+    members.all_reduce(last);  // after those
+    for (int i = 0; i < 6; ++i) {
+      check(done[static_cast<std::size_t>(i)].done());
+      check(equal(xs[static_cast<std::size_t>(i)], full({40}, 3 * i + 3, {.dtype = kFloat64})));
+    }
+    check(values(last) == Values({3, 3, 3}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(some_workers_are_a_group_and_several_exist_at_the_same_time) {
+  const Group group(4);
+  at_all(4, [&](int rank) {
+    const bool odd = rank % 2 == 1;
+    const std::vector<std::string> mine =
+        odd ? std::vector<std::string>{"w3", "w1"} : std::vector<std::string>{"w0", "w2"};
+    ProcessGroup half(group[rank], mine), tagged(group[rank], mine, {.tag = "other"}), all(group[rank], names(4));
+    check(half.workers()[0].name == mine[0]);
+    check(half.rank() == (odd ? (rank == 3 ? 0 : 1) : rank / 2));
+    const Tensor x = full({2}, rank, {.dtype = kFloat64}), y = x.clone(), z = x.clone();
+    half.all_reduce(x);
+    all.all_reduce(y);
+    tagged.broadcast(z, 0);
+    check(values(x)[0] == (odd ? 4 : 2));
+    check(values(y)[0] == 6);
+    check(values(z)[0] == (odd ? 3 : 0));
+    check_throws<rpc::UsageError>([&] { ProcessGroup(group[rank], mine); }, "process group of 'w", "has one already",
+                                  "tag");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_does_not_come_is_named_by_all_others) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  std::latch others_done(2);
+  const auto said = outcomes(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize));
+    members.barrier();
+    if (rank == 1) return others_done.wait();
+    const Tensor x = zeros({4});
+    try {
+      members.all_reduce(x, ReduceOp::sum, {.timeout = 300ms});
+    } catch (const rpc::TimeoutError& first) {
+      others_done.count_down();
+      const std::string text = first.what();
+      check_throws<rpc::TimeoutError>([&] { members.all_reduce(x); }, text);  // it stays so
+      throw;
+    }
+  });
+  BOOST_TEST(said[1] == "");
+  for (const std::size_t rank : {0u, 2u}) {
+    BOOST_TEST(has(said[rank], "TimeoutError: "), said[rank]);
+    BOOST_TEST(has(said[rank], "worker 'w1' has not called it (its last was all_reduce(max"), said[rank]);
+    BOOST_TEST(!has(said[rank], "worker 'w0' has"), said[rank]);
+    BOOST_TEST(!has(said[rank], "worker 'w2' has"), said[rank]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_does_not_make_its_group_is_named) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  for (const int missing : {0, 2}) {
+    const auto said = outcomes(kSize, [&](int rank) {
+      if (rank == missing) return;
+      ProcessGroup(group[rank], names(kSize), {.tag = std::to_string(missing), .timeout = 300ms});
+    });
+    for (int rank = 0; rank < kSize; ++rank) {
+      const std::string& mine = said[static_cast<std::size_t>(rank)];
+      const std::string name = "worker 'w" + std::to_string(missing) + "' has not made it";
+      if (rank != missing) BOOST_TEST((has(mine, "TimeoutError: ") && has(mine, name)), mine);
+    }
+  }
+  at_all(kSize, [&](int rank) { ProcessGroup(group[rank], names(kSize)).barrier(); });  // and can be made afterwards
+}
+
+BOOST_AUTO_TEST_CASE(another_shape_dtype_or_operation_is_named_at_all_members) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  const auto check = [&](const std::function<void(ProcessGroup&)>& usual,
+                         const std::function<void(ProcessGroup&)>& other, const std::string& first,
+                         const std::string& second) {
+    const auto said = outcomes(kSize, [&](int rank) {
+      ProcessGroup members(group[rank], names(kSize));
+      (rank == 1 ? other : usual)(members);
+    });
+    for (const std::string& mine : said) {
+      BOOST_TEST(has(mine, "CollectiveError: "), mine);
+      BOOST_TEST(has(mine, first), mine);
+      BOOST_TEST(has(mine, second), mine);
+      BOOST_TEST(has(mine, "worker 'w1' calls " + second), mine);
+    }
+  };
+  const auto sum = [](ProcessGroup& members) { members.all_reduce(zeros({2, 3})); };
+  check(
+      sum,
+      [](ProcessGroup& members) {
+        members.all_reduce(zeros({3, 2}));
+      },
+      "all_reduce(sum) of float32 [2, 3]", "all_reduce(sum) of float32 [3, 2]");
+  check(
+      sum,
+      [](ProcessGroup& members) {
+        members.all_reduce(zeros({2, 3}, {.dtype = kFloat64}));
+      },
+      "of float32 [2, 3]", "all_reduce(sum) of float64 [2, 3]");
+  check(
+      sum,
+      [](ProcessGroup& members) {
+        members.all_reduce(zeros({2, 3}), ReduceOp::max);
+      },
+      "all_reduce(sum)", "all_reduce(max)");
+  check(
+      sum,
+      [](ProcessGroup& members) {
+        (void)members.all_gather(zeros({2, 3}));
+      },
+      "all_reduce(sum)", "all_gather");
+  check(
+      sum,
+      [](ProcessGroup& members) {
+        members.broadcast(zeros({2, 3}), 1);
+      },
+      "all_reduce(sum)", "broadcast(from 1)");
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_in_a_group_of_their_own) {
+  const Group group(4);
+  std::latch ready(3);
+  const auto start = rpc::Clock::now();
+  const auto said = outcomes(4, [&](int rank) {
+    ProcessGroup members(group[rank], names(4));
+    members.barrier();
+    if (rank == 2) {
+      ready.wait();
+      for (const int other : {0, 1, 3}) group.network().cut(2, other);
+      return;
+    }
+    ready.count_down();
+    members.all_reduce(zeros({10}));
+  });
+  BOOST_TEST((rpc::Clock::now() - start < 30s));
+  for (const std::size_t rank : {0u, 1u, 3u}) {
+    BOOST_TEST(has(said[rank], "PeerLostError: "), said[rank]);
+    BOOST_TEST(has(said[rank], "worker 'w2'"), said[rank]);
+  }
+  at_all(4, [&](int rank) {
+    if (rank == 2) return;
+    ProcessGroup rest(group[rank], {"w0", "w1", "w3"});
+    const Tensor x = ones({5});
+    rest.all_reduce(x);
+    check(values(x)[4] == 3);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  auto said = outcomes(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize));
+    if (rank == 2) return members.abort("the data has ended");
+    members.all_reduce(zeros({3}));
+  });
+  for (const std::size_t rank : {0u, 1u}) {
+    BOOST_TEST(has(said[rank], "CollectiveError: "), said[rank]);
+    BOOST_TEST(has(said[rank], "worker 'w2' gave up: the data has ended"), said[rank]);
+  }
+  const auto start = rpc::Clock::now();
+  std::latch left(1);
+  said = outcomes(kSize, [&](int rank) {
+    {
+      ProcessGroup members(group[rank], names(kSize));
+      members.barrier();
+      if (rank != 2) {
+        left.wait();
+        members.all_reduce(zeros({3}));
+      }
+    }
+    if (rank == 2) left.count_down();
+  });
+  for (const std::size_t rank : {0u, 1u}) BOOST_TEST(has(said[rank], "worker 'w2' has left"), said[rank]);
+  BOOST_TEST((rpc::Clock::now() - start < 30s));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_refused_before_anybody_waits) {
+  const Group group(2);
+  BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {}), rpc::UsageError, says("ProcessGroup", "workers", "empty"));
+  BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {"w1"}), rpc::UsageError, says("'w0'", "not among"));
+  BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {"w0", "w0"}), rpc::UsageError, says("'w0'", "twice"));
+  BOOST_CHECK_EXCEPTION(ProcessGroup(group[0], {"w0", "nobody"}), rpc::UsageError, says("nobody"));
+  ProcessGroup alone(group[0], {"w0"});
+  BOOST_CHECK_EXCEPTION(alone.all_reduce(Tensor()), Error, says("all_reduce", "undefined"));
+  BOOST_CHECK_EXCEPTION(alone.all_reduce(leaf({1, 2})), AutogradError, says("all_reduce", "NoGrad"));
+  BOOST_CHECK_EXCEPTION(alone.all_reduce(zeros({2}, {.dtype = kBool})), DTypeError, says("all_reduce", "bool"));
+  BOOST_CHECK_EXCEPTION(alone.all_reduce(zeros({2}, {.dtype = kInt64}), ReduceOp::average), DTypeError,
+                        says("all_reduce", "average", "int64"));
+  BOOST_CHECK_EXCEPTION(alone.broadcast(zeros({2}), 1), rpc::UsageError, says("broadcast", "root 1 of 1"));
+  BOOST_CHECK_EXCEPTION(alone.all_reduce(zeros({2}), ReduceOp::sum, {.timeout = -1ms}), rpc::UsageError,
+                        says("timeout", "-1 ms"));
+  at_all(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2));
+    check_throws<ShapeError>([&] { (void)members.reduce_scatter(zeros({3, 2})); }, "reduce_scatter", "[3, 2]", "2");
+    check_throws<ShapeError>([&] { (void)members.reduce_scatter(zeros({})); }, "reduce_scatter");
+    const NoGrad no_grad;
+    const Tensor weight = full({2}, rank, {.requires_grad = true});
+    members.broadcast(weight, 1);
+    check(values(weight)[0] == 1);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,189 @@
+// Copies of a module at several workers, each with a part of the batch, and one process with all of it.
+#include "tendril/dist/nn/data_parallel.h"
+
+#include <atomic>
+
+#include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/nn/batch_norm.h"
+#include "tendril/nn/linear.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/random.h"
+#include "tendril/tensor/raw.h"
+#include "tests/dist/collectives/members.h"
+
+BOOST_AUTO_TEST_SUITE(data_parallel)
+
+using namespace dist_test;
+using dist::DistributedDataParallel;
+
+namespace {
+
+constexpr int kSize = 3;
+const ProcessGroup::Options kSmallChunks{.chunk_bytes = 64};
+
+struct Net : nn::Module {
+  explicit Net(uint64_t seed)
+      : generator(seed),
+        first(4, 6, {.dtype = kFloat64, .generator = generator}),
+        second(6, 5, {.dtype = kFloat64, .generator = generator}),
+        third(5, 1, {.dtype = kFloat64, .generator = generator}) {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("third", third);
+  }
+  Tensor loss(const Tensor& x, bool skip_second = false) const {
+    const Tensor h = first(x).tanh();
+    const Tensor k = skip_second ? h.narrow(1, 0, 5) : second(h).tanh();
+    return third(k).square().mean();
+  }
+  Generator generator;
+  nn::Linear first, second, third;
+};
+
+Tensor batch(int step) {
+  Generator generator(static_cast<uint64_t>(step) + 100);
+  return randn({6, 4}, generator, {.dtype = kFloat64});
+}
+
+bool close(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-12, 1e-13); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gradients_and_steps_equal_one_process_on_the_whole_batch) {
+  const Group group(kSize);
+  at_all(kSize, [&](int rank) {
+    Net whole(1), mine(static_cast<uint64_t>(rank) + 1);  // others start elsewhere, and get the first member's
+    ProcessGroup members(group[rank], names(kSize), kSmallChunks);
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 200});
+    check(ddp.num_buckets() > 2);
+    optim::SGD sgd(mine.parameters(), {.lr = 0.1, .momentum = 0.9}),
+        reference(whole.parameters(), {.lr = 0.1, .momentum = 0.9});
+    for (int step = 0; step < 4; ++step) {
+      sgd.zero_grad();
+      reference.zero_grad();
+      ddp.backward(mine.loss(batch(step).narrow(0, 2 * rank, 2)));
+      whole.loss(batch(step)).backward();
+      for (std::size_t i = 0; i < whole.parameters().size(); ++i) {
+        check(close(mine.parameters()[i].grad(), whole.parameters()[i].grad()));
+      }
+      sgd.step();
+      reference.step();
+    }
+    for (std::size_t i = 0; i < whole.parameters().size(); ++i)
+      check(close(mine.parameters()[i], whole.parameters()[i]));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_backward_adds_up_here_and_the_next_averages_the_sums) {
+  const Group group(kSize);
+  at_all(kSize, [&](int rank) {
+    Net whole(1), mine(1);
+    ProcessGroup members(group[rank], names(kSize));
+    DistributedDataParallel ddp(mine, members);
+    check(ddp.num_buckets() == 1);
+    mine.loss(batch(0).narrow(0, 2 * rank, 2)).backward();
+    ddp.backward(mine.loss(batch(1).narrow(0, 2 * rank, 2)));
+    whole.loss(batch(0)).backward();
+    whole.loss(batch(1)).backward();
+    for (std::size_t i = 0; i < whole.parameters().size(); ++i) {
+      check(close(mine.parameters()[i].grad(), whole.parameters()[i].grad()));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_last_layers_are_averaged_while_backward_is_still_at_the_first) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 1});  // a bucket for each parameter
+    const uint64_t before = group[rank].metrics().requests_sent;
+    std::atomic<bool> overlapped{false};
+    // Seen when the gradient of the first layer comes: messages of later layers' buckets leave meanwhile.
+    autograd::register_hook(mine.first.weight, [&](const Tensor&) {
+      overlapped = Cluster::eventually([&] { return group[rank].metrics().requests_sent > before; });
+      return Tensor();
+    });
+    ddp.backward(mine.loss(batch(0)));
+    check(overlapped);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_that_got_no_gradient_is_named_at_all_members_or_allowed) {
+  const Group group(kSize);
+  const auto said = outcomes(kSize, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(kSize));
+    DistributedDataParallel ddp(mine, members);
+    ddp.backward(mine.loss(batch(0), rank == 1));
+  });
+  for (const std::string& mine : said) {
+    BOOST_TEST(has(mine, "no gradient came for 'second.bias', 'second.weight'"), mine);
+    BOOST_TEST(has(mine, "find_unused_parameters"), mine);
+  }
+  for (const std::size_t rank : {0u, 2u}) BOOST_TEST(has(said[rank], "worker 'w1' gave up"), said[rank]);
+  at_all(kSize, [&](int rank) {
+    Net whole(1), mine(1);
+    ProcessGroup members(group[rank], names(kSize));
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 1, .find_unused_parameters = true});
+    ddp.backward(mine.loss(batch(0).narrow(0, 2 * rank, 2), rank == 1));
+    Tensor loss = whole.loss(batch(0).narrow(0, 0, 2)) + whole.loss(batch(0).narrow(0, 2, 2), true) +
+                  whole.loss(batch(0).narrow(0, 4, 2));
+    (loss / 3).backward();
+    for (std::size_t i = 0; i < whole.parameters().size(); ++i) {
+      check(close(mine.parameters()[i].grad(), whole.parameters()[i].grad()));
+    }
+    mine.zero_grad();
+    ddp.backward(mine.loss(batch(0), true));  // used by nobody
+    check(!mine.second.weight.grad().defined());
+    check(mine.first.weight.grad().defined());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    nn::Linear linear(4, rank == 0 ? 3 : 2);
+    ProcessGroup members(group[rank], names(2));
+    const DistributedDataParallel ddp(linear, members);
+  });
+  for (const std::string& mine : said) {
+    BOOST_TEST(has(mine, "CollectiveError: "), mine);
+    BOOST_TEST(has(mine, "worker 'w1' gave up: DistributedDataParallel"), mine);
+    BOOST_TEST(has(mine, "weight float32 [2, 4]"), mine);
+    BOOST_TEST(has(mine, "weight float32 [3, 4]"), mine);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(buffers_are_the_first_members) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    nn::BatchNorm1d norm(3);
+    (void)norm(full({4, 3}, rank + 1.0) * tensor({1.0, 2.0, 3.0}));
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(norm, members);
+    const Tensor running = norm.buffers()[0];
+    check(std::abs(values(running)[2] - 0.3) < 1e-6);
+    raw::fill_(running, rank + 5);
+    ddp.broadcast_buffers();
+    check(values(running)[0] == 5);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_backward_that_throws_at_one_member_is_an_error_at_all) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    if (rank == 0) {
+      autograd::register_hook(mine.second.weight,
+                              [](const Tensor&) -> Tensor { throw std::runtime_error("a bad hook"); });
+    }
+    ddp.backward(mine.loss(batch(0)));
+  });
+  for (const std::string& mine : said) BOOST_TEST(has(mine, "a bad hook"), mine);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
