@@ -5,7 +5,9 @@
 # of its own, 10.7.0.1 to 10.7.0.3, a name, node1 to node3, a loopback and a TMPDIR. Between them packets take 2 ms. Runs
 # PROGRAM as ranks 0 and 3 on node1, 1 on node2, 2 on node3, with MASTER_ADDR=MASTER. As on many a real host, /etc/hosts
 # says that a host's own name is 127.0.1.1. KEYS are the key files of ranks 0, 1, 2 and 3, separated by commas; - is none.
-# With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost (where there is netem), and a partition comes
+# The kernel's netem delays the packets, or else the program HOSTS_BRIDGE, which switches them (lossy_bridge.cpp); where
+# neither can, they take no time and none is lost. A line "network: ..." says so on the output.
+# With HOSTS_PARTITION=SECONDS packets take 3 to 7 ms and one of 100 is lost, and a partition comes
 # when PROGRAM makes a file `cut` in the folder HOSTS_FOLDER: node2 cannot reach the others, nor they it, for so long or
 # until there is a file `heal`. The files `is_cut` and `has_healed` say when.
 # Exit status 77: there can be no namespaces here.
@@ -18,15 +20,27 @@ shift
 master=$1 keys=$2
 shift 2
 IFS=, read -ra key <<<"$keys"
-ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || exit 77
+# What delays packets: netem, bridge (the program), none.
+ip link add probe0 type veth peer name probe1 2>/dev/null || exit 77
+by=none
+if tc qdisc add dev probe0 root netem delay 1ms 2>/dev/null; then
+  by=netem
+elif [ -n "${HOSTS_BRIDGE:-}" ] && ip link set probe0 up && ip link set probe1 up; then
+  "$HOSTS_BRIDGE" 1 0 0 probe0 probe1 >/dev/null 2>&1 & probe=$!
+  sleep 0.2
+  kill -TERM $probe 2>/dev/null && wait $probe && by=bridge
+fi
+ip link del probe0
+if [ $by != bridge ]; then ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || exit 77; fi
 
 declare -a host
 private=$(mktemp -d "${TMPDIR:-/tmp}/tendril_hosts_XXXXXX") || exit 77
 export HOSTS_FOLDER=$private.files
 mkdir "$HOSTS_FOLDER"
-trap 'kill "${host[@]}" 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$private"' EXIT
-network="delay 2ms"
-[ -z "${HOSTS_PARTITION:-}" ] || network="delay 5ms 2ms loss 1%"
+trap 'kill "${host[@]}" $switch 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$private"' EXIT
+delay=2 jitter=0 loss=0
+[ -z "${HOSTS_PARTITION:-}" ] || delay=5 jitter=2 loss=1
+echo "network: by $by, $delay ms, give or take $jitter, $loss% are lost" | sed 's/by none.*/no delay and no loss: there is no netem here, and no packet socket/'
 for n in 1 2 3; do
   unshare -nm sleep 300 >/dev/null 2>&1 &
   host[n]=$!
@@ -37,7 +51,8 @@ for n in 1 2 3; do
     [ "$(readlink "/proc/${host[n]}/ns/net")" != "$(readlink /proc/self/ns/net)" ] && break
     sleep 0.02
   done
-  ip link add "port$n" type veth peer name eth0 netns "${host[n]}" && ip link set "port$n" master bridge0 up || exit 77
+  ip link add "port$n" type veth peer name eth0 netns "${host[n]}" && ip link set "port$n" up || exit 77
+  [ $by = bridge ] || ip link set "port$n" master bridge0 || exit 77
   on $n mount -t tmpfs none "$private" || exit 77
   {
     echo "127.0.0.1 localhost"
@@ -47,8 +62,13 @@ for n in 1 2 3; do
   on $n ip link set lo up
   on $n ip addr add "10.7.0.$n/24" dev eth0
   on $n ip link set eth0 up
-  on $n tc qdisc add dev eth0 root netem $network 2>/dev/null || true
+  [ $by != netem ] || on $n tc qdisc add dev eth0 root netem delay ${delay}ms ${jitter}ms loss $loss% || exit 77
 done
+switch=
+if [ $by = bridge ]; then "$HOSTS_BRIDGE" $delay $jitter $loss port1 port2 port3 & switch=$!; fi
+# cut and join: node2 from the others.
+cut() { if [ -n "$switch" ]; then kill -USR1 $switch; else ip link set port2 nomaster; fi; }
+join() { if [ -n "$switch" ]; then kill -USR2 $switch; else ip link set port2 master bridge0; fi; }
 
 unset XDG_RUNTIME_DIR TENDRIL_KEY_FILE
 declare -a worker
@@ -66,8 +86,15 @@ until_there() {
 }
 if [ -n "${HOSTS_PARTITION:-}" ]; then
   until_there cut 120
-  ip link set port2 nomaster && touch "$HOSTS_FOLDER/is_cut"
+  cut && touch "$HOSTS_FOLDER/is_cut"
   until_there heal "$HOSTS_PARTITION"
-  ip link set port2 master bridge0 && touch "$HOSTS_FOLDER/has_healed"
+  join && touch "$HOSTS_FOLDER/has_healed"
 fi
 wait "${worker[@]}"
+status=$?
+if [ -n "$switch" ]; then
+  kill -TERM $switch
+  wait $switch || status=$?
+  switch=
+fi
+exit $status

@@ -36,11 +36,20 @@ std::string run(const std::string& master, const std::string& keys, const std::s
                 const std::string& partition = "") {
   Process hosts(
       {"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios", scenario},
-      {"HOSTS_PARTITION=" + partition});
+      {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
   const std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
     BOOST_TEST_MESSAGE("skipped: this machine lets users make no network namespaces");
     return "";
+  }
+  if (contains(said, "network: no delay and no loss")) {
+    BOOST_TEST_MESSAGE("delay and loss skipped: neither netem nor packet sockets here");
+  } else if (contains(said, "network: by bridge")) {  // which counts
+    BOOST_TEST(contains(said, " frames passed, "), said);
+    BOOST_TEST(contains(said, " frames passed, 0 lost") == partition.empty(), said);
+    BOOST_TEST(contains(said, " lost, 0 cut off") == partition.empty(), said);
+  } else {
+    BOOST_TEST(contains(said, "network: by netem"), said);
   }
   return said;
 }
