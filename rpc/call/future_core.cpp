@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "tendril/rpc/error.h"

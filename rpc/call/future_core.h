@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <exception>
-#include <mutex>
 
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/tensor/ref.h"
 
 namespace tendril::rpc {
@@ -83,7 +83,7 @@ class FutureCore : public RefCounted {
 
   std::atomic<Status> status_{Status::pending};
   mutable std::atomic<bool> error_read_{false};
-  std::mutex mutex_;  // the callback list
+  detail::ShortMutex mutex_;  // the callback list
   FutureCallback* first_ = nullptr;
   FutureCallback** last_ = &first_;
   std::exception_ptr error_;

@@ -25,7 +25,7 @@ struct Spare {
     int count;
   };
   std::array<Kind, kKinds> kinds;
-  bool watched;  // the thread's end frees them
+  int most_kept;  // of each kind: 0 until the thread's end is known to free them, and from then on
   bool ended;
 };
 constinit thread_local Spare spare{};
@@ -33,6 +33,7 @@ constinit thread_local Spare spare{};
 struct AtThreadEnd {
   ~AtThreadEnd() {
     spare.ended = true;
+    spare.most_kept = 0;
     for (Spare::Kind& kind : spare.kinds) {
       while (Piece* const piece = kind.first) {
         kind.first = piece->next;
@@ -41,6 +42,15 @@ struct AtThreadEnd {
     }
   }
 };
+
+/// The first piece that this thread frees. False: it keeps none any more.
+[[gnu::noinline]] bool keeps_from_now_on() noexcept {
+  if (spare.ended) return false;
+  thread_local AtThreadEnd watch;
+  (void)&watch;
+  spare.most_kept = kMostKept;
+  return true;
+}
 
 std::size_t kind_of(std::size_t bytes) noexcept { return (bytes + kStep - 1) / kStep; }
 
@@ -60,12 +70,9 @@ void* take_recycled(std::size_t bytes) {
 
 void give_recycled(void* piece, std::size_t bytes) noexcept {
   const std::size_t at = kind_of(bytes);
-  if (!kRecycles || at >= kKinds || spare.kinds[at].count >= kMostKept || spare.ended) return ::operator delete(piece);
-  if (!spare.watched) {
-    thread_local AtThreadEnd watch;
-    (void)&watch;
-    spare.watched = true;
-  }
+  if (!kRecycles || at >= kKinds) return ::operator delete(piece);
+  if (spare.kinds[at].count >= spare.most_kept && (spare.most_kept > 0 || !keeps_from_now_on()))
+    return ::operator delete(piece);
   Spare::Kind& kind = spare.kinds[at];
   kind.first = new (piece) Piece{kind.first};
   ++kind.count;

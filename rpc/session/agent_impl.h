@@ -11,6 +11,7 @@
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/session.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/wire/hello.h"
 
 namespace tendril::rpc {
@@ -114,7 +115,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   bool tell_closing(Clock::time_point deadline);
   void check_rank(WorkerId peer, const char* what) const;
 
-  mutable std::mutex mutex_;
+  mutable detail::ShortMutex mutex_;
   bool shut_down_ = false;
   bool expects_members_ = false;
   std::shared_ptr<detail::GroupEvents> group_events_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <mutex>
+
 namespace tendril::rpc::detail {
 
 uint64_t CallsMade::enter(CallMade&& call) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "tendril/rpc/call/call_table.h"
 #include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/call/pending_call.h"
+#include "tendril/rpc/threads/short_mutex.h"
 
 namespace tendril::rpc::detail {
 
@@ -67,7 +67,7 @@ class CallsMade {
   void for_each(const std::function<void(uint64_t, const CallMade&)>& f) const;  ///< `f` must not come back here
 
  private:
-  mutable std::mutex mutex_;
+  mutable ShortMutex mutex_;
   bool ended_ = false;
   uint64_t last_call_id_ = 0;
   CallTable<CallMade> calls_;

@@ -1,5 +1,6 @@
 #include "tendril/rpc/session/calls_served.h"
 
+#include <mutex>
 #include <utility>
 
 namespace tendril::rpc::detail {

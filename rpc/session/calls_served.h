@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "tendril/rpc/call/call_table.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/threads/short_mutex.h"
 
 namespace tendril::rpc::detail {
 
@@ -54,7 +54,7 @@ class CallsServed {
   void for_each(const std::function<void(uint64_t, const CallServed&, bool held)>& f) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable ShortMutex mutex_;
   bool ended_ = false;
   CallFilter filter_;
   CallTable<CallServed> calls_;

@@ -9,6 +9,7 @@ namespace tendril::rpc::detail {
 
 void DeviceRoutes::place(Message& message) const {
   const bool given = !message.placements.empty();
+  if (!given && message.tensors.empty()) return;
   const DeviceMap& map = message.kind == MessageKind::request ? mine_.map : theirs_.map;
   const auto on_cpu = [](const Tensor& tensor) { return !tensor.defined() || tensor.device().is_cpu(); };
   if (!given && map.empty() && std::all_of(message.tensors.begin(), message.tensors.end(), on_cpu)) return;

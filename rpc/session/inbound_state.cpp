@@ -61,7 +61,11 @@ void note_duration(const ServedFunction& function, std::chrono::nanoseconds took
 
 InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, LazyStopToken stop,
                            Clock::time_point now)
-    : session(std::move(s)), agent(session->agent_), request(std::move(r)), call_id(request.call_id), function(f) {
+    : session(std::move(s)),
+      agent(session->agent_.get()),
+      request(std::move(r)),
+      call_id(request.call_id),
+      function(f) {
   using Microseconds = std::chrono::duration<uint64_t, std::micro>;  // any number may have come
   if (request.timeout_us > 0) context.deadline = deadline_after(Microseconds(request.timeout_us), now);
   context.stop = std::move(stop);

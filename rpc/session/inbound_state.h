@@ -22,7 +22,7 @@ struct InboundState final : Job, Recycled {
   CallOrigin origin() const noexcept override { return context.origin; }
 
   std::shared_ptr<Session> session;
-  std::shared_ptr<Agent::Impl> agent;
+  Agent::Impl* agent;  // the session keeps it
   Message request;
   uint64_t call_id = 0;
   const ServedFunction* function = nullptr;

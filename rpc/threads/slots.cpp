@@ -14,7 +14,7 @@ int Slots::thread_limit(int level) const noexcept {
 }
 
 /// The lowest level of which a job may start.
-int Slots::lowest_level() const noexcept {
+int Slots::lowest_level_if_full() const noexcept {
   const int threads = active_ + blocked_ + releasing_;
   int level = 0;
   while (level <= Job::kContinuation && threads >= thread_limit(level)) ++level;

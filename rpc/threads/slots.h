@@ -18,7 +18,8 @@ namespace tendril::rpc::detail {
 class Slots {
  public:
   /// So many handlers run at once, so many threads are in jobs at most, those that wait included.
-  Slots(int slots, int max_threads) noexcept : slots_(slots), max_threads_(max_threads) {}
+  Slots(int slots, int max_threads) noexcept
+      : slots_(slots), max_threads_(max_threads), open_to_all_(thread_limit(0)) {}
 
   void push(std::unique_ptr<Job> job) noexcept { queue_.push(std::move(job)); }
   /// A destructor. It first waits until `releases_are_due`: it is in no hurry, and a thread woken for a single one
@@ -57,7 +58,10 @@ class Slots {
  private:
   int& count_of(Slot slot) noexcept { return slot == Slot::handler ? active_ : releasing_; }
   int thread_limit(int level) const noexcept;
-  int lowest_level() const noexcept;
+  int lowest_level() const noexcept {
+    return active_ + blocked_ + releasing_ < open_to_all_ ? 0 : lowest_level_if_full();
+  }
+  int lowest_level_if_full() const noexcept;
   bool can_run_handler() const noexcept { return !queue_.empty() && active_ < slots_ && queue_.any(lowest_level()); }
   /// Where a handler of level 0 might start: destructors that wait must leave the threads that are kept for nested
   /// calls, which may be what they wait for.
@@ -65,6 +69,7 @@ class Slots {
   bool releases_are_ripe() const noexcept { return releases_due_ || !delays_; }
 
   const int slots_, max_threads_;
+  const int open_to_all_;  // with so few threads in jobs, of any level
   JobQueue queue_, releases_;
   int active_ = 0;     // handlers that run; more than slots_ while those that have waited end
   int releasing_ = 0;  // jobs of releases_ that run

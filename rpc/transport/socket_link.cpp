@@ -149,6 +149,8 @@ bool SocketLink::deliver(std::size_t bytes) {
   const uint64_t connection = connection_;
   const Clock::time_point now = Clock::now();
   last_received_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  // A copy: `received` may close the link and so reset events_.
+  const std::shared_ptr<LinkEvents> events = events_;
   try {
     reader_.commit(bytes);
     Message message;
@@ -171,8 +173,6 @@ bool SocketLink::deliver(std::size_t bytes) {
         default:
           loop_->reactor().io_used();  // joining, leaving and what else has timers
       }
-      // A copy: `received` may close the link and so reset events_.
-      const std::shared_ptr<LinkEvents> events = events_;
       events->received(*this, std::move(message));
     }
   } catch (...) {

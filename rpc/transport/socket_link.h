@@ -11,6 +11,7 @@
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
+#include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/transport/link.h"
 #include "tendril/rpc/transport/outgoing.h"
 #include "tendril/rpc/transport/sent_frames.h"
@@ -103,9 +104,9 @@ class SocketLink final : public Link,
   bool large_waits_for_window_locked() const noexcept;
   void admitted_locked(const Frame& request);
   void count_reserved_locked(const Frame& request) noexcept;
-  void admit_waiting(std::unique_lock<std::mutex>& lock);
+  void admit_waiting(std::unique_lock<ShortMutex>& lock);
   void update_congestion_locked();
-  void write(std::unique_lock<std::mutex>& lock);
+  void write(std::unique_lock<ShortMutex>& lock);
   bool write_once(std::size_t& written, FrameBytes& finished, FrameList& done);
   void write_failed(int error) noexcept;
   bool may_hold_locked(bool request, std::size_t size);
@@ -144,7 +145,7 @@ class SocketLink final : public Link,
   ReceivedFrames received_;
   uint32_t acknowledged_ = 0;  // the leader's: what the peer said last
 
-  mutable std::mutex mutex_;
+  mutable ShortMutex mutex_;
   SendWindow send_window_;
   std::vector<uint64_t> reserved_;           // calls with large requests that are reserved in send_window_
   WaitingRequests waiting_, waiting_large_;  // without room; large ones that are apart

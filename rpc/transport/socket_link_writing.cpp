@@ -125,7 +125,7 @@ void SocketLink::write_held() {
 }
 
 /// Requests for which there is room now move to the queue, and those who wait for them are told, without the lock.
-void SocketLink::admit_waiting(std::unique_lock<std::mutex>& lock) {
+void SocketLink::admit_waiting(std::unique_lock<ShortMutex>& lock) {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
   Waiters admitted;
   const auto admit = [&](const Frame& request) {
@@ -201,7 +201,7 @@ void SocketLink::update_congestion_locked() {
 
 /// `lock` is held, nobody writes, and something is queued or left over. Leaves the rest to the leader if the socket is
 /// full.
-void SocketLink::write(std::unique_lock<std::mutex>& lock) {
+void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
   writing_ = true;
   const bool keeps = options_.grace.count() > 0;
   const auto say = [&] { return keeps ? received_.say() : 0; };
@@ -215,7 +215,7 @@ void SocketLink::write(std::unique_lock<std::mutex>& lock) {
     outgoing_.push(queue_);
     if (outgoing_.empty() || closed_) {
       FrameList dropped;
-      outgoing_.give_back(dropped);
+      if (!outgoing_.empty()) outgoing_.give_back(dropped);
       queued_ = {};
       writing_ = false;
       return;

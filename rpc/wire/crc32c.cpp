@@ -24,8 +24,12 @@ constexpr auto kTables = [] {
 // The processor's own instruction: measured, 5 % of a small call's time less.
 [[gnu::target("sse4.2")]] uint32_t update_sse42(uint32_t crc, const std::byte* at, std::size_t left) noexcept {
   uint64_t wide = crc;
+  for (; left >= 32; left -= 32, at += 32) {
+    for (int i = 0; i < 4; ++i) wide = __builtin_ia32_crc32di(wide, get<uint64_t>(at + 8 * i));
+  }
   for (; left >= 8; left -= 8, at += 8) wide = __builtin_ia32_crc32di(wide, get<uint64_t>(at));
   crc = static_cast<uint32_t>(wide);
+  for (; left >= 4; left -= 4, at += 4) crc = __builtin_ia32_crc32si(crc, get<uint32_t>(at));
   for (; left > 0; --left, ++at) crc = __builtin_ia32_crc32qi(crc, static_cast<uint8_t>(*at));
   return crc;
 }

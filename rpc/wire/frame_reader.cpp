@@ -104,6 +104,28 @@ ForkDescriptor read_fork(const std::byte* at) {
   return fork;
 }
 
+/// A message without anything in its containers; those of `to` are empty in most cases. To move them as well would be
+/// most of what reading it costs.
+void give_bare(const Message& from, Message& to) {
+  if (!to.extension.empty() || !to.payload.empty() || !to.tensors.empty() || !to.requires_grad.empty() ||
+      !to.placements.empty() || !to.forks.empty() || !to.references.empty()) {
+    to = Message();
+  }
+  to.kind = from.kind;
+  to.flags = from.flags;
+  to.depth = from.depth;
+  to.call_id = from.call_id;
+  to.function = from.function;
+  to.timeout_us = from.timeout_us;
+  to.autograd_context = from.autograd_context;
+  to.autograd_message = from.autograd_message;
+  to.trace_id = from.trace_id;
+  to.span_id = from.span_id;
+  to.frame_bytes = from.frame_bytes;
+  to.acknowledged = from.acknowledged;
+  to.has_receiver = false;
+}
+
 /// Reading a bool that is neither 0 nor 1 is undefined: such bytes must not get further.
 void check_bools(const Tensor& tensor, std::size_t index) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.storage()->data());
@@ -177,8 +199,9 @@ void FrameReader::parse_header() {
   }
   now_ = Comes::whole;
   left_ = header.body();
-  if (left_ > 0) return frame.begin();
-  frame.phase = Phase::tensors;  // an empty call, its reply, a ping: half of what is sent by many programs
+  bare_ = left_ == 0;
+  if (!bare_) return frame.begin();
+  // An empty call, its reply, a ping: half of what is sent by many programs.
   message.frame_bytes = kFrameHeaderBytes;
 }
 
@@ -308,7 +331,11 @@ bool FrameReader::next(Message& message) try {
     if (now_ == Comes::header) {
       if (end_ - begin_ < kFrameHeaderBytes) return false;
       parse_header();
-      continue;
+      if (!bare_) continue;
+      bare_ = false;
+      now_ = Comes::header;
+      give_bare(whole_.message, message);
+      return true;
     }
     Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;
     fill_from_buffer(frame);

@@ -163,6 +163,7 @@ class FrameReader {
   std::size_t begin_ = 0, end_ = 0;
   Comes now_ = Comes::header;
   std::size_t left_ = 0;  // bytes until the next header
+  bool bare_ = false;     // what has come whole is a header and nothing else
   Unfinished whole_, in_parts_frame_;
   bool in_parts_ = false;        // in_parts_frame_ has begun
   std::size_t unannounced_ = 0;  // its bytes that are in no part yet

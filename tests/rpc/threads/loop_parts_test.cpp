@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "tendril/rpc/threads/held_sends.h"
 #include "tendril/rpc/threads/reactor.h"
+#include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
 
 BOOST_AUTO_TEST_SUITE(loop_parts)
@@ -200,6 +202,41 @@ BOOST_AUTO_TEST_CASE(functions_that_post_themselves_again_keep_nobody_from_being
   connected.say("x");
   for (int i = 0; i < 100; ++i) reactor.run_one(soon());
   BOOST_TEST(connected.reader->text == "x");
+}
+
+BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_waits) {
+  ShortMutex mutex;
+  int64_t count = 0;  // what two threads at once would miscount
+  bool inside = false;
+  std::atomic<int> met{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 5000; ++i) {
+        const std::lock_guard lock(mutex);
+        if (std::exchange(inside, true)) ++met;
+        if (i % 500 == 100 * t) std::this_thread::sleep_for(100us);  // the others sleep meanwhile
+        ++count;
+        inside = false;
+      }
+    });
+  }
+  threads.clear();
+  BOOST_TEST(count == 20'000);
+  BOOST_TEST(met == 0);
+  BOOST_TEST(mutex.try_lock());
+  std::atomic<bool> refused{false};
+  std::jthread([&] { refused = !mutex.try_lock(); }).join();
+  BOOST_TEST(refused);
+  std::jthread waiter([&] {
+    const std::lock_guard lock(mutex);
+    ++count;
+  });
+  std::this_thread::sleep_for(2ms);
+  BOOST_TEST(count == 20'000);
+  mutex.unlock();
+  waiter.join();
+  BOOST_TEST(count == 20'001);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+
+namespace tendril::rpc::detail {
+
+/// A mutex for a few instructions at a time: taken and given back without a call where nobody else wants it, which is
+/// a third of what std::mutex takes. Who has to wait sleeps at once. Not recursive, not fair, no condition variables.
+/// The algorithm is `mutex2` of U. Drepper, "Futexes are tricky", 2011.
+class ShortMutex {
+ public:
+  ShortMutex() = default;
+  ShortMutex(const ShortMutex&) = delete;
+  ShortMutex& operator=(const ShortMutex&) = delete;
+
+  void lock() noexcept {
+    int expected = kFree;
+    if (!state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire, std::memory_order_relaxed)) wait();
+  }
+  bool try_lock() noexcept {
+    int expected = kFree;
+    return state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void unlock() noexcept {
+    // From here on the mutex may be gone; whoever is woken by mistake at its address looks again.
+    if (state_.exchange(kFree, std::memory_order_release) == kWanted) wake(&state_);
+  }
+
+ private:
+  static constexpr int kFree = 0, kTaken = 1, kWanted = 2;  // wanted: taken, and somebody may sleep
+
+  void wait() noexcept;
+  static void wake(std::atomic<int>* state) noexcept;
+
+  std::atomic<int> state_{kFree};
+};
+
+}  // namespace tendril::rpc::detail
