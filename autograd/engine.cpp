@@ -109,6 +109,7 @@ void GraphTask::visit(Node& start) {
     stack.push_back({&node, 0});
     return true;
   };
+  // task 1.3: count in waiting_ how many gradients each useful node and leaf will get, without recursion
   enter(start);
   while (!stack.empty()) {
     Frame& frame = stack.back();
@@ -125,6 +126,7 @@ void GraphTask::visit(Node& start) {
     }
     ++frame.next_edge;
   }
+  // end of task
 }
 
 // ---- leaves: found by address, so that they need no cache of their own, which runs would fight over

@@ -25,6 +25,7 @@ int64_t numel_of(const Dims& sizes) {
 }
 
 Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op) {
+  // task 1.1: the sizes of what a and b give together, or a ShapeError with both and the first sizes that differ
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;
   Dims result = longer;
@@ -39,6 +40,7 @@ Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op) {
     r = s;
   }
   return result;
+  // end of task
 }
 
 int wrap_dim(int64_t dim, int ndim, const char* op) {

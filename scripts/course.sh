@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The starter tree of the course: scripts/course.sh FOLDER [--solution]. For each task the source that it is about, as it
+# stands in the library but for a hole between the lines "// task N: ..." and "// end of task"; and the task's test. With
+# --solution there are no holes: what CI proves. docs/course.md says how to work with it.
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+folder=$1 solution=${2:-}
+cd "$(dirname "$0")/.."
+mkdir -p "$folder"
+cp examples/course/CMakeLists.txt examples/course/course.h "$folder"
+for test in examples/course/*.cpp; do
+  task=$(basename "$test" .cpp | sed 's/_.*//')
+  source=$(grep -lE "^ *// task $task: " -r tensor autograd nn data rpc dist --include='*.cpp')
+  mkdir -p "$folder/$task"
+  cp "$test" "$folder/$task/test.cpp"
+  if [ "$solution" = --solution ]; then
+    cp "$source" "$folder/$task/"
+    continue
+  fi
+  # The folder may have a student's work in it.
+  [ ! -e "$folder/$task/$(basename "$source")" ] || { echo "$folder/$task is there already" >&2; exit 1; }
+  awk -v task="$task" '
+    $0 ~ "^ *// task " task ": " {
+      hole = 1
+      text = $0
+      sub(/^ *\/\/ task [0-9.]+: /, "", text)
+      print
+      print "  throw Error(\"task " task " is still to be written: " text "\");"
+      next
+    }
+    hole && /^ *\/\/ end of task/ { hole = 0; ++holes }
+    !hole { print }
+    END { if (holes != 1 || hole) exit 1 }
+  ' "$source" >"$folder/$task/$(basename "$source")" || { echo "$source: no hole of task $task" >&2; exit 1; }
+done
+echo "$(ls -d "$folder"/*/ | wc -l) tasks in $folder"
