@@ -40,6 +40,7 @@ struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
   const Size2 output_size;
 };
 
+/// adaptive_max_pool2d as a module.
 struct AdaptiveMaxPool2d : Movable<AdaptiveMaxPool2d> {
   explicit AdaptiveMaxPool2d(Size2 output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_max_pool2d(x, output_size); }
@@ -49,6 +50,7 @@ struct AdaptiveMaxPool2d : Movable<AdaptiveMaxPool2d> {
   const Size2 output_size;
 };
 
+/// max_pool1d as a module.
 struct MaxPool1d : Movable<MaxPool1d> {
   explicit MaxPool1d(int64_t kernel, const MaxPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return max_pool1d(x, kernel_size, options); }
@@ -59,6 +61,7 @@ struct MaxPool1d : Movable<MaxPool1d> {
   const MaxPool1dOptions options;
 };
 
+/// avg_pool1d as a module.
 struct AvgPool1d : Movable<AvgPool1d> {
   explicit AvgPool1d(int64_t kernel, const AvgPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return avg_pool1d(x, kernel_size, options); }
@@ -69,6 +72,7 @@ struct AvgPool1d : Movable<AvgPool1d> {
   const AvgPool1dOptions options;
 };
 
+/// adaptive_avg_pool1d as a module.
 struct AdaptiveAvgPool1d : Movable<AdaptiveAvgPool1d> {
   explicit AdaptiveAvgPool1d(int64_t output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool1d(x, output_size); }
@@ -78,6 +82,7 @@ struct AdaptiveAvgPool1d : Movable<AdaptiveAvgPool1d> {
   const int64_t output_size;
 };
 
+/// adaptive_max_pool1d as a module.
 struct AdaptiveMaxPool1d : Movable<AdaptiveMaxPool1d> {
   explicit AdaptiveMaxPool1d(int64_t output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_max_pool1d(x, output_size); }

@@ -49,6 +49,7 @@ struct MaxPool1dOptions {
   int64_t dilation = 1;
   bool ceil_mode = false;  ///< windows may hang over the end
 };
+/// The largest element of each window of a sequence.
 Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options = {});
 /// And where it is: int64 places along the length.
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel,
@@ -60,9 +61,12 @@ struct AvgPool1dOptions {
   bool ceil_mode = false;         ///< windows may hang over the end
   bool count_include_pad = true;  ///< padding is zeros that count, rather than nothing
 };
+/// The mean of each window of a sequence.
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& options = {});
 
+/// The mean of each of `output` windows.
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output);
+/// The largest element of each of `output` windows.
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output);
 
 }  // namespace tendril

@@ -23,8 +23,11 @@ class MultivariateNormal {
   MultivariateNormal(const Tensor& loc, const MultivariateNormalParams& params);
 
   int64_t event_size() const { return loc_.size(-1); }  ///< D
+  /// The sizes of the batch.
   Dims batch_shape() const;
+  /// As it was given, broadcast.
   const Tensor& loc() const noexcept { return loc_; }
+  /// loc.
   const Tensor& mean() const noexcept { return loc_; }
   Tensor scale_tril() const;         ///< [..., D, D]
   Tensor covariance_matrix() const;  ///< [..., D, D]

@@ -51,7 +51,9 @@ class LBFGS final : public Optimizer {
   /// what they were before the step.
   Tensor step(const std::function<Tensor()>& closure);
 
+  /// Of its one group of parameters.
   const LBFGSOptions& options() const noexcept { return options_; }
+  /// From the next step on. Throws Error for those that make no sense.
   void set_options(const LBFGSOptions& options);
   int64_t func_evals() const noexcept { return state_.func_evals; }  ///< calls of the closure so far
   int64_t n_iter() const noexcept { return state_.n_iter; }          ///< directions taken so far

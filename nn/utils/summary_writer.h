@@ -30,6 +30,7 @@ class SummaryWriter {
   /// Hands the file to the operating system all that was added.
   void flush();
 
+  /// The file that it writes.
   const std::filesystem::path& file() const noexcept { return path_; }
 
  private:
