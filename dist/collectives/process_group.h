@@ -40,6 +40,7 @@ class CollectiveError : public rpc::RpcError {
   using RpcError::RpcError;
 };
 
+/// How elements of several ranks become one.
 enum class ReduceOp : uint8_t { sum, average, max, min };
 
 struct CollectiveOptions {
@@ -63,6 +64,7 @@ struct CollectiveOptions {
 /// ones return at once and are done one after the other, in order with the others, by a thread of the group.
 class ProcessGroup {
  public:
+  /// Of a group of processes that exchange tensors.
   struct Options {
     /// Tells groups of the same workers apart that exist at the same time.
     std::string tag = {};
@@ -86,7 +88,9 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   int rank() const noexcept;  ///< this worker's place among `workers()`
+  /// How many ranks.
   int size() const noexcept;
+  /// The ranks' workers, in their order.
   const std::vector<rpc::WorkerInfo>& workers() const noexcept;
 
   /// x becomes the sum (average, ...) of all members' x, with the same bits at each of them. Any dtype but bool;

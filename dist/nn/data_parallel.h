@@ -31,6 +31,7 @@ namespace tendril::dist {
 /// Thread-safety: one thread at a time, the one that calls the group's collectives. All members do the same.
 class DistributedDataParallel {
  public:
+  /// Of the exchange of gradients.
   struct Options {
     std::size_t bucket_bytes = std::size_t{25} << 20;  ///< of gradients that are averaged in one operation, about
     /// What a parameter that requires a gradient and gets none in a backward is: an Error that names it, at all members
@@ -55,7 +56,9 @@ class DistributedDataParallel {
   /// Collective: buffers (running statistics) become the first member's.
   void broadcast_buffers();
 
+  /// The module, as it was given.
   nn::Module& module() const noexcept { return module_; }
+  /// In how many pieces gradients travel.
   std::size_t num_buckets() const noexcept;
 
  private:
