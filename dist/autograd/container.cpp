@@ -278,6 +278,8 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
 // ---- backward
 
 void Container::backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options) {
+  TENDRIL_CHECK_AS(AutogradError, !options.create_graph,
+                   "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
   TENDRIL_CHECK_AS(AutogradError, !roots.empty(), "backward: there are no roots");
   TENDRIL_CHECK_AS(AutogradError, options.timeout.count() >= 0, "backward: timeout must not be negative, got ",
                    options.timeout.count(), " ms");

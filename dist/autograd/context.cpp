@@ -2,11 +2,16 @@
 
 #include "tendril/dist/autograd/backward.h"
 #include "tendril/dist/autograd/container.h"
+#include "tendril/rpc/call.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/group.h"
 
 namespace tendril::dist::autograd {
+
+/// What the owner of a root is asked for.
+void backward_at_owner(ContextId context, const rpc::RRef<Tensor>& root, bool retain_graph, Mode mode,
+                       std::chrono::milliseconds timeout);
 
 namespace {
 void attach(rpc::Agent& agent) { Container::attach(agent); }
@@ -50,6 +55,27 @@ void backward(const Context& context, const std::vector<Tensor>& roots, const Ba
 }
 void backward(ContextId context, const std::vector<Tensor>& roots, const BackwardOptions& options) {
   Container::current()->backward(context, roots, options);
+}
+
+void backward_at_owner(ContextId context, const rpc::RRef<Tensor>& root, bool retain_graph, Mode mode,
+                       std::chrono::milliseconds timeout) {
+  TENDRIL_CHECK_AS(rpc::MessageError, mode == Mode::smart || mode == Mode::fast, "backward: no such mode");
+  Container::current()->backward(context, {root.local_value()},
+                                 {.retain_graph = retain_graph, .mode = mode, .timeout = timeout});
+}
+
+void detail::backward_from(const Context& context, const rpc::RRef<Tensor>& root, const BackwardOptions& options) {
+  TENDRIL_CHECK_AS(AutogradError, root, "backward: the root refers to nothing");
+  if (root.is_owner()) return backward(context, std::vector<Tensor>{root.local_value()}, options);
+  TENDRIL_CHECK_AS(AutogradError, !options.create_graph,
+                   "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
+  TENDRIL_CHECK_AS(AutogradError, context.container()->contains(context.id()), "backward: the context was released");
+  const auto agent = rpc::detail::context_of(*root.state_pointer())->agent();
+  rpc::CallContext unrecorded = rpc::CallContext::current();
+  unrecorded.autograd_context = 0;
+  const rpc::CallContextScope scope(std::move(unrecorded));
+  rpc::rpc_sync<&backward_at_owner>(*agent, root.owner(), rpc::CallOptions{.timeout = options.timeout}, context.id(),
+                                    root, options.retain_graph, options.mode, options.timeout);
 }
 
 }  // namespace tendril::dist::autograd

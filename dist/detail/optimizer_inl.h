@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "tendril/dist/detail/named_tensors.h"
 #include "tendril/dist/optimizer.h"
 
 namespace tendril::dist {
@@ -17,20 +18,6 @@ std::string reason_of(const std::exception_ptr& error);
 [[noreturn]] void throw_failures(const std::string& op, std::vector<OptimizerError::Failure> failures,
                                  std::size_t owners);
 void check_known(const autograd::Container& container, autograd::ContextId context, const std::string& op);
-
-/// Calls made in its scope belong to no autograd context: the workers that they reach have nothing to release.
-class Unrecorded {
- public:
-  Unrecorded() : scope_(without_autograd()) {}
-
- private:
-  static rpc::CallContext without_autograd() {
-    rpc::CallContext context = rpc::CallContext::current();
-    context.autograd_context = 0;
-    return context;
-  }
-  rpc::CallContextScope scope_;
-};
 
 }  // namespace detail
 

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tendril/dist/detail/named_tensors.h"
+#include "tendril/dist/optimizer.h"
+#include "tendril/nn/module.h"
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/rref.h"
+#include "tendril/tensor/device.h"
+#include "tendril/tensor/state_dict.h"
+
+namespace tendril::dist {
+
+namespace detail {
+
+/// What the owner of a module does.
+template <class M>
+struct RemoteModuleCalls {
+  static void train(const rpc::RRef<M>& module, bool mode) { module.local_value().train(mode); }
+  static bool is_training(const rpc::RRef<M>& module) { return module.local_value().is_training(); }
+  static std::vector<rpc::RRef<Tensor>> parameters(const rpc::RRef<M>& module) {
+    const auto agent = rpc::detail::context_of(*module.state_pointer())->agent();
+    return parameter_rrefs(*agent, module.local_value());
+  }
+  static void to(const rpc::RRef<M>& module, const std::string& device, const std::optional<DType>& dtype) {
+    M& here = module.local_value();
+    if (dtype) TENDRIL_CHECK_AS(DTypeError, is_floating(*dtype), "RemoteModule::to: expected a floating dtype");
+    if (!device.empty() && dtype) {
+      here.to(parse_device(device), *dtype);
+    } else if (dtype) {
+      here.to(*dtype);
+    } else {
+      here.to(parse_device(device));
+    }
+  }
+  static NamedTensors state(const rpc::RRef<M>& module) { return entries_of(module.local_value().state_dict()); }
+  static std::pair<std::vector<std::string>, std::vector<std::string>> load(const rpc::RRef<M>& module,
+                                                                            const NamedTensors& entries, bool strict,
+                                                                            bool check_only) {
+    LoadReport report = module.local_value().load_state_dict(dict_of(entries), {strict, check_only});
+    return {std::move(report.missing), std::move(report.unexpected)};
+  }
+};
+
+}  // namespace detail
+
+/// A module that lives on another worker (or this one), made there from constructor arguments:
+///
+///     dist::RemoteModule<Encoder> encoder("w1", 100, 32);
+///     Tensor h = encoder.forward(x);                          // or forward_async(x), which co_await takes too
+///     dist::DistributedOptimizer<optim::SGD> opt(encoder.remote_parameters(), {.lr = 0.1});
+///
+/// Calls within an autograd context are recorded as any others. A value: copies refer to the same module, which lives
+/// as long as one of them, or an RRef to it, does. Thread-safe as the module is: its forward may run several times at
+/// once; `train`, `to` and `load_state_dict` need the caller's own ordering with it.
+///
+/// Errors: what the module throws comes as rpc::RemoteError with the worker's name; rpc::PeerLostError,
+/// rpc::TimeoutError; what its constructor threw, at the first use.
+template <std::derived_from<nn::Module> M>
+class RemoteModule {
+ public:
+  /// Makes an M on worker `to` from copies of the arguments; does not wait for it.
+  template <class... Args>
+  requires rpc::RemotelyConstructible<M, Args...>
+  explicit RemoteModule(const rpc::Destination& to, Args&&... arguments)
+      : module_(rpc::remote<M>(to, std::forward<Args>(arguments)...)) {}
+  /// ... by an agent of one's own.
+  template <class... Args>
+  requires rpc::RemotelyConstructible<M, Args...> RemoteModule(rpc::Agent& agent, const rpc::Destination& to,
+                                                               Args&&... arguments)
+      : module_(rpc::remote<M>(agent, to, std::forward<Args>(arguments)...)) {}
+  /// A module that is there already.
+  explicit RemoteModule(rpc::RRef<M> module) : module_(std::move(module)) {}
+
+  /// M::forward there; waits for its result. `forward<&M::encode>(x)` calls another method.
+  template <auto F = &M::forward, class... Args>
+  requires rpc::CallableOn<M, F, Args...>
+  auto forward(Args&&... arguments) const { return module_.template rpc_sync<F>(std::forward<Args>(arguments)...); }
+  /// ... a Future of it: wait() or co_await.
+  template <auto F = &M::forward, class... Args>
+  requires rpc::CallableOn<M, F, Args...>
+  auto forward_async(Args&&... arguments) const {
+    return module_.template rpc_async<F>(std::forward<Args>(arguments)...);
+  }
+
+  /// In the module's order; for a DistributedOptimizer.
+  std::vector<rpc::RRef<Tensor>> remote_parameters() const { return call<&Calls::parameters>(); }
+  /// As nn::Module::train; returns when it is done.
+  void train(bool mode = true) const { call<&Calls::train>(mode); }
+  void eval() const { train(false); }                               ///< train(false)
+  bool is_training() const { return call<&Calls::is_training>(); }  ///< asks the owner
+  /// As nn::Module::to, on a device of the owner. RRefs to parameters hold; optimizers are made afterwards.
+  void to(Device device) const { call<&Calls::to>(text_of(device), std::optional<DType>()); }
+  void to(DType dtype) const { call<&Calls::to>(std::string(), std::optional<DType>(dtype)); }  ///< casts
+  /// Both.
+  void to(Device device, DType dtype) const { call<&Calls::to>(text_of(device), std::optional<DType>(dtype)); }
+  /// Copies of parameters and buffers, here.
+  StateDict state_dict() const { return detail::dict_of(call<&Calls::state>()); }
+  /// As nn::Module::load_state_dict; its Error comes as rpc::RemoteError, and nothing has changed then.
+  LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) const {
+    auto [missing, unexpected] = call<&Calls::load>(detail::entries_of(dict), options.strict, options.check_only);
+    return {std::move(missing), std::move(unexpected)};
+  }
+
+  const rpc::RRef<M>& module_rref() const noexcept { return module_; }  ///< for all else
+  const rpc::WorkerInfo& owner() const { return module_.owner(); }      ///< where it lives
+
+ private:
+  using Calls = detail::RemoteModuleCalls<M>;
+
+  template <auto F, class... Args>
+  auto call(Args&&... arguments) const {
+    const detail::Unrecorded scope;
+    const auto agent = rpc::detail::context_of(*module_.state_pointer())->agent();
+    return rpc::rpc_sync<F>(*agent, module_.owner(), module_, std::forward<Args>(arguments)...);
+  }
+  static std::string text_of(Device device) {
+    std::ostringstream text;
+    text << device;
+    return text.str();
+  }
+
+  rpc::RRef<M> module_;
+};
+
+}  // namespace tendril::dist
