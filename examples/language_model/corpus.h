@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tendril/data/text.h>
 #include <tendril/tensor/tensor.h>
 
 #include <vector>
@@ -14,9 +15,17 @@ struct Batch {
   tendril::Tensor target;  ///< [bptt * batch], int64
 };
 
-/// A language that can be learnt, made from the seed: of `ntoken` words some are much more frequent than others, and
-/// four times in five the word before decides which one comes. The corpus is cut into `batch` sequences side by side;
-/// each batch continues where the one before ended.
-std::vector<Batch> make_corpus(const Options& options);
+/// Cut into `batch` sequences side by side; each batch continues where the one before ended.
+struct Corpus {
+  std::vector<Batch> train;
+  std::vector<Batch> valid;         ///< Kept aside to see how much was learnt; without a text, nothing.
+  tendril::data::Vocabulary words;  ///< Of the text.
+};
+
+/// With --data a text: a folder of train.txt and valid.txt, or a file, whose last tenth is kept aside; `options.ntoken`
+/// becomes the number of its words. Without, a language that can be learnt, made from the seed: of `ntoken` words some
+/// are much more frequent than others, and four times in five the word before decides which one comes. Throws Error for
+/// a text that cannot be read or is too short for one batch.
+Corpus make_corpus(Options& options);
 
 }  // namespace language_model

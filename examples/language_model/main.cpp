@@ -11,34 +11,20 @@
 #include <exception>
 
 #include "../support/device.h"
-#include "corpus.h"
-#include "model.h"
+#include "alone.h"
+#include "evaluate.h"
 #include "options.h"
 #include "report.h"
 
 namespace language_model {
 
 namespace optim = tendril::optim;
-using tendril::cross_entropy;
 
 namespace {
 
-/// `iterate(data, target, hidden)` learns from one batch and returns the loss; `hidden` goes on to the next.
-template <class Iterate>
-void train(const Options& options, Report& report, Iterate iterate) {
-  const auto corpus = make_corpus(options);
-  for (int epoch = 0; epoch < options.epochs; ++epoch) {
-    nn::LSTMState hidden;  // zeros
-    for (const auto& [data, target] : corpus) report.iteration(iterate(data, target, hidden).template item<double>());
-    report.epoch();
-  }
-}
-
-/// The next iteration starts from this state, but its gradients end there.
-nn::LSTMState detached(const nn::LSTMState& state) { return {state.h.detach(), state.c.detach()}; }
-
-void run_trainer(const Options& options) {
-  const RNNModel model("ps", options);
+void run_trainer(Options options) {
+  const Corpus corpus = make_corpus(options);
+  RNNModel model("ps", options);
   dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = options.lr});
   Report report(options);
   const auto requests = [] {
@@ -46,34 +32,21 @@ void run_trainer(const Options& options) {
     return metrics.requests_sent + metrics.requests_received;
   };
   const auto before = requests();
-  train(options, report, [&](const Tensor& data, const Tensor& target, nn::LSTMState& hidden) {
-    dist::autograd::Context ctx;  // its id travels with every call made here
-    const auto [output, state] = model.forward(data, hidden);
-    const Tensor loss = cross_entropy(output, target);
-    dist::autograd::backward(ctx, {loss});
-    opt.step(ctx);
-    hidden = detached(state);
-    return loss;
-  });
+  while (report.epochs < options.epochs) {
+    nn::LSTMState hidden;  // zeros
+    for (const auto& [data, target] : corpus.train) {
+      dist::autograd::Context ctx;  // its id travels with every call made here
+      const auto [output, state] = model.forward(data, hidden);
+      const Tensor loss = tendril::cross_entropy(output, target);
+      dist::autograd::backward(ctx, {loss});
+      opt.step(ctx);
+      hidden = detached(state);
+      report.iteration(loss.item<double>());
+    }
+    report.epoch(valid_loss(model, corpus));
+  }
+  if (options.samples > 0) std::printf("\n%s\n", sample(model, corpus, options).c_str());
   report.finish(requests() - before);
-}
-
-// --world-size 1: the same in one process, without RPC.
-void run_alone(const Options& options) {
-  tendril::set_default_device(examples::device_of(options.device));
-  LocalModel model(options);
-  optim::SGD opt(model.parameters(), {.lr = options.lr});
-  Report report(options);
-  train(options, report, [&](const Tensor& data, const Tensor& target, nn::LSTMState& hidden) {
-    opt.zero_grad();
-    const auto [output, state] = model.forward(data, hidden);
-    const Tensor loss = cross_entropy(output, target);
-    loss.backward();
-    opt.step();
-    hidden = detached(state);
-    return loss;
-  });
-  report.finish(0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <tendril/rpc/call.h>
 #include <tendril/tensor/random.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class EmbeddingTable : public nn::Module {
     nn::init::uniform_(encoder_.weight, -0.1, 0.1, generator_);
   }
   Tensor forward(const Tensor& input) const { return drop_(encoder_(input)); }
+  void set_training(bool on) { train(on); }
+  tendril::Generator& generator() { return generator_; }
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
 
  private:
@@ -58,6 +61,8 @@ class Decoder : public nn::Module {
     nn::init::zeros_(decoder_.bias);
   }
   Tensor forward(const Tensor& output) const { return decoder_(drop_(output)).flatten(0, 1); }
+  void set_training(bool on) { train(on); }
+  tendril::Generator& generator() { return generator_; }
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
 
  private:
@@ -76,6 +81,7 @@ class Recurrent : public nn::Module {
     register_module("lstm", lstm_);
   }
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const { return lstm_(input, hidden); }
+  tendril::Generator& generator() { return generator_; }
 
  private:
   tendril::Generator generator_;
@@ -94,6 +100,12 @@ class RNNModel {
     const Tensor emb = embedding_.rpc_sync<&EmbeddingTable::forward>(input);  // forward crosses the border here
     const auto [output, state] = rnn_.forward(emb, hidden);
     return {decoder_.rpc_sync<&Decoder::forward>(output), state};  // and here
+  }
+
+  void set_training(bool on) {
+    embedding_.rpc_sync<&EmbeddingTable::set_training>(on);
+    rnn_.train(on);
+    decoder_.rpc_sync<&Decoder::set_training>(on);
   }
 
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const {
@@ -120,6 +132,11 @@ class LocalModel : public nn::Module {
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
     const auto [output, state] = rnn_.forward(embedding_.forward(input), hidden);
     return {decoder_.forward(output), state};
+  }
+  void set_training(bool on) { train(on); }
+  /// What each part draws from.
+  std::array<tendril::Generator*, 3> generators() {
+    return {&embedding_.generator(), &rnn_.generator(), &decoder_.generator()};
   }
 
  private:

@@ -8,6 +8,7 @@
 namespace language_model {
 
 Report::Report(const Options& options) : path_(options.losses) {
+  if (!options.logdir.empty()) log_.emplace(options.logdir);
   if (path_.empty()) return;
   losses_ = std::fopen(path_.c_str(), "w");
   if (losses_ == nullptr) throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
@@ -19,26 +20,34 @@ Report::~Report() {
 
 void Report::iteration(double loss) {
   if (losses_ != nullptr) std::fprintf(losses_, "%.9g\n", loss);  // enough to tell any two floats apart
-  ++iterations_;
-  ++epoch_iterations_;
-  epoch_sum_ += loss;
+  ++all_iterations_;
+  ++iterations;
+  loss_sum += loss;
 }
 
-void Report::epoch() {
-  last_ = epoch_sum_ / static_cast<double>(epoch_iterations_);
-  if (epochs_ == 0) first_ = last_;
-  std::printf("Training epoch %d\tLoss: %.4f\tPerplexity: %.2f\n", epochs_, last_, std::exp(last_));
+void Report::epoch(std::optional<double> valid) {
+  last_ = loss_sum / static_cast<double>(iterations);
+  if (epochs == 0) first_loss = last_;
+  std::printf("Training epoch %lld\tLoss: %.4f\tPerplexity: %.2f", static_cast<long long>(epochs), last_,
+              std::exp(last_));
+  if (valid) std::printf("\tKept aside: %.4f\tPerplexity: %.2f", *valid, std::exp(*valid));
+  std::putchar('\n');
   std::fflush(stdout);
-  ++epochs_;
-  epoch_sum_ = 0;
-  epoch_iterations_ = 0;
+  if (log_) {
+    log_->add_scalar("loss/train", last_, epochs);
+    if (valid) log_->add_scalar("loss/valid", *valid, epochs);
+    log_->flush();
+  }
+  ++epochs;
+  loss_sum = 0;
+  iterations = 0;
 }
 
 void Report::finish(std::uint64_t rpcs) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const auto count = static_cast<double>(iterations_);
+  const auto count = static_cast<double>(all_iterations_);
   std::printf("\n  iterations/s        %.0f\n", count / seconds);
-  std::printf("  loss                %.4f in the first epoch, %.4f in the last\n", first_, last_);
+  std::printf("  loss                %.4f in the first epoch, %.4f in the last\n", first_loss, last_);
   if (rpcs > 0) std::printf("  RPCs per iteration  %.2f\n", static_cast<double>(rpcs) / count);
   if (losses_ != nullptr) std::printf("  losses              %s\n", path_.c_str());
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <tendril/nn/utils/summary_writer.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "options.h"
@@ -19,19 +22,26 @@ class Report {
   Report& operator=(const Report&) = delete;
 
   void iteration(double loss);
-  void epoch();
+  /// `valid`: the loss of what is kept aside.
+  void epoch(std::optional<double> valid);
   /// `rpcs`: requests that the group's workers sent each other meanwhile.
   void finish(std::uint64_t rpcs);
+
+  /// Where a run is: what a checkpoint keeps.
+  std::int64_t epochs = 0;      ///< That are over.
+  std::int64_t iterations = 0;  ///< Of this epoch.
+  double loss_sum = 0;          ///< Of these.
+  double first_loss = 0;        ///< Of the first epoch, the mean.
 
  private:
   using Clock = std::chrono::steady_clock;
 
   std::FILE* losses_ = nullptr;
   std::string path_;
+  std::optional<tendril::nn::utils::SummaryWriter> log_;
   Clock::time_point start_ = Clock::now();
-  int epochs_ = 0;
-  std::int64_t iterations_ = 0, epoch_iterations_ = 0;
-  double epoch_sum_ = 0, first_ = 0, last_ = 0;
+  std::int64_t all_iterations_ = 0;
+  double last_ = 0;
 };
 
 }  // namespace language_model

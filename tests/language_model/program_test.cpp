@@ -2,6 +2,8 @@
 // Runs the real program, with real processes.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -78,6 +80,54 @@ BOOST_AUTO_TEST_CASE(a_larger_model_learns_more_than_how_frequent_words_are) {
   BOOST_TEST(std::stod(result.out.substr(at + 23)) < 1.2);
 }
 
+namespace {
+
+/// A text that can be learnt by heart, and the flags for it.
+struct Text : Program {
+  Text() {
+    std::ofstream file(folder / "text");
+    for (int i = 0; i < 40; ++i) file << "the cat sat on the mat\nthe dog lay by the door\n";
+  }
+  std::string flags = "--data text --emsize 16 --nhid 24 --nlayers 1 --dropout 0.1 --lr 2 --batch-size 4 --bptt 6 ";
+};
+
+double last_perplexity(const std::string& out) {
+  const auto at = out.rfind("\tPerplexity: ");
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  return std::stod(out.substr(at + 13));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_and_by_two, Text) {
+  for (const char* world_size : {"1", "2"}) {
+    const Result result =
+        run(flags + "--epochs 12 --samples 24 --temperature 0 --logdir runs --world-size " + world_size);
+    BOOST_TEST(result.status == 0, result.err);
+    BOOST_TEST(last_perplexity(result.out) < 2, result.out);  // of what is kept aside
+    BOOST_TEST(contains(result.out, "the cat sat on the mat \nthe dog lay by the door \n"), result.out);
+    std::string events;
+    for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) events += read_file(file.path());
+    BOOST_TEST(contains(events, "loss/valid"));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not, Text) {
+  flags += "--world-size 1 --clip 1 --epochs 150 ";
+  setenv("OMP_NUM_THREADS", "1", 1);  // sums of gradients depend on the number of threads
+  const Result whole = run(flags + "--checkpoint whole");
+  BOOST_TEST(whole.status == 0, whole.err);
+  const Result stopped =
+      shell("'" EXAMPLE_PROGRAM "' " + flags +
+            "--checkpoint part --resume auto > log & pid=$!; until grep -q '^Training epoch 1' log || "
+            "! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat log; exit $status");
+  BOOST_TEST(stopped.status == 0);
+  BOOST_TEST(contains(stopped.out, "Stopped. --resume auto goes on from part\n"));
+  const Result last = run(flags + "--checkpoint part --resume auto");
+  BOOST_TEST(last.status == 0, last.err);
+  BOOST_TEST((read_file(folder / "part") == read_file(folder / "whole")));
+}
+
 BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
   const tendril::test::ReservedPort reserved;
   const std::string port = std::to_string(reserved.number());
@@ -108,6 +158,12 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
       {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
+      {"--data none", "none"},
+      {"--data . ", "train.txt"},
+      {"--data x --ntoken 5", "--ntoken: not beside --data"},
+      {"--samples 5", "--samples: needs --data"},
+      {"--clip 1", "--clip: needs --world-size 1"},
+      {"--world-size 1 --resume auto", "--resume: needs --checkpoint"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
