@@ -1,6 +1,12 @@
 #include "tendril/dist/optimizer.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "tendril/nn/utils/clip_grad.h"
+#include "tendril/rpc/executor.h"
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/raw.h"
 
 namespace tendril::dist {
 
@@ -14,11 +20,50 @@ std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module) {
   return parameter_rrefs(*rpc::default_agent(), module);
 }
 
+ReadParameters::ReadParameters()
+    : census_(autograd::Container::current()->census()), lock_(census_->parameters, std::try_to_lock) {
+  if (!lock_.owns_lock()) rpc::blocking([&] { lock_.lock(); });
+}
+
 namespace detail {
 
-std::mutex& step_mutex() {
-  static std::mutex mutex;
-  return mutex;
+std::unique_lock<std::shared_mutex> step_lock(Census& census) {
+  std::unique_lock lock(census.parameters, std::try_to_lock);
+  if (!lock.owns_lock()) rpc::blocking([&] { lock.lock(); });
+  return lock;
+}
+
+Tensor unversioned(const Tensor& param) {
+  TENDRIL_CHECK(param.device() == kCPU, "DistributedOptimizer: hogwild: a parameter is on ", param.device(),
+                ", expected the CPU");
+  return raw::from_blob(param.raw_data(), param.sizes(), param.strides(), param.dtype(), [param](void*) {});
+}
+
+void check_not_moved(const std::vector<Tensor>& params, const std::vector<Tensor>& stepped) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    TENDRIL_CHECK(params[i].raw_data() == stepped[i].raw_data(), "DistributedOptimizer::step: parameter ", i,
+                  " has been moved or cast since the optimizer was made");
+  }
+}
+
+double norm_of(const std::vector<Tensor>& gradients, double norm_type) {
+  std::vector<Tensor> defined;
+  for (const Tensor& gradient : gradients) {
+    if (gradient.defined()) defined.push_back(gradient.detach());
+  }
+  return defined.empty() ? 0 : nn::utils::get_total_norm(defined, norm_type).item<double>();
+}
+
+double joined_norm(const std::vector<double>& norms, double norm_type) {
+  double total = 0;
+  for (const double norm : norms) {
+    if (std::isinf(norm_type)) {
+      total = std::isnan(norm) || norm > total ? norm : total;
+    } else {
+      total += std::pow(norm, norm_type);
+    }
+  }
+  return std::isinf(norm_type) ? total : std::pow(total, 1 / norm_type);
 }
 
 std::vector<Tensor> local_tensors(const std::vector<rpc::RRef<Tensor>>& params) {
@@ -39,15 +84,96 @@ std::vector<Tensor> gradients_of(const autograd::Container& container, autograd:
   return found;
 }
 
-std::map<rpc::WorkerId, std::vector<rpc::RRef<Tensor>>> by_owner(const std::vector<rpc::RRef<Tensor>>& params,
-                                                                 const std::string& op) {
-  TENDRIL_CHECK(!params.empty(), op, ": params: got an empty list, expected at least one parameter");
-  std::map<rpc::WorkerId, std::vector<rpc::RRef<Tensor>>> grouped;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    TENDRIL_CHECK(params[i], op, ": params[", i, "] refers to nothing");
-    grouped[params[i].owner().id].push_back(params[i]);
+namespace {
+/// "state.12.exp_avg" with prefix "state.": the number, and what follows it. -1: it is another entry.
+int64_t split_name(const std::string& name, const std::string& prefix, std::string& rest) {
+  if (!name.starts_with(prefix)) return -1;
+  const std::size_t dot = name.find('.', prefix.size());
+  const std::string digits = name.substr(prefix.size(), dot == std::string::npos ? dot : dot - prefix.size());
+  if (dot == std::string::npos || digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != std::string::npos) {
+    return -1;
   }
-  return grouped;
+  rest = name.substr(dot);
+  return std::stoll(digits);
+}
+}  // namespace
+
+StateDict gathered_state(const std::vector<OwnerState>& owners, const std::vector<std::vector<std::size_t>>& groups) {
+  StateDict dict;
+  std::string rest;
+  for (const OwnerState& owner : owners) {
+    for (const auto& [name, tensor] : owner.entries) {
+      const int64_t local = split_name(name, "state.", rest);
+      if (local < 0) continue;
+      dict.insert("state." + std::to_string(owner.params.at(static_cast<std::size_t>(local))) + rest, tensor);
+    }
+  }
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::string prefix = "param_groups." + std::to_string(group);
+    for (const OwnerState& owner : owners) {
+      const auto found = std::find(owner.groups.begin(), owner.groups.end(), group);
+      if (found == owner.groups.end()) continue;
+      for (const auto& [name, tensor] : owner.entries) {
+        const int64_t local = split_name(name, "param_groups.", rest);
+        if (local != found - owner.groups.begin() || rest == ".params") continue;
+        dict.insert(prefix + rest, tensor);
+      }
+      break;  // they are the same at all of them
+    }
+    dict.insert(prefix + ".params", members(groups[group]));
+  }
+  return dict;
+}
+
+NamedTensors state_for(const StateDict& dict, const OwnerState& owner) {
+  NamedTensors entries;
+  std::string rest;
+  for (const auto& [name, tensor] : dict) {
+    const int64_t param = split_name(name, "state.", rest);
+    const auto at = std::find(owner.params.begin(), owner.params.end(), static_cast<std::size_t>(param));
+    if (param >= 0 && at != owner.params.end()) {
+      entries.emplace_back("state." + std::to_string(at - owner.params.begin()) + rest, tensor);
+    }
+    const int64_t group = split_name(name, "param_groups.", rest);
+    const auto in = std::find(owner.groups.begin(), owner.groups.end(), static_cast<std::size_t>(group));
+    if (group >= 0 && in != owner.groups.end() && rest != ".params") {
+      entries.emplace_back("param_groups." + std::to_string(in - owner.groups.begin()) + rest, tensor);
+    }
+  }
+  for (std::size_t group = 0; group < owner.members.size(); ++group) {
+    entries.emplace_back("param_groups." + std::to_string(group) + ".params", members(owner.members[group]));
+  }
+  return entries;
+}
+
+void check_state(const StateDict& dict, const std::vector<std::vector<std::size_t>>& groups, const std::string& op) {
+  std::size_t params = 0;
+  for (const auto& group : groups) params += group.size();
+  std::string problems, rest;
+  const auto note = [&](const std::string& problem) { problems += (problems.empty() ? ": " : "; ") + problem; };
+  for (const auto& [name, tensor] : dict) {
+    const int64_t param = split_name(name, "state.", rest), group = split_name(name, "param_groups.", rest);
+    if (param < 0 && group < 0) note("unexpected " + name);
+    if (param >= static_cast<int64_t>(params))
+      note(name + ": the optimizer has " + std::to_string(params) + " parameters");
+    if (group >= static_cast<int64_t>(groups.size()))
+      note(name + ": the optimizer has " + std::to_string(groups.size()) + " groups");
+  }
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::string name = "param_groups." + std::to_string(group) + ".params";
+    const Tensor* const given = dict.find(name);
+    if (given == nullptr) {
+      note("missing " + name);
+    } else if (!raw::equal(*given, members(groups[group]))) {
+      note(name + ": the group has other parameters");
+    }
+  }
+  TENDRIL_CHECK(problems.empty(), op, problems);
+}
+
+Tensor members(const std::vector<std::size_t>& of) {
+  return raw::from_data(std::vector<int64_t>(of.begin(), of.end()), {std::ssize(of)});
 }
 
 std::string reason_of(const std::exception_ptr& error) {

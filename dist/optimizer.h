@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/state_dict.h"
 
 namespace tendril::dist {
 
@@ -45,6 +47,28 @@ struct StepOptions {
   std::chrono::milliseconds timeout{0};  ///< for all owners; 0 = as long as they live
 };
 
+struct DistributedOptimizerOptions {
+  /// For several trainers that share parameters and do not wait for each other (Recht et al., "Hogwild!", 2011): a step
+  /// is not seen by the version check, so a backward whose forward was before another trainer's step runs with the
+  /// parameters as they are now. On each owner steps and backwards take turns, and so does a forward that holds a
+  /// `ReadParameters`: nothing is read half changed. A hook that runs in a backward must not wait for a step. CPU only.
+  /// The same at all trainers.
+  bool hogwild = false;
+};
+
+/// While it lives, no Hogwild step changes parameters of the worker that serves this thread. For the part of a forward
+/// that computes with them: who makes a call meanwhile that waits for a step waits for ever.
+class ReadParameters {
+ public:
+  ReadParameters();  ///< waits for a step that is under way; a handler's slot is given back meanwhile
+  ReadParameters(const ReadParameters&) = delete;
+  ReadParameters& operator=(const ReadParameters&) = delete;
+
+ private:
+  const std::shared_ptr<autograd::detail::Census> census_;
+  std::shared_lock<std::shared_mutex> lock_;
+};
+
 /// Trains parameters that are spread over workers: on each owner an O (optim::SGD, optim::Adam, ...) of its own takes a
 /// step by the gradients that one context holds there. Nothing travels but the context's id.
 ///
@@ -57,8 +81,9 @@ struct StepOptions {
 /// of the context reached stays as it is, with its state. There is nothing to zero.
 ///
 /// The steps of all contexts and of all optimizers take place one after the other on each owner. They are not ordered
-/// with other uses: a forward or backward that runs there at the same time may see a parameter half changed (as in
-/// Hogwild training), and a graph recorded before the step can not be run backward after it.
+/// with other uses: a forward or backward that runs there at the same time may see a parameter half changed, and a
+/// graph recorded before the step can not be run backward after it. DistributedOptimizerOptions::hogwild is for
+/// trainers that share parameters.
 ///
 /// Thread-safe, as far as one step at a time goes for each context.
 template <detail::LocallyConstructible O>
@@ -66,11 +91,27 @@ class DistributedOptimizer {
  public:
   using Options = typename O::Options;
 
+  /// Parameters that share options.
+  struct Group {
+    std::vector<rpc::RRef<Tensor>> params = {};
+    Options options = {};
+  };
+
   /// Makes an O on every owner, all at the same time, and waits for all. Each O gets its owner's parameters in the
   /// order given. Throws Error for no parameters; OptimizerError naming each owner on which it failed.
-  explicit DistributedOptimizer(const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {})
-      : DistributedOptimizer(*rpc::default_agent(), params, options) {}
-  DistributedOptimizer(rpc::Agent& agent, const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {});
+  explicit DistributedOptimizer(const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {},
+                                const DistributedOptimizerOptions& more = {})
+      : DistributedOptimizer(*rpc::default_agent(), params, options, more) {}
+  DistributedOptimizer(rpc::Agent& agent, const std::vector<rpc::RRef<Tensor>>& params, const Options& options = {},
+                       const DistributedOptimizerOptions& more = {})
+      : DistributedOptimizer(OfGroups(), agent, {{params, options}}, more) {}
+  /// Several groups, each with options of its own; owners may have parameters of any of them.
+  template <std::same_as<std::vector<Group>> Groups>  // so that {rref} means a list of parameters
+  DistributedOptimizer(rpc::Agent& agent, const Groups& groups, const DistributedOptimizerOptions& more = {})
+      : DistributedOptimizer(OfGroups(), agent, groups, more) {}
+  template <std::same_as<std::vector<Group>> Groups>
+  explicit DistributedOptimizer(const Groups& groups, const DistributedOptimizerOptions& more = {})
+      : DistributedOptimizer(OfGroups(), *rpc::default_agent(), groups, more) {}
 
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -80,8 +121,25 @@ class DistributedOptimizer {
   void step(const autograd::Context& context, const StepOptions& options = {}) { step(context.id(), options); }
   void step(autograd::ContextId context, const StepOptions& options = {});
 
-  double lr() const;       ///< as it was last set
-  void set_lr(double lr);  ///< on every owner; throws OptimizerError
+  std::size_t num_groups() const noexcept { return groups_.size(); }  ///< as they were given
+  double lr(std::size_t group = 0) const;                             ///< as it was last set
+  void set_lr(double lr);  ///< of all groups, on every owner; throws OptimizerError
+  /// Of one group, on the owners that have parameters of it. A schedule of nn/optim sets it through `Rates` (rates.h).
+  void set_lr(std::size_t group, double lr);
+
+  /// Scales the gradients that the context holds of the optimizer's parameters, on all owners, so that the norm of all
+  /// together is at most `max_norm`; returns what it was. As nn::utils::clip_grad_norm_, whose norm this is (norm_type
+  /// may be infinity); a norm that is NaN clips nothing. Throws AutogradError, OptimizerError.
+  double clip_grad_norm_(const autograd::Context& context, double max_norm, double norm_type = 2);
+
+  /// Copies of all owners' options and state, here, under the names and numbers that one O over the same groups would
+  /// give them: what is saved on three owners loads on one, or without workers. Throws OptimizerError. A step that
+  /// takes place meanwhile may be in it for some owners and not for others.
+  StateDict state_dict() const;
+  /// Takes options and state of an optimizer of the same class and groups, wherever their parameters were. Throws
+  /// Error, or OptimizerError naming owners, for what is missing or does not fit: nothing has changed then, unless an
+  /// owner was lost between the question whether it fits and the loading.
+  void load_state_dict(const StateDict& dict);
   /// What the owner keeps for this parameter, copied here: optim::SGDState, optim::AdamState, ...
   /// Throws what the call throws; Error for a tensor that is not one of the optimizer's.
   auto state(const rpc::RRef<Tensor>& param) const requires detail::HasState<O>;
@@ -90,21 +148,27 @@ class DistributedOptimizer {
 
  private:
   using Local = detail::LocalOptimizer<O>;
+  struct OfGroups {};
+  DistributedOptimizer(OfGroups, rpc::Agent& agent, const std::vector<Group>& groups,
+                       const DistributedOptimizerOptions& more);
   struct Owner {
     rpc::WorkerInfo worker = {};
     std::shared_ptr<Local> here;  // of this worker
     rpc::RRef<Local> there;       // of another
+    detail::OwnerState where;     // its parameters among all
   };
 
   static std::string name() { return "DistributedOptimizer<" + rpc::type_name(typeid(O)) + ">"; }
-  /// Asks every owner at the same time and waits for all. `ask(owner)` gives a Future<void>, `do_here(local)` acts.
-  template <class Ask, class DoHere>
-  void on_every_owner(const char* what, Ask ask, DoHere do_here) const;
+  /// Asks every owner at the same time and waits for all. `ask(owner)` gives a Future<R> (void for monostate, empty:
+  /// not asked), `do_here(owner)` acts.
+  template <class R, class Ask, class DoHere>
+  std::vector<R> on_every_owner(const char* what, Ask ask, DoHere do_here) const;
 
   std::shared_ptr<autograd::Container> container_;
   std::vector<Owner> owners_;
-  mutable std::mutex mutex_;  // lr_
-  double lr_;
+  std::vector<std::vector<std::size_t>> groups_;  // numbers of their parameters
+  mutable std::mutex mutex_;                      // lrs_
+  std::vector<double> lrs_;
 };
 
 }  // namespace tendril::dist

@@ -101,6 +101,10 @@ Counters Container::counters() const {
   return {read(census_->contexts), read(census_->send_nodes), read(census_->recv_nodes), read(census_->passes)};
 }
 
+void Container::scale_gradients(ContextId id, const std::vector<Tensor>& leaves, double factor) {
+  if (const auto context = find(id)) context->scale_gradients(leaves, factor);
+}
+
 void Container::agent_closing() noexcept {
   transmitter_->close();
   {

@@ -53,6 +53,10 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   Gradients gradients(ContextId id) const;
   bool contains(ContextId id) const;
   Counters counters() const;
+  /// Multiplies the gradients that the context holds of these leaves here, where it holds any; results of `gradients`
+  /// that others have stay as they are.
+  void scale_gradients(ContextId id, const std::vector<Tensor>& leaves, double factor);
+  const std::shared_ptr<detail::Census>& census() const noexcept { return census_; }  ///< for the library's own parts
   const rpc::WorkerInfo& self() const noexcept;
 
   // MessageHook

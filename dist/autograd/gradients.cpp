@@ -26,6 +26,13 @@ Tensor Gradients::at(const Tensor& leaf) const {
   return gradient;
 }
 
+void Gradients::scale(const Tensor& leaf, double factor) {
+  const auto found = entries_.find(tendril::autograd::grad_fn(leaf));
+  if (found == entries_.end()) return;
+  Tensor& gradient = found->second.gradient;
+  gradient = raw::cast(raw::binary(Binary::mul, gradient, Scalar(factor)), gradient.dtype());
+}
+
 void Gradients::add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient) {
   Entry& entry = entries_[leaf.get()];
   if (!entry.leaf) {

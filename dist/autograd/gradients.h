@@ -31,6 +31,8 @@ class Gradients {
   /// By the leaf's node, in no order. `for (const auto& [node, entry] : gradients.entries())`
   const std::unordered_map<const tendril::autograd::Node*, Entry>& entries() const noexcept { return entries_; }
 
+  /// A leaf's gradient, if it has one, times `factor`: a new tensor.
+  void scale(const Tensor& leaf, double factor);
   /// `gradient` is added; the first is taken without a copy if nobody else holds it.
   void add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient);
 

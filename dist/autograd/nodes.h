@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <vector>
 
 #include "tendril/autograd/node.h"
@@ -20,6 +21,10 @@ namespace detail {
 /// How much one worker holds; outlives its agent as long as nodes do.
 struct Census {
   std::atomic<int64_t> contexts{0}, send_nodes{0}, recv_nodes{0}, passes{0};
+
+  /// Steps of optimizers on this worker, one at a time; under Hogwild backwards beside each other, but for steps.
+  std::shared_mutex parameters;
+  std::atomic<bool> hogwild{false};
 };
 
 /// The parts of a node whose number of tensors is known at run time, in one vector each.

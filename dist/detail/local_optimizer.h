@@ -1,13 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/ids.h"
+#include "tendril/dist/autograd/nodes.h"
+#include "tendril/dist/detail/named_tensors.h"
 #include "tendril/nn/optim/optimizer.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/raw.h"
@@ -29,8 +33,16 @@ concept HasState = requires(const O& optimizer, const Tensor& param) {
   { optimizer.state(param) } -> std::convertible_to<const typename O::State&>;
 };
 
-/// All steps of this process, one at a time: parameters may be shared by several optimizers.
-std::mutex& step_mutex();
+using autograd::detail::Census;
+
+/// Makes this the only step on a worker, and under Hogwild the only thing that is done with its parameters. A handler
+/// that waits for it gives its slot back.
+std::unique_lock<std::shared_mutex> step_lock(Census& census);
+/// The same elements under a version of their own (StepOptions). Throws Error unless they are on the CPU.
+Tensor unversioned(const Tensor& param);
+void check_not_moved(const std::vector<Tensor>& params, const std::vector<Tensor>& stepped);
+/// The norm of gradients, 0 of none; undefined ones are left out.
+double norm_of(const std::vector<Tensor>& gradients, double norm_type);
 /// The tensors that these refer to. Throws rpc::UsageError unless this worker owns them.
 std::vector<Tensor> local_tensors(const std::vector<rpc::RRef<Tensor>>& params);
 /// The gradients of `params` in a context, undefined where there is none. Empty if there is none at all, also because
@@ -49,35 +61,122 @@ struct CopyTensors {
   }
 };
 
+/// What one owner has of an optimizer's state, and where its parameters and groups are among all.
+struct OwnerState {
+  std::vector<std::size_t> params = {}, groups = {};
+  std::vector<std::vector<std::size_t>> members = {};  // of its groups: parameters by its own numbers
+  NamedTensors entries = {};
+};
+
+/// Parameters of one owner that share options.
+template <class Options>
+struct OwnedGroup {
+  std::vector<rpc::RRef<Tensor>> params = {};
+  Options options = {};
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& params& options;
+  }
+};
+
 template <LocallyConstructible O>
 class LocalOptimizer {
  public:
-  LocalOptimizer(const std::vector<rpc::RRef<Tensor>>& params, const typename O::Options& options)
-      : params_(local_tensors(params)), optimizer_(params_, options) {}
+  using Groups = std::vector<OwnedGroup<typename O::Options>>;
+
+  LocalOptimizer(const Groups& groups, bool hogwild)
+      : LocalOptimizer(groups, hogwild, autograd::Container::current()->census()) {}
+  LocalOptimizer(const Groups& groups, bool hogwild, std::shared_ptr<Census> census)
+      : census_(std::move(census)),
+        hogwild_(hogwild),
+        params_(all_tensors(groups)),
+        stepped_(hogwild ? unversioned_of(params_) : params_),
+        optimizer_(group_of(groups, 0), groups.at(0).options) {
+    for (std::size_t i = 1; i < groups.size(); ++i) {
+      if constexpr (requires { optimizer_.add_param_group({}); }) {
+        optimizer_.add_param_group({group_of(groups, i), groups[i].options});
+      } else {
+        throw Error("DistributedOptimizer: this optimizer has no parameter groups");
+      }
+    }
+    if (hogwild) census_->hogwild = true;
+  }
 
   void step(autograd::ContextId context) { step_in(*autograd::Container::current(), context); }
   void step_in(const autograd::Container& container, autograd::ContextId context) {
     const std::vector<Tensor> gradients = gradients_of(container, context, params_);
     if (gradients.empty()) return;
-    const std::lock_guard lock(step_mutex());
+    if (hogwild_) check_not_moved(params_, stepped_);
+    const auto lock = step_lock(*census_);
     optimizer_.step(gradients);
   }
 
   void set_lr(double lr) {
-    const std::lock_guard lock(step_mutex());
+    const auto lock = step_lock(*census_);
     optimizer_.set_lr(lr);
+  }
+  void set_group_lr(std::size_t group, double lr) {
+    const auto lock = step_lock(*census_);
+    optimizer_.set_lr(group, lr);
+  }
+
+  double norm(autograd::ContextId context, double norm_type) const {
+    return norm_in(*autograd::Container::current(), context, norm_type);
+  }
+  double norm_in(const autograd::Container& container, autograd::ContextId context, double norm_type) const {
+    return norm_of(gradients_of(container, context, params_), norm_type);
+  }
+  void scale(autograd::ContextId context, double factor) {
+    autograd::Container::current()->scale_gradients(context, params_, factor);
+  }
+  const std::vector<Tensor>& params() const noexcept { return params_; }
+
+  NamedTensors state_dict() const {
+    const auto lock = step_lock(*census_);
+    return entries_of(optimizer_.state_dict());
+  }
+  void load_state_dict(const NamedTensors& entries, bool check_only) {
+    const auto lock = step_lock(*census_);
+    optimizer_.load_state_dict(dict_of(entries), {.check_only = check_only});
   }
 
   auto state(const rpc::RRef<Tensor>& param) const requires HasState<O> {
-    const std::lock_guard lock(step_mutex());
-    typename O::State state = optimizer_.state(param.local_value());
+    const auto lock = step_lock(*census_);
+    const Tensor& mine = param.local_value();
+    const auto found =
+        std::find_if(params_.begin(), params_.end(), [&](const Tensor& one) { return one.is_same(mine); });
+    const bool is_one = found != params_.end();
+    typename O::State state =
+        optimizer_.state(is_one ? stepped_[static_cast<std::size_t>(found - params_.begin())] : mine);
     CopyTensors copies;  // the optimizer changes its own in place
     state.serialize(copies, 0);
     return state;
   }
 
  private:
-  const std::vector<Tensor> params_;
+  static std::vector<Tensor> all_tensors(const Groups& groups) {
+    std::vector<Tensor> all;
+    for (const auto& group : groups) {
+      for (Tensor& tensor : local_tensors(group.params)) all.push_back(std::move(tensor));
+    }
+    return all;
+  }
+  static std::vector<Tensor> unversioned_of(const std::vector<Tensor>& params) {
+    std::vector<Tensor> others;
+    for (const Tensor& param : params) others.push_back(unversioned(param));
+    return others;
+  }
+  std::vector<Tensor> group_of(const Groups& groups, std::size_t group) const {
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < group; ++i) begin += groups[i].params.size();
+    const auto first = stepped_.begin() + static_cast<std::ptrdiff_t>(begin);
+    return {first, first + static_cast<std::ptrdiff_t>(groups[group].params.size())};
+  }
+
+  const std::shared_ptr<Census> census_;
+  const bool hogwild_;
+  const std::vector<Tensor> params_, stepped_;  // the second: what the optimizer changes
   O optimizer_;
 };
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/dist/optimizer.h"
@@ -10,9 +13,12 @@ namespace tendril::dist {
 
 namespace detail {
 
-/// The parameters of each owner, by rank. Throws Error for none, or for a reference to nothing.
-std::map<rpc::WorkerId, std::vector<rpc::RRef<Tensor>>> by_owner(const std::vector<rpc::RRef<Tensor>>& params,
-                                                                 const std::string& op);
+StateDict gathered_state(const std::vector<OwnerState>& owners, const std::vector<std::vector<std::size_t>>& groups);
+NamedTensors state_for(const StateDict& dict, const OwnerState& owner);
+/// Throws Error that lists what cannot be of an optimizer with these groups.
+void check_state(const StateDict& dict, const std::vector<std::vector<std::size_t>>& groups, const std::string& op);
+Tensor members(const std::vector<std::size_t>& of);
+double joined_norm(const std::vector<double>& norms, double norm_type);
 /// What `error` says, without the worker's name that a RemoteError begins with.
 std::string reason_of(const std::exception_ptr& error);
 [[noreturn]] void throw_failures(const std::string& op, std::vector<OptimizerError::Failure> failures,
@@ -22,18 +28,42 @@ void check_known(const autograd::Container& container, autograd::ContextId conte
 }  // namespace detail
 
 template <detail::LocallyConstructible O>
-DistributedOptimizer<O>::DistributedOptimizer(rpc::Agent& agent, const std::vector<rpc::RRef<Tensor>>& params,
-                                              const Options& options)
-    : container_(autograd::Container::of(agent)), lr_(options.lr) {
-  const auto grouped = detail::by_owner(params, name());
+DistributedOptimizer<O>::DistributedOptimizer(OfGroups, rpc::Agent& agent, const std::vector<Group>& groups,
+                                              const DistributedOptimizerOptions& options)
+    : container_(autograd::Container::of(agent)) {
+  std::map<rpc::WorkerId, std::pair<Owner, typename Local::Groups>> by_rank;
+  std::size_t number = 0;
+  for (const Group& group : groups) {
+    TENDRIL_CHECK(!group.params.empty(), name(), ": params: got an empty list, expected at least one parameter");
+    lrs_.push_back(group.options.lr);
+    groups_.emplace_back();
+    for (std::size_t i = 0; i < group.params.size(); ++i, ++number) {
+      const rpc::RRef<Tensor>& param = group.params[i];
+      TENDRIL_CHECK(param, name(), ": params[", i, "] refers to nothing");
+      groups_.back().push_back(number);
+      auto& [owner, owned] = by_rank[param.owner().id];
+      owner.worker = param.owner();
+      if (owner.where.groups.empty() || owner.where.groups.back() != lrs_.size() - 1) {
+        owner.where.groups.push_back(lrs_.size() - 1);
+        owner.where.members.emplace_back();
+        owned.push_back({{}, group.options});
+      }
+      owner.where.members.back().push_back(owner.where.params.size());
+      owner.where.params.push_back(number);
+      owned.back().params.push_back(param);
+    }
+  }
+  TENDRIL_CHECK(!by_rank.empty(), name(), ": groups: got none, expected at least one");
   const detail::Unrecorded scope;
   std::vector<std::exception_ptr> not_asked;  // one that is not connected, say: the others are asked all the same
-  for (const auto& [rank, owned] : grouped) {
-    const rpc::WorkerInfo& worker = owned[0].owner();
-    owners_.push_back({worker, nullptr, {}});
+  for (auto& [rank, of_owner] : by_rank) {
+    owners_.push_back(of_owner.first);
     not_asked.emplace_back();
     try {
-      if (!owned[0].is_owner()) owners_.back().there = rpc::remote<Local>(agent, worker, owned, options);
+      const auto& owned = of_owner.second;
+      if (!owned[0].params[0].is_owner()) {
+        owners_.back().there = rpc::remote<Local>(agent, owners_.back().worker, owned, options.hogwild);
+      }
     } catch (...) {
       not_asked.back() = std::current_exception();
     }
@@ -43,9 +73,9 @@ DistributedOptimizer<O>::DistributedOptimizer(rpc::Agent& agent, const std::vect
     Owner& owner = owners_[i];
     try {
       if (not_asked[i]) std::rethrow_exception(not_asked[i]);
-      const auto& owned = grouped.at(owner.worker.id);
-      if (owned[0].is_owner()) {
-        owner.here = std::make_shared<Local>(owned, options);
+      const auto& owned = by_rank.at(owner.worker.id).second;
+      if (owned[0].params[0].is_owner()) {
+        owner.here = std::make_shared<Local>(owned, options.hogwild, container_->census());
       } else {
         owner.there.state_pointer()->settled().wait();
       }
@@ -57,56 +87,140 @@ DistributedOptimizer<O>::DistributedOptimizer(rpc::Agent& agent, const std::vect
 }
 
 template <detail::LocallyConstructible O>
-template <class Ask, class DoHere>
-void DistributedOptimizer<O>::on_every_owner(const char* what, Ask ask, DoHere do_here) const {
+template <class R, class Ask, class DoHere>
+std::vector<R> DistributedOptimizer<O>::on_every_owner(const char* what, Ask ask, DoHere do_here) const {
   const detail::Unrecorded scope;
-  std::vector<rpc::Future<void>> answers(owners_.size());
+  using Result = decltype(ask(owners_[0]));
+  std::vector<Result> answers(owners_.size());
   std::vector<std::exception_ptr> not_asked(owners_.size());
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     try {
-      if (owners_[i].here == nullptr) answers[i] = ask(owners_[i].there);
+      if (owners_[i].here == nullptr) answers[i] = ask(owners_[i]);
     } catch (...) {
       not_asked[i] = std::current_exception();
     }
   }
+  std::vector<R> results;
   std::vector<OptimizerError::Failure> failures;
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     try {
       if (not_asked[i]) std::rethrow_exception(not_asked[i]);
-      if (owners_[i].here != nullptr) {
-        do_here(*owners_[i].here);
+      if constexpr (std::is_same_v<R, std::monostate>) {
+        if (owners_[i].here != nullptr) {
+          do_here(owners_[i]);
+        } else if (answers[i].valid()) {
+          answers[i].wait();
+        }
       } else {
-        answers[i].wait();
+        results.push_back(owners_[i].here != nullptr ? do_here(owners_[i]) : std::move(answers[i]).wait());
       }
     } catch (...) {
       failures.push_back({owners_[i].worker, detail::reason_of(std::current_exception())});
     }
   }
   if (!failures.empty()) detail::throw_failures(name() + "::" + what, std::move(failures), owners_.size());
+  return results;
 }
 
 template <detail::LocallyConstructible O>
 void DistributedOptimizer<O>::step(autograd::ContextId context, const StepOptions& options) {
   detail::check_known(*container_, context, name() + "::step");
   const rpc::CallOptions call{.timeout = options.timeout};
-  on_every_owner(
-      "step", [&](const rpc::RRef<Local>& there) { return there.template rpc_async<&Local::step>(call, context); },
-      [&](Local& here) { here.step_in(*container_, context); });
+  on_every_owner<std::monostate>(
+      "step", [&](const Owner& owner) { return owner.there.template rpc_async<&Local::step>(call, context); },
+      [&](const Owner& owner) { owner.here->step_in(*container_, context); });
 }
 
 template <detail::LocallyConstructible O>
-double DistributedOptimizer<O>::lr() const {
+double DistributedOptimizer<O>::lr(std::size_t group) const {
   const std::lock_guard lock(mutex_);
-  return lr_;
+  TENDRIL_CHECK_AS(IndexError, group < lrs_.size(), name(), "::lr: group ", group, " of ", lrs_.size());
+  return lrs_[group];
 }
 
 template <detail::LocallyConstructible O>
 void DistributedOptimizer<O>::set_lr(double lr) {
-  on_every_owner(
-      "set_lr", [&](const rpc::RRef<Local>& there) { return there.template rpc_async<&Local::set_lr>(lr); },
-      [&](Local& here) { here.set_lr(lr); });
+  on_every_owner<std::monostate>(
+      "set_lr", [&](const Owner& owner) { return owner.there.template rpc_async<&Local::set_lr>(lr); },
+      [&](const Owner& owner) { owner.here->set_lr(lr); });
   const std::lock_guard lock(mutex_);
-  lr_ = lr;
+  for (double& one : lrs_) one = lr;
+}
+
+template <detail::LocallyConstructible O>
+void DistributedOptimizer<O>::set_lr(std::size_t group, double lr) {
+  TENDRIL_CHECK_AS(IndexError, group < groups_.size(), name(), "::set_lr: group ", group, " of ", groups_.size());
+  const auto local = [&](const Owner& owner) -> std::optional<std::size_t> {
+    const auto& has = owner.where.groups;
+    const auto found = std::find(has.begin(), has.end(), group);
+    return found == has.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - has.begin()));
+  };
+  on_every_owner<std::monostate>(
+      "set_lr",
+      [&](const Owner& owner) {
+        const auto at = local(owner);
+        return at ? owner.there.template rpc_async<&Local::set_group_lr>(*at, lr) : rpc::Future<void>();
+      },
+      [&](const Owner& owner) {
+        if (const auto at = local(owner)) owner.here->set_group_lr(*at, lr);
+      });
+  const std::lock_guard lock(mutex_);
+  lrs_[group] = lr;
+}
+
+template <detail::LocallyConstructible O>
+double DistributedOptimizer<O>::clip_grad_norm_(const autograd::Context& given, double max_norm, double norm_type) {
+  TENDRIL_CHECK(max_norm >= 0, name(), "::clip_grad_norm_: max_norm: got ", max_norm,
+                ", expected a number of 0 or more");
+  TENDRIL_CHECK(norm_type > 0, name(), "::clip_grad_norm_: norm_type: got ", norm_type, ", expected a positive number");
+  const autograd::ContextId context = given.id();
+  detail::check_known(*container_, context, name() + "::clip_grad_norm_");
+  const double norm = detail::joined_norm(
+      on_every_owner<double>(
+          "clip_grad_norm_",
+          [&](const Owner& owner) { return owner.there.template rpc_async<&Local::norm>(context, norm_type); },
+          [&](const Owner& owner) { return owner.here->norm_in(*container_, context, norm_type); }),
+      norm_type);
+  const double factor = max_norm / (norm + 1e-6);
+  if (!(factor < 1)) return norm;
+  on_every_owner<std::monostate>(
+      "clip_grad_norm_",
+      [&](const Owner& owner) { return owner.there.template rpc_async<&Local::scale>(context, factor); },
+      [&](const Owner& owner) { container_->scale_gradients(context, owner.here->params(), factor); });
+  return norm;
+}
+
+template <detail::LocallyConstructible O>
+StateDict DistributedOptimizer<O>::state_dict() const {
+  const auto entries = on_every_owner<detail::NamedTensors>(
+      "state_dict", [&](const Owner& owner) { return owner.there.template rpc_async<&Local::state_dict>(); },
+      [&](const Owner& owner) { return owner.here->state_dict(); });
+  std::vector<detail::OwnerState> states;
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    states.push_back(owners_[i].where);
+    states.back().entries = entries[i];
+  }
+  return detail::gathered_state(states, groups_);
+}
+
+template <detail::LocallyConstructible O>
+void DistributedOptimizer<O>::load_state_dict(const StateDict& dict) {
+  detail::check_state(dict, groups_, name() + "::load_state_dict");
+  for (const bool check_only : {true, false}) {  // all are asked before the first changes anything
+    on_every_owner<std::monostate>(
+        "load_state_dict",
+        [&](const Owner& owner) {
+          return owner.there.template rpc_async<&Local::load_state_dict>(detail::state_for(dict, owner.where),
+                                                                         check_only);
+        },
+        [&](const Owner& owner) { owner.here->load_state_dict(detail::state_for(dict, owner.where), check_only); });
+  }
+  const std::lock_guard lock(mutex_);
+  for (std::size_t group = 0; group < lrs_.size(); ++group) {
+    if (const Tensor* const lr = dict.find("param_groups." + std::to_string(group) + ".lr")) {
+      lrs_[group] = raw::cast(*lr, kFloat64).template item<double>();
+    }
+  }
 }
 
 template <detail::LocallyConstructible O>

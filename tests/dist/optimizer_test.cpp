@@ -3,13 +3,19 @@
 #include "tendril/dist/optimizer.h"
 
 #include <atomic>
+#include <cmath>
 #include <latch>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "tendril/dist/optim/rates.h"
 #include "tendril/nn/optim/adam.h"
+#include "tendril/nn/optim/lr_scheduler.h"
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/nn/utils/clip_grad.h"
 #include "tendril/rpc/call.h"
 #include "tests/dist/group.h"
 
@@ -28,7 +34,11 @@ class Layer {
   Layer(int rank, std::vector<double> start) : rank_(rank), weight_(from_vector(start, {std::ssize(start)})) {
     weight_.requires_grad_();
   }
-  Tensor forward(const Tensor& x) const { return (x * weight_).tanh(); }
+  Tensor forward(const Tensor& x) const {
+    const dist::ReadParameters reading;
+    return (x * weight_).tanh();
+  }
+  Tensor forward_here(const Tensor& x) const { return (x * weight_).tanh(); }
   RRef<Tensor> parameter() const { return RRef<Tensor>(Cluster::agent(rank_), weight_); }
   std::vector<double> values() const { return weight_.to_vector<double>(); }
   bool has_grad() const { return weight_.grad().defined(); }
@@ -150,7 +160,7 @@ void check_equals_local(const typename O::Options& options) {
     }
     local.zero_grad();
     Tensor y = input(step);
-    for (std::size_t i = 0; i < depth; ++i) y = layers[i]->forward(y);
+    for (std::size_t i = 0; i < depth; ++i) y = layers[i]->forward_here(y);
     y.square().sum().backward();
     local.step();
     for (std::size_t i = 0; i < 3; ++i) {
@@ -281,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_on_one_owner_is_reported_and_the_others_h
 BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
   const Group group(3);
   const Model model(group[0]);
-  const std::vector remote = {model.params[1], model.params[2]};
+  const std::vector remote = {model.params[1]};
   DistributedOptimizer<Probe> first(group[0], remote), second(group[0], remote);
   constexpr int kThreads = 4, kSteps = 3;
   Probe::overlaps = 0;
@@ -299,13 +309,14 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
     });
   }
   entered.wait();  // one update is under way, and held until the steps of all threads have come to its owner
-  const auto all_have_come = [&](int rank) { return group[rank].metrics().unanswered_calls == kThreads; };
-  BOOST_TEST(Cluster::eventually([&] { return all_have_come(1) || all_have_come(2); }));
+  BOOST_TEST(Cluster::eventually([&] { return group[1].metrics().unanswered_calls == kThreads; }));
   BOOST_TEST(Probe::inside == 1);
+  DistributedOptimizer<Probe> elsewhere(group[0], {model.params[2]});
+  elsewhere.set_lr(3);  // another owner's lock is another one
   go_on.count_down();
   threads.clear();
   BOOST_TEST(Probe::overlaps == 0);
-  for (const std::size_t i : {1u, 2u}) BOOST_TEST(model.values(i)[0] == kStart[i][0] + kThreads * kSteps);
+  BOOST_TEST(model.values(1)[0] == kStart[1][0] + kThreads * kSteps);
   BOOST_TEST(first.state(model.params[1]).updates + second.state(model.params[1]).updates == kThreads * kSteps);
 }
 
@@ -380,6 +391,165 @@ BOOST_AUTO_TEST_CASE(a_step_may_have_a_deadline) {
   go_on.count_down();
   Probe::entered = nullptr;  // if it did not even begin
   BOOST_TEST(Cluster::eventually([] { return Probe::inside == 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(groups_have_options_rates_and_schedules_of_their_own) {
+  const Group group(3);
+  const Model model(group[0]);
+  using Opt = DistributedOptimizer<optim::SGD>;
+  Opt opt(group[0], std::vector<Opt::Group>{{{model.params[2], model.params[0]}, {.lr = 0.1, .momentum = 0.5}},
+                                            {{model.params[1]}, {.lr = 0.2}}});
+  std::vector<Tensor> params;
+  for (const auto& start : kStart) params.push_back(from_vector(start, {3}).requires_grad_());
+  optim::SGD local({{.params = {params[2], params[0]}, .options = {.lr = 0.1, .momentum = 0.5}},
+                    {.params = {params[1]}, .options = {.lr = 0.2}}});
+  dist::Rates rates(opt);
+  optim::lr_scheduler::ExponentialLR schedule(rates, 0.5), expected(local, 0.5);
+  for (int step = 0; step < 4; ++step) {
+    {
+      const Context context(group[0]);
+      backward(context, {model.loss(input(step))});
+      opt.step(context);
+    }
+    local.zero_grad();
+    Tensor y = input(step);
+    for (const Tensor& param : params) y = (y * param).tanh();
+    y.square().sum().backward();
+    local.step();
+    if (step == 1) {
+      opt.set_lr(1, 0.05);
+      local.set_lr(1, 0.05);
+    } else {
+      schedule.step();
+      expected.step();
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      BOOST_TEST(model.values(i) == values(params[i]), boost::test_tools::per_element());
+    }
+  }
+  for (const std::size_t i : {0u, 1u}) BOOST_TEST(opt.lr(i) == local.lr(i));
+  BOOST_CHECK_EXCEPTION(opt.lr(2), IndexError, says("group 2 of 2"));
+  BOOST_CHECK_EXCEPTION(opt.set_lr(2, 1), IndexError, says("group 2 of 2"));
+  BOOST_CHECK_EXCEPTION(opt.set_lr(1, -1), OptimizerError, says("set_lr", "1 of 3 owners failed", "'w1'", "-1"));
+
+  // What is gathered is what one optimizer has that does the same, and goes back.
+  const StateDict gathered = opt.state_dict(), one = local.state_dict();
+  BOOST_TEST(gathered.size() == one.size());
+  for (const auto& [name, tensor] : one) {
+    BOOST_REQUIRE(gathered.contains(name));
+    BOOST_TEST(values(gathered.at(name)) == values(tensor), name);
+  }
+  local.load_state_dict(gathered);
+  Opt other(group[0], std::vector<Opt::Group>{{{model.params[2], model.params[0]}, {}}, {{model.params[1]}, {}}});
+  other.load_state_dict(one);
+  BOOST_TEST(other.lr(1) == local.lr(1));
+  BOOST_TEST(values(other.state(model.params[2]).momentum_buffer) == values(local.state(params[2]).momentum_buffer),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_does_not_fit_one_owner_changes_none) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.1, .momentum = 0.5});
+  {
+    const Context context(group[0]);
+    backward(context, {model.loss(input(1))});
+    opt.step(context);
+  }
+  const auto changed = [&](const std::string& name, const Tensor& tensor) {
+    StateDict dict;
+    for (const auto& [entry, value] : opt.state_dict()) dict.insert(entry, entry == name ? tensor : value);
+    return dict;
+  };
+  StateDict bad = changed("param_groups.0.lr", tensor(0.75, {.dtype = kFloat64}));
+  StateDict worse;
+  for (const auto& [entry, value] : bad) worse.insert(entry, entry == "state.1.momentum_buffer" ? ones({4}) : value);
+  BOOST_CHECK_EXCEPTION(opt.load_state_dict(worse), OptimizerError, says("load_state_dict", "'w1'", "momentum_buffer"));
+  BOOST_TEST(opt.lr() == 0.1);
+  BOOST_TEST(values(opt.state_dict().at("param_groups.0.lr"))[0] == 0.1);
+  bad.insert("state.7.momentum_buffer", ones({3}));
+  bad.insert("what", ones({3}));
+  BOOST_CHECK_EXCEPTION(opt.load_state_dict(bad), Error,
+                        says("state.7.momentum_buffer", "3 parameters", "unexpected what"));
+  BOOST_CHECK_EXCEPTION(opt.load_state_dict({}), Error, says("missing param_groups.0.params"));
+}
+
+BOOST_AUTO_TEST_CASE(the_norm_over_all_owners_is_clipped) {
+  const Group group(3);
+  const Model model(group[0]);
+  DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 1});
+  for (const double p : {2., 1., std::numeric_limits<double>::infinity()}) {
+    std::vector<Tensor> params;
+    for (std::size_t i = 0; i < 3; ++i) params.push_back(from_vector(model.values(i), {3}).requires_grad_());
+    Tensor y = input(1);
+    for (const Tensor& param : params) y = (y * param).tanh();
+    y.square().sum().backward();
+    const double expected = nn::utils::clip_grad_norm_(params, 0.01, {.norm_type = p}).item<double>();
+    const Context context(group[0]);
+    backward(context, {model.loss(input(1))});
+    BOOST_TEST(opt.clip_grad_norm_(context, 1e9, p) == expected, boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(opt.clip_grad_norm_(context, 0.01, p) == expected, boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(opt.clip_grad_norm_(context, 1, p) <= 0.01);
+    opt.step(context);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Values now = model.values(i), was = values(params[i]), grad = values(params[i].grad());
+      for (std::size_t j = 0; j < 3; ++j) BOOST_TEST(std::abs(now[j] - (was[j] - grad[j])) < 1e-12);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_unless_they_are_hogwild_trainers) {
+  const Group group(3);
+  const Model model(group[0]);
+  const auto interleave = [&](bool hogwild) {
+    DistributedOptimizer<optim::SGD> first(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild}),
+        second(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild});
+    const Context context(group[0]);
+    const Tensor loss = model.loss(input(1));
+    std::thread([&] {
+      const Context other(group[0]);
+      backward(other, {model.loss(input(2))});
+      second.step(other);
+    }).join();
+    backward(context, {loss});
+    const Values before = model.values(0);
+    first.step(context);
+    BOOST_TEST((model.values(0) != before));
+    BOOST_TEST(!first.state(model.params[0]).momentum_buffer.defined());
+  };
+  BOOST_CHECK_EXCEPTION(interleave(false), std::exception, says("modified by an inplace operation"));
+  interleave(true);
+}
+
+BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
+  const Group group(3);
+  const Model model(group[0]);
+  const double before = model.loss(input(2)).item<double>();
+  constexpr int kTrainers = 3, kSteps = 25;
+  std::atomic<int> steps{0};
+  std::mutex mutex;
+  std::string errors;
+  std::vector<std::jthread> trainers;
+  for (int t = 0; t < kTrainers; ++t) {
+    trainers.emplace_back([&] {
+      try {
+        DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.02}, {.hogwild = true});
+        for (int i = 0; i < kSteps; ++i) {
+          const Context context(group[0]);
+          backward(context, {model.loss(input(2))});
+          opt.step(context);
+          ++steps;
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        errors += error.what();
+      }
+    });
+  }
+  trainers.clear();
+  BOOST_TEST(errors == "");
+  BOOST_TEST(steps == kTrainers * kSteps);
+  BOOST_TEST(model.loss(input(2)).item<double>() < before);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

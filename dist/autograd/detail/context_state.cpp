@@ -40,6 +40,11 @@ Gradients ContextState::gradients() const {
   return gradients_;
 }
 
+void ContextState::scale_gradients(const std::vector<Tensor>& leaves, double factor) {
+  const std::lock_guard lock(gradients_mutex_);
+  for (const Tensor& leaf : leaves) gradients_.scale(leaf, factor);
+}
+
 std::vector<Ref<SendNode>> ContextState::sends() const {
   std::vector<Ref<SendNode>> nodes;
   const std::lock_guard lock(mutex_);

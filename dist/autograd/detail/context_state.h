@@ -35,6 +35,7 @@ class ContextState final : public tendril::autograd::GradientSink {
   // ---- gradients
   void accumulate(const tendril::autograd::Edge& target, Tensor gradient) override;
   Gradients gradients() const;
+  void scale_gradients(const std::vector<Tensor>& leaves, double factor);
 
   // ---- passes
   std::vector<Ref<SendNode>> sends() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <shared_mutex>
 
 #include "tendril/autograd/history.h"
 #include "tendril/rpc/error.h"
@@ -322,6 +323,11 @@ bool Pass::run_once() {
   if (!error) {
     try {
       const RunningScope scope(this);
+      std::shared_lock<std::shared_mutex> reading;
+      Census& census = *context_->census();
+      if (census.hogwild.load(std::memory_order_relaxed)) {
+        reading = rpc::blocking([&] { return std::shared_lock(census.parameters); });
+      }
       const rpc::CallContextScope no_context{rpc::CallContext{}};
       if (!task_) make_task();
       for (Fed& one : fed) feed(one);
