@@ -106,6 +106,16 @@ struct LstmLayerGradients {
   const View *x, *weight_ih, *weight_hh, *bias_ih, *bias_hh, *h0, *c0;
 };
 
+/// Which keys a query of attention sees, and what is added to its scores.
+struct AttentionMask {
+  double scale = 1;            ///< of the scores
+  bool causal = false;         ///< query i sees keys 0 to i
+  const void* data = nullptr;  ///< null: no mask; else bool (true is seen), or of the query's dtype, added
+  bool is_bool = false;
+  const int64_t* offsets = nullptr;  ///< of each of the batch, in elements from data; in the host's memory
+  int64_t row = 0, column = 0;       ///< strides, in elements
+};
+
 /// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
 /// that it does not serve with DTypeError and checks the values of indices.
 ///
@@ -228,6 +238,17 @@ struct Kernels {
   /// Gradients for g like out, of which any may be null.
   void (*layer_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View* mean, const View& rstd, const View* weight) = nullptr;
+
+  // ---- attention of query [b, l, e], key [b, s, e] and value [b, s, v], all contiguous, float32 or float64, no size
+  // 0. Null slots: made of other operations.
+  /// out [b, l, v] = softmax(scores) value; log_sum [b, l] = the logarithm of the sum of e^score, +infinity where
+  /// nothing is seen (and out 0). No more of the scores than a block a thread is kept.
+  void (*attention)(const View& out, const View& log_sum, const View& query, const View& key, const View& value,
+                    const AttentionMask& mask) = nullptr;
+  /// Gradients for g like out, all written; `out` and `log_sum` are attention's.
+  void (*attention_backward)(const View& dquery, const View& dkey, const View& dvalue, const View& g, const View& out,
+                             const View& log_sum, const View& query, const View& key, const View& value,
+                             const AttentionMask& mask) = nullptr;
 
   // ---- by index: `index` is int64; values must lie in [0, x's size in dim): IndexError in the words of `use`
   // otherwise, before any write. (A device that works asynchronously reads 0, writes nothing there, and throws when its

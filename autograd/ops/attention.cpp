@@ -1,8 +1,10 @@
 #include "tendril/autograd/ops/attention.h"
 
 #include <cmath>
+#include <vector>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -76,54 +78,210 @@ Tensor added_softmax(const Tensor& scores, const Tensor& mask) {
   return (scores + mask).masked_fill(none, 0).softmax(-1).masked_fill(none, 0);
 }
 
+/// What takes part in which score, of checked operands.
+struct Scores {
+  double scale;
+  bool causal;
+  Tensor mask;
+
+  explicit Scores(const Tensor& query, const AttentionOptions& options)
+      : scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))))),
+        causal(options.is_causal),
+        mask(options.attn_mask) {}
+
+  /// The softmax of all scores, [..., L, S].
+  Tensor weights(const Tensor& query, const Tensor& key) const {
+    const int64_t length = query.size(-2), keys = key.size(-2);
+    const Dims sizes = with_last(query.sizes(), length, keys);
+    const Tensor scores = as_batch(query * scale).bmm(as_batch(key).transpose(1, 2)).reshape(sizes);
+    if (causal) {
+      const Device device = query.device();
+      const Tensor row = raw::unsqueeze(raw::arange(0, length, 1, kInt64, device), 1);
+      return masked_softmax(scores, row.ge(raw::arange(0, keys, 1, kInt64, device)));
+    }
+    if (!mask.defined()) return scores.softmax(-1);
+    return mask.dtype() == kBool ? masked_softmax(scores, mask) : added_softmax(scores, mask);
+  }
+};
+
+/// The scores as kernels take them, for operands whose first dimensions are one. Keeps what it points to.
+class KernelMask {
+ public:
+  KernelMask(const Scores& scores, const Dims& sizes) : view_{.scale = scores.scale, .causal = scores.causal} {
+    if (!scores.mask.defined()) return;
+    mask_ = raw::expand(scores.mask, sizes);
+    const int dims = sizes.size() - 2;
+    int64_t count = 1;
+    for (int d = 0; d < dims; ++d) count *= sizes[d];
+    offsets_.resize(static_cast<std::size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rest = i, offset = 0;
+      for (int d = dims - 1; d >= 0; --d) {
+        offset += rest % sizes[d] * mask_.strides()[d];
+        rest /= sizes[d];
+      }
+      offsets_[static_cast<std::size_t>(i)] = offset;
+    }
+    view_.data = mask_.raw_data();
+    view_.is_bool = mask_.dtype() == kBool;
+    view_.offsets = offsets_.data();
+    view_.row = mask_.stride(-2);
+    view_.column = mask_.stride(-1);
+  }
+  KernelMask(const KernelMask&) = delete;
+  KernelMask& operator=(const KernelMask&) = delete;
+
+  const AttentionMask& view() const noexcept { return view_; }
+
+ private:
+  Tensor mask_;
+  std::vector<int64_t> offsets_;
+  AttentionMask view_;
+};
+
+/// [batch, rows, columns] without gaps, for kernels.
+Tensor block(const Tensor& x) {
+  int64_t batch = 1;
+  for (int d = 0; d < x.dim() - 2; ++d) batch *= x.sizes()[d];
+  return raw::reshape(raw::contiguous(x), {batch, x.size(-2), x.size(-1)});
+}
+
+/// Of query, key and value. Keeps those, the result, and of the scores a number a query. Unrecorded, blocks of the
+/// scores are computed again; recorded, all of them.
+struct AttentionBackward : autograd::NodeOf<AttentionBackward, 3, 6> {
+  static constexpr const char* kName = "AttentionBackward";
+  AttentionOptions options;  // without its mask, which is saved
+
+  Scores scores(const Tensor& query) const {
+    Scores result(query, options);
+    if (has_mask) result.mask = saved(5);
+    return result;
+  }
+  bool has_mask = false;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor q = saved(0), k = saved(1), v = saved(2);
+    if (autograd::grad_enabled()) {
+      composite(g, q, k, v, dx);
+    } else {
+      fused(g, q, k, v, dx);
+    }
+  }
+
+  void fused(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, std::span<Tensor> dx) const {
+    const Tensor parts[] = {raw::empty(q.sizes(), q.dtype(), q.device()), raw::empty(k.sizes(), k.dtype(), k.device()),
+                            raw::empty(v.sizes(), v.dtype(), v.device())};
+    const KernelMask mask(scores(q), with_last(q.sizes(), q.size(-2), k.size(-2)));
+    kernels(q.device())
+        .attention_backward(raw::view_of(block(parts[0])), raw::view_of(block(parts[1])), raw::view_of(block(parts[2])),
+                            raw::view_of(block(g)), raw::view_of(block(saved(3))), raw::view_of(saved(4)),
+                            raw::view_of(block(q)), raw::view_of(block(k)), raw::view_of(block(v)), mask.view());
+    for (std::size_t i = 0; i < 3; ++i) dx[i] = parts[i];
+  }
+
+  void composite(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, std::span<Tensor> dx) const {
+    const Scores how = scores(q);
+    const Tensor weights = how.weights(q, k);
+    if (needs_grad(2)) dx[2] = weights.transpose(-2, -1).matmul(g);
+    if (!needs_grad(0) && !needs_grad(1)) return;
+    const Tensor d_weights = g.matmul(v.transpose(-2, -1));
+    const Tensor d = weights * (d_weights - (d_weights * weights).sum({-1}, true)) * how.scale;
+    if (needs_grad(0)) dx[0] = d.matmul(k);
+    if (needs_grad(1)) dx[1] = d.transpose(-2, -1).matmul(q);
+  }
+};
+
+/// Checked, and of a dtype that is computed in.
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  const Tensor q = block(query), k = block(key), v = block(value);
+  const Tensor out =
+                   raw::empty(with_last(query.sizes(), query.size(-2), value.size(-1)), query.dtype(), query.device()),
+               log_sum = raw::empty({q.size(0), q.size(1)}, query.dtype(), query.device());
+  const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
+  kernels(query.device())
+      .attention(raw::view_of(block(out)), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
+                 mask.view());
+  if (auto* n = autograd::track<AttentionBackward>(out, query, key, value)) {
+    n->save(0, query);
+    n->save(1, key);
+    n->save(2, value);
+    n->save_output(3, out);
+    n->save(4, log_sum);
+    n->has_mask = options.attn_mask.defined();
+    if (n->has_mask) n->save(5, options.attn_mask);
+    n->options = options;
+    n->options.attn_mask = {};
+  }
+  return out;
+}
+
+/// Whether a device's kernel does it, and keeps nothing of the size of the scores.
+bool can_be_fused(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  const bool masks_gradient =
+      autograd::grad_enabled() && options.attn_mask.defined() && autograd::requires_grad(options.attn_mask);
+  return kernels(query.device()).attention && options.dropout_p == 0 && !masks_gradient && query.numel() > 0 &&
+         key.numel() > 0 && value.numel() > 0;
+}
+
+/// The operands as they are computed with.
+struct Operands {
+  Tensor query, key, value;
+  AttentionOptions options;
+};
+
+/// Calls f with operands in the half type of an Autocast, or in float32 where that is what a half type is computed in.
+template <class F>
+bool converted(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options,
+               const F& f) {
+  const bool mask = options.attn_mask.defined() && options.attn_mask.dtype() != kBool;
+  if (autograd::detail::autocast_on()) {
+    AttentionOptions low = options;
+    if (mask) low.attn_mask = autograd::detail::lowered(options.attn_mask);
+    const Operands all{autograd::detail::lowered(query), autograd::detail::lowered(key),
+                       autograd::detail::lowered(value), low};
+    const autograd::detail::AutocastOff done;
+    f(all);
+    return true;
+  }
+  check(query, key, value, options);
+  const DType wide = computed_in(query.dtype());
+  if (wide == query.dtype() || !query.device().is_cpu()) return false;
+  AttentionOptions in_float = options;  // the results alone are rounded
+  if (mask) in_float.attn_mask = options.attn_mask.to(wide);
+  f(Operands{query.to(wide), key.to(wide), value.to(wide), in_float});
+  return true;
+}
+
 }  // namespace
 
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& options) {
-  if (autograd::detail::autocast_on()) [[unlikely]] {
-    AttentionOptions low = options;
-    if (options.attn_mask.defined() && options.attn_mask.dtype() != kBool)
-      low.attn_mask = autograd::detail::lowered(options.attn_mask);
-    const Tensor q = autograd::detail::lowered(query), k = autograd::detail::lowered(key),
-                 v = autograd::detail::lowered(value);
-    const autograd::detail::AutocastOff done;
-    return attention_with_weights(q, k, v, low);
+  AttentionResult result;
+  const bool lowered = autograd::detail::autocast_on();
+  if (converted(query, key, value, options, [&](const Operands& all) {
+        result = attention_with_weights(all.query, all.key, all.value, all.options);
+      })) {
+    return lowered ? result : AttentionResult{result.output.to(query.dtype()), result.weights.to(query.dtype())};
   }
-  check(query, key, value, options);
-  if (const DType dtype = query.dtype(), wide = computed_in(dtype); wide != dtype && query.device().is_cpu()) {
-    AttentionOptions in_float = options;  // the results alone are rounded
-    if (options.attn_mask.defined() && options.attn_mask.dtype() != kBool) {
-      in_float.attn_mask = options.attn_mask.to(wide);
-    }
-    const auto [output, weights] = attention_with_weights(query.to(wide), key.to(wide), value.to(wide), in_float);
-    return {output.to(dtype), weights.to(dtype)};
-  }
-  const int64_t length = query.size(-2), keys = key.size(-2);
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
-  const Dims sizes = with_last(query.sizes(), length, keys);
-  const Tensor scores = as_batch(query * scale).bmm(as_batch(key).transpose(1, 2)).reshape(sizes);
-  Tensor weights;
-  if (options.is_causal) {
-    const Device device = query.device();
-    const Tensor row = raw::unsqueeze(raw::arange(0, length, 1, kInt64, device), 1);
-    weights = masked_softmax(scores, row.ge(raw::arange(0, keys, 1, kInt64, device)));
-  } else if (!options.attn_mask.defined()) {
-    weights = scores.softmax(-1);
-  } else if (options.attn_mask.dtype() == kBool) {
-    weights = masked_softmax(scores, options.attn_mask);
-  } else {
-    weights = added_softmax(scores, options.attn_mask);
-  }
+  Tensor weights = Scores(query, options).weights(query, key);
   if (options.dropout_p > 0) {
     weights = dropout(weights, options.dropout_p, options.generator ? *options.generator : default_generator());
   }
   const Tensor output = as_batch(weights).bmm(as_batch(value));
-  return {output.reshape(with_last(query.sizes(), length, value.size(-1))), weights};
+  return {output.reshape(with_last(query.sizes(), query.size(-2), value.size(-1))), weights};
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options) {
-  return attention_with_weights(query, key, value, options).output;
+  Tensor result;
+  const bool lowered = autograd::detail::autocast_on();
+  if (converted(query, key, value, options, [&](const Operands& all) {
+        result = scaled_dot_product_attention(all.query, all.key, all.value, all.options);
+      })) {
+    return lowered ? result : result.to(query.dtype());
+  }
+  if (!can_be_fused(query, key, value, options)) return attention_with_weights(query, key, value, options).output;
+  return fused_attention(query, key, value, options);
 }
 
 }  // namespace tendril

@@ -22,12 +22,22 @@ struct AttentionOptions {
 struct AttentionResult {
   Tensor output;   ///< [..., L, Ev]
   Tensor weights;  ///< [..., L, S], after dropout
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    f(self.output);
+    f(self.weights);
+  }
 };
 
 /// softmax(query key^T scale + mask) value, for query [..., L, E], key [..., S, E] and value [..., S, Ev] with the same
 /// first dimensions and one floating dtype. (Vaswani et al., "Attention Is All You Need", 2017) A query that sees no
 /// key gets zeros. Throws ShapeError for sizes that do not fit, DTypeError for dtypes that differ, Error for a mask
 /// beside is_causal and a dropout outside of [0, 1].
+///
+/// One node, by blocks, which reads query, key and value some times and keeps of the scores a number a query, forward
+/// and backward (FlashAttention); unless there is dropout, the mask requires a gradient, or the device has no kernel
+/// for it: then, and under create_graph, it is made of other operations, and weights [..., L, S] are kept.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 /// The same, and the weights.

@@ -61,3 +61,9 @@ p, q = torch.randn(64, 128, 64), torch.randn(64, 64, 128)
 measure("bmm 64x128x64x128", lambda: p @ q)
 m, n = torch.randn(1024, 1024), torch.randn(1024, 1024)
 measure("matmul 1024", lambda: m @ n)
+q, k, v = (torch.randn(1, 8, 1024, 64, requires_grad=True) for _ in range(3))
+attention_g = torch.randn(1, 8, 1024, 64)
+for causal in (False, True):
+    name = f"{'causal ' if causal else ''}attention 8x1024x64 fwd"
+    measure(name, lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
+    measure(f"{name}+bwd", lambda: train(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal), attention_g, [q, k, v]))

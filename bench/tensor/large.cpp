@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/autograd/ops/loss.h"
@@ -123,6 +124,18 @@ void measure_all() {
   {
     const Tensor a = randn({1024, 1024}), b = randn({1024, 1024});
     measure("matmul 1024", 0, [&] { (void)a.matmul(b); });
+  }
+  {
+    const Tensor q = randn({1, 8, 1024, 64}, learns), k = randn({1, 8, 1024, 64}, learns),
+                 v = randn({1, 8, 1024, 64}, learns), g = randn({1, 8, 1024, 64});
+    for (const bool causal : {false, true}) {
+      const AttentionOptions options{.is_causal = causal};
+      const auto forward = [&] { return scaled_dot_product_attention(q, k, v, options); };
+      measure(causal ? "causal attention 8x1024x64 fwd" : "attention 8x1024x64 fwd", 0, [&] { (void)forward(); });
+      measure(causal ? "causal attention 8x1024x64 fwd+bwd" : "attention 8x1024x64 fwd+bwd", 0, [&] {
+        train(forward, g, {q, k, v});
+      });
+    }
   }
 }
 

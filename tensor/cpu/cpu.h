@@ -57,6 +57,12 @@ void layer_norm(const View& out, const View* mean, const View& rstd, const View&
 void layer_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View* mean, const View& rstd, const View* weight);
 
+void attention(const View& out, const View& log_sum, const View& query, const View& key, const View& value,
+               const AttentionMask& mask);
+void attention_backward(const View& dquery, const View& dkey, const View& dvalue, const View& g, const View& out,
+                        const View& log_sum, const View& query, const View& key, const View& value,
+                        const AttentionMask& mask);
+
 void gather(const View& out, const View& x, int dim, const View& index, IndexUse use);
 void scatter_add(const View& out, int dim, const View& index, const View& source, IndexUse use);
 void scatter(const View& out, int dim, const View& index, const View& source, IndexUse use);

@@ -19,6 +19,7 @@ extern const ByDType<LineLoops> line_loops;
 extern const std::array<StepLoops, std::variant_size_v<StepRule>> step_loops;
 extern const ByDType<LstmLoops> lstm_loops;
 extern const ByDType<void (*)(const WindowRow&)> max_pool_rows;
+extern const ByDType<AttentionLoops> attention_loops;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -41,6 +42,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .line = line_loops,
                              .step = step_loops,
                              .lstm = lstm_loops,
-                             .max_pool = max_pool_rows};
+                             .max_pool = max_pool_rows,
+                             .attention = attention_loops};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -93,6 +93,18 @@ struct LineLoops {
   void (*drain)(double* to, void* sums, int64_t count);
 };
 
+/// A row of `count` scores of attention. `added` is what a mask adds, or null.
+struct AttentionLoops {
+  /// s = s scale + added; gives the largest, -infinity where there is none.
+  double (*largest)(void* s, int64_t count, double scale, const void* added);
+  /// s = e^(s - shift); gives the sum.
+  double (*exponentials)(void* s, int64_t count, double shift);
+  void (*multiply)(void* x, int64_t count, double factor);
+  /// s = p = e^(s scale + added - log_sum); d = p (d - dot) scale
+  void (*gradient)(void* s, void* d, int64_t count, double scale, const void* added, double log_sum, double dot);
+  double (*dot)(const void* x, const void* y, int64_t count);
+};
+
 /// An optimizer's functor over `count` elements.
 using StepLoop = void (*)(const void* rule, void* const* arrays, int64_t count);
 /// By which of its arrays a step has, and by dtype (float32, float64); null where it has none such.
@@ -152,6 +164,7 @@ struct Loops {
   const std::array<StepLoops, std::variant_size_v<StepRule>>& step;
   const ByDType<LstmLoops>& lstm;
   const ByDType<void (*)(const WindowRow&)>& max_pool;
+  const ByDType<AttentionLoops>& attention;
 };
 
 /// The best for this machine.

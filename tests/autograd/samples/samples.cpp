@@ -212,7 +212,8 @@ const std::vector<Family>& families() {
                                           {"rearrange", rearrange_samples},
                                           {"sort", sort_samples},
                                           {"einsum", einsum_samples},
-                                          {"loss_pairs", loss_pairs_samples}};
+                                          {"loss_pairs", loss_pairs_samples},
+                                          {"attention", attention_samples}};
   return all;
 }
 

@@ -60,6 +60,7 @@ std::vector<OpSample> norm_samples();
 std::vector<OpSample> layer_norm_samples();
 std::vector<OpSample> loss_pairs_samples();
 std::vector<OpSample> pool_samples();
+std::vector<OpSample> attention_samples();
 
 struct Family {
   const char* name;  ///< also the file in autograd/ops

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <new>
+
+#include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/gemm.h"
+#include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/cpu/visit.h"
+#include "tendril/tensor/threads.h"
+
+/// Attention by blocks (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for
+/// softmax", 2018): a block of queries meets one block of keys after the other. What it has so far is scaled down where
+/// a larger score turns up, so that no more than a block of scores is ever there; backward computes them again.
+namespace tendril::cpu {
+namespace {
+
+constexpr int64_t kQueries = 128, kKeys = 512;  // a block of float32 scores is a quarter of a MiB: the second cache
+
+/// out [m, n] (row by row, `row` apart) = or += a b, on this thread.
+template <class T>
+void product(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b_row,
+             int64_t b_column, T* out, int64_t out_row, bool accumulate) {
+  const Gemm g{m, n, k, a, a_row, a_column, b, b_row, b_column, out, out_row, 1, accumulate};
+  if constexpr (std::is_same_v<T, float>) {
+    if (onednn::sgemm(g)) return;
+  }
+  loops().gemm[static_cast<std::size_t>(dtype_of<T>)](g);
+}
+
+/// One problem for one element type.
+template <class T>
+struct Attention {
+  const T *query, *key, *value;
+  int64_t batch, length, keys, width, out_width;
+  const AttentionMask& mask;
+  const AttentionLoops& loop = loops().attention[static_cast<std::size_t>(dtype_of<T>)];
+
+  Attention(const View& q, const View& k, const View& v, const AttentionMask& of)
+      : query(q.as<const T>()),
+        key(k.as<const T>()),
+        value(v.as<const T>()),
+        batch(q.sizes[0]),
+        length(q.sizes[1]),
+        keys(k.sizes[1]),
+        width(q.sizes[2]),
+        out_width(v.sizes[2]),
+        mask(of) {}
+
+  /// How many keys from `first` on, of a block, the last of `rows` queries from `row` on sees by causality.
+  int64_t seen(int64_t row, int64_t first) const {
+    const int64_t count = std::min(kKeys, keys - first);
+    return mask.causal ? std::clamp<int64_t>(row + 1 - first, 0, count) : count;
+  }
+
+  /// What the mask adds to the scores of query `row` and `count` keys, in `room` where it must be worked out.
+  const T* added(int64_t b, int64_t row, int64_t first, int64_t count, T* room) const {
+    if (!mask.data) return nullptr;
+    const int64_t at = mask.offsets[b] + row * mask.row + first * mask.column;
+    if (mask.is_bool) {
+      const auto* const see = static_cast<const bool*>(mask.data) + at;
+      for (int64_t i = 0; i < count; ++i) room[i] = see[i * mask.column] ? T(0) : T(-INFINITY);
+      return room;
+    }
+    const T* const from = static_cast<const T*>(mask.data) + at;
+    if (mask.column == 1) return from;
+    for (int64_t i = 0; i < count; ++i) room[i] = from[i * mask.column];
+    return room;
+  }
+
+  void forward(int64_t b, int64_t first_row, T* out, T* log_sum, T* scores) const {
+    const int64_t rows = std::min(kQueries, length - first_row);
+    T* const room = scores + kQueries * kKeys;
+    const T *const q = query + (b * length + first_row) * width, *const k = key + b * keys * width,
+                   *const v = value + b * keys * out_width;
+    T* const o = out + (b * length + first_row) * out_width;
+    double most[kQueries], sum[kQueries];
+    std::fill_n(most, rows, -HUGE_VAL);
+    std::fill_n(sum, rows, 0.0);
+    for (int64_t first = 0; first < keys; first += kKeys) {
+      const int64_t count = seen(first_row + rows - 1, first);
+      if (count == 0) break;
+      product<T>(rows, count, width, q, width, 1, k + first * width, 1, width, scores, count, false);
+      for (int64_t r = 0; r < rows; ++r) {
+        T* const s = scores + r * count;
+        const int64_t here = seen(first_row + r, first);
+        const double largest = loop.largest(s, here, mask.scale, added(b, first_row + r, first, here, room));
+        const double now = std::max(most[r], largest), shift = now == -HUGE_VAL ? 0 : now;
+        if (first > 0) {
+          const double kept = std::exp(most[r] - shift);
+          sum[r] *= kept;
+          loop.multiply(o + r * out_width, out_width, kept);
+        }
+        sum[r] += loop.exponentials(s, here, shift);
+        std::fill(s + here, s + count, T(0));
+        most[r] = now;
+      }
+      product<T>(rows, out_width, count, scores, count, 1, v + first * out_width, out_width, 1, o, out_width,
+                 first > 0);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const bool nothing = sum[r] == 0;
+      if (nothing) {
+        std::fill_n(o + r * out_width, out_width, T(0));
+      } else {
+        loop.multiply(o + r * out_width, out_width, 1 / sum[r]);
+      }
+      log_sum[b * length + first_row + r] = static_cast<T>(nothing ? HUGE_VAL : most[r] + std::log(sum[r]));
+    }
+  }
+
+  struct Gradients {
+    T *query, *key, *value;
+    const T *g, *out, *log_sum;
+  };
+
+  /// All of one of the batch: its sums over queries and over keys are one thread's, in the same order always.
+  void backward(int64_t b, const Gradients& to, T* scores) const {
+    T *const products = scores + kQueries * kKeys, *const room = products + kQueries * kKeys,
+             *const dots = room + kKeys;
+    const T *const q = query + b * length * width, *const k = key + b * keys * width,
+                   *const v = value + b * keys * out_width, *const g = to.g + b * length * out_width;
+    T *const dq = to.query + b * length * width, *const dk = to.key + b * keys * width,
+             *const dv = to.value + b * keys * out_width;
+    std::fill_n(dq, length * width, T(0));
+    std::fill_n(dk, keys * width, T(0));
+    std::fill_n(dv, keys * out_width, T(0));
+    for (int64_t i = 0; i < length; ++i) {
+      dots[i] = static_cast<T>(loop.dot(g + i * out_width, to.out + (b * length + i) * out_width, out_width));
+    }
+    for (int64_t first = 0; first < keys; first += kKeys) {
+      for (int64_t row = 0; row < length; row += kQueries) {
+        const int64_t rows = std::min(kQueries, length - row), count = seen(row + rows - 1, first);
+        if (count == 0) continue;
+        const T *const some_k = k + first * width, *const some_v = v + first * out_width;
+        const T *const some_q = q + row * width, *const some_g = g + row * out_width;
+        product<T>(rows, count, width, some_q, width, 1, some_k, 1, width, scores, count, false);
+        product<T>(rows, count, out_width, some_g, out_width, 1, some_v, 1, out_width, products, count, false);
+        for (int64_t r = 0; r < rows; ++r) {
+          T *const s = scores + r * count, *const d = products + r * count;
+          const int64_t here = seen(row + r, first);
+          loop.gradient(s, d, here, mask.scale, added(b, row + r, first, here, room),
+                        static_cast<double>(to.log_sum[b * length + row + r]), static_cast<double>(dots[row + r]));
+          std::fill(s + here, s + count, T(0));
+          std::fill(d + here, d + count, T(0));
+        }
+        product<T>(count, out_width, rows, scores, 1, count, some_g, out_width, 1, dv + first * out_width, out_width,
+                   true);
+        product<T>(rows, width, count, products, count, 1, some_k, width, 1, dq + row * width, width, true);
+        product<T>(count, width, rows, products, 1, count, some_q, width, 1, dk + first * width, width, true);
+      }
+    }
+  }
+};
+
+/// Calls body(i, room) for [0, count) on several threads, each with room for `elements` of T.
+template <class T, class Body>
+void share(int64_t count, int64_t elements, const Body& body) {
+  std::atomic<bool> no_memory = false;
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    try {
+      const ThreadLimit alone(1);
+      const Scratch<T> room(elements);
+      for (int64_t i = begin; i < end; ++i) body(i, room.data());
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
+  });
+  if (no_memory) throw std::bad_alloc();
+}
+
+}  // namespace
+
+void attention(const View& out, const View& log_sum, const View& query, const View& key, const View& value,
+               const AttentionMask& mask) {
+  visit_float_or_double(query.dtype, "attention", [&](auto zero) {
+    using T = decltype(zero);
+    const Attention<T> all(query, key, value, mask);
+    const int64_t blocks = (all.length + kQueries - 1) / kQueries;
+    share<T>(all.batch * blocks, kQueries * kKeys + kKeys, [&](int64_t i, T* room) {
+      all.forward(i / blocks, i % blocks * kQueries, out.as<T>(), log_sum.as<T>(), room);
+    });
+  });
+}
+
+void attention_backward(const View& dquery, const View& dkey, const View& dvalue, const View& g, const View& out,
+                        const View& log_sum, const View& query, const View& key, const View& value,
+                        const AttentionMask& mask) {
+  visit_float_or_double(query.dtype, "attention_backward", [&](auto zero) {
+    using T = decltype(zero);
+    const Attention<T> all(query, key, value, mask);
+    const typename Attention<T>::Gradients to{dquery.as<T>(),  dkey.as<T>(),      dvalue.as<T>(),
+                                              g.as<const T>(), out.as<const T>(), log_sum.as<const T>()};
+    share<T>(all.batch, 2 * kQueries * kKeys + kKeys + all.length,
+             [&](int64_t b, T* room) { all.backward(b, to, room); });
+  });
+}
+
+}  // namespace tendril::cpu
