@@ -13,25 +13,25 @@ namespace tendril::nn {
 /// max(x, 0)
 struct ReLU : Movable<ReLU> {
   Tensor forward(const Tensor& x) const { return x.relu(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// 1 / (1 + e^-x)
 struct Sigmoid : Movable<Sigmoid> {
   Tensor forward(const Tensor& x) const { return x.sigmoid(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// tanh(x).
 struct Tanh : Movable<Tanh> {
   Tensor forward(const Tensor& x) const { return x.tanh(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x * sigmoid(x), also called swish (Ramachandran et al., "Searching for Activation Functions", 2017)
 struct SiLU : Movable<SiLU> {
   Tensor forward(const Tensor& x) const { return x.silu(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// Which form of GELU.
@@ -42,7 +42,7 @@ enum class Approximate { none, tanh };
 struct GELU : Movable<GELU> {
   explicit GELU(Approximate how = Approximate::none) : approximate(how) {}
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const Approximate approximate;
@@ -52,7 +52,7 @@ struct GELU : Movable<GELU> {
 struct Softmax : Movable<Softmax> {
   explicit Softmax(int64_t along) : dim(along) {}
   Tensor forward(const Tensor& x) const { return x.softmax(dim); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
 
   const int64_t dim;
@@ -62,7 +62,7 @@ struct Softmax : Movable<Softmax> {
 struct LogSoftmax : Movable<LogSoftmax> {
   explicit LogSoftmax(int64_t along) : dim(along) {}
   Tensor forward(const Tensor& x) const { return x.log_softmax(dim); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
 
   const int64_t dim;
@@ -72,7 +72,7 @@ struct LogSoftmax : Movable<LogSoftmax> {
 struct LeakyReLU : Movable<LeakyReLU> {
   explicit LeakyReLU(double negative_slope_value = 0.01) : negative_slope(negative_slope_value) {}
   Tensor forward(const Tensor& x) const { return x.leaky_relu(negative_slope); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double negative_slope;
@@ -82,7 +82,7 @@ struct LeakyReLU : Movable<LeakyReLU> {
 struct ELU : Movable<ELU> {
   explicit ELU(double alpha_value = 1) : alpha(alpha_value) {}
   Tensor forward(const Tensor& x) const { return x.elu(alpha); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double alpha;
@@ -92,7 +92,7 @@ struct ELU : Movable<ELU> {
 struct CELU : Movable<CELU> {
   explicit CELU(double alpha_value = 1) : alpha(alpha_value) {}
   Tensor forward(const Tensor& x) const { return x.celu(alpha); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double alpha;
@@ -101,13 +101,13 @@ struct CELU : Movable<CELU> {
 /// ELU with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)
 struct SELU : Movable<SELU> {
   Tensor forward(const Tensor& x) const { return x.selu(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x * tanh(softplus(x)) (Misra, 2019)
 struct Mish : Movable<Mish> {
   Tensor forward(const Tensor& x) const { return x.mish(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// log(1 + e^(beta x)) / beta; x where beta x is above threshold
@@ -115,7 +115,7 @@ struct Softplus : Movable<Softplus> {
   explicit Softplus(double beta_value = 1, double threshold_value = 20)
       : beta(beta_value), threshold(threshold_value) {}
   Tensor forward(const Tensor& x) const { return softplus(x, beta, threshold); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double beta;
@@ -125,26 +125,26 @@ struct Softplus : Movable<Softplus> {
 /// x / (1 + |x|)
 struct Softsign : Movable<Softsign> {
   Tensor forward(const Tensor& x) const { return x.softsign(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// log(sigmoid(x))
 struct LogSigmoid : Movable<LogSigmoid> {
   Tensor forward(const Tensor& x) const { return x.logsigmoid(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x - tanh(x)
 struct Tanhshrink : Movable<Tanhshrink> {
   Tensor forward(const Tensor& x) const { return x.tanhshrink(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x moved towards 0 by lambd, 0 where it would cross it
 struct Softshrink : Movable<Softshrink> {
   explicit Softshrink(double lambd_value = 0.5) : lambd(lambd_value) {}
   Tensor forward(const Tensor& x) const { return x.softshrink(lambd); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double lambd;
@@ -154,7 +154,7 @@ struct Softshrink : Movable<Softshrink> {
 struct Hardshrink : Movable<Hardshrink> {
   explicit Hardshrink(double lambd_value = 0.5) : lambd(lambd_value) {}
   Tensor forward(const Tensor& x) const { return x.hardshrink(lambd); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double lambd;
@@ -165,7 +165,7 @@ struct Hardtanh : Movable<Hardtanh> {
   explicit Hardtanh(double min_val_value = -1, double max_val_value = 1)
       : min_val(min_val_value), max_val(max_val_value) {}
   Tensor forward(const Tensor& x) const { return hardtanh(x, min_val, max_val); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double min_val;
@@ -175,26 +175,26 @@ struct Hardtanh : Movable<Hardtanh> {
 /// x kept within [0, 6]
 struct ReLU6 : Movable<ReLU6> {
   Tensor forward(const Tensor& x) const { return x.relu6(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// (x + 3) / 6 kept within [0, 1]
 struct Hardsigmoid : Movable<Hardsigmoid> {
   Tensor forward(const Tensor& x) const { return x.hardsigmoid(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x * hardsigmoid(x) (Howard et al., 2019)
 struct Hardswish : Movable<Hardswish> {
   Tensor forward(const Tensor& x) const { return x.hardswish(); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 };
 
 /// x above threshold, value elsewhere
 struct Threshold : Movable<Threshold> {
   explicit Threshold(double threshold_value, double value_value) : threshold(threshold_value), value(value_value) {}
   Tensor forward(const Tensor& x) const { return tendril::threshold(x, threshold, value); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const double threshold;
@@ -205,7 +205,7 @@ struct Threshold : Movable<Threshold> {
 struct GLU : Movable<GLU> {
   explicit GLU(int64_t dim_value = -1) : dim(dim_value) {}
   Tensor forward(const Tensor& x) const { return glu(x, dim); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t dim;
@@ -215,7 +215,7 @@ struct GLU : Movable<GLU> {
 struct Softmin : Movable<Softmin> {
   explicit Softmin(int64_t dim_value) : dim(dim_value) {}
   Tensor forward(const Tensor& x) const { return x.neg().softmax(dim); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t dim;
@@ -228,7 +228,7 @@ class RReLU : public Movable<RReLU> {
   /// `generator` must outlive the module. Throws Error unless lower is at most upper.
   explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, Generator& generator = default_generator());
   Tensor forward(const Tensor& x) const { return rrelu(x, {lower_, upper_, is_training(), *generator_}); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
  private:
@@ -249,7 +249,7 @@ class PReLU : public Movable<PReLU> {
   /// Throws Error unless num_parameters is positive.
   explicit PReLU(const PReLUOptions& options = {});
   Tensor forward(const Tensor& x) const { return prelu(x, weight); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override { return "num_parameters=" + std::to_string(weight.numel()); }
 
   Tensor weight;  ///< [num_parameters]

@@ -120,12 +120,19 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
     parts[1] = projected(k, 1);
     parts[2] = projected(v, 2);
   }
-  const AttentionResult heads = attention_with_weights(parts[0], parts[1], parts[2], options);
+  const AttentionResult heads =
+      masks.need_weights ? attention_with_weights(parts[0], parts[1], parts[2], options)
+                         : AttentionResult{scaled_dot_product_attention(parts[0], parts[1], parts[2], options), {}};
   Tensor output = out_proj(heads.output.transpose(1, 2).reshape({batch, length, embed_dim_}));
   output = !batched ? output.squeeze(0) : batch_first_ ? output : output.transpose(0, 1);
   if (!masks.need_weights) return {output, {}};
   const Tensor weights = masks.average_attn_weights ? heads.weights.mean({1}) : heads.weights;
   return {output, batched ? weights : weights.squeeze(0)};
+}
+
+AttentionResult MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               const MultiheadAttentionMasks& masks) const {
+  return call(*this, query, key, value, masks);
 }
 
 std::string MultiheadAttention::extra_repr() const {

@@ -42,9 +42,7 @@ class MultiheadAttention : public Movable<MultiheadAttention> {
   AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& value,
                           const MultiheadAttentionMasks& masks = {}) const;
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                             const MultiheadAttentionMasks& masks = {}) const {
-    return forward(query, key, value, masks);
-  }
+                             const MultiheadAttentionMasks& masks = {}) const;
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

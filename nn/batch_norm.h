@@ -63,7 +63,7 @@ class BatchNorm1d : public Movable<BatchNorm1d, BatchNorm> {
 
   /// ShapeError unless x is [batch, num_features] or [batch, num_features, length].
   Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
 };
 
 /// Of images.
@@ -75,7 +75,7 @@ class BatchNorm2d : public Movable<BatchNorm2d, BatchNorm> {
 
   /// ShapeError unless x is [batch, num_features, height, width].
   Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
   /// relu(forward(x) + residual), as one operation (autograd/ops/norm.h); the residual is like x, or undefined.
   Tensor forward_relu(const Tensor& x, const Tensor& residual = {});
 };

@@ -30,7 +30,7 @@ class Conv2d : public Movable<Conv2d> {
   Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size, const Conv2dOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
@@ -64,7 +64,7 @@ class Conv1d : public Movable<Conv1d> {
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, const Conv1dOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
@@ -98,7 +98,7 @@ class ConvTranspose2d : public Movable<ConvTranspose2d> {
                   const ConvTranspose2dOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
@@ -132,7 +132,7 @@ class ConvTranspose1d : public Movable<ConvTranspose1d> {
                   const ConvTranspose1dOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

@@ -16,7 +16,7 @@ class Dropout : public Movable<Dropout> {
   explicit Dropout(double p = 0.5, Generator& generator = default_generator());
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// The probability of a zero.
   double p() const noexcept { return p_; }

@@ -26,7 +26,7 @@ class Embedding : public Movable<Embedding> {
 
   /// IndexError for an index outside of the table, DTypeError for another dtype.
   Tensor forward(const Tensor& index) const;
-  Tensor operator()(const Tensor& index) const { return forward(index); }
+  Tensor operator()(const Tensor& index) const { return call(*this, index); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

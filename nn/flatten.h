@@ -12,7 +12,7 @@ namespace tendril::nn {
 struct Flatten : Movable<Flatten> {
   explicit Flatten(int64_t start = 1, int64_t end = -1) : start_dim(start), end_dim(end) {}
   Tensor forward(const Tensor& x) const { return x.flatten(start_dim, end_dim); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override {
     return "start_dim=" + std::to_string(start_dim) + ", end_dim=" + std::to_string(end_dim);
   }

@@ -27,7 +27,7 @@ class LayerNorm : public Movable<LayerNorm> {
 
   /// ShapeError unless x is [..., normalized_shape].
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   Tensor weight, bias;  ///< normalized_shape; undefined without
@@ -51,7 +51,7 @@ class RMSNorm : public Movable<RMSNorm> {
   explicit RMSNorm(int64_t features, const RMSNormOptions& options = {}) : RMSNorm(Dims{features}, options) {}
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   Tensor weight;  ///< normalized_shape; undefined without
@@ -75,7 +75,7 @@ class GroupNorm : public Movable<GroupNorm> {
   GroupNorm(int64_t num_groups, int64_t num_channels, const GroupNormOptions& options = {});
 
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   Tensor weight, bias;  ///< [channels]; undefined without

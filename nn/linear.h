@@ -25,7 +25,7 @@ class Linear : public Movable<Linear> {
 
   /// ShapeError for another number of features, DTypeError for another dtype.
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

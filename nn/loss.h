@@ -18,7 +18,7 @@ class CrossEntropyLoss : public Movable<CrossEntropyLoss> {
  public:
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
   Tensor forward(const Tensor& logits, const Tensor& target) const { return cross_entropy(logits, target, options_); }
-  Tensor operator()(const Tensor& logits, const Tensor& target) const { return forward(logits, target); }
+  Tensor operator()(const Tensor& logits, const Tensor& target) const { return call(*this, logits, target); }
   std::string extra_repr() const override;
 
  private:
@@ -30,7 +30,7 @@ class NLLLoss : public Movable<NLLLoss> {
  public:
   explicit NLLLoss(const NllLossOptions& options = {});
   Tensor forward(const Tensor& log_probs, const Tensor& target) const { return nll_loss(log_probs, target, options_); }
-  Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return forward(log_probs, target); }
+  Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return call(*this, log_probs, target); }
   std::string extra_repr() const override;
 
  private:
@@ -42,7 +42,7 @@ class MSELoss : public Movable<MSELoss> {
  public:
   explicit MSELoss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
   Tensor forward(const Tensor& x, const Tensor& y) const { return mse_loss(x, y, reduction_); }
-  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return call(*this, x, y); }
   std::string extra_repr() const override;
 
  private:
@@ -54,7 +54,7 @@ class BCELoss : public Movable<BCELoss> {
  public:
   explicit BCELoss(const BinaryCrossEntropyOptions& options = {});
   Tensor forward(const Tensor& x, const Tensor& y) const { return binary_cross_entropy(x, y, options_); }
-  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return call(*this, x, y); }
   std::string extra_repr() const override;
 
  private:
@@ -66,7 +66,7 @@ class BCEWithLogitsLoss : public Movable<BCEWithLogitsLoss> {
  public:
   explicit BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& options = {});
   Tensor forward(const Tensor& x, const Tensor& y) const { return binary_cross_entropy_with_logits(x, y, options_); }
-  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return call(*this, x, y); }
   std::string extra_repr() const override;
 
  private:
@@ -78,7 +78,7 @@ class L1Loss : public Movable<L1Loss> {
  public:
   explicit L1Loss(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
   Tensor forward(const Tensor& x, const Tensor& y) const { return l1_loss(x, y, reduction_); }
-  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return call(*this, x, y); }
   std::string extra_repr() const override;
 
  private:
@@ -91,7 +91,7 @@ class PairLoss : public Movable<Class> {
  public:
   explicit PairLoss(const Options& options = {}) : options_(options) {}
   Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, options_); }
-  Tensor operator()(const Tensor& x, const Tensor& y) const { return forward(x, y); }
+  Tensor operator()(const Tensor& x, const Tensor& y) const { return call(*this, x, y); }
   std::string extra_repr() const override { return describe_reduction(options_.reduction); }
 
  private:
@@ -114,7 +114,7 @@ class TripleLoss : public Movable<Class> {
  public:
   explicit TripleLoss(const Options& options = {}) : options_(options) {}
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) const { return function(a, b, c, options_); }
-  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) const { return forward(a, b, c); }
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c) const { return call(*this, a, b, c); }
   std::string extra_repr() const override { return describe_reduction(options_.reduction); }
 
  private:
@@ -141,7 +141,7 @@ class CTCLoss : public Movable<CTCLoss> {
   template <class Lengths>
   Tensor operator()(const Tensor& log_probs, const Tensor& targets, const Lengths& input_lengths,
                     const Lengths& target_lengths) const {
-    return forward(log_probs, targets, input_lengths, target_lengths);
+    return call(*this, log_probs, targets, input_lengths, target_lengths);
   }
   std::string extra_repr() const override;
 

@@ -137,6 +137,11 @@ PackedLSTMResult LSTM::forward(const utils::PackedSequence& x, const LSTMState& 
           {ordered(last.h, x.unsorted_indices), ordered(last.c, x.unsorted_indices)}};
 }
 
+LSTMResult LSTM::operator()(const Tensor& x, const LSTMState& state) const { return call(*this, x, state); }
+PackedLSTMResult LSTM::operator()(const utils::PackedSequence& x, const LSTMState& state) const {
+  return call(*this, x, state);
+}
+
 std::string LSTM::extra_repr() const {
   std::ostringstream out;
   out << input_size_ << ", " << hidden_size_;

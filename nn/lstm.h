@@ -30,18 +30,36 @@ struct LSTMOptions {
 /// forward first.
 struct LSTMState {
   Tensor h = {}, c = {};
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    f(self.h);
+    f(self.c);
+  }
 };
 
 /// `auto [output, state] = lstm(x, state);`
 struct LSTMResult {
   Tensor output;    ///< of the last layer: [steps, batch, hidden_size * directions] (proj_size with a projection)
   LSTMState state;  ///< of every layer, after its last step
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    detail::for_each_tensor(self.output, f);
+    detail::for_each_tensor(self.state, f);
+  }
 };
 
 /// ... of sequences of different lengths.
 struct PackedLSTMResult {
   utils::PackedSequence output;  ///< packed as the input
   LSTMState state;               ///< of every layer, after each sequence's own last step; in the order they were given
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    detail::for_each_tensor(self.output, f);
+    detail::for_each_tensor(self.state, f);
+  }
 };
 
 /// Long short-term memory, as PyTorch's nn.LSTM, with its parameters' names ("weight_ih_l0", "weight_hh_l0",
@@ -57,14 +75,12 @@ class LSTM : public Movable<LSTM> {
   /// x is [steps, batch, input_size], or [steps, input_size] for a batch of one. A state that is undefined is zeros.
   /// ShapeError for other sizes, no steps, or a state that does not fit; DTypeError for another dtype.
   LSTMResult forward(const Tensor& x, const LSTMState& state = {}) const;
-  LSTMResult operator()(const Tensor& x, const LSTMState& state = {}) const { return forward(x, state); }
+  LSTMResult operator()(const Tensor& x, const LSTMState& state = {}) const;
 
   /// Packed sequences (nn/utils/rnn.h), each computed to its own end. A state is in the order in which the sequences
   /// were given. Errors as above, and as PackedSequence::check.
   PackedLSTMResult forward(const utils::PackedSequence& x, const LSTMState& state = {}) const;
-  PackedLSTMResult operator()(const utils::PackedSequence& x, const LSTMState& state = {}) const {
-    return forward(x, state);
-  }
+  PackedLSTMResult operator()(const utils::PackedSequence& x, const LSTMState& state = {}) const;
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

@@ -47,7 +47,7 @@ void replace_elements(Tensor& tensor, const Tensor& elements) {
 }  // namespace
 
 Module::Module(Module&& from, const std::type_info& type, Extent object)
-    : training_(from.training_), birth_(detail::born(*this)) {
+    : hooks_(from.hooks_), training_(from.training_), birth_(detail::born(*this)) {
   TENDRIL_CHECK(typeid(from) == type, from.name(),
                 ": it was moved, but only its base class is made for that; expected a class that is a Movable itself");
   from.check_members();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tendril/nn/detail/births.h"
+#include "tendril/nn/hooks.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
 
@@ -33,7 +35,8 @@ namespace tendril::nn {
 ///       Tensor forward(const Tensor& x) const { return affine2(dropout(affine1(x)).relu()).softmax(-1); }
 ///     };
 ///
-/// `forward` is not virtual: a module takes and returns what it likes.
+/// `forward` is not virtual: a module takes and returns what it likes. `operator()` of a layer is `call(*this, x)`
+/// (nn/hooks.h): forward, between the hooks if there are any.
 ///
 /// Ownership: a module refers to its registered members by address, so a registered tensor or module must live as long
 /// as it does (members do), and a module can be neither copied nor moved (but see Movable, which layers are). Build it
@@ -96,6 +99,16 @@ class Module {
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
 
+  // ---- hooks (nn/hooks.h): called in the order of registration where the module is called, `layer(x)` or
+  // `call(module, x)`, until the handle is told to remove() them; not where `forward` is. They go along where the
+  // module is moved to. In backward the module must still be there. Throw Error for an empty one. Registering and
+  // removing needs the caller's own ordering with calls.
+  autograd::HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  autograd::HookHandle register_forward_hook(ForwardHook hook);
+  /// When the gradients of all inputs that require one are known; of a module none of whose inputs does: when those of
+  /// its outputs are. Each call of the module is seen by itself.
+  autograd::HookHandle register_full_backward_hook(FullBackwardHook hook);
+
   // ---- saving and loading (docs/files.md)
   /// Parameters and buffers under PyTorch's names, each module's own parameters before its buffers before its children.
   /// What is reachable by two names is there twice. The tensors share the module's elements and have no history: what a
@@ -137,6 +150,7 @@ class Module {
   void leave_out(Module& member) { detail::belongs_elsewhere(member.birth_); }
 
  private:
+  friend struct detail::HooksOf;
   template <class T>
   using Members = std::vector<std::pair<std::string, T*>>;
 
@@ -153,6 +167,7 @@ class Module {
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;
   Members<Module> children_;
+  std::shared_ptr<detail::ModuleHooks> hooks_;  ///< null for most
   bool training_ = true;
   const detail::Birth birth_;
   uint64_t last_member_ = 0;  ///< birth of the last module that was made before a registration in the constructor

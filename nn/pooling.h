@@ -12,7 +12,7 @@ namespace tendril::nn {
 struct MaxPool2d : Movable<MaxPool2d> {
   explicit MaxPool2d(Size2 kernel, const MaxPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_size, options); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const Size2 kernel_size;
@@ -23,7 +23,7 @@ struct MaxPool2d : Movable<MaxPool2d> {
 struct AvgPool2d : Movable<AvgPool2d> {
   explicit AvgPool2d(Size2 kernel, const AvgPoolOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_size, options); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const Size2 kernel_size;
@@ -34,7 +34,7 @@ struct AvgPool2d : Movable<AvgPool2d> {
 struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
   explicit AdaptiveAvgPool2d(Size2 output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_size); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const Size2 output_size;
@@ -44,7 +44,7 @@ struct AdaptiveAvgPool2d : Movable<AdaptiveAvgPool2d> {
 struct AdaptiveMaxPool2d : Movable<AdaptiveMaxPool2d> {
   explicit AdaptiveMaxPool2d(Size2 output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_max_pool2d(x, output_size); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const Size2 output_size;
@@ -54,7 +54,7 @@ struct AdaptiveMaxPool2d : Movable<AdaptiveMaxPool2d> {
 struct MaxPool1d : Movable<MaxPool1d> {
   explicit MaxPool1d(int64_t kernel, const MaxPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return max_pool1d(x, kernel_size, options); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t kernel_size;
@@ -65,7 +65,7 @@ struct MaxPool1d : Movable<MaxPool1d> {
 struct AvgPool1d : Movable<AvgPool1d> {
   explicit AvgPool1d(int64_t kernel, const AvgPool1dOptions& how = {}) : kernel_size(kernel), options(how) {}
   Tensor forward(const Tensor& x) const { return avg_pool1d(x, kernel_size, options); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t kernel_size;
@@ -76,7 +76,7 @@ struct AvgPool1d : Movable<AvgPool1d> {
 struct AdaptiveAvgPool1d : Movable<AdaptiveAvgPool1d> {
   explicit AdaptiveAvgPool1d(int64_t output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool1d(x, output_size); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t output_size;
@@ -86,7 +86,7 @@ struct AdaptiveAvgPool1d : Movable<AdaptiveAvgPool1d> {
 struct AdaptiveMaxPool1d : Movable<AdaptiveMaxPool1d> {
   explicit AdaptiveMaxPool1d(int64_t output) : output_size(output) {}
   Tensor forward(const Tensor& x) const { return adaptive_max_pool1d(x, output_size); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const int64_t output_size;

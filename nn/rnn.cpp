@@ -188,6 +188,11 @@ PackedRNNResult RNNBase::forward(const utils::PackedSequence& x, const Tensor& h
           ordered(h_n, x.unsorted_indices)};
 }
 
+RNNResult RNNBase::operator()(const Tensor& x, const Tensor& h_0) const { return call(*this, x, h_0); }
+PackedRNNResult RNNBase::operator()(const utils::PackedSequence& x, const Tensor& h_0) const {
+  return call(*this, x, h_0);
+}
+
 std::string RNNBase::extra_repr() const {
   std::ostringstream out;
   out << input_size_ << ", " << hidden_size_;

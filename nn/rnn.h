@@ -34,12 +34,24 @@ struct RNNOptions {
 struct RNNResult {
   Tensor output;  ///< of the last layer: [steps, batch, hidden_size * directions]
   Tensor h_n;     ///< of every layer, after its last step: [layers * directions, batch, hidden_size]
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    detail::for_each_tensor(self.output, f);
+    detail::for_each_tensor(self.h_n, f);
+  }
 };
 
 /// ... of sequences of different lengths.
 struct PackedRNNResult {
   utils::PackedSequence output;  ///< packed as the input
   Tensor h_n;  ///< of every layer, after each sequence's own last step; in the order in which they were given
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    detail::for_each_tensor(self.output, f);
+    detail::for_each_tensor(self.h_n, f);
+  }
 };
 
 /// What RNN and GRU share.
@@ -49,12 +61,12 @@ class RNNBase : public Module {
   /// hidden_size], without the batch for an x without; undefined: zeros.
   /// ShapeError for other sizes, no steps, or a state that does not fit; DTypeError for another dtype.
   RNNResult forward(const Tensor& x, const Tensor& h_0 = {}) const;
-  RNNResult operator()(const Tensor& x, const Tensor& h_0 = {}) const { return forward(x, h_0); }
+  RNNResult operator()(const Tensor& x, const Tensor& h_0 = {}) const;
 
   /// Packed sequences (nn/utils/rnn.h), each computed to its own end. h_0 is in the order in which the sequences were
   /// given. Errors as above, and as PackedSequence::check.
   PackedRNNResult forward(const utils::PackedSequence& x, const Tensor& h_0 = {}) const;
-  PackedRNNResult operator()(const utils::PackedSequence& x, const Tensor& h_0 = {}) const { return forward(x, h_0); }
+  PackedRNNResult operator()(const utils::PackedSequence& x, const Tensor& h_0 = {}) const;
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

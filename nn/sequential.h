@@ -52,7 +52,7 @@ class Sequential : public Movable<Sequential> {
   M& append(std::shared_ptr<M> layer) {
     M& added = *layer;
     register_module(std::to_string(steps_.size()), added);
-    steps_.push_back({std::move(layer), [&added](const Tensor& x) { return added.forward(x); }});
+    steps_.push_back({std::move(layer), [&added](const Tensor& x) { return Tensor(call(added, x)); }});
     return added;
   }
 
@@ -61,7 +61,15 @@ class Sequential : public Movable<Sequential> {
     for (const Step& step : steps_) y = step.forward(y);
     return y;
   }
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  /// Layers `begin` to `end` alone (of checkpoint_sequential). Throws IndexError unless begin <= end <= size().
+  Tensor forward(const Tensor& x, std::size_t begin, std::size_t end) {
+    TENDRIL_CHECK_AS(IndexError, begin <= end && end <= steps_.size(), "Sequential: got layers ", begin, " to ", end,
+                     ", expected some of ", steps_.size());
+    Tensor y = x;
+    for (std::size_t i = begin; i < end; ++i) y = steps_[i].forward(y);
+    return y;
+  }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
 
   /// How many modules.
   std::size_t size() const noexcept { return steps_.size(); }

@@ -119,4 +119,11 @@ Tensor generate_square_subsequent_mask(int64_t size, DType dtype, Device device)
   return raw::zeros({size, size}, dtype, device).masked_fill(raw::unsqueeze(place, 1).lt(place), -HUGE_VAL);
 }
 
+Tensor TransformerEncoderLayer::operator()(const Tensor& src, const TransformerMasks& masks) const {
+  return call(*this, src, masks);
+}
+Tensor TransformerEncoder::operator()(const Tensor& src, const TransformerMasks& masks) const {
+  return call(*this, src, masks);
+}
+
 }  // namespace tendril::nn

@@ -45,7 +45,7 @@ class TransformerEncoderLayer : public Movable<TransformerEncoderLayer> {
 
   /// src is [length, batch, d_model], or with the batch first, or without; so is the result.
   Tensor forward(const Tensor& src, const TransformerMasks& masks = {}) const;
-  Tensor operator()(const Tensor& src, const TransformerMasks& masks = {}) const { return forward(src, masks); }
+  Tensor operator()(const Tensor& src, const TransformerMasks& masks = {}) const;
 
   MultiheadAttention self_attn;
   Linear linear1;
@@ -68,7 +68,7 @@ class TransformerEncoder : public Movable<TransformerEncoder> {
                      const TransformerEncoderLayerOptions& options = {});
 
   Tensor forward(const Tensor& src, const TransformerMasks& masks = {}) const;
-  Tensor operator()(const Tensor& src, const TransformerMasks& masks = {}) const { return forward(src, masks); }
+  Tensor operator()(const Tensor& src, const TransformerMasks& masks = {}) const;
 
  private:
   std::unique_ptr<ModuleList> layers_;  // at one address wherever the encoder is moved
@@ -92,7 +92,7 @@ class PositionalEncoding : public Movable<PositionalEncoding> {
 
   /// x is [length, batch, d_model], or with the batch first; ShapeError for other sizes and lengths above max_len.
   Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
 
   Dropout dropout;
   Tensor pe;  ///< buffer, [max_len, 1, d_model]

@@ -14,7 +14,7 @@ struct Upsample : Movable<Upsample> {
   explicit Upsample(double scale_factor, InterpolateMode mode = InterpolateMode::nearest)
       : options{.scale_factor = {{scale_factor, scale_factor}}, .mode = mode} {}
   Tensor forward(const Tensor& x) const { return interpolate(x, options); }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
   const InterpolateOptions options;

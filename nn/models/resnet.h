@@ -28,7 +28,7 @@ class BasicBlock : public Module {
   BasicBlock(int64_t in_channels, int64_t width, int64_t stride = 1, DType dtype = kFloat32,
              Generator& generator = default_generator());
   Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
 
   Conv2d conv1;
   BatchNorm2d bn1;
@@ -51,7 +51,7 @@ class Bottleneck : public Module {
   Bottleneck(int64_t in_channels, int64_t width, int64_t stride = 1, DType dtype = kFloat32,
              Generator& generator = default_generator());
   Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
 
   Conv2d conv1;
   BatchNorm2d bn1;
@@ -98,7 +98,7 @@ class ResNet : public Module {
   /// `blocks`: how many each of the four stages has. Throws Error for numbers that are not positive.
   explicit ResNet(const std::array<int64_t, 4>& blocks, const ResNetOptions& options = {});
   Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
   /// For inference: from now on evaluation under NoGrad uses convolutions that have taken in the batch normalisations
   /// behind them as they are now (nn/utils/fusion.h). Call it again when parameters or statistics have changed;
   /// training and evaluation that may be recorded go by the layers as before. Results differ by roundings.

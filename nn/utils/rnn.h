@@ -27,6 +27,11 @@ struct PackedSequence {
   /// Throws Error unless the parts fit each other: batch sizes that are positive, do not grow and make up data's rows,
   /// and indices that are both undefined or of as many.
   void check(const char* op) const;
+
+  template <class Self, class F>
+  static void for_each_tensor(Self& self, const F& f) {
+    f(self.data);
+  }
 };
 
 struct PackOptions {
