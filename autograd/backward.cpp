@@ -42,10 +42,21 @@ void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, Gradi
   task.run();
 }
 
-void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, BackwardOptions options) {
+void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradients, const BackwardOptions& options) {
   GradSink sink;
+  std::vector<Edge> wanted;
+  for (const Tensor& input : options.inputs) {
+    TENDRIL_CHECK(input.defined(), "backward: input ", wanted.size(), " is undefined");
+    TENDRIL_CHECK_AS(AutogradError, input.requires_grad() && input.is_leaf(), "backward: input ", wanted.size(),
+                     input.requires_grad() ? " is no leaf" : " does not require grad",
+                     ", expected a leaf that requires a gradient");
+    wanted.push_back(gradient_edge(input));
+  }
   run(roots, gradients, sink,
-      {.retain_graph = options.retain_graph || options.create_graph, .create_graph = options.create_graph}, "backward");
+      {.retain_graph = options.retain_graph || options.create_graph,
+       .create_graph = options.create_graph,
+       .wanted = std::move(wanted)},
+      "backward");
 }
 
 struct CaptureSink final : GradientSink {
@@ -99,6 +110,6 @@ namespace tendril {
 void Tensor::backward(const Tensor& gradient, autograd::BackwardOptions options) const {
   autograd::run_to_leaves({this, 1}, {&gradient, 1}, options);
 }
-void Tensor::backward(autograd::BackwardOptions options) const { backward(Tensor(), options); }
+void Tensor::backward(autograd::BackwardOptions options) const { backward(Tensor(), std::move(options)); }
 
 }  // namespace tendril

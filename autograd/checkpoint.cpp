@@ -195,4 +195,10 @@ detail::CheckpointScope::CheckpointScope(const std::vector<Tensor>& inputs,
 
 detail::CheckpointScope::~CheckpointScope() { frame_->first_run_over(); }
 
+void detail::check_segments(std::size_t functions, int64_t segments) {
+  TENDRIL_CHECK(segments >= 1 && static_cast<std::size_t>(segments) <= functions,
+                "checkpoint_sequential: segments: got ", segments, " for ", functions,
+                " functions, expected at least 1 and at most one for each");
+}
+
 }  // namespace tendril::autograd

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -110,6 +112,38 @@ template <class F, class... Inputs>
 requires std::invocable<F&, const Inputs&...>
 auto checkpoint(F function, const Inputs&... inputs) {
   return checkpoint(CheckpointOptions{}, std::move(function), inputs...);
+}
+
+namespace detail {
+/// Throws Error unless there is a function and `segments` is in [1, functions].
+void check_segments(std::size_t functions, int64_t segments);
+}  // namespace detail
+
+/// The functions one after the other, in `segments` parts, of which all but the last are checkpointed: what a part
+/// saves is computed again when backward comes to it (PyTorch's checkpoint_sequential). `functions` is an
+/// nn::Sequential, or a vector of what takes a tensor and gives one; it must live until backward has run. Throws Error
+/// unless segments is at least 1 and at most the number of functions.
+template <class Functions>
+Tensor checkpoint_sequential(Functions& functions, int64_t segments, const Tensor& input,
+                             const CheckpointOptions& options = {}) {
+  const auto count = static_cast<std::size_t>(functions.size());
+  detail::check_segments(count, segments);
+  const auto run = [&functions](std::size_t begin, std::size_t end) {
+    return [&functions, begin, end](const Tensor& x) {
+      if constexpr (requires { functions.forward(x, begin, end); }) {
+        return Tensor(functions.forward(x, begin, end));
+      } else {
+        Tensor y = x;
+        for (std::size_t i = begin; i < end; ++i) y = functions[i](y);
+        return y;
+      }
+    };
+  };
+  const std::size_t length = count / static_cast<std::size_t>(segments);
+  Tensor x = input;
+  std::size_t begin = 0;
+  for (int64_t i = 1; i < segments; ++i, begin += length) x = checkpoint(options, run(begin, begin + length), x);
+  return run(begin, count)(x);
 }
 
 }  // namespace tendril::autograd

@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tendril/tensor/dims.h"
@@ -123,6 +124,17 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
 template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks, TensorOptions options) {
   return detail::tensor_of(detail::elements_of(blocks), &options);
+}
+
+/// A vector of the values, converted as those of a list are: integers to int64, floating numbers to float32.
+template <class T>
+requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, TensorOptions{}); }
+Tensor tensor(const std::vector<T>& values, TensorOptions options) {
+  return from_vector(values, {static_cast<int64_t>(values.size())}, options);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values) {
+  return tensor(values, {.dtype = std::is_same_v<T, bool> ? kBool : std::is_floating_point_v<T> ? kFloat32 : kInt64});
 }
 
 // ---- random; without a generator from `default_generator()`

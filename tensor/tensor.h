@@ -104,6 +104,9 @@ struct BackwardOptions {
   /// Record the formulas, so that the gradients can be differentiated. `.grad` then holds the graph that holds the
   /// leaf, which keeps both alive until it is cleared (zero_grad): prefer autograd::grad.
   bool create_graph = false;
+  /// Only these leaves get gradients, and only the part of the graph between them and the roots runs; empty: all
+  /// leaves. AutogradError for one that is no leaf or requires no gradient.
+  std::vector<Tensor> inputs = {};
 };
 }  // namespace autograd
 
@@ -265,6 +268,21 @@ class Tensor {
   Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
   /// This tensor with the source's slices along `dim` added to those that `index` (a vector) names.
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
+
+  // ---- in another order, and chosen parts: as the functions of these names (autograd/ops/sort.h, rearrange.h,
+  // indexing.h)
+  std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;  ///< values, int64 places
+  Tensor argsort(int64_t dim = -1, bool descending = false) const;
+  std::tuple<Tensor, Tensor> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< values, int64 places
+  std::tuple<Tensor, Tensor> median(int64_t dim, bool keepdim = false) const;               ///< values, int64 places
+  Tensor median() const;
+  Tensor flip(const Dims& dims) const;
+  Tensor roll(int64_t shift, int64_t dim) const;
+  Tensor repeat(const Dims& times) const;
+  Tensor tril(int64_t diagonal = 0) const;
+  Tensor triu(int64_t diagonal = 0) const;
+  Tensor nonzero() const;                          ///< waits for a device
+  Tensor masked_select(const Tensor& mask) const;  ///< waits for a device
 
   // ---- views: share elements
   Tensor view(const Dims& sizes) const;     ///< one size may be -1; throws ShapeError where strides forbid it

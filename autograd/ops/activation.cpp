@@ -41,7 +41,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
                    channels, " channels of x ", x.sizes());
   Dims by_channel = Dims::filled(x.dim(), 1);
   if (weight.numel() != 1) by_channel[1] = channels;
-  return where(x.gt(0), x, x * weight.reshape(by_channel));
+  const Tensor positive = x.detach().gt(0);  // there an infinite x would make the weight's gradient 0 * infinity
+  return where(positive, x, x.masked_fill(positive, 0) * weight.reshape(by_channel));
 }
 
 Tensor rrelu(const Tensor& x, const RReLUOptions& options) {

@@ -279,4 +279,7 @@ Tensor one_hot(const Tensor& classes, int64_t num_classes) {
   return raw::zeros(sizes, kInt64, classes.device()).scatter(-1, raw::unsqueeze(classes, -1), 1);
 }
 
+Tensor Tensor::nonzero() const { return tendril::nonzero(*this); }
+Tensor Tensor::masked_select(const Tensor& mask) const { return tendril::masked_select(*this, mask); }
+
 }  // namespace tendril

@@ -61,12 +61,26 @@ const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, con
 
 /// What `x[{...}]` is: the chosen elements, which may be read like any tensor and written to by = and by +=, -=, *= and
 /// /=, also where they are a copy. DTypeError for += and its like where the result's category is above the tensor's, as
-/// in place: an int64 takes no 0.5.
+/// in place: an int64 takes no 0.5. A variable, `auto y = x[{...}]`, is a tensor like any other: = makes it refer to
+/// something else, += changes what it refers to.
 class Indexed : public Tensor {
  public:
   Indexed(const Tensor& base, std::vector<Index> indices)
       : Tensor(index(base, indices)), base_(base), indices_(std::move(indices)) {}
   Indexed(const Indexed&) = delete;
+  Indexed& operator=(const Indexed& values) & { return *this = static_cast<const Tensor&>(values); }
+  Indexed& operator=(const Tensor& values) & {
+    static_cast<Tensor&>(*this) = values;
+    return *this;
+  }
+  const Tensor& operator+=(const Tensor& other) & { return add_(other); }
+  const Tensor& operator-=(const Tensor& other) & { return sub_(other); }
+  const Tensor& operator*=(const Tensor& other) & { return mul_(other); }
+  const Tensor& operator/=(const Tensor& other) & { return div_(other); }
+  const Tensor& operator+=(Scalar other) & { return add_(other); }
+  const Tensor& operator-=(Scalar other) & { return sub_(other); }
+  const Tensor& operator*=(Scalar other) & { return mul_(other); }
+  const Tensor& operator/=(Scalar other) & { return div_(other); }
   const Tensor& operator=(const Indexed& values) && { return index_put_(base_, indices_, values); }
   const Tensor& operator=(const Tensor& values) && { return index_put_(base_, indices_, values); }
   const Tensor& operator=(Scalar value) &&;

@@ -267,4 +267,10 @@ Tensor movedim(const Tensor& x, int64_t given_from, int64_t given_to) {
   return x.permute(order);
 }
 
+Tensor Tensor::flip(const Dims& dims) const { return tendril::flip(*this, dims); }
+Tensor Tensor::roll(int64_t shift, int64_t dim) const { return tendril::roll(*this, shift, dim); }
+Tensor Tensor::repeat(const Dims& times) const { return tendril::repeat(*this, times); }
+Tensor Tensor::tril(int64_t diagonal) const { return tendril::tril(*this, diagonal); }
+Tensor Tensor::triu(int64_t diagonal) const { return tendril::triu(*this, diagonal); }
+
 }  // namespace tendril

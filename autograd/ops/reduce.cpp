@@ -277,6 +277,13 @@ Tensor Tensor::cumprod(int64_t given_dim) const {
   for (int64_t step = 1; step < size; step *= 2) {
     out = cat({out.narrow(d, 0, step), out.narrow(d, step, size - step) * out.narrow(d, 0, size - step)}, d);
   }
+  if (is_floating(out.dtype()) && device().is_cpu() && out.detach().isnan().any().item<bool>() &&
+      !this->detach().isnan().any().item<bool>()) {
+    // Products of later elements have overflown or vanished where the product so far does not: one after the other.
+    std::vector<Tensor> products = {select(d, 0)};
+    for (int64_t i = 1; i < size; ++i) products.push_back(products.back() * select(d, i));
+    return stack(products, d);
+  }
   return out.is_same(*this) ? out.clone() : out;
 }
 

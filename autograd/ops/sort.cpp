@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 
 // Values are gathered from where they were: gather knows their gradient.
@@ -72,7 +74,11 @@ std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepd
 
 Tensor median(const Tensor& x) {
   detail::check_defined(x, "median", "x");
-  return std::get<0>(median(x.reshape({-1}), 0));
+  if (!autograd::grad_enabled() || !x.requires_grad()) return std::get<0>(median(x.reshape({-1}), 0));
+  // Those that tie share the gradient, as those of a maximum do: the others are made the smallest.
+  const Tensor value = std::get<0>(median(x.detach().reshape({-1}), 0));
+  const Tensor ties = x.detach().eq(value).logical_or(x.detach().isnan().logical_and(value.isnan()));
+  return x.masked_fill(ties.logical_not(), -HUGE_VAL).max();
 }
 
 Unique unique(const Tensor& x) {
@@ -168,5 +174,17 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
   };
   return dtype == kFloat64 ? find(double{}) : find(int64_t{});
 }
+
+std::tuple<Tensor, Tensor> Tensor::sort(int64_t dim, bool descending) const {
+  return tendril::sort(*this, dim, descending);
+}
+Tensor Tensor::argsort(int64_t dim, bool descending) const { return tendril::argsort(*this, dim, descending); }
+std::tuple<Tensor, Tensor> Tensor::topk(int64_t k, int64_t dim, bool largest) const {
+  return tendril::topk(*this, k, dim, largest);
+}
+std::tuple<Tensor, Tensor> Tensor::median(int64_t dim, bool keepdim) const {
+  return tendril::median(*this, dim, keepdim);
+}
+Tensor Tensor::median() const { return tendril::median(*this); }
 
 }  // namespace tendril

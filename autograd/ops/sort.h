@@ -25,7 +25,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1
 /// The middle element along `dim`, of an even number the lower of the two (as PyTorch), and its place. With a NaN among
 /// them it is the first NaN.
 std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keepdim = false);
-Tensor median(const Tensor& x);  ///< of all; of several that tie one gets the gradient
+Tensor median(const Tensor& x);  ///< of all; those that tie share the gradient evenly
 
 /// What `unique` found.
 struct Unique {

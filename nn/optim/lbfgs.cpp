@@ -8,6 +8,7 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/optim/detail/validate.h"
 
 namespace tendril::optim {

@@ -1,9 +1,16 @@
 // What a user of LibTorch types, compiled and run: each line is written as there, but for the namespaces.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
+#include <functional>
+#include <vector>
+
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/checkpoint.h"
 #include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/ops/activation.h"
 #include "tendril/autograd/ops/einsum.h"
+#include "tendril/autograd/ops/indexing.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/random.h"
@@ -14,6 +21,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/sequential.h"
 #include "tendril/tensor/creation.h"
+#include "tests/errors.h"
 
 BOOST_AUTO_TEST_SUITE(idioms)
 
@@ -47,6 +55,104 @@ BOOST_AUTO_TEST_CASE(tensors) {
   BOOST_TEST(x[0].sum().item<float>() == 21);
   x.zero_();
   BOOST_TEST(x.abs().max().item<float>() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(more_of_tensors) {
+  const Tensor x = tensor(std::vector<float>{3, 1, 2});
+  BOOST_TEST((x.dtype() == kFloat32 && x.sizes() == Dims{3}));
+  BOOST_TEST((tensor(std::vector<double>{1}).dtype() == kFloat32));
+  BOOST_TEST((tensor(std::vector<int>{1, 2}).dtype() == kInt64));
+  BOOST_TEST((tensor(std::vector<bool>{true}).dtype() == kBool));
+  BOOST_TEST((tensor(std::vector<double>{1}, {.dtype = kFloat64}).dtype() == kFloat64));
+  BOOST_TEST((tensor({1, 2, 3}).dtype() == kInt64 && tensor({{1., 2.}, {3., 4.}}).sizes() == Dims{2, 2}));
+  const auto [values, places] = x.sort();
+  BOOST_TEST(values.to_vector<float>() == (std::vector<float>{1, 2, 3}));
+  BOOST_TEST(places.to_vector<int64_t>() == (std::vector<int64_t>{1, 2, 0}));
+  BOOST_TEST(std::get<0>(x.sort(0, true))[0].item<float>() == 3);
+  BOOST_TEST(std::get<0>(x.topk(2)).to_vector<float>() == (std::vector<float>{3, 2}));
+  BOOST_TEST(x.flip(0).to_vector<float>() == (std::vector<float>{2, 1, 3}));
+  BOOST_TEST((x.argsort().size(0) == 3 && x.median().item<float>() == 2 && x.repeat({2, 2}).sizes() == Dims{2, 6}));
+  BOOST_TEST((x.roll(1, 0)[0].item<float>() == 2 && x.masked_select(x > 1).size(0) == 2 && x.nonzero().size(0) == 3));
+  BOOST_TEST((ones({2, 2}).tril().sum().item<float>() == 3 && ones({2, 2}).triu(1).sum().item<float>() == 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_of_an_indexed_tensor_is_a_tensor) {
+  const Tensor x = arange(6).view({2, 3});
+  auto y = x[{slice(), 1}];
+  y += 10;  // a view: x changes
+  BOOST_TEST(x[0][1].item<int64_t>() == 11);
+  y = tensor({7, 7});
+  BOOST_TEST(x[0][1].item<int64_t>() == 11);
+  BOOST_TEST(y.sum().item<int64_t>() == 14);
+  y = x[{slice(), 2}];
+  BOOST_TEST(y.to_vector<int64_t>() == (std::vector<int64_t>{2, 5}));
+  auto chosen = x[{x > 4}];
+  chosen *= 0;  // a copy: x stays
+  BOOST_TEST(x[1][2].item<int64_t>() == 5);
+  x[{x > 4}] *= 0;
+  BOOST_TEST(x.sum().item<int64_t>() == 0 + 0 + 2 + 3 + 0 + 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_infinite_or_ties_is_as_in_pytorch) {
+  const Tensor extreme = tensor({1e300, 1e300, 1e-300, 1e-300}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor products = extreme.cumprod(0);
+  BOOST_TEST(products.to_vector<double>() == (std::vector<double>{1e300, HUGE_VAL, HUGE_VAL, HUGE_VAL}));
+  BOOST_TEST(tensor({1e-300, 1e-300, 1e300, 1e300}, {.dtype = kFloat64}).cumprod(0)[3].item<double>() == 0);
+
+  const Tensor weight = tensor({0.25}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor x = tensor({HUGE_VAL, 2., -3.}, {.dtype = kFloat64});
+  prelu(x, weight).sum().backward();
+  BOOST_TEST(weight.grad().item<double>() == -3);
+
+  const Tensor ties = tensor({2., 1., 2., 3., 2.}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor middle = ties.median();
+  BOOST_TEST(middle.item<double>() == 2);
+  middle.backward();
+  BOOST_TEST(allclose(ties.grad(), tensor({1., 0., 1., 0., 1.}, {.dtype = kFloat64}) / 3));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_some_leaves) {
+  const Tensor w = randn({3}, {.requires_grad = true}), b = randn({3}, {.requires_grad = true});
+  const Tensor loss = ((w * w).exp() + b).sum();
+  loss.backward({.retain_graph = true, .inputs = {b}});
+  BOOST_TEST(!w.grad().defined());
+  BOOST_TEST(equal(b.grad(), ones({3})));
+  autograd::backward({loss}, {}, {.inputs = {w, b}});
+  BOOST_TEST((w.grad().defined() && equal(b.grad(), full({3}, 2))));
+  BOOST_CHECK_EXCEPTION((w * 2).sum().backward({.inputs = {w * 1}}), AutogradError,
+                        tendril::testing::says("backward", "input 0", "no leaf"));
+  BOOST_CHECK_EXCEPTION(w.sum().backward({.inputs = {ones({3})}}), AutogradError,
+                        tendril::testing::says("input 0", "require"));
+  BOOST_CHECK_EXCEPTION(w.sum().backward({.inputs = {Tensor()}}), Error,
+                        tendril::testing::says("input 0", "undefined"));
+}
+
+BOOST_AUTO_TEST_CASE(a_sequence_is_checkpointed_in_segments) {
+  nn::Sequential net(nn::Linear(3, 4), nn::Tanh(), nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 1));
+  const Tensor x = randn({2, 3}, {.requires_grad = true});
+  const auto gradients = [&](const Tensor& y) {
+    std::vector<Tensor> wanted = net.parameters();
+    wanted.push_back(x);
+    return autograd::grad({y.sum()}, wanted);
+  };
+  const std::vector<Tensor> plain = gradients(net(x));
+  for (const int64_t segments : {1, 2, 3, 5}) {
+    const std::vector<Tensor> again = gradients(autograd::checkpoint_sequential(net, segments, x));
+    for (std::size_t i = 0; i < plain.size(); ++i) BOOST_TEST(equal(plain[i], again[i]));
+  }
+  int calls = 0;
+  const auto squared = [&](const Tensor& h) {
+    ++calls;
+    return h * h;
+  };
+  std::vector<std::function<Tensor(const Tensor&)>> functions(4, squared);
+  const Tensor y = autograd::checkpoint_sequential(functions, 2, x);
+  BOOST_TEST(calls == 4);
+  y.sum().backward();
+  BOOST_TEST(calls == 6);  // the first half again
+  BOOST_TEST(allclose(x.grad(), 16 * x.detach().pow(15), 1e-4, 1e-5));
+  BOOST_CHECK_EXCEPTION(autograd::checkpoint_sequential(functions, 5, x), Error,
+                        tendril::testing::says("checkpoint_sequential", "5", "4"));
 }
 
 BOOST_AUTO_TEST_CASE(gradients) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tendril/autograd/gradcheck.h"
+#include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/activation.h"
 #include "tendril/nn/conv.h"
