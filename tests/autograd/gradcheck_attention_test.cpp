@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/random.h"

@@ -1,5 +1,7 @@
 #include "tendril/autograd/ops/attention.h"
 
+#include <cmath>
+
 #include "tendril/tensor/raw.h"
 #include "tests/autograd/samples/samples.h"
 
