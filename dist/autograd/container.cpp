@@ -310,6 +310,30 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
   pass->run_from(roots);
 }
 
+Tensor Container::backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input) {
+  struct Sink final : tendril::autograd::GradientSink {
+    void accumulate(const tendril::autograd::Edge& target, Tensor found) override {
+      if (target.node.get() == apart) {
+        captured = std::move(found);
+      } else {
+        context->accumulate(target, std::move(found));
+      }
+    }
+    std::shared_ptr<detail::ContextState> context;
+    const tendril::autograd::Node* apart = nullptr;
+    Tensor captured;
+  };
+  Sink sink;
+  sink.context = require(id, "backward");
+  TENDRIL_CHECK_AS(AutogradError, output.defined() && output.requires_grad(), "backward: the output has no history");
+  if (input.defined()) sink.apart = tendril::autograd::grad_fn(input);
+  const std::vector<tendril::autograd::Edge> roots{tendril::autograd::gradient_edge(output)};
+  tendril::autograd::GraphTask task(roots, sink);
+  task.add_root(std::size_t{0}, gradient);
+  task.run();
+  return sink.captured;
+}
+
 // ---- recording
 
 namespace {

@@ -50,6 +50,9 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   /// On every worker that the context has reached. Nothing happens if it is unknown or released.
   void release(ContextId id);
   void backward(ContextId id, const std::vector<Tensor>& roots, const BackwardOptions& options);
+  /// A backward of this worker alone: from `output` with this gradient to leaves, whose gradients the context gets, but
+  /// for `input` (a leaf, or undefined), whose gradient is returned.
+  Tensor backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input);
   Gradients gradients(ContextId id) const;
   bool contains(ContextId id) const;
   Counters counters() const;

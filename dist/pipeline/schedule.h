@@ -11,6 +11,7 @@
 /// its forward at the stage before; backward needs its own forward, and its backward at the stage after.
 namespace tendril::dist::pipeline {
 
+/// What is done with a micro-batch at a stage.
 enum class Work : uint8_t {
   forward,
   backward,  ///< frees what the forward kept

@@ -140,6 +140,8 @@ std::string Channel::who_is_missing(uint64_t operation) const {
   };
   // While they join only the first member knows who has, as others may be about to give up as this one is.
   const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
+  if (operation == 0 && !first.made && !first.what.empty())
+    return "worker '" + members_[0].name + "' said: " + first.what;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (static_cast<int>(i) == rank_) continue;
     const auto& answer = answers[i];

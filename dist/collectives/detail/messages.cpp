@@ -74,10 +74,17 @@ struct CollectiveFailure {
 struct CollectiveWhereabouts {
   static void invoke(rpc::InboundCall& call) {
     const auto group = read_request<GroupName>(call.request());
-    const auto channel = CollectiveHub::of(call.agent())->find(group.key);
+    const auto hub = CollectiveHub::of(call.agent());
+    const auto channel = hub->find(group.key);
+    WhereaboutsMessage here;
+    if (channel) {
+      here = channel->whereabouts();
+    } else if (Failure last = hub->last_failure(group.key); last.kind == Failure::timeout) {
+      here.what = std::move(last.text);  // it gave up a moment before
+    }
     rpc::Message reply;
     rpc::OutputArchive archive(reply);
-    archive << (channel ? channel->whereabouts() : WhereaboutsMessage{});
+    archive << here;
     call.reply(std::move(reply));
   }
 };

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/autograd/checkpoint.h"
+#include "tendril/dist/autograd/context.h"
+#include "tendril/dist/optimizer.h"
+#include "tendril/dist/pipeline/schedule.h"
+#include "tendril/nn/module.h"
+#include "tendril/rpc/call.h"
+#include "tendril/rpc/rref.h"
+#include "tendril/tensor/tensor.h"
+
+/// Training a model that is cut into stages on several workers, by a schedule.
+///
+///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>("w1", 64), make_loss_stage<Last, &mse>("w2", 10)};
+///     Pipeline pipeline(stages, one_forward_one_backward(2, 8));
+///     DistributedOptimizer<optim::SGD> opt(pipeline.parameter_rrefs(), {.lr = 0.05});
+///     for (...) {
+///       autograd::Context context;
+///       double loss = pipeline.train(context, inputs, targets);
+///       opt.step(context);
+///     }
+namespace tendril::dist::pipeline {
+
+namespace detail {
+struct StageWork;
+struct StageResult;
+}  // namespace detail
+
+/// One stage, where it lives: a module from Tensor to Tensor and, of the last, a loss; with the micro-batches that are
+/// between forward and backward. Made by make_stage. Thread-safe; a batch at a time uses it.
+class Stage {
+ public:
+  using Forward = std::function<Tensor(const Tensor&)>;
+  using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+
+  Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss);
+  ~Stage();
+  const std::shared_ptr<nn::Module>& module() const noexcept { return module_; }  ///< the user's
+
+  /// What comes for a batch: an input (or a target, or a gradient of the output) of a micro-batch. Called by the
+  /// neighbours.
+  void put(uint64_t batch, uint8_t what, int micro_batch, const Tensor& tensor);
+  /// Ends what waits for `batch`, with an error.
+  void give_up(uint64_t batch, const std::string& why);
+
+ private:
+  friend detail::StageResult run_stages(const detail::StageWork& work);
+  struct State;
+
+  const std::shared_ptr<nn::Module> module_;
+  const Forward forward_;
+  const Loss loss_;
+  const std::unique_ptr<State> state_;
+};
+
+namespace detail {
+template <class M, class... Args>
+std::shared_ptr<Stage> stage_of(Args... arguments) {
+  auto module = std::make_shared<M>(std::move(arguments)...);
+  return std::make_shared<Stage>(
+      module, [m = module.get()](const Tensor& x) { return m->forward(x); }, Stage::Loss());
+}
+template <class M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+std::shared_ptr<Stage> loss_stage_of(Args... arguments) {
+  auto module = std::make_shared<M>(std::move(arguments)...);
+  return std::make_shared<Stage>(
+      module, [m = module.get()](const Tensor& x) { return m->forward(x); }, loss);
+}
+}  // namespace detail
+
+/// Makes an M on worker `to` from copies of the arguments, as rpc::remote does: a stage.
+template <std::derived_from<nn::Module> M, class... Args>
+rpc::RRef<Stage> make_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
+  return rpc::remote<&detail::stage_of<M, std::decay_t<Args>...>>(agent, to, std::forward<Args>(arguments)...);
+}
+/// ... the last, whose output and target `loss` makes one number of: a mean over the micro-batch.
+template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+rpc::RRef<Stage> make_loss_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
+  return rpc::remote<&detail::loss_stage_of<M, loss, std::decay_t<Args>...>>(agent, to,
+                                                                             std::forward<Args>(arguments)...);
+}
+
+struct PipelineOptions {
+  bool checkpoint = false;  ///< keep each stage's input only, and compute the rest again in backward
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< of a batch; 0: as long as the workers live
+};
+
+/// How a worker spent a batch, in seconds.
+struct WorkerTime {
+  std::string worker = {};
+  double busy = 0, waiting = 0;
+};
+
+/// Runs batches through stages. One thread at a time.
+class Pipeline {
+ public:
+  /// Stage s must live on the worker of stage s % schedule.workers. Throws Error for a schedule that simulate refuses,
+  /// and for stages that do not fit it.
+  Pipeline(rpc::Agent& agent, std::vector<rpc::RRef<Stage>> stages, Schedule schedule,
+           const PipelineOptions& options = {});
+
+  /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
+  /// by one at most). Gradients of the mean loss go to the context, on each stage's worker. Returns the loss. Throws
+  /// Error for a batch that is smaller than the number of micro-batches; rpc::RemoteError, PeerLostError, TimeoutError
+  /// naming the worker at which it failed, when all others have given the batch up; the next batch may begin.
+  double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets);
+  const std::vector<WorkerTime>& times() const noexcept { return times_; }  ///< of the last batch
+  /// Of all stages, in their order.
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const;
+
+ private:
+  const std::shared_ptr<rpc::Agent> agent_;
+  const std::vector<rpc::RRef<Stage>> stages_;
+  const Schedule schedule_;
+  const PipelineOptions options_;
+  uint64_t batch_ = 0;
+  std::vector<WorkerTime> times_;
+};
+
+}  // namespace tendril::dist::pipeline
