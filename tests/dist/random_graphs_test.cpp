@@ -3,9 +3,14 @@
 // Gradients of random computations over 2 to 4 workers equal local autograd's.
 //
 // TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure says its seed.
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tendril/autograd/backward.h"
 #include "tests/dist/random_program.h"
@@ -150,9 +155,71 @@ void check_graphs(const Group& group, int64_t count, const char* where) {
   BOOST_TEST(10 * totals.twice >= totals.graphs);
 }
 
+/// What differs from local autograd's; "" for nothing. The distributed parameters stay as they are.
+std::string compare_graph(const Group& group, uint64_t seed) {
+  const int workers = 2 + static_cast<int>(seed % 3);
+  const Program program = ProgramGenerator(seed, workers).root();
+  Parameters local = copies(distributed_parameters());
+  LocalRunner runner(local);
+  const std::vector<Tensor> expected = scalars(runner.run(program, {}));
+  if (expected.empty()) return "";
+  tendril::autograd::backward(expected);
+  const Context context(group[0]);
+  backward(context, scalars(DistributedRunner().run(program, {})), {.timeout = 60s});
+  for (int rank = 0; rank < workers; ++rank) {
+    const auto container = Container::of(group[rank]);
+    const Gradients gradients = container->contains(context.id()) ? container->gradients(context.id()) : Gradients();
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (agree(gradients.find(distributed_parameters()[at][i]), local[at][i].grad())) continue;
+      return "seed " + std::to_string(seed) + ": parameter " + std::to_string(i) + " of w" + std::to_string(rank);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(random_graphs)
+
+BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_over_messages_late_and_repeated) {
+  const Group group(kWorkers);
+  distributed_parameters() = random_parameters(7);
+  group.network().set_rule(
+      rpc::random_faults(11, {.repeat = 0.2, .delay = 0.3, .max_delay = std::chrono::microseconds(300)}));
+  const int64_t count = setting("TENDRIL_GRAPHS", 400);
+  std::atomic<int64_t> next{setting("TENDRIL_GRAPH_SEED", 1)}, done{0};
+  const int64_t end = next + count;
+  const auto enough = rpc::Clock::now() + std::chrono::seconds(setting("TENDRIL_GRAPHS", 0) > 0 ? 3600 : 4);
+  std::mutex mutex;
+  std::string wrong;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      try {
+        for (int64_t seed = next++; seed < end && rpc::Clock::now() < enough; seed = next++) {
+          const std::string differs = compare_graph(group, static_cast<uint64_t>(seed));
+          ++done;
+          if (differs.empty()) continue;
+          const std::lock_guard lock(mutex);
+          wrong += differs + "; ";
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        wrong += std::string(error.what()) + "; ";
+      }
+    });
+  }
+  threads.clear();
+  BOOST_TEST(wrong == "");
+  BOOST_TEST(done > 0);
+  std::cout << "overlapping, late and repeated: " << done << " graphs\n";
+  group.network().set_rule({});
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    BOOST_REQUIRE(Cluster::eventually([&] { return group.counters(rank).contexts == 0; }));
+  }
+  distributed_parameters() = {};
+}
 
 BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_with_one_worker_thread) {
   const Group group(kWorkers, {.num_worker_threads = 1});
