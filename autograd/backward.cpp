@@ -107,6 +107,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 namespace tendril {
 
+void Tensor::backward(const Tensor& gradient) const { backward(gradient, autograd::BackwardOptions()); }
+// NOLINTNEXTLINE(performance-unnecessary-value-param): by value, so that braces name it
 void Tensor::backward(const Tensor& gradient, autograd::BackwardOptions options) const {
   autograd::run_to_leaves({this, 1}, {&gradient, 1}, options);
 }

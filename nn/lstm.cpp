@@ -107,7 +107,7 @@ std::pair<std::vector<Tensor>, LSTMState> LSTM::run(std::vector<Tensor> x, const
       if (is_training() && dropout_ > 0 && layer + 1 < num_layers_) x[i] = dropout(x[i], dropout_, *generator_);
     }
   }
-  return {std::move(x), {cat(h, 0), cat(c, 0)}};
+  return {std::move(x), LSTMState{cat(h, 0), cat(c, 0)}};  // bare braces would copy x
 }
 
 LSTMResult LSTM::forward(const Tensor& given, const LSTMState& state) const {

@@ -120,7 +120,7 @@ class Group::Impl {
 
   std::exception_ptr leave(Clock::time_point deadline) noexcept {
     if (!std::exchange(joined_, false)) return nullptr;
-    const std::exception_ptr error = detail::leave(member_, deadline);
+    std::exception_ptr error = detail::leave(member_, deadline);
     member_.note(detail::LogLevel::info, "has left its group");
     return error;
   }

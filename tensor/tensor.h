@@ -98,17 +98,8 @@ struct TensorOptions {
 };
 
 namespace autograd {
-/// Of a backward run (here because Tensor::backward takes them).
-struct BackwardOptions {
-  bool retain_graph = false;  ///< keep what a second backward over the same graph needs; create_graph implies it
-  /// Record the formulas, so that the gradients can be differentiated. `.grad` then holds the graph that holds the
-  /// leaf, which keeps both alive until it is cleared (zero_grad): prefer autograd::grad.
-  bool create_graph = false;
-  /// Only these leaves get gradients, and only the part of the graph between them and the roots runs; empty: all
-  /// leaves. AutogradError for one that is no leaf or requires no gradient.
-  std::vector<Tensor> inputs = {};
-};
-}  // namespace autograd
+struct BackwardOptions;
+}
 
 /// An n-dimensional array, by reference: copying a Tensor copies a pointer. Elements live in a Storage that views
 /// share.
@@ -197,7 +188,8 @@ class Tensor {
   void retain_grad() const;              ///< keep grad() of one that is no leaf, too
   /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors:
   /// `loss.backward({.retain_graph = true})`, `y.backward(g, {.create_graph = true})`. Errors as autograd::backward.
-  void backward(const Tensor& gradient = {}, autograd::BackwardOptions options = {}) const;
+  void backward(const Tensor& gradient = {}) const;
+  void backward(const Tensor& gradient, autograd::BackwardOptions options) const;
   void backward(autograd::BackwardOptions options) const;
 
   // ---- differentiable methods (defined in autograd/ops; tensor/ must not call them, it has tensor/raw.h)
@@ -380,6 +372,19 @@ class Tensor {
 
   Ref<TensorImpl> impl_;
 };
+
+namespace autograd {
+/// Of a backward run (here because Tensor::backward takes them).
+struct BackwardOptions {
+  bool retain_graph = false;  ///< keep what a second backward over the same graph needs; create_graph implies it
+  /// Record the formulas, so that the gradients can be differentiated. `.grad` then holds the graph that holds the
+  /// leaf, which keeps both alive until it is cleared (zero_grad): prefer autograd::grad.
+  bool create_graph = false;
+  /// Only these leaves get gradients, and only the part of the graph between them and the roots runs; empty: all
+  /// leaves. AutogradError for one that is no leaf or requires no gradient.
+  std::vector<Tensor> inputs = {};
+};
+}  // namespace autograd
 
 namespace detail {
 /// For the first lines of every function that takes tensors.

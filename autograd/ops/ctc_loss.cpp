@@ -24,7 +24,7 @@ std::vector<int64_t> integers(const Tensor& x, const char* name) {
 }
 
 /// What the recursion reads, made on the host from targets and lengths. States are blank, label, blank, label, ...
-struct Plan {
+struct CtcPlan {
   int64_t steps, batch, states;
   std::vector<int64_t> classes;     // [batch, states]
   std::vector<bool> starts, skips;  // [batch, states]: may begin there; may come from two states before
@@ -33,8 +33,8 @@ struct Plan {
   std::vector<double> infinite_if_empty;
 };
 
-Plan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
-             const std::vector<int64_t>& target_lengths, const CtcLossOptions& options) {
+CtcPlan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
+                const std::vector<int64_t>& target_lengths, const CtcLossOptions& options) {
   const int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   TENDRIL_CHECK_AS(IndexError, options.blank >= 0 && options.blank < classes, kCtc, ": blank: got ", options.blank,
                    ", expected a class in [0, ", classes, ")");
@@ -58,7 +58,7 @@ Plan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<i
                                 : targets.dim() == 1 && targets.numel() == sum,
                    kCtc, ": targets have shape ", targets.sizes(), ", expected [", batch, ", at least ", longest,
                    "], or [", sum, "], the sum of target_lengths");
-  Plan plan{steps, batch, 2 * longest + 1, {}, {}, {}, {}, {}, {}, {}};
+  CtcPlan plan{steps, batch, 2 * longest + 1, {}, {}, {}, {}, {}, {}, {}};
   int64_t row = 0;
   for (std::size_t n = 0; n < count; ++n) {
     const int64_t length = target_lengths[n];
@@ -85,7 +85,7 @@ Plan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<i
 }
 
 /// -log p of each target, [N].
-Tensor each_loss(const Tensor& log_probs, const Plan& plan, const std::vector<int64_t>& input_lengths) {
+Tensor each_loss(const Tensor& log_probs, const CtcPlan& plan, const std::vector<int64_t>& input_lengths) {
   const auto placed = [&](const auto& values, const Dims& sizes) {
     return raw::to(raw::from_data(values, sizes), log_probs.device());
   };
@@ -133,7 +133,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
                    kCtc, ": log_probs has shape ", log_probs.sizes(),
                    ", expected [T, N, C] or [T, C] with at least one step and class");
   const Tensor x = batched ? log_probs : log_probs.unsqueeze(1);
-  const Plan plan = plan_of(x, targets, input_lengths, target_lengths, options);
+  const CtcPlan plan = plan_of(x, targets, input_lengths, target_lengths, options);
   Tensor losses = each_loss(x, plan, input_lengths);
   if (options.zero_infinity) losses = losses.masked_fill(losses.detach().eq(HUGE_VAL), 0);
   if (options.reduction == LossReduction::none) return batched ? losses : losses.squeeze(0);

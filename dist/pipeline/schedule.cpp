@@ -42,10 +42,11 @@ class Done {
   explicit Done(const Schedule& schedule)
       : stages_(schedule.stages),
         micro_batches_(schedule.micro_batches),
-        at_(static_cast<std::size_t>(2 * stages_ * micro_batches_), -1) {}
+        at_(2 * static_cast<std::size_t>(stages_) * static_cast<std::size_t>(micro_batches_), -1) {}
   double& at(Work work, int stage, int micro_batch) {
     const int row = (work == Work::forward ? 0 : stages_) + stage;
-    return at_[static_cast<std::size_t>(row * micro_batches_ + micro_batch)];
+    return at_[static_cast<std::size_t>(row) * static_cast<std::size_t>(micro_batches_) +
+               static_cast<std::size_t>(micro_batch)];
   }
   /// What an action needs that is not done; none: `ready` is when all was.
   bool missing(const Action& action, Action& what, double& ready) {
@@ -72,7 +73,7 @@ void check(const Schedule& s) {
                 "got ", s.workers, " workers, ", s.stages, " stages, ", s.micro_batches, " micro-batches");
   TENDRIL_CHECK(s.of.size() == static_cast<std::size_t>(s.workers), op, "got ", s.of.size(), " lists of actions for ",
                 s.workers, " workers");
-  std::vector<char> seen(static_cast<std::size_t>(2 * s.stages * s.micro_batches), 0);
+  std::vector<char> seen(2 * static_cast<std::size_t>(s.stages) * static_cast<std::size_t>(s.micro_batches), 0);
   for (int worker = 0; worker < s.workers; ++worker) {
     for (const Action& action : s.of[static_cast<std::size_t>(worker)]) {
       TENDRIL_CHECK(action.stage >= 0 && action.stage < s.stages && action.micro_batch >= 0 &&
@@ -82,7 +83,8 @@ void check(const Schedule& s) {
       TENDRIL_CHECK(s.worker_of(action.stage) == worker, op, "worker ", worker, ": ", text_of(action), " is worker ",
                     s.worker_of(action.stage), "'s");
       const int row = (action.work == Work::forward ? 0 : s.stages) + action.stage;
-      char& mark = seen[static_cast<std::size_t>(row * s.micro_batches + action.micro_batch)];
+      char& mark = seen[static_cast<std::size_t>(row) * static_cast<std::size_t>(s.micro_batches) +
+                        static_cast<std::size_t>(action.micro_batch)];
       TENDRIL_CHECK(mark == 0, op, "worker ", worker, ": ", text_of(action), " is there twice");
       mark = 1;
     }

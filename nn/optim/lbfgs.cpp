@@ -137,7 +137,7 @@ Tensor LBFGS::direction(const Tensor& grad, State& state) const {
   // The two loops of Nocedal and Wright's algorithm 7.4.
   const std::size_t count = state.old_dirs.size();
   std::vector<double> alpha(count);
-  const Tensor r = grad.neg();
+  Tensor r = grad.neg();
   for (std::size_t i = count; i-- > 0;) {
     alpha[i] = product(state.old_stps[i], r) * state.ro[i];
     r.add_(state.old_dirs[i], -alpha[i]);
@@ -277,7 +277,7 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
 
 Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   TENDRIL_CHECK(closure, "LBFGS::step: got an empty closure, expected one that computes the loss and its gradients");
-  const Tensor loss = call(closure);
+  Tensor loss = call(closure);
   const NoGrad nothing_recorded;
   if (numel() == 0) return loss;
   std::vector<Tensor> before;
