@@ -1,7 +1,9 @@
 // Calls between two real processes, beside raw ping-pongs of the same bytes over the same transport in the same run.
 //
-//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]      SIZE may be "disturbed": disturbed.h
-//     bench_rpc [--pin one|two|none] --calls N      N empty calls over a Unix socket and nothing else: for profilers
+//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]      SIZE may be "disturbed" or "traced": see their
+//     headers bench_rpc [--pin one|two|none] --calls N [--trace]      N empty calls over a Unix socket and nothing
+//     else: for
+//                                                             profilers; --trace: recorded at both workers
 //
 // "one": both processes on core 0; "two": on cores 0 and 1. Ratios are against epoll for empty calls (both must wait
 // for a socket) and against the better of blocking and epoll for tensors.
@@ -19,6 +21,7 @@
 #include "bench/rpc/disturbed.h"
 #include "bench/rpc/raw.h"
 #include "bench/rpc/server.h"
+#include "bench/rpc/traced.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/function.h"
@@ -42,6 +45,7 @@ struct Options {
   bool quick = false;
   std::string only;  // one size, "empty" say
   int calls = 0;
+  bool trace = false;
 };
 
 int server_cpu(const Options& options) { return options.pin == "two" ? 1 : options.pin == "one" ? 0 : -1; }
@@ -88,6 +92,9 @@ const std::array<Size, 6> kSizes{{{"empty", 0, 20000},
 void row(bench::Transport transport, const Options& options) {
   if (options.only == "disturbed") {
     return bench::print_disturbed(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 5);
+  }
+  if (options.only == "traced") {
+    return bench::print_traced(transport, client_cpu(options), server_cpu(options), options.quick ? 5 : 15);
   }
   std::printf("\n%s, %s\n", bench::name_of(transport),
               options.pin == "none"  ? "not pinned"
@@ -154,6 +161,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       options.quick = true;
+    } else if (std::strcmp(argv[i], "--trace") == 0) {
+      options.trace = true;
     } else if (std::strcmp(argv[i], "--pin") == 0 && i + 1 < argc) {
       options.pin = argv[++i];
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
@@ -162,14 +171,16 @@ int main(int argc, char** argv) {
       options.calls = std::atoi(argv[++i]);
     }
     if ((options.pin != "one" && options.pin != "two" && options.pin != "none") || argv[i][0] == '?') {
-      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE] [--calls N]\n");
+      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE] [--calls N [--trace]]\n");
       return 2;
     }
   }
   if (options.calls > 0) {
     // Without polling: how often a leader looks is a matter of time.
-    bench::Server server(
-        bench::Transport::unix_socket, client_cpu(options), server_cpu(options), [](rpc::Agent&) {}, false);
+    const auto prepare = [&](rpc::Agent& agent) {
+      if (options.trace) bench::trace(agent);
+    };
+    bench::Server server(bench::Transport::unix_socket, client_cpu(options), server_cpu(options), prepare, false);
     for (int i = 0; i < options.calls; ++i) rpc::rpc_sync<&nothing>(server.agent(), 1);
     return 0;
   }

@@ -1,6 +1,7 @@
 #include "bench/rpc/disturbed.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +26,7 @@ Tensor large_echo(Tensor x) { return x; }
 
 namespace {
 
-constexpr int64_t kLargeBytes = 64 << 20;
+constexpr std::array<int64_t, 2> kLargeMib{64, 400};
 constexpr int kSleepsIn = 100;
 
 /// Of empty calls, in microseconds, sorted. `before_each` is told how many there were.
@@ -48,6 +49,28 @@ void print(const char* name, const std::vector<double>& micros, const char* more
               bench::percentile(micros, 0.99), micros.back(), micros.size(), more);
 }
 
+/// Beside tensors of that size that another thread sends there and back all the time.
+void beside_large(rpc::Agent& agent, double seconds, int64_t mib) {
+  std::atomic<bool> done{false};
+  int echoed = 0;
+  Clock::duration took{};
+  const Tensor x = raw::full({(mib << 20) / 4}, 1.0);
+  rpc::rpc_sync<&large_echo>(agent, 1, x);  // its memory has been touched by then
+  std::jthread large([&] {
+    const Clock::time_point start = Clock::now();
+    for (; !done; ++echoed) rpc::rpc_sync<&large_echo>(agent, 1, x);
+    took = Clock::now() - start;
+  });
+  const std::vector<double> micros = small_calls(agent, seconds, [](int) {});
+  done = true;
+  large.join();
+  char name[32], more[64];
+  std::snprintf(name, sizeof name, "%d MiB there and back", static_cast<int>(mib));
+  std::snprintf(more, sizeof more, ", %.1f ms each of %d",
+                std::chrono::duration<double, std::milli>(took).count() / std::max(echoed, 1), echoed);
+  print(name, micros, more);
+}
+
 }  // namespace
 
 namespace tendril::bench {
@@ -67,22 +90,7 @@ void print_disturbed(Transport transport, int client_cpu, int server_cpu, double
         }));
   for (const auto& future : sleeping) future.wait();
 
-  std::atomic<bool> done{false};
-  int echoed = 0;
-  Clock::duration took{};
-  std::jthread large([&] {
-    const Tensor x = raw::full({kLargeBytes / 4}, 1.0);
-    const Clock::time_point start = Clock::now();
-    for (; !done; ++echoed) rpc::rpc_sync<&large_echo>(agent, 1, x);
-    took = Clock::now() - start;
-  });
-  const std::vector<double> micros = small_calls(agent, seconds, nobody);
-  done = true;
-  large.join();
-  char more[64];
-  std::snprintf(more, sizeof more, ", %.1f ms each of %d of 64 MB",
-                std::chrono::duration<double, std::milli>(took).count() / std::max(echoed, 1), echoed);
-  print("64 MB there and back", micros, more);
+  for (const int64_t mib : kLargeMib) beside_large(agent, mib > 64 ? 3 * seconds : seconds, mib);
   std::fflush(stdout);
 }
 
