@@ -6,6 +6,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -104,6 +105,7 @@ int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& 
 int main(int argc, char** argv) {
   if (argc < 6) return 2;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM}) std::signal(signal, lossy_bridge::on_signal);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it must not outlive hosts.sh, whose output it holds
   std::vector<int> ports;
   for (int i = 4; i < argc; ++i) ports.push_back(lossy_bridge::open_port(argv[i]));
   return lossy_bridge::run(std::atof(argv[1]), std::atof(argv[2]), std::atof(argv[3]), ports);
