@@ -2,7 +2,8 @@
 # table, as the macros before it make them. A function without a comment that follows another of its name on the next line
 # gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
 # one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
-# forward(), and for_each_field() and serialize() of what is sent and saved. All else as it is.
+# forward(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
+# a function of autograd/ops, too. All else as it is.
 function rows(style,    file, line, part, name, doc, kind, value, all) {
   file = "tensor/pointwise.def"
   all = ""
@@ -19,6 +20,15 @@ function rows(style,    file, line, part, name, doc, kind, value, all) {
   }
   close(file)
   return all
+}
+BEGIN {  # what autograd/ops has of functions of x
+  names = ARGV[1] ~ /tensor\/tensor\.h$/ ? "cat autograd/ops/*.h" : ""
+  while (names != "" && (names | getline line) > 0) {
+    if (line !~ /\(const Tensor& x[,)]/) continue
+    sub(/\(.*/, "", line)
+    sub(/.* /, "", line)
+    functions[line] = 1
+  }
 }
 function declare(style, kind, name, doc, value,    d, self) {
   d = "  /// " doc ". (tensor/pointwise.def)\n"
@@ -68,6 +78,8 @@ inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a decl
   if (!commented && said == "" && !/\/\/\/</) {
     if (name == "forward") print "  /// The layer, applied: the class says to what shapes."
     if (name == "for_each_field") print "  /// Calls visit with name and value of each member: for saving and for the wire."
+    if (name == "for_each_tensor") print "  /// Calls f with each tensor in it."
+    if (name in functions) print "  /// The function " name "(), of this tensor."
     if (name == "serialize") print "  /// For archives (rpc/archive.h)."
   }
   last = name; commented = 0

@@ -18,7 +18,7 @@ function slug(text) {
 }
 FNR == 1 { code = 0 }
 /^ *```/ { code = !code; next }
-code { next }
+code || /^    / { next }  # indented: code, too
 /^#+ / {
   name = $0
   sub(/^#+ /, "", name)
