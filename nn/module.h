@@ -103,7 +103,9 @@ class Module {
   // `call(module, x)`, until the handle is told to remove() them; not where `forward` is. They go along where the
   // module is moved to. In backward the module must still be there. Throw Error for an empty one. Registering and
   // removing needs the caller's own ordering with calls.
+  /// Called before forward (nn/hooks.h).
   autograd::HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  /// Called after forward (nn/hooks.h).
   autograd::HookHandle register_forward_hook(ForwardHook hook);
   /// When the gradients of all inputs that require one are known; of a module none of whose inputs does: when those of
   /// its outputs are. Each call of the module is seen by itself.

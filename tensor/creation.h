@@ -132,6 +132,7 @@ requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, Te
 Tensor tensor(const std::vector<T>& values, TensorOptions options) {
   return from_vector(values, {static_cast<int64_t>(values.size())}, options);
 }
+/// A vector of these values.
 template <class T>
 Tensor tensor(const std::vector<T>& values) {
   return tensor(values, {.dtype = std::is_same_v<T, bool> ? kBool : std::is_floating_point_v<T> ? kFloat32 : kInt64});
