@@ -194,9 +194,8 @@ struct AttentionBackward : autograd::NodeOf<AttentionBackward, 3, 6> {
 /// Checked, and of a dtype that is computed in.
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const Tensor q = block(query), k = block(key), v = block(value);
-  Tensor out =
-                   raw::empty(with_last(query.sizes(), query.size(-2), value.size(-1)), query.dtype(), query.device()),
-               log_sum = raw::empty({q.size(0), q.size(1)}, query.dtype(), query.device());
+  Tensor out = raw::empty(with_last(query.sizes(), query.size(-2), value.size(-1)), query.dtype(), query.device()),
+         log_sum = raw::empty({q.size(0), q.size(1)}, query.dtype(), query.device());
   const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
   kernels(query.device())
       .attention(raw::view_of(block(out)), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
