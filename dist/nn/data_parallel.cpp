@@ -189,7 +189,14 @@ void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions
   const std::string mine = describe(module);
   const Tensor length = raw::full({1}, static_cast<int64_t>(mine.size()), kInt64);
   group.broadcast(length, 0, options);
-  std::vector<uint8_t> bytes(static_cast<std::size_t>(length.data<int64_t>()[0]));
+  constexpr int64_t kMost = int64_t{1} << 26;  // a description has some 50 bytes a tensor
+  const int64_t stated = length.data<int64_t>()[0];
+  if (stated < 0 || stated > kMost) {
+    group.abort("DistributedDataParallel: worker '" + group.workers()[0].name + "' describes its module in " +
+                std::to_string(stated) + " bytes");
+    group.barrier(options);  // throws that
+  }
+  std::vector<uint8_t> bytes(static_cast<std::size_t>(stated));
   if (group.rank() == 0) bytes.assign(mine.begin(), mine.end());
   const Tensor text = raw::from_data(bytes, {std::ssize(bytes)});
   group.broadcast(text, 0, options);
