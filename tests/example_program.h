@@ -51,6 +51,20 @@ struct ExampleProgram {
   }
 
   Result run(const std::string& flags) const { return shell(program(flags)); }
+
+  /// Runs the program until its output, in the file `log`, has a line that matches `pattern`, and then stops it.
+  Result run_and_stop(const std::string& flags, const std::string& pattern) const {
+    return shell("'" EXAMPLE_PROGRAM "' " + flags + " > log & pid=$!; until grep -q '" + pattern +
+                 "' log || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat log; exit "
+                 "$status");
+  }
+
+  /// Sums of oneDNN's gradients depend on the number of threads, which also poll, and busy cores do not bear that.
+  static void use_one_thread() { setenv("OMP_NUM_THREADS", "1", 1); }
+
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder / name, std::ios::binary) << bytes;
+  }
 };
 
 }  // namespace tendril::test

@@ -2,6 +2,7 @@
 
 #include "tendril/dist/autograd/backward.h"
 #include "tendril/dist/autograd/container.h"
+#include "tendril/dist/detail/named_tensors.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/default_agent.h"
@@ -71,9 +72,7 @@ void detail::backward_from(const Context& context, const rpc::RRef<Tensor>& root
                    "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
   TENDRIL_CHECK_AS(AutogradError, context.container()->contains(context.id()), "backward: the context was released");
   const auto agent = rpc::detail::context_of(*root.state_pointer())->agent();
-  rpc::CallContext unrecorded = rpc::CallContext::current();
-  unrecorded.autograd_context = 0;
-  const rpc::CallContextScope scope(std::move(unrecorded));
+  const dist::detail::Unrecorded scope;
   rpc::rpc_sync<&backward_at_owner>(*agent, root.owner(), rpc::CallOptions{.timeout = options.timeout}, context.id(),
                                     root, options.retain_graph, options.mode, options.timeout);
 }

@@ -34,7 +34,7 @@ class CollectiveQueue {
     if (thread_.joinable()) rpc::blocking([&] { thread_.join(); });
   }
 
-  /// After all that were queued before.
+  /// After all that were queued before: it waits as long as those take, each of which has a deadline of its own.
   template <class F>
   auto run(F operation) {
     rpc::blocking([&] {

@@ -100,7 +100,7 @@ void train(const Options& options) {
     optimizer.zero_grad();
     const Tensor loss = loss_of(model, draw_pieces(text.train, options.batch_size, options.context, pieces));
     loss.backward();
-    nn::utils::clip_grad_norm_(model.parameters(), options.clip);
+    if (options.clip > 0) nn::utils::clip_grad_norm_(model.parameters(), options.clip);
     optimizer.step();
     schedule.step();
     loss_sum += loss.item<double>();

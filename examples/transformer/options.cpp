@@ -18,7 +18,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--embedding", options.embedding, {1, 1 << 16}, "Size of a character's vector; a multiple of --heads");
   flags.add("--dropout", options.dropout, {0, 1, true}, "Dropout in the layers");
   flags.add("--lr", options.lr, {0, 10}, "Highest learning rate of AdamW: after a warm-up, before a cosine");
-  flags.add("--clip", options.clip, {0, 1e9}, "Longest gradient of all parameters together");
+  flags.add("--clip", options.clip, {0, 1e9}, "Longest gradient of all parameters together, 0 for any");
   flags.add("--seed", options.seed, {0, kMany}, "Random seed");
   flags.add("--sample-every", options.sample_every, {1, kMany}, "Steps between samples, evaluations and checkpoints");
   flags.add("--sample-length", options.sample_length, {0, kMany}, "Characters of a sample");

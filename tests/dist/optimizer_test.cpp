@@ -18,59 +18,17 @@
 #include "tendril/nn/utils/clip_grad.h"
 #include "tendril/rpc/call.h"
 #include "tests/dist/group.h"
+#include "tests/dist/three_layers.h"
 
 BOOST_AUTO_TEST_SUITE(optimizer)
 
+using namespace three_layers;
 using namespace dist_test;
 using dist::DistributedOptimizer;
 using dist::OptimizerError;
 using rpc::RRef;
 
 namespace dist_optimizer {
-
-/// Holds one parameter, on the worker of this rank.
-class Layer {
- public:
-  Layer(int rank, std::vector<double> start) : rank_(rank), weight_(from_vector(start, {std::ssize(start)})) {
-    weight_.requires_grad_();
-  }
-  Tensor forward(const Tensor& x) const {
-    const dist::ReadParameters reading;
-    return (x * weight_).tanh();
-  }
-  Tensor forward_here(const Tensor& x) const { return (x * weight_).tanh(); }
-  RRef<Tensor> parameter() const { return RRef<Tensor>(Cluster::agent(rank_), weight_); }
-  std::vector<double> values() const { return weight_.to_vector<double>(); }
-  bool has_grad() const { return weight_.grad().defined(); }
-  Tensor& weight() { return weight_; }
-
- private:
-  int rank_;
-  Tensor weight_;
-};
-
-const std::vector<double> kStart[] = {{0.5, -1, 2}, {1.5, 0.25, -0.75}, {-0.5, 1, 0.125}};
-Tensor input(int step) { return constant({0.3 * step + 0.1, -0.2 * step, 0.7}); }
-
-/// A layer on each of three workers; the first is the one that trains.
-struct Model {
-  explicit Model(Agent& agent) {
-    for (int rank = 0; rank < 3; ++rank) {
-      layers.push_back(rpc::remote<Layer>(agent, rank, rank, kStart[rank]));
-      params.push_back(layers.back().rpc_sync<&Layer::parameter>());
-    }
-  }
-  /// Through the first `depth` layers, one after the other.
-  Tensor loss(const Tensor& x, std::size_t depth = 3) const {
-    Tensor y = x;
-    for (std::size_t i = 0; i < depth; ++i) y = layers[i].rpc_sync<&Layer::forward>(y);
-    return y.square().sum();
-  }
-  Values values(std::size_t i) const { return layers[i].rpc_sync<&Layer::values>(); }
-
-  std::vector<RRef<Layer>> layers;
-  std::vector<RRef<Tensor>> params;
-};
 
 struct ProbeOptions {
   double lr = 1;
@@ -496,65 +454,6 @@ BOOST_AUTO_TEST_CASE(the_norm_over_all_owners_is_clipped) {
       for (std::size_t j = 0; j < 3; ++j) BOOST_TEST(std::abs(now[j] - (was[j] - grad[j])) < 1e-12);
     }
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_unless_they_are_hogwild_trainers) {
-  const Group group(3);
-  const Model model(group[0]);
-  const auto interleave = [&](bool hogwild) {
-    DistributedOptimizer<optim::SGD> first(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild}),
-        second(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild});
-    const Context context(group[0]);
-    const Tensor loss = model.loss(input(1));
-    std::thread([&] {
-      const Context other(group[0]);
-      backward(other, {model.loss(input(2))});
-      second.step(other);
-    }).join();
-    backward(context, {loss});
-    const Values before = model.values(0);
-    first.step(context);
-    BOOST_TEST((model.values(0) != before));
-    BOOST_TEST(!first.state(model.params[0]).momentum_buffer.defined());
-  };
-  BOOST_CHECK_EXCEPTION(interleave(false), std::exception, says("modified by an inplace operation"));
-  if (default_device() == kCPU) {
-    interleave(true);
-  } else {
-    BOOST_CHECK_EXCEPTION(interleave(true), OptimizerError, says("hogwild: a parameter is on", "expected the CPU"));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
-  if (default_device() != kCPU) return;  // refused, as the case above says
-  const Group group(3);
-  const Model model(group[0]);
-  const double before = model.loss(input(2)).item<double>();
-  constexpr int kTrainers = 3, kSteps = 25;
-  std::atomic<int> steps{0};
-  std::mutex mutex;
-  std::string errors;
-  std::vector<std::jthread> trainers;
-  for (int t = 0; t < kTrainers; ++t) {
-    trainers.emplace_back([&] {
-      try {
-        DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.02}, {.hogwild = true});
-        for (int i = 0; i < kSteps; ++i) {
-          const Context context(group[0]);
-          backward(context, {model.loss(input(2))});
-          opt.step(context);
-          ++steps;
-        }
-      } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex);
-        errors += error.what();
-      }
-    });
-  }
-  trainers.clear();
-  BOOST_TEST(errors == "");
-  BOOST_TEST(steps == kTrainers * kSteps);
-  BOOST_TEST(model.loss(input(2)).item<double>() < before);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,12 +16,8 @@ BOOST_AUTO_TEST_SUITE(program)
 namespace {
 
 struct Program : tendril::test::ExampleProgram {
-  // One thread: sums of oneDNN's gradients depend on their number, and its threads poll, which busy cores do not bear.
-  Program() { setenv("OMP_NUM_THREADS", "1", 1); }
+  Program() { use_one_thread(); }
 
-  void write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(folder / name, std::ios::binary) << bytes;
-  }
   /// Images of one brightness for each label, 0 to 9, as MNIST's files.
   void write_mnist(const std::string& prefix, int count) const {
     const auto number = [](int value) {
@@ -67,15 +63,11 @@ BOOST_FIXTURE_TEST_CASE(a_run_that_was_stopped_and_went_on_ends_as_one_that_was_
   const Result whole = run(flags + "--workers 0 --checkpoint whole");
   BOOST_TEST(whole.status == 0);
   // Stopped as soon as it says so, wherever it is then, and again after an epoch.
-  const auto stopped = [&](const std::string& epoch) {
-    return "'" EXAMPLE_PROGRAM "' " + flags +
-           "--workers 2 --checkpoint part --resume auto > log & pid=$!; until grep -q '" + epoch +
-           "' log || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat log; exit $status";
-  };
-  const Result first = shell(stopped("images to learn from"));
+  const std::string resumed = flags + "--workers 2 --checkpoint part --resume auto";
+  const Result first = run_and_stop(resumed, "images to learn from");
   BOOST_TEST(first.status == 0);
   BOOST_TEST(contains(first.out, "Stopped. --resume auto goes on from part\n"));
-  const Result second = shell(stopped("^Epoch 2"));
+  const Result second = run_and_stop(resumed, "^Epoch 2");
   BOOST_TEST(second.status == 0);
   BOOST_TEST(contains(second.out, "Stopped. "));
   const Result last = run(flags + "--workers 1 --checkpoint part --resume auto");

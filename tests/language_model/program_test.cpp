@@ -85,8 +85,9 @@ namespace {
 /// A text that can be learnt by heart, and the flags for it.
 struct Text : Program {
   Text() {
-    std::ofstream file(folder / "text");
-    for (int i = 0; i < 40; ++i) file << "the cat sat on the mat\nthe dog lay by the door\n";
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += "the cat sat on the mat\nthe dog lay by the door\n";
+    write("text", text);
   }
   std::string flags = "--data text --emsize 16 --nhid 24 --nlayers 1 --dropout 0.1 --lr 2 --batch-size 4 --bptt 6 ";
 };
@@ -101,26 +102,24 @@ double last_perplexity(const std::string& out) {
 
 BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_and_by_two, Text) {
   for (const char* world_size : {"1", "2"}) {
-    const Result result =
-        run(flags + "--epochs 12 --samples 24 --temperature 0 --logdir runs --world-size " + world_size);
+    const Result result = run(flags + "--epochs 12 --samples 24 --temperature 0 --logdir runs" + world_size +
+                              " --world-size " + world_size);
     BOOST_TEST(result.status == 0, result.err);
     BOOST_TEST(last_perplexity(result.out) < 2, result.out);  // of what is kept aside
     BOOST_TEST(contains(result.out, "the cat sat on the mat \nthe dog lay by the door \n"), result.out);
     std::string events;
-    for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) events += read_file(file.path());
+    for (const auto& file : std::filesystem::directory_iterator(folder / (std::string("runs") + world_size)))
+      events += read_file(file.path());
     BOOST_TEST(contains(events, "loss/valid"));
   }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not, Text) {
   flags += "--world-size 1 --clip 1 --epochs 150 ";
-  setenv("OMP_NUM_THREADS", "1", 1);  // sums of gradients depend on the number of threads
+  use_one_thread();
   const Result whole = run(flags + "--checkpoint whole");
   BOOST_TEST(whole.status == 0, whole.err);
-  const Result stopped =
-      shell("'" EXAMPLE_PROGRAM "' " + flags +
-            "--checkpoint part --resume auto > log & pid=$!; until grep -q '^Training epoch 1' log || "
-            "! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat log; exit $status");
+  const Result stopped = run_and_stop(flags + "--checkpoint part --resume auto", "^Training epoch 1");
   BOOST_TEST(stopped.status == 0);
   BOOST_TEST(contains(stopped.out, "Stopped. --resume auto goes on from part\n"));
   const Result last = run(flags + "--checkpoint part --resume auto");

@@ -1,0 +1,77 @@
+// devices: cpu cuda
+// Trainers that share parameters on three workers and do not wait for each other.
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tendril/nn/optim/sgd.h"
+#include "tests/dist/three_layers.h"
+
+BOOST_AUTO_TEST_SUITE(hogwild)
+
+using namespace three_layers;
+using dist::DistributedOptimizer;
+using dist::OptimizerError;
+
+BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_unless_they_are_hogwild_trainers) {
+  const Group group(3);
+  const Model model(group[0]);
+  const auto interleave = [&](bool hogwild) {
+    DistributedOptimizer<optim::SGD> first(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild}),
+        second(group[0], model.params, {.lr = 0.1}, {.hogwild = hogwild});
+    const Context context(group[0]);
+    const Tensor loss = model.loss(input(1));
+    std::thread([&] {
+      const Context other(group[0]);
+      backward(other, {model.loss(input(2))});
+      second.step(other);
+    }).join();
+    backward(context, {loss});
+    const Values before = model.values(0);
+    first.step(context);
+    BOOST_TEST((model.values(0) != before));
+    BOOST_TEST(!first.state(model.params[0]).momentum_buffer.defined());
+  };
+  BOOST_CHECK_EXCEPTION(interleave(false), std::exception, says("modified by an inplace operation"));
+  if (default_device() == kCPU) {
+    interleave(true);
+  } else {
+    BOOST_CHECK_EXCEPTION(interleave(true), OptimizerError, says("hogwild: a parameter is on", "expected the CPU"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
+  if (default_device() != kCPU) return;  // refused, as the case above says
+  const Group group(3);
+  const Model model(group[0]);
+  const double before = model.loss(input(2)).item<double>();
+  constexpr int kTrainers = 3, kSteps = 25;
+  std::atomic<int> steps{0};
+  std::mutex mutex;
+  std::string errors;
+  std::vector<std::jthread> trainers;
+  for (int t = 0; t < kTrainers; ++t) {
+    trainers.emplace_back([&] {
+      try {
+        DistributedOptimizer<optim::SGD> opt(group[0], model.params, {.lr = 0.02}, {.hogwild = true});
+        for (int i = 0; i < kSteps; ++i) {
+          const Context context(group[0]);
+          backward(context, {model.loss(input(2))});
+          opt.step(context);
+          ++steps;
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        errors += error.what();
+      }
+    });
+  }
+  trainers.clear();
+  BOOST_TEST(errors == "");
+  BOOST_TEST(steps == kTrainers * kSteps);
+  BOOST_TEST(model.loss(input(2)).item<double>() < before);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
