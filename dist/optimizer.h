@@ -138,8 +138,8 @@ class DistributedOptimizer {
   StateDict state_dict() const;
   /// Takes options and state of an optimizer of the same class and groups, wherever their parameters were. Throws
   /// Error, or OptimizerError naming owners, for what is missing or does not fit: nothing has changed then, unless an
-  /// owner was lost between the question whether it fits and the loading.
-  void load_state_dict(const StateDict& dict);
+  /// owner was lost between the question whether it fits and the loading. `options.strict` must be true.
+  void load_state_dict(const StateDict& dict, const LoadOptions& options = {});
   /// What the owner keeps for this parameter, copied here: optim::SGDState, optim::AdamState, ...
   /// Throws what the call throws; Error for a tensor that is not one of the optimizer's.
   auto state(const rpc::RRef<Tensor>& param) const requires detail::HasState<O>;

@@ -204,9 +204,11 @@ StateDict DistributedOptimizer<O>::state_dict() const {
 }
 
 template <detail::LocallyConstructible O>
-void DistributedOptimizer<O>::load_state_dict(const StateDict& dict) {
+void DistributedOptimizer<O>::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  TENDRIL_CHECK(options.strict, name(), "::load_state_dict: options.strict: got false, expected true");
   detail::check_state(dict, groups_, name() + "::load_state_dict");
   for (const bool check_only : {true, false}) {  // all are asked before the first changes anything
+    if (!check_only && options.check_only) return;
     on_every_owner<std::monostate>(
         "load_state_dict",
         [&](const Owner& owner) {

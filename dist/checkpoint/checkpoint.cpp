@@ -1,0 +1,273 @@
+#include "tendril/dist/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/dist/checkpoint/detail/folder.h"
+#include "tendril/tensor/creation.h"
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/raw.h"
+
+namespace tendril::dist {
+namespace {
+
+using detail::Shard;
+using Texts = std::vector<std::string>;
+
+constexpr int64_t kMaxText = int64_t{16} << 20;  // of what a worker says of its parts
+
+/// Every worker's text, by rank.
+Texts exchange(ProcessGroup& group, std::string mine, const CheckpointOptions& options) {
+  const CollectiveOptions each{.timeout = options.timeout};
+  if (static_cast<int64_t>(mine.size()) > kMaxText) mine.resize(kMaxText);
+  const std::vector<Tensor> lengths =
+      group.all_gather(full({1}, static_cast<int64_t>(mine.size()), {.dtype = kInt64, .device = Device()}), each);
+  int64_t longest = 0;
+  for (const Tensor& length : lengths) {
+    const int64_t n = length.item<int64_t>();
+    TENDRIL_CHECK(n >= 0 && n <= kMaxText, "checkpoint: a worker has a text of ", n, " bytes");
+    longest = std::max(longest, n);
+  }
+  const Tensor bytes = zeros({longest}, {.dtype = kUInt8, .device = Device()});
+  if (!mine.empty()) std::memcpy(bytes.data<uint8_t>(), mine.data(), mine.size());
+  Texts texts;
+  const std::vector<Tensor> all = group.all_gather(bytes, each);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto n = static_cast<std::size_t>(lengths[rank].item<int64_t>());
+    texts.emplace_back(reinterpret_cast<const char*>(all[rank].data<uint8_t>()), n);
+  }
+  return texts;
+}
+
+/// Does something that may throw at each worker, and throws everywhere what it threw anywhere, by worker. Returns what
+/// each said.
+Texts agree(ProcessGroup& group, const std::string& what, const CheckpointOptions& options,
+            const std::function<std::string()>& f) {
+  std::string mine = "+";
+  try {
+    mine += f();
+  } catch (const std::exception& error) {
+    mine = std::string("-") + error.what();
+  }
+  Texts said = exchange(group, std::move(mine), options);
+  std::string problems;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    if (!said[rank].starts_with('+')) {
+      problems += "\nworker '" + group.workers()[rank].name + "': " + (said[rank].empty() ? "" : said[rank].substr(1));
+    }
+    said[rank].erase(0, 1);
+  }
+  TENDRIL_CHECK(problems.empty(), what, problems);
+  return said;
+}
+
+void append(std::string& text, const nn::CheckpointParts& parts, char kind) {
+  for (const nn::CheckpointPart& part : parts) text += kind + part.name() + '\0';
+}
+std::string described(const WorkerParts& parts) {
+  std::string text;
+  append(text, parts.shared, 's');
+  append(text, parts.own, 'o');
+  append(text, parts.each, 'e');
+  return text;
+}
+/// Names by kind, as `described` wrote them.
+std::map<char, std::set<std::string>> names_in(const std::string& text, std::size_t begin = 0) {
+  std::map<char, std::set<std::string>> names{{'s', {}}, {'o', {}}, {'e', {}}};
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\0', begin), text.size());
+    if (end > begin) names[text[begin]].insert(text.substr(begin + 1, end - begin - 1));
+    begin = end + 1;
+  }
+  return names;
+}
+
+void check_names(const WorkerParts& parts) {
+  std::set<std::string> names;
+  for (const auto* some : {&parts.shared, &parts.own, &parts.each}) {
+    for (const nn::CheckpointPart& part : *some) {
+      TENDRIL_CHECK(part.name() != "each" && part.name() != "shard", "a part is called '", part.name(),
+                    "', which a checkpoint has entries of its own under");
+      TENDRIL_CHECK(names.insert(part.name()).second, "two parts have the name '", part.name(), "'");
+    }
+  }
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
+  return text.empty() ? "none" : text;
+}
+
+/// That what the workers call their parts fits together. `unique`: no two have one of the same name of their own.
+void check_together(const ProcessGroup& group, const std::string& op, const Texts& said, std::size_t begin,
+                    bool unique) {
+  const auto first = names_in(said[0], begin);
+  std::map<std::string, std::string> owner;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    const std::string& name = group.workers()[rank].name;
+    const auto mine = names_in(said[rank], begin);
+    for (const auto& [kind, what] : {std::pair('s', "shared"), std::pair('e', "each")}) {
+      TENDRIL_CHECK(mine.at(kind) == first.at(kind), op, ": parts '", what, "' differ: worker '", name, "' has ",
+                    listed(mine.at(kind)), ", worker '", group.workers()[0].name, "' ", listed(first.at(kind)));
+    }
+    for (const std::string& part : mine.at('o')) {
+      TENDRIL_CHECK(!first.at('s').contains(part) && !first.at('e').contains(part), op, ": '", part,
+                    "' is a part of worker '", name, "' alone and one of all workers");
+      const auto [found, is_new] = owner.emplace(part, name);
+      TENDRIL_CHECK(is_new || !unique, op, ": workers '", found->second, "' and '", name,
+                    "' both have a part of their own called '", part, "'");
+    }
+  }
+}
+
+uint64_t new_number() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+constexpr std::size_t kNumber = 16;  // digits
+std::string text_of(uint64_t number) {
+  std::string text(kNumber, '0');
+  for (std::size_t i = kNumber; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
+  return text;
+}
+
+StateDict entries_of(const WorkerParts& parts, const Shard& shard) {
+  StateDict entries, each;
+  if (shard.rank == 0) {
+    for (const nn::CheckpointPart& part : parts.shared) part.save(entries);
+  }
+  for (const nn::CheckpointPart& part : parts.own) part.save(entries);
+  for (const nn::CheckpointPart& part : parts.each) part.save(each);
+  entries.insert(shard.each(), each);
+  return entries;
+}
+
+/// What is asked for that does not fit, a line each; or, unless `check_only`, gives the parts what they ask for.
+std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& checkpoint, int rank, bool check_only) {
+  std::string problems;
+  const auto load = [&](const nn::CheckpointPart& part, const StateDict& from) {
+    if (!check_only) return part.load(from, {});
+    try {
+      part.load(from, {.check_only = true});
+    } catch (const Error& error) {
+      problems += "\n  '" + part.name() + "': " + error.what();
+    }
+  };
+  for (const auto* some : {&parts.shared, &parts.own}) {
+    for (const nn::CheckpointPart& part : *some) load(part, checkpoint.entries);
+  }
+  const StateDict each = checkpoint.entries.section(Shard{.rank = rank}.each());
+  for (const nn::CheckpointPart& part : parts.each) load(part, each);
+  return problems;
+}
+
+/// The parts of a checkpoint: those of each worker as "each: NAME".
+std::set<std::string> parts_of(const StateDict& entries) {
+  std::set<std::string> parts;
+  for (const auto& [name, tensor] : entries) {
+    const std::size_t dot = name.find('.');
+    std::string part = name.substr(0, dot);
+    if (part == "each" && dot != std::string::npos) {
+      const std::size_t rank = name.find('.', dot + 1);
+      if (rank != std::string::npos) part = "each: " + name.substr(rank + 1, name.find('.', rank + 1) - rank - 1);
+    }
+    parts.insert(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
+                     const CheckpointOptions& options) {
+  const std::string op = "save_checkpoint";
+  const std::string where = op + ": " + folder.string();
+  const Texts said = agree(group, where + ": nothing was saved", options, [&] {
+    check_names(parts);
+    return text_of(new_number()) + described(parts);
+  });
+  check_together(group, where, said, kNumber, true);
+  uint64_t save = 0;
+  for (std::size_t i = 0; i < kNumber && i < said[0].size(); ++i) {
+    save = save << 4 | std::string_view("0123456789abcdef").find(said[0][i]) % 16;
+  }
+  const Shard shard{save, group.rank(), group.size()};
+  bool wrote = false;
+  try {
+    agree(group, where + ": the checkpoint is the old one", options, [&] {
+      detail::write_shard(folder, shard, entries_of(parts, shard));
+      wrote = true;
+      return std::string();
+    });
+  } catch (const Error& error) {
+    // All know that it has failed, the first too: it commits nothing. After any other error it may have done so.
+    std::error_code ignored;
+    const bool known = dynamic_cast<const rpc::RpcError*>(&error) == nullptr;
+    if (wrote && known) std::filesystem::remove(folder / shard.file(), ignored);
+    throw;
+  }
+  agree(group, where + ": the index could not be written", options, [&] {
+    if (shard.rank == 0) {
+      detail::commit_shards(folder, save, shard.workers);
+      detail::remove_stale_shards(folder, save);
+    }
+    return std::string();
+  });
+}
+
+void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
+                     const CheckpointOptions& options) {
+  const std::string where = "load_checkpoint: " + folder.string();
+  const std::string refused = where + " does not fit, nothing was loaded";
+  std::optional<detail::ReadCheckpoint> checkpoint;
+  const Texts said = agree(group, refused, options, [&] {
+    check_names(parts);
+    checkpoint = detail::read_checkpoint(folder);
+    std::string problems;
+    if (!parts.each.empty() && checkpoint->workers != group.size()) {
+      problems += "\n  it was saved by " + std::to_string(checkpoint->workers) + " workers, expected " +
+                  std::to_string(group.size()) + ", as each has parts of its own (";
+      for (const nn::CheckpointPart& part : parts.each) {
+        problems += (&part == parts.each.data() ? "'" : ", '") + part.name() + "'";
+      }
+      problems += ")";
+    } else {
+      problems = load_parts(parts, *checkpoint, group.rank(), true);
+    }
+    TENDRIL_CHECK(problems.empty(), problems.substr(problems.empty() ? 0 : 1));
+    return text_of(checkpoint->save) + described(parts);
+  });
+  check_together(group, where, said, kNumber, false);
+  std::set<std::string> asked;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    TENDRIL_CHECK(said[rank].substr(0, kNumber) == said[0].substr(0, kNumber), where, ": workers '",
+                  group.workers()[0].name, "' and '", group.workers()[rank].name,
+                  "' see different checkpoints: is it one folder?");
+    for (const auto& [kind, names] : names_in(said[rank], kNumber)) {
+      for (const std::string& name : names) asked.insert(kind == 'e' ? "each: " + name : name);
+    }
+  }
+  std::string problems;
+  for (const std::string& part : parts_of(checkpoint->entries)) {
+    if (!asked.contains(part)) problems += "\nhas a part '" + part + "', which no worker asks for";
+  }
+  TENDRIL_CHECK(problems.empty(), refused, problems);
+  load_parts(parts, *checkpoint, group.rank(), false);
+}
+
+bool has_checkpoint(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(detail::index_of(folder), ignored);
+}
+
+}  // namespace tendril::dist

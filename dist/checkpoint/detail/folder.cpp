@@ -1,0 +1,140 @@
+#include "tendril/dist/checkpoint/detail/folder.h"
+
+#include <charconv>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/files/detail/atomic_file.h"
+#include "tendril/tensor/files/detail/safetensors_header.h"
+#include "tendril/tensor/files/safetensors.h"
+
+namespace tendril::dist::detail {
+namespace {
+
+const FileMetadata kFormat = {{"format", "tendril.distributed_checkpoint"}, {"version", "1"}};
+constexpr std::string_view kBegin = "checkpoint-", kEnd = ".safetensors";
+
+std::string padded(std::string digits, std::size_t width) {
+  return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
+}
+
+std::string hex_of(uint64_t number) {
+  char text[16];
+  return padded(std::string(text, std::to_chars(text, text + sizeof text, number, 16).ptr), 16);
+}
+
+/// Whether a file's name is one that `Shard::file` gives, or an AtomicFile's before it had that name.
+bool is_shard(std::string_view name) {
+  const auto all = [](std::string_view text, std::string_view of) {
+    return !text.empty() && text.find_first_not_of(of) == std::string_view::npos;
+  };
+  if (!name.starts_with(kBegin)) return false;
+  name.remove_prefix(kBegin.size());
+  if (name.size() < 17 || !all(name.substr(0, 16), "0123456789abcdef") || name[16] != '-') return false;
+  name.remove_prefix(17);
+  const std::size_t of = name.find("-of-"), end = name.find(kEnd);
+  if (of == std::string_view::npos || end == std::string_view::npos || end < of + 4) return false;
+  if (!all(name.substr(0, of), "0123456789") || !all(name.substr(of + 4, end - of - 4), "0123456789")) return false;
+  name.remove_prefix(end + kEnd.size());
+  return name.empty() || name.starts_with(".tendril-");
+}
+
+void check_format(const std::filesystem::path& file, const FileMetadata& metadata) {
+  for (const auto& [key, value] : kFormat) {
+    const auto found = metadata.find(key);
+    TENDRIL_CHECK(found != metadata.end() && found->second == value, "checkpoint: ", file, ": ", key, ": got '",
+                  found == metadata.end() ? "" : found->second, "', expected '", value, "'");
+  }
+}
+
+int64_t number_of(const StateDict& entries, const std::string& name, const std::filesystem::path& file) {
+  const Tensor* const found = entries.find(name);
+  TENDRIL_CHECK(found && found->dtype() == kInt64 && found->dim() == 0, "checkpoint: ", file, ": '", name,
+                "' is missing or no number: a file of another save or of another number of workers");
+  return found->item<int64_t>();
+}
+
+}  // namespace
+
+std::string Shard::file() const {
+  return std::string(kBegin) + hex_of(save) + "-" + padded(std::to_string(rank), 5) + "-of-" +
+         padded(std::to_string(workers), 5) + std::string(kEnd);
+}
+std::string Shard::marks() const { return "shard." + std::to_string(rank); }
+std::string Shard::each() const { return "each." + std::to_string(rank); }
+
+std::filesystem::path index_of(const std::filesystem::path& folder) { return folder / "checkpoint.index.json"; }
+
+void write_shard(const std::filesystem::path& folder, const Shard& shard, const StateDict& entries) {
+  StateDict all = entries;
+  all.insert(shard.marks() + ".save", static_cast<int64_t>(shard.save));
+  all.insert(shard.marks() + ".workers", int64_t{shard.workers});
+  save_safetensors(all, folder / shard.file(), {.metadata = kFormat});
+}
+
+void commit_shards(const std::filesystem::path& folder, uint64_t save, int workers) {
+  files::detail::WeightMap where;
+  uint64_t total = 0;
+  for (int rank = 0; rank < workers; ++rank) {
+    const Shard shard{save, rank, workers};
+    FileMetadata metadata;
+    const StateDict entries = load_safetensors(folder / shard.file(), &metadata);  // its header; elements are mapped
+    check_format(folder / shard.file(), metadata);
+    for (const auto& [name, tensor] : entries) {
+      where.emplace_back(name, shard.file());
+      total += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
+    }
+  }
+  const std::string text = files::detail::write_index(where, total);
+  files::detail::AtomicFile out("save_checkpoint", index_of(folder), text.size());
+  out.write(text);
+  out.commit();
+}
+
+void remove_stale_shards(const std::filesystem::path& folder, uint64_t save) {
+  const std::string mine = std::string(kBegin) + hex_of(save) + "-";
+  std::vector<std::filesystem::path> stale;
+  std::error_code ignored;
+  std::filesystem::directory_iterator file(folder, ignored);
+  for (; !ignored && file != std::filesystem::directory_iterator(); file.increment(ignored)) {
+    const std::string name = file->path().filename().string();
+    if (is_shard(name) && !name.starts_with(mine)) stale.push_back(file->path());
+  }
+  for (const auto& path : stale) std::filesystem::remove(path, ignored);
+}
+
+ReadCheckpoint read_checkpoint(const std::filesystem::path& folder) {
+  FileMetadata metadata;
+  const auto index = index_of(folder);
+  const StateDict read = load_safetensors(index, &metadata);
+  check_format(index, metadata);
+  ReadCheckpoint result;
+  const Shard first;
+  const int64_t workers = number_of(read, first.marks() + ".workers", index);
+  const int64_t save = number_of(read, first.marks() + ".save", index);
+  // Each worker has two numbers in it: more workers than entries are no truth.
+  TENDRIL_CHECK(workers >= 1 && workers <= static_cast<int64_t>(read.size()), "checkpoint: ", index, ": speaks of ",
+                workers, " workers");
+  result.workers = static_cast<int>(workers);
+  result.save = static_cast<uint64_t>(save);
+  std::set<std::string> marks;
+  for (int rank = 0; rank < result.workers; ++rank) {
+    const std::string prefix = Shard{result.save, rank, result.workers}.marks();
+    for (const auto& [key, expected] : {std::pair(".workers", workers), std::pair(".save", save)}) {
+      const int64_t got = number_of(read, prefix + key, index);
+      TENDRIL_CHECK(got == expected, "checkpoint: ", index, ": the file of rank ", rank, " is of another save (",
+                    prefix, key, ": got ", got, ", expected ", expected, ")");
+      marks.insert(prefix + key);
+    }
+  }
+  for (const auto& [name, tensor] : read) {
+    if (!marks.contains(name)) result.entries.insert(name, tensor);
+  }
+  return result;
+}
+
+}  // namespace tendril::dist::detail

@@ -1,0 +1,386 @@
+// timeout: 300
+// A checkpoint of several workers: what comes back, with how many workers, what is refused, and what is left when one
+// of them is killed in the middle of a save.
+#include <boost/test/unit_test.hpp>
+#include <random>
+#include <set>
+
+#include "tendril/dist/checkpoint/checkpoint.h"
+#include "tendril/dist/checkpoint/detail/folder.h"
+#include "tendril/dist/optimizer.h"
+#include "tendril/nn/linear.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/files/safetensors.h"
+#include "tests/dist/collectives/members.h"
+#include "tests/rpc/process.h"
+#include "tests/rpc/reserved_port.h"
+#include "tests/temporary_folder.h"
+
+BOOST_AUTO_TEST_SUITE(distributed_checkpoint)
+
+using namespace dist_test;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+namespace {
+
+/// What a worker has in these tests. `number`: of its own layer.
+struct Worker {
+  explicit Worker(int number) : own(2, number + 1), generator(static_cast<uint64_t>(number)), seen(number) {}
+  nn::Linear model{3, 2}, own;
+  Generator generator;
+  int64_t step = 0;
+  double seen;
+};
+
+std::string layer(int number) { return std::string("layer").append(std::to_string(number)); }
+
+dist::WorkerParts parts_of(Worker& worker, int number) {
+  return {.shared = {{"model", worker.model}, {"step", worker.step}},
+          .own = {{layer(number), worker.own}},
+          .each = {{"generator", worker.generator}, {"seen", worker.seen}}};
+}
+
+/// f(group, rank) at each of some agents, which must not throw.
+template <class F>
+void together(const Group& workers, int size, const char* tag, F f) {
+  at_all(size, [&](int rank) {
+    ProcessGroup group(workers[rank], names(size), {.tag = tag});
+    f(group, rank);
+  });
+}
+
+/// ... which throws an Error at each, whose text has these parts.
+template <class F, class... Parts>
+void refused(const Group& workers, int size, const char* tag, F f, const Parts&... parts) {
+  together(workers, size, tag,
+           [&](ProcessGroup& group, int rank) { check_throws<Error>([&] { f(group, rank); }, parts...); });
+}
+
+std::set<std::string> files_in(const TemporaryFolder& folder) {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    names.insert(file.path().filename().string());
+  }
+  return names;
+}
+
+/// The file of a rank.
+std::filesystem::path shard_of(const TemporaryFolder& folder, int rank, int size) {
+  const uint64_t save = dist::detail::read_checkpoint(folder.path()).save;
+  return folder.path() / dist::detail::Shard{save, rank, size}.file();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(each_worker_gets_what_is_its_own_and_all_get_what_they_share) {
+  const Group workers(3);
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<Worker>> saved(3), loaded(3);
+  together(workers, 3, "", [&](ProcessGroup& group, int rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    saved[i] = std::make_unique<Worker>(rank);
+    saved[i]->step = 7;
+    saved[i]->generator.bits();
+    saved[i]->seen = 0.1 * rank;
+    dist::save_checkpoint(group, folder.path(), parts_of(*saved[i], rank));
+    loaded[i] = std::make_unique<Worker>(rank);
+    dist::load_checkpoint(group, folder.path(), parts_of(*loaded[i], rank));
+  });
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_TEST(equal(loaded[i]->model.weight, saved[0]->model.weight));
+    BOOST_TEST(equal(loaded[i]->own.weight, saved[i]->own.weight));
+    BOOST_TEST((loaded[i]->generator.state() == saved[i]->generator.state()));
+    BOOST_TEST(loaded[i]->step == 7);
+    BOOST_TEST(loaded[i]->seen == saved[i]->seen);
+  }
+  BOOST_TEST(folder.size() == 4u);
+  const StateDict whole = load_safetensors(folder / "checkpoint.index.json");
+  for (const char* const name : {"model.weight", "step", "layer2.bias", "each.1.seen"})
+    BOOST_TEST(whole.contains(name));
+}
+
+BOOST_AUTO_TEST_CASE(parts_move_to_another_number_of_workers_but_those_that_each_has_do_not) {
+  const Group workers(4);
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<Worker>> saved(3);
+  together(workers, 3, "", [&](ProcessGroup& group, int rank) {
+    auto& worker = saved[static_cast<std::size_t>(rank)] = std::make_unique<Worker>(rank);
+    worker->step = 5;
+    dist::WorkerParts parts = parts_of(*worker, rank);
+    parts.each.clear();
+    dist::save_checkpoint(group, folder.path(), parts);
+  });
+  for (const int size : {1, 2, 4}) {
+    std::vector<std::unique_ptr<nn::Linear>> layers(3);
+    std::vector<int64_t> steps(4);
+    together(workers, size, "moved", [&](ProcessGroup& group, int rank) {
+      Worker mine(rank);
+      dist::WorkerParts parts{.shared = {{"model", mine.model}, {"step", mine.step}}};
+      for (int number = rank; number < 3; number += size) {
+        auto& one = layers[static_cast<std::size_t>(number)] = std::make_unique<nn::Linear>(2, number + 1);
+        parts.own.emplace_back(layer(number), *one);
+      }
+      dist::load_checkpoint(group, folder.path(), parts);
+      check(equal(mine.model.weight, saved[0]->model.weight));
+      steps[static_cast<std::size_t>(rank)] = mine.step;
+    });
+    for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(equal(layers[i]->weight, saved[i]->own.weight));
+    for (int rank = 0; rank < size; ++rank) BOOST_TEST(steps[static_cast<std::size_t>(rank)] == 5);
+  }
+  const TemporaryFolder with_each;
+  together(workers, 3, "each", [&](ProcessGroup& group, int rank) {
+    dist::save_checkpoint(group, with_each.path(), parts_of(*saved[static_cast<std::size_t>(rank)], rank));
+  });
+  refused(
+      workers, 2, "fewer",
+      [&](ProcessGroup& group, int rank) {
+        Worker mine(rank);
+        dist::load_checkpoint(group, with_each.path(), parts_of(mine, rank));
+      },
+      "nothing was loaded", "worker 'w0'", "saved by 3 workers, expected 2", "'generator', 'seen'", "worker 'w1'");
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_anywhere_is_one_error_at_all_workers_and_nothing_has_changed) {
+  const Group workers(3);
+  const TemporaryFolder folder;
+  together(workers, 3, "", [&](ProcessGroup& group, int rank) {
+    Worker mine(rank);
+    mine.step = 9;
+    dist::save_checkpoint(group, folder.path(), parts_of(mine, rank));
+  });
+  refused(
+      workers, 3, "shape",
+      [&](ProcessGroup& group, int rank) {
+        Worker mine(rank == 2 ? 7 : rank);
+        try {
+          dist::load_checkpoint(group, folder.path(), parts_of(mine, rank));
+        } catch (const Error&) {
+          check(mine.step == 0);
+          throw;
+        }
+      },
+      "nothing was loaded", "worker 'w2'", "'layer2'", "weight: got shape [3, 2], expected [8, 2]");
+  refused(
+      workers, 3, "unasked",
+      [&](ProcessGroup& group, int rank) {
+        Worker mine(rank);
+        dist::WorkerParts parts = parts_of(mine, rank);
+        if (rank == 1) parts.own.clear();
+        parts.each.pop_back();
+        dist::load_checkpoint(group, folder.path(), parts);
+      },
+      "nothing was loaded", "has a part 'each: seen'", "has a part 'layer1', which no worker asks for");
+  refused(
+      workers, 3, "more",
+      [&](ProcessGroup& group, int rank) {
+        Worker mine(rank);
+        dist::WorkerParts parts = parts_of(mine, rank);
+        parts.shared.emplace_back("epoch", mine.step);
+        dist::load_checkpoint(group, folder.path(), parts);
+      },
+      "worker 'w1'", "'epoch'", "missing");
+}
+
+BOOST_AUTO_TEST_CASE(parts_that_do_not_fit_each_other_are_refused_before_anything_is_written) {
+  const Group workers(2);
+  const TemporaryFolder folder;
+  int64_t number = 0;
+  double other = 0;
+  const auto save = [&](const char* tag, auto parts, const auto&... texts) {
+    refused(
+        workers, 2, tag,
+        [&](ProcessGroup& group, int rank) { dist::save_checkpoint(group, folder.path(), parts(rank)); }, texts...);
+  };
+  using Parts = dist::WorkerParts;
+  save(
+      "own",
+      [&](int) {
+        return Parts{.own = {{"a", number}}};
+      },
+      "workers 'w0' and 'w1' both", "'a'");
+  save(
+      "shared",
+      [&](int rank) {
+        return Parts{.shared = {{rank == 0 ? "a" : "b", number}}};
+      },
+      "'shared' differ", "worker 'w1' has 'b'", "worker 'w0' 'a'");
+  save(
+      "each",
+      [&](int rank) {
+        return rank == 0 ? Parts{} : Parts{.each = {{"a", number}}};
+      },
+      "'each' differ", "none");
+  save(
+      "twice",
+      [&](int) {
+        return Parts{.shared = {{"a", number}}, .each = {{"a", other}}};
+      },
+      "two parts", "'a'");
+  save(
+      "both",
+      [&](int rank) {
+        return rank == 0 ? Parts{.own = {{"b", number}}} : Parts{.own = {{"each", number}}};
+      },
+      "worker 'w1'", "'each'");
+  BOOST_TEST(folder.size() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_write_fails_the_save_at_all_and_the_checkpoint_is_the_old_one) {
+  const Group workers(2);
+  const TemporaryFolder folder;
+  int64_t step = 1;
+  together(workers, 2, "", [&](ProcessGroup& group, int) {
+    dist::save_checkpoint(group, folder.path(), {.shared = {{"step", step}}});
+  });
+  const auto before = files_in(folder);
+  refused(
+      workers, 2, "absent",
+      [&](ProcessGroup& group, int rank) {
+        dist::save_checkpoint(group, rank == 0 ? folder.path() : folder / "absent", {.shared = {{"step", step}}});
+      },
+      "save_checkpoint", "the old one", "worker 'w1'", "No such file");
+  BOOST_TEST((files_in(folder) == before));
+  const TemporaryFolder elsewhere;
+  refused(
+      workers, 2, "elsewhere",
+      [&](ProcessGroup& group, int rank) {
+        dist::save_checkpoint(group, rank == 0 ? folder.path() : elsewhere.path(), {.shared = {{"step", step}}});
+      },
+      "the index could not be written", "worker 'w0'", "No such file");
+  BOOST_TEST(dist::detail::read_checkpoint(folder.path()).entries.at("step").item<int64_t>() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(files_of_saves_that_did_not_end_go_with_the_next_and_others_stay) {
+  const Group workers(2);
+  const TemporaryFolder folder;
+  const std::string stale = dist::detail::Shard{0x1234, 1, 3}.file();
+  write_bytes(folder / stale, "half");
+  write_bytes(folder / (stale + ".tendril-abcdef"), "half");
+  const std::set<std::string> others{"model.safetensors", "checkpoint-notes.txt", "checkpoint-best.safetensors"};
+  for (const std::string& name : others) write_bytes(folder / name, "mine");
+  int64_t step = 0;
+  for (int i = 0; i < 3; ++i) {
+    together(workers, 2, "", [&](ProcessGroup& group, int) {
+      dist::save_checkpoint(group, folder.path(), {.shared = {{"step", step}}});
+    });
+    const auto files = files_in(folder);
+    BOOST_TEST(files.size() == 3 + others.size());
+    BOOST_TEST(!files.contains(stale));
+    for (const std::string& name : others) BOOST_TEST(files.contains(name));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(files_that_are_missing_of_another_save_or_damaged_are_refused) {
+  const Group workers(1);
+  const TemporaryFolder folder, other;
+  int64_t step = 3;
+  BOOST_TEST(!dist::has_checkpoint(folder.path()));
+  const auto load = [&] {
+    ProcessGroup group(workers[0], names(1));
+    dist::load_checkpoint(group, folder.path(), {.shared = {{"step", step}}});
+  };
+  BOOST_CHECK_EXCEPTION(load(), Error, says("load_checkpoint", "checkpoint.index.json", "No such file"));
+  const auto save = [&](const TemporaryFolder& to) {
+    ProcessGroup group(workers[0], names(1));
+    dist::save_checkpoint(group, to.path(), {.shared = {{"step", step}}});
+  };
+  save(folder);
+  save(other);
+  BOOST_TEST(dist::has_checkpoint(folder.path()));
+  const auto mine = shard_of(folder, 0, 1), theirs = shard_of(other, 0, 1);
+  const std::string good = read_bytes(mine);
+  write_bytes(mine, good.substr(0, good.size() - 3));
+  BOOST_CHECK_EXCEPTION(load(), Error, says("nothing was loaded", mine.filename().string()));
+  save_safetensors({{"step", full({}, 3, {.dtype = kInt64})}}, mine);
+  BOOST_CHECK_THROW(load(), Error);  // without the marks of a checkpoint
+  std::filesystem::remove(mine);
+  BOOST_CHECK_EXCEPTION(load(), Error, says("nothing was loaded", "No such file"));
+  write_bytes(folder / "checkpoint.index.json", "{");
+  BOOST_CHECK_EXCEPTION(load(), Error, says("checkpoint.index.json"));
+
+  // Two workers' files, of which one is of an earlier save.
+  const Group two(2);
+  const auto save_both = [&] {
+    together(two, 2, "", [&](ProcessGroup& group, int) {
+      dist::save_checkpoint(group, folder.path(), {.shared = {{"step", step}}});
+    });
+  };
+  save_both();
+  const std::string earlier = read_bytes(shard_of(folder, 1, 2));
+  save_both();
+  write_bytes(shard_of(folder, 1, 2), earlier);
+  BOOST_CHECK_EXCEPTION(load(), Error, says("the file of rank 1 is of another save"));
+  BOOST_TEST(step == 3);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_part_like_any_other) {
+  const Group workers(1);
+  const TemporaryFolder folder;
+  nn::Linear model(2, 2);
+  dist::DistributedOptimizer<optim::SGD> saved(workers[0], dist::parameter_rrefs(workers[0], model), {.lr = 0.25});
+  dist::DistributedOptimizer<optim::SGD> loaded(workers[0], dist::parameter_rrefs(workers[0], model), {.lr = 0.5});
+  ProcessGroup group(workers[0], names(1));
+  dist::save_checkpoint(group, folder.path(), {.own = {{"optimizer", saved}}});
+  dist::load_checkpoint(group, folder.path(), {.own = {{"optimizer", loaded}}});
+  BOOST_TEST(loaded.lr() == 0.25);
+  BOOST_CHECK_EXCEPTION(loaded.load_state_dict(saved.state_dict(), {.strict = false}), Error, says("strict"));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_which_workers_are_killed_while_they_save_ends_bit_equal_to_one_that_was_left_alone) {
+  constexpr int kWorkers = 3, kKills = 12;
+  const std::string program = TENDRIL_TEST_PROGRAMS "/training_scenarios";
+  const TemporaryFolder whole, killed;
+  std::mt19937 random(std::random_device{}());
+  const auto at_most = [&](int n) { return std::uniform_int_distribution<int>(0, n)(random); };
+  const auto run = [&](const TemporaryFolder& folder, bool kill) {
+    const std::string steps = kill ? "100" : "101";  // the last run has something to save
+    const test::ReservedPort port;
+    std::vector<test::Process> workers;
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      workers.push_back(test::Process({program, "train", folder.path().string(), steps},
+                                      {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()),
+                                       "WORLD_SIZE=" + std::to_string(kWorkers), "RANK=" + std::to_string(rank)}));
+    }
+    if (kill) {
+      const auto victim = static_cast<std::size_t>(at_most(kWorkers - 1));
+      for (int saves = 1 + at_most(2); saves > 0; --saves) {
+        if (workers[0].line() == "done") break;
+      }
+      ::usleep(static_cast<useconds_t>(at_most(8'000)));  // some way into the save
+      workers[victim].signal(SIGKILL);
+    }
+    bool all = true;
+    for (auto& worker : workers) {
+      const test::Ended ended = worker.wait();
+      BOOST_TEST((ended.code == 0 || (kill && (ended.code == 3 || ended.signal == SIGKILL))));
+      all = all && ended.code == 0;
+    }
+    return all;
+  };
+  const auto number = [](const TemporaryFolder& folder) {
+    return dist::detail::read_checkpoint(folder.path()).entries.at("step").item<int64_t>();
+  };
+  BOOST_REQUIRE(run(whole, false));
+  int kills = 0, between = 0;
+  int64_t before = 0;
+  for (bool done = false; !done;) {
+    done = run(killed, kills < kKills);
+    kills += !done;
+    if (!dist::has_checkpoint(killed.path())) continue;  // killed in the first
+    const int64_t now = number(killed);                  // whatever the moment, it is whole
+    BOOST_TEST(now >= before);
+    before = now;
+    between += killed.size() > kWorkers + 1;
+  }
+  BOOST_TEST_MESSAGE(kills << " kills, after " << between << " of which the folder had files of two saves");
+  BOOST_TEST(kills > 0);
+  BOOST_TEST(killed.size() == kWorkers + 1u);
+  const auto a = dist::detail::read_checkpoint(whole.path()).entries;
+  const auto b = dist::detail::read_checkpoint(killed.path()).entries;
+  BOOST_TEST(a.size() == b.size());
+  for (const auto& [name, tensor] : a) BOOST_TEST(equal(tensor, b.at(name)), name);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
