@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""A picture of one iteration in a trace (docs/observability.md): scripts/trace_picture.py TRACE CALL NTH > picture.svg
+
+What happens from the NTH call (0, 1, ...) of a function whose name contains CALL until the next call of it: a lane a worker, calls
+above its line and handlers below, an arrow from each call to its handler.
+docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
+"""
+import json
+import sys
+from html import escape
+
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
+path, call, nth = sys.argv[1], sys.argv[2], int(sys.argv[3])
+events = json.load(open(path))["traceEvents"]
+starts = sorted(e["ts"] for e in events if e["ph"] == "X" and e["name"].startswith("call ") and call in e["name"])
+if nth + 1 >= len(starts):
+    sys.exit(f"{path}: {len(starts)} calls of a name with '{call}', expected more than {nth + 1}")
+begin, end = starts[nth], starts[nth + 1]
+inside = sorted((e for e in events if "ts" in e and begin <= e["ts"] < end), key=lambda e: e["ts"])
+slices = [e for e in inside if e["ph"] == "X"]
+workers = {e["pid"]: e["args"]["worker"] for e in events if e["name"] == "tendril_worker"}
+lanes = {pid: 100 + 150 * i for i, pid in enumerate(sorted(workers))}
+WIDTH, LEFT, RIGHT = 1000, 80, 90
+
+
+def x(ts):
+    return LEFT + (ts - begin) / (end - begin) * (WIDTH - LEFT - RIGHT)
+
+
+def short(name):
+    """EmbeddingTable::forward of "call language_model::EmbeddingTable::forward(tendril::Tensor const&) const"."""
+    name = name.removeprefix("call ").split("(")[0]
+    while "<" in name:
+        name = name[:name.index("<")] + name[name.rindex(">") + 1:]
+    parts = name.split("::")
+    return "::".join(parts[-2:]) if len(parts) > 1 and parts[-2][:1].isupper() else parts[-1]
+
+
+height = 100 + 150 * len(lanes)
+out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+       'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+       '<defs><marker id="a" markerWidth="7" markerHeight="6" refX="6" refY="3" orient="auto">'
+       '<path d="M0,0 L7,3 L0,6 z" fill="#555"/></marker></defs>']
+for pid, y in lanes.items():
+    out.append(f'<text x="6" y="{y + 5}" font-size="14" font-weight="bold">{escape(workers[pid])}</text>')
+    out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#999"/>')
+labelled = []  # where labels begin
+places = {}  # (worker, time): the middle of that slice's edge
+for e in slices:
+    y, is_call = lanes[e["pid"]], e["name"].startswith("call ")
+    top, wide = (y - 16 if is_call else y), max(3.0, x(e["ts"] + e["dur"]) - x(e["ts"]))
+    out.append(f'<rect x="{x(e["ts"]):.1f}" y="{top}" width="{wide:.1f}" height="16" fill="{"#8fb7e3" if is_call else "#f0b267"}" '
+               f'stroke="#333" stroke-width="0.5"><title>{escape(e["name"])}: {e["dur"]:.1f} us</title></rect>')
+    # Labels slope away from the line, so that those of short slices side by side can be read.
+    turned, at = (-28, y - 20) if is_call else (28, y + 28)
+    crowded = any(p == e["pid"] and 0 < x(e["ts"]) - at_x < 14 for p, at_x in labelled)
+    labelled.append((e["pid"], x(e["ts"])))
+    out.append(f'<text transform="translate({x(e["ts"]) + 14 * crowded:.1f},{at}) rotate({turned})">{escape(short(e["name"]))}</text>')
+    places[e["pid"], e["ts"]] = (x(e["ts"]) + wide / 2, y)
+calls = {e["id"]: e for e in inside if e["ph"] == "s"}
+for e in inside:
+    if e["ph"] == "f" and e["id"] in calls:
+        (x1, y1), (x2, y2) = (places[at["pid"], at["ts"]] for at in (calls[e["id"]], e))
+        out.append(f'<line x1="{x1:.1f}" y1="{y1}" x2="{x2:.1f}" y2="{y2}" stroke="#555" marker-end="url(#a)"/>')
+for i in range(6):
+    at = begin + (end - begin) * i / 5
+    out.append(f'<text x="{x(at):.1f}" y="{height - 12}" text-anchor="middle" fill="#555">{at - begin:.0f} us</text>')
+out.append("</svg>")
+print("\n".join(out))
