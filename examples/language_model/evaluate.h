@@ -17,7 +17,9 @@
 namespace language_model {
 
 /// The next iteration starts from this state, but its gradients end there.
-inline nn::LSTMState detached(const nn::LSTMState& state) { return {state.h.detach(), state.c.detach()}; }
+inline nn::LSTMState detached(const nn::LSTMState& state) {
+  return {state.h.detach(), state.c.defined() ? state.c.detach() : Tensor()};
+}
 
 /// The mean loss of a word of what is kept aside; nothing where nothing is.
 template <class Model>

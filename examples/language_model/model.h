@@ -7,12 +7,14 @@
 #include <tendril/nn/init.h>
 #include <tendril/nn/linear.h>
 #include <tendril/nn/lstm.h>
+#include <tendril/nn/rnn.h>
 #include <tendril/rpc/call.h>
 #include <tendril/tensor/random.h>
 
 #include <array>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "options.h"
@@ -71,24 +73,40 @@ class Decoder : public nn::Module {
   nn::Linear decoder_;
 };
 
-/// What lies between them.
+/// What lies between them: an LSTM, or one of the layers that carry one state, whose cell state is left as it was.
 class Recurrent : public nn::Module {
  public:
   explicit Recurrent(const Options& options)
-      : generator_(static_cast<std::uint64_t>(options.seed) + 3),
-        lstm_(options.ninp, options.nhid,
-              {.num_layers = options.nlayers, .dropout = options.dropout, .generator = generator_}) {
-    register_module("lstm", lstm_);
+      : generator_(static_cast<std::uint64_t>(options.seed) + 3), layers_(make(options, generator_)) {
+    std::visit([this](auto& layers) { register_module("rnn", layers); }, layers_);
   }
-  nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const { return lstm_(input, hidden); }
+  nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
+    if (const auto* lstm = std::get_if<nn::LSTM>(&layers_)) return (*lstm)(input, hidden);
+    const auto* gru = std::get_if<nn::GRU>(&layers_);
+    const auto [output, h] = gru ? (*gru)(input, hidden.h) : std::get<nn::RNN>(layers_)(input, hidden.h);
+    return {output, {h, hidden.c}};
+  }
   tendril::Generator& generator() { return generator_; }
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
 
  private:
+  using Layers = std::variant<nn::LSTM, nn::GRU, nn::RNN>;
+  static Layers make(const Options& options, tendril::Generator& generator) {
+    if (options.model == "LSTM")
+      return nn::LSTM(options.ninp, options.nhid,
+                      {.num_layers = options.nlayers, .dropout = options.dropout, .generator = generator});
+    const auto f = options.model == "RNN_RELU" ? nn::RNNNonlinearity::relu : nn::RNNNonlinearity::tanh;
+    const nn::RNNOptions given{
+        .num_layers = options.nlayers, .nonlinearity = f, .dropout = options.dropout, .generator = generator};
+    if (options.model == "GRU") return nn::GRU(options.ninp, options.nhid, given);
+    return nn::RNN(options.ninp, options.nhid, given);
+  }
+
   tendril::Generator generator_;
-  nn::LSTM lstm_;
+  Layers layers_;
 };
 
-/// The embedding table and the decoder live on `ps`, the LSTM here.
+/// The embedding table and the decoder live on `ps`, what lies between them here.
 class RNNModel {
  public:
   RNNModel(const std::string& ps, const Options& options)

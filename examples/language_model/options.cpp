@@ -11,7 +11,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   std::string resume = "no";
   examples::Flags flags("language_model",
                         "Trains an LSTM language model whose embedding and decoder live on a parameter server.");
-  flags.add("--world-size", options.world_size, {1, 2}, "2: a parameter server and a trainer; 1: one process, no RPC");
+  flags.add("--world-size", options.world_size, {1, 64},
+            "A parameter server and one trainer or more, which share all parameters; 1: one process, no RPC");
   flags.add("--epochs", options.epochs, kSize, "Times through the corpus");
   flags.add("--seed", options.seed, {0, std::int64_t{1} << 40}, "Random seed");
   flags.add("--lr", options.lr, {0, 1e6}, "Learning rate of SGD");
@@ -22,13 +23,14 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--bptt", options.bptt, kSize, "Tokens of a sequence in one iteration");
   flags.add("--ntoken", options.ntoken, kSize, "Without a text: size of the vocabulary");
   flags.add("--ninp,--emsize", options.ninp, kSize, "Size of a word vector");
-  flags.add("--nhid", options.nhid, kSize, "Size of the LSTM's hidden state");
-  flags.add("--nlayers", options.nlayers, kSize, "Layers of the LSTM");
+  flags.add("--model", options.model, {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"}, "What reads the words");
+  flags.add("--nhid", options.nhid, kSize, "Size of its hidden state");
+  flags.add("--nlayers", options.nlayers, kSize, "Its layers");
   flags.add("--losses", options.losses, "Write the loss of every iteration to this file");
   flags.add("--logdir", options.logdir, "A folder for TensorBoard's curves");
   flags.add("--samples", options.samples, {0, kSize.high}, "Words to write after training on a text");
   flags.add("--temperature", options.temperature, {0, 100}, "Of what is written: 0 takes the likeliest word");
-  flags.add("--clip", options.clip, {0, 1e9}, "Longest gradient, 0 for any (--world-size 1)");
+  flags.add("--clip", options.clip, {0, 1e9}, "Longest gradient, 0 for any");
   flags.add("--checkpoint", options.checkpoint, "Written after each epoch and on SIGTERM or Ctrl-C (--world-size 1)");
   flags.add("--resume", resume, {"no", "auto"}, "auto: go on from the checkpoint, if it is there");
   flags.add_device(options.device, "Where both workers compute: cpu, cuda or cuda:N");
@@ -39,8 +41,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if (tiny && !flags.given("--tokens")) options.tokens = 500;
     options.resume = resume == "auto";
     if (options.resume && options.checkpoint.empty()) throw examples::FlagError("--resume", "needs --checkpoint");
-    for (const char* flag : {"--clip", "--checkpoint"})
-      if (options.world_size != 1 && flags.given(flag)) throw examples::FlagError(flag, "needs --world-size 1");
+    if (options.world_size != 1 && !options.checkpoint.empty())
+      throw examples::FlagError("--checkpoint", "needs --world-size 1");
+    if (options.trainers() > 1 && options.device != "cpu")
+      throw examples::FlagError("--device", "expected cpu with more than one trainer, got " + options.device);
     for (const char* flag : {"--tokens", "--ntoken"})
       if (!options.data.empty() && flags.given(flag)) throw examples::FlagError(flag, "not beside --data");
     if (options.data.empty() && options.samples > 0) throw examples::FlagError("--samples", "needs --data");

@@ -10,7 +10,8 @@
 namespace language_model {
 
 struct Options {
-  int world_size = 2;  ///< 2: a parameter server and a trainer. 1: one process, no RPC.
+  int world_size =
+      2;  ///< 2: a parameter server and a trainer; more: as many trainers less one. 1: one process, no RPC.
   int epochs = 10;
   std::int64_t seed = 1;  ///< Everything random follows from it.
   double lr = 0.05;
@@ -19,23 +20,27 @@ struct Options {
   std::int64_t tokens = 10'000;  ///< The length of the corpus that is made.
   std::int64_t batch = 5, bptt = 5;
   std::int64_t ntoken = 10, ninp = 2, nhid = 3, nlayers = 4;
+  std::string model = "LSTM";  ///< Or GRU, RNN_TANH, RNN_RELU: what lies between embedding and decoder.
   std::string device = "cpu";  ///< Where both workers compute: cpu, cuda or cuda:N.
   std::string losses;          ///< The loss of every iteration goes to this file, one a line; empty: to none.
   std::string logdir;          ///< Losses for TensorBoard; empty: none.
   std::int64_t samples = 0;    ///< Words that are written after training on a text.
   double temperature = 1;      ///< Of what is written.
+  double clip = 0;             ///< Longest gradient of all parameters together; 0: any.
 
   // With --world-size 1 only.
-  double clip = 0;         ///< Longest gradient of all parameters together; 0: any.
   std::string checkpoint;  ///< Written after each epoch, on SIGTERM and on Ctrl-C; empty: none.
   bool resume = false;     ///< Go on from the checkpoint, if it is there.
+
+  int trainers() const { return world_size - 1; }
 
   tendril::rpc::LaunchOptions launch;  ///< How the processes are started.
 
   /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& world_size& epochs& seed& lr& dropout& data& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& device;
+    archive& world_size& epochs& seed& lr& dropout& data& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& model&
+        device;
     archive& losses& logdir& samples& temperature& clip& checkpoint& resume;
   }
 };

@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -7,7 +8,7 @@
 
 namespace language_model {
 
-Report::Report(const Options& options) : path_(options.losses) {
+Report::Report(const Options& options) : path_(options.losses), trainers_(std::max(options.trainers(), 1)) {
   if (!options.logdir.empty()) log_.emplace(options.logdir);
   if (path_.empty()) return;
   losses_ = std::fopen(path_.c_str(), "w");
@@ -46,7 +47,9 @@ void Report::epoch(std::optional<double> valid) {
 void Report::finish(std::uint64_t rpcs) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const auto count = static_cast<double>(all_iterations_);
-  std::printf("\n  iterations/s        %.0f\n", count / seconds);
+  std::printf("\n  iterations/s        %.0f", count * trainers_ / seconds);  // all have as many
+  if (trainers_ > 1) std::printf(" of %d trainers", trainers_);
+  std::printf("\n");
   std::printf("  loss                %.4f in the first epoch, %.4f in the last\n", first_loss, last_);
   if (rpcs > 0) std::printf("  RPCs per iteration  %.2f\n", static_cast<double>(rpcs) / count);
   if (losses_ != nullptr) std::printf("  losses              %s\n", path_.c_str());

@@ -38,6 +38,7 @@ class Report {
 
   std::FILE* losses_ = nullptr;
   std::string path_;
+  int trainers_;
   std::optional<tendril::nn::utils::SummaryWriter> log_;
   Clock::time_point start_ = Clock::now();
   std::int64_t all_iterations_ = 0;

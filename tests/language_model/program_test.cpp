@@ -48,6 +48,18 @@ BOOST_AUTO_TEST_CASE(two_processes_compute_the_losses_that_one_does) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(other_layers_and_clipped_gradients_give_the_same_losses_on_two_processes) {
+  for (const char* flags : {"--tiny --model GRU --clip 0.05", "--tiny --model RNN_RELU --nlayers 1 --lr 1"}) {
+    BOOST_TEST_CONTEXT(flags) {
+      const std::vector<double> alone = losses(flags + std::string(" --world-size 1"));
+      const std::vector<double> distributed = losses(flags + std::string(" --world-size 2"));
+      BOOST_REQUIRE(alone.size() == 38u);
+      BOOST_REQUIRE(distributed.size() == alone.size());
+      for (std::size_t i = 0; i < alone.size(); ++i) BOOST_TEST(std::abs(distributed[i] - alone[i]) <= 2e-6 * alone[i]);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(it_prints_the_tutorials_lines_and_a_summary) {
   for (const char* world_size : {"1", "2"}) {
     const Result result = run(std::string("--tiny --world-size ") + world_size);
@@ -100,8 +112,8 @@ double last_perplexity(const std::string& out) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_and_by_two, Text) {
-  for (const char* world_size : {"1", "2"}) {
+BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_by_trainers_that_share_it, Text) {
+  for (const char* world_size : {"1", "2", "4"}) {
     const Result result = run(flags + "--epochs 12 --samples 24 --temperature 0 --logdir runs" + world_size +
                               " --world-size " + world_size);
     BOOST_TEST(result.status == 0, result.err);
@@ -152,7 +164,12 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_
 
 BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--world-size 3", "--world-size: expected an integer from 1 to 2, got 3"},
+      {"--world-size 65", "--world-size: expected an integer from 1 to 64, got 65"},
+      {"--world-size 3 --device cuda", "--device: expected cpu with more than one trainer, got cuda"},
+      {"--tokens 35 --world-size 3", "expected at least a batch for each trainer, got 1 for 2"},
+      {"--model Transformer", "--model: expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got Transformer"},
+      {"--model GRU --model LSTM", "--model: At Most 1 required but received 2"},
+      {"--clip -1", "--clip: expected a number from 0 to 1e+09, got -1"},
       {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
       {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},
@@ -161,7 +178,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--data . ", "train.txt"},
       {"--data x --ntoken 5", "--ntoken: not beside --data"},
       {"--samples 5", "--samples: needs --data"},
-      {"--clip 1", "--clip: needs --world-size 1"},
+      {"--checkpoint x", "--checkpoint: needs --world-size 1"},
       {"--world-size 1 --resume auto", "--resume: needs --checkpoint"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
