@@ -1,10 +1,15 @@
 #include "tendril/dist/pipeline/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iomanip>
+#include <iterator>
+#include <locale>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "tendril/autograd/history.h"
@@ -20,7 +25,9 @@ using rpc::Clock;
 
 namespace {
 enum What : uint8_t { kInput = 0, kTarget = 1, kGradient = 2 };
-}
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+}  // namespace
 
 namespace detail {
 
@@ -40,11 +47,12 @@ struct StageWork {
 };
 
 struct StageResult {
-  double loss = 0, busy = 0, waiting = 0;
+  double loss = 0;
+  std::vector<double> seconds = {};  // of each of the worker's stages: forward, backward, receiving, sending
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& loss& busy& waiting;
+    archive& loss& seconds;
   }
 };
 
@@ -127,25 +135,31 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   const Clock::time_point deadline = rpc::CallContext::current().deadline;
   const int64_t all = std::accumulate(work.sizes.begin(), work.sizes.end(), int64_t{0});
   detail::StageResult result;
-  const auto start = Clock::now();
-  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  enum : std::size_t { kForward, kBackward, kReceiving, kSending, kKinds };
+  double* times = nullptr;  // of the stage that is at work
   const auto take = [&](Stage& stage, What what, int micro_batch) {
     const auto before = Clock::now();
     Tensor tensor = stage.state_->take({work.batch, what, micro_batch}, deadline);
-    result.waiting += seconds(Clock::now() - before);
+    times[kReceiving] += seconds(Clock::now() - before);
     return tensor;
   };
   rpc::FutureScope sent;
   const auto send = [&](int stage, What what, int micro_batch, const Tensor& tensor) {
     const dist::detail::Unrecorded scope;
+    const auto before = Clock::now();
     sent.add(work.stages.at(stage).rpc_async<&Stage::put>(work.batch, static_cast<uint8_t>(what), micro_batch, tensor));
+    times[kSending] += seconds(Clock::now() - before);
   };
   std::set<int> mine;
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
   for (const int number : mine) work.stages.at(number).local_value().state_->kept.clear();
+  result.seconds.resize(kKinds * mine.size());
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) {
     const int number = work.actions[i + 1], micro_batch = work.actions[i + 2];
     Stage& stage = work.stages.at(number).local_value();
+    times = result.seconds.data() + kKinds * static_cast<std::size_t>(std::distance(mine.begin(), mine.find(number)));
+    const double waited = times[kReceiving] + times[kSending];
+    const auto start = Clock::now();
     if (static_cast<Work>(work.actions[i]) == Work::forward) {
       Tensor input = take(stage, kInput, micro_batch).detach();
       if (number > 0 && is_floating(input.dtype())) input.requires_grad_();
@@ -173,9 +187,12 @@ detail::StageResult run_stages(const detail::StageWork& work) {
           container->backward_here(work.context, kept.output, gradient, number > 0 ? kept.input : Tensor());
       if (number > 0) send(number - 1, kGradient, micro_batch, back);
     }
+    times[static_cast<Work>(work.actions[i]) == Work::forward ? kForward : kBackward] +=
+        seconds(Clock::now() - start) - (times[kReceiving] + times[kSending] - waited);
   }
+  const auto before = Clock::now();
   sent.wait();
-  result.busy = seconds(Clock::now() - start) - result.waiting;
+  if (times != nullptr) times[kSending] += seconds(Clock::now() - before);
   return result;
 }
 
@@ -213,15 +230,29 @@ std::vector<rpc::RRef<Tensor>> Pipeline::parameter_rrefs() const {
   return all;
 }
 
-double Pipeline::train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets) {
+double Pipeline::train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets,
+                       const std::vector<int64_t>& sizes) {
+  const auto start = Clock::now();
   const int64_t batch = inputs.defined() && inputs.dim() > 0 ? inputs.size(0) : 0;
   const int64_t parts = schedule_.micro_batches;
   TENDRIL_CHECK(batch >= parts, "Pipeline::train: a batch of ", batch, " cannot be cut in ", parts, " micro-batches");
   TENDRIL_CHECK(targets.defined() && targets.dim() > 0 && targets.size(0) == batch,
                 "Pipeline::train: targets must be as many as inputs, ", batch);
+  if (!sizes.empty()) {
+    TENDRIL_CHECK(static_cast<int64_t>(sizes.size()) == parts, "Pipeline::train: sizes: got ", sizes.size(),
+                  ", expected one for each of the ", parts, " micro-batches");
+    int64_t left = batch;
+    for (const int64_t size : sizes) {
+      TENDRIL_CHECK(size >= 1 && size <= left, "Pipeline::train: sizes: got a micro-batch of ", size, " where ", left,
+                    " of the batch of ", batch, " are left");
+      left -= size;
+    }
+    TENDRIL_CHECK(left == 0, "Pipeline::train: sizes: they leave ", left, " of the batch of ", batch);
+  }
   ++batch_;
-  detail::StageWork work{.context = context.id(), .batch = batch_, .checkpoint = options_.checkpoint};
-  for (int64_t i = 0; i < parts; ++i) work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
+  detail::StageWork work{.context = context.id(), .batch = batch_, .checkpoint = options_.checkpoint, .sizes = sizes};
+  for (int64_t i = 0; sizes.empty() && i < parts; ++i)
+    work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
   std::vector<rpc::Future<detail::StageResult>> running;
   rpc::FutureScope sent;
@@ -283,12 +314,46 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     throw;
   }
   double loss = 0;
-  times_.clear();
+  report_ = {.duration = seconds(Clock::now() - start), .workers = schedule_.workers};
+  report_.stages.resize(stages_.size());
+  double forward = 0, backward = 0;
   for (std::size_t w = 0; w < results.size(); ++w) {
     loss += results[w].loss;
-    times_.push_back({stages_[w].owner_name(), results[w].busy, results[w].waiting});
+    double left = report_.duration;
+    for (std::size_t s = w, at = 0; s < stages_.size(); s += results.size(), at += 4) {
+      const std::vector<double>& got = results[w].seconds;
+      TENDRIL_CHECK_AS(rpc::RpcError, at + 4 <= got.size(), "Pipeline::train: worker '", stages_[w].owner_name(),
+                       "' gave no times of stage ", s);
+      report_.stages[s] = {static_cast<int>(s), stages_[s].owner_name(), got[at], got[at + 1], got[at + 2],
+                           got[at + 3]};
+      left -= got[at] + got[at + 1] + got[at + 2] + got[at + 3];
+      forward += got[at];
+      backward += got[at + 1];
+    }
+    report_.stages[w].idle = std::max(left, 0.0);
   }
+  if (forward > 0 && backward > 0) report_.ideal_idle_share = simulate(schedule_, {forward, backward}).idle_share();
   return loss;
+}
+
+double Report::idle_share() const noexcept {
+  double busy = 0;
+  for (const StageTime& stage : stages) busy += stage.busy();
+  return duration > 0 && workers > 0 ? 1 - busy / (duration * workers) : 0;
+}
+
+std::string Report::text() const {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out << std::fixed << std::setprecision(3);
+  for (const StageTime& one : stages) {
+    out << "stage " << one.stage << " on " << one.worker << ": busy " << one.busy() << " s (forward " << one.forward
+        << ", backward " << one.backward << "), waiting to receive " << one.receiving << ", to send " << one.sending
+        << ", idle " << one.idle << "\n";
+  }
+  out << "idle " << std::setprecision(1) << 100 * idle_share() << "% of " << std::setprecision(3) << duration
+      << " s, the schedule alone " << std::setprecision(1) << 100 * ideal_idle_share << "%\n";
+  return out.str();
 }
 
 }  // namespace tendril::dist::pipeline

@@ -94,10 +94,29 @@ struct PipelineOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< of a batch; 0: as long as the workers live
 };
 
-/// How a worker spent a batch, in seconds.
-struct WorkerTime {
+/// How a stage spent a batch, in seconds of its worker. The four and `idle` of all stages of a worker add up to the
+/// batch's duration.
+struct StageTime {
+  int stage = 0;
   std::string worker = {};
-  double busy = 0, waiting = 0;
+  double forward = 0, backward = 0;  ///< busy; on a CUDA device the launches
+  double receiving = 0;              ///< waited for what its neighbours send
+  double sending = 0;                ///< waited to get rid of what it sends
+  double idle = 0;  ///< before its worker's first action and after the last; at the worker's first stage, 0 at others
+
+  double busy() const noexcept { return forward + backward; }
+};
+
+/// What became of a schedule.
+struct Report {
+  double duration = 0;  ///< seconds, of `train` where it was called
+  int workers = 0;
+  std::vector<StageTime> stages = {};  ///< by stage
+  /// What `simulate` says of the schedule where all stages take the mean of what they took and messages take no time.
+  double ideal_idle_share = 0;
+
+  double idle_share() const noexcept;  ///< the part of all workers' time in which none of their stages was busy
+  std::string text() const;            ///< a line a stage, and the two shares
 };
 
 /// Runs batches through stages. One thread at a time.
@@ -109,11 +128,14 @@ class Pipeline {
            const PipelineOptions& options = {});
 
   /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
-  /// by one at most). Gradients of the mean loss go to the context, on each stage's worker. Returns the loss. Throws
-  /// Error for a batch that is smaller than the number of micro-batches; rpc::RemoteError, PeerLostError, TimeoutError
-  /// naming the worker at which it failed, when all others have given the batch up; the next batch may begin.
-  double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets);
-  const std::vector<WorkerTime>& times() const noexcept { return times_; }  ///< of the last batch
+  /// by one at most), or cut in micro-batches of these sizes, which add up to it. Gradients of the mean loss go to the
+  /// context, on each stage's worker. Returns the loss. Throws Error for a batch that is smaller than the number of
+  /// micro-batches, for sizes that do not fit, and for targets that are not as many as inputs, before anything is sent;
+  /// rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which it failed, when all others have given the
+  /// batch up; the next batch may begin.
+  double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets,
+               const std::vector<int64_t>& sizes = {});
+  const Report& report() const noexcept { return report_; }  ///< of the last batch that went well
   /// Of all stages, in their order.
   std::vector<rpc::RRef<Tensor>> parameter_rrefs() const;
 
@@ -123,7 +145,7 @@ class Pipeline {
   const Schedule schedule_;
   const PipelineOptions options_;
   uint64_t batch_ = 0;
-  std::vector<WorkerTime> times_;
+  Report report_;
 };
 
 }  // namespace tendril::dist::pipeline

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include "../support/flags.h"
+#include "stages.h"
 
 namespace pipeline {
 namespace {
@@ -27,6 +28,21 @@ void check_smallest(const Options& options) {
   }
 }
 
+void check_schedule(const Options& options) {
+  const bool interleaved = options.schedule == "interleaved";
+  if (options.schedule == "by-hand" && options.workers != 2)
+    throw FlagError("--workers", "the form by hand has two, got " + std::to_string(options.workers));
+  const std::int64_t stages = std::int64_t{options.workers} * (interleaved ? options.stages_per_worker : 1);
+  if (stages > layers_of(options.network))
+    throw FlagError("--workers", "the network has " + std::to_string(layers_of(options.network)) +
+                                     " layers, too few for " + std::to_string(stages) + " stages");
+  for (const auto& run : options.runs) {
+    if (interleaved && run.size() % static_cast<std::size_t>(options.workers) != 0)
+      throw FlagError("--micro-batches", "interleaved: expected a multiple of the number of workers, " +
+                                             std::to_string(options.workers) + ", got " + std::to_string(run.size()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> split_into(std::int64_t batch, std::int64_t count) {
@@ -46,7 +62,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   Options options;
   std::vector<std::int64_t> counts, sizes;
   bool tiny = false;
-  examples::Flags flags("resnet50_pipeline", "ResNet-50 on two workers that a third feeds with micro-batches.");
+  examples::Flags flags("resnet50_pipeline", "ResNet-50 cut over workers that another one feeds with micro-batches.");
   flags.add(
       "--micro-batches", counts, kSize,
       "Into how many micro-batches to cut each batch, one run for each number. Where it does not divide, the first "
@@ -60,7 +76,12 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--classes", options.network.classes, kSize, "How many classes");
   flags.add("--seed", options.network.seed, {0, std::int64_t{1} << 40}, "Everything random follows from it");
   flags.add("--threads", options.threads, {0, 1024},
-            "Threads each shard computes with; 0: half of this machine's cores");
+            "Threads each worker computes with; 0: this machine's cores, divided");
+  flags.add("--schedule", options.schedule, std::vector<std::string>{"1f1b", "gpipe", "interleaved", "by-hand"},
+            "Who does what when; by-hand: the tutorial's form");
+  flags.add("--workers", options.workers, {1, 64}, "Workers that have a part of the network");
+  flags.add("--stages-per-worker", options.stages_per_worker, {1, 16}, "With --schedule interleaved");
+  flags.add("--report", options.report, "Print how the network is cut and where the time of each stage went");
   flags.add_device(options.device,
                    "Where the shards compute: cpu, cuda:N, or cuda: each on a GPU of its own if there are two");
   flags.add("--tiny", tiny, "A narrow network on small images, done in seconds");
@@ -79,6 +100,13 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     for (const auto count : counts) options.runs.push_back(split_into(options.batch_size, count));
     for (const auto size : sizes) options.runs.push_back(split_by(options.batch_size, size));
     check_smallest(options);
+    if (!flags.given("--micro-batches") && !flags.given("--micro-batch-size") && options.schedule == "interleaved") {
+      std::erase_if(options.runs,
+                    [&](const auto& run) { return run.size() % static_cast<std::size_t>(options.workers); });
+      if (options.runs.empty()) throw FlagError("--micro-batches", "interleaved: say a multiple of --workers");
+    }
+    check_schedule(options);
+    options.launch.world_size = options.workers + 1;
   });
   exit_status = status.value_or(0);
   return status ? std::nullopt : std::optional(options);

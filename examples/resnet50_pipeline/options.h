@@ -18,7 +18,12 @@ struct Options {
   std::int64_t batches = 3;
   std::int64_t image = 128;    ///< height and width
   std::string device = "cpu";  ///< cpu, cuda:N, or cuda: a GPU for each shard, if there are two
-  int threads = 0;             ///< of each shard; 0: half of this machine's cores
+  int threads = 0;             ///< of each shard; 0: this machine's cores, divided
+  /// Who does what when: "1f1b", "gpipe", "interleaved" (tendril/dist/pipeline), or "by-hand", the tutorial's form.
+  std::string schedule = "1f1b";
+  int workers = 2;            ///< that have stages; by hand two
+  int stages_per_worker = 2;  ///< interleaved
+  bool report = false;        ///< prints how the network was cut and where the time went
   /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
   std::vector<std::vector<std::int64_t>> runs;
 
@@ -27,7 +32,7 @@ struct Options {
   /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& network& batch_size& batches& image& device& threads& runs;
+    archive& network& batch_size& batches& image& device& threads& schedule& workers& stages_per_worker& report& runs;
   }
 };
 

@@ -37,6 +37,8 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_the_tutorials) {
   BOOST_TEST((options.network.blocks == std::array<std::int64_t, 4>{3, 4, 6, 3}));
   BOOST_TEST(options.launch.rank == -1);
   BOOST_TEST(options.launch.world_size == 3);
+  BOOST_TEST(options.schedule == "1f1b");
+  BOOST_TEST(options.workers == 2);
   BOOST_REQUIRE(options.runs.size() == 4u);
   BOOST_TEST(options.runs[0] == Sizes{120}, boost::test_tools::per_element());
   BOOST_TEST(options.runs[1] == Sizes(2, 60), boost::test_tools::per_element());
@@ -73,6 +75,13 @@ BOOST_AUTO_TEST_CASE(tiny_changes_what_no_flag_says) {
   BOOST_TEST(options.network.base == 8);
 }
 
+BOOST_AUTO_TEST_CASE(interleaved_runs_are_those_of_the_usual_that_it_can_do) {
+  const auto options = parse({"--schedule", "interleaved", "--workers", "4"}).options.value();
+  BOOST_TEST(options.runs.size() == 2u);
+  BOOST_TEST(options.launch.world_size == 5);
+  BOOST_TEST(!parse({"--schedule", "interleaved", "--workers", "3"}).options.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_rank_that_is_started_by_hand_can_say_where_to_meet) {
   const auto options = parse({"--rank", "1", "--master_addr", "127.0.0.2", "--master-port=1234"}).options.value();
   BOOST_TEST(options.launch.rank == 1);
@@ -98,6 +107,9 @@ BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
       {"--rank", "x"},
       {"--device", "gpu"},
       {"--master-port", "0"},
+      {"--schedule", ""},
+      {"--workers", "-1"},
+      {"--stages-per-worker", "0"},
       {"--no-such-flag"},
       {"stray"}};
   for (const auto& arguments : wrong) {

@@ -50,6 +50,22 @@ BOOST_AUTO_TEST_CASE(each_number_of_micro_batches_is_a_group_of_its_own) {
              "Processing batch 0\nProcessing batch 1\ntrained on 16 images\nnumber of splits = 3, execution time =\n");
 }
 
+BOOST_AUTO_TEST_CASE(every_schedule_trains_on_any_number_of_workers_and_reports) {
+  for (const char* const flags : {"--schedule by-hand", "--schedule gpipe --workers 3", "--schedule 1f1b --workers 1",
+                                  "--schedule interleaved --workers 2 --stages-per-worker 2"}) {
+    const Result result = run(std::string("--micro-batches 4 --batches 1 --batch-size 9 --report ") + flags);
+    BOOST_TEST(result.status == 0, flags);
+    BOOST_TEST(result.err == "", flags << ": " << result.err);
+    BOOST_TEST(contains(result.out, "trained on 9 images"));
+    const bool by_hand = contains(flags, "by-hand");
+    BOOST_TEST(contains(result.out, "the schedule alone") == !by_hand);
+    BOOST_TEST(contains(result.out, "stage 0 on worker1: layers 0 to") == !by_hand);
+    BOOST_TEST(contains(result.out, "stage 0 on worker1: busy") == !by_hand);
+    BOOST_TEST(contains(result.out, "stage 2 on worker3") == contains(flags, "--workers 3"));
+    BOOST_TEST(contains(result.out, "stage 3 on worker2") == contains(flags, "interleaved"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
   const tendril::test::ReservedPort port;
   const std::string common =
@@ -71,6 +87,11 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--rank 3", "the rank must be 0 to 2 in a group of world size 3, got 3"},
       {"--micro-batches 2 --micro-batch-size 2", "--micro-batches excludes --micro-batch-size"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
+      {"--schedule dreams", "--schedule"},
+      {"--schedule by-hand --workers 3", "--workers: the form by hand has two, got 3"},
+      {"--schedule interleaved --micro-batches 3", "expected a multiple of the number of workers, 2, got 3"},
+      {"--workers 12", "the network has 11 layers, too few for 12 stages"},
+      {"--workers 0", "--workers"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);

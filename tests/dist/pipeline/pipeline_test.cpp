@@ -83,8 +83,15 @@ BOOST_AUTO_TEST_CASE(losses_and_steps_equal_the_whole_model_by_every_schedule) {
         const Context context(group[0]);
         BOOST_TEST(model.train(context, x, target) == loss.item<double>(), boost::test_tools::tolerance(1e-12));
         opt.step(context);
-        BOOST_TEST(model.times().size() == static_cast<std::size_t>(plan.workers));
-        BOOST_TEST(model.times()[0].busy > 0);
+        const Report& report = model.report();
+        BOOST_TEST(report.stages.size() == static_cast<std::size_t>(plan.stages));
+        for (const StageTime& one : report.stages) {
+          BOOST_TEST(one.forward > 0);
+          BOOST_TEST(one.backward > 0);
+          BOOST_TEST(one.busy() + one.receiving + one.sending <= report.duration);
+        }
+        BOOST_TEST(report.idle_share() > 0);
+        BOOST_TEST(report.idle_share() < 1);
       }
     }
   }
@@ -103,6 +110,42 @@ BOOST_AUTO_TEST_CASE(a_stage_that_throws_is_an_error_that_names_its_worker_and_t
   }
   const Context context(group[0]);
   BOOST_TEST(model.train(context, x, target) > 0);
+}
+
+BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them) {
+  const Group group(3);
+  Pipeline model(group[0], stages_of(group, 2, 2), gpipe(2, 3));
+  Generator generator(3);
+  const Tensor x = randn({9, 3}, generator, {.dtype = kFloat64}),
+               target = randn({9, 4}, generator, {.dtype = kFloat64});
+  const Context context(group[0]);
+  const double even = model.train(context, x, target);
+  BOOST_TEST(model.train(context, x, target, {6, 1, 2}) == even, boost::test_tools::tolerance(1e-12));
+  const auto refused = [&](const std::vector<int64_t>& sizes, const auto&... texts) {
+    BOOST_CHECK_EXCEPTION(model.train(context, x, target, sizes), Error, says("Pipeline::train", texts...));
+  };
+  refused({4, 5}, "got 2", "3 micro-batches");
+  refused({4, 4, 2}, "a micro-batch of 2 where 1 of the batch of 9 are left");
+  refused({4, 0, 5}, "a micro-batch of 0");
+  refused({4, -1, 6}, "a micro-batch of -1");
+  refused({4, 2, 2}, "leave 1 of the batch of 9");
+  BOOST_TEST(model.train(context, x, target) == even, boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(a_report_says_where_the_time_of_each_stage_went) {
+  const Report report{.duration = 2,
+                      .workers = 2,
+                      .stages = {{0, "w1", .25, .75, .5, .125, .375}, {1, "w2", .5, .5, 1, 0, 0}},
+                      .ideal_idle_share = 0.25};
+  BOOST_TEST(report.idle_share() == 0.5);
+  BOOST_TEST(
+      report.text() ==
+      "stage 0 on w1: busy 1.000 s (forward 0.250, backward 0.750), waiting to receive 0.500, to send 0.125, idle "
+      "0.375\n"
+      "stage 1 on w2: busy 1.000 s (forward 0.500, backward 0.500), waiting to receive 1.000, to send 0.000, idle "
+      "0.000\n"
+      "idle 50.0% of 2.000 s, the schedule alone 25.0%\n");
+  BOOST_TEST(Report{}.idle_share() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_ends_the_batch_at_once) {

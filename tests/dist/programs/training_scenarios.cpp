@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/dist/checkpoint/checkpoint.h"
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/dist/nn/data_parallel.h"
+#include "tendril/dist/pipeline/pipeline.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/group.h"
@@ -21,6 +24,7 @@
 
 namespace rpc = tendril::rpc;
 namespace dist = tendril::dist;
+namespace pp = tendril::dist::pipeline;
 using namespace tendril;
 using namespace std::chrono_literals;
 
@@ -63,6 +67,67 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
   rpc::shutdown();
 }
 
+/// A stage of a pipeline, which may die at its third micro-batch.
+struct Part : nn::Module {
+  Part(int64_t seed, bool in_forward, bool in_backward)
+      : generator(static_cast<uint64_t>(seed)),
+        linear(4, 4, {.generator = generator}),
+        dies_in_forward(in_forward),
+        dies_in_backward(in_backward) {
+    register_module("linear", linear);
+  }
+  Tensor forward(const Tensor& x) {
+    const bool now = ++calls == 3;
+    if (now && dies_in_forward) ::raise(SIGKILL);
+    const Tensor y = linear(x).tanh();
+    if (now && dies_in_backward) {
+      autograd::register_hook(y, [](const Tensor&) -> Tensor {
+        ::raise(SIGKILL);
+        return {};
+      });
+    }
+    return y;
+  }
+  Generator generator;
+  nn::Linear linear;
+  bool dies_in_forward, dies_in_backward;
+  int calls = 0;
+};
+Tensor mean_square(const Tensor& output, const Tensor& target) { return mse_loss(output, target); }
+
+double train_batch(const std::vector<std::string>& workers, bool in_forward, bool in_backward, int dies) {
+  rpc::Agent& agent = *rpc::default_agent();
+  std::vector<rpc::RRef<pp::Stage>> stages;
+  const int count = static_cast<int>(workers.size());
+  for (int s = 0; s < count; ++s) {
+    const bool it = s == dies;
+    const std::string& to = workers[static_cast<std::size_t>(s)];
+    stages.push_back(s + 1 < count ? pp::make_stage<Part>(agent, to, int64_t{s}, it && in_forward, it && in_backward)
+                                   : pp::make_loss_stage<Part, &mean_square>(agent, to, int64_t{s}, false, false));
+  }
+  pp::Pipeline pipeline(agent, stages, pp::one_forward_one_backward(count, 6));
+  const dist::autograd::Context context;
+  return pipeline.train(context, ones({12, 4}), zeros({12, 4}));
+}
+
+/// w0 trains on three others, of which the one in the middle dies in the middle of a batch; then on those that are
+/// left.
+void lose_a_stage(int rank, bool in_forward) {
+  rpc::init_rpc(name_of(rank));
+  if (rank == 0) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      train_batch({"w1", "w2", "w3"}, in_forward, !in_forward, 1);
+      say("no error");
+    } catch (const rpc::RpcError& e) {
+      say(std::string("RpcError: ") + e.what());
+    }
+    say(std::chrono::steady_clock::now() - start < 60s ? "in time" : "late");  // its timeout is 10 minutes
+    say(train_batch({"w1", "w3"}, false, false, -1) > 0 ? "goes on" : "no loss");
+  }
+  rpc::shutdown({.accept_losses = true});
+}
+
 }  // namespace training_scenarios
 using namespace training_scenarios;
 
@@ -72,6 +137,8 @@ int main(int argc, char** argv) {
     const int rank = std::atoi(std::getenv("RANK")), size = std::atoi(std::getenv("WORLD_SIZE"));
     if (name == "train" && argc == 4) {
       train(rank, size, argv[2], std::atoll(argv[3]));
+    } else if (name == "stage_killed_in_forward" || name == "stage_killed_in_backward") {
+      lose_a_stage(rank, name == "stage_killed_in_forward");
     } else {
       throw std::invalid_argument("no scenario '" + name + "'");
     }
