@@ -70,6 +70,28 @@ BOOST_AUTO_TEST_CASE(a_member_killed_in_an_all_reduce_is_an_error_at_all_others_
   BOOST_TEST(workers[1].wait().signal == SIGKILL);
 }
 
+BOOST_AUTO_TEST_CASE(a_stage_killed_in_the_middle_of_a_batch_is_an_error_that_names_it_and_the_others_train_on) {
+  for (const char* const scenario : {"stage_killed_in_forward", "stage_killed_in_backward"}) {
+    const test::ReservedPort port;
+    std::vector<Process> workers;
+    for (int rank = 0; rank < 4; ++rank) {
+      workers.push_back(Process({TENDRIL_TEST_PROGRAMS "/training_scenarios", scenario},
+                                {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()),
+                                 "WORLD_SIZE=4", "RANK=" + std::to_string(rank)}));
+    }
+    const std::string error = workers[0].line();
+    BOOST_TEST(error.starts_with("RpcError: "), error);
+    BOOST_TEST(error.find("worker 'w2'") != std::string::npos, error);
+    BOOST_TEST(workers[0].line() == "in time");
+    BOOST_TEST(workers[0].line() == "goes on");
+    BOOST_TEST(workers[2].wait().signal == SIGKILL);
+    for (const std::size_t rank : {0u, 1u, 3u}) {
+      BOOST_TEST(workers[rank].line() == "done");
+      BOOST_TEST(workers[rank].wait().code == 0);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_killed_in_forward_is_an_error_of_the_call_and_the_context_is_usable) {
   check_loss("killed_in_forward");
 }
