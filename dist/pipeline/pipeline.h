@@ -104,7 +104,7 @@ struct StageTime {
   double sending = 0;                ///< waited to get rid of what it sends
   double idle = 0;  ///< before its worker's first action and after the last; at the worker's first stage, 0 at others
 
-  double busy() const noexcept { return forward + backward; }
+  double busy() const noexcept { return forward + backward; }  ///< the sum of both
 };
 
 /// What became of a schedule.
