@@ -1,15 +1,37 @@
 // The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default one
 // (cmake/TendrilTest.cmake, "devices"); where there is none the tests are skipped.
 #define BOOST_TEST_NO_MAIN
+#include <boost/test/tree/observer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <thread>
 
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/device.h"
 
-static bool init_unit_test() { return true; }
+namespace {
+
+/// Boost.Test's assertions write to state that they share without a lock: a test that makes one on another thread than its own
+/// is a data race, found now and then. Here it is an error each time.
+struct OneThreadAsserts final : boost::unit_test::test_observer {
+  void assertion_result(boost::unit_test::assertion_result) override {
+    if (std::this_thread::get_id() == main_thread) return;
+    std::cerr << boost::unit_test::framework::current_test_case().full_name()
+              << ": an assertion on another thread than the test's: keep the value, assert when the thread has ended\n";
+    std::abort();
+  }
+  const std::thread::id main_thread = std::this_thread::get_id();
+};
+
+bool init_unit_test() {
+  static OneThreadAsserts observer;
+  boost::unit_test::framework::register_observer(observer);
+  return true;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const char* const name = std::getenv("TENDRIL_TEST_DEVICE");
