@@ -2,8 +2,9 @@
 // A backward that fails names the worker, tells the others, and leaves the context usable and nothing behind.
 // timeout: 180
 #include <atomic>
+#include <functional>
+#include <future>
 #include <memory>
-#include <thread>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/rpc/error.h"
@@ -119,12 +120,17 @@ BOOST_AUTO_TEST_CASE(what_is_recorded_or_begun_during_a_backward_is_refused) {
   bool was_called = false;
   in_backward() = [&] {
     was_called = true;
-    std::thread([&] {
-      const rpc::CallContextScope scope({.autograd_context = context.id()});
-      BOOST_CHECK_EXCEPTION(rpc::rpc_sync<&twice>(group[0], 1, x), AutogradError, says("while a backward", "0.1"));
-      BOOST_CHECK_EXCEPTION(backward(context, {x.sum()}), AutogradError, says("another backward of context 0.1"));
-      rpc::rpc_sync<&twice>(group[0], 1, x.detach());
-    }).join();
+    const auto elsewhere = [&](const std::function<void()>& f) {
+      std::async(std::launch::async, [&] {
+        const rpc::CallContextScope scope({.autograd_context = context.id()});
+        f();
+      }).get();
+    };
+    BOOST_CHECK_EXCEPTION(elsewhere([&] { rpc::rpc_sync<&twice>(group[0], 1, x); }), AutogradError,
+                          says("while a backward", "0.1"));
+    BOOST_CHECK_EXCEPTION(elsewhere([&] { backward(context, {x.sum()}); }), AutogradError,
+                          says("another backward of context 0.1"));
+    elsewhere([&] { rpc::rpc_sync<&twice>(group[0], 1, x.detach()); });
   };
   backward(context, {y.sum()});
   BOOST_TEST(was_called);

@@ -2,8 +2,8 @@
 // timeout: 120
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <latch>
-#include <thread>
 
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
@@ -184,9 +184,9 @@ BOOST_AUTO_TEST_CASE(shutdown_with_calls_in_flight_ends_them) {
   AgentPair pair(functions(), one_thread());
   std::vector<Future<Message>> futures;
   for (int i = 0; i < 50; ++i) futures.push_back(call(*pair.a, 1, request(kUntilStopped)));
-  std::thread waiter([&] { BOOST_CHECK_THROW(futures[7].wait(), CancelledError); });
+  auto waiter = std::async(std::launch::async, [&] { futures[7].wait(); });
   pair.a->shutdown();
-  waiter.join();
+  BOOST_CHECK_THROW(waiter.get(), CancelledError);
   for (const Future<Message>& future : futures) BOOST_CHECK_THROW(future.wait(), CancelledError);
   pair.a->shutdown();
   BOOST_CHECK_THROW(call(*pair.a, 1, request(kEcho)), UsageError);

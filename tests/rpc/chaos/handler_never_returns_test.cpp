@@ -232,11 +232,14 @@ BOOST_AUTO_TEST_CASE(a_handler_that_ends_in_time_is_waited_for) {
   Cluster cluster(2);
   (void)rpc_async<&stuck>(cluster[0], 1, {.timeout = 0us}, 5);
   mine->begun.wait();
-  std::jthread later([&] {
-    BOOST_TEST(Cluster::eventually([&] { return !cluster[0].is_connected(1); }));  // the shutdown has begun
+  bool begun = false;
+  std::thread later([&] {
+    begun = Cluster::eventually([&] { return !cluster[0].is_connected(1); });
     mine->end.count_down();
   });
   cluster[1].shutdown(Clock::now() + 60s);
+  later.join();
+  BOOST_TEST(begun);
   BOOST_TEST(mine->returned == 1);
 }
 

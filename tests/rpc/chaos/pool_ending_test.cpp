@@ -17,7 +17,7 @@ int nothing() { return 0; }
 struct Scene {
   std::latch begun{1}, end{1}, done{1};
   std::atomic<int> rounds{0};
-  std::atomic<bool> over{false};
+  std::atomic<bool> over{false}, ends{false};
 };
 
 BOOST_AUTO_TEST_CASE(once_all_is_at_rest_no_thread_begins_anything) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_l
   Agent agent({.name = std::string("w0"), .num_worker_threads = 1, .max_threads = 3}, served_functions());
   post(agent.executor(), [scene, agent = agent.share()] {
     scene->begun.count_down();
-    BOOST_TEST(Cluster::eventually([&] { return !agent->send_control(0, {}); }));  // the shutdown has begun
+    scene->ends = Cluster::eventually([&] { return !agent->send_control(0, {}); });  // the shutdown has begun
     for (; scene->rounds < 50; ++scene->rounds) {
       const auto done = std::make_shared<std::latch>(1);
       post(agent->executor(), [done] { done->count_down(); });
@@ -97,6 +97,7 @@ BOOST_AUTO_TEST_CASE(while_it_ends_handlers_may_post_and_wait_as_often_as_they_l
   });
   scene->begun.wait();
   BOOST_CHECK_NO_THROW(agent.shutdown(Clock::now() + 60s));
+  BOOST_TEST(scene->ends);
   BOOST_TEST(scene->rounds == 50);
 }
 

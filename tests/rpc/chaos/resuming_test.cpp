@@ -24,8 +24,8 @@ const Functions& functions() {
   static const Functions table([](Functions& f) {
     f.add(kHold, "hold", [](InboundCall& inbound) {
       const std::lock_guard lock(mutex);
-      call(inbound.agent(), inbound.from().id, request(kAnswerOnceAllWant)).wait();
-      inbound.reply(reply("held"));
+      const Message inner = call(inbound.agent(), inbound.from().id, request(kAnswerOnceAllWant)).wait();
+      inbound.reply(reply("held while " + text(inner)));
     });
     f.add(kWant, "want", [](InboundCall& inbound) {
       if (++wanting == wanted) all_want.release();
@@ -34,8 +34,7 @@ const Functions& functions() {
       inbound.reply(reply(lock.owns_lock() ? "had it" : "did not get it"));
     });
     f.add(kAnswerOnceAllWant, "answer_once_all_want", [](InboundCall& inbound) {
-      BOOST_TEST(all_want.try_acquire_for(20s));
-      inbound.reply(reply(""));
+      inbound.reply(reply(all_want.try_acquire_for(20s) ? "all wanted it" : "not all wanted it"));
     });
   });
   return table;
@@ -52,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_held_over_a_call_is_given_back) {
     const Future<Message> held = call(*pair.a, 1, request(kHold));
     for (int i = 0; i < 2 * threads; ++i) futures.push_back(call(*pair.a, 1, request(kWant)));
     for (const Future<Message>& future : futures) BOOST_TEST(text(future.wait()) == "had it");
-    BOOST_TEST(text(held.wait()) == "held");
+    BOOST_TEST(text(held.wait()) == "held while all wanted it");
     check_at_rest(*pair.b);
   }
 }
