@@ -4,12 +4,14 @@
 
 namespace tendril::dist::autograd {
 
+using namespace pass_action;
+
 // ---- engagement
 
 /// A worker that takes part already answers at once: the message has come, and it is not done yet.
-void PassProtocol::engage(Token token) {
+void PassProtocol::engage(PassToken token) {
   if (is_root() || engaged_) {
-    out_.answers.push_back({token, {}});
+    out_.emplace_back(Answer{token});
     return;
   }
   engaged_ = true;
@@ -27,11 +29,13 @@ void PassProtocol::settle() {
   reports.reserve(reports_.size());
   for (const auto& [worker, report] : reports_) reports.push_back(report);
   reports_.clear();
-  out_.answers.push_back({parent_, std::move(reports)});
   engaged_ = false;
   // Nothing more can come if every send node that can be reached has had its gradients.
-  out_.ended =
-      !unfinished_ && (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_unfed_ == 0);
+  if (!unfinished_ &&
+      (stage_ == Stage::gradients ? marked_.empty() : stage_ == Stage::resolved && marked_unfed_ == 0)) {
+    end();
+  }
+  out_.emplace_back(Answer{parent_, std::move(reports)});
 }
 
 /// Nothing happens anywhere: the root decides what comes next.
@@ -44,10 +48,10 @@ void PassProtocol::advance() {
       break;
     case Stage::marking:
       stage_ = Stage::resolved;
-      out_.drop_unmarked = has_graph_;
+      if (has_graph_) out_.emplace_back(DropUnmarked{});
       if (!options_.mark_first) {
         for (const auto& [worker, report] : reports_) {
-          out_.resolves.push_back(worker);
+          out_.emplace_back(SendResolve{worker});
           told(worker);
           ++outstanding_;
         }
@@ -58,14 +62,20 @@ void PassProtocol::advance() {
       if (missing) return fail();
       break;
   }
-  out_.done = out_.ended = true;
+  end();
+}
+
+void PassProtocol::end() {
+  if (std::exchange(ended_, true)) return;
+  out_.emplace_back(End{});
+  if (is_root()) out_.emplace_back(Finish{});
 }
 
 void PassProtocol::begin_marking() {
   was_stuck_ = true;
   stage_ = Stage::marking;
   ++walking_;
-  out_.walk_roots = true;
+  out_.emplace_back(WalkRoots{});
 }
 
 void PassProtocol::start_run() {
@@ -74,7 +84,7 @@ void PassProtocol::start_run() {
     run_again_ = true;
   } else {
     running_ = true;
-    out_.run = true;
+    out_.emplace_back(RunGraph{});
   }
 }
 
@@ -82,7 +92,7 @@ void PassProtocol::learn_resolved() {
   if (stage_ == Stage::resolved) return;
   stage_ = Stage::resolved;
   if (!has_graph_) return;
-  out_.drop_unmarked = true;
+  out_.emplace_back(DropUnmarked{});
   start_run();
 }
 
@@ -96,9 +106,9 @@ void PassProtocol::start() {
   }
 }
 
-bool PassProtocol::gradient(Token token, MessageId message, bool resolved) {
+bool PassProtocol::gradient(PassToken token, MessageId message, bool resolved) {
   if (failed_) {
-    out_.refusals.push_back(token);
+    out_.emplace_back(Refuse{token});
     return true;
   }
   if (!fed_.insert(message).second) return false;
@@ -109,18 +119,23 @@ bool PassProtocol::gradient(Token token, MessageId message, bool resolved) {
   return true;
 }
 
-void PassProtocol::mark(Token token, const std::vector<MessageId>& messages) {
-  if (failed_) return out_.refusals.push_back(token);
+void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages) {
+  if (failed_) {
+    out_.emplace_back(Refuse{token});
+    return;
+  }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
-  bool walks = false;
+  std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;
     if (!options_.all_fed && !fed_.contains(message)) ++marked_unfed_;
-    out_.walk.push_back(message);
-    walks = true;
+    news.push_back(message);
   }
-  walking_ += walks;
+  if (!news.empty()) {
+    ++walking_;
+    out_.emplace_back(Walk{std::move(news)});
+  }
   settle();
 }
 
@@ -132,13 +147,16 @@ void PassProtocol::walked(const std::vector<RemoteEdge>& reached) {
   for (auto& [worker, messages] : by_worker) {
     told(worker);
     ++outstanding_;
-    out_.marks.emplace_back(worker, std::move(messages));
+    out_.emplace_back(SendMark{worker, std::move(messages)});
   }
   settle();
 }
 
-void PassProtocol::resolve(Token token) {
-  if (failed_) return out_.refusals.push_back(token);
+void PassProtocol::resolve(PassToken token) {
+  if (failed_) {
+    out_.emplace_back(Refuse{token});
+    return;
+  }
   engage(token);
   learn_resolved();
   settle();
@@ -169,7 +187,7 @@ void PassProtocol::answered(const std::vector<WorkerReport>& reports) {
     if (report.worker == options_.self) continue;  // this worker knows better
     WorkerReport& known = reports_[report.worker];
     if (report.number >= known.number) known = report;
-    if (over_begun_) tell_over(report.worker);  // whoever drew it in may have forgotten the pass
+    if (over_begun_) tell_over(report.worker);  // whoever engaged it may have forgotten the pass
   }
   settle();
 }
@@ -181,7 +199,7 @@ void PassProtocol::fail() {
   failed_ = true;
   if (engaged_) {
     engaged_ = false;
-    out_.refusals.push_back(parent_);
+    out_.emplace_back(Refuse{parent_});
   }
   if (is_root()) begin_over(options_.root);
   settle_over();
@@ -196,11 +214,11 @@ void PassProtocol::begin_over(rpc::WorkerId except) {
 
 void PassProtocol::tell_over(rpc::WorkerId worker) {
   if (!over_told_.insert(worker).second) return;
-  out_.overs.push_back(worker);
+  out_.emplace_back(SendOver{worker});
   ++overs_outstanding_;
 }
 
-void PassProtocol::over(Token token, rpc::WorkerId from) {
+void PassProtocol::over(PassToken token, rpc::WorkerId from) {
   fail();
   if (over_heard_) {
     over_others_.push_back(token);
@@ -223,14 +241,14 @@ void PassProtocol::over_answered() {
 /// that tell each other do not wait for each other.
 void PassProtocol::settle_over() {
   if (!failed_ || running_) return;
-  out_.over_answers.insert(out_.over_answers.end(), over_others_.begin(), over_others_.end());
+  for (const PassToken token : over_others_) out_.emplace_back(AnswerOver{token});
   over_others_.clear();
   if (overs_outstanding_ > 0) return;
   if (is_root()) {
-    out_.done = out_.ended = true;
-  } else if (over_heard_) {
-    out_.over_answers.push_back(over_parent_);
-    out_.ended = true;
+    end();
+  } else if (over_parent_) {
+    end();
+    out_.emplace_back(AnswerOver{*std::exchange(over_parent_, std::nullopt)});
   }
 }
 

@@ -2,23 +2,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "tendril/dist/autograd/ids.h"
+#include "tendril/dist/autograd/pass_action.h"
 #include "tendril/rpc/worker.h"
 
 namespace tendril::dist::autograd {
-
-/// How far a worker had come when it last had nothing to do.
-struct WorkerReport {
-  rpc::WorkerId worker = -1;
-  uint64_t number = 0;      ///< of this worker's reports; later ones replace earlier ones
-  bool unfinished = false;  ///< its part of the graph waits for gradients
-
-  friend bool operator==(const WorkerReport&, const WorkerReport&) = default;
-};
 
 /// A recv node, as its worker knows it: where the send node of its message is.
 struct RemoteEdge {
@@ -30,13 +23,11 @@ struct RemoteEdge {
 /// explains the protocol. A state machine: it does no I/O, reads no clock and knows no tensors; it is told of events
 /// and says what is to be done. Not thread-safe.
 ///
-/// All messages of a pass are answered, and a worker that takes part answers the message that drew it in only when it
+/// All messages of a pass are answered, and a worker that takes part answers the message that engaged it only when it
 /// has nothing to do and all its own messages are answered (Dijkstra and Scholten, 1980): so when the root has all its
-/// answers, nothing happens anywhere.
+/// answers, nothing happens anywhere. Of one worker's answers to another, the first sent is the first to come.
 class PassProtocol {
  public:
-  using Token = uint64_t;  ///< names a message that is to be answered
-
   struct Options {
     rpc::WorkerId self = 0;
     rpc::WorkerId root = 0;
@@ -46,34 +37,19 @@ class PassProtocol {
     uint64_t reports_made = 0;  ///< by this worker in this context before
   };
 
-  /// What is to be done, in this order.
-  struct Actions {
-    bool ended = false;  ///< this worker has no further part: forget the pass, free the graph
-    std::vector<std::pair<Token, std::vector<WorkerReport>>> answers;
-    std::vector<Token> refusals;                                          ///< answer with the pass's error
-    std::vector<Token> over_answers;                                      ///< answer messages that the pass is over
-    std::vector<std::pair<rpc::WorkerId, std::vector<MessageId>>> marks;  ///< messages to send
-    std::vector<rpc::WorkerId> resolves;                                  ///< messages to send
-    std::vector<rpc::WorkerId> overs;                                     ///< messages to send
-    std::vector<MessageId> walk;  ///< find the recv nodes behind these send nodes, then call `walked`
-    bool walk_roots = false;      ///< ... behind the roots
-    bool drop_unmarked = false;   ///< send nodes that are not marked will get no gradient
-    bool run = false;             ///< run the graph with what has come, then call `run_ended`
-    bool done = false;            ///< of the root: backward is over
-  };
-
   explicit PassProtocol(const Options& options) : options_(options) {}
-  Actions take() { return std::exchange(out_, {}); }
+  /// What is to be done since the last time, in this order.
+  std::vector<PassAction> take() { return std::exchange(out_, {}); }
 
   // ---- messages from others. Each is answered by one of the actions, unless said otherwise.
   /// Gradients for a send node. False: it has had its gradients; to be refused by the caller.
-  bool gradient(Token token, MessageId message, bool resolved);
+  bool gradient(PassToken token, MessageId message, bool resolved);
   /// The pass will reach these send nodes.
-  void mark(Token token, const std::vector<MessageId>& messages);
+  void mark(PassToken token, const std::vector<MessageId>& messages);
   /// All marks are set: what is not marked will get no gradient.
-  void resolve(Token token);
+  void resolve(PassToken token);
   /// The pass has failed.
-  void over(Token token, rpc::WorkerId from);
+  void over(PassToken token, rpc::WorkerId from);
 
   // ---- what happens here
   void start();                   ///< of the root
@@ -97,9 +73,10 @@ class PassProtocol {
   enum class Stage : uint8_t { gradients, marking, resolved };
 
   bool is_root() const noexcept { return options_.self == options_.root; }
-  void engage(Token token);
+  void engage(PassToken token);
   void settle();
   void advance();
+  void end();
   void start_run();
   void begin_marking();
   void learn_resolved();
@@ -109,10 +86,10 @@ class PassProtocol {
   void told(rpc::WorkerId worker) { told_.insert(worker); }
 
   const Options options_;
-  Actions out_;
+  std::vector<PassAction> out_;
   Stage stage_ = Stage::gradients;
   bool engaged_ = false;  // by `parent_`, which is not answered yet
-  Token parent_ = 0;
+  PassToken parent_ = 0;
   std::size_t outstanding_ = 0;  // own messages without an answer
   std::size_t walking_ = 0;
   bool running_ = false, run_again_ = false;
@@ -126,10 +103,10 @@ class PassProtocol {
   std::unordered_set<rpc::WorkerId> told_;         // whom this worker has sent anything in this pass
   std::unordered_set<rpc::WorkerId> over_told_;    // ... that the pass is over
 
-  bool failed_ = false;
+  bool failed_ = false, ended_ = false;
   bool over_begun_ = false, over_heard_ = false;
-  Token over_parent_ = 0;
-  std::vector<Token> over_others_;
+  std::optional<PassToken> over_parent_;  // not answered yet
+  std::vector<PassToken> over_others_;
   std::size_t overs_outstanding_ = 0;
 };
 

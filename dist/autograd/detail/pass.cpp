@@ -4,15 +4,9 @@
 #include <chrono>
 #include <shared_mutex>
 
-#include "tendril/autograd/history.h"
 #include "tendril/rpc/error.h"
-#include "tendril/tensor/raw.h"
 
 namespace tendril::dist::autograd::detail {
-
-using tendril::autograd::Edge;
-using tendril::autograd::GraphTask;
-using tendril::autograd::Node;
 
 namespace {
 
@@ -37,6 +31,11 @@ bool is_timeout(const std::exception_ptr& error) {
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
 
 thread_local Pass* running_pass = nullptr;
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
 
 class RunningScope {
  public:
@@ -64,17 +63,15 @@ Pass::Pass(const Options& options, std::shared_ptr<ContextState> context, std::s
                  .fast = header_.fast,
                  .mark_first = options.mark_first,
                  .all_fed = options.all_fed,
-                 .reports_made = context_->reports_made()}) {}
+                 .reports_made = context_->reports_made()}),
+      graph_(header_, *context_) {}
 
 Pass::~Pass() = default;
 
 // ---- the root
 
 void Pass::run_from(const std::vector<Tensor>& roots) {
-  for (const Tensor& root : roots) {
-    roots_.push_back(tendril::autograd::gradient_edge(root));
-    root_gradients_.push_back(raw::ones(root.sizes(), root.dtype(), root.device()));
-  }
+  graph_.set_roots(roots);
   Lock lock(mutex_);
   protocol_.start();
   act(lock);
@@ -106,8 +103,8 @@ void Pass::run_from(const std::vector<Tensor>& roots) {
 
 // ---- messages
 
-PassProtocol::Token Pass::keep(rpc::InboundCall call) {
-  const PassProtocol::Token token = next_token_++;
+PassToken Pass::keep(rpc::InboundCall call) {
+  const PassToken token = next_token_++;
   calls_.emplace(token, std::move(call));
   return token;
 }
@@ -115,7 +112,7 @@ PassProtocol::Token Pass::keep(rpc::InboundCall call) {
 void Pass::gradient(rpc::InboundCall call, GradientMessage message) {
   const rpc::WorkerId from = call.from().id;
   Lock lock(mutex_);
-  const PassProtocol::Token token = keep(std::move(call));
+  const PassToken token = keep(std::move(call));
   if (!protocol_.gradient(token, message.message, message.header.resolved)) {
     rpc::InboundCall again = std::move(calls_.at(token));
     calls_.erase(token);
@@ -183,64 +180,95 @@ void Pass::when_ended(std::function<void()> f) {
 
 // ---- what the protocol asks for
 
+/// What was taken out of a Pass with its lock, for actions that are carried out without it.
+struct Pass::Taken {
+  PassHeader header;
+  std::vector<std::pair<rpc::InboundCall, rpc::Message>> replies = {};  // in the order of their actions
+  std::size_t next_reply = 0;
+  bool ends = false, finished = false;
+  uint64_t reports_made = 0;
+  std::unique_ptr<tendril::autograd::GraphTask> task = {};  // of a part that ends
+  std::vector<std::function<void()>> at_end = {};
+  Ref<rpc::FutureState<void>> wake = {};
+};
+
 void Pass::act(Lock& lock) {
-  PassProtocol::Actions actions = protocol_.take();
+  std::vector<PassAction> actions = protocol_.take();
   if (protocol_.failed() && !error_) {
     error_ = std::make_exception_ptr(AutogradError(
         "backward: it came to rest with gradients missing; a worker has recorded into the context meanwhile"));
   }
-  if (abandoned_ && protocol_.failed() && protocol_.idle() && !is_root_) actions.ended = true;
-  std::vector<std::pair<rpc::InboundCall, rpc::Message>> replies;
-  const auto reply = [&](PassProtocol::Token token, auto make) {
-    const auto found = calls_.find(token);
-    if (found == calls_.end()) return;
-    replies.emplace_back(std::move(found->second), make());
-    calls_.erase(found);
-  };
-  const std::string& self = transmitter_->self().name;
-  for (const auto& [token, reports] : actions.answers) reply(token, [&, &r = reports] { return write_answer(r); });
-  for (const auto token : actions.refusals) reply(token, [&] { return write_error(error_, self); });
-  for (const auto token : actions.over_answers) reply(token, [&] { return write_heard(over_incomplete_); });
-  if (actions.drop_unmarked) drop_unmarked_ = true;
-  PassHeader header = header_;
-  header.resolved = protocol_.resolved();
-  std::unique_ptr<GraphTask> free_now;
-  std::vector<std::function<void()>> at_end;
-  const bool ends = actions.ended && !ended_;
-  if (ends) {
-    ended_ = true;
-    free_now = std::move(task_);
-    at_end.swap(at_end_);
+  if (abandoned_ && protocol_.failed() && protocol_.idle() && !is_root_) {
+    actions.insert(actions.begin(), pass_action::End{});
   }
-  const bool finished = !protocol_.failed();
-  const uint64_t reports_made = protocol_.reports_made();
-  Ref<rpc::FutureState<void>> wake;
-  if (is_root_) {
-    work_ |= actions.run;
-    walk_roots_ |= actions.walk_roots;
-    if (work_ || walk_roots_) wake = std::move(wake_);
-  }
+  Taken taken{.header = header_};
+  taken.header.resolved = protocol_.resolved();
+  for (const PassAction& action : actions) take(action, taken);
+  if (work_ || walk_roots_) taken.wake = std::move(wake_);
   lock.unlock();
-
-  // Before others are answered: who hears that this worker is done may look at its counters, or start the next pass.
   const auto alive = shared_from_this();
-  free_now.reset();
-  if (ends) {
-    context_->end_pass(*this, finished, reports_made);
-    for (const auto& f : at_end) f();
-  }
-  for (auto& [call, message] : replies) call.reply(std::move(message));
-  for (auto& [worker, messages] : actions.marks) call_and_settle(worker, write_mark(header, messages));
-  for (const rpc::WorkerId worker : actions.resolves) call_and_settle(worker, write_resolve(header));
-  for (const rpc::WorkerId worker : actions.overs) tell_over(worker);
-  if (!actions.walk.empty()) walk_sends(actions.walk);
-  if (actions.run && !is_root_) request_run();
-  if (actions.done) {
-    const std::lock_guard again(mutex_);
-    done_ = true;
-    if (!wake) wake = std::move(wake_);
-  }
-  if (wake) wake->try_set_value();
+  for (const PassAction& action : actions) carry_out(action, taken);
+  if (taken.wake) taken.wake->try_set_value();
+}
+
+/// With the lock.
+void Pass::take(const PassAction& action, Taken& taken) {
+  const auto reply = [&](PassToken token, rpc::Message message) {
+    auto call = calls_.extract(token);  // there: the protocol answers each once
+    taken.replies.emplace_back(std::move(call.mapped()), std::move(message));
+  };
+  std::visit(
+      Overloaded{
+          [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
+          [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
+          [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete_)); },
+          [&](pass_action::DropUnmarked) { drop_unmarked_ = true; },
+          [&](pass_action::WalkRoots) { walk_roots_ = true; }, [&](pass_action::RunGraph) { work_ = is_root_; },
+          [&](pass_action::End) {
+            if (std::exchange(ended_, true)) return;
+            taken.ends = true;
+            taken.finished = !protocol_.failed();
+            taken.reports_made = protocol_.reports_made();
+            taken.task = graph_.free();
+            taken.at_end.swap(at_end_);
+          },
+          [](const auto&) {}},
+      action);
+}
+
+/// Without the lock, in the protocol's order: who is answered after the end may look at this worker's counters, or
+/// start the next pass.
+void Pass::carry_out(const PassAction& action, Taken& taken) {
+  const auto reply = [&] {
+    auto& [call, message] = taken.replies[taken.next_reply++];
+    call.reply(std::move(message));
+  };
+  std::visit(
+      Overloaded{
+          [&](const pass_action::Answer&) { reply(); }, [&](const pass_action::Refuse&) { reply(); },
+          [&](const pass_action::AnswerOver&) { reply(); },
+          [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(taken.header, one.messages)); },
+          [&](const pass_action::SendResolve& one) { call_and_settle(one.to, write_resolve(taken.header)); },
+          [&](const pass_action::SendOver& one) { tell_over(one.to); },
+          [&](const pass_action::Walk& one) { walk_sends(one.sends); },
+          [&](pass_action::RunGraph) {
+            if (!is_root_) request_run();
+          },
+          [&](pass_action::End) { end(taken); },
+          [&](pass_action::Finish) {
+            const std::lock_guard lock(mutex_);
+            done_ = true;
+            if (!taken.wake) taken.wake = std::move(wake_);
+          },
+          [](const auto&) {}},
+      action);
+}
+
+void Pass::end(Taken& taken) {
+  if (!std::exchange(taken.ends, false)) return;
+  taken.task.reset();
+  context_->end_pass(*this, taken.finished, taken.reports_made);
+  for (const auto& f : taken.at_end) f();
 }
 
 void Pass::call_and_settle(rpc::WorkerId to, rpc::Message request) {
@@ -317,6 +345,7 @@ bool Pass::run_once() {
   Lock lock(mutex_);
   fed.swap(fed_);
   drop = std::exchange(drop_unmarked_, false);
+  const bool resolved = protocol_.resolved();
   std::exception_ptr error = protocol_.failed() ? error_ : nullptr;
   lock.unlock();
   bool finished = false;
@@ -329,15 +358,15 @@ bool Pass::run_once() {
         reading = rpc::blocking([&] { return std::shared_lock(census.parameters); });
       }
       const rpc::CallContextScope no_context{rpc::CallContext{}};
-      if (!task_) make_task();
-      for (Fed& one : fed) feed(one);
-      if (drop) drop_unmarked();
-      finished = task_->run();
+      if (!graph_.begun()) graph_.begin([&](MessageId message) { return !resolved || is_marked(message); });
+      for (Fed& one : fed) graph_.feed(one);
+      if (drop) graph_.drop([&](MessageId message) { return is_marked(message); });
+      finished = graph_.run();
     } catch (...) {
       error = std::current_exception();
     }
   }
-  if (error) task_.reset();  // gives the nodes back
+  if (error) graph_.free();  // gives the nodes back
   lock.lock();
   if (error) fail_locked(error);
   const bool again = protocol_.run_ended(finished);
@@ -345,47 +374,9 @@ bool Pass::run_once() {
   return again;
 }
 
-void Pass::make_task() {
-  const auto sends = context_->sends();
-  std::vector<Edge> edges = roots_;
-  bool marked_only = false;
-  {
-    const std::lock_guard lock(mutex_);
-    marked_only = protocol_.resolved();
-    for (const Ref<SendNode>& node : sends) {
-      if (marked_only && !protocol_.is_marked(node->message())) continue;
-      entries_.emplace(node->message(), std::pair(node, edges.size()));
-      for (uint32_t i = 0; i < node->outputs().size(); ++i) edges.push_back({node, i});
-    }
-  }
-  task_ = std::make_unique<GraphTask>(std::move(edges), *context_,
-                                      GraphTask::Options{.retain_graph = header_.retain_graph});
-  for (std::size_t i = 0; i < root_gradients_.size(); ++i) task_->add_root(i, std::move(root_gradients_[i]));
-}
-
-void Pass::feed(Fed& fed) {
-  const auto found = entries_.find(fed.message);
-  TENDRIL_CHECK_AS(AutogradError, found != entries_.end(), "backward: gradients came for message ",
-                   worker_of(fed.message), ".", number_of(fed.message), ", which is not recorded in context ",
-                   worker_of(header_.context), ".", number_of(header_.context), " here");
-  const auto& [node, first] = found->second;
-  TENDRIL_CHECK_AS(AutogradError, node->to() == fed.from && node->outputs().size() == fed.gradients.size(),
-                   "backward: message ", worker_of(fed.message), ".", number_of(fed.message), " with ",
-                   node->outputs().size(), " tensors went to rank ", node->to(), ", but rank ", fed.from, " sent ",
-                   fed.gradients.size(), " gradients for it");
-  had_.insert(fed.message);
-  for (std::size_t i = 0; i < fed.gradients.size(); ++i) task_->add_root(first + i, std::move(fed.gradients[i]));
-}
-
-void Pass::drop_unmarked() {
-  for (const auto& [message, entry] : entries_) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (protocol_.is_marked(message)) continue;
-    }
-    if (had_.contains(message)) continue;
-    for (std::size_t i = 0; i < entry.first->outputs().size(); ++i) task_->drop_root(entry.second + i);
-  }
+bool Pass::is_marked(MessageId message) const {
+  const std::lock_guard lock(mutex_);
+  return protocol_.is_marked(message);
 }
 
 void Pass::send(const RecvNode& node, std::span<Tensor> gradients) {
@@ -403,48 +394,22 @@ void Pass::send(const RecvNode& node, std::span<Tensor> gradients) {
 
 // ---- marking
 
-std::vector<RemoteEdge> Pass::walk(std::vector<const Node*> stack) {
+void Pass::walk_sends(const std::vector<MessageId>& messages) {
   std::vector<RemoteEdge> reached;
-  const std::lock_guard lock(walk_mutex_);
-  while (!stack.empty()) {
-    const Node* const node = stack.back();
-    stack.pop_back();
-    if (node->is_leaf() || !walked_.insert(node).second) continue;
-    if (const auto* recv = dynamic_cast<const RecvNode*>(node)) {
-      reached.push_back({recv->from(), recv->message()});
-      continue;
-    }
-    for (const Edge& edge : node->edges()) {
-      if (edge) stack.push_back(edge.node.get());
-    }
+  std::exception_ptr error;
+  try {
+    reached = graph_.walk_sends(messages);
+  } catch (const AutogradError&) {
+    error = std::current_exception();
   }
-  return reached;
+  walked(reached, error);
 }
 
-void Pass::walk_sends(const std::vector<MessageId>& messages) {
-  std::vector<Ref<SendNode>> nodes;
-  std::vector<const Node*> stack;
-  std::exception_ptr error;
-  for (const MessageId message : messages) {
-    nodes.push_back(context_->send(message));
-    if (nodes.back()) {
-      stack.push_back(nodes.back().get());
-    } else {
-      error = std::make_exception_ptr(AutogradError("backward: a message is to be marked that is not recorded here"));
-    }
-  }
-  const std::vector<RemoteEdge> reached = walk(std::move(stack));
+void Pass::walk_roots() { walked(graph_.walk_roots(), nullptr); }
+
+void Pass::walked(const std::vector<RemoteEdge>& reached, const std::exception_ptr& error) {
   Lock lock(mutex_);
   if (error) fail_locked(error);
-  protocol_.walked(reached);
-  act(lock);
-}
-
-void Pass::walk_roots() {
-  std::vector<const Node*> stack;
-  for (const Edge& root : roots_) stack.push_back(root.node.get());
-  const std::vector<RemoteEdge> reached = walk(std::move(stack));
-  Lock lock(mutex_);
   protocol_.walked(reached);
   act(lock);
 }

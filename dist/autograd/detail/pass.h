@@ -7,12 +7,11 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
-#include "tendril/autograd/engine.h"
 #include "tendril/dist/autograd/detail/context_state.h"
 #include "tendril/dist/autograd/detail/messages.h"
+#include "tendril/dist/autograd/detail/pass_graph.h"
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/pass_protocol.h"
 #include "tendril/rpc/call/inbound_call.h"
@@ -61,24 +60,21 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void send(const RecvNode& node, std::span<Tensor> gradients);
 
  private:
-  struct Fed {
-    MessageId message;
-    rpc::WorkerId from;
-    std::vector<Tensor> gradients;
-  };
   using Lock = std::unique_lock<std::mutex>;
 
-  PassProtocol::Token keep(rpc::InboundCall call);
+  PassToken keep(rpc::InboundCall call);
   /// Gives the lock back and does what the protocol asks for.
   void act(Lock& lock);
+  struct Taken;
+  void take(const PassAction& action, Taken& taken);
+  void carry_out(const PassAction& action, Taken& taken);
+  void end(Taken& taken);
   void request_run();
   bool run_once();  ///< true: again
-  void make_task();
-  void feed(Fed& fed);
-  void drop_unmarked();
-  std::vector<RemoteEdge> walk(std::vector<const tendril::autograd::Node*> stack);
+  bool is_marked(MessageId message) const;
   void walk_sends(const std::vector<MessageId>& messages);
   void walk_roots();
+  void walked(const std::vector<RemoteEdge>& reached, const std::exception_ptr& error);
   void answered(rpc::Message* reply, const std::exception_ptr& error);
   void over_answered(rpc::Message* reply, const std::exception_ptr& error);
   void call_and_settle(rpc::WorkerId to, rpc::Message request);
@@ -94,9 +90,9 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   mutable std::mutex mutex_;
   PassProtocol protocol_;
   std::exception_ptr error_;
-  PassProtocol::Token next_token_ = 1;
-  std::unordered_map<PassProtocol::Token, rpc::InboundCall> calls_;  // to be answered
-  std::vector<Fed> fed_;                                             // to be given to the task
+  PassToken next_token_ = 1;
+  std::unordered_map<PassToken, rpc::InboundCall> calls_;  // to be answered
+  std::vector<Fed> fed_;                                   // to be given to the task
   bool drop_unmarked_ = false;
   bool abandoned_ = false;
   bool ended_ = false;
@@ -108,15 +104,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   bool work_ = false, walk_roots_ = false, done_ = false;
   Ref<rpc::FutureState<void>> wake_;
 
-  // Of the thread that runs the graph.
-  std::vector<tendril::autograd::Edge> roots_;
-  std::vector<Tensor> root_gradients_;
-  std::unique_ptr<tendril::autograd::GraphTask> task_;
-  std::unordered_map<MessageId, std::pair<Ref<SendNode>, std::size_t>> entries_;  // of the task, and the first's place
-  std::unordered_set<MessageId> had_;                                             // gradients
-
-  std::mutex walk_mutex_;
-  std::unordered_set<const tendril::autograd::Node*> walked_;
+  PassGraph graph_;  // of the thread that runs the graph, but for its walks
 };
 
 }  // namespace tendril::dist::autograd::detail

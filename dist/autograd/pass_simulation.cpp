@@ -1,0 +1,319 @@
+#include "tendril/dist/autograd/pass_simulation.h"
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+namespace tendril::dist::autograd {
+
+using rpc::WorkerId;
+
+PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
+    : graph_(std::move(graph)), options_(options) {
+  if (options.workers < 1)
+    throw std::invalid_argument("PassSimulation: workers: got " + std::to_string(options.workers) +
+                                ", expected 1 or more");
+  for (const auto& [id, message] : graph_) {
+    for (const WorkerId worker : {message.sender, message.receiver}) {
+      if (worker < 0 || worker >= options.workers) {
+        throw std::invalid_argument("PassSimulation: a message is between ranks " + std::to_string(message.sender) +
+                                    " and " + std::to_string(message.receiver) + " of " +
+                                    std::to_string(options.workers));
+      }
+    }
+    for (const MessageId user : message.users) {
+      const auto found = graph_.find(user);
+      if (found == graph_.end() || found->second.sender != message.receiver) {
+        throw std::invalid_argument("PassSimulation: a user of a message is not sent by its receiver");
+      }
+    }
+    if (message.used_by_root && message.receiver != 0) {
+      throw std::invalid_argument("PassSimulation: the roots are on rank 0, a message that they use is not");
+    }
+  }
+  for (WorkerId worker = 0; worker < options.workers; ++worker) workers_.emplace(worker, make(worker, false, 0));
+}
+
+PassSimulation::Worker PassSimulation::make(WorkerId id, bool all_fed, uint64_t reports) const {
+  return {.protocol = PassProtocol({.self = id,
+                                    .root = 0,
+                                    .fast = options_.fast,
+                                    .mark_first = options_.mark_first,
+                                    .all_fed = all_fed,
+                                    .reports_made = reports})};
+}
+
+// ---- looking
+
+std::string PassSimulation::to_string(const Event& event) {
+  static constexpr const char* names[] = {"gradient", "mark", "resolve", "over", "the answer", "the answer to over"};
+  std::ostringstream out;
+  out << "rank " << event.to;
+  if (event.kind == Event::run) {
+    out << " runs its graph";
+    return out.str();
+  }
+  out << " gets " << names[event.kind];
+  for (const MessageId message : event.messages) out << ' ' << worker_of(message) << '.' << number_of(message);
+  out << " from rank " << event.from;
+  if (event.refused) out << ": refused";
+  for (const WorkerReport& report : event.reports) {
+    out << ", rank " << report.worker << (report.unfinished ? " waits" : " is done");
+  }
+  return out.str();
+}
+
+bool PassSimulation::failed() const { return workers_.at(0).protocol.failed(); }
+
+bool PassSimulation::stuck() const {
+  return options_.fast ? events_.empty() && !finished_ : workers_.at(0).protocol.was_stuck();
+}
+
+bool PassSimulation::somebody_takes_part() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& one) { return one.second.here; });
+}
+
+PassSimulation::SendState PassSimulation::send_state(MessageId message) const {
+  if (const auto found = ended_.find(message); found != ended_.end()) return found->second;
+  const Worker& worker = workers_.at(graph_.at(message).sender);
+  return {.entry = worker.entries.contains(message),
+          .marked = worker.protocol.is_marked(message),
+          .fed = worker.had.contains(message),
+          .dropped = worker.dropped.contains(message)};
+}
+
+int PassSimulation::sent(Event::Kind kind) const {
+  const auto found = counts_.find(kind);
+  return found == counts_.end() ? 0 : found->second;
+}
+
+// ---- what happens
+
+void PassSimulation::start() {
+  transcript_.emplace_back("rank 0 starts");
+  workers_.at(0).here = true;
+  workers_.at(0).protocol.start();
+  act(0);
+}
+
+namespace {
+
+bool is_answer(const PassSimulation::Event& event) {
+  return event.kind == PassSimulation::Event::answer || event.kind == PassSimulation::Event::over_answer;
+}
+
+bool comes_after(const PassSimulation::Event& later, const PassSimulation::Event& earlier) {
+  return is_answer(later) && is_answer(earlier) && later.from == earlier.from && later.to == earlier.to;
+}
+
+}  // namespace
+
+void PassSimulation::happen(std::size_t event) {
+  const Event chosen = std::move(events_.at(event));
+  events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(event));
+  transcript_.push_back(to_string(chosen));
+  const auto next =
+      std::find_if(behind_.begin(), behind_.end(), [&](const Event& one) { return comes_after(one, chosen); });
+  if (next != behind_.end()) {
+    events_.push_back(std::move(*next));
+    behind_.erase(next);
+  }
+  if (chosen.kind == Event::run) {
+    run_graph(chosen.to);
+  } else {
+    deliver(chosen);
+  }
+}
+
+void PassSimulation::fail(WorkerId worker) {
+  if (!workers_.at(worker).here) return;
+  transcript_.push_back("rank " + std::to_string(worker) + " fails");
+  workers_.at(worker).protocol.fail();
+  act(worker);
+}
+
+void PassSimulation::deliver(const Event& event) {
+  Worker& worker = workers_.at(event.to);
+  PassProtocol& protocol = worker.protocol;
+  switch (event.kind) {
+    case Event::gradient:
+      worker.here |= !protocol.failed();
+      if (!protocol.gradient(event.token, event.messages.at(0), event.resolved)) {
+        throw std::logic_error("PassSimulation: the same message got gradients twice");
+      }
+      worker.fed.insert(event.messages.at(0));
+      break;
+    case Event::mark:
+      worker.here |= !protocol.failed();
+      protocol.mark(event.token, event.messages);
+      break;
+    case Event::resolve:
+      worker.here |= !protocol.failed();
+      protocol.resolve(event.token);
+      break;
+    case Event::over:
+      if (!worker.here) {  // what comes late is refused
+        protocol.fail();
+        (void)protocol.take();
+        return post({.kind = Event::over_answer, .from = event.to, .to = event.from});
+      }
+      protocol.over(event.token, event.from);
+      break;
+    case Event::answer:
+      if (!worker.here) return;
+      if (event.refused) protocol.fail();
+      protocol.answered(event.reports);
+      break;
+    case Event::over_answer:
+      if (!worker.here) return;
+      protocol.over_answered();
+      break;
+    case Event::run:
+      break;
+  }
+  act(event.to);
+}
+
+// ---- a worker's graph
+
+void PassSimulation::run_graph(WorkerId id) {
+  Worker& worker = workers_.at(id);
+  bool finished = false;
+  do {
+    if (!worker.protocol.failed()) run_once(id, worker);
+    finished = worker.begun && std::all_of(worker.entries.begin(), worker.entries.end(), [&](MessageId entry) {
+                 return worker.had.contains(entry) || worker.dropped.contains(entry);
+               });
+  } while (worker.protocol.run_ended(finished));
+  act(id);
+}
+
+/// Runs the recv nodes that are ready: gradients have come from every entry that they can be reached from.
+void PassSimulation::run_once(WorkerId id, Worker& worker) {
+  PassProtocol& protocol = worker.protocol;
+  if (!worker.begun) {
+    worker.begun = true;
+    for (const auto& [message, one] : graph_) {
+      if (one.sender == id && (!protocol.resolved() || protocol.is_marked(message))) worker.entries.insert(message);
+    }
+  }
+  for (const MessageId message : std::exchange(worker.fed, {})) {
+    if (!worker.entries.contains(message)) throw std::logic_error("PassSimulation: a gradient came for no entry");
+    worker.had.insert(message);
+  }
+  if (std::exchange(worker.drop, false)) {
+    for (const MessageId entry : worker.entries) {
+      if (!worker.had.contains(entry) && !protocol.is_marked(entry)) worker.dropped.insert(entry);
+    }
+  }
+  for (const auto& [message, one] : graph_) {
+    if (one.receiver != id || run_.contains(message)) continue;
+    bool ready = true, reached = one.used_by_root;
+    for (const MessageId user : one.users) {
+      reached |= worker.had.contains(user);
+      ready &= !worker.entries.contains(user) || worker.had.contains(user) || worker.dropped.contains(user);
+    }
+    if (!ready || !reached) continue;
+    run_.insert(message);
+    if (!protocol.sending(one.sender)) return;
+    gradients_.insert(message);
+    post({.kind = Event::gradient,
+          .from = id,
+          .to = one.sender,
+          .messages = {message},
+          .resolved = protocol.resolved(),
+          .token = token_of(id)});
+  }
+}
+
+/// The recv nodes behind send nodes or roots that no walk of this worker has reached before.
+std::vector<RemoteEdge> PassSimulation::behind(WorkerId id, const std::vector<MessageId>& sends, bool roots) {
+  std::vector<RemoteEdge> reached;
+  for (const auto& [message, one] : graph_) {
+    if (one.receiver != id) continue;
+    const bool found =
+        (roots && one.used_by_root) || std::any_of(one.users.begin(), one.users.end(), [&](MessageId user) {
+          return std::find(sends.begin(), sends.end(), user) != sends.end();
+        });
+    if (found && walked_[id].insert(message).second) reached.push_back({one.sender, message});
+  }
+  return reached;
+}
+
+// ---- actions
+
+void PassSimulation::post(Event event) {
+  ++counts_[event.kind];
+  const bool waits =
+      std::any_of(events_.begin(), events_.end(), [&](const Event& one) { return comes_after(event, one); });
+  (waits ? behind_ : events_).push_back(std::move(event));
+}
+
+PassToken PassSimulation::token_of(WorkerId sender) {
+  senders_.push_back(sender);
+  return senders_.size() - 1;
+}
+
+void PassSimulation::act(WorkerId id) {
+  for (;;) {
+    const std::vector<PassAction> actions = workers_.at(id).protocol.take();
+    if (actions.empty()) return;
+    for (const PassAction& action : actions) carry_out(id, action);
+  }
+}
+
+namespace {
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+}  // namespace
+
+void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
+  using namespace pass_action;
+  std::ostringstream line;
+  line << "  rank " << id << ": " << action;
+  transcript_.push_back(line.str());
+  Worker& worker = workers_.at(id);
+  std::visit(
+      Overloaded{
+          [&](const Answer& one) {
+            post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
+          },
+          [&](const Refuse& one) {
+            post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .refused = true});
+          },
+          [&](const AnswerOver& one) {
+            post({.kind = Event::over_answer, .from = id, .to = senders_.at(one.message)});
+          },
+          [&](const SendMark& one) {
+            post({.kind = Event::mark, .from = id, .to = one.to, .messages = one.messages, .token = token_of(id)});
+          },
+          [&](const SendResolve& one) {
+            post({.kind = Event::resolve, .from = id, .to = one.to, .token = token_of(id)});
+          },
+          [&](const SendOver& one) { post({.kind = Event::over, .from = id, .to = one.to, .token = token_of(id)}); },
+          [&](const Walk& one) { worker.protocol.walked(behind(id, one.sends, false)); },
+          [&](WalkRoots) { worker.protocol.walked(behind(id, {}, true)); }, [&](DropUnmarked) { worker.drop = true; },
+          [&](RunGraph) { post({.kind = Event::run, .to = id}); }, [&](End) { forget(id); },
+          [&](Finish) { finished_ = true; }},
+      action);
+}
+
+/// A worker that has ended knows of the pass only whether it failed: what comes late is refused then.
+void PassSimulation::forget(WorkerId id) {
+  Worker& worker = workers_.at(id);
+  worker.here = false;
+  if (id == 0) return;
+  for (const auto& [message, one] : graph_) {
+    if (one.sender == id) ended_.insert_or_assign(message, send_state(message));
+  }
+  const bool failed = worker.protocol.failed();
+  Worker next = make(id, !failed, worker.protocol.reports_made());
+  if (failed) next.protocol.fail();
+  (void)next.protocol.take();
+  workers_.erase(id);
+  workers_.emplace(id, std::move(next));
+}
+
+}  // namespace tendril::dist::autograd
