@@ -13,8 +13,8 @@
 
 namespace {
 
-/// Boost.Test's assertions write to state that they share without a lock: a test that makes one on another thread than its own
-/// is a data race, found now and then. Here it is an error each time.
+/// Boost.Test's assertions write to state that they share without a lock: a test that makes one on another thread than
+/// its own is a data race, found now and then. Here it is an error each time.
 struct OneThreadAsserts final : boost::unit_test::test_observer {
   void assertion_result(boost::unit_test::assertion_result) override {
     if (std::this_thread::get_id() == main_thread) return;
