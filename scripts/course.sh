@@ -20,12 +20,13 @@ for test in examples/course/*.cpp; do
   # The folder may have a student's work in it.
   [ ! -e "$folder/$task/$(basename "$source")" ] || { echo "$folder/$task is there already" >&2; exit 1; }
   awk -v task="$task" '
+    BEGIN { print "#include \"tendril/tensor/error.h\"  // for what the hole throws" }
     $0 ~ "^ *// task " task ": " {
       hole = 1
       text = $0
       sub(/^ *\/\/ task [0-9.]+: /, "", text)
       print
-      print "  throw Error(\"task " task " is still to be written: " text "\");"
+      print "  throw ::tendril::Error(\"task " task " is still to be written: " text "\");"
       next
     }
     hole && /^ *\/\/ end of task/ { hole = 0; ++holes }

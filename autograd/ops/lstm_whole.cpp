@@ -175,10 +175,12 @@ LstmLayerResult projected_layer(const Tensor& x, const LstmWeights& w, const Ten
   std::vector<Tensor> outputs(x_gates.size());
   for (std::size_t i = 0; i < x_gates.size(); ++i) {
     const std::size_t t = reverse ? x_gates.size() - 1 - i : i;
+    // task 1.5: the cell: c, h and outputs[t] from x_gates[t] and the h and c before; gates input, forget, cell, output
     const Tensor gates = x_gates[t] + h.mm(weight.t());
     const auto gate = [&](int64_t k) { return gates.narrow(1, k * cells, cells); };
     c = gate(1).sigmoid() * c + gate(0).sigmoid() * gate(2).tanh();
     outputs[t] = h = (gate(3).sigmoid() * c.tanh()).mm(projection.t());
+    // end of task
   }
   return {stack(outputs, 0), c};
 }

@@ -20,8 +20,10 @@ void PassProtocol::engage(PassToken token) {
 
 /// After every event: is there anything left to do, or to wait for?
 void PassProtocol::settle() {
+  // task 3.1: return if something is left to do or to wait for; FAST also waits for gradients that are missing
   if (failed_ || running_ || walking_ > 0 || outstanding_ > 0) return;
   if (options_.fast && unfinished_) return;
+  // end of task
   if (is_root()) return advance();
   if (!engaged_) return;
   reports_[options_.self] = {options_.self, ++reports_made_, unfinished_};
@@ -126,6 +128,7 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
   }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
+  // task 3.2: mark each message once (marked_); from those that are new goes one walk (Walk, walking_), if there are any
   std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;
@@ -136,6 +139,7 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
     ++walking_;
     out_.emplace_back(Walk{std::move(news)});
   }
+  // end of task
   settle();
 }
 

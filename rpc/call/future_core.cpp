@@ -86,6 +86,7 @@ void FutureCore::run_deferred() noexcept {
 }
 
 void FutureCore::attach(FutureCallback& callback) {
+  // task 2.2: to the end of the list of callbacks (first_, last_), or, if the future is done, run at once
   {
     const std::lock_guard lock(mutex_);
     callback.next_ = nullptr;
@@ -96,6 +97,7 @@ void FutureCore::attach(FutureCallback& callback) {
     }
   }
   run_callbacks(&callback);
+  // end of task
 }
 
 bool FutureCore::detach(FutureCallback& callback) noexcept {

@@ -67,8 +67,10 @@ ForkDescriptor RRefTable::fork(Session& to, const std::shared_ptr<RRefState>& st
     fork.fork_id = state->fork();
     transfer.creation = fork;
   } else {
+    // task 2.3: the number of a user's fork (last_fork_); who hands it on lives until its owner knows it (transfer)
     fork.fork_id.number = ++last_fork_;
     transfer.parents.push_back(state);
+    // end of task
   }
   return fork;
 }

@@ -98,6 +98,7 @@ Frame::Frame(Message&& message, const Limits& limits) : message_(std::move(messa
   for (const ForkDescriptor& fork : message_.forks) at = put_fork(at, fork);
   const auto tensors = static_cast<uint32_t>(message_.tensors.size());
 
+  // task 2.1: the header's fields into header_, one after the other, as docs/wire.md has them
   at = header_.data();
   at = put<uint32_t>(at, kFrameMagic);
   at = put<uint8_t>(at, kWireVersion);
@@ -117,6 +118,7 @@ Frame::Frame(Message&& message, const Limits& limits) : message_(std::move(messa
   at = put<uint32_t>(at, static_cast<uint32_t>(descriptors));
   at = put<uint32_t>(at, tensors);
   put<uint32_t>(at, static_cast<uint32_t>(message_.forks.size()));
+  // end of task
   acknowledge(0);
   message_.tensors.clear();
 }

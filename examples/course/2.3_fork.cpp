@@ -1,0 +1,71 @@
+// Task 2.3: a reference is handed on by somebody who is not the owner. rref_transfer.cpp, RRefTable::fork;
+// docs/rref.md.
+#include <tendril/rpc/call.h>
+#include <tendril/rpc/group.h>
+#include <tendril/rpc/launch.h>
+#include <tendril/rpc/rref.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "course.h"
+
+using namespace tendril;
+using course::check;
+using course::same;
+
+struct Counter {
+  explicit Counter(std::int64_t start) : value(start) {}
+  std::int64_t add(std::int64_t n) { return value += n; }
+  std::int64_t value;
+};
+
+std::optional<rpc::RRef<Counter>> kept;
+
+// Of carol: she got the reference from alice, and talks to bob.
+std::int64_t add_ten(const rpc::RRef<Counter>& counter) { return counter.rpc_sync<&Counter::add>(10); }
+void keep(const rpc::RRef<Counter>& counter) { kept = counter; }
+std::int64_t add_to_kept() { return kept->rpc_sync<&Counter::add>(100); }
+void drop() { kept.reset(); }
+std::int64_t users_here() { return static_cast<std::int64_t>(rpc::rref_counters().forks); }
+
+int run(int rank) {
+  const char* names[] = {"alice", "bob", "carol"};
+  rpc::InitOptions options;
+  options.rpc_timeout = std::chrono::seconds(20);
+  rpc::init_rpc(names[rank], options);
+  if (rank == 0) {
+    auto counter = std::make_optional(rpc::remote<Counter>("bob", 1));
+    check("the owner's own answers, without a fork of a user",
+          [&] { return same(counter->rpc_sync<&Counter::add>(1), 2); });
+    check("carol calls bob by a reference that alice gave her",
+          [&] { return same(rpc::rpc_sync<&add_ten>("carol", *counter), 12); });
+    check("twice", [&] { return same(rpc::rpc_sync<&add_ten>("carol", *counter), 22); });
+    check("carol keeps it, and alice lets go: the object lives", [&] {
+      rpc::rpc_sync<&keep>("carol", *counter);
+      counter.reset();
+      return same(rpc::rpc_sync<&add_to_kept>("carol"), 122);
+    });
+    check("the last one lets go: bob has no users left", [&] {
+      rpc::rpc_sync<&drop>("carol");
+      counter.reset();
+      for (int i = 0; i < 1000 && rpc::rpc_sync<&users_here>("bob") > 0; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return same(rpc::rpc_sync<&users_here>("bob"), 0);
+    });
+    std::fflush(stdout);
+  }
+  rpc::shutdown();
+  return course::result();
+}
+
+int main(int argc, char** argv) {
+  try {
+    rpc::launch<&run>(argc, argv, {.world_size = 3});
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

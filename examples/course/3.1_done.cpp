@@ -1,0 +1,86 @@
+// Task 3.1: when a worker has nothing left to do in a backward. pass_protocol.cpp, PassProtocol::settle.
+// docs/distributed_autograd.md has the algorithm.
+#include <tendril/dist/autograd/pass_protocol.h>
+
+#include <variant>
+#include <vector>
+
+#include "course.h"
+
+using course::check;
+using course::same;
+using tendril::dist::autograd::PassProtocol;
+using tendril::dist::autograd::pass_action::Answer;
+
+namespace {
+
+/// What it wants done of one kind, in order.
+template <class Action>
+std::vector<Action> taken(PassProtocol& protocol) {
+  std::vector<Action> found;
+  for (const auto& action : protocol.take())
+    if (const auto* one = std::get_if<Action>(&action)) found.push_back(*one);
+  return found;
+}
+std::size_t answers(PassProtocol& protocol) { return taken<Answer>(protocol).size(); }
+/// Worker 1 of a backward that worker 0 began.
+PassProtocol worker(bool fast) {
+  PassProtocol::Options options;
+  options.self = 1;
+  options.fast = fast;
+  return PassProtocol(options);
+}
+
+}  // namespace
+
+int main() {
+  for (const bool fast : {false, true}) {
+    const std::string mode = fast ? "FAST: " : "SMART: ";
+    check(mode + "no answer while the graph runs, one when it has ended", [&] {
+      PassProtocol protocol = worker(fast);
+      protocol.gradient(7, 1, false);
+      const std::string early = same(answers(protocol), 0u);
+      protocol.run_ended(true);
+      return early + same(answers(protocol), 1u);
+    });
+    check(mode + "none before its own gradients are answered", [&] {
+      PassProtocol protocol = worker(fast);
+      protocol.gradient(7, 1, false);
+      protocol.sending(2);
+      protocol.run_ended(true);
+      const std::string early = same(answers(protocol), 0u);
+      protocol.answered({});
+      return early + same(answers(protocol), 1u);
+    });
+    check(mode + "the message that drew it in is answered last, others at once", [&] {
+      PassProtocol protocol = worker(fast);
+      protocol.gradient(7, 1, false);
+      protocol.gradient(8, 2, false);
+      const auto second = taken<Answer>(protocol);
+      if (second.size() != 1) return same(second.size(), 1u);
+      const bool again = protocol.run_ended(true);
+      if (!again) return std::string("a gradient that came meanwhile needs another run");
+      protocol.run_ended(true);
+      const auto first = taken<Answer>(protocol);
+      return first.size() == 1 ? same(second[0].message * 10 + first[0].message, 87u) : same(first.size(), 1u);
+    });
+  }
+  check("SMART answers although its graph waits for gradients, and says so", [] {
+    PassProtocol protocol = worker(false);
+    protocol.gradient(7, 1, false);
+    protocol.run_ended(false);
+    const auto answered = taken<Answer>(protocol);
+    return answered.size() == 1 && answered[0].reports.size() == 1 ? same(answered[0].reports[0].unfinished, true)
+                                                                   : std::string("expected an answer with a report");
+  });
+  check("FAST waits for every gradient that its graph is to get", [] {
+    PassProtocol protocol = worker(true);
+    protocol.gradient(7, 1, false);
+    protocol.run_ended(false);  // it waits for that of message 2
+    const std::string early = same(answers(protocol), 0u);
+    protocol.gradient(8, 2, false);
+    protocol.run_ended(true);
+    return early + same(answers(protocol), 2u);
+  });
+  return course::result();
+}
