@@ -128,7 +128,7 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
   }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
-  // task 3.2: mark each message once (marked_); from those that are new goes one walk (Walk, walking_), if there are any
+  // task 3.2: mark each message once (marked_); one walk (Walk, walking_) goes from those that are new, where some are
   std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;
