@@ -1,0 +1,106 @@
+// Goes through a backward over several workers step by step, with the protocol that dist/autograd runs and without a
+// network: what comes to whom, what that worker then does, and what is under way.
+//
+//   ./step_through                          in the terminal: next, run, a number, quit
+//   ./step_through --mode fast              PyTorch's algorithm: with a result that is not used it waits for ever
+//   ./step_through --html page.html         the same as a page for a browser
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../support/flags.h"
+#include "graphs.h"
+#include "page.h"
+
+namespace step_through {
+
+using tendril::dist::autograd::PassSimulation;
+
+struct Settings {
+  std::string graph = "unused", mode = "smart", html;
+};
+
+const Example& example_named(const std::string& name) {
+  for (const Example& example : examples()) {
+    if (example.name == name) return example;
+  }
+  throw std::invalid_argument(name);  // not reached: the flag has its choices
+}
+
+/// What has happened since line `from`.
+std::size_t print_news(const PassSimulation& simulation, std::size_t from) {
+  for (; from < simulation.transcript().size(); ++from) std::cout << simulation.transcript()[from] << '\n';
+  return from;
+}
+
+void print_events(const PassSimulation& simulation) {
+  std::cout << '\n';
+  for (std::size_t i = 0; i < simulation.events().size(); ++i) {
+    std::cout << "  [" << i + 1 << "] " << PassSimulation::to_string(simulation.events()[i]) << '\n';
+  }
+  std::cout << "next, run, a number, quit> " << std::flush;
+}
+
+void in_terminal(PassSimulation& simulation) {
+  simulation.start();
+  std::size_t printed = print_news(simulation, 0);
+  bool run = false;
+  while (!simulation.events().empty()) {
+    std::size_t chosen = 0;
+    if (!run) {
+      print_events(simulation);
+      std::string line;
+      if (!std::getline(std::cin, line) || line == "q" || line == "quit") return;
+      run = line == "r" || line == "run";
+      if (!run && !line.empty() && line != "n" && line != "next") {
+        std::size_t read = 0;
+        try {
+          chosen = std::stoul(line, &read) - 1;
+        } catch (const std::exception&) {
+        }
+        if (read != line.size() || chosen >= simulation.events().size()) {
+          std::cout << "'" << line << "' is none of: next, run, quit, 1 to " << simulation.events().size() << '\n';
+          continue;
+        }
+      }
+    }
+    simulation.happen(chosen);
+    printed = print_news(simulation, printed);
+  }
+  std::cout << (simulation.finished() ? "backward returns" : "nothing happens any more: FAST waits for ever") << '\n';
+}
+
+int run(const Settings& settings) {
+  const Example& example = example_named(settings.graph);
+  PassSimulation simulation(example.graph, {.workers = example.workers, .fast = settings.mode == "fast"});
+  if (settings.html.empty()) {
+    std::cout << example.program << "\n\n";
+    in_terminal(simulation);
+    return 0;
+  }
+  std::ofstream out(settings.html);
+  out << page(example, std::move(simulation));
+  out.close();
+  if (!out) {
+    std::cerr << "step_through: --html: cannot write " << settings.html << '\n';
+    return 1;
+  }
+  std::cout << settings.html << '\n';
+  return 0;
+}
+
+}  // namespace step_through
+
+int main(int argc, char** argv) {
+  step_through::Settings settings;
+  std::vector<std::string> graphs;
+  for (const auto& example : step_through::examples()) graphs.push_back(example.name);
+  examples::Flags flags("step_through", "A backward over several workers, step by step");
+  flags.add("--graph", settings.graph, graphs, "what was recorded");
+  flags.add("--mode", settings.mode, std::vector<std::string>{"smart", "fast"}, "the algorithm");
+  flags.add("--html", settings.html, "write a page for a browser into this file");
+  if (const auto status = flags.parse(argc, argv)) return *status;
+  return step_through::run(settings);
+}
