@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numeric>
 
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -164,7 +165,7 @@ Tensor center_crop(const Tensor& image, int64_t height, int64_t width) {
 Tensor horizontal_flip(const Tensor& image) {
   check_image("horizontal_flip", image);
   const int64_t width = image.size(2);
-  return raw::index_select(image, 2, raw::arange(width - 1, -1, -1, kInt64, image.device()));
+  return drivers::index_select(image, 2, raw::arange(width - 1, -1, -1, kInt64, image.device()));
 }
 
 Tensor resize(const Tensor& image, int64_t height, int64_t width) {

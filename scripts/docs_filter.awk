@@ -1,5 +1,5 @@
 # What Doxygen reads of a header: where it includes tensor/pointwise.def, a documented declaration for each row of the
-# table, as the macros before it make them. A function without a comment that follows another of its name on the next line
+# table, as the macros before it make them; tensor/reductions.def likewise. A function without a comment that follows another of its name on the next line
 # gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
 # one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
 # forward(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
@@ -59,6 +59,17 @@ function declare(style, kind, name, doc, value,    d, self) {
   style = ""
   next
 }
+/^#include "tendril\/tensor\/reductions.def"/ && FILENAME ~ /\/ops\// {
+  while ((getline line < "tensor/reductions.def") > 0) {
+    if (line !~ /^TENDRIL_REDUCTION *\(/) continue
+    name = line; sub(/^[^(]*\( */, "", name); sub(/ *,.*/, "", name)
+    doc = line; sub(/^[^"]*"/, "", doc); sub(/".*/, "", doc)
+    printf "/// %s. Differentiable; empty dims mean all. (tensor/reductions.def)\nTensor %s(const Tensor& x, const Dims& dims = {}, bool keepdim = false);\n", doc, name
+  }
+  close("tensor/reductions.def")
+  next
+}
+/^#define TENDRIL_REDUCTION/ { while (/\\$/) getline; next }
 /^#include/ { next }
 /^ *\/\/\/[^<]/ { if (!commented) said = ""; said = said $0 "\n"; commented = 1; print; next }
 /^ *$/ || /^ *(public|private|protected):/ { said = last = ""; commented = 0; print; next }

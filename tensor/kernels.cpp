@@ -33,7 +33,11 @@ const char* name_of(Compare op) noexcept {
   return names[static_cast<int>(op)];
 }
 const char* name_of(Reduction op) noexcept {
-  static constexpr const char* names[] = {"sum", "prod", "max", "min", "all", "any"};
+  static constexpr const char* names[] = {
+      "sum", "prod", "max", "min", "all", "any",
+#define TENDRIL_REDUCTION(name, ...) #name,
+#include "tendril/tensor/reductions.def"
+  };
   return names[static_cast<int>(op)];
 }
 

@@ -35,7 +35,27 @@ enum class Compare : uint8_t {
 #include "tendril/tensor/pointwise.def"
   count_
 };
-enum class Reduction : uint8_t { sum, prod, max, min, all, any, count_ };
+enum class Reduction : uint8_t {
+  sum,
+  prod,
+  max,
+  min,
+  all,
+  any,
+#define TENDRIL_REDUCTION(name, ...) name,
+#include "tendril/tensor/reductions.def"
+  count_
+};
+/// How two results become one: of the reductions of a function of each element (reductions.def), that of the others
+/// which they fold with.
+constexpr Reduction fold_of(Reduction op) noexcept {
+  constexpr Reduction folds[] = {
+      Reduction::sum, Reduction::prod, Reduction::max, Reduction::min, Reduction::all, Reduction::any,
+#define TENDRIL_REDUCTION(name, doc, fold, ...) Reduction::fold,
+#include "tendril/tensor/reductions.def"
+  };
+  return folds[static_cast<int>(op)];
+}
 
 /// Whose words an index out of range is reported in: operations that users know are made of others.
 enum class IndexUse : uint8_t {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/print.h"
 #include "tendril/tensor/raw.h"
 
@@ -95,7 +96,7 @@ Tensor without_hidden(Tensor x, int64_t edge) {
     std::vector<int64_t> ends;
     for (int64_t i = 0; i < edge; ++i) ends.push_back(i);
     for (int64_t i = size - edge; i < size; ++i) ends.push_back(i);
-    x = raw::index_select(x, d, raw::to(raw::from_data(ends, {2 * edge}), x.device()));
+    x = drivers::index_select(x, d, raw::to(raw::from_data(ends, {2 * edge}), x.device()));
   }
   return x;
 }

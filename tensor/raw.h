@@ -15,7 +15,8 @@
 
 /// Operations that autograd never sees: their results have no history, and their operands' is not looked at. For use by
 /// tensor/, rpc/ and envs/, and by autograd/ops as the forward half of an operation. They check shapes, dtypes and
-/// devices, promote, broadcast and allocate; kernels.h does the work.
+/// devices, promote, broadcast and allocate; kernels.h does the work. Reductions, and what goes along a dimension or by
+/// index, are in tensor/drivers.
 namespace tendril::raw {
 
 // ---- making tensors
@@ -84,7 +85,8 @@ DType result_type(const Tensor& x, const Tensor& y);
 DType result_type(const Tensor& x, Scalar y);
 DType result_dtype(DTypeRule rule, DType promoted, const char* op);  ///< DTypeError for bool under kSame
 
-// ---- pointwise. Operands broadcast and promote; they must be on one device (0-d CPU tensors may join any).
+// ---- pointwise (tensor/drivers/pointwise.cpp). Operands broadcast and promote; they must be on one device (0-d CPU
+// tensors may join any).
 Tensor unary(Unary op, const Tensor& x);
 Tensor unary(Unary op, const Tensor& x, double p);  ///< of those that have a number
 Tensor predicate(Predicate op, const Tensor& x);
@@ -114,45 +116,9 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
 /// within.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 
-// ---- along dimensions. No `dims` means all of them; `keepdim` leaves reduced dimensions with size 1.
-/// What is left of a shape. IndexError for a dimension that there is not, Error for one given twice.
-struct Reduced {
-  Dims kept;          ///< with size 1 where reduced
-  Dims squeezed;      ///< without those
-  int64_t count = 1;  ///< elements that make one result
-
-  Reduced(const Tensor& x, const Dims& dims, const char* op) {
-    detail::check_defined(x, op);
-    bool reduced[Dims::kMaxDims] = {};
-    for (int64_t given : dims) {
-      const int d = wrap_dim(given, x.dim(), op);
-      TENDRIL_CHECK(!reduced[d], op, ": dim ", d, " appears multiple times in the list of dims");
-      reduced[d] = true;
-    }
-    for (int d = 0; d < x.dim(); ++d) {
-      const bool gone = dims.empty() || reduced[d];
-      if (gone) count *= x.sizes()[d];
-      kept.push_back(gone ? 1 : x.sizes()[d]);
-      if (!gone) squeezed.push_back(x.sizes()[d]);
-    }
-  }
-};
-/// sum and prod of integers and bool are int64; max and min keep the dtype and refuse empty slices (ShapeError); all
-/// and any take every dtype and give bool. Floating sums are accumulated in double, those of float32 after
-/// sixteen numbers added in pairs (tensor/cpu/level/reduce.cpp).
-Tensor reduce(Reduction op, const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-Tensor cumsum(const Tensor& x, int64_t dim, bool reverse = false);  ///< of integers and bool: int64
-
 // ---- products: dtypes must agree (DTypeError), as in PyTorch
 /// [m, k] by [k, n], or [b, m, k] by [b, k, n]. Transposed operands are read in place. ShapeError otherwise.
 Tensor matmul(const Tensor& a, const Tensor& b);
-
-// ---- by index: int64 (index_select and index_add: or int32) tensors; values in [0, size): IndexError in the words of
-// `use`, before anything is written; on CUDA devices when the work is waited for (docs/cuda.md)
-Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::gather);
-void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
-Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::index_select);
-void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 
 // ---- filling with random numbers: in row-major order, the stream of `generator` from where it stands
 void uniform_(const Tensor& out, double low, double high, Generator& generator);    ///< floating; in [low, high)

@@ -2,6 +2,7 @@
 
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -24,7 +25,7 @@ struct EmbeddingBackward : autograd::NodeOf<EmbeddingBackward, 1, 1> {
     if (autograd::grad_enabled()) {
       dx[0] = table.index_add(0, index, rows);
     } else {
-      raw::index_add_(table, 0, index, rows);  // the same without a copy of the table
+      drivers::index_add_(table, 0, index, rows);  // the same without a copy of the table
       dx[0] = table;
     }
   }
@@ -48,7 +49,7 @@ Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_
 
   Dims sizes = index.sizes();
   sizes.push_back(width);
-  Tensor out = raw::view(raw::index_select(weight, 0, flat, IndexUse::embedding), sizes);
+  Tensor out = raw::view(drivers::index_select(weight, 0, flat, IndexUse::embedding), sizes);
   if (auto* n = autograd::track<EmbeddingBackward>(out, weight)) {
     n->save(0, flat);
     n->sizes = weight.sizes();

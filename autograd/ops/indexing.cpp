@@ -5,6 +5,8 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/by_index.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -71,8 +73,8 @@ void add_positions(Plan& plan, const Tensor& given, int dim) {
   const int64_t size = plan.view.sizes()[dim];
   const Tensor index = raw::cast(given, kInt64);
   if (index.numel() > 0) {
-    const auto smallest = raw::reduce(Reduction::min, index).item<int64_t>();
-    const auto largest = raw::reduce(Reduction::max, index).item<int64_t>();
+    const auto smallest = drivers::reduce(Reduction::min, index).item<int64_t>();
+    const auto largest = drivers::reduce(Reduction::max, index).item<int64_t>();
     TENDRIL_CHECK_AS(IndexError, smallest >= -size && largest < size, "index: position ",
                      largest < size ? smallest : largest, " is out of range for dimension ", dim, " of shape ",
                      plan.view.sizes());
@@ -269,8 +271,8 @@ Tensor one_hot(const Tensor& classes, int64_t num_classes) {
   TENDRIL_CHECK_AS(DTypeError, classes.dtype() == kInt64, "one_hot: classes are ", classes.dtype(), ", expected int64");
   TENDRIL_CHECK(num_classes > 0, "one_hot: num_classes: got ", num_classes, ", expected a positive number");
   if (classes.device().is_cpu() && classes.numel() > 0) {  // on a device the kernel checks, and nobody waits
-    const auto smallest = raw::reduce(Reduction::min, classes).item<int64_t>();
-    const auto largest = raw::reduce(Reduction::max, classes).item<int64_t>();
+    const auto smallest = drivers::reduce(Reduction::min, classes).item<int64_t>();
+    const auto largest = drivers::reduce(Reduction::max, classes).item<int64_t>();
     TENDRIL_CHECK_AS(IndexError, smallest >= 0 && largest < num_classes, "one_hot: class ",
                      smallest < 0 ? smallest : largest, " is out of range, expected 0 to ", num_classes - 1);
   }

@@ -4,6 +4,8 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/softmax.h"
+#include "tendril/tensor/drivers/by_index.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -56,13 +58,13 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
   result.ignored = raw::compare(Compare::eq, result.index, ignore_index);
   result.index = raw::where(result.ignored, raw::scalar(0, kInt64, device), result.index);
   if (weight.defined()) {
-    result.weight = raw::view(raw::index_select(weight, 0, raw::view(result.index, {result.index.numel()}), use),
+    result.weight = raw::view(drivers::index_select(weight, 0, raw::view(result.index, {result.index.numel()}), use),
                               result.index.sizes());
     result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), device), result.weight);
   } else {
     result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
   }
-  result.total_there = raw::reduce(Reduction::sum, result.weight);
+  result.total_there = drivers::reduce(Reduction::sum, result.weight);
   return result;
 }
 
@@ -91,11 +93,12 @@ Targets read(const Tensor& target, const Tensor& scores, const Tensor& weight, i
     result.index = raw::where(result.ignored, raw::scalar(0, kInt64), result.index);
   }
   if (weight.defined()) {
-    result.weight = raw::view(raw::index_select(weight, 0, raw::view(result.index, {given.numel()})), given.sizes());
+    result.weight =
+        raw::view(drivers::index_select(weight, 0, raw::view(result.index, {given.numel()})), given.sizes());
     if (result.ignored.defined()) {
       result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype()), result.weight);
     }
-    result.total = raw::reduce(Reduction::sum, result.weight).item<double>();
+    result.total = drivers::reduce(Reduction::sum, result.weight).item<double>();
   }
   return result;
 }
@@ -130,7 +133,7 @@ struct NllLossBackward : autograd::NodeOf<NllLossBackward, 1, 3> {
     if (autograd::grad_enabled()) {
       dx[0] = zeros.scatter_add(1, index, picked);
     } else {
-      raw::scatter_add_(zeros, 1, index, picked);  // the same without a copy
+      drivers::scatter_add_(zeros, 1, index, picked);  // the same without a copy
       dx[0] = zeros;
     }
   }
@@ -171,7 +174,7 @@ Tensor reduced(Tensor picked, const Targets& targets, LossReduction reduction, c
   const bool mean_there = reduction == LossReduction::mean && targets.total_there.defined();
   const double factor = reduction == LossReduction::mean && !mean_there ? -1 / targets.total : -1;
   const bool each = reduction == LossReduction::none;
-  picked = each ? raw::squeeze(picked, 1) : raw::reduce(Reduction::sum, picked);
+  picked = each ? raw::squeeze(picked, 1) : drivers::reduce(Reduction::sum, picked);
   Tensor out = raw::binary(Binary::mul, picked, factor);
   if (mean_there) out = raw::binary(Binary::div, out, targets.total_there);
   keep(out, [&](auto* n) {
@@ -194,7 +197,7 @@ Tensor reduced(Tensor picked, const Targets& targets, LossReduction reduction, c
 
 /// `log_probs` is [N, C, d1, ...].
 Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduction, IndexUse use) {
-  return reduced(raw::gather(log_probs, 1, targets.index, use), targets, reduction,
+  return reduced(drivers::gather(log_probs, 1, targets.index, use), targets, reduction,
                  [&](const Tensor& out, const auto& fill) {
                    if (auto* n = autograd::track<NllLossBackward>(out, log_probs)) {
                      fill(n);
@@ -212,7 +215,7 @@ Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, Lo
   require(table.log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum), raw::view_of(scores),
                                                      1);
   // In this order: target - largest is exact where it matters.
-  Tensor picked = raw::gather(scores, 1, targets.index, IndexUse::cross_entropy);
+  Tensor picked = drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy);
   picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
   return reduced(picked, targets, reduction, [&](const Tensor& out, const auto& fill) {
     if (auto* n = autograd::track<CrossEntropyBackward>(out, scores)) {

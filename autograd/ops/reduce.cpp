@@ -7,6 +7,8 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -30,18 +32,6 @@ struct StdBackward : NodeOf<StdBackward, 1, 1> {
 /// Means and variances of the half types are computed in float32, of which the result alone is rounded.
 bool is_half(const Tensor& x) { return computed_in(x.dtype()) != x.dtype(); }
 
-DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : kInt64; }
-
-/// Reduces to `kept`, unrecorded, as a tensor of `sizes` (as many elements).
-Tensor raw_reduce(Reduction op, const Tensor& x, const Dims& kept, const Dims& sizes, const char* name) {
-  const Kernels& table = kernels(x.device());
-  Tensor out = raw::empty(sizes, x.dtype(), x.device());
-  const Dims strides = contiguous_strides(kept);
-  const View to{out.raw_data(), kept.data(), strides.data(), out.numel(), kept.size(), x.dtype(), true};
-  require(table.reduce, name, table)(op, to, raw::view_of(x));
-  return out;
-}
-
 /// What a sum's gradient does: it is spread over the elements that were added.
 struct SumBackward : NodeOf<SumBackward, 1> {
   static constexpr const char* kName = "SumBackward";
@@ -51,8 +41,9 @@ struct SumBackward : NodeOf<SumBackward, 1> {
 };
 
 Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
-  const Tensor wide = x.dtype() == sum_dtype(x) ? Tensor() : raw::cast(x, kInt64);
-  Tensor out = raw_reduce(Reduction::sum, wide.defined() ? wide : x, kept, result_sizes, "sum");
+  const DType dtype = drivers::reduced_in(Reduction::sum, x.dtype());
+  const Tensor wide = x.dtype() == dtype ? Tensor() : raw::cast(x, dtype);
+  Tensor out = drivers::reduce_to(Reduction::sum, wide.defined() ? wide : x, kept, result_sizes, "sum");
   if (auto* n = track<SumBackward>(out, x)) {
     n->kept = kept;
     n->sizes = x.sizes();
@@ -78,8 +69,7 @@ Tensor extremum_all(const Tensor& x) {
   const char* name = largest ? "max" : "min";
   detail::check_defined(x, name);
   TENDRIL_CHECK_AS(ShapeError, x.numel() > 0, name, ": of no elements; give a dim");
-  const Dims kept = Dims::filled(x.dim(), 1);
-  Tensor out = raw_reduce(largest ? Reduction::max : Reduction::min, x, kept, {}, name);
+  Tensor out = drivers::reduce_to(largest ? Reduction::max : Reduction::min, x, Dims::filled(x.dim(), 1), {}, name);
   if (auto* n = track<ExtremumAllBackward<largest>>(out, x)) {
     n->save(0, x);
     n->save_output(1, out);
@@ -99,25 +89,6 @@ struct ExtremumBackward : NodeOf<ExtremumBackward<largest>, 1, 1> {
   }
 };
 
-struct Extremum {
-  Tensor values, indices;
-};
-
-Extremum raw_extremum(bool largest, const Tensor& x, int dim, bool want_values, const char* name) {
-  const Kernels& table = kernels(x.device());
-  Dims kept = x.sizes();
-  if (x.dim() > 0) {
-    TENDRIL_CHECK_AS(IndexError, x.sizes()[dim] > 0, name, ": dim ", dim, " of shape ", x.sizes(), " has no elements");
-    kept[dim] = 1;
-  }
-  Extremum out{want_values ? raw::empty(kept, x.dtype(), x.device()) : Tensor(), raw::empty(kept, kInt64, x.device())};
-  View values;
-  if (want_values) values = raw::view_of(out.values);
-  const View indices = raw::view_of(out.indices);
-  require(table.extremum, name, table)(largest, want_values ? &values : nullptr, &indices, raw::view_of(x), dim);
-  return out;
-}
-
 Dims without(const Dims& sizes, int dim) {
   Dims result = sizes;
   if (!result.empty()) result.erase(dim);
@@ -129,15 +100,12 @@ std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool kee
   const char* name = largest ? "max" : "min";
   detail::check_defined(x, name);
   const int dim = wrap_dim(given_dim, x.dim(), name);
-  // A 0-d tensor is treated as one of one dimension, which the kernel can go along.
-  const Tensor flat = x.dim() == 0 ? raw::view(x, {1}) : x;
-  const Extremum found = raw_extremum(largest, flat, dim, true, name);
-  const Dims kept = found.values.sizes();
-  const Dims sizes = x.dim() == 0 ? Dims{} : keepdim ? kept : without(kept, dim);
+  const drivers::Extremum found = drivers::extremum(largest, x, dim, true, name);
+  const Dims kept = found.values.sizes(), sizes = keepdim ? kept : without(kept, dim);
   Tensor values = raw::view(found.values, sizes), indices = raw::view(found.indices, sizes);
   if (auto* n = track<ExtremumBackward<largest>>(values, x)) {
     n->save(0, found.indices);
-    n->sizes = flat.sizes();
+    n->sizes = x.sizes();
     n->kept = kept;
     n->dim = dim;
   }
@@ -147,15 +115,8 @@ std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool kee
 Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim, const char* name) {
   detail::check_defined(x, name);
   const int dim = wrap_dim(given_dim, x.dim(), name);
-  if (x.dim() == 0) return raw::zeros({}, kInt64, x.device());
-  const Tensor indices = raw_extremum(largest, x, dim, false, name).indices;
+  const Tensor indices = drivers::extremum(largest, x, dim, false, name).indices;
   return keepdim ? indices : raw::view(indices, without(indices.sizes(), dim));
-}
-
-Tensor truth(const Tensor& x, Reduction op, const Dims& dims, bool keepdim, const char* name) {
-  const raw::Reduced to(x, dims, name);
-  const Tensor flags = x.dtype() == kBool ? x : raw::compare(Compare::ne, x, 0);
-  return raw_reduce(op, flags, to.kept, keepdim ? to.kept : to.squeezed, name);
 }
 
 /// Products of pairs, and of those: a product's gradient needs no division then, which a zero among the factors
@@ -193,7 +154,7 @@ Tensor sum_to(const Tensor& x, const Dims& sizes) {
 
 Tensor Tensor::sum() const { return sum({}, false); }
 Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
-  const raw::Reduced to(*this, dims, "sum");
+  const drivers::Reduced to(*this, dims, "sum");
   return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed);
 }
 
@@ -201,14 +162,14 @@ Tensor Tensor::mean() const { return mean({}, false); }
 Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
   detail::check_floating(*this, "mean");
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
-  const raw::Reduced to(*this, dims, "mean");
+  const drivers::Reduced to(*this, dims, "mean");
   return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / static_cast<double>(to.count);
 }
 
 Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
-  const raw::Reduced to(*this, dims, "var");
+  const drivers::Reduced to(*this, dims, "var");
   // What rounding took from the mean is given back to it, unrecorded, for it is no function of the elements. So the
   // mean of equal elements is their value (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983).
   const Tensor rounded = mean(dims, true);
@@ -241,10 +202,10 @@ Tensor Tensor::argmin() const {
   detail::check_defined(*this, "argmin");
   return reshape({-1}).argmin(0);
 }
-Tensor Tensor::all() const { return truth(*this, Reduction::all, {}, false, "all"); }
-Tensor Tensor::any() const { return truth(*this, Reduction::any, {}, false, "any"); }
-Tensor Tensor::all(int64_t dim, bool keepdim) const { return truth(*this, Reduction::all, {dim}, keepdim, "all"); }
-Tensor Tensor::any(int64_t dim, bool keepdim) const { return truth(*this, Reduction::any, {dim}, keepdim, "any"); }
+Tensor Tensor::all() const { return drivers::reduce(Reduction::all, *this); }
+Tensor Tensor::any() const { return drivers::reduce(Reduction::any, *this); }
+Tensor Tensor::all(int64_t dim, bool keepdim) const { return drivers::reduce(Reduction::all, *this, {dim}, keepdim); }
+Tensor Tensor::any(int64_t dim, bool keepdim) const { return drivers::reduce(Reduction::any, *this, {dim}, keepdim); }
 
 Tensor Tensor::prod() const {
   detail::check_defined(*this, "prod");
@@ -259,7 +220,7 @@ Tensor Tensor::prod(int64_t given_dim, bool keepdim) const {
     const Tensor out = this->to(kFloat32).prod(d, keepdim);
     return autograd::detail::autocast_on() ? out : out.to(dtype());
   }
-  if (!requires_grad()) return raw::reduce(Reduction::prod, *this, {d}, keepdim);
+  if (!requires_grad()) return drivers::reduce(Reduction::prod, *this, {d}, keepdim);
   if (sizes()[d] == 0) return sum({d}, keepdim) + 1.0;
   const Tensor out = product_along(*this, d);
   return keepdim ? out : out.squeeze(d);
@@ -293,7 +254,7 @@ Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
   detail::check_floating(*this, "norm");
   TENDRIL_CHECK(!std::isnan(p), "norm: p: got nan, expected a number");
   if (is_half(*this)) return this->to(kFloat32).norm(p, dims, keepdim).to(dtype());
-  const raw::Reduced to(*this, dims, "norm");
+  const drivers::Reduced to(*this, dims, "norm");
   if (p == 0) {
     const Tensor count = raw::cast(raw::compare(Compare::ne, *this, 0), dtype()).sum(dims, keepdim);
     return requires_grad() ? count + masked_fill(raw::scalar(true, kBool, device()), 0).sum(dims, keepdim) : count;
@@ -309,10 +270,10 @@ Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
   }
   // Below 1 the power has no derivative at 0: 0 is taken there, too.
   const Tensor zero = p < 1 ? raw::compare(Compare::eq, *this, 0) : Tensor();
-  const Tensor powers = p == 2  ? square()
-                        : p < 1 ? abs().masked_fill(zero, 1).pow(p).masked_fill(zero, p > 0 ? 0.0 : INFINITY)
-                                : abs().pow(p);
-  const Tensor total = powers.sum(dims, keepdim);
+  const Tensor total =
+      p == 2  ? sum_of_squares(*this, dims, keepdim)
+      : p < 1 ? abs().masked_fill(zero, 1).pow(p).masked_fill(zero, p > 0 ? 0.0 : INFINITY).sum(dims, keepdim)
+              : abs().pow(p).sum(dims, keepdim);
   // At 0 the root has no derivative: 0 is taken.
   const Tensor flat = total.detach().eq(0), safe = total.masked_fill(flat, 1);
   return (p == 2 ? safe.sqrt() : safe.pow(1 / p)).masked_fill(flat, p > 0 ? 0.0 : INFINITY);

@@ -12,4 +12,9 @@ bool expands_to(const Dims& sizes, const Dims& target) noexcept;
 /// Throws ShapeError unless `sizes` can be broadcast to x's. Differentiable.
 Tensor sum_to(const Tensor& x, const Dims& sizes);
 
+#define TENDRIL_REDUCTION(name, doc, ...) \
+  /** doc */                              \
+  Tensor name(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+#include "tendril/tensor/reductions.def"
+
 }  // namespace tendril

@@ -3,6 +3,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/along.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -11,19 +12,6 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
-
-using AlongDim = void (*)(const View& out, const View& x, int dim);
-
-/// Calls the kernel on x, of which a 0-d one has dimension 0, too.
-Tensor along(AlongDim kernel, const Tensor& x, int dim) {
-  Tensor out = raw::empty_like(x);
-  if (x.dim() == 0) {
-    kernel(raw::view_of(raw::view(out, {1})), raw::view_of(raw::view(x, {1})), 0);
-  } else {
-    kernel(raw::view_of(out), raw::view_of(x), dim);
-  }
-  return out;
-}
 
 /// For formulas over the half types: they are computed in float32, so that the gradient alone is rounded (the engine
 /// does that).
@@ -65,7 +53,7 @@ struct CumsumBackward : NodeOf<CumsumBackward, 1> {
 };
 
 Tensor running_sum(const Tensor& x, int dim, bool reverse) {
-  Tensor out = raw::cumsum(x, dim, reverse);
+  Tensor out = drivers::cumsum(x, dim, reverse);
   if (auto* n = track<CumsumBackward>(out, x)) {
     n->dim = dim;
     n->reverse = reverse;
@@ -88,8 +76,7 @@ struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
 Tensor Tensor::softmax(int64_t given_dim) const {
   detail::check_floating(*this, "softmax");
   const int d = wrap_dim(given_dim, dim(), "softmax");
-  const Kernels& table = kernels(device());
-  Tensor out = along(require(table.softmax, "softmax", table), *this, d);
+  Tensor out = drivers::along(&Kernels::softmax, "softmax", *this, d);
   if (auto* n = track<SoftmaxBackward>(out, *this)) {
     n->save_output(0, out);
     n->dim = d;
@@ -100,8 +87,7 @@ Tensor Tensor::softmax(int64_t given_dim) const {
 Tensor Tensor::log_softmax(int64_t given_dim) const {
   detail::check_floating(*this, "log_softmax");
   const int d = wrap_dim(given_dim, dim(), "log_softmax");
-  const Kernels& table = kernels(device());
-  Tensor out = along(require(table.log_softmax, "log_softmax", table), *this, d);
+  Tensor out = drivers::along(&Kernels::log_softmax, "log_softmax", *this, d);
   if (auto* n = track<LogSoftmaxBackward>(out, *this)) {
     n->save_output(0, out);
     n->dim = d;

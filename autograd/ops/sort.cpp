@@ -5,21 +5,15 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/by_index.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 // Values are gathered from where they were: gather knows their gradient.
 namespace tendril {
 
 namespace {
-
-/// The places, unrecorded; x has one dimension or more.
-Tensor places_of(const Tensor& x, int dim, bool descending) {
-  const Tensor here = raw::transpose(kernels(x.device()).sort_places ? x : raw::to(x, kCPU), dim, -1);
-  const Tensor places = raw::empty(here.sizes(), kInt64, here.device());
-  const Kernels& table = kernels(here.device());
-  require(table.sort_places, "sort", table)(raw::view_of(places), raw::view_of(here), descending);
-  return raw::contiguous(raw::transpose(raw::to(places, x.device()), dim, -1));
-}
 
 std::tuple<Tensor, Tensor> at_place(const Tensor& x, int dim, const Tensor& place, bool keepdim) {
   const Tensor value = x.gather(dim, place);
@@ -32,7 +26,7 @@ std::tuple<Tensor, Tensor> at_place(const Tensor& x, int dim, const Tensor& plac
 Tensor argsort(const Tensor& x, int64_t given_dim, bool descending) {
   detail::check_defined(x, "sort", "x");
   const int dim = wrap_dim(given_dim, x.dim(), "sort");
-  return x.dim() == 0 ? raw::zeros({}, kInt64, x.device()) : places_of(x, dim, descending);
+  return x.dim() == 0 ? raw::zeros({}, kInt64, x.device()) : drivers::sort_places(x, dim, descending);
 }
 
 std::tuple<Tensor, Tensor> sort(const Tensor& x, int64_t dim, bool descending) {
@@ -89,8 +83,8 @@ Unique unique(const Tensor& x) {
     const Tensor none = raw::zeros({0}, kInt64, x.device());
     return {raw::empty({0}, x.dtype(), x.device()), raw::zeros(x.sizes(), kInt64, x.device()), none};
   }
-  const Tensor places = places_of(flat, 0, false);
-  const Tensor ordered = raw::index_select(flat, 0, places);
+  const Tensor places = drivers::sort_places(flat, 0, false);
+  const Tensor ordered = drivers::index_select(flat, 0, places);
   // A value begins where it differs from the one before.
   std::vector<int64_t> starts{0}, inverse(static_cast<std::size_t>(count)), counts;
   const Tensor differs =
@@ -105,7 +99,7 @@ Unique unique(const Tensor& x) {
     counts.push_back((i + 1 < starts.size() ? starts[i + 1] : count) - starts[i]);
   const auto number = static_cast<int64_t>(starts.size());
   const Device device = x.device();
-  return {raw::to(raw::index_select(ordered, 0, raw::from_data(starts, {number})), device),
+  return {raw::to(drivers::index_select(ordered, 0, raw::from_data(starts, {number})), device),
           raw::to(raw::reshape(raw::from_data(inverse, {count}), x.sizes()), device),
           raw::to(raw::from_data(counts, {number}), device)};
 }
@@ -117,14 +111,14 @@ Tensor bincount(const Tensor& x, int64_t minlength) {
   TENDRIL_CHECK(minlength >= 0, "bincount: minlength: got ", minlength, ", expected a number of 0 or more");
   int64_t length = minlength;
   if (x.numel() > 0) {
-    const auto smallest = raw::reduce(Reduction::min, x).item<int64_t>();
+    const auto smallest = drivers::reduce(Reduction::min, x).item<int64_t>();
     TENDRIL_CHECK(smallest >= 0, "bincount: got ", smallest, " among the elements, expected numbers of 0 or more");
-    const auto largest = raw::reduce(Reduction::max, x).item<int64_t>();
+    const auto largest = drivers::reduce(Reduction::max, x).item<int64_t>();
     TENDRIL_CHECK(largest < INT64_MAX, "bincount: got ", largest, " among the elements, expected fewer bins");
     length = std::max(length, largest + 1);
   }
   Tensor counts = raw::zeros({length}, kInt64, x.device());
-  raw::index_add_(counts, 0, x, raw::ones(x.sizes(), kInt64, x.device()));
+  drivers::index_add_(counts, 0, x, raw::ones(x.sizes(), kInt64, x.device()));
   return counts;
 }
 
@@ -133,8 +127,8 @@ Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std
   TENDRIL_CHECK(bins > 0, "histc: bins: got ", bins, ", expected a positive number");
   const Tensor flat = raw::cast(raw::reshape(x, {-1}), kFloat64);
   double low = given_low.value_or(0), high = given_high.value_or(0);
-  if (!given_low && flat.numel() > 0) low = raw::reduce(Reduction::min, flat).item<double>();
-  if (!given_high && flat.numel() > 0) high = raw::reduce(Reduction::max, flat).item<double>();
+  if (!given_low && flat.numel() > 0) low = drivers::reduce(Reduction::min, flat).item<double>();
+  if (!given_high && flat.numel() > 0) high = drivers::reduce(Reduction::max, flat).item<double>();
   if (low == high) {  // as PyTorch: all elements in the middle
     low -= 1;
     high += 1;
@@ -149,7 +143,7 @@ Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std
   const Tensor kept = raw::where(raw::compare(Compare::ne, inside, 0), scaled, raw::scalar(0.0, kFloat64, x.device()));
   const Tensor bin = raw::cast(raw::clamp(raw::unary(Unary::floor, kept), 0.0, static_cast<double>(bins - 1)), kInt64);
   const Tensor counts = raw::zeros({bins}, kInt64, x.device());
-  raw::index_add_(counts, 0, bin, inside);
+  drivers::index_add_(counts, 0, bin, inside);
   return raw::cast(counts, x.dtype());
 }
 

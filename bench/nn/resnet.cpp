@@ -1,9 +1,11 @@
-// ResNet-50: a step of training and an evaluation of a batch, the best of several, as lines "name<TAB>ms":
+// ResNet-50: a step of training and an evaluation of a batch, the best of several, as lines "name<TAB>ms", and how much
+// memory (MiB) the process had at most while it trained, beyond what it began with:
 //   bench_resnet [--threads N] [--batch N] [--size N] [--rounds N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "tendril/autograd/backward.h"
@@ -26,6 +28,15 @@ int64_t option(int argc, char** argv, const std::string& name, int64_t otherwise
   return otherwise;
 }
 
+/// Of /proc/self/status, in MiB: VmRSS, what is there now, or VmHWM, the most there was.
+double mebibytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(field + ":", 0) == 0) return std::atof(line.c_str() + field.size() + 1) / 1024;
+  }
+  return 0;
+}
+
 template <class F>
 void time(const char* name, int64_t rounds, const F& f) {
   using Clock = std::chrono::steady_clock;
@@ -46,6 +57,7 @@ int main(int argc, char** argv) {
   set_num_threads(static_cast<int>(option(argc, argv, "--threads", 1)));
   const int64_t batch = option(argc, argv, "--batch", 8), size = option(argc, argv, "--size", 128),
                 rounds = option(argc, argv, "--rounds", 5);
+  const double before = mebibytes("VmRSS");
   nn::ResNet<nn::Bottleneck> model = nn::resnet50();
   optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const Tensor x = raw::empty({batch, 3, size, size});
@@ -56,6 +68,7 @@ int main(int argc, char** argv) {
     cross_entropy(model(x), target).backward();
     sgd.step();
   });
+  std::printf("train, peak MiB\t%.0f\n", mebibytes("VmHWM") - before);
   model.eval();
   const NoGrad no_grad;
   time("eval", rounds, [&] { model(x); });

@@ -57,12 +57,18 @@ def measure(name, call):
     print(f"{name}\t{best:.1f}", flush=True)
 
 
+def memory(field):
+    """Of /proc/self/status, in MiB."""
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field + ":")) / 1024
+
+
 def timed(call):
     start = time.perf_counter()
     call()
     return (time.perf_counter() - start) * 1e3
 
 
+before = memory("VmRSS")
 model = resnet50()
 sgd = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 x, target = torch.randn(args.batch, 3, args.size, args.size), torch.zeros(args.batch, dtype=torch.int64)
@@ -75,6 +81,7 @@ def step():
 
 
 measure("train", step)
+print(f"train, peak MiB\t{memory('VmHWM') - before:.0f}", flush=True)
 model.eval()
 with torch.no_grad():
     measure("eval", lambda: model(x))

@@ -53,7 +53,7 @@ void save_mistakes(const LabelledImages& test, const std::vector<std::int64_t>& 
   }
   if (wrong.empty()) return;
   const tendril::Tensor which = tendril::raw::from_data(wrong, {static_cast<std::int64_t>(wrong.size())});
-  tendril::data::save_png(tendril::data::image_grid(tendril::raw::index_select(test.images, 0, which)), file);
+  tendril::data::save_png(tendril::data::image_grid(test.images.index_select(0, which)), file);
   std::printf("  mistakes            %s, the first %zu\n", file.c_str(), wrong.size());
 }
 

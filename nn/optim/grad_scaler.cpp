@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::optim {
@@ -58,7 +59,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   for (const Tensor& parameter : parameters) {
     const Tensor grad = parameter.grad();
     if (!grad.defined()) continue;
-    now.finite.push_back(raw::reduce(Reduction::all, raw::predicate(Predicate::isfinite, grad)));
+    now.finite.push_back(drivers::reduce(Reduction::all, raw::predicate(Predicate::isfinite, grad)));
     raw::binary_(Binary::mul, grad, inverse);
     grad.storage()->bump_version();
   }

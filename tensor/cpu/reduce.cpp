@@ -17,7 +17,7 @@ template <Reduction op, class T>
 constexpr Accumulator<op, T> identity() {
   using A = Accumulator<op, T>;
   using Limits = std::numeric_limits<A>;
-  switch (op) {
+  switch (fold_of(op)) {
     case Reduction::sum:
     case Reduction::any:
       return A(0);
@@ -69,9 +69,12 @@ constexpr ByDType<Totals> kTotals = {totals_of<op, float>(),   totals_of<op, dou
                                      totals_of<op, int32_t>(), totals_of<op, uint8_t>(), totals_of<op, bool>(),
                                      totals_of<op, Half>(),    totals_of<op, BFloat16>()};  // as DType has them
 
-constexpr ByOp<Reduction, Totals> kAllTotals = {kTotals<Reduction::sum>, kTotals<Reduction::prod>,
-                                                kTotals<Reduction::max>, kTotals<Reduction::min>,
-                                                kTotals<Reduction::all>, kTotals<Reduction::any>};
+constexpr ByOp<Reduction, Totals> kAllTotals = {
+    kTotals<Reduction::sum>, kTotals<Reduction::prod>, kTotals<Reduction::max>,
+    kTotals<Reduction::min>, kTotals<Reduction::all>,  kTotals<Reduction::any>,
+#define TENDRIL_REDUCTION(name, ...) kTotals<Reduction::name>,
+#include "tendril/tensor/reductions.def"
+};
 
 /// A reduction of one dtype.
 struct Fold {
@@ -80,12 +83,16 @@ struct Fold {
         columns(loops().fold_columns[static_cast<std::size_t>(op)]),
         totals(kAllTotals[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)]),
         of_elements(static_cast<std::size_t>(dtype)),
-        of_totals(static_cast<std::size_t>(totals.dtype)) {}
+        merge_row(loops().fold_row[static_cast<std::size_t>(fold_of(op))][static_cast<std::size_t>(totals.dtype)]),
+        merge_columns(
+            loops().fold_columns[static_cast<std::size_t>(fold_of(op))][static_cast<std::size_t>(totals.dtype)]) {}
 
   const ByDType<FoldRow>& rows;
   const ByDType<FoldColumns>& columns;
   const Totals& totals;
-  const std::size_t of_elements, of_totals;  ///< indices: of what has not been folded, and of what has
+  const std::size_t of_elements;  ///< the dtype's index
+  const FoldRow merge_row;        ///< of what has been folded
+  const FoldColumns merge_columns;
 };
 
 /// Where there are too few results to share among threads, what each is made of is cut in pieces of about so many
@@ -123,7 +130,7 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
       }
     });
     Total total = fold.totals.nothing;
-    fold.rows[fold.of_totals](&total, totals, fold.totals.bytes, pieces);
+    fold.merge_row(&total, totals, fold.totals.bytes, pieces);
     fold.totals.finish(to, 0, &total, 1);
   });
 }
@@ -175,7 +182,7 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
           fold_piece(from + first * x_step, totals, count, piece / cuts, top, std::min(height, rows - top));
         }
       });
-      fold.columns[fold.of_totals](all, all + piece_bytes, fold.totals.bytes, count, piece_bytes, pieces - 1);
+      fold.merge_columns(all, all + piece_bytes, fold.totals.bytes, count, piece_bytes, pieces - 1);
       fold.totals.finish(to + first * out_step, out_step, all, count);
     }
   });

@@ -16,7 +16,15 @@ namespace tendril::cuda {
 template <class T>
 using Folded = std::conditional_t<std::is_floating_point_v<Compute<T>>, Compute<T>, int64_t>;
 
-struct SumOf {
+/// An element is folded as it is, and so are the results of several blocks.
+struct OfItself {
+  template <class A, class C>
+  constexpr A of(C x) const {
+    return static_cast<A>(x);
+  }
+};
+
+struct SumOf : OfItself {
   template <class A, class T>
   constexpr A identity() const {
     return A(0);
@@ -29,9 +37,11 @@ struct SumOf {
 };
 
 /// The others are few enough to share one kernel that looks which it is: memory is slower than looking.
-struct OtherFold {
+struct OtherFold : OfItself {
   Reduction op;
   bool logical;  ///< of bool, whose largest value is 1
+
+  constexpr OtherFold(Reduction r, bool l) : op(r), logical(l) {}
 
   template <class A, class T>
   constexpr A identity() const {
@@ -72,7 +82,7 @@ struct FoldTarget {
 /// Thread `at` of `across` folds its part of `count` elements `step` apart, from x on, into totals[V].
 template <int V, class A, class T, class Op>
 __device__ void fold_span(A (&totals)[V], const T* x, int64_t step, int64_t count, int at, int across, const Op& op) {
-  const auto take = [&](int v, T element) { totals[v] = op(totals[v], static_cast<A>(to_compute(element))); };
+  const auto take = [&](int v, T element) { totals[v] = op(totals[v], op.template of<A>(to_compute(element))); };
   if constexpr (V == 1) {
     int64_t i = at;
     for (; i + 3 * across < count; i += 4 * across) {  // loads that do not wait for each other
@@ -158,7 +168,7 @@ __global__ void fold_columns(FoldTarget<Folded<T>, Out> target, const T* x, Redu
     plan.kept.of(line, place);
     const T* from = x + place[0] + column * plan.step;
     const auto take = [&](const Pack<T, V>& elements) {
-      for (int v = 0; v < V; ++v) totals[v] = op(totals[v], static_cast<A>(to_compute(elements.items[v])));
+      for (int v = 0; v < V; ++v) totals[v] = op(totals[v], op.template of<A>(to_compute(elements.items[v])));
     };
     const auto at_row = [&](int64_t j) {
       int64_t offset[1];
@@ -207,9 +217,9 @@ void launch_columns(const char* name, FoldTarget<Folded<T>, Out> target, const T
   launch(name, fold_columns<1, T, Out, Op>, grid, target, x, plan, op);
 }
 
-/// out.numel > 0
-template <class T, class Op>
-void fold(const char* name, const View& out, const View& x, const Op& op) {
+/// out.numel > 0. `merge` folds the results of several blocks.
+template <class T, class Op, class Merge>
+void fold(const char* name, const View& out, const View& x, const Op& op, const Merge& merge) {
   using A = Folded<T>;
   const ReductionPlan plan = plan_reduction(out, x, kPerLoad<T>, kPerLoad<T> < 4 ? kPerLoad<T> : 4);
   const auto first_pass = [&](const FoldTarget<A, T>& target) {
@@ -223,10 +233,15 @@ void fold(const char* name, const View& out, const View& x, const Op& op) {
   if (plan.splits() == 1) return first_pass({out.as<T>(), nullptr});
   const Workspace partial(static_cast<std::size_t>(plan.splits() * plan.results()) * sizeof(A));
   first_pass({nullptr, partial.as<A>()});
-  launch_columns<A, T>(name, {out.as<T>(), nullptr}, partial.as<const A>(), plan_second_pass(plan), op);
+  launch_columns<A, T>(name, {out.as<T>(), nullptr}, partial.as<const A>(), plan_second_pass(plan), merge);
+}
+template <class T, class Op>
+void fold(const char* name, const View& out, const View& x, const Op& op) {
+  fold<T>(name, out, x, op, op);
 }
 
 void reduce_sum(const View& out, const View& x);
 void reduce_other(Reduction op, const View& out, const View& x);
+void reduce_function(Reduction op, const View& out, const View& x);  ///< those of reductions.def
 
 }  // namespace tendril::cuda

@@ -8,7 +8,7 @@ void reduce_other(Reduction op, const View& out, const View& x) {
   if (out.numel == 0) return;
   visit(x.dtype, [&](auto tag) {
     using T = Stored<typename decltype(tag)::type>;
-    fold<T>(name_of(op), out, x, OtherFold{op, x.dtype == kBool});
+    fold<T>(name_of(op), out, x, OtherFold(op, x.dtype == kBool));
   });
 }
 
@@ -27,8 +27,8 @@ void reduce(Reduction op, const View& out, const View& x) {
     case Reduction::any:
       if (!logical) refuse(name_of(op), x.dtype);
       return reduce_other(op == Reduction::all ? Reduction::min : Reduction::max, out, x);
-    case Reduction::count_:
-      break;
+    default:
+      return reduce_function(op, out, x);
   }
 }
 

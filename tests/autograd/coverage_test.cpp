@@ -42,6 +42,8 @@ std::set<std::string> declared_nodes() {
 #define TENDRIL_BINARY(op, ...) add_from_table(#op);
 #define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
+#define TENDRIL_REDUCTION(op, ...) add_from_table(#op);
+#include "tendril/tensor/reductions.def"
   return names;
 }
 

@@ -4,6 +4,7 @@
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/nn/distributions/categorical.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tests/cuda/laid_out.h"
 #include "tests/errors.h"
 
@@ -36,7 +37,7 @@ Tensor there(const Tensor& x) { return raw::to(x, kCuda); }
 void check_gather(const Laid& x, int d, const Tensor& index) {
   for (const Laid& i : laid_out(index)) {
     BOOST_TEST_CONTEXT(x.name << " " << x.base.dtype() << " by an index " << i.name << " along " << d) {
-      check_close(raw::gather(x.on(kCuda), d, i.on(kCuda)), raw::gather(x.on(kCPU), d, i.on(kCPU)), 0, 0);
+      check_close(x.on(kCuda).gather(d, i.on(kCuda)), x.on(kCPU).gather(d, i.on(kCPU)), 0, 0);
     }
   }
 }
@@ -45,8 +46,8 @@ void check_scatter(const Laid& source, const Tensor& onto, int d, const Tensor& 
   for (const Laid& to : laid_out(onto)) {
     BOOST_TEST_CONTEXT("from " << source.name << " into " << to.name << " " << onto.dtype() << " along " << d) {
       const Tensor expected = to.window(raw::clone(to.base)), found = to.window(there(raw::clone(to.base)));
-      raw::scatter_add_(expected, d, index, source.on(kCPU));
-      raw::scatter_add_(found, d, there(index), source.on(kCuda));
+      drivers::scatter_add_(expected, d, index, source.on(kCPU));
+      drivers::scatter_add_(found, d, there(index), source.on(kCuda));
       check_close(raw::contiguous(found), expected, rtol, rtol);
     }
   }
@@ -79,15 +80,14 @@ BOOST_AUTO_TEST_CASE(index_select_reads_slices_of_every_width) {
         for (int d = 0; d < sizes.size(); ++d) {
           for (const Laid& i : laid_out(indices({13}, sizes[d]))) {
             BOOST_TEST_CONTEXT(x.name << " " << dtype << sizes << " by an index " << i.name << " along " << d) {
-              check_close(raw::index_select(x.on(kCuda), d, i.on(kCuda)), raw::index_select(x.on(kCPU), d, i.on(kCPU)),
-                          0, 0);
+              check_close(x.on(kCuda).index_select(d, i.on(kCuda)), x.on(kCPU).index_select(d, i.on(kCPU)), 0, 0);
             }
           }
         }
       }
     }
   }
-  const Tensor none = raw::index_select(there(numbers({3, 4})), 0, raw::empty({0}, kInt64, kCuda));
+  const Tensor none = there(numbers({3, 4})).index_select(0, raw::empty({0}, kInt64, kCuda));
   BOOST_TEST(none.sizes() == (Dims{0, 4}));
 }
 
@@ -102,15 +102,15 @@ BOOST_AUTO_TEST_CASE(scatter_add_and_index_add_add_what_meets_in_one_place) {
           check_scatter(source, numbers(onto, dtype), d, indices(sizes, 4), 8 * tolerance(dtype));
           const Tensor along = indices({sizes[d]}, 4), expected = numbers(onto, dtype), found = there(expected);
           const Tensor mine = raw::clone(expected);
-          raw::index_add_(mine, d, along, source.on(kCPU));
-          raw::index_add_(found, d, there(along), source.on(kCuda));
+          drivers::index_add_(mine, d, along, source.on(kCPU));
+          drivers::index_add_(found, d, there(along), source.on(kCuda));
           check_close(found, mine, 8 * tolerance(dtype), 8 * tolerance(dtype));
         }
       }
     }
   }
   const Tensor bits = raw::zeros({2}, kBool, kCuda);
-  BOOST_CHECK_THROW(raw::index_add_(bits, 0, raw::zeros({1}, kInt64, kCuda), raw::zeros({1}, kBool, kCuda)),
+  BOOST_CHECK_THROW(drivers::index_add_(bits, 0, raw::zeros({1}, kInt64, kCuda), raw::zeros({1}, kBool, kCuda)),
                     DTypeError);
 }
 
@@ -142,11 +142,11 @@ BOOST_AUTO_TEST_CASE(in_deterministic_mode_sums_have_the_bits_of_the_cpu) {
     for (const int64_t width : {1, 3, 70}) {
       const Tensor source = numbers({90, width}, dtype), index = indices({90}, 7), full = indices({90, width}, 7);
       const Tensor expected = numbers({7, width}, dtype), found = there(expected), onto = raw::clone(expected);
-      raw::index_add_(onto, 0, index, source);
-      raw::index_add_(found, 0, there(index), there(source));
+      drivers::index_add_(onto, 0, index, source);
+      drivers::index_add_(found, 0, there(index), there(source));
       BOOST_TEST(raw::equal(raw::to(found, kCPU), onto));
-      raw::scatter_add_(onto, 0, full, source);
-      raw::scatter_add_(found, 0, there(full), there(source));
+      drivers::scatter_add_(onto, 0, full, source);
+      drivers::scatter_add_(found, 0, there(full), there(source));
       BOOST_TEST(raw::equal(raw::to(found, kCPU), onto));
     }
   }
@@ -159,23 +159,23 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_thrown_at_the_next_wait_and_change
                           says(op, "index 5 is out of range for dimension 0 of size 3", "cuda:0"));
     BOOST_CHECK_NO_THROW(cuda::synchronize());  // it is said once
   };
-  const Tensor chosen = raw::index_select(x, 0, bad);
+  const Tensor chosen = x.index_select(0, bad);
   waiting("index_select");
   const auto rows = chosen.to_vector<float>();
   for (std::size_t i = 4; i < 8; ++i) BOOST_TEST(rows[i] == 0);  // and the others are right
   BOOST_TEST(rows[8] == numbers({3, 4}).to_vector<float>()[4]);
 
   const Tensor full = raw::to(raw::from_data(std::vector<int64_t>{0, 5, 1, 2}, {1, 4}), kCuda);
-  BOOST_TEST(raw::gather(x, 0, full).impl() != nullptr);
+  BOOST_TEST(x.gather(0, full).impl() != nullptr);
   waiting("gather");
   for (const bool ordered : {false, true}) {
     cuda::set_deterministic(ordered);
     const Tensor sums = raw::to(raw::zeros({3, 4}), kCuda);
-    raw::index_add_(sums, 0, bad, there(raw::ones({3, 4})));
+    drivers::index_add_(sums, 0, bad, there(raw::ones({3, 4})));
     waiting("index_add");
     BOOST_TEST(sums.to_vector<float>() == (std::vector<float>{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}),
                boost::test_tools::per_element());
-    raw::scatter_add_(sums, 0, full, there(raw::ones({1, 4})));
+    drivers::scatter_add_(sums, 0, full, there(raw::ones({1, 4})));
     waiting("scatter_add");
     BOOST_TEST(sums.to_vector<float>() == (std::vector<float>{2, 1, 1, 1, 1, 1, 2, 1, 0, 0, 0, 1}),
                boost::test_tools::per_element());
@@ -183,13 +183,13 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_thrown_at_the_next_wait_and_change
   cuda::set_deterministic(false);
 
   // Reading a value is a wait, too.
-  const Tensor again = raw::index_select(x, 0, bad);
+  const Tensor again = x.index_select(0, bad);
   BOOST_CHECK_THROW(again.to_vector<float>(), IndexError);
   // Nothing to read, but the index is wrong all the same.
-  raw::index_select(raw::empty({3, 0}, kFloat32, kCuda), 0, bad);
+  raw::empty({3, 0}, kFloat32, kCuda).index_select(0, bad);
   waiting("index_select");
   const Tensor negative = there(raw::full({1}, -1, kInt64));
-  raw::index_select(x, 0, negative);
+  x.index_select(0, negative);
   BOOST_CHECK_EXCEPTION(cuda::synchronize(), IndexError, says("index -1 is out of range"));
 }
 
@@ -199,10 +199,10 @@ BOOST_AUTO_TEST_CASE(what_lies_beyond_a_tensor_is_not_written_to) {
   for (const bool ordered : {false, true}) {
     cuda::set_deterministic(ordered);
     const Tensor whole = there(raw::zeros({8, 4})), inner = raw::narrow(whole, 0, 1, 5);
-    raw::index_add_(inner, 0, bad, ones);
-    raw::scatter_add_(inner, 0, beyond, raw::narrow(ones, 0, 0, 1));
+    drivers::index_add_(inner, 0, bad, ones);
+    drivers::scatter_add_(inner, 0, beyond, raw::narrow(ones, 0, 0, 1));
     BOOST_CHECK_THROW(cuda::synchronize(), IndexError);
-    const auto rows = raw::reduce(Reduction::sum, whole, {1}).to_vector<float>();
+    const auto rows = whole.sum({1}).to_vector<float>();
     BOOST_TEST(rows == (std::vector<float>{0, 4, 0, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
   }
   cuda::set_deterministic(false);
@@ -213,18 +213,18 @@ BOOST_AUTO_TEST_CASE(each_device_and_every_stream_has_its_own_say) {
   const cuda::Stream aside;
   {
     const cuda::StreamGuard guard(aside);
-    raw::index_select(there(numbers({3, 4})), 0, there(bad));
+    there(numbers({3, 4})).index_select(0, there(bad));
   }
   BOOST_CHECK_EXCEPTION(aside.synchronize(), IndexError, says("index_select: index 4", "cuda:0"));
   if (device_count(DeviceType::cuda) < 2) return;
   const Device second{DeviceType::cuda, 1};
-  raw::index_select(raw::to(numbers({3, 4}), second), 0, raw::to(bad, second));
+  raw::to(numbers({3, 4}), second).index_select(0, raw::to(bad, second));
   BOOST_CHECK_NO_THROW(cuda::synchronize(0));
   BOOST_CHECK_EXCEPTION(cuda::synchronize(1), IndexError, says("index_select: index 4", "cuda:1"));
 }
 
 BOOST_AUTO_TEST_CASE(of_many_wrong_indices_one_is_named) {
-  raw::index_select(there(numbers({3, 4})), 0, there(raw::full({1000}, 9, kInt64)));
+  there(numbers({3, 4})).index_select(0, there(raw::full({1000}, 9, kInt64)));
   BOOST_CHECK_EXCEPTION(cuda::synchronize(), IndexError, says("index 9 is out of range for dimension 0 of size 3"));
   BOOST_CHECK_NO_THROW(cuda::synchronize());
 }
@@ -242,13 +242,13 @@ BOOST_AUTO_TEST_CASE(in_checked_mode_it_is_thrown_at_once_in_the_words_of_the_cp
   };
   for (const Device device : {kCPU, kCuda}) {
     const Tensor x = raw::to(raw::zeros({3, 2}), device), i = raw::to(index, device);
-    BOOST_TEST(message([&] { raw::index_select(x, 0, i); }) ==
+    BOOST_TEST(message([&] { x.index_select(0, i); }) ==
                "index_select: index 3 is out of range for dimension 0 of size 3");
     BOOST_TEST(message([&] {
-                 raw::index_add_(x, 0, i, raw::to(raw::ones({2, 2}), device));
+                 drivers::index_add_(x, 0, i, raw::to(raw::ones({2, 2}), device));
                }) == "index_add: index 3 is out of range for dimension 0 of size 3");
     BOOST_TEST(message([&] {
-                 raw::gather(x, 1, raw::view(i, {1, 2}));
+                 x.gather(1, raw::view(i, {1, 2}));
                }) == "gather: index 3 is out of range for dimension 1 of size 2");
     BOOST_TEST(message([&] { embedding(i, x); }) == "embedding: index 3 is out of range for a weight of 3 rows");
     for (const float value : x.to_vector<float>()) BOOST_TEST(value == 0);

@@ -1,6 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tests/cuda/laid_out.h"
 #include "tests/errors.h"
 
@@ -33,7 +35,7 @@ void check_best(bool largest, const Tensor& x, int64_t dim) {
   check_close(indices, expected_indices, 0, 0);
 }
 
-/// The kernel itself, for dtypes that raw::reduce would widen first.
+/// The kernel itself, for dtypes that drivers::reduce would widen first.
 Tensor reduced(Reduction op, const Tensor& x, const Dims& dims) {
   Dims sizes = x.sizes();
   for (const int64_t d : dims) sizes[static_cast<int>(d)] = 1;
@@ -56,7 +58,7 @@ BOOST_AUTO_TEST_CASE(any_dimensions_of_any_layout_reduce_as_on_the_cpu) {
         }
         BOOST_TEST_CONTEXT(x.name << " " << sizes << " over " << dims) {
           for (const Reduction op : {Reduction::sum, Reduction::max}) {
-            check_alike([&](const Tensor& t) { return raw::reduce(op, t, dims); }, x, 1e-6, 0);
+            check_alike([&](const Tensor& t) { return drivers::reduce(op, t, dims); }, x, 1e-6, 0);
           }
         }
       }
@@ -94,40 +96,37 @@ BOOST_AUTO_TEST_CASE(long_rows_and_columns_are_shared_by_blocks) {
       for (const Laid& x : laid_out(numbers(sizes, dtype))) {
         for (int d = 0; d < sizes.size(); ++d) {
           BOOST_TEST_CONTEXT(x.name << " " << dtype << sizes << " over " << d) {
-            check_alike([&](const Tensor& t) { return raw::reduce(Reduction::sum, t, {d}); }, x, 4 * tolerance(dtype),
-                        1e-3);
-            check_alike([&](const Tensor& t) { return raw::reduce(Reduction::min, t, {d}); }, x, 0, 0);
+            check_alike([&](const Tensor& t) { return t.sum({d}); }, x, 4 * tolerance(dtype), 1e-3);
+            check_alike([&](const Tensor& t) { return drivers::reduce(Reduction::min, t, {d}); }, x, 0, 0);
           }
         }
         BOOST_TEST_CONTEXT(x.name << " " << dtype << sizes) {
-          check_alike([&](const Tensor& t) { return raw::reduce(Reduction::sum, t); }, x, 4 * tolerance(dtype), 1e-3);
+          check_alike([&](const Tensor& t) { return t.sum(); }, x, 4 * tolerance(dtype), 1e-3);
         }
       }
     }
   }
   const Tensor maps = numbers({30, 5, 7, 7});  // the gradient of a convolution's bias
-  check_close(raw::reduce(Reduction::sum, raw::to(maps, kCuda), {0, 2, 3}),
-              raw::reduce(Reduction::sum, maps, {0, 2, 3}), 1e-6, 1e-4);
+  check_close(raw::to(maps, kCuda).sum({0, 2, 3}), maps.sum({0, 2, 3}), 1e-6, 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_operands_reduce) {
   const Tensor x = numbers({5, 1, 3}), y = raw::to(x, kCuda);
   for (const Dims& dims : {Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}, Dims{0, 1, 2}}) {
-    check_close(raw::reduce(Reduction::sum, raw::expand(y, {5, 41, 3}), dims),
-                raw::reduce(Reduction::sum, raw::expand(x, {5, 41, 3}), dims), 1e-6, 0);
+    check_close(raw::expand(y, {5, 41, 3}).sum(dims), raw::expand(x, {5, 41, 3}).sum(dims), 1e-6, 0);
   }
 }
 
 BOOST_AUTO_TEST_CASE(nothing_reduces_to_the_identity) {
   const Tensor none = raw::empty({3, 0}, kFloat32, kCuda);
-  check_close(raw::reduce(Reduction::sum, none, {1}), raw::zeros({3}), 0, 0);
-  check_close(raw::reduce(Reduction::prod, none, {1}), raw::ones({3}), 0, 0);
-  check_close(raw::reduce(Reduction::all, raw::empty({0, 2}, kBool, kCuda), {0}), raw::ones({2}, kBool), 0, 0);
-  check_close(raw::reduce(Reduction::any, raw::empty({0, 2}, kBool, kCuda), {0}), raw::zeros({2}, kBool), 0, 0);
+  check_close(none.sum({1}), raw::zeros({3}), 0, 0);
+  check_close(drivers::reduce(Reduction::prod, none, {1}), raw::ones({3}), 0, 0);
+  check_close(raw::empty({0, 2}, kBool, kCuda).all(0), raw::ones({2}, kBool), 0, 0);
+  check_close(raw::empty({0, 2}, kBool, kCuda).any(0), raw::zeros({2}, kBool), 0, 0);
   check_close(reduced(Reduction::max, none, {1}), raw::full({3, 1}, -kInf), 0, 0);
   check_close(reduced(Reduction::min, raw::empty({0}, kInt32, kCuda), {0}),
               raw::full({1}, std::numeric_limits<int32_t>::max(), kInt32), 0, 0);
-  BOOST_TEST(raw::reduce(Reduction::sum, none, {0}).numel() == 0);
+  BOOST_TEST(none.sum({0}).numel() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_wins_and_infinities_count) {
@@ -138,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_nan_wins_and_infinities_count) {
   const Tensor x = raw::from_data(values, {3, 100});
   for (const int64_t dim : {0, 1}) {
     for (const Reduction op : {Reduction::sum, Reduction::max, Reduction::min, Reduction::prod}) {
-      check_close(raw::reduce(op, raw::to(x, kCuda), {dim}), raw::reduce(op, x, {dim}), 1e-6, 0);
+      check_close(drivers::reduce(op, raw::to(x, kCuda), {dim}), drivers::reduce(op, x, {dim}), 1e-6, 0);
     }
     for (const bool largest : {true, false}) {
       check_best(largest, x, dim);
@@ -147,15 +146,15 @@ BOOST_AUTO_TEST_CASE(a_nan_wins_and_infinities_count) {
       check_close(op(raw::to(x, kCuda), dim), op(x, dim), 1e-5, 1e-6);
     }
     for (const bool reverse : {false, true}) {
-      check_close(raw::cumsum(raw::to(x, kCuda), dim, reverse), raw::cumsum(x, dim, reverse), 1e-5, 1e-6);
+      check_close(drivers::cumsum(raw::to(x, kCuda), dim, reverse), drivers::cumsum(x, dim, reverse), 1e-5, 1e-6);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(integer_sums_wrap_around) {
   const Tensor x = raw::full({2, 700}, INT64_MAX - 5, kInt64);
-  check_close(raw::reduce(Reduction::sum, raw::to(x, kCuda), {1}), raw::reduce(Reduction::sum, x, {1}), 0, 0);
-  check_close(raw::cumsum(raw::to(x, kCuda), 1), raw::cumsum(x, 1), 0, 0);
+  check_close(raw::to(x, kCuda).sum({1}), x.sum({1}), 0, 0);
+  check_close(raw::to(x, kCuda).cumsum(1), x.cumsum(1), 0, 0);
 }
 
 BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_every_time) {
@@ -163,8 +162,8 @@ BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_every_time) {
   for (int i = 0; i < 9001; ++i)
     values.push_back(std::sin(static_cast<float>(i)) * std::exp(static_cast<float>(i % 17)));
   const Tensor x = raw::to(raw::from_data(values, {9001}), kCuda);
-  const float first = raw::reduce(Reduction::sum, x).item<float>();
-  for (int run = 0; run < 5; ++run) BOOST_TEST(raw::reduce(Reduction::sum, x).item<float>() == first);
+  const float first = x.sum().item<float>();
+  for (int run = 0; run < 5; ++run) BOOST_TEST(x.sum().item<float>() == first);
 }
 
 BOOST_AUTO_TEST_CASE(the_first_of_equal_extrema_is_found) {
@@ -199,7 +198,7 @@ BOOST_AUTO_TEST_CASE(running_sums_are_those_of_the_cpu) {
       for (const Laid& x : laid_out(numbers(sizes, dtype))) {
         for (int d = 0; d < sizes.size(); ++d) {
           BOOST_TEST_CONTEXT(x.name << " " << dtype << sizes << " along " << d) {
-            check_alike([&](const Tensor& t) { return raw::cumsum(t, d); }, x, 8 * tolerance(dtype), 1e-3);
+            check_alike([&](const Tensor& t) { return t.cumsum(d); }, x, 8 * tolerance(dtype), 1e-3);
           }
         }
       }
@@ -207,7 +206,7 @@ BOOST_AUTO_TEST_CASE(running_sums_are_those_of_the_cpu) {
   }
   for (const Dims& sizes : {Dims{20001}, Dims{2, 17000}}) {  // shared by several blocks
     const Tensor x = numbers(sizes);
-    check_close(raw::cumsum(raw::to(x, kCuda), -1), raw::cumsum(x, -1), 1e-5, 1e-3);
+    check_close(raw::to(x, kCuda).cumsum(-1), x.cumsum(-1), 1e-5, 1e-3);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 
@@ -73,7 +74,7 @@ const std::vector<Case>& cases() {
        }},
       {"gather: ", "the index",
        [](Device a, Device b) {
-         raw::gather(floats({2, 3}, a), 1, indices({2, 1}, b));
+         floats({2, 3}, a).gather(1, indices({2, 1}, b));
        }},
       {"index_select: ", "the index",
        [](Device a, Device b) {
@@ -81,7 +82,7 @@ const std::vector<Case>& cases() {
        }},
       {"index_select: ", "the index",
        [](Device a, Device b) {
-         raw::index_select(floats({2, 3}, a), 0, indices({1}, b));
+         floats({2, 3}, a).index_select(0, indices({1}, b));
        }},
       {"scatter_add: ", "the index",
        [](Device a, Device b) {
@@ -186,7 +187,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_changes_nothing) {
   BOOST_CHECK_THROW(sgd.step({floats({2}, kCPU)}), Error);
   BOOST_CHECK_THROW(param.set_grad(floats({2}, kCPU)), Error);
   const Tensor sum = floats({2}, there);
-  BOOST_CHECK_THROW(raw::index_add_(sum, 0, indices({1}, kCPU), floats({1}, there)), Error);
+  BOOST_CHECK_THROW(drivers::index_add_(sum, 0, indices({1}, kCPU), floats({1}, there)), Error);
   const Tensor mean = floats({2}, there), var = floats({2}, kCPU);
   const uint32_t version = mean.version();
   BOOST_CHECK_THROW(batch_norm(floats({4, 2}, there), mean, var, {}, {}, true), Error);

@@ -50,7 +50,7 @@ tendril_nn(loss autograd/ops/loss "if (values[i] == ignore_index) continue;" "if
 tendril_nn(loss autograd/ops/loss "(1 - options.label_smoothing)" "1.0")
 tendril_nn(loss autograd/ops/loss "all = all * raw::reshape(options.weight, along);" ";")
 tendril_nn(loss autograd/ops/loss "if (targets.ignored.defined()) all = all.masked_fill(targets.ignored, 0);" ";")
-tendril_nn(loss autograd/ops/loss "result.total = raw::reduce(Reduction::sum, result.weight).item<double>();" ";")
+tendril_nn(loss autograd/ops/loss "result.total = drivers::reduce(Reduction::sum, result.weight).item<double>();" ";")
 tendril_nn(loss autograd/ops/loss "reduction == LossReduction::mean ? each.mean() : each.sum()" "reduction == LossReduction::mean ? each.sum() : each.mean()")
 # Without the check of the classes nothing would change: the kernel that looks them up checks and says the same.
 

@@ -45,6 +45,8 @@ std::set<std::string> nodes_of_table() {
 #define TENDRIL_BINARY(op, ...) add(#op);
 #define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
+#define TENDRIL_REDUCTION(op, ...) add(#op);
+#include "tendril/tensor/reductions.def"
   return names;
 }
 

@@ -184,8 +184,8 @@ BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
   BOOST_TEST(std::abs(mean - 1.712546) < 5 * 1.058769 / std::sqrt(1e5));
   BOOST_TEST(std::abs(deviation - 1.058769) < 0.01);
   nn::init::trunc_normal_(x, 0, 1, 5, 6, generator);  // far out
-  BOOST_TEST(raw::reduce(tendril::Reduction::min, x).item<double>() >= 5);
-  BOOST_TEST(raw::reduce(tendril::Reduction::max, x).item<double>() < 6.0001);
+  BOOST_TEST(x.min().item<double>() >= 5);
+  BOOST_TEST(x.max().item<double>() < 6.0001);
 }
 
 BOOST_AUTO_TEST_CASE(tails_on_both_sides_are_drawn_from) {

@@ -41,6 +41,9 @@
 #include "tendril/nn/lstm.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/by_index.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 BOOST_AUTO_TEST_SUITE(undefined)
@@ -102,6 +105,8 @@ std::vector<Call> pointwise() {
   all.push_back({#op, {index()}, [](Tensors& t) { (void)tendril::op(1, t[0]); }});
 #include "tendril/tensor/pointwise.def"
 #undef OF_TWO
+#define TENDRIL_REDUCTION(op, ...) all.push_back({#op, {x()}, [](Tensors& t) { (void)tendril::op(t[0]); }});
+#include "tendril/tensor/reductions.def"
   return all;
 }
 
@@ -259,16 +264,19 @@ std::vector<Call> functions_of_raw() {
       {"add_scaled_", {x(), x()}, [](Tensors& t) { raw::add_scaled_(t[0], t[1], 2); }, "add"},
       CALL(where, (void)raw::where(t[0], t[1], t[2]), mask(), x(), x()),
       RAW(clamp, 0, 1),
-      {"Reduced", {x()}, [](Tensors& t) { (void)raw::Reduced(t[0], {}, "sum"); }, "sum"},
-      {"reduce", {x()}, [](Tensors& t) { (void)raw::reduce(Reduction::sum, t[0]); }, "sum"},
-      RAW(cumsum, 0),
+      {"Reduced", {x()}, [](Tensors& t) { (void)drivers::Reduced(t[0], {}, "sum"); }, "sum"},
+      {"reduce", {x()}, [](Tensors& t) { (void)drivers::reduce(Reduction::sum, t[0]); }, "sum"},
+      CALL(cumsum, (void)drivers::cumsum(t[0], 0), x()),
       CALL(matmul, (void)raw::matmul(t[0], t[1]), x(), x().t()),
-      CALL(gather, (void)raw::gather(t[0], 0, t[1]), x(), index()),
-      {"scatter_add_", {x(), index(), x()}, [](Tensors& t) { raw::scatter_add_(t[0], 0, t[1], t[2]); }, "scatter_add"},
-      CALL(index_select, (void)raw::index_select(t[0], 0, t[1]), x(), line()),
+      CALL(gather, (void)drivers::gather(t[0], 0, t[1]), x(), index()),
+      {"scatter_add_",
+       {x(), index(), x()},
+       [](Tensors& t) { drivers::scatter_add_(t[0], 0, t[1], t[2]); },
+       "scatter_add"},
+      CALL(index_select, (void)drivers::index_select(t[0], 0, t[1]), x(), line()),
       {"index_add_",
        {x(), line(), x()[0].unsqueeze(0)},
-       [](Tensors& t) { raw::index_add_(t[0], 0, t[1], t[2]); },
+       [](Tensors& t) { drivers::index_add_(t[0], 0, t[1], t[2]); },
        "index_add"},
       RAW(uniform_, 0, 1, default_generator()),
       RAW(normal_, 0, 1, default_generator()),
@@ -457,8 +465,10 @@ void check(const Call& one) {
 /// Every name that a header declares a function of tensors by.
 std::set<std::string> declared() {
   const std::filesystem::path root = TENDRIL_TEST_DATA "/../../..";
-  std::vector<std::filesystem::path> headers = {root / "tensor/raw.h", root / "tensor/creation.h", root / "nn/init.h",
-                                                root / "autograd/backward.h", root / "autograd/gradcheck.h"};
+  std::vector<std::filesystem::path> headers = {root / "tensor/raw.h",           root / "tensor/drivers/reduction.h",
+                                                root / "tensor/drivers/along.h", root / "tensor/drivers/by_index.h",
+                                                root / "tensor/creation.h",      root / "nn/init.h",
+                                                root / "autograd/backward.h",    root / "autograd/gradcheck.h"};
   for (const auto& entry : std::filesystem::directory_iterator(root / "autograd/ops")) {
     if (entry.path().extension() == ".h") headers.push_back(entry.path());
   }

@@ -25,7 +25,7 @@ Tensor noise(const Dims& sizes) {
 /// The largest difference, by what is summed up.
 double difference(const Tensor& narrow, const Tensor& wide) {
   const Tensor apart = raw::binary(Binary::sub, raw::cast(narrow, kFloat64), wide);
-  return raw::reduce(Reduction::max, raw::unary(Unary::abs, apart)).item<double>();
+  return raw::unary(Unary::abs, apart).max().item<double>();
 }
 BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64) {
   const Kernels& table = kernels(kCPU);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
       const uint64_t taken = cpu::onednn::convolution_count();
       kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
       BOOST_TEST(cpu::onednn::convolution_count() == taken);  // float64 is ours
-      const double most = raw::reduce(Reduction::max, raw::unary(Unary::abs, exact)).item<double>();
+      const double most = raw::unary(Unary::abs, exact).max().item<double>();
       BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(n * p * q)),
                  "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
     };

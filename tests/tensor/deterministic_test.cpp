@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
@@ -117,14 +118,14 @@ BOOST_AUTO_TEST_CASE(products_are_still_onednns) {
 BOOST_AUTO_TEST_CASE(everything_else_has_them_without) {
   const Settings settings;
   const std::vector<std::pair<std::string, std::function<Tensor()>>> calls = {
-      {"sum of all", [] { return raw::reduce(Reduction::sum, noise({1000003})); }},
+      {"sum of all", [] { return noise({1000003}).sum(); }},
       {"sum of columns",
        [] {
-         return raw::reduce(Reduction::sum, noise({1021, 517}), {0});
+         return noise({1021, 517}).sum({0});
        }},
       {"running sum",
        [] {
-         return raw::cumsum(noise({300, 700}), 1);
+         return noise({300, 700}).cumsum(1);
        }},
       {"exp", [] { return raw::unary(Unary::exp, noise({200001})); }},
       {"float64 product",
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(everything_else_has_them_without) {
          const Tensor out = raw::zeros({10, 700}), index = raw::empty({3000}, kInt64);
          Generator generator(1);
          raw::randint_(index, 0, 10, generator);
-         raw::index_add_(out, 0, index, noise({3000, 700}));
+         drivers::index_add_(out, 0, index, noise({3000, 700}));
          return out;
        }},
       {"random numbers",

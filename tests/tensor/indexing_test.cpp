@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/autograd/ops/join.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
@@ -24,20 +25,20 @@ BOOST_AUTO_TEST_CASE(gathering_reads_at_the_index_along_a_dimension) {
   for (const DType dtype : {kFloat32, kFloat64, kUInt8, kFloat16}) {
     for (const auto& [name, x] : testing::in_every_layout(counted({3, 4}, dtype))) {
       for (const auto& [name_index, i] : testing::in_every_layout(chosen)) {
-        BOOST_TEST((raw::gather(x, 1, i).to_vector<int64_t>() == std::vector<int64_t>{0, 2, 5, 7, 11, 8}),
+        BOOST_TEST((x.gather(1, i).to_vector<int64_t>() == std::vector<int64_t>{0, 2, 5, 7, 11, 8}),
                    name << ", " << name_index);
       }
     }
   }
   BOOST_TEST(
-      (raw::gather(counted({3, 4}), 0, ints({2, 0, 1}, {1, 3})).to_vector<int64_t>() == std::vector<int64_t>{8, 1, 6}));
-  BOOST_TEST(raw::gather(make::scalar(5, kInt64), 0, make::scalar(0, kInt64)).item<int64_t>() == 5);
-  BOOST_TEST(raw::gather(counted({3}), 0, ints({}, {0})).numel() == 0);
+      (counted({3, 4}).gather(0, ints({2, 0, 1}, {1, 3})).to_vector<int64_t>() == std::vector<int64_t>{8, 1, 6}));
+  BOOST_TEST(make::scalar(5, kInt64).gather(0, make::scalar(0, kInt64)).item<int64_t>() == 5);
+  BOOST_TEST(counted({3}).gather(0, ints({}, {0})).numel() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(scattering_adds_up_where_indices_meet) {
   for (const auto& [name, out] : testing::in_every_layout(make::zeros({2, 3}))) {
-    raw::scatter_add_(out, 1, ints({0, 0, 2, 1, 1, 1}, {2, 3}), raw::view(make::arange(1, 7, 1, kFloat32), {2, 3}));
+    drivers::scatter_add_(out, 1, ints({0, 0, 2, 1, 1, 1}, {2, 3}), raw::view(make::arange(1, 7, 1, kFloat32), {2, 3}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{3, 0, 3, 0, 15, 0}), name);
   }
 }
@@ -45,40 +46,65 @@ BOOST_AUTO_TEST_CASE(scattering_adds_up_where_indices_meet) {
 BOOST_AUTO_TEST_CASE(whole_slices_are_selected_and_added) {
   const Tensor chosen = ints({2, 0, 2}, {3});
   for (const auto& [name, x] : testing::in_every_layout(counted({3, 2}))) {
-    BOOST_TEST((raw::index_select(x, 0, chosen).to_vector<int64_t>() == std::vector<int64_t>{4, 5, 0, 1, 4, 5}), name);
-    BOOST_TEST((raw::index_select(x, 1, ints({1}, {1})).to_vector<int64_t>() == std::vector<int64_t>{1, 3, 5}), name);
+    BOOST_TEST((x.index_select(0, chosen).to_vector<int64_t>() == std::vector<int64_t>{4, 5, 0, 1, 4, 5}), name);
+    BOOST_TEST((x.index_select(1, ints({1}, {1})).to_vector<int64_t>() == std::vector<int64_t>{1, 3, 5}), name);
   }
   for (const auto& [name, out] : testing::in_every_layout(make::zeros({3, 2}))) {
-    raw::index_add_(out, 0, chosen, counted({3, 2}));
+    drivers::index_add_(out, 0, chosen, counted({3, 2}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{2, 3, 0, 0, 4, 6}), name);
-    raw::index_add_(out, 1, ints({0}, {1}), make::ones({3, 1}));
+    drivers::index_add_(out, 1, ints({0}, {1}), make::ones({3, 1}));
     BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{3, 3, 1, 0, 5, 6}), name);
   }
-  BOOST_TEST(raw::index_select(counted({3, 2}), 0, raw::cast(chosen, kInt32)).size(0) == 3);
+  BOOST_TEST(counted({3, 2}).index_select(0, raw::cast(chosen, kInt32)).size(0) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_refused_before_anything_is_written) {
-  BOOST_CHECK_EXCEPTION(raw::gather(counted({3, 4}), 1, ints({0, 4}, {1, 2})), IndexError, [](const Error& e) {
+  BOOST_CHECK_EXCEPTION(counted({3, 4}).gather(1, ints({0, 4}, {1, 2})), IndexError, [](const Error& e) {
     return std::string(e.what()) == "gather: index 4 is out of range for dimension 1 of size 4";
   });
   const Tensor out = make::zeros({3});
-  BOOST_CHECK_THROW(raw::scatter_add_(out, 0, ints({0, -1}, {2}), make::ones({2})), IndexError);
-  BOOST_CHECK_THROW(raw::index_add_(out, 0, ints({0, 3}, {2}), make::ones({2})), IndexError);
-  BOOST_CHECK_THROW(raw::index_select(out, 0, ints({0, INT64_MIN}, {2})), IndexError);
+  BOOST_CHECK_THROW(drivers::scatter_add_(out, 0, ints({0, -1}, {2}), make::ones({2})), IndexError);
+  BOOST_CHECK_THROW(drivers::index_add_(out, 0, ints({0, 3}, {2}), make::ones({2})), IndexError);
+  BOOST_CHECK_THROW(out.index_select(0, ints({0, INT64_MIN}, {2})), IndexError);
   BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(an_index_of_the_wrong_kind_is_refused) {
   const Tensor x = counted({3, 4});
-  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({3, 1})), DTypeError);
-  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({3, 1}, kInt32)), DTypeError);  // that is for whole slices
+  BOOST_CHECK_THROW(x.gather(1, make::zeros({3, 1})), DTypeError);
+  BOOST_CHECK_THROW(x.gather(1, make::zeros({3, 1}, kInt32)), DTypeError);  // that is for whole slices
   BOOST_CHECK_THROW(x.gather(1, make::zeros({3, 1}, kInt32)), DTypeError);
-  BOOST_CHECK_THROW(raw::gather(x, 1, ints({0}, {1})), ShapeError);
-  BOOST_CHECK_THROW(raw::gather(x, 1, make::zeros({4, 1}, kInt64)), ShapeError);
-  BOOST_CHECK_THROW(raw::gather(x, 2, make::zeros({3, 1}, kInt64)), IndexError);
-  BOOST_CHECK_THROW(raw::index_select(x, 0, make::zeros({1, 1}, kInt64)), ShapeError);
-  BOOST_CHECK_THROW(raw::index_add_(x, 0, ints({0}, {1}), make::ones({2, 4})), ShapeError);
-  BOOST_CHECK_THROW(raw::scatter_add_(x, 0, ints({0}, {1, 1}), make::ones({1, 1}, kFloat64)), DTypeError);
+  BOOST_CHECK_THROW(x.gather(1, ints({0}, {1})), ShapeError);
+  BOOST_CHECK_THROW(x.gather(1, make::zeros({4, 1}, kInt64)), ShapeError);
+  BOOST_CHECK_THROW(x.gather(2, make::zeros({3, 1}, kInt64)), IndexError);
+  BOOST_CHECK_THROW(x.index_select(0, make::zeros({1, 1}, kInt64)), ShapeError);
+  BOOST_CHECK_THROW(drivers::index_add_(x, 0, ints({0}, {1}), make::ones({2, 4})), ShapeError);
+  BOOST_CHECK_THROW(drivers::scatter_add_(x, 0, ints({0}, {1, 1}), make::ones({1, 1}, kFloat64)), DTypeError);
+}
+
+BOOST_AUTO_TEST_CASE(a_0d_tensor_is_one_of_one_element) {
+  const Tensor five = make::scalar(5, kFloat32), nowhere = make::scalar(0, kInt64);
+  for (const Tensor& index : {nowhere, ints({0}, {1})}) {
+    BOOST_TEST(five.gather(0, index).sizes() == index.sizes());
+    BOOST_TEST(five.scatter_add(-1, index, five).item<float>() == 10);
+    BOOST_TEST(five.scatter(0, index, 2).item<float>() == 2);
+    BOOST_TEST(five.index_select(0, index).sizes() == Dims{});
+    BOOST_TEST(five.index_add(0, index, five).item<float>() == 10);
+  }
+  BOOST_TEST(counted({3}).gather(0, nowhere).sizes() == Dims{});
+  BOOST_CHECK_THROW(five.gather(0, make::zeros({2, 1}, kInt64)), ShapeError);
+  BOOST_CHECK_THROW(five.gather(1, nowhere), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(of_a_larger_tensor_the_corner_that_the_index_covers_is_read_and_written) {
+  const Tensor x = counted({3, 4}), index = ints({2, 0}, {1, 2});
+  BOOST_TEST((x.gather(0, index).to_vector<int64_t>() == std::vector<int64_t>{8, 1}));
+  const Tensor out = make::zeros({3, 4});
+  drivers::scatter_add_(out, 0, index, make::ones({1, 2}));
+  BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}));
+  drivers::scatter_(out, 0, index, make::full({1, 2}, 7));
+  BOOST_TEST((out.to_vector<int64_t>() == std::vector<int64_t>{0, 7, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0}));
+  BOOST_CHECK_THROW(drivers::scatter_add_(out, 0, index, make::ones({3, 4})), ShapeError);  // of the index's sizes
 }
 
 BOOST_AUTO_TEST_CASE(tensors_join_along_old_and_new_dimensions) {

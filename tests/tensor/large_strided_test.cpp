@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
@@ -141,8 +142,8 @@ BOOST_AUTO_TEST_CASE(reductions_over_any_dimensions_take_each_element_once) {
       sum[static_cast<std::size_t>(place)] += value;
       largest[static_cast<std::size_t>(place)] = std::max(largest[static_cast<std::size_t>(place)], value);
     });
-    const Tensor total = on_any_threads([&] { return raw::reduce(Reduction::sum, x, dims, true); });
-    const Tensor most = on_any_threads([&] { return raw::reduce(Reduction::max, x, dims, true); });
+    const Tensor total = on_any_threads([&] { return x.sum(dims, true); });
+    const Tensor most = on_any_threads([&] { return drivers::reduce(Reduction::max, x, dims, true); });
     BOOST_TEST((numbers(total) == sum), "round " << round << ", sizes " << sizes << ", dims " << dims);
     BOOST_TEST((numbers(most) == largest), "round " << round << ", sizes " << sizes << ", dims " << dims);
   }
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(softmax_and_running_sums_go_along_each_line) {
     const auto dim = static_cast<int>(roll(0, sizes.size() - 1));
     const Tensor shares = on_any_threads([&] { return x.softmax(dim); });
     const Tensor logs = on_any_threads([&] { return x.log_softmax(dim); });
-    const Tensor running = on_any_threads([&] { return raw::cumsum(x, dim); });
+    const Tensor running = on_any_threads([&] { return x.cumsum(dim); });
     const Tensor wide = raw::cast(x, kFloat64), s = raw::cast(shares, kFloat64), l = raw::cast(logs, kFloat64),
                  r = raw::cast(running, kFloat64);
     Dims kept = sizes;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tendril/tensor/cpu/workers.h"
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 
@@ -293,11 +294,11 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     raw::randint_(at, 0, 30, generator);
     for (int64_t width : {1, 40, 300}) {  // alone, by rows and by columns
       const Tensor sums = raw::zeros({30, width}, kFloat32), source = noise({2000, width}, kFloat32);
-      raw::index_add_(sums, 0, at, source);
+      drivers::index_add_(sums, 0, at, source);
       results.push_back(sums);
-      results.push_back(raw::index_select(source, 0, at));
+      results.push_back(source.index_select(0, at));
       const Tensor lines = raw::zeros({width, 30}, kFloat32);
-      raw::index_add_(lines, 1, at, raw::transpose(source, 0, 1));
+      drivers::index_add_(lines, 1, at, raw::transpose(source, 0, 1));
       results.push_back(lines);
     }
     raw::normal_(numbers, 0, 1, generator);

@@ -106,9 +106,9 @@ BOOST_AUTO_TEST_CASE(certain_events_are_certain) {
   Generator generator(6);
   const Tensor x = make::empty({10'000}, kBool);
   raw::bernoulli_(x, 1, generator);
-  BOOST_TEST(raw::reduce(Reduction::all, x).item<bool>());
+  BOOST_TEST(x.all().item<bool>());
   raw::bernoulli_(x, 0, generator);
-  BOOST_TEST(!raw::reduce(Reduction::any, x).item<bool>());
+  BOOST_TEST(!x.any().item<bool>());
 }
 
 BOOST_AUTO_TEST_CASE(a_permutation_holds_every_number_once) {

@@ -2,6 +2,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+#include "tendril/autograd/ops/reduce.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
@@ -59,7 +61,7 @@ BOOST_AUTO_TEST_CASE(any_dimensions_of_any_layout_reduce) {
         for (const Reduction op : {Reduction::sum, Reduction::prod, Reduction::max, Reduction::min}) {
           if (x.numel() == 0 && (op == Reduction::max || op == Reduction::min)) continue;
           BOOST_TEST_CONTEXT(name << " " << sizes << " over " << dims << ": " << name_of(op)) {
-            BOOST_TEST(raw::reduce(op, x, dims).to_vector<double>() == naive(op, x, mask), per_element());
+            BOOST_TEST(drivers::reduce(op, x, dims).to_vector<double>() == naive(op, x, mask), per_element());
           }
         }
       }
@@ -69,13 +71,13 @@ BOOST_AUTO_TEST_CASE(any_dimensions_of_any_layout_reduce) {
 
 BOOST_AUTO_TEST_CASE(shapes_follow_keepdim) {
   const Tensor x = values({2, 3, 4});
-  BOOST_TEST(raw::reduce(Reduction::sum, x, {1}).sizes() == Dims({2, 4}));
-  BOOST_TEST(raw::reduce(Reduction::sum, x, {1, -1}, true).sizes() == Dims({2, 1, 1}));
-  BOOST_TEST(raw::reduce(Reduction::sum, x).sizes() == Dims{});
-  BOOST_TEST(raw::reduce(Reduction::sum, make::scalar(3, kInt64), {0}).item<int64_t>() == 3);
-  BOOST_CHECK_THROW(raw::reduce(Reduction::sum, x, {3}), IndexError);
+  BOOST_TEST(x.sum({1}).sizes() == Dims({2, 4}));
+  BOOST_TEST(x.sum({1, -1}, true).sizes() == Dims({2, 1, 1}));
+  BOOST_TEST(x.sum().sizes() == Dims{});
+  BOOST_TEST(make::scalar(3, kInt64).sum({0}).item<int64_t>() == 3);
+  BOOST_CHECK_THROW(x.sum({3}), IndexError);
   for (const auto& twice : {+[](const Tensor& t) {
-                              return raw::reduce(Reduction::sum, t, {1, -2});
+                              return t.sum({1, -2});
                             },
                             +[](const Tensor& t) {
                               return t.sum({1, -2});
@@ -99,32 +101,77 @@ BOOST_AUTO_TEST_CASE(a_long_float32_sum_is_exact_to_the_last_digit) {
     if (here) BOOST_TEST(got == expected);
     BOOST_TEST(got == expected, boost::test_tools::tolerance(3e-7f));
   };
-  check(raw::reduce(Reduction::sum, make::full({n}, 0.1)).item<float>(), sum_of(n));
-  const Tensor columns = raw::reduce(Reduction::sum, make::full({rows, 3}, 0.1), {0});
+  check(make::full({n}, 0.1).sum().item<float>(), sum_of(n));
+  const Tensor columns = make::full({rows, 3}, 0.1).sum({0});
   check(columns.to_vector<float>()[2], sum_of(rows));
 }
 
 BOOST_AUTO_TEST_CASE(integers_and_bools_add_up_in_int64) {
-  BOOST_TEST(raw::reduce(Reduction::sum, make::full({300}, 255, kUInt8)).item<int64_t>() == 300 * 255);
-  BOOST_TEST(raw::reduce(Reduction::sum, make::ones({5}, kBool)).dtype() == kInt64);
-  BOOST_TEST(raw::reduce(Reduction::prod, make::full({3}, 5, kInt32)).item<int64_t>() == 125);
-  BOOST_TEST(raw::reduce(Reduction::max, make::full({3}, 5, kInt32)).dtype() == kInt32);
-  BOOST_TEST(raw::reduce(Reduction::sum, make::full({100}, 0.5, kFloat16)).item<float>() == 50);
+  BOOST_TEST(make::full({300}, 255, kUInt8).sum().item<int64_t>() == 300 * 255);
+  BOOST_TEST(make::ones({5}, kBool).sum().dtype() == kInt64);
+  BOOST_TEST(drivers::reduce(Reduction::prod, make::full({3}, 5, kInt32)).item<int64_t>() == 125);
+  BOOST_TEST(make::full({3}, 5, kInt32).max().dtype() == kInt32);
+  BOOST_TEST(make::full({100}, 0.5, kFloat16).sum().item<float>() == 50);
 }
 
 BOOST_AUTO_TEST_CASE(all_and_any_take_every_type) {
   const Tensor x = make::from_data(std::vector<float>{0, 1, 2, 0.5}, {2, 2});
-  BOOST_TEST((raw::reduce(Reduction::all, x, {1}).to_vector<bool>() == std::vector<bool>{false, true}));
-  BOOST_TEST((raw::reduce(Reduction::any, x, {1}).to_vector<bool>() == std::vector<bool>{true, true}));
-  BOOST_TEST(raw::reduce(Reduction::all, make::zeros({0})).item<bool>());
-  BOOST_TEST(!raw::reduce(Reduction::any, make::zeros({0})).item<bool>());
+  BOOST_TEST((x.all(1).to_vector<bool>() == std::vector<bool>{false, true}));
+  BOOST_TEST((x.any(1).to_vector<bool>() == std::vector<bool>{true, true}));
+  BOOST_TEST(make::zeros({0}).all().item<bool>());
+  BOOST_TEST(!make::zeros({0}).any().item<bool>());
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_each_element_are_added_up) {
+  using Function = Tensor (*)(const Tensor&, const Dims&, bool);
+  const std::vector<std::pair<Function, double (*)(double)>> rows = {
+      {sum_of_squares, [](double v) { return v * v; }},
+      {nansum, [](double v) { return std::isnan(v) ? 0 : v; }}};
+  for (const DType dtype : {kFloat64, kFloat32, kBFloat16, kFloat16, kInt64, kInt32, kUInt8}) {
+    for (const Dims& sizes : {Dims{3, 4, 5}, Dims{2, 1, 700}, Dims{3, 300, 2}, Dims{0, 2}}) {
+      const bool with_nan = is_floating(dtype);
+      Tensor x = raw::cast(values(sizes), dtype);
+      for (const auto& [name, laid] : testing::in_every_layout(x)) {
+        for (const auto& [function, of_one] : rows) {
+          const bool nan_here = with_nan && function == rows[1].first && x.numel() > 0;
+          const Tensor given = nan_here ? raw::clone(laid) : laid;
+          if (nan_here) raw::fill_(raw::select(raw::view(given, {-1}), 0, 7), NAN);
+          const Tensor each = raw::cast(raw::to(given, kCPU), kFloat64);
+          std::vector<double> numbers = each.to_vector<double>();
+          for (double& v : numbers) v = of_one(v);
+          const Tensor exact = raw::from_data(numbers, sizes);
+          for (const Dims& dims : {Dims{}, Dims{0}, Dims{-1}, Dims{0, 1}}) {
+            BOOST_TEST_CONTEXT(name << " " << sizes << dtype << " over " << dims) {
+              const Tensor got = function(given, dims, true);
+              BOOST_TEST(got.dtype() == (is_floating(dtype) ? dtype : kInt64));
+              const Tensor expected = raw::cast(exact.sum(dims, true), got.dtype());  // the result alone is rounded
+              BOOST_TEST(got.to_vector<double>() == expected.to_vector<double>(), per_element());
+            }
+          }
+        }
+      }
+    }
+  }
+  BOOST_TEST(sum_of_squares(make::zeros({2, 3}), {1}, false).sizes() == Dims({2}));
+  BOOST_CHECK_THROW(sum_of_squares(make::zeros({2, 3}), {2}, false), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(a_large_sum_of_a_function_is_as_exact_as_the_sum) {
+  // Several pieces and blocks: what they make is added up, not given to the function again.
+  const int64_t n = default_device().is_cpu() ? 300'007 : 30'007;
+  const double each = static_cast<double>(3.0f) * 3;
+  BOOST_TEST(sum_of_squares(make::full({n}, 3)).item<double>() == static_cast<double>(n) * each,
+             boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(sum_of_squares(make::full({n, 3}, 3), {0}).to_vector<double>()[2] == static_cast<double>(n) * each,
+             boost::test_tools::tolerance(1e-6));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_sums_to_zero_and_has_no_largest) {
-  BOOST_TEST(raw::reduce(Reduction::sum, make::zeros({0})).item<float>() == 0);
-  BOOST_TEST(raw::reduce(Reduction::prod, make::zeros({2, 0}), {1}).to_vector<float>() == std::vector<float>({1, 1}),
-             per_element());
-  BOOST_CHECK_THROW(raw::reduce(Reduction::max, make::zeros({0})), ShapeError);
+  BOOST_TEST(make::zeros({0}).sum().item<float>() == 0);
+  BOOST_TEST(
+      drivers::reduce(Reduction::prod, make::zeros({2, 0}), {1}).to_vector<float>() == std::vector<float>({1, 1}),
+      per_element());
+  BOOST_CHECK_THROW(make::zeros({0}).max(), ShapeError);
   BOOST_CHECK_THROW((void)make::zeros({2, 0}).max(1), IndexError);
   BOOST_TEST(std::get<0>(make::zeros({0, 2}).max(1)).sizes() == Dims({0}));
 }
@@ -138,8 +185,8 @@ BOOST_AUTO_TEST_CASE(the_first_of_equals_is_the_extremum_and_nan_wins) {
     BOOST_TEST(std::isnan(largest.to_vector<float>()[1]), name);
     BOOST_TEST((a.argmin(0).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 2}), name);
     BOOST_TEST(std::get<1>(a.min(-1, true)).sizes() == Dims({3, 1}), name);
-    BOOST_TEST(std::isnan(raw::reduce(Reduction::max, a).item<float>()), name);
-    BOOST_TEST(std::isnan(raw::reduce(Reduction::min, a, {0}).to_vector<float>()[1]), name);
+    BOOST_TEST(std::isnan(a.max().item<float>()), name);
+    BOOST_TEST(std::isnan(drivers::reduce(Reduction::min, a, {0}).to_vector<float>()[1]), name);
   }
   BOOST_TEST(make::scalar(2, kFloat32).argmax(0).item<int64_t>() == 0);
 }
@@ -148,15 +195,15 @@ BOOST_AUTO_TEST_CASE(a_nan_anywhere_in_a_long_row_is_the_largest) {
   for (const int64_t place : {0, 1, 15, 16, 33, 63, 99}) {
     const Tensor x = make::ones({100});
     raw::fill_(raw::select(x, 0, place), NAN);
-    BOOST_TEST(std::isnan(raw::reduce(Reduction::max, x).item<float>()), place);
-    BOOST_TEST(std::isnan(raw::reduce(Reduction::min, x).item<float>()), place);
+    BOOST_TEST(std::isnan(x.max().item<float>()), place);
+    BOOST_TEST(std::isnan(x.min().item<float>()), place);
   }
 }
 
 BOOST_AUTO_TEST_CASE(sums_accumulate_along_a_dimension) {
   for (const auto& [name, x] : testing::in_every_layout(values({3, 4}))) {
     for (const int dim : {0, 1}) {
-      const Tensor sums = raw::to(raw::cumsum(x, dim), kCPU), a = raw::to(x, kCPU);
+      const Tensor sums = raw::to(x.cumsum(dim), kCPU), a = raw::to(x, kCPU);
       testing::for_each_index({3, 4}, [&](const Dims& index) {
         double expected = 0;
         Dims along = index;
@@ -165,7 +212,7 @@ BOOST_AUTO_TEST_CASE(sums_accumulate_along_a_dimension) {
       });
     }
   }
-  BOOST_TEST(raw::cumsum(make::ones({3}, kBool), 0).to_vector<int64_t>().back() == 3);
+  BOOST_TEST(make::ones({3}, kBool).cumsum(0).to_vector<int64_t>().back() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(softmax_is_stable_and_sums_to_one) {
@@ -198,7 +245,7 @@ BOOST_AUTO_TEST_CASE(sums_of_float32_are_as_exact_as_their_bound_says) {
       magnitude += std::abs(static_cast<double>(numbers.back()));
     }
     const Tensor x = raw::from_data(std::move(numbers), {length});
-    const double error = std::abs(static_cast<double>(raw::reduce(Reduction::sum, x).item<float>()) - exact);
+    const double error = std::abs(static_cast<double>(x.sum().item<float>()) - exact);
     BOOST_TEST(error <= 0x1p-24 * (4.001 * magnitude + std::abs(exact)), length);
   };
   for (const int64_t length : {255, 256, 1000, 4096, 70'001}) {
@@ -213,7 +260,7 @@ BOOST_AUTO_TEST_CASE(sums_of_float32_are_as_exact_as_their_bound_says) {
 BOOST_AUTO_TEST_CASE(sums_of_equal_numbers_and_of_large_ones_are_those_in_double) {
   const auto sum = [](std::vector<float> numbers) {
     const auto count = static_cast<int64_t>(numbers.size());
-    return raw::reduce(Reduction::sum, raw::from_data(std::move(numbers), {count})).item<float>();
+    return raw::from_data(std::move(numbers), {count}).sum().item<float>();
   };
   BOOST_TEST(sum(std::vector<float>(1000, 0.1f)) == static_cast<float>(1000 * static_cast<double>(0.1f)));
   std::vector<float> large(1024, 3e38f);

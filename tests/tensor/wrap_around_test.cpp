@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
@@ -69,9 +70,9 @@ void check() {
   const std::vector<T> many(9, Limits::max());
   const Tensor sums = make::zeros({1}, a.dtype()), source = make::from_data(many, {9});
   const Tensor index = make::zeros({9}, kInt64);
-  raw::index_add_(sums, 0, index, source);
+  drivers::index_add_(sums, 0, index, source);
   BOOST_TEST(sums.item<T>() == wrapped<T>(9 * wide(Limits::max())));
-  raw::scatter_add_(sums, 0, index, source);
+  drivers::scatter_add_(sums, 0, index, source);
   BOOST_TEST(sums.item<T>() == wrapped<T>(18 * wide(Limits::max())));
   const Tensor column = raw::view(source, {9, 1}), product = raw::matmul(raw::transpose(column, 0, 1), column);
   BOOST_TEST(product.item<T>() == wrapped<T>(9 * wide(Limits::max()) * wide(Limits::max())));
@@ -85,8 +86,8 @@ BOOST_AUTO_TEST_CASE(uint8) { check<uint8_t>(); }
 
 BOOST_AUTO_TEST_CASE(running_sums_and_sums_of_all) {
   const Tensor x = make::from_data(std::vector<int64_t>{INT64_MAX, 1, 1}, {3});
-  BOOST_TEST(raw::reduce(Reduction::sum, x).item<int64_t>() == INT64_MIN + 1);
-  BOOST_TEST(raw::cumsum(x, 0).to_vector<int64_t>()[2] == INT64_MIN + 1);
+  BOOST_TEST(x.sum().item<int64_t>() == INT64_MIN + 1);
+  BOOST_TEST(x.cumsum(0).to_vector<int64_t>()[2] == INT64_MIN + 1);
 }
 
 BOOST_AUTO_TEST_CASE(ranges_from_end_to_end) {

@@ -180,8 +180,8 @@ using Compute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, 
 /// What a reduction adds up in: double for floating sums, so that float32 results are correctly rounded or nearly so.
 template <Reduction op, class T>
 using Accumulator =
-    std::conditional_t<op == Reduction::all || op == Reduction::any, bool,
-                       std::conditional_t<op == Reduction::max || op == Reduction::min, Compute<T>,
+    std::conditional_t<fold_of(op) == Reduction::all || fold_of(op) == Reduction::any, bool,
+                       std::conditional_t<fold_of(op) == Reduction::max || fold_of(op) == Reduction::min, Compute<T>,
                                           std::conditional_t<std::is_floating_point_v<Compute<T>>, double, int64_t>>>;
 
 }  // namespace tendril::cpu

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/scalar_math.h"
 
@@ -8,56 +9,122 @@ namespace {
 
 template <Reduction op, class A>
 A combine(A a, A x) {
-  if constexpr (op == Reduction::sum) {
+  constexpr Reduction fold = fold_of(op);
+  if constexpr (fold == Reduction::sum) {
     if constexpr (std::is_integral_v<A>) {
       return static_cast<A>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x));  // wraps around
     } else {
       return a + x;
     }
-  } else if constexpr (op == Reduction::prod) {
+  } else if constexpr (fold == Reduction::prod) {
     if constexpr (std::is_integral_v<A>) {
       return static_cast<A>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x));
     } else {
       return a * x;
     }
-  } else if constexpr (op == Reduction::max) {  // x != x: a NaN wins and stays; | has no branch in its way
+  } else if constexpr (fold == Reduction::max) {  // x != x: a NaN wins and stays; | has no branch in its way
     return (x > a) | (x != x) ? x : a;
-  } else if constexpr (op == Reduction::min) {
+  } else if constexpr (fold == Reduction::min) {
     return (x < a) | (x != x) ? x : a;
-  } else if constexpr (op == Reduction::all) {
+  } else if constexpr (fold == Reduction::all) {
     return a && x;
   } else {
     return a || x;
   }
 }
 
-/// The sum of `rows` numbers, `kBlockLanes` apart, in pairs.
-constexpr int64_t kBlockLanes = 16, kBlockRows = 16;
-template <int64_t rows, class T>
-float sum_in_pairs(const T* x) {
+/// What is folded of an element: itself, or what the table has.
+template <Reduction op, class T>
+T element([[maybe_unused]] T x) {
+  using namespace std;
+  using namespace scalar_math;
+#define TENDRIL_REDUCTION(name, doc, fold, expression, ...) \
+  if constexpr (op == Reduction::name) return static_cast<T>(expression);
+#include "tendril/tensor/reductions.def"
+  return x;
+}
+/// ... as the accumulator has it.
+template <Reduction op, class T>
+Accumulator<op, T> taken(T x) {
+  return static_cast<Accumulator<op, T>>(element<op>(static_cast<Compute<T>>(x)));
+}
+
+using Floats = Lanes<float>::Vector;
+using Doubles = Lanes<double>::Vector;
+constexpr int64_t kFloats = Lanes<float>::count, kDoubles = Lanes<double>::count;
+constexpr int64_t kBlockLanes = 16, kBlockRows = 16, kSumBlock = kBlockLanes * kBlockRows;
+
+/// The sums of `rows` numbers each, `kBlockLanes` apart, in pairs.
+template <int64_t rows>
+Floats sum_in_pairs(const float* x) {
   if constexpr (rows == 1) {
-    return static_cast<float>(*x);
+    return *reinterpret_cast<const Floats*>(x);
   } else {
     return sum_in_pairs<rows / 2>(x) + sum_in_pairs<rows / 2>(x + rows / 2 * kBlockLanes);
   }
 }
 
-/// The sum of whole blocks of what float32 holds. Converting each number to double would take longer than reading it,
-/// so 16 at a time are added up in float32, in pairs; what that makes is added in double. The error is at most (1 -
-/// 2^-24)^-4 - 1, or 4 * 2^-24 but for terms of second order, of the sum of magnitudes, whatever the length, and 0 for
-/// equal numbers. (PyTorch's sums, all in float32, add at least as many of them to one another.)
-template <class T>
-double sum_of_blocks(const T* x, int64_t blocks) {
-  double lanes[kBlockLanes] = {};
-  for (; blocks > 0; --blocks, x += kBlockLanes * kBlockRows) {
-    float sums[kBlockLanes];
-    for (int64_t l = 0; l < kBlockLanes; ++l) sums[l] = sum_in_pairs<kBlockRows>(x + l);
-    for (int64_t l = 0; l < kBlockLanes; ++l) lanes[l] += static_cast<double>(sums[l]);
+/// The first half of the lanes as doubles, or the second.
+template <bool second>
+Doubles as_doubles(Floats v) {
+  if constexpr (kFloats == 8) {
+    constexpr int k = second ? 4 : 0;
+    return __builtin_convertvector(__builtin_shufflevector(v, v, k, k + 1, k + 2, k + 3), Doubles);
+  } else {
+    constexpr int k = second ? 2 : 0;
+    return __builtin_convertvector(__builtin_shufflevector(v, v, k, k + 1), Doubles);
   }
-  // Loops of constant lengths stay in registers.
-  for (int64_t l = 0; l < 8; ++l) lanes[l] += lanes[l + 8];
-  for (int64_t l = 0; l < 4; ++l) lanes[l] += lanes[l + 4];
-  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
+/// Adds `rows` rows of 16 numbers to their lanes.
+template <int64_t rows>
+void add_rows(Doubles* lanes, const float* x) {
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kBlockLanes / kFloats; ++i) {
+    const Floats sums = sum_in_pairs<rows>(x + i * kFloats);
+    lanes[2 * i] += as_doubles<false>(sums);
+    lanes[2 * i + 1] += as_doubles<true>(sums);
+  }
+}
+
+/// What is folded of `count` numbers: those themselves, or as put into `block`.
+template <Reduction op, class T>
+const float* numbers(float* block, const T* x, int64_t count) {
+  if constexpr (op == fold_of(op) && std::is_same_v<T, float>) {
+    return x;
+  } else {
+    for (int64_t l = 0; l < count; ++l) block[l] = element<op>(static_cast<float>(x[l]));
+    return block;
+  }
+}
+
+/// The sum of whole blocks of what float32 holds, and of the rows behind them. Converting each number to double would
+/// take longer than reading it, so 16 at a time are added up in float32, in pairs; what that makes is added in double.
+/// The error is at most (1 - 2^-24)^-4 - 1, or 4 * 2^-24 but for terms of second order, of the sum of magnitudes,
+/// whatever the length, and 0 for equal numbers. (PyTorch's sums, all in float32, add at least as many of them to one
+/// another.) In registers by name: left to itself the compiler splits the 16 lanes so that they go through memory after
+/// each row.
+template <Reduction op, class T>
+double sum_of_rows(const T* x, int64_t rows) {
+  Doubles lanes[kBlockLanes / kDoubles] = {};
+  float block[kSumBlock];
+  for (; rows >= kBlockRows; rows -= kBlockRows, x += kSumBlock) {
+    add_rows<kBlockRows>(lanes, numbers<op>(block, x, kSumBlock));
+  }
+  const float* rest = numbers<op>(block, x, rows * kBlockLanes);
+  if (rows & 8) add_rows<8>(lanes, rest);
+  rest += (rows & 8) * kBlockLanes;
+  if (rows & 4) add_rows<4>(lanes, rest);
+  rest += (rows & 4) * kBlockLanes;
+  if (rows & 2) add_rows<2>(lanes, rest);
+  rest += (rows & 2) * kBlockLanes;
+  if (rows & 1) add_rows<1>(lanes, rest);
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < 8 / kDoubles; ++i) lanes[i] += lanes[i + 8 / kDoubles];
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < 4 / kDoubles; ++i) lanes[i] += lanes[i + 4 / kDoubles];
+  const auto at = [&](int64_t l) { return lanes[l / kDoubles][l % kDoubles]; };
+  return (at(0) + at(2)) + (at(1) + at(3));
 }
 
 constexpr int64_t kLanes = 32;  // enough independent chains to hide the adder's latency
@@ -69,21 +136,20 @@ template <Reduction op, class T>
   using A = Accumulator<op, T>;
   using C = Compute<T>;
   int64_t i = 0;
-  if constexpr (op == Reduction::sum && std::is_same_v<C, float>) {
-    constexpr int64_t kBlock = kBlockLanes * kBlockRows;
-    if (count >= kBlock) {
-      const double sum = sum_of_blocks(x, count / kBlock);
+  if constexpr (fold_of(op) == Reduction::sum && std::is_same_v<C, float>) {
+    if (count >= kSumBlock) {
+      const double sum = sum_of_rows<op>(x, count / kBlockLanes);
       if (sum - sum == 0) {  // else a block overflowed, which in double it might not have
         total += sum;
-        i = count / kBlock * kBlock;
+        i = count / kBlockLanes * kBlockLanes;
       }
     }
   }
   if (count - i < 2 * kLanes) return i;
   A lanes[kLanes];
-  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<A>(static_cast<C>(x[i + l]));
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = taken<op>(x[i + l]);
   for (i += kLanes; i + kLanes <= count; i += kLanes) {
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = combine<op>(lanes[l], static_cast<A>(static_cast<C>(x[i + l])));
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = combine<op>(lanes[l], taken<op>(x[i + l]));
   }
   for (int64_t width = kLanes / 2; width > 0; width /= 2) {
     for (int64_t l = 0; l < width; ++l) lanes[l] = combine<op>(lanes[l], lanes[l + width]);
@@ -95,12 +161,11 @@ template <Reduction op, class T>
 template <Reduction op, class T>
 void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
   using A = Accumulator<op, T>;
-  using C = Compute<T>;
   A& total = *static_cast<A*>(accumulator);
   const bool contiguous = step == sizeof(T);
   int64_t i = contiguous && count >= 2 * kLanes ? fold_lanes<op, T>(total, reinterpret_cast<const T*>(x), count) : 0;
   for (; i < count; ++i) {
-    total = combine<op>(total, static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + i * step))));
+    total = combine<op>(total, taken<op>(*reinterpret_cast<const T*>(x + i * step)));
   }
 }
 
@@ -108,13 +173,12 @@ void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
 template <Reduction op, class T, int64_t kRows>
 void fold_rows_into_columns(Accumulator<op, T>* totals, const char* x, int64_t count, int64_t row_step) {
   using A = Accumulator<op, T>;
-  using C = Compute<T>;
 #pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) {
     A total = totals[j];
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kRows; ++r) {
-      total = combine<op>(total, static_cast<A>(static_cast<C>(reinterpret_cast<const T*>(x + r * row_step)[j])));
+      total = combine<op>(total, taken<op>(reinterpret_cast<const T*>(x + r * row_step)[j]));
     }
     totals[j] = total;
   }
@@ -123,7 +187,6 @@ void fold_rows_into_columns(Accumulator<op, T>* totals, const char* x, int64_t c
 template <Reduction op, class T>
 void fold_columns(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step, int64_t rows) {
   using A = Accumulator<op, T>;
-  using C = Compute<T>;
   A* totals = static_cast<A*>(accumulators);
   if (step == sizeof(T)) {
     for (; rows >= 8; rows -= 8, x += 8 * row_step) fold_rows_into_columns<op, T, 8>(totals, x, count, row_step);
@@ -132,30 +195,46 @@ void fold_columns(void* accumulators, const char* x, int64_t step, int64_t count
   }
   for (; rows > 0; --rows, x += row_step) {
     for (int64_t j = 0; j < count; ++j) {
-      totals[j] = combine<op>(totals[j], static_cast<A>(static_cast<C>(*reinterpret_cast<const T*>(x + j * step))));
+      totals[j] = combine<op>(totals[j], taken<op>(*reinterpret_cast<const T*>(x + j * step)));
     }
   }
 }
 
-/// all and any are over bools; the others over everything else.
-template <Reduction op, class T, class F>
-constexpr F served(F function) {
-  constexpr bool logical = op == Reduction::all || op == Reduction::any;
-  return logical == std::is_same_v<T, bool> || op == Reduction::max || op == Reduction::min ? function : nullptr;
+/// all and any are over bools; the others over everything else, but that nobody adds up functions of narrow integers
+/// (they are made int64 first).
+template <Reduction op, class T>
+constexpr bool serves() {
+  constexpr Reduction fold = fold_of(op);
+  constexpr bool logical = op == Reduction::all || op == Reduction::any, is_bool = std::is_same_v<T, bool>;
+  if constexpr (fold == Reduction::max || fold == Reduction::min) return op == fold || !is_bool;
+  if constexpr (op != fold) return sizeof(T) == 8 || !std::is_integral_v<T>;
+  return logical == is_bool;
+}
+template <Reduction op, class T>
+constexpr FoldRow row() {
+  if constexpr (serves<op, T>()) {
+    return fold_row<op, T>;
+  } else {
+    return nullptr;
+  }
+}
+template <Reduction op, class T>
+constexpr FoldColumns column() {
+  if constexpr (serves<op, T>()) {
+    return fold_columns<op, T>;
+  } else {
+    return nullptr;
+  }
 }
 template <Reduction op>
 constexpr ByDType<FoldRow> rows() {
-  return {served<op, float>(fold_row<op, float>),     served<op, double>(fold_row<op, double>),
-          served<op, int64_t>(fold_row<op, int64_t>), served<op, int32_t>(fold_row<op, int32_t>),
-          served<op, uint8_t>(fold_row<op, uint8_t>), served<op, bool>(fold_row<op, bool>),
-          served<op, Half>(fold_row<op, Half>),       served<op, BFloat16>(fold_row<op, BFloat16>)};
+  return {row<op, float>(),   row<op, double>(), row<op, int64_t>(), row<op, int32_t>(),
+          row<op, uint8_t>(), row<op, bool>(),   row<op, Half>(),    row<op, BFloat16>()};
 }
 template <Reduction op>
 constexpr ByDType<FoldColumns> columns() {
-  return {served<op, float>(fold_columns<op, float>),     served<op, double>(fold_columns<op, double>),
-          served<op, int64_t>(fold_columns<op, int64_t>), served<op, int32_t>(fold_columns<op, int32_t>),
-          served<op, uint8_t>(fold_columns<op, uint8_t>), served<op, bool>(fold_columns<op, bool>),
-          served<op, Half>(fold_columns<op, Half>),       served<op, BFloat16>(fold_columns<op, BFloat16>)};
+  return {column<op, float>(),   column<op, double>(), column<op, int64_t>(), column<op, int32_t>(),
+          column<op, uint8_t>(), column<op, bool>(),   column<op, Half>(),    column<op, BFloat16>()};
 }
 
 /// Subtracting the largest first keeps exp from overflowing. Exponentials are made a block at a time and then added up,
@@ -216,14 +295,20 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
 }  // namespace
 
 extern const ByOp<Reduction, FoldRow> fold_row_loops;
-const ByOp<Reduction, FoldRow> fold_row_loops = {rows<Reduction::sum>(), rows<Reduction::prod>(),
-                                                 rows<Reduction::max>(), rows<Reduction::min>(),
-                                                 rows<Reduction::all>(), rows<Reduction::any>()};
+const ByOp<Reduction, FoldRow> fold_row_loops = {
+    rows<Reduction::sum>(), rows<Reduction::prod>(), rows<Reduction::max>(),
+    rows<Reduction::min>(), rows<Reduction::all>(),  rows<Reduction::any>(),
+#define TENDRIL_REDUCTION(name, ...) rows<Reduction::name>(),
+#include "tendril/tensor/reductions.def"
+};
 
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
-const ByOp<Reduction, FoldColumns> fold_columns_loops = {columns<Reduction::sum>(), columns<Reduction::prod>(),
-                                                         columns<Reduction::max>(), columns<Reduction::min>(),
-                                                         columns<Reduction::all>(), columns<Reduction::any>()};
+const ByOp<Reduction, FoldColumns> fold_columns_loops = {
+    columns<Reduction::sum>(), columns<Reduction::prod>(), columns<Reduction::max>(),
+    columns<Reduction::min>(), columns<Reduction::all>(),  columns<Reduction::any>(),
+#define TENDRIL_REDUCTION(name, ...) columns<Reduction::name>(),
+#include "tendril/tensor/reductions.def"
+};
 
 extern const ByDType<SoftmaxLine> softmax_lines;
 const ByDType<SoftmaxLine> softmax_lines = {

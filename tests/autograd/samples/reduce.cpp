@@ -9,7 +9,7 @@ std::vector<OpSample> reduce_samples() {
   const std::vector<std::vector<Dims>> some = {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> rows = {{{2, 3}}, {{3, 2, 2}}, {{1, 3}}, {{0, 3}}, {{1, 1}}};
   const std::vector<std::vector<Dims>> filled_rows = {{{2, 3}}, {{3, 2, 2}}, {{3, 3}}, {{2, 2}}};
-  return {
+  std::vector<OpSample> all = {
       {"sum", [](const auto& x) { return std::vector{x[0].sum()}; }, any},
       {"sum of a dim", [](const auto& x) { return std::vector{x[0].sum({0})}; }, rows},
       {"sum of a dim, kept", [](const auto& x) { return std::vector{x[0].sum({-1}, true)}; }, rows},
@@ -79,6 +79,10 @@ std::vector<OpSample> reduce_samples() {
        {{.low = 0.2}},
        true},
   };
+#define TENDRIL_REDUCTION(op, doc, fold, expression, gradient, low, high) \
+  all.push_back({#op, [](const auto& x) { return std::vector{op(x[0]), op(x[0], {-1}, true)}; }, some, {{low, high}}});
+#include "tendril/tensor/reductions.def"
+  return all;
 }
 
 }  // namespace tendril::samples

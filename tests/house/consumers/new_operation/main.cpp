@@ -6,6 +6,7 @@
 
 #include <tendril/autograd/gradcheck.h>
 #include <tendril/autograd/ops/pointwise.h>
+#include <tendril/autograd/ops/reduce.h>
 #include <tendril/nn/optim/signum.h>
 #include <tendril/tensor/creation.h>
 
@@ -31,6 +32,18 @@ int main() {
   check("snake", [](const auto& x) { return std::vector{snake(x[0], 0.7)}; });
   if (zeros({2}, {.dtype = kBFloat16}).gaussian()[1].item<double>() != 1) ++failures;
   if (std::abs(tensor({3.0, -2.0}).snake()[0].item<double>() - (3 + std::sin(3.0) * std::sin(3.0))) > 1e-6) ++failures;
+  check("sum_of_cubes", [](const auto& x) {
+    const Tensor rows = x[0].reshape({2, 2});
+    return std::vector{sum_of_cubes(rows), sum_of_cubes(rows, {1}), sum_of_cubes(rows, {0}, true)};
+  });
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16, kInt32}) {  // by pieces of rows and of columns, too
+    const Tensor x = tensor({2, -1, 1, 3}).to(dtype).reshape({2, 2});
+    if (sum_of_cubes(x, {0}).to_vector<double>() != std::vector<double>{9, 26}) ++failures;
+    if (sum_of_cubes(x.expand({40, 2, 2}), {1, 2}).to_vector<double>() != std::vector<double>(40, 35)) ++failures;
+    const Tensor many = full({200'000}, 2, {.dtype = dtype == kFloat16 ? kFloat32 : dtype});
+    if (sum_of_cubes(many).item<double>() != 1'600'000) ++failures;
+    if (sum_of_cubes(many.reshape({100'000, 2}), {0})[1].item<double>() != 800'000) ++failures;
+  }
   for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
     const Tensor p = tensor({1.0, 2.0, 3.0}, {.dtype = dtype, .requires_grad = true});
     optim::Signum signum({p}, {.lr = 0.5, .momentum = 0.75});

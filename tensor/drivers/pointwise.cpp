@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::raw {
@@ -35,7 +36,7 @@ bool divides_integers(Binary op, DType dtype) noexcept {
 }
 void check_divisor(Binary op, const Tensor& y, DType dtype) {
   if (!divides_integers(op, dtype) || !y.device().is_cpu()) return;
-  TENDRIL_CHECK(reduce(Reduction::all, y).item<bool>(), name_of(op), ": division of an integer by 0");
+  TENDRIL_CHECK(drivers::reduce(Reduction::all, y).item<bool>(), name_of(op), ": division of an integer by 0");
 }
 void check_divisor(Binary op, Scalar y, DType dtype) {
   TENDRIL_CHECK(!divides_integers(op, dtype) || y.to<int64_t>() != 0, name_of(op), ": division of an integer by 0");

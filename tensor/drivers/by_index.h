@@ -1,0 +1,30 @@
+#pragma once
+
+#include "tendril/tensor/raw.h"
+
+/// The driver of operations by index: shape rule, dtypes, allocation, kernel, errors. A 0-d tensor is one of one
+/// element. Results have no history: autograd/ops adds it.
+///
+/// An index is an int64 tensor on the device of the others; one of whole slices (index_select, index_add) may be int32,
+/// too, and has one dimension or none. Its values lie in [0, size): IndexError in the words of `use`, before anything
+/// is written; on CUDA devices when the work is waited for (docs/cuda.md). DTypeError, ShapeError, or Error for
+/// another device, likewise before anything is written. Functions with `_` write into `out`, which may lie anyhow, and
+/// do not bump its version.
+namespace tendril::drivers {
+
+/// x at [.., index[i], ..] along dim: the index's sizes, of which none but that of `dim` is above x's.
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::gather);
+
+/// Adds source to out at the places that gather would read. source has the index's sizes and out's dtype. Sums of the
+/// half types are kept in float32 and rounded once.
+void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+/// ... writes it there; where indices meet, one of them remains.
+void scatter_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+
+/// The slices of x along dim that the index names.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::index_select);
+/// Adds slice i of source to slice index[i] of out: of out's sizes but for `dim`, and of its dtype. As scatter_add_,
+/// otherwise.
+void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+
+}  // namespace tendril::drivers
