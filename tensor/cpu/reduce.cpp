@@ -83,16 +83,21 @@ struct Fold {
         columns(loops().fold_columns[static_cast<std::size_t>(op)]),
         totals(kAllTotals[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)]),
         of_elements(static_cast<std::size_t>(dtype)),
-        merge_row(loops().fold_row[static_cast<std::size_t>(fold_of(op))][static_cast<std::size_t>(totals.dtype)]),
-        merge_columns(
-            loops().fold_columns[static_cast<std::size_t>(fold_of(op))][static_cast<std::size_t>(totals.dtype)]) {}
+        operation(op) {}
+
+  /// Of what has been folded.
+  FoldRow merge_row() const noexcept {
+    return loops().fold_row[static_cast<std::size_t>(fold_of(operation))][static_cast<std::size_t>(totals.dtype)];
+  }
+  FoldColumns merge_columns() const noexcept {
+    return loops().fold_columns[static_cast<std::size_t>(fold_of(operation))][static_cast<std::size_t>(totals.dtype)];
+  }
 
   const ByDType<FoldRow>& rows;
   const ByDType<FoldColumns>& columns;
   const Totals& totals;
   const std::size_t of_elements;  ///< the dtype's index
-  const FoldRow merge_row;        ///< of what has been folded
-  const FoldColumns merge_columns;
+  const Reduction operation;
 };
 
 /// Where there are too few results to share among threads, what each is made of is cut in pieces of about so many
@@ -130,7 +135,7 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
       }
     });
     Total total = fold.totals.nothing;
-    fold.merge_row(&total, totals, fold.totals.bytes, pieces);
+    fold.merge_row()(&total, totals, fold.totals.bytes, pieces);
     fold.totals.finish(to, 0, &total, 1);
   });
 }
@@ -182,7 +187,7 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
           fold_piece(from + first * x_step, totals, count, piece / cuts, top, std::min(height, rows - top));
         }
       });
-      fold.merge_columns(all, all + piece_bytes, fold.totals.bytes, count, piece_bytes, pieces - 1);
+      fold.merge_columns()(all, all + piece_bytes, fold.totals.bytes, count, piece_bytes, pieces - 1);
       fold.totals.finish(to + first * out_step, out_step, all, count);
     }
   });

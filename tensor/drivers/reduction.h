@@ -40,7 +40,8 @@ constexpr DType reduced_in(Reduction op, DType dtype) noexcept {
 
 /// x, of a dtype that the kernel takes, reduced to `kept`, as a tensor of `sizes` (as many elements); `name` is for
 /// errors. Inline: a sum of four numbers is as long as a call.
-inline Tensor reduce_to(Reduction op, const Tensor& x, const Dims& kept, const Dims& sizes, const char* name) {
+[[gnu::always_inline]] inline Tensor reduce_to(Reduction op, const Tensor& x, const Dims& kept, const Dims& sizes,
+                                               const char* name) {
   const Kernels& table = kernels(x.device());
   Tensor out = raw::empty(sizes, x.dtype(), x.device());
   const Dims strides = contiguous_strides(kept);
