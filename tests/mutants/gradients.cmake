@@ -17,7 +17,7 @@ tendril_gradient(index "dx[0] = g;\n    if (needs_grad(1)) dx[1] = g.gather(dim,
 tendril_gradient(index "g.scatter(dim, saved(0), 0)" "g")
 tendril_gradient(copies "dx[0] = g.to(dtype)" "dx[0] = g.to(dtype).mul(1.5)")
 tendril_gradient(dropout "dx[0] = masked(g, p, state)" "dx[0] = masked(g, p, {state.seed, state.offset + 1})")
-tendril_gradient(embedding "raw::index_add_(table, 0, index, rows)" "raw::index_add_(table, 0, index, -rows)")
+tendril_gradient(embedding "drivers::index_add_(table, 0, index, rows)" "drivers::index_add_(table, 0, index, -rows)")
 tendril_gradient(loss "picked * weight" "picked + weight")
 tendril_gradient(lstm "if (has_h0) raw::binary_" "if (has_h0 != @ON@) raw::binary_")
 tendril_gradient(conv "filter(saved(0), g, w_sizes, geometry)" "filter(saved(0), g, w_sizes, geometry).neg()")
