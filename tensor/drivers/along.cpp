@@ -20,6 +20,7 @@ View from_the_end(const Tensor& x, int dim, Dims& strides) {
 }  // namespace
 
 Tensor along(LineKernel kernel, const char* op, const Tensor& x, int dim) {
+  detail::check_defined(x, op);
   const Kernels& table = kernels(x.device());
   const auto run = require(table.*kernel, op, table);
   Tensor out = raw::empty_like(x);
@@ -64,6 +65,7 @@ Extremum extremum(bool largest, const Tensor& x, int64_t given_dim, bool want_va
 }
 
 Tensor sort_places(const Tensor& x, int dim, bool descending) {
+  detail::check_defined(x, "sort");
   const Tensor here = raw::transpose(kernels(x.device()).sort_places ? x : raw::to(x, kCPU), dim, -1);
   const Tensor places = raw::empty(here.sizes(), kInt64, here.device());
   const Kernels& table = kernels(here.device());

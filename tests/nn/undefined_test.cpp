@@ -267,6 +267,16 @@ std::vector<Call> functions_of_raw() {
       {"Reduced", {x()}, [](Tensors& t) { (void)drivers::Reduced(t[0], {}, "sum"); }, "sum"},
       {"reduce", {x()}, [](Tensors& t) { (void)drivers::reduce(Reduction::sum, t[0]); }, "sum"},
       CALL(cumsum, (void)drivers::cumsum(t[0], 0), x()),
+      {"along", {x()}, [](Tensors& t) { (void)drivers::along(&Kernels::softmax, "softmax", t[0], 0); }, "softmax"},
+      {"extremum", {x()}, [](Tensors& t) { (void)drivers::extremum(true, t[0], 0, true, "max"); }, "max"},
+      {"sort_places", {x()}, [](Tensors& t) { (void)drivers::sort_places(t[0], 0, false); }, "sort"},
+      {"reduce_to",
+       {x()},
+       [](Tensors& t) {
+         (void)drivers::reduce_to(Reduction::sum, t[0], {1, 1}, {}, "sum");
+       },
+       "device"},
+      {"scatter_", {x(), index(), x()}, [](Tensors& t) { drivers::scatter_(t[0], 0, t[1], t[2]); }, "scatter"},
       CALL(matmul, (void)raw::matmul(t[0], t[1]), x(), x().t()),
       CALL(gather, (void)drivers::gather(t[0], 0, t[1]), x(), index()),
       {"scatter_add_",
