@@ -46,7 +46,11 @@ for what in "$@"; do
       ;;
     tensor) bench/tensor.sh "$bin/bench_tensor" ;;
     rpc) for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done ;;
-    dist) for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done ;;
+    dist)
+      for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done
+      "$bin/bench_dist_all_reduce"
+      "$bin/bench_dist_pipeline"
+      ;;
     cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 ;;
     language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 ;;
     resnet50_pipeline)

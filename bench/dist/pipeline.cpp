@@ -12,6 +12,7 @@
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/dist/pipeline/pipeline.h"
 #include "tendril/nn/linear.h"
+#include "tendril/nn/sequential.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/spawn.h"

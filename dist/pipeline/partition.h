@@ -19,7 +19,7 @@ std::vector<std::size_t> partition(const std::vector<double>& costs, int parts);
 struct LayerCost {
   double forward = 0, backward = 0;
 
-  double both() const noexcept { return forward + backward; }
+  double both() const noexcept { return forward + backward; }  ///< their sum
 };
 
 /// What each layer of a model takes for `input`, the fastest of `repeats` runs after one that is not counted: forward,
