@@ -1,0 +1,109 @@
+// The machine's limits, measured, and what the versions reach of them.
+#include <tendril/tensor/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "kernels.h"
+
+namespace kernels {
+namespace {
+
+/// The processor's time for this process, in seconds: what other programs take does not count.
+double processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// The quickest of several runs, in seconds.
+double seconds(const std::function<void()>& run) {
+  const auto once = [&] {
+    const double start = processor_time();
+    run();
+    return processor_time() - start;
+  };
+  double best = once(), all = best;
+  for (int i = 0; i < 200 && (i < 3 || all < 0.2) && all < 2; ++i) {
+    const double time = once();
+    best = std::min(best, time);
+    all += time;
+  }
+  return best;
+}
+
+/// `kChains` sums of 16 numbers, each of which waits for nothing but itself. Returns what it came to.
+template <int kChains>
+[[gnu::always_inline]] inline float chains(std::int64_t times) {
+  using Vector [[gnu::vector_size(64)]] = float;
+  Vector sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + static_cast<float>(i);  // each another, or one were computed
+  for (std::int64_t t = 0; t < times; ++t) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * 0.999f + 0.001f;
+  }
+  Vector all = {};
+  for (const Vector& sum : sums) all += sum;
+  return all[0];
+}
+// More chains hide more of the wait for a result; more than there are registers do not.
+KERNELS_FOR_EACH_PROCESSOR float few_chains(std::int64_t times) { return chains<6>(times); }
+KERNELS_FOR_EACH_PROCESSOR float many_chains(std::int64_t times) { return chains<12>(times); }
+
+double limit_flops() {
+  static const double limit = [] {
+    constexpr std::int64_t kTimes = 100000;
+    volatile float kept = 0;  // so that nothing is left out
+    const double few = 6 / seconds([&] { kept = few_chains(kTimes); });
+    const double many = 12 / seconds([&] { kept = many_chains(kTimes); });
+    return 2.0 * 16 * kTimes * std::max(few, many);
+  }();
+  return limit;
+}
+
+/// Read and written, of blocks that no cache holds.
+double limit_bytes() {
+  static const double limit = [] {
+    const std::vector<char> from(std::size_t{64} << 20, 1);
+    std::vector<char> to(from.size());
+    return 2.0 * static_cast<double>(from.size()) / seconds([&] { std::memcpy(to.data(), from.data(), from.size()); });
+  }();
+  return limit;
+}
+
+}  // namespace
+
+bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
+             const std::vector<Version>& versions) {
+  std::printf("%s\n  limit of one core: %.0f GFLOP/s, %.1f GB/s\n", title.c_str(), limit_flops() / 1e9,
+              limit_bytes() / 1e9);
+  versions.back().run();
+  const std::vector<float> expected = result.to_vector<float>();
+  float largest = 0;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  bool all = true;
+  double first = 0;
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    std::fill_n(result.data<float>(), result.numel(), std::nanf(""));
+    const double time = seconds(versions[i].run);
+    const float* got = result.data<float>();
+    double off = 0;
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      const double difference = std::abs(got[k] - expected[k]) / largest;
+      off = difference <= off ? off : difference;  // so that a NaN stays
+    }
+    const bool agrees = off <= tolerance;
+    all = all && agrees;
+    if (i == 0) first = time;
+    const double part = work.compute ? work.flops / time / limit_flops() : work.bytes / time / limit_bytes();
+    std::printf("  %zu  %-44s %9.3f ms %7.1f GFLOP/s %6.1f GB/s  %4.0f %% of the limit  %5.1f times the first  %s\n",
+                i + 1, versions[i].name.c_str(), time * 1e3, work.flops / time / 1e9, work.bytes / time / 1e9,
+                100 * part, first / time, agrees ? "" : "WRONG");
+  }
+  return all;
+}
+
+}  // namespace kernels
