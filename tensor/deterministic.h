@@ -5,9 +5,9 @@ namespace tendril {
 /// Whether every operation gives the same bits on the same machine, however many threads it uses and however often it
 /// is run. Off at first; a setting of the process, for what is called from then on. Thread-safe.
 ///
-/// Without, this depends on the number of threads, within rounding: large float32 products (matmul, linear, recurrent
-/// layers) and the gradients of convolutions' filters, which oneDNN divides among its threads. With it, products are
-/// cut by their sizes alone and each part is one thread's, and a filter's gradient is one thread's. All other
+/// Without, this depends on the number of threads, within rounding: large products (matmul, linear, recurrent layers)
+/// of float32 and bfloat16, and the gradients of convolutions' filters, which oneDNN divides among its threads. With
+/// it, products are cut by their sizes alone and each part is one thread's, so is a filter's gradient. All other
 /// operations of the CPU give the same bits in any case: sums are cut by sizes alone, numbers by index are added in
 /// the order of the indices, random numbers depend on seed and place.
 ///

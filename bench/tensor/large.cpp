@@ -1,5 +1,6 @@
 // Operations on large operands: one line a case, "case <tab> milliseconds <tab> MiB that it must read and write", the
-// median of several runs. bench_tensor [--threads N] [--only TEXT]; bench/tensor.sh puts PyTorch beside it.
+// median of several runs. bench_tensor [--threads N] [--only TEXT] [--deterministic 1]; bench/tensor.sh puts PyTorch
+// beside it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/autograd/ops/softmax.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/tensor.h"
 #include "tendril/tensor/threads.h"
 
@@ -125,6 +127,13 @@ void measure_all() {
     const Tensor a = randn({1024, 1024}), b = randn({1024, 1024});
     measure("matmul 1024", 0, [&] { (void)a.matmul(b); });
   }
+  for (const DType half : {kBFloat16, kFloat16}) {
+    const auto name = [&](const char* op) { return std::string(op) + " " + name_of(half); };
+    const Tensor x = randn({16 << 20}).to(half), a = randn({1024, 1024}).to(half), b = randn({1024, 1024}).to(half);
+    measure(name("add 16M").c_str(), 64, [&] { (void)(x + x); });
+    measure(name("sum 16M").c_str(), 32, [&] { (void)x.sum(); });
+    measure(name("matmul 1024").c_str(), 0, [&] { (void)a.matmul(b); });
+  }
   {
     const Tensor q = randn({1, 8, 1024, 64}, learns), k = randn({1, 8, 1024, 64}, learns),
                  v = randn({1, 8, 1024, 64}, learns), g = randn({1, 8, 1024, 64});
@@ -145,6 +154,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--threads") set_num_threads(std::atoi(argv[i + 1]));
     if (std::string(argv[i]) == "--only") only = argv[i + 1];
+    if (std::string(argv[i]) == "--deterministic") set_deterministic(std::atoi(argv[i + 1]) != 0);
   }
   measure_all();
 }

@@ -72,25 +72,48 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element)); });
 }
 
+namespace {
+
+/// f(product) for each of the batch, until one gives false.
+template <class F>
+bool for_batch(const View& out, const View& a, const View& b, F f) {
+  const bool batched = out.ndim == 3;
+  const int r = batched ? 1 : 0, c = r + 1;
+  Gemm g{out.sizes[r], out.sizes[c], a.sizes[c],   a.data,   a.strides[r],   a.strides[c],
+         b.data,       b.strides[r], b.strides[c], out.data, out.strides[r], out.strides[c]};
+  const auto bytes = [](const View& v) { return v.strides[0] * static_cast<int64_t>(size_of(v.dtype)); };
+  for (int64_t i = 0; i < (batched ? out.sizes[0] : 1); ++i) {
+    if (!f(g)) return false;
+    if (!batched) break;
+    g.a = static_cast<const char*>(g.a) + bytes(a);
+    g.b = static_cast<const char*>(g.b) + bytes(b);
+    g.out = static_cast<char*>(g.out) + bytes(out);
+  }
+  return true;
+}
+
+/// By the processor's instructions for bfloat16. All of a batch lie alike, so that the first tells. What oneDNN adds up
+/// may depend on the number of threads.
+bool in_bfloat16(const View& out, const View& a, const View& b) {
+  if (a.dtype != kBFloat16 || deterministic()) return false;
+  return for_batch(out, a, b, [&](const Gemm& g) {
+    return g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge && onednn::bfloat16_gemm(g, out.dtype == kFloat32);
+  });
+}
+
+}  // namespace
+
 void matmul(const View& out, const View& a, const View& b) {
   if (is_half(a.dtype)) {
+    if (out.numel > 0 && in_bfloat16(out, a, b)) return;
     const InFloat result(out, InFloat::Use::write);
     matmul(result, InFloat(a), InFloat(b));
     return result.write_back();
   }
-  const bool batched = out.ndim == 3;
-  const int64_t batch = batched ? out.sizes[0] : 1;
-  const int r = batched ? 1 : 0, c = r + 1;
-  const auto element = static_cast<int64_t>(size_of(out.dtype));
-  Gemm g{out.sizes[r], out.sizes[c], a.sizes[c],   a.data,   a.strides[r],   a.strides[c],
-         b.data,       b.strides[r], b.strides[c], out.data, out.strides[r], out.strides[c]};
-  for (int64_t i = 0; i < batch; ++i) {
+  for_batch(out, a, b, [&](const Gemm& g) {
     multiply(out.dtype, g, "matmul");
-    if (!batched) return;
-    g.a = static_cast<const char*>(g.a) + a.strides[0] * element;
-    g.b = static_cast<const char*>(g.b) + b.strides[0] * element;
-    g.out = static_cast<char*>(g.out) + out.strides[0] * element;
-  }
+    return true;
+  });
 }
 
 }  // namespace tendril::cpu

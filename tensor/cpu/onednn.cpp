@@ -75,7 +75,7 @@ class ThreadsForOneDnn {
   int before_ = 0;
 };
 
-std::atomic<uint64_t> products{0}, convolutions{0};
+std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0};
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -276,6 +276,75 @@ bool sgemm(const Gemm& g) {
   TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));
   products.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+namespace {
+
+/// Whether the processor multiplies bfloat16. (Without, oneDNN emulates it at less than the speed of float32.)
+bool multiplies_bfloat16() {
+  static const bool does = [] {
+    constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+  }();
+  return does;
+}
+
+/// One product's code, and how its operands lie.
+struct Product {
+  dnnl::memory::desc a, b, out;
+  dnnl::matmul run;
+};
+
+/// Those of this thread, as `convolution_for` has them.
+const Product* product_for(int threads, const Gemm& g, const Operand& a, const Operand& b, const Operand& out,
+                           bool float32_result) {
+  using Key = std::array<int64_t, 10>;
+  constexpr std::size_t kMost = 512;
+  thread_local std::map<Key, std::unique_ptr<Product>> made;
+  const Key key{threads,  g.m,          g.n,      g.k,        a.transposed,
+                a.stride, b.transposed, b.stride, out.stride, float32_result ? 1 : 0};
+  const auto found = made.find(key);
+  if (found != made.end()) return found->second.get();
+  using Type = dnnl::memory::data_type;
+  const auto described = [](int64_t rows, int64_t columns, const Operand& o, Type type) {
+    const bool turned = o.transposed == 'T';
+    return dnnl::memory::desc({rows, columns}, type, dnnl::memory::dims{turned ? 1 : o.stride, turned ? o.stride : 1});
+  };
+  const auto x = described(g.m, g.k, a, Type::bf16), y = described(g.k, g.n, b, Type::bf16),
+             to = described(g.m, g.n, out, float32_result ? Type::f32 : Type::bf16);
+  std::unique_ptr<Product> product;
+  try {
+    product = std::make_unique<Product>(Product{x, y, to, dnnl::matmul(describe_forward<dnnl::matmul>(x, y, to))});
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
+  }
+  if (made.size() >= kMost) made.clear();
+  return made.emplace(key, std::move(product)).first->second.get();
+}
+
+}  // namespace
+
+uint64_t bfloat16_gemm_count() noexcept { return bfloat16_products.load(std::memory_order_relaxed); }
+
+bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
+  Operand a, b, out;
+  if (!multiplies_bfloat16() || !describe(g.m, g.k, g.a_row, g.a_column, a) ||
+      !describe(g.k, g.n, g.b_row, g.b_column, b) || !describe(g.m, g.n, g.out_row, g.out_column, out) ||
+      out.transposed == 'T' || g.accumulate) {
+    return false;
+  }
+  const ThreadsForOneDnn threads(g.m * g.n * g.k);
+  const Product* const product = product_for(threads.count(), g, a, b, out, float32_result);
+  if (!product) return false;
+  thread_local dnnl::stream stream(engine());
+  product->run.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(product->a, engine(), const_cast<void*>(g.a))},
+                                {DNNL_ARG_WEIGHTS, dnnl::memory(product->b, engine(), const_cast<void*>(g.b))},
+                                {DNNL_ARG_DST, dnnl::memory(product->out, engine(), g.out)}});
+  stream.wait();
+  bfloat16_products.fetch_add(1, std::memory_order_relaxed);
+  return true;
+} catch (const dnnl::error& e) {
+  detail::raise<Error>("matmul: oneDNN failed: ", e.what());
 }
 
 }  // namespace tendril::cpu::onednn

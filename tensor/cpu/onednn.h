@@ -11,6 +11,12 @@ bool sgemm(const Gemm& g);
 /// How many products oneDNN has made, for tests that must know which path they take.
 uint64_t sgemm_count() noexcept;
 
+/// The product of bfloat16 operands, as bfloat16 or float32, added up in float32. False, and nothing written: the
+/// processor has no instruction for it, or oneDNN cannot take the strides. Uses up to num_threads() threads.
+bool bfloat16_gemm(const Gemm& g, bool float32_result);
+/// As sgemm_count, of those.
+uint64_t bfloat16_gemm_count() noexcept;
+
 /// The three maps of a float32 convolution (tensor/kernels.h), everything contiguous. False: not done; oneDNN has none
 /// for these sizes. `bias` [o], if there is one, is added to the result. Uses up to num_threads() threads; what it sums
 /// over images and places depends on how many.

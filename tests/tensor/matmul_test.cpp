@@ -97,6 +97,37 @@ BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_our
   }
 }
 
+BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instructions_and_without) {
+  const DefaultDeviceGuard here(kCPU);
+  Generator generator(12);
+  const auto made = [] { return cpu::onednn::bfloat16_gemm_count(); };
+  uint64_t before = made();
+  (void)raw::matmul(noise({64, 64}, kBFloat16, generator), noise({64, 64}, kBFloat16, generator));
+  const bool native = made() > before;  // decided by the processor; whichever way, the values are the same
+  for (const Dims& size : {Dims{40, 50, 60}, Dims{128, 3, 128}, Dims{3, 300, 70}, Dims{2, 300, 70}}) {
+    const Tensor a = noise({size[0], size[1]}, kBFloat16, generator),
+                 b = noise({size[1], size[2]}, kBFloat16, generator);
+    const std::vector<double> expected = product(a, b);
+    for (const auto& [name_a, x] : testing::in_every_layout(a)) {
+      for (const auto& [name_b, y] : testing::in_every_layout(b)) {
+        for (const DType dtype : {kFloat32, kBFloat16}) {
+          const Tensor out = make::full({size[0], size[2]}, NAN, dtype);
+          before = made();
+          kernels(kCPU).matmul(raw::view_of(out), raw::view_of(x), raw::view_of(y));
+          const bool packed = name_a != "with gaps" && name_b != "with gaps" && size[0] > 2;
+          BOOST_TEST((made() > before) == (native && packed), name_a << " by " << name_b << size);
+          // Sums of at most 300 products below 1 in float32; below 32, rounded to 8 bits.
+          BOOST_TEST(worst(out, expected) <= (dtype == kFloat32 ? 5e-5 : 0.0626), name_a << " by " << name_b << size);
+        }
+      }
+    }
+  }
+  const Tensor a = noise({3, 40, 50}, kBFloat16, generator), b = noise({3, 50, 60}, kBFloat16, generator);
+  BOOST_TEST(worst(raw::matmul(a, b), a, b) <= 0.0626);
+  const Tensor infinite = make::full({40, 50}, INFINITY, kBFloat16);
+  BOOST_TEST(std::isnan(raw::matmul(infinite, make::zeros({50, 60}, kBFloat16)).to_vector<float>()[7]));
+}
+
 BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
   Generator generator(8);
   for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {

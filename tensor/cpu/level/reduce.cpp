@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tendril/tensor/cpu/level/halves.h"
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/scalar_math.h"
@@ -93,7 +94,10 @@ const float* numbers(float* block, const T* x, int64_t count) {
   if constexpr (op == fold_of(op) && std::is_same_v<T, float>) {
     return x;
   } else {
-    for (int64_t l = 0; l < count; ++l) block[l] = element<op>(static_cast<float>(x[l]));
+    widen(x, count, block);
+    if constexpr (op != fold_of(op)) {
+      for (int64_t l = 0; l < count; ++l) block[l] = element<op>(block[l]);
+    }
     return block;
   }
 }
