@@ -98,6 +98,18 @@ BOOST_AUTO_TEST_CASE(float32_agrees_with_float64) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(gelu_of_float32_holds_far_from_0_and_of_what_is_not_finite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x =
+      raw::cast(make::from_data(std::vector<double>{100, 1e30, infinity, -20, -100, -1e30, 0, NAN}, {8}), kFloat32);
+  const auto got = raw::unary(op_called<Unary>("gelu"), x).to_vector<double>();
+  BOOST_TEST(got[0] == 100);
+  BOOST_TEST(got[1] == static_cast<double>(1e30F));
+  BOOST_TEST(got[2] == infinity);
+  for (std::size_t i : {3, 4, 5, 6}) BOOST_TEST(std::abs(got[i]) < 1e-30);
+  BOOST_TEST(std::isnan(got[7]));
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_does_not_change_a_result) {
   for (const DType dtype : kAll) {
     for (const Dims& sizes : {Dims{3, 4, 5}, Dims{1}, Dims{0, 3}, Dims{2, 1, 2, 1, 2, 1, 2, 3}, Dims{}, Dims{17}}) {

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Steps of training a second of small networks, on one thread and on two, beside PyTorch, in one run, as Markdown tables:
+#   bench/nn.sh build/release/bench/bench_nn [threads...]
+# Each figure is the median of three runs, which take turns. One thread by the processor's time for it, several by the clock. Every PyTorch that peers.sh finds takes part.
+set -euo pipefail
+program=${1:?usage: bench/nn.sh PROGRAM [threads...]}
+shift
+[ $# -gt 0 ] || set -- 1 2
+here=$(cd "$(dirname "$0")" && pwd)
+source "$here/peers.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mapfile -t pythons < <(peers)
+
+# median NAME FILE: of the figures that a program printed for a network, run after run.
+median() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$2" | sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
+
+for threads in "$@"; do
+  rm -f "$scratch"/*
+  flags=(--threads "$threads" --seconds "${NN_SECONDS:-0.4}" --clock "$([ "$threads" = 1 ] && echo processor || echo wall)")
+  header="| $threads thread(s), steps/s | Tendril |" rule="|---|---|"
+  for round in 1 2 3; do
+    "$program" "${flags[@]}" >>"$scratch/ours"
+    for i in "${!pythons[@]}"; do
+      OMP_NUM_THREADS=$threads "${pythons[$i]}" "$here/pytorch/nn.py" "${flags[@]}" \
+        >>"$scratch/peer$i" 2>"$scratch/errors" ||
+        echo "PyTorch $(torch_version "${pythons[$i]}") failed: $(failure "$scratch/errors")"
+    done
+  done
+  for python in "${pythons[@]}"; do header+=" PyTorch $(torch_version "$python") | Tendril's over it |" rule+="---|---|"; done
+  printf '%s\n%s\n' "$header" "$rule"
+  for name in "MLP" "char-LSTM" "CNN" "GPT" "MLP, tiny" "char-LSTM, tiny" "CNN, tiny" "GPT, tiny"; do
+    ours=$(median "$name" "$scratch/ours")
+    row="| $name | $ours |"
+    for i in "${!pythons[@]}"; do
+      peer=$(median "$name" "$scratch/peer$i")
+      row+=" $peer | $([ -z "$peer" ] || awk "BEGIN { printf \"%.2f\", $ours / $peer }") |"
+    done
+    echo "$row"
+  done
+  echo
+done
