@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tendril/dist/detail/overloaded.h"
+
 namespace tendril::dist::autograd {
 
 using rpc::WorkerId;
@@ -262,13 +264,6 @@ void PassSimulation::act(WorkerId id) {
   }
 }
 
-namespace {
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-}  // namespace
-
 void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
   using namespace pass_action;
   std::ostringstream line;
@@ -276,7 +271,7 @@ void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
   transcript_.push_back(line.str());
   Worker& worker = workers_.at(id);
   std::visit(
-      Overloaded{
+      dist::detail::Overloaded{
           [&](const Answer& one) {
             post({.kind = Event::answer, .from = id, .to = senders_.at(one.message), .reports = one.reports});
           },

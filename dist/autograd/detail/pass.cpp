@@ -4,6 +4,7 @@
 #include <chrono>
 #include <shared_mutex>
 
+#include "tendril/dist/detail/overloaded.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::dist::autograd::detail {
@@ -31,11 +32,6 @@ bool is_timeout(const std::exception_ptr& error) {
 constexpr std::chrono::milliseconds kOverTimeout{10'000}, kLateOverTimeout{500};
 
 thread_local Pass* running_pass = nullptr;
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
 
 class RunningScope {
  public:
@@ -218,7 +214,7 @@ void Pass::take(const PassAction& action, Taken& taken) {
     taken.replies.emplace_back(std::move(call.mapped()), std::move(message));
   };
   std::visit(
-      Overloaded{
+      dist::detail::Overloaded{
           [&](const pass_action::Answer& one) { reply(one.message, write_answer(one.reports)); },
           [&](const pass_action::Refuse& one) { reply(one.message, write_error(error_, transmitter_->self().name)); },
           [&](const pass_action::AnswerOver& one) { reply(one.message, write_heard(over_incomplete_)); },
@@ -244,7 +240,7 @@ void Pass::carry_out(const PassAction& action, Taken& taken) {
     call.reply(std::move(message));
   };
   std::visit(
-      Overloaded{
+      dist::detail::Overloaded{
           [&](const pass_action::Answer&) { reply(); }, [&](const pass_action::Refuse&) { reply(); },
           [&](const pass_action::AnswerOver&) { reply(); },
           [&](const pass_action::SendMark& one) { call_and_settle(one.to, write_mark(taken.header, one.messages)); },

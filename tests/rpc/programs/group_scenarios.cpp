@@ -254,7 +254,11 @@ int join_and_cut(const std::string& name, std::chrono::milliseconds silence) {
   const int self = rpc::get_worker_info().id;
   for (int other = 0; other < 4; ++other) rpc::rpc_sync<&count>(other, self);
   rpc::barrier(60s);
-  if (self == 0) give_sign("cut");
+  give_sign("met." + std::to_string(self));
+  if (self == 0) {  // not before all have heard that they have met
+    for (int other = 0; other < 4; ++other) await_sign("met." + std::to_string(other));
+    give_sign("cut");
+  }
   await_sign("is_cut");
   return self;
 }
