@@ -44,8 +44,8 @@ KERNELS_FOR_EACH_PROCESSOR void along_rows(const float* __restrict x, const floa
           const float weight = w[(o * channels + c) * 9 + (u + 1) * 3 + v + 1];
           for (Size i = std::max<Size>(0, -u); i < std::min(size, size - u); ++i) {
             float* const to = y + (o * size + i) * size;
-            const float* const from = x + (c * size + i + u) * size + v;
-            for (Size j = std::max<Size>(0, -v); j < std::min(size, size - v); ++j) to[j] += weight * from[j];
+            const float* const from = x + (c * size + i + u) * size;
+            for (Size j = std::max<Size>(0, -v); j < std::min(size, size - v); ++j) to[j] += weight * from[j + v];
           }
         }
       }
