@@ -7,6 +7,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/tensor/cuda/runtime.h"
 
 namespace tendril::rpc {
 namespace detail {
@@ -98,6 +99,7 @@ Launched process_launch() {
 }
 
 void state_process_launch(Launched launched) {
+  cuda::set_local_rank(launched.local_rank.value_or(0));
   const std::lock_guard lock(stated().mutex);
   stated().launched = std::move(launched);
 }

@@ -36,6 +36,7 @@ if ! nvidia-smi -L >"$out/devices.log" 2>&1; then
 fi
 [ -n "${TENDRIL_NO_INSTALL:-}" ] || install_dependencies
 
+export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
 build=build/gpu
 mkdir -p "$build"
 step configure 60 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTENDRIL_CUDA=ON -DTENDRIL_WERROR=ON \

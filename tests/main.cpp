@@ -34,6 +34,7 @@ bool init_unit_test() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tendril::cuda::set_strict(true);  // cuDNN is called as it wants to be
   const char* const name = std::getenv("TENDRIL_TEST_DEVICE");
   if (const std::string_view device = name ? name : "cpu"; device == "cuda") {
     if (tendril::device_count(tendril::DeviceType::cuda) == 0) {

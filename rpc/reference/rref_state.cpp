@@ -4,6 +4,7 @@
 
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/session/transfer.h"
 #include "tendril/rpc/threads/release.h"
 
 namespace tendril::rpc {
@@ -35,6 +36,9 @@ RRefState::~RRefState() {
 }
 
 bool RRefState::set_value(std::shared_ptr<void> object, const std::type_info& type) {
+  // What a call found wrong on a device is said before anybody can see what it made.
+  const cuda::CallStamp call = detail::stamp_of(CallContext::current().origin);
+  if (cuda::has_index_work(call)) detail::Staging(call).wait();
   {
     // Only one caller may write, and nobody reads before settled_ is done.
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/session/listener.h"
+#include "tendril/rpc/session/transfer.h"
 
 namespace tendril::rpc {
 
@@ -67,7 +68,9 @@ Agent::Impl::Impl(AgentOptions given, const FunctionTable& served)
       last_incarnations_(static_cast<std::size_t>(options.world_size)),
       workers_(static_cast<std::size_t>(options.world_size)),
       awaited_(static_cast<std::size_t>(options.world_size)),
-      timer_(loop->io()) {}
+      timer_(loop->io()) {
+  detail::stamp_device_work();
+}
 
 void Agent::Impl::start() {
   const DeviceReport devices = devices_for(self.name);

@@ -77,6 +77,11 @@ InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const Served
   if (!request.extension.empty()) context.extension = std::make_shared<const Bytes>(request.extension);
 }
 
+InboundState::~InboundState() {
+  begin();
+  cuda::end_index_work(stamp_of(context.origin));
+}
+
 bool InboundState::is_short() const noexcept {
   const uint32_t slowest = function->slowest_ns.load(std::memory_order_relaxed);
   return slowest > 0 && slowest < kShortNs;
@@ -161,8 +166,10 @@ void InboundCall::reply(Message&& result) {
       const CallContextScope scope(state_->context);
       for (const auto& hook : state_->agent->hooks) hook->before_reply(state_->session->peer(), result);
     }
-    if (state_->session->is_self() || !detail::needs_staging(result)) return send(std::move(result), nullptr);
-    detail::Staging staging(result);
+    const cuda::CallStamp stamp = detail::stamp_of(state_->context.origin);
+    const bool staged = !state_->session->is_self() && detail::needs_staging(result);
+    if (!staged && !cuda::has_index_work(stamp)) return send(std::move(result), nullptr);
+    detail::Staging staging = staged ? detail::Staging(result, stamp) : detail::Staging(stamp);
     if (staging.done() || detail::ThreadState::current().io_callbacks == 0) return send(std::move(result), &staging);
     // This thread drives I/O: it must not wait for a device.
     const Ref<detail::Loop> loop = state_->agent->loop;

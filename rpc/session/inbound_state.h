@@ -13,7 +13,7 @@ namespace tendril::rpc::detail {
 struct InboundState final : Job, Recycled {
   InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, LazyStopToken stop,
                Clock::time_point now);
-  ~InboundState() override { begin(); }
+  ~InboundState() override;
   /// It is started, or dropped: gives its credit back, once.
   void begin() noexcept { session->started(std::exchange(cost, 0)); }
   void run(std::unique_ptr<Job> self) noexcept override;

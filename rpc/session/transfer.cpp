@@ -19,28 +19,20 @@ std::atomic<std::size_t> pinned_in_use{0};
 
 class PinnedBlock {
  public:
-  PinnedBlock(std::size_t bytes, Device device) : buffer_(bytes), device_(device) {}
-  ~PinnedBlock() {
-    pinned_in_use.fetch_sub(buffer_.bytes(), std::memory_order_relaxed);
-    try {
-      // Whatever was issued for it went to this stream, or was waited for.
-      buffer_.used_by(cuda::Stream::default_of(device_.index));
-    } catch (...) {  // a device that has failed reads no more
-    }
-  }
+  explicit PinnedBlock(std::size_t bytes) : buffer_(bytes) {}
+  ~PinnedBlock() { pinned_in_use.fetch_sub(buffer_.bytes(), std::memory_order_relaxed); }
   std::byte* data() const noexcept { return buffer_.data(); }
   std::size_t bytes() const noexcept { return buffer_.bytes(); }
 
  private:
   cuda::PinnedBuffer buffer_;
-  const Device device_;
 };
 
 bool is_here(Device device) noexcept { return device.is_cpu() || device.index < device_count(DeviceType::cuda); }
 
-std::unique_ptr<PinnedBlock> pinned_block(std::size_t bytes, Device device) noexcept try {
+std::unique_ptr<PinnedBlock> pinned_block(std::size_t bytes) noexcept try {
   if (pinned_in_use.load(std::memory_order_relaxed) + bytes > kPinnedBudget) return nullptr;
-  auto block = std::make_unique<PinnedBlock>(bytes, device);
+  auto block = std::make_unique<PinnedBlock>(bytes);
   pinned_in_use.fetch_add(block->bytes(), std::memory_order_relaxed);
   return block;
 } catch (...) {
@@ -61,7 +53,7 @@ Tensor dense_block(const Tensor& tensor, const DenseLayout& layout) {
 
 Ref<Storage> host_block(std::size_t bytes, Device device) {
   if (!device.is_cpu() && bytes > 0 && is_here(device)) {
-    if (auto block = pinned_block(bytes, device)) {
+    if (auto block = pinned_block(bytes)) {
       PinnedBlock* const owned = block.release();
       const auto drop = [](void* context) noexcept { delete static_cast<PinnedBlock*>(context); };
       return Storage::wrap(owned->data(), bytes, kCPU, drop, owned);
@@ -75,8 +67,15 @@ bool needs_staging(const Message& message) noexcept {
                      [](const Placement& placement) { return !placement.from.is_cpu(); });
 }
 
-Staging::Staging(Message& message) {
-  std::vector<int8_t> devices;
+cuda::CallStamp stamp_of(const CallOrigin& origin) noexcept { return {origin.agent, origin.caller, origin.call_id}; }
+
+void stamp_device_work() noexcept {
+  cuda::set_call_of_thread([]() noexcept { return stamp_of(CallContext::current().origin); });
+}
+
+Staging::Staging(const cuda::CallStamp& by) : by_(by), copied_(cuda::ends_of_index_work(by)) {}
+
+Staging::Staging(Message& message, const cuda::CallStamp& by) : Staging(by) {
   message.requires_grad.clear();
   for (Tensor& tensor : message.tensors) {
     TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
@@ -89,11 +88,11 @@ Staging::Staging(Message& message) {
     const Tensor block = bytes > 0 ? dense_block(tensor, layout) : tensor;
     cuda::copy_async(host->data(), kCPU, block.raw_data(), device, bytes);
     sources_.push_back(block);
-    if (std::find(devices.begin(), devices.end(), device.index) == devices.end()) devices.push_back(device.index);
+    if (std::find(devices_.begin(), devices_.end(), device.index) == devices_.end()) devices_.push_back(device.index);
     tensor = raw::on_storage(std::move(host), tensor.sizes(), layout.strides, 0, tensor.dtype());
     targets_.push_back(tensor);
   }
-  for (const int8_t device : devices) {
+  for (const int8_t device : devices_) {
     copied_.emplace_back();
     copied_.back().record(cuda::Stream::current(device));
   }
@@ -102,7 +101,7 @@ Staging::Staging(Message& message) {
 Staging::~Staging() {
   for (const cuda::Event& event : copied_) {
     try {
-      event.synchronize();
+      event.reach();
     } catch (...) {  // the device has failed, and writes no more
     }
   }
@@ -115,7 +114,12 @@ bool Staging::done() const {
 void Staging::wait() {
   if (!done()) {
     const BlockedScope blocked("rpc: waiting for a device");
-    for (const cuda::Event& event : copied_) event.synchronize();
+    for (const cuda::Event& event : copied_) event.reach();
+  }
+  if (by_.server != 0) {
+    cuda::throw_index_errors_of(by_, 0);
+  } else {
+    for (const int8_t device : devices_) cuda::throw_index_errors_of({}, device);
   }
   copied_.clear();
   sources_.clear();
@@ -177,9 +181,11 @@ Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
     const std::size_t bytes = bytes_of(tensor, layout);
     storage = Storage::allocate(bytes, to);
     cuda::copy_async(storage->data(), to, block.raw_data(), tensor.device(), bytes);
-    // Ordinary host memory: the driver waits, but does not promise it.
-    if (to.is_cpu()) cuda::Stream::current(tensor.device().index).synchronize();
-    if (tensor.device().is_cpu()) cuda::Stream::current(to.index).synchronize();
+    if (to.is_cpu() || tensor.device().is_cpu()) {
+      cuda::Event copied;  // not the stream, whose wait keeps a processor busy
+      copied.record(cuda::Stream::current(to.is_cpu() ? tensor.device().index : to.index));
+      copied.synchronize();
+    }
   }
   if (here.moved()) cuda::record_stream(tensor, cuda::Stream::default_of(tensor.device().index));
   return raw::on_storage(std::move(storage), tensor.sizes(), layout.strides, 0, tensor.dtype());

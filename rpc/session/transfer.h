@@ -4,8 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "tendril/rpc/call_context.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/wire/wire_tensor.h"
+#include "tendril/tensor/cuda/index_owner.h"
 #include "tendril/tensor/cuda/runtime.h"
 
 /// Tensors of devices on their way between workers: through host memory, which is page-locked as long as there is not
@@ -13,25 +15,33 @@
 namespace tendril::rpc::detail {
 
 /// Host memory for elements that come from a device or go to it; ordinary memory if `device` is the CPU or not of this
-/// process. The block may be dropped while the device's default stream still reads it.
+/// process. The block may be dropped while a device still copies from it.
 Ref<Storage> host_block(std::size_t bytes, Device device);
 
+/// What an index out of range on a device is stamped with: the call that a handler serves, or none.
+cuda::CallStamp stamp_of(const CallOrigin& origin) noexcept;
+/// From now on what threads issue to devices carries the stamp of their CallContext.
+void stamp_device_work() noexcept;
+
 /// Brings a message's tensors from devices to the host: the constructor begins, on the calling thread's streams, and
-/// puts tensors of the CPU in the place of those of devices; their elements are there after `wait`.
+/// puts tensors of the CPU in the place of those of devices; their elements are there after `wait`. `by` is who made
+/// them: it is waited for too if it had kernels look at indices.
 class Staging {
  public:
-  Staging() = default;
-  explicit Staging(Message& message);
+  Staging(Message& message, const cuda::CallStamp& by);
+  explicit Staging(const cuda::CallStamp& by);  ///< for what holds no tensors of devices, or hands them on as they are
   ~Staging();  ///< waits: the host memory must not be used again while a device writes to it
   Staging(Staging&&) noexcept = default;
   Staging& operator=(Staging&&) = delete;
 
   bool done() const;
-  void wait();  ///< throws what failed on the device
+  void wait();  ///< throws what failed on the devices, and IndexError for an index of `by`'s that was out of range
 
  private:
+  cuda::CallStamp by_;
   std::vector<Tensor> sources_, targets_;
-  std::vector<cuda::Event> copied_;  // one for each device
+  std::vector<int8_t> devices_;
+  std::vector<cuda::Event> copied_;  // what is waited for
 };
 
 /// Whether a message holds tensors of devices.

@@ -1,4 +1,5 @@
 #include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/index_owner.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/kernels.h"
@@ -28,6 +29,8 @@ void transfer(void*, Device, const void*, Device, std::size_t, bool) { no_cuda("
 bool is_available() noexcept { return false; }
 std::string why_unavailable() { return "this library was built without CUDA"; }
 std::string device_name(int) { no_cuda("device_name"); }
+Device local_device() { no_cuda("local_device"); }
+void set_local_rank(int) noexcept {}
 void synchronize(int) { no_cuda("synchronize"); }
 void set_checked(bool) noexcept {}
 bool checked() noexcept { return false; }
@@ -44,10 +47,18 @@ void Event::record() { no_cuda("Event::record"); }
 void Event::record(const Stream&) { no_cuda("Event::record"); }
 bool Event::done() const { return true; }
 void Event::synchronize() const {}
+void Event::reach() const {}
 double Event::milliseconds_since(const Event&) const { no_cuda("milliseconds_since"); }
 StreamGuard::StreamGuard(const Stream& stream) : stream_(stream), before_(nullptr) {}
 StreamGuard::~StreamGuard() = default;
 void record_stream(const Tensor&, const Stream&) {}
+
+void set_call_of_thread(CallStamp (*)() noexcept) noexcept {}
+CallStamp call_of_thread() noexcept { return {}; }
+bool has_index_work(const CallStamp&) noexcept { return false; }
+std::vector<Event> ends_of_index_work(const CallStamp&) { return {}; }
+void throw_index_errors_of(const CallStamp&, int) {}
+void end_index_work(const CallStamp&) noexcept {}
 
 MemoryStats memory_stats(int) { no_cuda("memory_stats"); }
 void reset_peak_memory(int) { no_cuda("reset_peak_memory"); }

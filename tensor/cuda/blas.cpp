@@ -1,6 +1,10 @@
 #include "tendril/tensor/cuda/blas.h"
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "tendril/tensor/cuda/check.h"
 #include "tendril/tensor/cuda/cuda.h"
@@ -8,6 +12,7 @@
 #include "tendril/tensor/cuda/gemm_layout.h"
 #include "tendril/tensor/cuda/handles.h"
 #include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/workspace.h"
 
 namespace tendril::cuda {
 
@@ -33,21 +38,27 @@ Blas::Blas() {
 
 Blas::~Blas() { cublasDestroy(handle_); }
 
-Workspace& Blas::scratch_for(cudaStream_t stream) {
-  constexpr std::size_t kStreams = 8;
-  for (const OfStream& one : scratch_) {
-    if (one.stream == stream) return *one.scratch;
-  }
-  if (scratch_.size() == kStreams) scratch_.erase(scratch_.begin());
-  scratch_.push_back({stream, std::make_unique<Workspace>(scratch_bytes_)});
-  return *scratch_.back().scratch;
+namespace {
+
+/// The current stream's. Kept, as streams are; never destroyed: the driver may be gone before static objects are.
+void* scratch_of_stream(std::size_t bytes) {
+  using ByStream = std::map<std::pair<int, cudaStream_t>, std::unique_ptr<Workspace>>;
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new ByStream;
+  const std::lock_guard lock(mutex);
+  auto& mine = all[{current_device(), current_stream()}];
+  if (!mine) mine = std::make_unique<Workspace>(bytes);
+  return mine->data();
 }
+
+}  // namespace
 
 cublasHandle_t Blas::current() {
   Blas& blas = thread_handle<Blas>();
   const cudaStream_t stream = current_stream();
   TENDRIL_CUBLAS("cuBLAS", cublasSetStream, blas.handle_, stream);  // forgets the workspace, so that comes second
-  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, blas.handle_, blas.scratch_for(stream).data(), blas.scratch_bytes_);
+  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, blas.handle_, scratch_of_stream(blas.scratch_bytes_),
+                 blas.scratch_bytes_);
   return blas.handle_;
 }
 

@@ -2,10 +2,8 @@
 
 #include <cublas_v2.h>
 
-#include <memory>
-#include <vector>
+#include <cstddef>
 
-#include "tendril/tensor/cuda/workspace.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/view.h"
 
@@ -28,20 +26,13 @@ class Blas {
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  /// The calling thread's handle for its current device and stream, with scratch memory of our allocator's.
+  /// The calling thread's handle for its current device and stream, with scratch memory of our allocator's: a stream's,
+  /// whichever threads multiply on it, as what is in a stream runs one after the other.
   static cublasHandle_t current();
 
  private:
-  struct OfStream {
-    cudaStream_t stream;
-    std::unique_ptr<Workspace> scratch;
-  };
-
-  Workspace& scratch_for(cudaStream_t stream);
-
   cublasHandle_t handle_ = nullptr;
   std::size_t scratch_bytes_ = 0;
-  std::vector<OfStream> scratch_;  // products in two streams may run side by side, and must not share it
 };
 
 /// Kernels::matmul for floating dtypes, by cuBLAS; sums are float32 for the half types. `tf32` is for float32 (see

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <sstream>
 #include <tuple>
 
@@ -52,19 +53,21 @@ CachingAllocator::~CachingAllocator() {
 
 void* CachingAllocator::address_of(const Block* block) noexcept { return block->address; }
 
-CachingAllocator::Block* CachingAllocator::allocate(std::size_t bytes, void* stream) {
+CachingAllocator::Block* CachingAllocator::allocate(std::size_t bytes, void* stream, Effort effort) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   bytes = rounded(std::max<std::size_t>(bytes, 1), kRound);
   const std::lock_guard lock(mutex_);
   collect(false);
   Pool& pool = bytes <= kSmallLimit ? small_ : large_;
   Block* block = find_free(pool, bytes, stream);
+  if (!block && effort == Effort::kCached) return nullptr;
   if (!block) block = new_segment(pool, bytes, stream);
   if (!block) {
     ++stats_.out_of_memory;
     collect(true);
     block = find_free(pool, bytes, stream);
   }
+  if (!block && give_back_enough(segment_for(bytes))) block = new_segment(pool, bytes, stream);
   if (!block) {
     give_back_free_segments();
     block = new_segment(pool, bytes, stream);
@@ -116,7 +119,7 @@ void CachingAllocator::reset_peak() {
   stats_.peak_bytes = stats_.live_bytes;
 }
 
-/// The smallest free block that fits and whose rest would not be wasted.
+/// The smallest free block that fits; what is left of a large one serves others.
 CachingAllocator::Block* CachingAllocator::find_free(Pool& pool, std::size_t bytes, void* stream) {
   Block wanted;
   wanted.stream = stream;
@@ -124,8 +127,6 @@ CachingAllocator::Block* CachingAllocator::find_free(Pool& pool, std::size_t byt
   const auto found = pool.free.lower_bound(&wanted);
   if (found == pool.free.end() || (*found)->stream != stream) return nullptr;
   Block* block = *found;
-  // A segment of its own that serves something far smaller would be missing when its size is asked for again.
-  if (bytes > kMediumLimit && block->bytes >= bytes + kMediumSegment) return nullptr;
   pool.free.erase(found);
   return block;
 }
@@ -202,21 +203,46 @@ void CachingAllocator::collect(bool wait) {
   }
 }
 
-void CachingAllocator::give_back_free_segments() {
-  for (Pool* pool : {&small_, &large_}) {
-    for (auto it = pool->free.begin(); it != pool->free.end();) {
-      Block* block = *it;
-      if (block->left || block->right) {
-        ++it;
-        continue;
-      }
-      it = pool->free.erase(it);
-      --stats_.segments;
-      stats_.reserved_bytes -= static_cast<int64_t>(block->bytes);
-      source_.give_back(block->address, block->bytes);
-      blocks_.erase(block);
-    }
+void CachingAllocator::give_back(Block* segment) {
+  segment->pool->free.erase(segment);
+  --stats_.segments;
+  stats_.reserved_bytes -= static_cast<int64_t>(segment->bytes);
+  source_.give_back(segment->address, segment->bytes);
+  blocks_.erase(segment);
+}
+
+std::vector<CachingAllocator::Block*> CachingAllocator::free_segments() const {
+  std::vector<Block*> all;
+  for (const Pool* pool : {&small_, &large_}) {
+    std::copy_if(pool->free.begin(), pool->free.end(), std::back_inserter(all),
+                 [](const Block* block) { return !block->left && !block->right; });
   }
+  return all;
+}
+
+/// The smallest segment that is large enough, or the fewest that together are: what others will ask for again stays.
+/// False, with nothing done, where all of them are less than `bytes`.
+bool CachingAllocator::give_back_enough(std::size_t bytes) {
+  std::vector<Block*> segments = free_segments();
+  std::sort(segments.begin(), segments.end(), [](const Block* a, const Block* b) { return a->bytes < b->bytes; });
+  const auto enough =
+      std::find_if(segments.begin(), segments.end(), [&](const Block* block) { return block->bytes >= bytes; });
+  if (enough != segments.end()) {
+    give_back(*enough);
+    return true;
+  }
+  std::size_t sum = 0;
+  for (const Block* block : segments) sum += block->bytes;
+  if (sum < bytes) return false;
+  for (sum = 0; sum < bytes; segments.pop_back()) {
+    sum += segments.back()->bytes;
+    give_back(segments.back());
+  }
+  return true;
+}
+
+void CachingAllocator::give_back_free_segments() {
+  for (Block* segment : free_segments()) give_back(segment);
 }
 
 std::string CachingAllocator::table() const {

@@ -36,7 +36,8 @@ class MemorySource {
 ///
 /// Sizes (PyTorch's, c10/cuda/CUDACachingAllocator): multiples of 512 bytes; up to 1 MiB from segments of 2 MiB, up to
 /// 10 MiB from segments of 20 MiB, above from one of their own, a multiple of 2 MiB. Free neighbours are merged, and a
-/// larger block than needed is split where the rest is of use (512 bytes in small segments, 1 MiB in large ones).
+/// larger block than needed, however large, is split where the rest is of use (512 bytes in small segments, 1 MiB in
+/// large ones). Where the source has no more, it gets back what it needs for this request, and all only after that.
 ///
 /// Thread-safety: everything may be called from any thread.
 class CachingAllocator {
@@ -49,9 +50,11 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
+  /// How far an allocation goes: to what is cached, or to the source and until all of the cache was given back for it.
+  enum class Effort { kCached, kAll };
   /// At least `bytes` (> 0) bytes, 512-byte aligned if segments are. Null when the source has no more, even after what
-  /// is cached was given back.
-  Block* allocate(std::size_t bytes, void* stream);
+  /// is cached was given back; with kCached already when nothing that is cached fits.
+  Block* allocate(std::size_t bytes, void* stream, Effort effort = Effort::kAll);
   void release(Block* block) noexcept;
   /// `stream`, another than the block's, uses it up to now.
   void record_use(Block* block, void* stream);
@@ -83,6 +86,9 @@ class CachingAllocator {
   void make_free(Block* block);
   Block* merged(Block* left, Block* right);
   void collect(bool wait);
+  void give_back(Block* segment);
+  std::vector<Block*> free_segments() const;
+  bool give_back_enough(std::size_t bytes);
   void give_back_free_segments();
 
   MemorySource& source_;

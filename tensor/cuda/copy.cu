@@ -88,8 +88,8 @@ void copy_bits(const char* op, const View& out, const View& x) {
 }
 
 template <class T>
-__global__ void arange_kernel(T* out, int64_t stride, int64_t numel, bool floating, double start, double step,
-                              int64_t first, int64_t by) {
+__global__ void __launch_bounds__(kGridThreads) arange_kernel(T* out, int64_t stride, int64_t numel, bool floating,
+                                                              double start, double step, int64_t first, int64_t by) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < numel; i += threads) {
     out[i * stride] = floating ? convert<T>(start + static_cast<double>(i) * step)

@@ -71,7 +71,7 @@ __device__ Before<A> scan_lanes(A value, int sharing, A* shared) {
 /// Neighbouring threads have neighbouring elements of a line. A block has a share of one line, or `across` whole ones.
 /// `carry` [lines][shares] is what comes before a share; null: nothing does.
 template <class T>
-__global__ void scan_rows(T* out, const T* x, Scan scan, const Sum<T>* carry) {
+__global__ void __launch_bounds__(kThreads) scan_rows(T* out, const T* x, Scan scan, const Sum<T>* carry) {
   using A = Sum<T>;
   __shared__ A shared[kThreads / kWarp];
   const int in_line = static_cast<int>(threadIdx.x) % scan.sharing;
@@ -105,7 +105,7 @@ __global__ void scan_rows(T* out, const T* x, Scan scan, const Sum<T>* carry) {
 
 /// The total of each share but the last: [lines][shares]. A block a share.
 template <class T>
-__global__ void add_up_shares(Sum<T>* totals, const T* x, Scan scan) {
+__global__ void __launch_bounds__(kThreads) add_up_shares(Sum<T>* totals, const T* x, Scan scan) {
   using A = Sum<T>;
   __shared__ A shared[kThreads / kWarp];
   int64_t place[2];
@@ -121,7 +121,7 @@ __global__ void add_up_shares(Sum<T>* totals, const T* x, Scan scan) {
 
 /// Makes of each line's totals what comes before each share.
 template <class A>
-__global__ void scan_totals(A* totals, int64_t lines, int64_t shares) {
+__global__ void __launch_bounds__(kThreads) scan_totals(A* totals, int64_t lines, int64_t shares) {
   const int64_t line = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (line >= lines) return;
   A before = A(0);
@@ -134,7 +134,7 @@ __global__ void scan_totals(A* totals, int64_t lines, int64_t shares) {
 
 /// Neighbouring threads have neighbouring lines; `sharing` threads have consecutive shares of one.
 template <class T>
-__global__ void scan_columns(T* out, const T* x, Scan scan) {
+__global__ void __launch_bounds__(kThreads) scan_columns(T* out, const T* x, Scan scan) {
   using A = Sum<T>;
   __shared__ A totals[kThreads];
   const int thread = static_cast<int>(threadIdx.x), at = thread % scan.across, part = thread / scan.across;
@@ -201,7 +201,7 @@ void cumsum_of(const View& out, const View& x, int dim) {
   }
   const Workspace totals(static_cast<std::size_t>(scan.lines.count * scan.shares) * sizeof(A));
   launch("cumsum", add_up_shares<T>, grid, totals.as<A>(), x.as<const T>(), scan);
-  launch("cumsum", scan_totals<A>, grid_for(scan.lines.count), totals.as<A>(), scan.lines.count, scan.shares);
+  launch("cumsum", scan_totals<A>, grid_for(scan.lines.count, kThreads), totals.as<A>(), scan.lines.count, scan.shares);
   launch("cumsum", scan_rows<T>, grid, out.as<T>(), x.as<const T>(), scan, totals.as<const A>());
 }
 

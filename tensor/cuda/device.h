@@ -20,8 +20,7 @@ Allocation allocate(std::size_t bytes, Device device);
 void release(void* block) noexcept;
 
 /// Copies from one device to another, of which at most one is the CPU, in order with the current streams of both.
-/// Waits for the copy where host memory is involved, unless `non_blocking`: then memory that is not pinned is waited
-/// for by the driver as it needs.
+/// Waits for the copy where host memory is involved, unless `non_blocking`: then where it is not pinned.
 void transfer(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, bool non_blocking);
 
 }  // namespace tendril::cuda

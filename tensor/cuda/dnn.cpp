@@ -1,15 +1,53 @@
 #include "tendril/tensor/cuda/dnn.h"
 
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+
 #include "tendril/tensor/cuda/current.h"
 #include "tendril/tensor/cuda/handles.h"
+#include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril::cuda {
 
-void raise(cudnnStatus_t status, const char* op, const char* call) {
+namespace {
+
+std::string explained(cudnnStatus_t status, const char* op, const char* call) {
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
-  tendril::detail::raise<Error>(op, ": ", call, ": ", cudnnGetErrorString(status), *detail ? ": " : "", detail);
+  std::string text(op);
+  text.append(": ").append(call).append(": ").append(cudnnGetErrorString(status));
+  if (*detail) text.append(": ").append(detail);
+  return text;
+}
+
+/// True for the first of its kind.
+bool is_news(const char* op, const char* call, cudnnStatus_t status) {
+  static std::mutex mutex;
+  static std::set<std::tuple<std::string, std::string, int>> said;
+  const std::lock_guard lock(mutex);
+  return said.emplace(op, call, static_cast<int>(status)).second;
+}
+
+}  // namespace
+
+void raise(cudnnStatus_t status, const char* op, const char* call) {
+  tendril::detail::raise<Error>(explained(status, op, call));
+}
+
+bool is_served(cudnnStatus_t status, const char* op, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return true;
+  if (CUDNN_STATUS_CATEGORY(static_cast<int>(status)) == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  if (strict()) raise(status, op, call);
+  const std::string text = explained(status, op, call);
+  if (is_news(op, call, status)) {
+    std::fprintf(stderr, "tendril: %s (done without cuDNN; said once; TENDRIL_CUDA_STRICT=1 makes it an error)\n",
+                 text.c_str());
+  }
+  return false;
 }
 
 namespace {

@@ -17,12 +17,10 @@ inline void check(cudnnStatus_t status, const char* op, const char* call) {
     raise(status, op, call);
 }
 
-/// Whether cuDNN has no way to do what it was asked about, so that another way must be taken. Its versions differ in
-/// whether they call that an unsupported or a bad parameter.
-inline bool is_refusal(cudnnStatus_t status) noexcept {
-  const int category = CUDNN_STATUS_CATEGORY(static_cast<int>(status));
-  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
-}
+/// Whether cuDNN does what it was asked to. False where it says NOT_SUPPORTED: another way must be taken. Anything else
+/// that it refuses is a mistake of ours, or a device that fails: false as well, said once on the error output with what
+/// cuDNN says of its last error; under `strict()` Error.
+bool is_served(cudnnStatus_t status, const char* op, const char* call);
 
 /// The calling thread's handle for its current device, set to its current stream.
 cudnnHandle_t dnn_handle();

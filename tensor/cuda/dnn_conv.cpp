@@ -2,26 +2,40 @@
 #include <array>
 #include <climits>
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
 #include <vector>
 
+#include "tendril/tensor/cuda/aligned.h"
 #include "tendril/tensor/cuda/conv.h"
+#include "tendril/tensor/cuda/current.h"
 #include "tendril/tensor/cuda/dnn.h"
-#include "tendril/tensor/cuda/handles.h"
 #include "tendril/tensor/cuda/lru.h"
 #include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/workspace.h"
 
-/// Descriptors and algorithms are found once for each kind of convolution and kept; algorithms are chosen by cuDNN's
-/// heuristics, not by timing, so that a program does the same whenever it runs.
+/// Descriptors and algorithms are found once for each kind of convolution and device and kept for all threads, which
+/// only read them; algorithms are chosen by cuDNN's heuristics, not by timing, so that a program does the same whenever
+/// it runs.
 namespace tendril::cuda {
 namespace {
 
-struct Descriptors {
+struct Operands {
   TensorDescriptor x, out;
   FilterDescriptor weight;
-  ConvolutionDescriptor conv;
+};
+
+/// What cuDNN is told of a convolution.
+struct Descriptors {
+  cudnnTensorDescriptor_t x, out;
+  cudnnFilterDescriptor_t weight;
+  cudnnConvolutionDescriptor_t conv;
+
+  Descriptors(const Operands& operands, const ConvolutionDescriptor& convolution)
+      : x(operands.x), out(operands.out), weight(operands.weight), conv(convolution) {}
 };
 
 /// What cuDNN has for each map: its functions differ in names, types and order only.
@@ -93,8 +107,8 @@ bool by_map(ConvMap map, F f) {
   }
 }
 
-/// All that a plan depends on, but for the device, whose plans are apart. In the order of `key_of`.
-using Key = std::array<int64_t, 21>;
+/// All that a plan depends on. In the order of `key_of`.
+using Key = std::array<int64_t, 22>;
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const noexcept {  // FNV-1a, by words
@@ -107,7 +121,8 @@ struct KeyHash {
 Key key_of(const Conv& c, bool tf32) {
   const auto s = [](const View& v, int d) { return v.sizes[d]; };
   const ConvGeometry& g = c.geometry;
-  return {static_cast<int64_t>(c.map),
+  return {current_device(),
+          static_cast<int64_t>(c.map),
           static_cast<int64_t>(c.x.dtype),
           tf32,
           deterministic(),
@@ -130,15 +145,16 @@ Key key_of(const Conv& c, bool tf32) {
           g.groups};
 }
 
+/// An algorithm with the arithmetic that it was recommended with.
 struct Way {
   int algorithm;
-  cudnnMathType_t math;
+  ConvolutionDescriptor conv;
   std::size_t scratch;
 };
 
 /// The ways to compute one kind of convolution, the fastest first, by cuDNN's own estimate. None: cuDNN refuses it.
 struct Plan {
-  Descriptors d;
+  Operands operands;
   std::vector<Way> ways;
 };
 
@@ -152,13 +168,6 @@ bool can_be_said(const Conv& c) {
          std::max({g.stride.h, g.stride.w, g.padding.h, g.padding.w, g.dilation.h, g.dilation.w, g.groups}) <= INT_MAX;
 }
 
-/// False for a refusal; throws Error for what went wrong.
-bool is_accepted(cudnnStatus_t status, const char* op, const char* call) {
-  if (is_refusal(status)) return false;
-  check(status, op, call);
-  return true;
-}
-
 /// Without tensor cores, whose float32 is TF32.
 bool is_exact(const Conv& c, bool tf32) { return c.x.dtype == kFloat32 && !tf32; }
 /// What cuDNN may recommend algorithms for. Its default is tensor cores for float32 (Ampere and later) only.
@@ -167,90 +176,116 @@ cudnnMathType_t arithmetic_of(const Conv& c, bool tf32) {
   return size_of(c.x.dtype) == 2 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
 }
 
-bool describe(const Conv& c, bool tf32, const Descriptors& d) {
+constexpr const char* kDescribing = "describing a convolution";
+
+bool describe(const Conv& c, const Operands& d) {
   const char* op = name_of(c.map);
   const cudnnDataType_t type = dnn_type(c.x.dtype, op);
   const auto size = [](const View& v, int i) { return static_cast<int>(v.sizes[i]); };
-  const auto number = [](int64_t n) { return static_cast<int>(n); };
-  const ConvGeometry& g = c.geometry;
-  const auto accepts = [op](cudnnStatus_t status) { return is_accepted(status, op, "describing a convolution"); };
-  const cudnnDataType_t sums = c.x.dtype == kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  const auto accepts = [op](cudnnStatus_t status) { return is_served(status, op, kDescribing); };
   return accepts(cudnnSetTensor4dDescriptor(d.x, CUDNN_TENSOR_NCHW, type, size(c.x, 0), size(c.x, 1), size(c.x, 2),
                                             size(c.x, 3))) &&
          accepts(cudnnSetTensor4dDescriptor(d.out, CUDNN_TENSOR_NCHW, type, size(c.out, 0), size(c.out, 1),
                                             size(c.out, 2), size(c.out, 3))) &&
          accepts(cudnnSetFilter4dDescriptor(d.weight, type, CUDNN_TENSOR_NCHW, size(c.weight, 0), size(c.weight, 1),
-                                            size(c.weight, 2), size(c.weight, 3))) &&
-         accepts(cudnnSetConvolution2dDescriptor(d.conv, number(g.padding.h), number(g.padding.w), number(g.stride.h),
+                                            size(c.weight, 2), size(c.weight, 3)));
+}
+
+bool describe(const Conv& c, cudnnMathType_t math, const ConvolutionDescriptor& conv) {
+  const char* op = name_of(c.map);
+  const ConvGeometry& g = c.geometry;
+  const auto number = [](int64_t n) { return static_cast<int>(n); };
+  const auto accepts = [op](cudnnStatus_t status) { return is_served(status, op, kDescribing); };
+  const cudnnDataType_t sums = c.x.dtype == kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  return accepts(cudnnSetConvolution2dDescriptor(conv, number(g.padding.h), number(g.padding.w), number(g.stride.h),
                                                  number(g.stride.w), number(g.dilation.h), number(g.dilation.w),
                                                  CUDNN_CROSS_CORRELATION, sums)) &&
-         accepts(cudnnSetConvolutionGroupCount(d.conv, number(g.groups))) &&
-         accepts(cudnnSetConvolutionMathType(d.conv, arithmetic_of(c, tf32)));
+         accepts(cudnnSetConvolutionGroupCount(conv, number(g.groups))) &&
+         accepts(cudnnSetConvolutionMathType(conv, math));
 }
 
 template <class Map>
 void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan) {
   const char* op = name_of(c.map);
+  const ConvolutionDescriptor asked;
+  if (!describe(c, arithmetic_of(c, tf32), asked)) return;
   typename Map::Result results[Map::kAlgorithms];
   int count = 0;
-  if (!is_accepted(Map::rank(handle, plan.d, &count, results), op, "cudnnGetConvolutionAlgorithm_v7")) return;
+  if (!is_served(Map::rank(handle, {plan.operands, asked}, &count, results), op, "cudnnGetConvolutionAlgorithm_v7")) {
+    return;
+  }
   const bool exact = is_exact(c, tf32);
   for (int i = 0; i < count; ++i) {
     if (results[i].status != CUDNN_STATUS_SUCCESS) continue;
     if (deterministic() && results[i].determinism != CUDNN_DETERMINISTIC) continue;
-    Way way{results[i].algo, exact ? CUDNN_FMA_MATH : results[i].mathType, 0};
+    Way way{results[i].algo, {}, 0};
     // An algorithm's needs depend on the arithmetic that it was recommended with.
-    TENDRIL_CUDNN(op, cudnnSetConvolutionMathType, plan.d.conv, way.math);
-    if (Map::scratch(handle, plan.d, results[i].algo, &way.scratch) == CUDNN_STATUS_SUCCESS) plan.ways.push_back(way);
+    if (describe(c, exact ? CUDNN_FMA_MATH : results[i].mathType, way.conv) &&
+        is_served(Map::scratch(handle, {plan.operands, way.conv}, results[i].algo, &way.scratch), op,
+                  "cudnnGetConvolutionWorkspaceSize")) {
+      plan.ways.push_back(std::move(way));
+    }
   }
 }
 
-Plan make_plan(cudnnHandle_t handle, const Conv& c, bool tf32) {
-  Plan plan;
+std::shared_ptr<const Plan> make_plan(cudnnHandle_t handle, const Conv& c, bool tf32) {
+  const auto plan = std::make_shared<Plan>();
   by_map(c.map, [&](auto map) {
-    if (describe(c, tf32, plan.d)) find_ways<decltype(map)>(handle, c, tf32, plan);
+    if (describe(c, plan->operands)) find_ways<decltype(map)>(handle, c, tf32, *plan);
     return true;
   });
   return plan;
 }
 
-/// Of one thread and device.
+/// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
-  Lru<Key, Plan, KeyHash> cache{512};
+  std::mutex mutex;
+  Lru<Key, std::shared_ptr<const Plan>, KeyHash> cache{1024};
 };
 
-/// False where the way is closed: no memory, or cuDNN has changed its mind.
+std::shared_ptr<const Plan> plan_for(cudnnHandle_t handle, const Conv& c) {
+  static auto& plans = *new Plans;
+  const bool tf32 = convolution_tf32();
+  const std::lock_guard lock(plans.mutex);
+  return plans.cache.get(key_of(c, tf32), [&] { return make_plan(handle, c, tf32); });
+}
+
+/// False where the way is closed this time: no memory, or cuDNN has changed its mind.
 template <class Map>
 bool take(const Way& way, cudnnHandle_t handle, const Conv& c, const Plan& plan) {
-  const char* op = name_of(c.map);
+  const Workspace scratch(way.scratch, std::nothrow);
+  if (way.scratch > 0 && !scratch.data()) return false;
   const DnnScalar one(1, c.x.dtype), zero(0, c.x.dtype);
-  std::optional<Workspace> scratch;
-  try {
-    scratch.emplace(way.scratch);
-  } catch (const Error&) {
-    return false;
-  }
-  TENDRIL_CUDNN(op, cudnnSetConvolutionMathType, plan.d.conv, way.math);
-  return is_accepted(Map::run(handle, plan.d, c, static_cast<typename Map::Algorithm>(way.algorithm), scratch->data(),
-                              way.scratch, one, zero),
-                     op, "cudnnConvolution");
+  return is_served(Map::run(handle, {plan.operands, way.conv}, c, static_cast<typename Map::Algorithm>(way.algorithm),
+                            scratch.data(), way.scratch, one, zero),
+                   name_of(c.map), "cudnnConvolution");
 }
 
 }  // namespace
 
 bool convolve_by_cudnn(const Conv& conv) {
   if (!can_be_said(conv)) return false;
-  const bool tf32 = convolution_tf32();
   const cudnnHandle_t handle = dnn_handle();
-  Plan& plan = thread_handle<Plans>().cache.get(key_of(conv, tf32), [&] { return make_plan(handle, conv, tf32); });
-  return by_map(conv.map, [&](auto map) {
-    while (!plan.ways.empty()) {
-      if (take<decltype(map)>(plan.ways.front(), handle, conv, plan)) return true;
-      // Kept, it would be tried, and memory given back to the driver for it, again and again.
-      plan.ways.erase(plan.ways.begin());
-    }
-    return false;
+  const std::shared_ptr<const Plan> plan = plan_for(handle, conv);
+  if (plan->ways.empty()) return false;
+  const char* op = name_of(conv.map);
+  Conv there = conv;  // where tensor cores may have its operands
+  Aligned operands[3];
+  View* const views[] = {&there.x, &there.weight, &there.out};
+  for (int k = 0; k < 3; ++k) {
+    View& view = *views[k];
+    const std::size_t bytes = static_cast<std::size_t>(view.numel) * size_of(view.dtype);
+    const bool writes = &view == &there.result();
+    view.data =
+        writes ? operands[k].write(view.data, bytes) : const_cast<void*>(operands[k].read(op, view.data, bytes));
+  }
+  const bool done = by_map(conv.map, [&](auto map) {
+    return std::any_of(plan->ways.begin(), plan->ways.end(),
+                       [&](const Way& way) { return take<decltype(map)>(way, handle, there, *plan); });
   });
+  if (!done) return false;
+  for (const Aligned& operand : operands) operand.written(op);
+  return true;
 }
 
 }  // namespace tendril::cuda

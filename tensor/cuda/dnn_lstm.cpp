@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "tendril/tensor/cuda/aligned.h"
 #include "tendril/tensor/cuda/check.h"
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/dnn.h"
@@ -88,13 +89,7 @@ class Plan {
   std::vector<Part> parts_;
 };
 
-/// Whether cuDNN can do what it was asked.
-bool taken(cudnnStatus_t status, const char* call) {
-  if (is_refusal(status)) return false;
-  check(status, kOp, call);
-  return true;
-}
-#define TENDRIL_TAKEN(function, ...) taken(function(__VA_ARGS__), #function)
+#define TENDRIL_TAKEN(function, ...) is_served(function(__VA_ARGS__), kOp, #function)
 
 struct Types {
   cudnnDataType_t data, math;
@@ -226,29 +221,44 @@ void unpack(const Plan& plan, const Workspace& space, const LstmLayerGradients& 
   copy_all(kOp, {copies, count});
 }
 
-/// What cuDNN reads or writes instead of [T, N, width]: itself, or its steps in reverse order in scratch memory.
+/// What cuDNN reads or writes instead of [T, N, width]: itself, or, in scratch memory, its steps in reverse order or
+/// what lies at an address that tensor cores cannot have.
 class Steps {
  public:
   Steps(const Shape& shape, int64_t width, bool reverse) : steps_(shape.steps), step_bytes_(shape.step_bytes(width)) {
-    if (reverse) memory_.emplace(static_cast<std::size_t>(steps_ * step_bytes_));
+    if (reverse) memory_.emplace(bytes());
   }
-  const void* read(const void* from) const {
-    if (!memory_) return from;
+  const void* read(const void* from) {
+    if (!memory_) return aligned_.read(kOp, from, bytes());
     reverse_steps(kOp, memory_->data(), from, steps_, step_bytes_);
     return memory_->data();
   }
-  void* write(void* to) const { return memory_ ? memory_->data() : to; }
+  void* write(void* to) { return memory_ ? memory_->data() : aligned_.write(to, bytes()); }
   void written(void* to) const {
     if (memory_) reverse_steps(kOp, to, memory_->data(), steps_, step_bytes_);
+    aligned_.written(kOp);
   }
 
  private:
+  std::size_t bytes() const { return static_cast<std::size_t>(steps_ * step_bytes_); }
+
   int64_t steps_, step_bytes_;
   std::optional<Workspace> memory_;
+  Aligned aligned_;
 };
 
-const void* data_or_null(const View* view) { return view ? view->data : nullptr; }
-void* writable_or_null(const View* view) { return view ? view->data : nullptr; }
+/// h, c or a gradient of them, [N, H]. May be null.
+class State {
+ public:
+  explicit State(const Shape& shape) : bytes_(static_cast<std::size_t>(shape.step_bytes(shape.cells))) {}
+  const void* read(const View* from) { return from ? aligned_.read(kOp, from->data, bytes_) : nullptr; }
+  void* write(const View* to) { return to ? aligned_.write(to->data, bytes_) : nullptr; }
+  void written() const { aligned_.written(kOp); }
+
+ private:
+  std::size_t bytes_;
+  Aligned aligned_;
+};
 
 void zero(void* data, std::size_t bytes) { TENDRIL_CUDA(kOp, cudaMemsetAsync, data, 0, bytes, current_stream()); }
 
@@ -268,14 +278,16 @@ void lstm_layer(const LstmLayer& layer, const View& output, const View& c_n, voi
   const Plan& plan = plan_for(layer);
   const bool training = reserve != nullptr;
   const Workspace weights(plan.weight_bytes()), work(plan.work_bytes(training));
-  const Steps x(shape, shape.input, layer.reverse), y(shape, shape.cells, layer.reverse);
+  Steps x(shape, shape.input, layer.reverse), y(shape, shape.cells, layer.reverse);
+  State h0(shape), c0(shape), last(shape);
   pack(plan, layer, weights);
   TENDRIL_CUDNN(kOp, cudnnRNNForward, dnn_handle(), plan.network,
                 training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE, nullptr, plan.x, x.read(layer.x.data),
-                plan.y, y.write(output.data), plan.state, data_or_null(layer.h0), nullptr, plan.state,
-                data_or_null(layer.c0), c_n.data, plan.weight_bytes(), weights.data(), plan.work_bytes(training),
-                work.data(), plan.reserve_bytes(training), reserve);
+                plan.y, y.write(output.data), plan.state, h0.read(layer.h0), nullptr, plan.state, c0.read(layer.c0),
+                last.write(&c_n), plan.weight_bytes(), weights.data(), plan.work_bytes(training), work.data(),
+                plan.reserve_bytes(training), reserve);
   y.written(output.data);
+  last.written();
   detail::count_lstm_layer();
 }
 
@@ -284,8 +296,9 @@ void lstm_layer_backward(const LstmLayer& layer, const View& output, void* reser
   const Shape shape = shape_of(layer);
   const Plan& plan = plan_for(layer);
   const Workspace weights(plan.weight_bytes()), work(plan.work_bytes(true));
-  const Steps x(shape, shape.input, layer.reverse), dx(shape, shape.input, layer.reverse),
+  Steps x(shape, shape.input, layer.reverse), dx(shape, shape.input, layer.reverse),
       y(shape, shape.cells, layer.reverse), dy(shape, shape.cells, layer.reverse);
+  State h0(shape), c0(shape), dc_n(shape), dh0(shape), dc0(shape);
   pack(plan, layer, weights);
 
   // cuDNN wants the output's gradient and writes x's, if it is asked for or not.
@@ -299,19 +312,22 @@ void lstm_layer_backward(const LstmLayer& layer, const View& output, void* reser
   const void* dys = gradients.output ? dy.read(gradients.output->data) : zeros->data();
   void* dxs = gradients.x ? dx.write(gradients.x->data) : unwanted->data();
 
+  const void* h = h0.read(layer.h0);
   const cudnnHandle_t handle = dnn_handle();
   TENDRIL_CUDNN(kOp, cudnnRNNBackwardData_v8, handle, plan.network, nullptr, plan.y, ys, dys, plan.x, dxs, plan.state,
-                data_or_null(layer.h0), nullptr, writable_or_null(gradients.h0), plan.state, data_or_null(layer.c0),
-                data_or_null(gradients.c_n), writable_or_null(gradients.c0), plan.weight_bytes(), weights.data(),
-                plan.work_bytes(true), work.data(), plan.reserve_bytes(true), reserve);
+                h, nullptr, dh0.write(gradients.h0), plan.state, c0.read(layer.c0), dc_n.read(gradients.c_n),
+                dc0.write(gradients.c0), plan.weight_bytes(), weights.data(), plan.work_bytes(true), work.data(),
+                plan.reserve_bytes(true), reserve);
   if (gradients.x) dx.written(gradients.x->data);
+  dh0.written();
+  dc0.written();
   if (!gradients.weight_ih && !gradients.weight_hh && !gradients.bias_ih && !gradients.bias_hh) return;
 
   const Workspace d_weights(plan.weight_bytes());
   zero(d_weights.data(), plan.weight_bytes());  // the gradients are added to what is there
   TENDRIL_CUDNN(kOp, cudnnRNNBackwardWeights_v8, handle, plan.network, CUDNN_WGRAD_MODE_ADD, nullptr, plan.x, xs,
-                plan.state, data_or_null(layer.h0), plan.y, ys, plan.weight_bytes(), d_weights.data(),
-                plan.work_bytes(true), work.data(), plan.reserve_bytes(true), reserve);
+                plan.state, h, plan.y, ys, plan.weight_bytes(), d_weights.data(), plan.work_bytes(true), work.data(),
+                plan.reserve_bytes(true), reserve);
   unpack(plan, d_weights, gradients);
 }
 

@@ -53,7 +53,8 @@ struct FoundTarget {
 };
 
 template <class T>
-__global__ void find_extremum(FoundTarget<T> target, const T* x, LinesOf what, bool largest) {
+__global__ void __launch_bounds__(kThreads)
+    find_extremum(FoundTarget<T> target, const T* x, LinesOf what, bool largest) {
   using C = Compute<T>;
   __shared__ C best[kThreads];
   __shared__ int64_t places[kThreads];
@@ -99,7 +100,8 @@ __global__ void find_extremum(FoundTarget<T> target, const T* x, LinesOf what, b
 }
 
 template <class T>
-__global__ void join_shares(FoundTarget<T> target, Places<3> lines, int64_t shares, bool largest) {
+__global__ void __launch_bounds__(kGridThreads)
+    join_shares(FoundTarget<T> target, Places<3> lines, int64_t shares, bool largest) {
   const int64_t line = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (line >= lines.count) return;
   int64_t place[3];

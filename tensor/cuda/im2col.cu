@@ -33,7 +33,7 @@ struct Shape {
 
 /// A thread for each element of the columns; neighbours write side by side. T is any type of the element's size.
 template <class T, class I>
-__global__ void gather_columns(const T* x, T* columns, Shape<I> s) {
+__global__ void __launch_bounds__(kGridThreads) gather_columns(const T* x, T* columns, Shape<I> s) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < s.total; at += step) {
     I rest = static_cast<I>(at);
@@ -66,7 +66,7 @@ __device__ inline void store(__nv_bfloat16* p, float value) { *p = __float2bfloa
 
 /// A thread for each element of x, which looks for the places that see it: no two threads write to one element.
 template <class T, class Sum, class I>
-__global__ void sum_columns(const T* columns, T* x, Shape<I> s) {
+__global__ void __launch_bounds__(kGridThreads, 1) sum_columns(const T* columns, T* x, Shape<I> s) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < s.total; at += step) {
     I rest = static_cast<I>(at);

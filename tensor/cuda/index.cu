@@ -23,13 +23,15 @@ __device__ bool refused(int64_t index, const IndexReport& report) {
     record.use = report.use;
     record.value = index;
     record.size = report.size;
+    record.owner = report.owner;
     __threadfence_system();  // another stream may be waited for before this kernel ends
     atomicExch(&record.state, IndexRecord::kComplete);
   }
   return true;
 }
 
-__global__ void look_at_indices(const int64_t* index, Places<1> places, IndexReport report) {
+__global__ void __launch_bounds__(kThreads)
+    look_at_indices(const int64_t* index, Places<1> places, IndexReport report) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < places.count; i += stride) {
     int64_t at[1];
@@ -41,8 +43,8 @@ __global__ void look_at_indices(const int64_t* index, Places<1> places, IndexRep
 /// `places` are of out, x (which stays where it is along the indexed dimension, and goes `along` from index to index)
 /// and index. Bits: something of an element's size, or of several elements'.
 template <class Bits>
-__global__ void gather_elements(Bits* out, const Bits* x, const int64_t* index, Places<3> places, int64_t along,
-                                IndexReport report) {
+__global__ void __launch_bounds__(kThreads) gather_elements(Bits* out, const Bits* x, const int64_t* index,
+                                                            Places<3> places, int64_t along, IndexReport report) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < places.count; i += stride) {
     int64_t at[3];
@@ -83,8 +85,8 @@ __device__ void add_atomically(T* to, T x) {
 
 /// `places` are of source, out (as x above) and index.
 template <class T>
-__global__ void add_elements(T* out, const T* source, const int64_t* index, Places<3> places, int64_t along,
-                             IndexReport report) {
+__global__ void __launch_bounds__(kThreads)
+    add_elements(T* out, const T* source, const int64_t* index, Places<3> places, int64_t along, IndexReport report) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < places.count; i += stride) {
     int64_t at[3];
@@ -96,8 +98,8 @@ __global__ void add_elements(T* out, const T* source, const int64_t* index, Plac
 
 /// `places` are of source, out (as x above) and index.
 template <class Bits>
-__global__ void set_elements(Bits* out, const Bits* source, const int64_t* index, Places<3> places, int64_t along,
-                             IndexReport report) {
+__global__ void __launch_bounds__(kThreads) set_elements(Bits* out, const Bits* source, const int64_t* index,
+                                                         Places<3> places, int64_t along, IndexReport report) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < places.count; i += stride) {
     int64_t at[3];
@@ -117,8 +119,8 @@ struct Steps {
 /// A thread walks along a line of indices in order, and adds those that fall into its share of the range: nobody else
 /// writes there. blockIdx.y says which share.
 template <class T>
-__global__ void add_in_order(T* out, const T* source, const int64_t* index, Places<3> lines, Steps steps,
-                             IndexReport report) {
+__global__ void __launch_bounds__(kThreads)
+    add_in_order(T* out, const T* source, const int64_t* index, Places<3> lines, Steps steps, IndexReport report) {
   const int64_t line = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (line >= lines.count) return;
   int64_t at[3];

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
-#include <new>
 #include <string_view>
 
 #include "tendril/tensor/cuda/check.h"
 #include "tendril/tensor/cuda/current.h"
-#include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/index_owner.h"
+#include "tendril/tensor/cuda/index_records.h"
 
 namespace tendril::cuda {
 
@@ -17,45 +17,19 @@ namespace {
 
 constexpr std::size_t kMostDevices = 64;
 
-/// One device's record, as host and device see it. Made once, never freed: the driver may be gone before static objects
-/// are.
-struct Shared {
-  IndexRecord* host;
-  IndexRecord* device;
-};
-std::array<std::atomic<const Shared*>, kMostDevices> records{};
+/// Each device's record of the process's own work. Made once, never given back.
+std::array<std::atomic<const SharedRecord*>, kMostDevices> records{};
 std::mutex making;
 
-const Shared& record_of(int device) {
+const SharedRecord& record_of(int device) {
   auto& slot = records[static_cast<std::size_t>(device)];
-  if (const Shared* made = slot.load(std::memory_order_acquire)) [[likely]]
+  if (const SharedRecord* made = slot.load(std::memory_order_acquire)) [[likely]]
     return *made;
   const std::lock_guard lock(making);
-  if (const Shared* made = slot.load(std::memory_order_acquire)) return *made;
-  void* host = nullptr;
-  void* seen = nullptr;
-  TENDRIL_CUDA("index checks", cudaHostAlloc, &host, sizeof(IndexRecord), cudaHostAllocMapped | cudaHostAllocPortable);
-  TENDRIL_CUDA("index checks", cudaHostGetDevicePointer, &seen, host, 0);
-  const auto* made = new Shared{new (host) IndexRecord{}, static_cast<IndexRecord*>(seen)};
+  if (const SharedRecord* made = slot.load(std::memory_order_acquire)) return *made;
+  const auto* made = new SharedRecord(take_record());
   slot.store(made, std::memory_order_release);
   return *made;
-}
-
-/// Throws what is noted, saying where it came from if it is an earlier operation's.
-void throw_noted(int device, bool late) {
-  const Shared* shared = records[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
-  if (!shared) return;
-  const std::atomic_ref<int> state(shared->host->state);
-  if (state.load(std::memory_order_acquire) != IndexRecord::kComplete) return;
-  const IndexRecord noted = *shared->host;
-  // Of several threads that wait at once, one throws.
-  int complete = IndexRecord::kComplete;
-  if (!state.compare_exchange_strong(complete, IndexRecord::kEmpty)) return;
-  const std::string text = index_error_text(noted.use, noted.value, noted.dim, noted.size);
-  if (!late) throw IndexError(text);
-  tendril::detail::raise<IndexError>(
-      text, " (on cuda:", device,
-      ", noticed when its work was waited for; cuda::set_checked(true) throws where it happens)");
 }
 
 bool asked_for() {
@@ -72,10 +46,18 @@ std::atomic<bool> in_order{false};
 }  // namespace
 
 IndexReport index_report(IndexUse use, int dim, int64_t size) {
-  return {record_of(current_device()).device, dim, use, size};
+  if (const OwnedRecord of_call = record_of_call(); of_call.owner != 0) {
+    return {of_call.record.device, dim, use, size, of_call.owner};
+  }
+  return {record_of(current_device()).device, dim, use, size, 0};
 }
 
-void throw_index_errors(int device) { throw_noted(device, true); }
+void throw_index_errors(int device) { throw_index_errors_of(call_of_thread(), device); }
+
+void throw_index_errors_of_process(int device, bool late) {
+  const SharedRecord* shared = records[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+  if (shared) throw_noted(*shared, 0, device, late);
+}
 
 void set_checked(bool on) noexcept { checking().store(on, std::memory_order_relaxed); }
 bool checked() noexcept { return checking().load(std::memory_order_relaxed); }
@@ -86,7 +68,11 @@ void check_indices(const View& index, const IndexReport& report) {
   note_bad_indices(index, report);
   if (!checked()) return;
   TENDRIL_CUDA("index checks", cudaStreamSynchronize, current_stream());
-  throw_noted(current_device(), false);
+  if (const OwnedRecord of_call = record_of_call(); of_call.owner != 0) {
+    throw_noted(of_call.record, of_call.owner, current_device(), false);
+  } else {
+    throw_index_errors_of_process(current_device(), false);
+  }
 }
 
 }  // namespace tendril::cuda

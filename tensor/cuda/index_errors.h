@@ -5,8 +5,8 @@
 #include "tendril/tensor/kernels.h"
 
 /// Indices that a kernel found out of range (docs/cuda.md). A kernel cannot throw: the first to meet such an index
-/// notes it in its device's record, in host memory, and changes nothing that it should not: what it would have read is
-/// 0, what it would have written is left alone. Whoever waits for the device next throws what is noted.
+/// notes it in a record in host memory, its device's or its call's (index_owner.h), and changes nothing that it should
+/// not: what it would have read is 0, what it would have written is left alone. The owner's next wait throws it.
 namespace tendril::cuda {
 
 /// What a kernel notes. The memory is the host's; `state` tells which parts are complete.
@@ -18,6 +18,7 @@ struct IndexRecord {
   IndexUse use;
   int64_t value;
   int64_t size;
+  uint64_t owner;  ///< of the report that was used: a kernel may end after its call, when the record is another's
 };
 
 /// What a kernel needs to note it: passed by value.
@@ -26,13 +27,14 @@ struct IndexReport {
   int dim;
   IndexUse use;
   int64_t size;  ///< indices lie in [0, size)
+  uint64_t owner;
 };
 
-/// A report for kernels on the current device.
+/// A report for kernels that go to the current device and stream, on behalf of the call that this thread works for.
 IndexReport index_report(IndexUse use, int dim, int64_t size);
 
-/// Throws IndexError if a kernel that is finished has noted one, and forgets it. To be called by whoever has waited for
-/// work of `device`. Thread-safe.
+/// Throws IndexError if a kernel that is finished has noted one for whom this thread works, and forgets it. To be
+/// called by whoever has waited for work of `device`. Thread-safe.
 void throw_index_errors(int device);
 
 /// Looks at all of `index` with a kernel that does nothing else.

@@ -43,8 +43,12 @@ void launch(const char* op, void (*kernel)(P...), const Grid& grid, std::type_id
 #endif
 }
 
+/// Threads of a block where a kernel wants no other number. Every kernel states its own most by __launch_bounds__,
+/// which keeps the compiler from giving it more registers than a block of so many threads can have.
+inline constexpr int kGridThreads = 256;
+
 /// Enough blocks of `threads` for `count` items, at most what a grid-stride loop needs to fill a device; count > 0.
-inline Grid grid_for(int64_t count, int threads = 256, int64_t most = 65536) {
+inline Grid grid_for(int64_t count, int threads = kGridThreads, int64_t most = 65536) {
   const int64_t blocks = (count + threads - 1) / threads;
   return {dim3(static_cast<unsigned>(blocks < most ? blocks : most)), dim3(static_cast<unsigned>(threads))};
 }

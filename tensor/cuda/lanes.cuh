@@ -1,21 +1,12 @@
 #pragma once
 
 #include "tendril/tensor/cuda/element.cuh"
+#include "tendril/tensor/cuda/pack.cuh"
 
 /// What kernels that combine values across threads share.
 namespace tendril::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffU;
-
-/// N elements that are loaded and stored at once, where aligned.
-template <class T, int N>
-struct alignas(sizeof(T) * N) Pack {
-  T items[N];
-};
-
-/// How many elements of T make a load of 16 bytes.
-template <class T>
-inline constexpr int kPerLoad = static_cast<int>(16 / sizeof(T));
 
 /// bool is kept in bytes of 0 and 1: kernels that only compare and move see it as uint8.
 template <class T>

@@ -24,6 +24,8 @@ __device__ inline Compute<T> store(T* p, Compute<T> value) {
   return static_cast<Compute<T>>(*p);
 }
 
+constexpr int kCellThreads = 128;
+
 /// f(row of the gates, index of the cell in [N, H]) for every cell.
 template <class F>
 __device__ inline void for_each_cell(int64_t cells, int64_t count, F f) {
@@ -37,8 +39,8 @@ __device__ inline void for_each_cell(int64_t cells, int64_t count, F f) {
 }
 
 template <class T>
-__global__ void forward(T* gates, const T* x_gates, const T* c, T* next_c, T* tanh_c, T* h, int64_t cells,
-                        int64_t count) {
+__global__ void __launch_bounds__(kCellThreads)
+    forward(T* gates, const T* x_gates, const T* c, T* next_c, T* tanh_c, T* h, int64_t cells, int64_t count) {
   using C = Compute<T>;
   for_each_cell(cells, count, [&](int64_t gate, int64_t i) {
     C sums[4];
@@ -53,8 +55,9 @@ __global__ void forward(T* gates, const T* x_gates, const T* c, T* next_c, T* ta
 }
 
 template <class T>
-__global__ void backward(T* d_gates, T* d_c, const T* d_h, const T* d_out, const T* gates, const T* c, const T* tanh_c,
-                         int64_t cells, int64_t count) {
+__global__ void __launch_bounds__(kCellThreads)
+    backward(T* d_gates, T* d_c, const T* d_h, const T* d_out, const T* gates, const T* c, const T* tanh_c,
+             int64_t cells, int64_t count) {
   using C = Compute<T>;
   for_each_cell(cells, count, [&](int64_t gate, int64_t i) {
     const C in = load(gates + gate), forget = load(gates + gate + cells), cell = load(gates + gate + 2 * cells),
@@ -71,7 +74,7 @@ __global__ void backward(T* d_gates, T* d_c, const T* d_h, const T* d_out, const
 
 /// Of elements that are as wide as Word.
 template <class Word>
-__global__ void flip(Word* to, const Word* from, int64_t steps, int64_t words) {
+__global__ void __launch_bounds__(kGridThreads) flip(Word* to, const Word* from, int64_t steps, int64_t words) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x, count = steps * words;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t t = i / words;
@@ -85,7 +88,7 @@ struct Batch {
 };
 /// Copy y of the grid.
 template <class Word>
-__global__ void copy_batch(Batch batch) {
+__global__ void __launch_bounds__(kGridThreads) copy_batch(Batch batch) {
   const BytesCopy copy = batch.copies[blockIdx.y];
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   const int64_t words = copy.bytes / static_cast<int64_t>(sizeof(Word));
@@ -126,8 +129,8 @@ void lstm_cell(const View& gates, const View& x_gates, const View& c, const View
   if (h.numel == 0) return;
   floating(gates.dtype, "lstm_cell", [&](auto t) {
     using T = decltype(t);
-    launch("lstm_cell", forward<T>, grid_for(h.numel, 128), gates.as<T>(), x_gates.as<const T>(), c.as<const T>(),
-           next_c.as<T>(), tanh_c.as<T>(), h.as<T>(), h.sizes[1], h.numel);
+    launch("lstm_cell", forward<T>, grid_for(h.numel, kCellThreads), gates.as<T>(), x_gates.as<const T>(),
+           c.as<const T>(), next_c.as<T>(), tanh_c.as<T>(), h.as<T>(), h.sizes[1], h.numel);
   });
 }
 
@@ -136,9 +139,9 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
   if (d_h.numel == 0) return;
   floating(gates.dtype, "lstm_cell_backward", [&](auto t) {
     using T = decltype(t);
-    launch("lstm_cell_backward", backward<T>, grid_for(d_h.numel, 128), d_gates.as<T>(), d_c.as<T>(), d_h.as<const T>(),
-           d_out ? d_out->as<const T>() : nullptr, gates.as<const T>(), c.as<const T>(), tanh_c.as<const T>(),
-           d_h.sizes[1], d_h.numel);
+    launch("lstm_cell_backward", backward<T>, grid_for(d_h.numel, kCellThreads), d_gates.as<T>(), d_c.as<T>(),
+           d_h.as<const T>(), d_out ? d_out->as<const T>() : nullptr, gates.as<const T>(), c.as<const T>(),
+           tanh_c.as<const T>(), d_h.sizes[1], d_h.numel);
   });
 }
 

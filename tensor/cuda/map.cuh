@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tendril/tensor/cuda/element.cuh"
+#include "tendril/tensor/cuda/pack.cuh"
 #include "tendril/tensor/cuda/strided.h"
 
 /// out[i] = f(x[i], ...) over operands of one shape: what all pointwise kernels are.
@@ -26,12 +27,6 @@ inline constexpr int kMapThreads = 256;
 
 template <class T, int V>
 struct Lanes {
-  T at[V];
-};
-
-/// V elements of T as memory instructions move them.
-template <class T, int V>
-struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
   T at[V];
 };
 

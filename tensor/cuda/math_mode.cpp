@@ -1,12 +1,22 @@
 #include "tendril/tensor/cuda/math_mode.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <string_view>
 
 namespace tendril::cuda {
 namespace {
 
 std::atomic<bool> tf32_products{false}, tf32_convolutions{true}, use_cudnn{true};
 std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0}, batch_norms{0};
+
+std::atomic<bool>& strictly() noexcept {
+  static std::atomic<bool> flag{[] {
+    const char* const wanted = std::getenv("TENDRIL_CUDA_STRICT");
+    return wanted && std::string_view(wanted) == "1";
+  }()};
+  return flag;
+}
 
 constexpr auto kRelaxed = std::memory_order_relaxed;  // a setting orders nothing but itself
 
@@ -18,6 +28,9 @@ void set_convolution_tf32(bool allow) noexcept { tf32_convolutions.store(allow, 
 bool convolution_tf32() noexcept { return tf32_convolutions.load(kRelaxed); }
 void set_cudnn(bool use) noexcept { use_cudnn.store(use, kRelaxed); }
 bool cudnn_enabled() noexcept { return use_cudnn.load(kRelaxed); }
+
+void set_strict(bool on) noexcept { strictly().store(on, kRelaxed); }
+bool strict() noexcept { return strictly().load(kRelaxed); }
 
 ConvolutionPaths convolution_paths() noexcept { return {by_cudnn.load(kRelaxed), by_products.load(kRelaxed)}; }
 void detail::count_convolution(bool cudnn) noexcept { (cudnn ? by_cudnn : by_products).fetch_add(1, kRelaxed); }

@@ -19,6 +19,13 @@ bool convolution_tf32() noexcept;
 void set_cudnn(bool use) noexcept;
 bool cudnn_enabled() noexcept;
 
+/// What cuDNN says it does not support goes another way in silence. Anything else that it refuses is a mistake in how
+/// it was called, or a device that fails: it is said on the error output, once a call and status, and the other way is
+/// taken; on, it is thrown as an Error. Off at first, unless the environment variable TENDRIL_CUDA_STRICT is 1; tests
+/// and scripts/gpu_check.sh turn it on.
+void set_strict(bool on) noexcept;
+bool strict() noexcept;
+
 /// How many convolutions (forward and backward maps) went which way since the start of the process.
 struct ConvolutionPaths {
   int64_t cudnn = 0;

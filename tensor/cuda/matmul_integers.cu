@@ -17,7 +17,7 @@ struct Sizes {
 
 /// A block computes one tile of the result after another, from tiles of both operands that all of its threads share.
 template <class T>
-__global__ void multiply_tiles(Matrix out, Matrix a, Matrix b, Sizes s) {
+__global__ void __launch_bounds__(kTile* kTile) multiply_tiles(Matrix out, Matrix a, Matrix b, Sizes s) {
   __shared__ T of_a[kTile][kTile + 1], of_b[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int64_t tiles = s.batch * s.row_tiles * s.column_tiles;

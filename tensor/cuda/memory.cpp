@@ -17,25 +17,12 @@ namespace tendril::cuda {
 
 namespace {
 
-/// For calls that must not throw: they change the thread's device and put it back.
-class QuietGuard {
- public:
-  explicit QuietGuard(int device) noexcept {
-    cudaGetDevice(&before_);
-    cudaSetDevice(device);
-  }
-  ~QuietGuard() { cudaSetDevice(before_); }
-
- private:
-  int before_ = 0;
-};
-
 class DriverMemory final : public MemorySource {
  public:
   explicit DriverMemory(int device) noexcept : device_(device) {}
 
   void* obtain(std::size_t bytes) noexcept override {
-    const QuietGuard guard(device_);
+    const DeviceGuard guard(device_, std::nothrow);
     void* address = nullptr;
     if (cudaMalloc(&address, bytes) != cudaSuccess) {
       cudaGetLastError();  // reported by the caller, with a table
@@ -44,11 +31,11 @@ class DriverMemory final : public MemorySource {
     return address;
   }
   void give_back(void* address, std::size_t) noexcept override {
-    const QuietGuard guard(device_);
+    const DeviceGuard guard(device_, std::nothrow);
     cudaFree(address);  // waits for the device; what fails there, its next use reports
   }
   void* record_event(void* stream) override {
-    const QuietGuard guard(device_);
+    const DeviceGuard guard(device_, std::nothrow);
     cudaEvent_t event = nullptr;
     // Without an event the block could never be reused safely: then wait here.
     if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess ||
@@ -135,20 +122,37 @@ Workspace::Workspace(std::size_t bytes) {
   data_ = CachingAllocator::address_of(static_cast<CachingAllocator::Block*>(block_));
 }
 
+Workspace::Workspace(std::size_t bytes, const std::nothrow_t&) {
+  if (bytes == 0) return;
+  CachingAllocator& memory = memory_of(current_device());
+  CachingAllocator::Block* block = memory.allocate(bytes, current_stream(), CachingAllocator::Effort::kCached);
+  if (!block) {
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    const MemoryStats stats = memory.stats();
+    if (free + static_cast<std::size_t>(stats.reserved_bytes - stats.live_bytes) < bytes) return;
+    block = memory.allocate(bytes, current_stream());
+    if (!block) return;
+  }
+  owner_ = &memory;
+  block_ = block;
+  data_ = CachingAllocator::address_of(block);
+}
+
 Workspace::~Workspace() {
   if (block_) static_cast<CachingAllocator*>(owner_)->release(static_cast<CachingAllocator::Block*>(block_));
 }
 
 MemoryStats memory_stats(int device) {
-  const DeviceGuard guard(device);
+  check_device(device);
   return memory_of(device).stats();
 }
 void reset_peak_memory(int device) {
-  const DeviceGuard guard(device);
+  check_device(device);
   memory_of(device).reset_peak();
 }
 void empty_cache(int device) {
-  const DeviceGuard guard(device);
+  check_device(device);
   memory_of(device).empty_cache();
 }
 

@@ -4,6 +4,7 @@
 #include "tendril/tensor/cuda/kernel.cuh"
 #include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/cuda/norm.h"
+#include "tendril/tensor/cuda/pack.cuh"
 #include "tendril/tensor/cuda/workspace.h"
 
 /// Batch normalisation, but for what cuDNN does (norm.h), in two launches: blocks sum up slices of the channels; then
@@ -17,12 +18,6 @@ constexpr int kThreads = 256;
 /// x is [images, channels, length].
 struct Shape {
   int64_t images, channels, length;
-};
-
-/// `V` neighbours that are loaded and stored at once.
-template <class T, int V>
-struct alignas(V * sizeof(T)) Pack {
-  T values[V];
 };
 
 template <int N>
@@ -74,14 +69,14 @@ template <class T, int V, int N>
 __device__ inline void load(T (&values)[N * V], const T* from, const int64_t (&offsets)[N]) {
   for (int k = 0; k < N; ++k) {
     const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from + offsets[k]);
-    for (int v = 0; v < V; ++v) values[k * V + v] = pack.values[v];
+    for (int v = 0; v < V; ++v) values[k * V + v] = pack.at[v];
   }
 }
 template <class T, int V, int N>
 __device__ inline void store(T* to, const int64_t (&offsets)[N], const T (&values)[N * V]) {
   for (int k = 0; k < N; ++k) {
     Pack<T, V> pack;
-    for (int v = 0; v < V; ++v) pack.values[v] = values[k * V + v];
+    for (int v = 0; v < V; ++v) pack.at[v] = values[k * V + v];
     *reinterpret_cast<Pack<T, V>*>(to + offsets[k]) = pack;
   }
 }
@@ -160,7 +155,7 @@ __device__ void leave_slice(S* partials, const S& mine, int64_t channels) {
 // ---- forward
 
 template <class T, int V, int Lanes>
-__global__ void sum_moments(Moments<double>* partials, const T* x, Shape shape) {
+__global__ void __launch_bounds__(kThreads) sum_moments(Moments<double>* partials, const T* x, Shape shape) {
   Moments<T> mine{};
   for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
     constexpr int kCount = decltype(number)::value * V;
@@ -179,8 +174,9 @@ __global__ void sum_moments(Moments<double>* partials, const T* x, Shape shape) 
 
 /// `partials` is null if mean and var are given.
 template <class T, int V, int Lanes>
-__global__ void normalise(T* out, T* mean, T* var, const T* x, const T* weight, const T* bias, double eps,
-                          const Moments<double>* partials, int slices, Shape shape) {
+__global__ void __launch_bounds__(kThreads)
+    normalise(T* out, T* mean, T* var, const T* x, const T* weight, const T* bias, double eps,
+              const Moments<double>* partials, int slices, Shape shape) {
   __shared__ T factors[3 * Lanes];
   const int64_t channel = my_channel<Lanes>();
   const bool leads = threadIdx.x < Lanes && channel < shape.channels;
@@ -218,7 +214,8 @@ __global__ void normalise(T* out, T* mean, T* var, const T* x, const T* weight, 
 // ---- backward: tensor/cpu/norm.cpp has the formulas
 
 template <class T, int V, int Lanes>
-__global__ void sum_products(Sums* partials, const T* g, const T* x, const T* mean, Shape shape) {
+__global__ void __launch_bounds__(kThreads)
+    sum_products(Sums* partials, const T* g, const T* x, const T* mean, Shape shape) {
   const int64_t channel = my_channel<Lanes>();
   const T from = channel < shape.channels ? mean[channel] : T(0);
   T sum = 0, product = 0;
@@ -239,8 +236,9 @@ __global__ void sum_products(Sums* partials, const T* g, const T* x, const T* me
 
 /// `partials` is null if nothing depends on the sums. dx, dweight and dbias may be null.
 template <class T, int V, int Lanes>
-__global__ void differentiate(T* dx, T* dweight, T* dbias, const T* g, const T* x, const T* mean, const T* var,
-                              const T* weight, double eps, bool batch, const Sums* partials, int slices, Shape shape) {
+__global__ void __launch_bounds__(kThreads)
+    differentiate(T* dx, T* dweight, T* dbias, const T* g, const T* x, const T* mean, const T* var, const T* weight,
+                  double eps, bool batch, const Sums* partials, int slices, Shape shape) {
   __shared__ T factors[4 * Lanes];
   const int64_t channel = my_channel<Lanes>();
   Sums sums{};

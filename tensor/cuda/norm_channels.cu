@@ -11,7 +11,7 @@ __device__ inline void for_each(int64_t channels, F f) {
   for (int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; c < channels; c += step) f(c);
 }
 
-__global__ void fill(float* a, float* b, float* c, float* ones, int64_t channels) {
+__global__ void __launch_bounds__(kGridThreads) fill(float* a, float* b, float* c, float* ones, int64_t channels) {
   for_each(channels, [&](int64_t i) {
     if (a) a[i] = 0;
     if (b) b[i] = 0;
@@ -20,11 +20,12 @@ __global__ void fill(float* a, float* b, float* c, float* ones, int64_t channels
   });
 }
 
-__global__ void scale(float* values, double factor, int64_t channels) {
+__global__ void __launch_bounds__(kGridThreads) scale(float* values, double factor, int64_t channels) {
   for_each(channels, [&](int64_t i) { values[i] = static_cast<float>(values[i] * factor); });
 }
 
-__global__ void invert(float* inverse, const float* var, double eps, float* ones, int64_t channels) {
+__global__ void __launch_bounds__(kGridThreads)
+    invert(float* inverse, const float* var, double eps, float* ones, int64_t channels) {
   for_each(channels, [&](int64_t i) {
     inverse[i] = static_cast<float>(1 / sqrt(static_cast<double>(var[i]) + eps));
     if (ones) ones[i] = 1;

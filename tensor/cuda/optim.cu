@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/pack.cuh"
 #include "tendril/tensor/error.h"
 
 /// An optimizer's functor (optim_step.h) over many parameters. Their addresses travel in the kernel's arguments, as
@@ -27,12 +28,6 @@ struct TensorList {
   int size = 0;
 };
 
-template <class T>
-struct alignas(16) Pack {
-  static constexpr int kSize = 16 / sizeof(T);
-  T lanes[kSize];
-};
-
 /// Rules say what they have, and write all of it but the gradient.
 template <unsigned kHas>
 __device__ constexpr bool has(int k) {
@@ -41,7 +36,7 @@ __device__ constexpr bool has(int k) {
 
 template <class T, class Rule, unsigned kHas>
 __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays> list, Rule rule) {
-  constexpr int kArrays = Rule::kArrays, kLanes = Pack<T>::kSize;
+  constexpr int kArrays = Rule::kArrays, kLanes = kPerLoad<T>;
   int t = 0, after = list.size;  // the parameter that this chunk is of
   while (after - t > 1) {
     const int middle = (t + after) / 2;
@@ -54,24 +49,24 @@ __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays
   bool aligned = true;
   for (int k = 0; k < kArrays; ++k) {
     arrays[k] = static_cast<T*>(list.arrays[t][k]);
-    aligned = aligned && reinterpret_cast<uintptr_t>(arrays[k]) % sizeof(Pack<T>) == 0;
+    aligned = aligned && reinterpret_cast<uintptr_t>(arrays[k]) % sizeof(Pack<T, kLanes>) == 0;
   }
   int64_t rest = begin;
   if (aligned) {
     rest = begin + (end - begin) / kLanes * kLanes;
     for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * kLanes; i < rest; i += kThreads * kLanes) {
-      Pack<T> packs[kArrays] = {};
+      Pack<T, kLanes> packs[kArrays] = {};
       for (int k = 0; k < kArrays; ++k) {
-        if (has<kHas>(k)) packs[k] = *reinterpret_cast<const Pack<T>*>(arrays[k] + i);
+        if (has<kHas>(k)) packs[k] = *reinterpret_cast<const Pack<T, kLanes>*>(arrays[k] + i);
       }
       for (int lane = 0; lane < kLanes; ++lane) {
         T x[kArrays];
-        for (int k = 0; k < kArrays; ++k) x[k] = packs[k].lanes[lane];
+        for (int k = 0; k < kArrays; ++k) x[k] = packs[k].at[lane];
         rule.template operator()<kHas>(x);
-        for (int k = 0; k < kArrays; ++k) packs[k].lanes[lane] = x[k];
+        for (int k = 0; k < kArrays; ++k) packs[k].at[lane] = x[k];
       }
       for (int k = 0; k < kArrays; ++k) {
-        if (has<kHas>(k) && k != 1) *reinterpret_cast<Pack<T>*>(arrays[k] + i) = packs[k];
+        if (has<kHas>(k) && k != 1) *reinterpret_cast<Pack<T, kLanes>*>(arrays[k] + i) = packs[k];
       }
     }
   }

@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <deque>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tendril/tensor/cuda/check.h"
 #include "tendril/tensor/cuda/current.h"
-#include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/pinned.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/raw.h"
 
@@ -16,7 +19,7 @@ namespace tendril::cuda {
 namespace {
 
 /// Locking pages takes the driver milliseconds, so blocks (powers of two) are kept for the life of the process, or
-/// until no more can be locked.
+/// until no more can be locked. A block knows which streams copy from or to it, whoever drops it.
 class PinnedPool {
  public:
   std::byte* take(std::size_t bytes) {
@@ -24,50 +27,80 @@ class PinnedPool {
       const std::lock_guard lock(mutex_);
       auto& kept = free_[bytes];
       for (auto it = kept.begin(); it != kept.end(); ++it) {
-        if (!it->last_use.done()) continue;
+        if (!it->done()) continue;
         std::byte* data = it->data;
         kept.erase(it);
+        live_.emplace(data, Block{data, bytes, {}});
         return data;
       }
     }
     TENDRIL_CHECK(is_available(), "pinned memory: no CUDA device: ", why_unavailable());
+    const DeviceGuard guard(any_device());  // cudaHostAlloc makes the current device's context
     void* data = nullptr;
     if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) != cudaSuccess) {
       cudaGetLastError();  // perhaps there is room without what is kept
       give_back();
       TENDRIL_CUDA("pinned memory", cudaHostAlloc, &data, bytes, cudaHostAllocPortable);
     }
-    return static_cast<std::byte*>(data);
+    auto* const taken = static_cast<std::byte*>(data);
+    const std::lock_guard lock(mutex_);
+    live_.emplace(taken, Block{taken, bytes, {}});
+    return taken;
   }
 
-  void put(std::byte* data, std::size_t bytes, Event last_use) {
+  void put(std::byte* data) {
     const std::lock_guard lock(mutex_);
-    free_[bytes].push_back({data, std::move(last_use)});
+    const auto found = live_.find(data);
+    free_[found->second.bytes].push_back(std::move(found->second));
+    live_.erase(found);
+  }
+
+  /// False for an address that is in none of the blocks.
+  bool used(const void* address, const Stream& stream) {
+    const auto* const at = static_cast<const std::byte*>(address);
+    const std::lock_guard lock(mutex_);
+    const auto after = live_.upper_bound(at);
+    if (after == live_.begin()) return false;
+    Block& block = std::prev(after)->second;
+    if (at >= block.data + block.bytes) return false;
+    for (auto& [of, end] : block.uses) {
+      if (of == stream) {
+        end.record(stream);
+        return true;
+      }
+    }
+    block.uses.emplace_back(stream, Event()).second.record(stream);
+    return true;
   }
 
  private:
-  struct Kept {
+  struct Block {
     std::byte* data;
-    Event last_use;
+    std::size_t bytes;
+    std::vector<std::pair<Stream, Event>> uses;  ///< by stream: the end of the last copy
+
+    bool done() const {
+      return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return use.second.done(); });
+    }
   };
-  using Free = std::map<std::size_t, std::deque<Kept>>;
 
   void give_back() {
-    Free kept;
+    std::map<std::size_t, std::deque<Block>> kept;
     {
       const std::lock_guard lock(mutex_);
       kept.swap(free_);
     }
     for (const auto& [bytes, blocks] : kept) {
-      for (const Kept& block : blocks) {
-        block.last_use.synchronize();
+      for (const Block& block : blocks) {
+        for (const auto& use : block.uses) use.second.reach();
         TENDRIL_CUDA("pinned memory", cudaFreeHost, block.data);
       }
     }
   }
 
   std::mutex mutex_;
-  Free free_;
+  std::map<const std::byte*, Block, std::less<>> live_;  // by address
+  std::map<std::size_t, std::deque<Block>> free_;        // by size
 };
 
 PinnedPool& pool() {
@@ -82,35 +115,29 @@ PinnedBuffer::PinnedBuffer(std::size_t bytes) : bytes_(std::bit_ceil(bytes < 512
 }
 
 PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      last_use_(std::move(other.last_use_)) {}
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
-  std::swap(last_use_, other.last_use_);
   return *this;
 }
 
 PinnedBuffer::~PinnedBuffer() {
-  if (data_) pool().put(data_, bytes_, std::move(last_use_));
+  if (data_) pool().put(data_);
 }
 
-void PinnedBuffer::used_by(const Stream& stream) { last_use_.record(stream); }
+void PinnedBuffer::used_by(const Stream& stream) {
+  if (data_) pool().used(data_, stream);
+}
+
+bool note_pinned_use(const void* address, const Stream& stream) { return pool().used(address, stream); }
 
 Tensor pinned_empty(const Dims& sizes, DType dtype) {
   const auto bytes = static_cast<std::size_t>(numel_of(sizes)) * size_of(dtype);
-  auto buffer = std::make_unique<PinnedBuffer>(bytes);
+  auto buffer = std::make_shared<PinnedBuffer>(bytes);
   void* data = buffer->data();
-  return raw::from_blob(data, sizes, dtype, [owner = std::shared_ptr<PinnedBuffer>(std::move(buffer))](void*) mutable {
-    // Whoever copied to or from the tensor without waiting did so on the thread's stream.
-    try {
-      owner->used_by(Stream::current(current_device()));
-    } catch (const Error&) {  // the device has failed, which its next use reports: nothing is copied any more
-    }
-    owner.reset();
-  });
+  return raw::from_blob(data, sizes, dtype, [owner = std::move(buffer)](void*) mutable { owner.reset(); });
 }
 
 }  // namespace tendril::cuda

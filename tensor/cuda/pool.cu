@@ -47,7 +47,8 @@ __device__ inline Span inside(const Side& s, int i) {
 }
 
 template <class T, class Index>
-__global__ void max_pool(T* out, int64_t* indices, const T* x, Side h, Side w, Index count) {
+__global__ void __launch_bounds__(kGridThreads)
+    max_pool(T* out, int64_t* indices, const T* x, Side h, Side w, Index count) {
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index row = i / static_cast<Index>(w.count), plane = row / static_cast<Index>(h.count);
@@ -88,7 +89,7 @@ struct Piece {
   Window<T> windows[kMost];
 };
 template <class T>
-__global__ void store_piece(Window<T>* to, Piece<T> piece, int count) {
+__global__ void __launch_bounds__(Piece<T>::kMost) store_piece(Window<T>* to, Piece<T> piece, int count) {
   const int i = static_cast<int>(threadIdx.x);
   if (i < count) to[i] = piece.windows[i];
 }
@@ -147,8 +148,9 @@ int64_t widest(const PoolAxis& axis, int64_t count) {
 /// `Lanes` threads (1 or a warp's) sum each window. A row's sum is added to that of the rows before it, which keeps
 /// rounding errors of large windows small.
 template <class T, class Index, int Lanes>
-__global__ void mean_pool(T* out, const T* x, const Window<T>* down, const Window<T>* across, int height, int width,
-                          int rows, int columns, Index count) {
+__global__ void __launch_bounds__(kGridThreads)
+    mean_pool(T* out, const T* x, const Window<T>* down, const Window<T>* across, int height, int width, int rows,
+              int columns, Index count) {
   const Index thread = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x / Lanes;
   const int lane = static_cast<int>(threadIdx.x) % Lanes;
@@ -182,9 +184,10 @@ __global__ void mean_pool(T* out, const T* x, const Window<T>* down, const Windo
 }
 
 template <class T, class Index>
-__global__ void mean_pool_transpose(T* x, const T* out, const Window<T>* down_seers, const Window<T>* across_seers,
-                                    const Window<T>* down, const Window<T>* across, int height, int width, int rows,
-                                    int columns, Index count) {
+__global__ void __launch_bounds__(kGridThreads)
+    mean_pool_transpose(T* x, const T* out, const Window<T>* down_seers, const Window<T>* across_seers,
+                        const Window<T>* down, const Window<T>* across, int height, int width, int rows, int columns,
+                        Index count) {
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index row = i / static_cast<Index>(width), plane = row / static_cast<Index>(height);

@@ -106,20 +106,22 @@ __device__ void fold_span(A (&totals)[V], const T* x, int64_t step, int64_t coun
     int64_t i = at;
     for (; i + 3 * across < vectors; i += 4 * across) {
       const Vector a = data[i], b = data[i + across], c = data[i + 2 * across], d = data[i + 3 * across];
-      for (int v = 0; v < V; ++v) take(v, a.items[v]);
-      for (int v = 0; v < V; ++v) take(v, b.items[v]);
-      for (int v = 0; v < V; ++v) take(v, c.items[v]);
-      for (int v = 0; v < V; ++v) take(v, d.items[v]);
+      for (int v = 0; v < V; ++v) take(v, a.at[v]);
+      for (int v = 0; v < V; ++v) take(v, b.at[v]);
+      for (int v = 0; v < V; ++v) take(v, c.at[v]);
+      for (int v = 0; v < V; ++v) take(v, d.at[v]);
     }
     for (; i < vectors; i += across) {
       const Vector a = data[i];
-      for (int v = 0; v < V; ++v) take(v, a.items[v]);
+      for (int v = 0; v < V; ++v) take(v, a.at[v]);
     }
   }
 }
 
+// (The 1: without it the compiler puts some of the registers into memory to have more blocks at once.)
 template <int V, class T, class Op>
-__global__ void fold_rows(FoldTarget<Folded<T>, T> target, const T* x, ReductionPlan plan, Op op) {
+__global__ void __launch_bounds__(detail::kReductionThreads, 1)
+    fold_rows(FoldTarget<Folded<T>, T> target, const T* x, ReductionPlan plan, Op op) {
   using A = Folded<T>;
   __shared__ A shared[detail::kReductionThreads / kWarp];
   const int lane = static_cast<int>(threadIdx.x) % plan.lanes;
@@ -151,7 +153,8 @@ __global__ void fold_rows(FoldTarget<Folded<T>, T> target, const T* x, Reduction
 
 /// T is what is read, Out what is made of it: they differ in the second pass.
 template <int V, class T, class Out, class Op>
-__global__ void fold_columns(FoldTarget<Folded<T>, Out> target, const T* x, ReductionPlan plan, Op op) {
+__global__ void __launch_bounds__(detail::kReductionThreads, 1)
+    fold_columns(FoldTarget<Folded<T>, Out> target, const T* x, ReductionPlan plan, Op op) {
   using A = Folded<T>;
   __shared__ A shared[detail::kReductionThreads * V];
   const int at = static_cast<int>(threadIdx.x) % plan.across, first = static_cast<int>(threadIdx.x) / plan.across;
@@ -168,7 +171,7 @@ __global__ void fold_columns(FoldTarget<Folded<T>, Out> target, const T* x, Redu
     plan.kept.of(line, place);
     const T* from = x + place[0] + column * plan.step;
     const auto take = [&](const Pack<T, V>& elements) {
-      for (int v = 0; v < V; ++v) totals[v] = op(totals[v], op.template of<A>(to_compute(elements.items[v])));
+      for (int v = 0; v < V; ++v) totals[v] = op(totals[v], op.template of<A>(to_compute(elements.at[v])));
     };
     const auto at_row = [&](int64_t j) {
       int64_t offset[1];

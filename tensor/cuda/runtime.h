@@ -21,7 +21,13 @@ bool is_available() noexcept;  ///< device_count(DeviceType::cuda) > 0
 /// where there is a device.
 std::string why_unavailable();
 std::string device_name(int device = 0);  ///< "NVIDIA H200"
-/// Waits for everything that was issued to the device. Throws what failed since the last wait.
+/// The device for this process among those of its host: the local rank's, round and round, as `rpc::launch` and
+/// `rpc::spawn` were told it or gave it; else the first. Throws Error without a device.
+Device local_device();
+/// Says which local rank this process has, for programs that rpc does not launch. Negative: as 0.
+void set_local_rank(int rank) noexcept;
+/// Waits for everything that was issued to the device. Throws what failed since the last wait; of indices out of range
+/// (set_checked), here and in the other waits, those of the call that this thread serves or, outside of calls, of none.
 void synchronize(int device = 0);
 
 // ---- operations by index, for the whole process
@@ -46,10 +52,11 @@ bool deterministic() noexcept;
 class Event;
 
 /// A queue of work of one device: what is in it runs in the order of issue, beside other streams. Copies share the
-/// queue; it ends with the last of them, after its work. Thread-safe.
+/// queue; when the last of them goes, a later Stream may take it over, behind what it still has to do. Thread-safe.
 class Stream {
  public:
-  /// A new queue that does not wait for the default stream. `priority`: lower numbers go first, 0 is usual.
+  /// A queue that no other Stream has and that does not wait for the default stream. `priority`: lower numbers go
+  /// first, 0 is usual.
   explicit Stream(int device = 0, int priority = 0);
   static Stream default_of(int device = 0);  ///< the one that work goes to unless a StreamGuard says otherwise
   static Stream current(int device = 0);     ///< this thread's
@@ -71,7 +78,8 @@ class Stream {
 /// A point in a stream. Not thread-safe: one thread at a time.
 class Event {
  public:
-  /// `timing`: it can be used with `milliseconds_since`, and costs more.
+  /// `timing`: it can be used with `milliseconds_since`, and costs more: also whoever waits for it keeps a processor
+  /// busy, while one without timing lets the thread sleep.
   explicit Event(bool timing = false) noexcept : timing_(timing) {}
   Event(Event&&) noexcept = default;
   Event& operator=(Event&&) noexcept = default;
@@ -79,13 +87,15 @@ class Event {
   void record(const Stream& stream);  ///< after what `stream` holds now; again: at a new place
   void record();                      ///< in the thread's current stream of device 0
   bool done() const;                  ///< true for one that was never recorded
-  void synchronize() const;           ///< waits for it
+  void synchronize() const;           ///< waits for it; throws as cuda::synchronize does
+  void reach() const;                 ///< waits for it, and leaves an index out of range to others to throw
   /// Between two timing events of one device that are done.
   double milliseconds_since(const Event& start) const;
   void* native() const noexcept { return event_.get(); }  ///< cudaEvent_t; null before the first record
 
  private:
   bool timing_;
+  int device_ = 0;  ///< it was recorded on
   std::shared_ptr<void> event_;
 };
 
@@ -117,7 +127,8 @@ void reset_peak_memory(int device = 0);
 void empty_cache(int device = 0);
 
 /// Page-locked host memory: a device copies to and from it without the CPU and beside kernels. Blocks are kept and
-/// reused; one whose copies are still under way when it is dropped is reused when they are done, if `used_by` said so.
+/// reused; one whose copies (`copy_async`, `Tensor::to`, `copy_`) are still under way when it is dropped is reused when
+/// they are done, whichever streams they are on.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -130,20 +141,20 @@ class PinnedBuffer {
   std::byte* data() const noexcept { return data_; }
   /// How many bytes.
   std::size_t bytes() const noexcept { return bytes_; }
-  /// `stream` reads or writes it up to now.
+  /// `stream` reads or writes it up to now, by other means than this library's copies.
   void used_by(const Stream& stream);
 
  private:
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
-  Event last_use_;
 };
 
 /// A CPU tensor like x in page-locked memory: `pinned_like(x)`, then `copy_`, is asynchronous (`non_blocking`).
 Tensor pinned_empty(const Dims& sizes, DType dtype = kFloat32);
 
-/// Copies bytes between host and devices on the current stream of the device involved (of `from`'s if both are), and
-/// returns at once: host memory must be pinned and stay until the stream has come so far. Host to host is a memcpy.
+/// Copies bytes between host and devices on the current stream of the device involved (of `from`'s if both are).
+/// Returns at once where host memory is pinned, which must stay until the stream has come so far; a block of this
+/// library's is seen to. Ordinary host memory is waited for. Host to host is a memcpy.
 void copy_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace tendril::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 
 namespace tendril::cuda {
 
@@ -11,6 +12,9 @@ class Workspace {
  public:
   /// Throws Error when memory runs out.
   explicit Workspace(std::size_t bytes);
+  /// For who can do with less: `data()` is null where there is no room for `bytes`, even among what is cached, which is
+  /// then not given up in vain.
+  Workspace(std::size_t bytes, const std::nothrow_t&);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;

@@ -251,6 +251,37 @@ BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(operands_at_any_address_reach_cudnn_where_it_can_have_them) {
+  const Exact exact(true);
+  Generator generator(8);
+  const Case& c = cases()[3];
+  const Dims sizes[] = {c.out(), c.x, c.weight};
+  /// A tensor of a device that starts one element after a multiple of 16 bytes.
+  const auto shifted = [](const Tensor& x) {
+    const Tensor all = raw::empty({x.numel() + 1}, x.dtype(), kGPU), view = raw::narrow(all, 0, 1, x.numel());
+    raw::copy_(view, raw::view(x, {x.numel()}));
+    return raw::view(view, x.sizes());
+  };
+  for (const DType dtype : {kFloat32, kFloat16}) {
+    const Tensor x = noise(c.x, dtype, generator), weight = noise(c.weight, dtype, generator),
+                 out = noise(c.out(), dtype, generator);
+    const std::vector<Tensor> operands[] = {{x, weight}, {out, weight}, {x, out}};
+    for (int which = 0; which < 3; ++which) {
+      BOOST_TEST_CONTEXT(dtype << ", map " << which) {
+        const std::vector<Tensor>& given = operands[which];
+        const Tensor want = twin(unwritten(sizes[which], dtype)), got = shifted(unwritten(sizes[which], dtype));
+        const int64_t by_cudnn = cuda::convolution_paths().cudnn;
+        cuda::set_deterministic(true);
+        map_of(which, c.geometry)(want, twins(given));
+        map_of(which, c.geometry)(got, {shifted(given[0]), shifted(given[1])});
+        cuda::set_deterministic(false);
+        BOOST_TEST(cuda::convolution_paths().cudnn == by_cudnn + 2);
+        check_close(raw::contiguous(got), want, 0, 0);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(integers_have_no_convolution) {
   const Tensor x = twin(raw::full({1, 1, 2, 2}, 1, kInt64));
   BOOST_CHECK_EXCEPTION(map_of(0, {})(x, {x, x}), DTypeError, says("conv2d", "no cuda kernel", "int64"));

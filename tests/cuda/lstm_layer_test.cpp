@@ -187,6 +187,39 @@ BOOST_AUTO_TEST_CASE(a_recorded_backward_gives_the_same_and_can_be_differentiate
   }
 }
 
+BOOST_AUTO_TEST_CASE(arguments_and_gradients_at_any_address_reach_cudnn_where_it_can_have_them) {
+  const Settings settings(true);
+  const Device device{DeviceType::cuda, 0};
+  // One element after a multiple of 16 bytes.
+  const auto shifted = [](const Tensor& x) {
+    const Tensor all = raw::empty({x.numel() + 1}, x.dtype(), x.device()), view = raw::narrow(all, 0, 1, x.numel());
+    raw::copy_(view, raw::view(x, {x.numel()}));
+    return raw::view(view, x.sizes());
+  };
+  for (const bool reverse : {false, true}) {
+    const Case c{3, 2, 5, 4, kFloat32, true, true, reverse};
+    Run runs[2];
+    const int64_t before = cuda::lstm_layers_by_cudnn();
+    for (const bool moved : {false, true}) {
+      std::vector<Tensor> in = arguments(c, device, {});
+      for (Tensor& x : in) x = (moved ? shifted(x) : raw::clone(x)).requires_grad_();
+      const LstmLayerResult result = layer(in, reverse);
+      std::vector<Tensor> from;
+      for (const Tensor& root : {result.output, result.c_n}) {
+        const Tensor g = raw::to(random(root.sizes(), c.dtype, 11), device);
+        from.push_back(moved ? shifted(g) : g);
+      }
+      runs[moved] = {{result.output.detach(), result.c_n.detach()},
+                     autograd::grad({result.output, result.c_n}, in, from)};
+    }
+    BOOST_TEST(cuda::lstm_layers_by_cudnn() == before + 2);
+    for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(raw::equal(runs[1].values[i], runs[0].values[i]));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      BOOST_TEST(raw::equal(runs[1].gradients[i], runs[0].gradients[i]), "gradient " << i);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(tf32_is_used_where_it_is_allowed) {
   if (!has_cudnn()) return;
   const Case c{4, 3, 8, 12, kFloat32};

@@ -151,7 +151,20 @@ BOOST_AUTO_TEST_CASE(truth_values_have_no_product) {
   BOOST_CHECK_EXCEPTION(multiply(a, {a, a}), DTypeError, says("matmul", "no cuda kernel", "bool"));
 }
 
-BOOST_AUTO_TEST_CASE(threads_streams_and_devices_have_scratch_memory_of_their_own) {
+BOOST_AUTO_TEST_CASE(threads_of_one_stream_share_its_scratch_memory) {
+  Generator generator(7);
+  const Tensor a = twin(noise({20, 30}, kFloat32, generator)), b = twin(noise({30, 10}, kFloat32, generator));
+  const Tensor want = raw::to(raw::matmul(a, b), kCPU);
+  const int64_t live = cuda::memory_stats().live_bytes;
+  std::vector<Tensor> results(4);
+  std::vector<std::thread> threads;
+  for (Tensor& result : results) threads.emplace_back([&] { result = raw::to(raw::matmul(a, b), kCPU); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Tensor& result : results) check_close(result, want, 0, 0);
+  BOOST_TEST(cuda::memory_stats().live_bytes == live);
+}
+
+BOOST_AUTO_TEST_CASE(streams_and_devices_have_scratch_memory_of_their_own) {
   Generator generator(6);
   const Tensor a = noise({20, 30}, kFloat32, generator), b = noise({30, 10}, kFloat32, generator);
   const Tensor want = raw::matmul(a, b);

@@ -1,5 +1,4 @@
 #include <cstring>
-#include <memory>
 
 #include "cuda_emulator/memory.h"
 #include "cuda_emulator/world.h"
@@ -43,22 +42,13 @@ cudaError_t copy(Lock& lock, void* to, const void* from, std::size_t bytes, cuda
   ++world().counters.copies;
   world().counters.copied_bytes += bytes;
   const bool to_device = ends.to.place == Place::kDevice, from_device = ends.from.place == Place::kDevice;
+  // Pageable memory too is read when the copy runs: "might be synchronous" is all that is promised of cudaMemcpyAsync.
   Work work;
-  if (to_device && ends.from.place == Place::kPageable) {
-    // Read now: the caller may write over it as soon as we return.
-    std::shared_ptr<unsigned char[]> staged(new unsigned char[bytes]);
-    std::memcpy(staged.get(), from, bytes);
-    work.run = [=] {
-      open_also(ends.to.device);
-      std::memcpy(to, staged.get(), bytes);
-    };
-  } else {
-    work.run = [=] {
-      open_also(ends.to.device);
-      open_also(ends.from.device);
-      std::memmove(to, from, bytes);
-    };
-  }
+  work.run = [=] {
+    open_also(ends.to.device);
+    open_also(ends.from.device);
+    std::memmove(to, from, bytes);
+  };
   const Ticket ticket = push(lock, stream, std::move(work));
   // Between two places on devices nobody waits, not even in cudaMemcpy. Pageable memory cannot be written later, and
   // between two places of the host everything is done at once.
@@ -95,7 +85,7 @@ extern "C" {
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                       cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   return note(copy(lock, to, from, bytes, kind, *stream, false));
@@ -103,14 +93,14 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
 
 cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   return note(copy(lock, to, from, bytes, kind, *find_stream(nullptr), true));
 }
 
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
                                           cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   for (const int device : {to_device, from_device}) {
@@ -127,7 +117,7 @@ cudaError_t CUDARTAPI cudaMemcpyPeer(void* to, int to_device, const void* from, 
 
 cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   return note(fill(lock, to, value, bytes, *stream, false));
@@ -135,7 +125,7 @@ cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStr
 
 cudaError_t CUDARTAPI cudaMemset(void* to, int value, size_t bytes) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   return note(fill(lock, to, value, bytes, *find_stream(nullptr), true));
 }
 

@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::size_t kTooMuch = std::size_t(1) << 44;
 
+std::atomic<int> last_algorithm{-1};
+std::atomic<int> next_status{CUDNN_STATUS_SUCCESS};
+std::atomic<const char*> next_message{""};
+
 /// One convolution, in NCHW.
 struct Sizes {
   int n, c, h, w, k, r, s, p, q, groups;  // c: of x; k: of the result
@@ -223,10 +227,20 @@ cudnnStatus_t run(cudnnHandle_t handle, Which which, const Request& request, int
                   std::size_t room, const void* alpha, const void* beta, const void* first, const void* second,
                   void* result) {
   if (!alpha || !beta || !first || !second || !result) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+  // Its kernels move 16 bytes at a time; what it does with other addresses is nowhere promised.
+  for (const void* operand : {first, second, static_cast<const void*>(result)}) {
+    if (reinterpret_cast<std::uintptr_t>(operand) % 16 != 0) {
+      return refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an operand is not 16-byte aligned");
+    }
+  }
+  if (const int status = next_status.exchange(CUDNN_STATUS_SUCCESS); status != CUDNN_STATUS_SUCCESS) {
+    return refuse(static_cast<cudnnStatus_t>(status), next_message);
+  }
   Algorithm algorithm{};
   if (const cudnnStatus_t status = look_up(which, request, name, &algorithm); status != CUDNN_STATUS_SUCCESS) {
     return status;
   }
+  last_algorithm = name;
   const std::size_t need = algorithm.workspace;
   if (room < need || (need > 0 && !workspace)) {
     return refuse(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the workspace is too small");
@@ -257,6 +271,14 @@ cudnnStatus_t run(cudnnHandle_t handle, Which which, const Request& request, int
 }
 
 }  // namespace
+
+void fail_next_convolution(int status, const char* message) {
+  next_message = message;
+  next_status = status;
+}
+
+int last_convolution_algorithm() { return last_algorithm; }
+
 }  // namespace cuda_emulator
 
 using namespace cuda_emulator;

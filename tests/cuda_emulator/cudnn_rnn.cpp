@@ -67,6 +67,13 @@ cudnnStatus_t check(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, const int32_
 }
 
 cudnnStatus_t queue(cudnnHandle_t handle, void (*work)(const RnnCall&), const RnnCall& call) {
+  for (const void* operand : {call.x, call.y, call.hx, call.cx, call.dy, call.dcy, static_cast<const void*>(call.out),
+                              static_cast<const void*>(call.cy), static_cast<const void*>(call.dx),
+                              static_cast<const void*>(call.dhx), static_cast<const void*>(call.dcx)}) {
+    if (reinterpret_cast<std::uintptr_t>(operand) % 16 != 0) {
+      return refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an operand is not 16-byte aligned");
+    }
+  }
   const cudaError_t error = enqueue(handle->stream, [=] { work(call); });
   return error == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

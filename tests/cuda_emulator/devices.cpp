@@ -1,6 +1,9 @@
+#include <cuda.h>
+
 #include <cstdio>
 #include <cstring>
 
+#include "cuda_emulator/memory.h"
 #include "cuda_emulator/world.h"
 
 /// What the emulated devices say of themselves: an H100's limits, with two multiprocessors, so that a grid of "as many
@@ -30,7 +33,7 @@ cudaError_t CUDARTAPI cudaSetDevice(int device) {
   if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
   if (!exists(device)) return note(cudaErrorInvalidDevice);
   current_device() = device;
-  return cudaSuccess;
+  return note(need_context());  // since CUDA 12
 }
 
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {
@@ -41,14 +44,13 @@ cudaError_t CUDARTAPI cudaGetDevice(int* device) {
 }
 
 cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  size_t total = 0;
-  if (const cudaError_t error = cudaMemGetInfo(nullptr, &total); error != cudaSuccess) return error;
   Lock lock;
+  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
   if (properties == nullptr) return note(cudaErrorInvalidValue);
   if (!exists(device)) return note(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated");
-  properties->totalGlobalMem = total;
+  properties->totalGlobalMem = memory_size(device);
   properties->sharedMemPerBlock = 48 * 1024;
   properties->sharedMemPerBlockOptin = 227 * 1024;
   properties->sharedMemPerMultiprocessor = 228 * 1024;
@@ -180,7 +182,7 @@ cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 
 cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (!exists(peer) || peer == current_device()) return note(cudaErrorInvalidDevice);
   if (flags != 0) return note(cudaErrorInvalidValue);
   const bool fresh = world().peers.emplace(current_device(), peer).second;
@@ -199,6 +201,21 @@ cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int* least, int* greatest
   if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;
+  return cudaSuccess;
+}
+
+/// The driver's functions that somebody asks for.
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                                       unsigned long long, cudaDriverEntryPointQueryResult* found) {
+  CUresult (*const state)(CUdevice, unsigned*, int*) = [](CUdevice device, unsigned* flags, int* active) {
+    if (!exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    *flags = 0;
+    *active = has_context(device) ? 1 : 0;
+    return CUDA_SUCCESS;
+  };
+  const bool known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
+  *function = known ? reinterpret_cast<void*>(state) : nullptr;
+  *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 

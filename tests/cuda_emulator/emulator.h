@@ -10,9 +10,10 @@
 /// thread, a fibre for each thread that waits for others.
 ///
 /// It is as unkind as the documentation allows: queued work runs only when something waits for it, the threads and
-/// blocks of a kernel in a shuffled order; device memory, and shared memory before each block, is 0xFF bytes; a barrier
-/// that not all live threads of a block reach, a shuffle from a lane that takes no part, a write just behind an
-/// allocation, and host code that touches device memory end the process with a message.
+/// blocks of a kernel in a shuffled order; a destroyed stream's handle is the next stream's; an
+/// asynchronous copy reads its source, pageable memory too, when it runs; device memory, and shared memory before each
+/// block, is 0xFF bytes; a barrier that not all live threads of a block reach, a shuffle from a lane that takes no
+/// part, a write just behind an allocation, and host code that touches device memory end the process with a message.
 ///
 /// It is not a model of speed, coalescing or registers. One thread of one kernel runs at a time, so that a data race
 /// shows through the order alone; kernels may read pageable host memory; the size of static shared memory is not
@@ -38,8 +39,19 @@ struct Counters {
   std::uint64_t frees = 0;
   std::uint64_t allocated_bytes = 0;   ///< now, on all devices
   std::uint64_t synchronisations = 0;  ///< calls that made the host wait
+  std::uint64_t spins = 0;             ///< waits for events that keep a processor busy (cudaEventBlockingSync does not)
   std::uint64_t executed = 0;          ///< pieces of queued work that have run
 };
 Counters counters();
+
+/// While it is on, somebody else has all memory of the devices that is not allocated: cudaMalloc fails.
+void refuse_memory(bool on);
+/// Whether anything has made the device's context yet.
+bool has_context(int device);
+
+/// The next of cuDNN's convolutions answers `status`, a cudnnStatus_t, and says `message`, which must stay.
+void fail_next_convolution(int status, const char* message);
+/// The algorithm of the last one that ran, in cuDNN's numbers for its direction; -1 before the first.
+int last_convolution_algorithm();
 
 }  // namespace cuda_emulator

@@ -6,7 +6,7 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   constexpr unsigned kKnown = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
   if (event == nullptr || (flags & ~kKnown)) return note(cudaErrorInvalidValue);
   *event = new CUevent_st{current_device(), flags, nullptr};
@@ -25,7 +25,7 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || world().events.count(event) == 0 || event->device != stream->device) {
     return note(cudaErrorInvalidResourceHandle);
@@ -45,6 +45,8 @@ cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
   Lock lock;
   if (world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
   ++world().counters.synchronisations;
+  const bool waits = event->record && event->record->ticket.stream->done < event->record->ticket.number;
+  if (waits && !(event->flags & cudaEventBlockingSync)) ++world().counters.spins;
   if (event->record) drive(lock, event->record->ticket);
   return cudaSuccess;
 }

@@ -34,7 +34,7 @@ cudaError_t check(const void* kernel, dim3 grid, dim3 block, unsigned shared) {
 cudaError_t detail::launch(const void* kernel, dim3 grid, dim3 block, unsigned shared, cudaStream_t handle,
                            std::function<void()> thread) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
   if (const cudaError_t error = check(kernel, grid, block, shared); error != cudaSuccess) return note(error);
@@ -51,7 +51,7 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
     if (value < 0 || static_cast<unsigned>(value) > kSharedOptIn) return note(cudaErrorInvalidValue);
     opted_in()[kernel] = static_cast<unsigned>(value);

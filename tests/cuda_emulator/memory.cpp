@@ -112,11 +112,11 @@ Region* region_of(const void* address) {
 cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   *pointer = nullptr;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return error;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   const int device = current_device();
   Region& region = regions()[static_cast<std::size_t>(device)];
-  if (bytes > region.size) return cudaErrorMemoryAllocation;
+  if (bytes > region.size || world().refuses_memory) return cudaErrorMemoryAllocation;
   const Block block{bytes, (bytes + kAlignment - 1) / kAlignment * kAlignment};
   std::size_t offset = region.find(block);
   if (offset == kNowhere) {
@@ -168,7 +168,7 @@ void release(Region& region, std::map<std::size_t, Block>::iterator at) {
 cudaError_t pin(void** pointer, std::size_t bytes) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   *pointer = nullptr;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return error;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   void* const memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (memory == nullptr) return cudaErrorMemoryAllocation;
@@ -213,6 +213,13 @@ Location locate(const void* address) {
   return {};
 }
 
+std::size_t memory_size(int device) { return regions()[static_cast<std::size_t>(device)].size; }
+
+void refuse_memory(bool on) {
+  Lock lock;
+  world().refuses_memory = on;
+}
+
 int device_at(const void* address) {
   const Region* const region = region_of(address);
   return region == nullptr ? -1 : static_cast<int>(region - regions().data());
@@ -242,7 +249,7 @@ cudaError_t CUDARTAPI cudaMalloc(void** pointer, size_t bytes) {
 
 cudaError_t CUDARTAPI cudaFree(void* pointer) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (pointer == nullptr) return cudaSuccess;
   Region* const region = region_of(pointer);
   if (region == nullptr) return note(cudaErrorInvalidValue);
@@ -256,14 +263,14 @@ cudaError_t CUDARTAPI cudaFree(void* pointer) {
 
 cudaError_t CUDARTAPI cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
   return note(allocate(lock, pointer, bytes));
 }
 
 cudaError_t CUDARTAPI cudaFreeAsync(void* pointer, cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   if (pointer == nullptr) return cudaSuccess;
@@ -282,9 +289,9 @@ cudaError_t CUDARTAPI cudaFreeAsync(void* pointer, cudaStream_t handle) {
 
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   const Region& region = regions()[static_cast<std::size_t>(current_device())];
-  if (free != nullptr) *free = region.size - region.used;
+  if (free != nullptr) *free = world().refuses_memory ? 0 : region.size - region.used;
   if (total != nullptr) *total = region.size;
   return cudaSuccess;
 }
@@ -313,7 +320,7 @@ cudaError_t CUDARTAPI cudaFreeHost(void* pointer) {
 
 cudaError_t CUDARTAPI cudaHostRegister(void* pointer, size_t bytes, unsigned) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (pointer == nullptr || bytes == 0) return note(cudaErrorInvalidValue);
   if (locate(pointer).place != Place::kPageable) return note(cudaErrorHostMemoryAlreadyRegistered);
   pinned().emplace(static_cast<unsigned char*>(pointer), bytes);
@@ -335,7 +342,7 @@ cudaError_t CUDARTAPI cudaHostGetDevicePointer(void** on_device, void* pointer, 
 
 cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (attributes == nullptr) return note(cudaErrorInvalidValue);
   *attributes = {};
   const Location where = locate(pointer);

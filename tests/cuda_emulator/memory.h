@@ -20,6 +20,8 @@ struct Location {
   std::size_t bytes = 0;  ///< from the address to its allocation's end; 0 for device memory that is not allocated
 };
 Location locate(const void* address);
+/// Bytes of the device's memory.
+std::size_t memory_size(int device);
 /// The device whose memory, allocated or not, this is; or -1. Needs no lock.
 int device_at(const void* address);
 

@@ -6,12 +6,18 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, int priority) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (handle == nullptr || (flags & ~unsigned{cudaStreamNonBlocking})) return note(cudaErrorInvalidValue);
   auto& streams = world().streams[static_cast<std::size_t>(current_device())];
   streams.push_back(std::make_unique<CUstream_st>(CUstream_st{current_device(), flags, priority, false}));
-  *handle = streams.back().get();
-  world().handles.insert(*handle);
+  CUstream_st* const made = streams.back().get();
+  // Any handle that is free, a destroyed stream's above all: whoever still holds that means a stranger's stream now.
+  *handle = made;
+  if (auto& former = world().former_handles; !former.empty()) {
+    *handle = former.back();
+    former.pop_back();
+  }
+  world().handles.emplace(*handle, made);
   return cudaSuccess;
 }
 
@@ -25,14 +31,15 @@ cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t* handle) {
 
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t handle) {
   Lock lock;
+  // What is in its queue runs all the same.
   if (world().handles.erase(handle) == 0) return note(cudaErrorInvalidResourceHandle);
-  handle->destroyed = true;
+  world().former_handles.push_back(handle);
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   ++world().counters.synchronisations;
@@ -42,7 +49,7 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   return poll(lock, {stream, stream->issued}) ? cudaSuccess : note(cudaErrorNotReady);
@@ -50,7 +57,7 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
 
 cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
   if (flags != cudaEventWaitDefault) return note(cudaErrorInvalidValue);
@@ -60,7 +67,7 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event
 
 cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t handle, int* priority) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   *priority = stream->priority;
@@ -69,7 +76,7 @@ cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t handle, int* priority) 
 
 cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   *flags = stream->flags;
@@ -78,7 +85,7 @@ cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
 
 cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t handle, int* device) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   *device = stream->device;
@@ -87,7 +94,7 @@ cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t handle, int* device) {
 
 cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
@@ -95,7 +102,7 @@ cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptu
 
 cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   if (function == nullptr) return note(cudaErrorInvalidValue);
@@ -105,7 +112,7 @@ cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
 
 cudaError_t CUDARTAPI cudaDeviceSynchronize() {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   ++world().counters.synchronisations;
   drive_device(lock, current_device());
   return cudaSuccess;

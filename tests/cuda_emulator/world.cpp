@@ -68,6 +68,17 @@ void Lock::outside(const std::function<void()>& f) {
   lock_.lock();
 }
 
+cudaError_t need_context() {
+  const cudaError_t error = need_device();
+  if (error == cudaSuccess) world().contexts.insert(current_device());
+  return error;
+}
+
+bool has_context(int device) {
+  Lock lock;
+  return world().contexts.count(device) != 0;
+}
+
 cudaError_t need_device() {
   if (in_host_function) return cudaErrorNotPermitted;
   return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice;
@@ -81,7 +92,8 @@ int& current_device() {
 CUstream_st* find_stream(cudaStream_t handle) {
   if (handle == nullptr || handle == cudaStreamLegacy)
     return world().legacy[static_cast<std::size_t>(current_device())];
-  return world().handles.count(handle) != 0 ? handle : nullptr;
+  const auto found = world().handles.find(handle);
+  return found == world().handles.end() ? nullptr : found->second;
 }
 
 Ticket push(Lock& lock, CUstream_st& stream, Work work) {
@@ -146,7 +158,7 @@ void drive_device(Lock& lock, int device) {
 
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
   ++world().counters.enqueued;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -40,14 +41,13 @@ struct Record {
 
 }  // namespace cuda_emulator
 
-/// Lives forever, so that using a destroyed stream is always noticed.
+/// What is behind a stream's handle, forever; the handle is the runtime's to give to another (World::handles).
 struct CUstream_st {
   int device;
   unsigned flags;
   int priority;
-  bool legacy;             ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
-  bool destroyed = false;  ///< goes on with what it has
-  bool running = false;    ///< a host thread is at its next piece of work
+  bool legacy;           ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
+  bool running = false;  ///< a host thread is at its next piece of work
   std::uint64_t issued = 0, done = 0;
   std::deque<cuda_emulator::Work> queue;
 };
@@ -68,8 +68,11 @@ struct World {
   int devices;
   std::vector<CUstream_st*> legacy;  ///< by device
   std::vector<std::vector<std::unique_ptr<CUstream_st>>> streams;
-  std::set<CUstream_st*> handles;  ///< what cudaStreamCreate gave out
+  std::map<cudaStream_t, CUstream_st*> handles;  ///< what cudaStreamCreate gave out and was not destroyed
+  std::vector<cudaStream_t> former_handles;      ///< destroyed ones: the next streams get them, the last one first
   std::unordered_set<CUevent_st*> events;
+  bool refuses_memory = false;          ///< cudaMalloc finds none
+  std::set<int> contexts;               ///< devices with one, which costs a real device half a gigabyte
   std::set<std::pair<int, int>> peers;  ///< (device, whose memory it may touch)
   Counters counters;
 };
@@ -98,6 +101,8 @@ int& current_device();
 cudaError_t note(cudaError_t error);
 /// cudaErrorNoDevice where there is none; cudaErrorNotPermitted in a host function of a stream.
 cudaError_t need_device();
+/// The same, for functions that make the current device's context if it has none: most that do anything.
+cudaError_t need_context();
 
 /// The stream behind a handle (null and cudaStreamLegacy: of the thread's device), or null for what is no stream.
 CUstream_st* find_stream(cudaStream_t handle);

@@ -6,9 +6,9 @@ using namespace tendril::test;
 
 namespace {
 
-/// What programs/devices.cpp prints with these variables in its environment.
-std::string devices_with(const std::string& environment) {
-  const std::string command = "env -u CUDA_VISIBLE_DEVICES " + environment + " " TENDRIL_TEST_PROGRAMS "/devices";
+/// What a program of programs/ prints with these variables in its environment.
+std::string output_of(const std::string& environment, const std::string& program) {
+  const std::string command = "env -u CUDA_VISIBLE_DEVICES " + environment + " " TENDRIL_TEST_PROGRAMS "/" + program;
   std::FILE* const output = ::popen(command.c_str(), "r");
   BOOST_TEST_REQUIRE(output != nullptr);
   std::string text;
@@ -16,6 +16,8 @@ std::string devices_with(const std::string& environment) {
   BOOST_TEST(::pclose(output) == 0);
   return text;
 }
+
+std::string devices_with(const std::string& environment) { return output_of(environment, "devices"); }
 
 bool begins(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
 
@@ -34,6 +36,13 @@ BOOST_AUTO_TEST_CASE(the_environment_says_how_many_devices_there_are_and_how_lar
 BOOST_AUTO_TEST_CASE(without_devices_every_call_says_so) {
   BOOST_TEST(devices_with("CUDA_VISIBLE_DEVICES=") == "cudaErrorNoDevice 0 cudaErrorNoDevice");
   BOOST_TEST(devices_with("CUDA_VISIBLE_DEVICES=-1") == "cudaErrorNoDevice 0 cudaErrorNoDevice");
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_nobody_chose_gets_no_context) {
+  BOOST_TEST(output_of("", "contexts asks") == "00");
+  for (const std::string what : {"computes", "streams", "releases", "pins"}) {
+    BOOST_TEST(output_of("", "contexts " + what) == "01", "a program that " << what);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_is_an_order_of_the_threads) {

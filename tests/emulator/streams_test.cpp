@@ -213,6 +213,21 @@ BOOST_AUTO_TEST_CASE(a_destroyed_stream_finishes_its_work_and_takes_no_more) {
   cudaGetLastError();
 }
 
+BOOST_AUTO_TEST_CASE(a_destroyed_streams_handle_is_the_next_streams) {
+  cudaStream_t first = nullptr;
+  CUDA_OK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  Notes notes;
+  notes.queue(first, 1);
+  CUDA_OK(cudaStreamDestroy(first));
+  const NewStream second;
+  BOOST_TEST((second == first));
+  notes.queue(second, 2);
+  CUDA_OK(cudaStreamSynchronize(first));
+  notes.expect({2});  // the same handle, and another queue
+  CUDA_OK(cudaDeviceSynchronize());
+  notes.expect({2, 1});
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_is_not_endless) {
   const NewStream stream;
   Notes notes;

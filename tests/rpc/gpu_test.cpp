@@ -28,6 +28,13 @@ std::pair<Tensor, Tensor> both_ways(const Tensor& x, const Tensor& y) { return {
 Tensor moved(const Tensor& x, int device) { return device < 0 ? raw::to(x, kCPU) : raw::to(x, cuda_device(device)); }
 Tensor by_way_of(int next, const Tensor& x) { return rpc_sync<&same>(Cluster::agent(1), next, x); }
 std::string owner_sees(const RRef<Tensor>& reference) { return device_of(reference.to_here()); }
+Tensor rows_of(const Tensor& x, const Tensor& index) { return raw::index_select(x, 0, index); }
+int64_t how_many_rows(const Tensor& x, const Tensor& index) { return raw::index_select(x, 0, index).numel(); }
+Future<Tensor> rows_later(const Tensor& x, const Tensor& index) {
+  return rpc_async<&same>(Cluster::agent(1), 2, x).then([index](Future<Tensor> done) {
+    return raw::index_select(done.wait(), 0, index);
+  });
+}
 Future<Tensor> later(const Tensor& x) {
   return rpc_async<&same>(Cluster::agent(1), 2, x).then([](Future<Tensor> done) { return done.wait(); });
 }
@@ -44,6 +51,13 @@ boost::test_tools::assertion_result two_devices(boost::unit_test::test_unit_id) 
 }
 
 }  // namespace
+
+/// Errors of indices come where a device is waited for, as they do unless a program asks otherwise.
+struct Unchecked {
+  Unchecked() { cuda::set_checked(false); }
+  ~Unchecked() { cuda::set_checked(before); }
+  const bool before = cuda::checked();
+};
 
 /// Every test ends with the devices' memory as it was.
 struct NothingLeft {
@@ -243,6 +257,67 @@ BOOST_AUTO_TEST_CASE(a_call_that_runs_out_of_device_memory_fails_alone) {
   hoard.clear();
   BOOST_TEST(rpc_sync<&seen_on>(cluster[0], 1, x) == "cuda:0");
   BOOST_TEST(Cluster::eventually([&] { return cuda::memory_stats(0).live_bytes == live; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_index_is_the_error_of_the_call_that_used_it) {
+  const Unchecked unchecked;
+  const Cluster cluster(3, mapped({}));
+  const Tensor x = on(0, raw::view(numbers(20), {5, 4})), good = on(0, raw::from_data(std::vector<int64_t>{4, 0}, {2})),
+               bad = on(0, raw::from_data(std::vector<int64_t>{0, 9}, {2}));
+  const std::vector<double> rows = raw::index_select(x, 0, good).to_vector<double>();
+  // To another worker, whose result is staged, and to itself, whose result stays where it is.
+  for (const int to : {1, 0}) {
+    BOOST_TEST_CONTEXT("to w" << to) {
+      for (int i = 0; i < 3; ++i) {
+        const std::string error = message_of<RemoteError>([&] { rpc_sync<&rows_of>(cluster[0], to, x, bad); });
+        BOOST_TEST(contains(error, "index_select: index 9 is out of range"), error);
+        BOOST_TEST(rpc_sync<&rows_of>(cluster[0], to, x, good).to_vector<double>() == rows);
+      }
+      // A result without tensors, and one that stays with its owner.
+      const std::string counted = message_of<RemoteError>([&] { rpc_sync<&how_many_rows>(cluster[0], to, x, bad); });
+      BOOST_TEST(contains(counted, "index 9"), counted);
+      BOOST_TEST(rpc_sync<&how_many_rows>(cluster[0], to, x, good) == 8);
+      const std::string kept = message_of<Error>([&] { remote<&rows_of>(cluster[0], to, x, bad).to_here(); });
+      BOOST_TEST(contains(kept, "index 9"), kept);
+    }
+  }
+  const std::string late = message_of<RemoteError>([&] { rpc_sync<&rows_later>(cluster[0], 1, x, bad); });
+  BOOST_TEST(contains(late, "index 9"), late);
+  BOOST_CHECK_NO_THROW(cuda::synchronize());  // nothing of it is left for others
+}
+
+BOOST_AUTO_TEST_CASE(calls_at_once_get_their_own_errors_only) {
+  const Unchecked unchecked;
+  AgentOptions options = mapped({});
+  options.num_worker_threads = 4;
+  const Cluster cluster(2, options);
+  const Tensor x = on(0, raw::view(numbers(20), {5, 4})), good = on(0, raw::from_data(std::vector<int64_t>{4, 0}, {2}));
+  const std::vector<double> rows = raw::index_select(x, 0, good).to_vector<double>();
+  std::vector<Future<Tensor>> results;
+  for (int64_t i = 0; i < 40; ++i) {
+    const Tensor index = i % 2 == 0 ? good : on(0, raw::from_data(std::vector<int64_t>{0, 10 + i}, {2}));
+    results.push_back(rpc_async<&rows_of>(cluster[0], 1, x, index));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (i % 2 == 0) {
+      BOOST_TEST(results[i].wait().to_vector<double>() == rows);
+    } else {
+      const std::string error = message_of<RemoteError>([&] { results[i].wait(); });
+      BOOST_TEST(contains(error, "index " + std::to_string(10 + i) + " is out of range"), error);
+    }
+  }
+  BOOST_CHECK_NO_THROW(cuda::synchronize());
+}
+
+BOOST_AUTO_TEST_CASE(arguments_made_with_a_bad_index_are_not_sent) {
+  const Unchecked unchecked;
+  const Cluster cluster(2, mapped({}));
+  const Tensor x = on(0, raw::view(numbers(20), {5, 4})), bad = on(0, raw::from_data(std::vector<int64_t>{9}, {1}));
+  const std::string error =
+      message_of<IndexError>([&] { rpc_sync<&same>(cluster[0], 1, raw::index_select(x, 0, bad)); });
+  BOOST_TEST(contains(error, "index 9 is out of range"), error);
+  BOOST_CHECK_NO_THROW(cuda::synchronize());
+  BOOST_TEST(raw::equal(rpc_sync<&same>(cluster[0], 1, x), x));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -130,6 +130,49 @@ BOOST_AUTO_TEST_CASE(the_cache_is_given_back_before_memory_runs_out) {
   memory.release(large);
 }
 
+BOOST_AUTO_TEST_CASE(varying_sizes_are_cut_from_what_is_cached) {
+  CountingSource source;
+  CachingAllocator memory(source);
+  memory.release(memory.allocate(200 * kMiB, stream(1)));
+  for (std::size_t mib = 190; mib > 10; mib -= 7) {
+    auto* large = memory.allocate(mib * kMiB, stream(1));
+    auto* beside = memory.allocate(2 * kMiB, stream(1));
+    memory.release(large);
+    memory.release(beside);
+  }
+  BOOST_TEST(memory.stats().driver_calls == 1);
+  BOOST_TEST(source.given() == 200 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(no_more_of_the_cache_is_given_back_than_a_request_needs) {
+  CountingSource source(100 * kMiB);
+  CachingAllocator memory(source);
+  // 20, 30 and 50 MiB are cached, each of a stream of its own.
+  for (const std::size_t mib : {20, 30, 50}) memory.release(memory.allocate(mib * kMiB, stream(mib)));
+  auto* first = memory.allocate(28 * kMiB, stream(9));  // in the place of the 30
+  BOOST_TEST_REQUIRE(first);
+  BOOST_TEST(source.given() == 98 * kMiB);
+  auto* second = memory.allocate(60 * kMiB, stream(9));  // in that of the 50 and the 20
+  BOOST_TEST_REQUIRE(second);
+  BOOST_TEST(source.given() == 88 * kMiB);
+  BOOST_TEST(memory.stats().out_of_memory == 2);
+  memory.release(first);
+  memory.release(second);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_for_what_is_cached_asks_the_source_for_nothing) {
+  CountingSource source;
+  CachingAllocator memory(source);
+  using Effort = CachingAllocator::Effort;
+  BOOST_TEST(!memory.allocate(kMiB, stream(1), Effort::kCached));
+  BOOST_TEST(memory.stats().driver_calls == 0);
+  memory.release(memory.allocate(kMiB, stream(1)));
+  auto* cached = memory.allocate(kMiB, stream(1), Effort::kCached);
+  BOOST_TEST(cached);
+  BOOST_TEST(memory.stats().driver_calls == 1);
+  memory.release(cached);
+}
+
 BOOST_AUTO_TEST_CASE(what_waits_for_a_stream_is_waited_for_before_memory_runs_out) {
   CountingSource source(40 * kMiB);
   CachingAllocator memory(source);

@@ -21,4 +21,13 @@ BOOST_AUTO_TEST_CASE(products_are_exact_and_convolutions_fast_unless_told_otherw
   cuda::set_cudnn(true);
 }
 
+BOOST_AUTO_TEST_CASE(what_cudnn_refuses_is_thrown_where_asked_for) {
+  const bool before = cuda::strict();
+  for (const bool on : {true, false}) {
+    cuda::set_strict(on);
+    BOOST_TEST(cuda::strict() == on);
+  }
+  cuda::set_strict(before);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
