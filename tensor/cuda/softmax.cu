@@ -33,7 +33,8 @@ struct Finish {
 
 /// `lanes` threads a row of at most lanes * E elements, which stay in registers. V elements are loaded at once.
 template <int V, int E, class T>
-__global__ void softmax_short_rows(T* out, const T* x, Places<2> rows, int64_t length, int lanes, bool logarithms) {
+__global__ void __launch_bounds__(kThreads)
+    softmax_short_rows(T* out, const T* x, Places<2> rows, int64_t length, int lanes, bool logarithms) {
   using C = Compute<T>;
   using Vector = Pack<T, V>;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -49,7 +50,7 @@ __global__ void softmax_short_rows(T* out, const T* x, Places<2> rows, int64_t l
     const int64_t i = static_cast<int64_t>(e * lanes + lane) * V;
     if (i < count) {
       const Vector loaded = *reinterpret_cast<const Vector*>(x + place[0] + i);
-      for (int v = 0; v < V; ++v) values[e * V + v] = to_compute(loaded.items[v]);
+      for (int v = 0; v < V; ++v) values[e * V + v] = to_compute(loaded.at[v]);
     } else {
       for (int v = 0; v < V; ++v) values[e * V + v] = -std::numeric_limits<C>::infinity();
     }
@@ -77,7 +78,7 @@ __global__ void softmax_short_rows(T* out, const T* x, Places<2> rows, int64_t l
     Vector result;
     for (int v = 0; v < V; ++v) {
       const C value = values[e * V + v];
-      result.items[v] = from_compute<T>(logarithms ? (value - largest) - log_sum : value * scale);
+      result.at[v] = from_compute<T>(logarithms ? (value - largest) - log_sum : value * scale);
     }
     *reinterpret_cast<Vector*>(out + place[1] + i) = result;
   }
@@ -86,7 +87,8 @@ __global__ void softmax_short_rows(T* out, const T* x, Places<2> rows, int64_t l
 /// A block a row. Elements before the first aligned one and behind the last go one by one; `cached` rows stay in shared
 /// memory, where each thread finds what it put there itself.
 template <int V, class T>
-__global__ void softmax_long_rows(T* out, const T* x, Places<2> rows, int64_t length, bool cached, bool logarithms) {
+__global__ void __launch_bounds__(kMostThreads)
+    softmax_long_rows(T* out, const T* x, Places<2> rows, int64_t length, bool cached, bool logarithms) {
   using C = Compute<T>;
   using Vector = Pack<T, V>;
   TENDRIL_DYNAMIC_SHARED(Vector, kept);
@@ -111,7 +113,7 @@ __global__ void softmax_long_rows(T* out, const T* x, Places<2> rows, int64_t le
   for (int64_t i = thread; i < vectors; i += threads) {
     const Vector loaded = from[i];
     if (cached) kept[i] = loaded;
-    for (int v = 0; v < V; ++v) mine.take(to_compute(loaded.items[v]));
+    for (int v = 0; v < V; ++v) mine.take(to_compute(loaded.at[v]));
   }
   for (int64_t i = tail + thread; i < length; i += threads) mine.take(to_compute(x[i]));
 
@@ -128,7 +130,7 @@ __global__ void softmax_long_rows(T* out, const T* x, Places<2> rows, int64_t le
   for (int64_t i = thread; i < head; i += threads) out[i] = from_compute<T>(finish(to_compute(x[i])));
   for (int64_t i = thread; i < vectors; i += threads) {
     Vector result = cached ? kept[i] : from[i];
-    for (int v = 0; v < V; ++v) result.items[v] = from_compute<T>(finish(to_compute(result.items[v])));
+    for (int v = 0; v < V; ++v) result.at[v] = from_compute<T>(finish(to_compute(result.at[v])));
     to[i] = result;
   }
   for (int64_t i = tail + thread; i < length; i += threads) out[i] = from_compute<T>(finish(to_compute(x[i])));
@@ -136,8 +138,9 @@ __global__ void softmax_long_rows(T* out, const T* x, Places<2> rows, int64_t le
 
 /// Along any other dimension: neighbouring threads have neighbouring lines, `sharing` threads a line.
 template <class T>
-__global__ void softmax_lines(T* out, const T* x, Places<2> lines, int64_t length, int64_t x_step, int64_t out_step,
-                              int across, bool logarithms) {
+__global__ void __launch_bounds__(kThreads)
+    softmax_lines(T* out, const T* x, Places<2> lines, int64_t length, int64_t x_step, int64_t out_step, int across,
+                  bool logarithms) {
   using C = Compute<T>;
   __shared__ C largest[kThreads];
   __shared__ C sums[kThreads];
@@ -203,7 +206,9 @@ void softmax_of(const char* op, const View& out, const View& x, int dim, bool lo
   if (length <= 4 * kWarp) return short_rows(softmax_short_rows<kVector, 4, T>, softmax_short_rows<1, 4, T>, 4);
   if (length <= 8 * kWarp) return short_rows(softmax_short_rows<kVector, 8, T>, softmax_short_rows<1, 8, T>, 8);
   if (length <= 16 * kWarp) return short_rows(softmax_short_rows<kVector, 16, T>, softmax_short_rows<1, 16, T>, 16);
-  if (length <= 32 * kWarp) return short_rows(softmax_short_rows<kVector, 32, T>, softmax_short_rows<1, 32, T>, 32);
+  if constexpr (sizeof(Compute<T>) < 8) {  // 32 doubles a thread are more registers than the compiler gives
+    if (length <= 32 * kWarp) return short_rows(softmax_short_rows<kVector, 32, T>, softmax_short_rows<1, 32, T>, 32);
+  }
   const std::size_t bytes = static_cast<std::size_t>(length) * sizeof(T);
   const bool cached = bytes <= kSharedBytes;
   const Grid grid{blocks(lines.count, 1), dim3(length < 4096 ? kThreads : kMostThreads),

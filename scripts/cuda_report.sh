@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# What the compiler made of the CUDA kernels, which no device is needed for: reads the objects of a build for one architecture.
+#   scripts/cuda_report.sh BUILD_FOLDER [PAGE: the table between its marks is written anew]
+# Fails where a kernel has more registers than its blocks can have, more static shared memory than 48 KiB, or a stack (spilled
+# registers, arrays that the compiler could not keep in them) beyond the 40 bytes that CUDA's own sin, cos, tan and pow take, and
+# where a kernel that is to move 16 bytes at once does not. Occupancy is that of sm_90: 65,536 registers, 2,048 threads, 32 blocks
+# and 227 KiB a multiprocessor. cuobjdump is TENDRIL_CUOBJDUMP, or the one in PATH or in the toolkit, or comes with the Python package
+# nvidia-cuda-cuobjdump (and nvdisasm), in a virtual environment beside the objects. Exit status 3: it could not be had.
+set -euo pipefail
+folder=$1 page=${2:-}
+
+find_cuobjdump() {
+  local one tools=$folder/cuda_tools
+  for one in "${TENDRIL_CUOBJDUMP:-}" "$(command -v cuobjdump || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/cuobjdump"; do
+    [ -x "$one" ] && echo "$one" && return
+  done
+  [ -x "$tools/bin/pip" ] || python3 -m venv "$tools" >&2 || return
+  "$tools/bin/pip" install -q 'nvidia-cuda-cuobjdump==13.*' 'nvidia-cuda-nvdisasm==13.*' >&2 || return
+  find "$tools" -name cuobjdump -type f -perm -u+x | grep -m1 .
+}
+cuobjdump=$(find_cuobjdump) || { echo "error: no cuobjdump" >&2; exit 3; }
+PATH="$(dirname "$cuobjdump"):$PATH"  # it wants nvdisasm, which lies beside it
+mapfile -t objects < <(find "$folder" -name '*.cu.o' | sort)
+[ ${#objects[@]} -gt 0 ] || { echo "error: no *.cu.o in $folder" >&2; exit 2; }
+facts=$(mktemp)
+trap 'rm -f "$facts"' EXIT
+
+# One line a kernel: its mangled name, file, registers, stack, static shared memory, most threads, and how many loads and stores of
+# 16 bytes it has.
+for object in "${objects[@]}"; do
+  {
+    "$cuobjdump" -res-usage "$object" 2>/dev/null | sed 's/^/usage /'
+    "$cuobjdump" -ptx "$object" 2>/dev/null | grep -E '\.entry|\.maxntid' | sed 's/^/ptx /'
+    "$cuobjdump" -sass "$object" 2>/dev/null | grep -E 'Function :|LDG|STG' | sed 's/^/code /'
+  } | awk -v file="$(basename "$object" .cu.o)" '
+    function number(name) { return match($0, name ":[0-9]+") ? substr($0, RSTART + length(name) + 1, RLENGTH - length(name) - 1) : 0 }
+    $1 == "usage" && $2 == "Function" { name = $3; sub(/:$/, "", name) }
+    $1 == "usage" && /REG:/ { registers[name] = number("REG"); stack[name] = number("STACK"); shared[name] = number("SHARED") }
+    $1 == "ptx" && /\.entry/ { name = $0; sub(/.*\.entry /, "", name); sub(/\(.*/, "", name) }
+    $1 == "ptx" && /\.maxntid/ { threads[name] = 1; for (i = 3; i <= NF; ++i) threads[name] *= $i + 0 }
+    $1 == "code" && /Function :/ { name = $NF }
+    $1 == "code" && /LDG[^ ]*\.128/ { ++loads[name] }
+    $1 == "code" && /STG[^ ]*\.128/ { ++stores[name] }
+    END { for (name in registers) print name, file, registers[name], stack[name], shared[name], threads[name] + 0, loads[name] + 0, stores[name] + 0 }'
+done | c++filt -p | sed -E 's/tendril::(cuda::)?//g; s/\(anonymous namespace\)::|detail:://g' |
+  awk '{ n = NF; name = $1; for (i = 2; i <= n - 7; ++i) name = name " " $i; print name "\t" $(n-6) "\t" $(n-5) "\t" $(n-4) "\t" $(n-3) "\t" $(n-2) "\t" $(n-1) "\t" $n }' |
+  sort >"$facts"
+
+# Which kernels are to move 16 bytes at once: map kernels of more than one element at a time whose operands are all so wide, copies
+# of pairs, rows by vectors, steps of optimizers.
+table=$(awk -F '\t' '
+  function least(a, b) { return a < b ? a : b }
+  function fail(what) { print "error: " $1 " (" $2 ".cu): " what > "/dev/stderr"; ++bad }
+  {
+    kernel = $1; sub(/<.*/, "", kernel); sub(/^void /, "", kernel)
+    key = $2 "\t" kernel
+    registers = $3; stack = $4; shared = $5; threads = $6
+    if (threads == 0) fail("no __launch_bounds__")
+    given = int((registers + 7) / 8) * 8  # registers are given by eights to each thread
+    if (given * threads > 65536) fail(registers " registers times " threads " threads are more than 65,536")
+    if (shared > 49152) fail(shared " bytes of static shared memory")
+    if (stack > (kernel ~ /^(map_kernel|draw_kernel)$/ ? 40 : 0)) fail("a stack of " stack " bytes")
+    blocks = threads ? least(32, int(2048 / threads)) : 0
+    if (given * threads > 0) blocks = least(blocks, int(65536 / (given * threads)))
+    blocks = least(blocks, int(232448 / (shared + 1024)))
+    occupancy = 100 * blocks * threads / 2048
+    if (!(key in count)) { keys[++number] = key; lowest[key] = 101 }
+    ++count[key]
+    if (registers > most[key]) most[key] = registers
+    if (stack > deepest[key]) deepest[key] = stack
+    if (shared > widest[key]) widest[key] = shared
+    bound[key] = threads
+    if (occupancy < lowest[key]) lowest[key] = occupancy
+    if ($7 > 0) ++loading[key]
+    if ($8 > 0) ++storing[key]
+  }
+  END {
+    for (k = 1; k <= number; ++k) {
+      split(keys[k], part, "\t")
+      key = keys[k]
+      printf "| `%s` | %s.cu | %d | %d | %d | %d%% | %d | %d | %d | %d |\n", part[2], part[1], count[key], bound[key], most[key], lowest[key], deepest[key], widest[key], loading[key], storing[key]
+      if (part[2] ~ /^(map_kernel|fold_rows|softmax_short_rows|softmax_long_rows|step_kernel|normalise|differentiate|sum_moments|gather_elements)$/ && loading[key] == 0) {
+        print "error: no instance of " part[2] " in " part[1] ".cu loads 16 bytes at once" > "/dev/stderr"; ++bad
+      }
+      if (part[2] ~ /^(map_kernel|draw_kernel|softmax_short_rows|softmax_long_rows|step_kernel|normalise|differentiate|gather_elements)$/ && part[1] != "truth" && storing[key] == 0) {  # (truth.cu writes bytes)
+        print "error: no instance of " part[2] " in " part[1] ".cu stores 16 bytes at once" > "/dev/stderr"; ++bad
+      }
+    }
+    print number " kernels, " NR " instances, " bad + 0 " findings" > "/dev/stderr"
+    if (bad > 0) print "FAILED"
+  }' "$facts")
+
+head='| kernel | file | instances | threads | registers, at most | occupancy, at least | stack | shared | load 16 bytes | store 16 bytes |
+|---|---|---|---|---|---|---|---|---|---|'
+rows=$(grep -v '^FAILED$' <<<"$table")
+if [ -n "$page" ]; then
+  written=$(awk -v table="$head"$'\n'"$rows" '
+    /<!-- scripts\/cuda_report.sh -->/ { print; print ""; print table; print ""; skipping = 1; next }
+    /<!-- end -->/ { skipping = 0 }
+    !skipping' "$page")
+  printf '%s\n' "$written" >"$page"
+else
+  printf '%s\n%s\n' "$head" "$rows"
+fi
+! grep -q '^FAILED$' <<<"$table"
