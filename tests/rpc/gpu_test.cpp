@@ -28,11 +28,11 @@ std::pair<Tensor, Tensor> both_ways(const Tensor& x, const Tensor& y) { return {
 Tensor moved(const Tensor& x, int device) { return device < 0 ? raw::to(x, kCPU) : raw::to(x, cuda_device(device)); }
 Tensor by_way_of(int next, const Tensor& x) { return rpc_sync<&same>(Cluster::agent(1), next, x); }
 std::string owner_sees(const RRef<Tensor>& reference) { return device_of(reference.to_here()); }
-Tensor rows_of(const Tensor& x, const Tensor& index) { return raw::index_select(x, 0, index); }
-int64_t how_many_rows(const Tensor& x, const Tensor& index) { return raw::index_select(x, 0, index).numel(); }
+Tensor rows_of(const Tensor& x, const Tensor& index) { return x.index_select(0, index); }
+int64_t how_many_rows(const Tensor& x, const Tensor& index) { return x.index_select(0, index).numel(); }
 Future<Tensor> rows_later(const Tensor& x, const Tensor& index) {
   return rpc_async<&same>(Cluster::agent(1), 2, x).then([index](Future<Tensor> done) {
-    return raw::index_select(done.wait(), 0, index);
+    return done.wait().index_select(0, index);
   });
 }
 Future<Tensor> later(const Tensor& x) {
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_bad_index_is_the_error_of_the_call_that_used_it) {
   const Cluster cluster(3, mapped({}));
   const Tensor x = on(0, raw::view(numbers(20), {5, 4})), good = on(0, raw::from_data(std::vector<int64_t>{4, 0}, {2})),
                bad = on(0, raw::from_data(std::vector<int64_t>{0, 9}, {2}));
-  const std::vector<double> rows = raw::index_select(x, 0, good).to_vector<double>();
+  const std::vector<double> rows = x.index_select(0, good).to_vector<double>();
   // To another worker, whose result is staged, and to itself, whose result stays where it is.
   for (const int to : {1, 0}) {
     BOOST_TEST_CONTEXT("to w" << to) {
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(calls_at_once_get_their_own_errors_only) {
   options.num_worker_threads = 4;
   const Cluster cluster(2, options);
   const Tensor x = on(0, raw::view(numbers(20), {5, 4})), good = on(0, raw::from_data(std::vector<int64_t>{4, 0}, {2}));
-  const std::vector<double> rows = raw::index_select(x, 0, good).to_vector<double>();
+  const std::vector<double> rows = x.index_select(0, good).to_vector<double>();
   std::vector<Future<Tensor>> results;
   for (int64_t i = 0; i < 40; ++i) {
     const Tensor index = i % 2 == 0 ? good : on(0, raw::from_data(std::vector<int64_t>{0, 10 + i}, {2}));
@@ -313,8 +313,7 @@ BOOST_AUTO_TEST_CASE(arguments_made_with_a_bad_index_are_not_sent) {
   const Unchecked unchecked;
   const Cluster cluster(2, mapped({}));
   const Tensor x = on(0, raw::view(numbers(20), {5, 4})), bad = on(0, raw::from_data(std::vector<int64_t>{9}, {1}));
-  const std::string error =
-      message_of<IndexError>([&] { rpc_sync<&same>(cluster[0], 1, raw::index_select(x, 0, bad)); });
+  const std::string error = message_of<IndexError>([&] { rpc_sync<&same>(cluster[0], 1, x.index_select(0, bad)); });
   BOOST_TEST(contains(error, "index 9 is out of range"), error);
   BOOST_CHECK_NO_THROW(cuda::synchronize());
   BOOST_TEST(raw::equal(rpc_sync<&same>(cluster[0], 1, x), x));

@@ -19,7 +19,7 @@ void compute() {
   const Tensor y = x * 3, pinned = cuda::pinned_empty({1000});
   raw::copy_(pinned, y, true);
   cuda::synchronize(1);
-  raw::index_select(x, 0, raw::to(raw::from_data(std::vector<int64_t>{1}, {1}), kSecond)).item<float>();
+  x.index_select(0, raw::to(raw::from_data(std::vector<int64_t>{1}, {1}), kSecond)).item<float>();
 }
 
 void use_streams() {
