@@ -50,13 +50,15 @@ Tensor linspace(double start, double end, int64_t steps, TensorOptions options) 
   return from_vector(values, {steps}, options);
 }
 
-Tensor empty_like(const Tensor& x) { return raw::empty_like(x); }
+Tensor empty_like(const Tensor& x) { return raw::empty_in_format_of(x); }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, Scalar value) {
   detail::check_defined(x, "full_like");
   detail::check_fits(value, x.dtype(), "full_like");
-  return raw::full(x.sizes(), value, x.dtype(), x.device());
+  const Tensor result = raw::empty_in_format_of(x);
+  raw::fill_(result, value);
+  return result;
 }
 
 template <class T>

@@ -222,7 +222,12 @@ Module& Module::to(Device device, DType dtype) {
   return *this;
 }
 
-void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
+Module& Module::to(MemoryFormat format) {
+  convert(std::nullopt, std::nullopt, format);
+  return *this;
+}
+
+void Module::convert(std::optional<Device> device, std::optional<DType> dtype, std::optional<MemoryFormat> format) {
   TENDRIL_CHECK_AS(DTypeError, !dtype || is_floating(*dtype), "Module::to: got ", *dtype,
                    ", expected a floating dtype");
   if (device) {
@@ -232,6 +237,7 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   }
   const auto converted = [&](const Tensor& x) {
     if (!x.defined()) return x;
+    if (format) return x.dim() == 4 ? raw::contiguous(x, *format) : x;
     return raw::to(dtype && is_floating(x.dtype()) ? raw::cast(x, *dtype) : x, device.value_or(x.device()));
   };
   std::vector<Conversion> conversions;

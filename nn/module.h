@@ -98,6 +98,11 @@ class Module {
   Module& to(Device device);
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
+  /// Puts parameters of four dimensions, their gradients and buffers in that order (tensor/memory_format.h): what
+  /// `model.to(MemoryFormat::channels_last)` is for. Convolutions whose weight lies channels-last give such results,
+  /// and the layers for images behind them keep to it; values and shapes are the same, and so are files and state
+  /// dicts. Otherwise as the others, but that an optimizer goes on.
+  Module& to(MemoryFormat format);
 
   // ---- hooks (nn/hooks.h): called in the order of registration where the module is called, `layer(x)` or
   // `call(module, x)`, until the handle is told to remove() them; not where `forward` is. They go along where the
@@ -164,7 +169,8 @@ class Module {
   NamedTensors collect(Members<Tensor> Module::*members, bool recurse) const;
   void add_state(StateDict& dict, const std::string& path) const;
   void print(std::string& out, int indent) const;
-  void convert(std::optional<Device> device, std::optional<DType> dtype);
+  void convert(std::optional<Device> device, std::optional<DType> dtype,
+               std::optional<MemoryFormat> format = std::nullopt);
 
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;

@@ -146,6 +146,10 @@ struct AttentionMask {
 /// Every slot may be null: `require` then says "softmax: no cuda kernel".
 struct Kernels {
   const char* device = "";
+  /// Whether the kernels for images (from conv2d to batch_norm_relu_backward, but for the weights of convolutions,
+  /// which may be either then) take operands and results that all lie in channels-last order, as ones that are all
+  /// contiguous.
+  bool channels_last = false;
 
   // ---- pointwise
   /// x like out, same dtype; kFloat ops: floating. p is for the ops that have a number.
@@ -231,8 +235,9 @@ struct Kernels {
   void (*mean_pool2d)(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) = nullptr;
   void (*mean_pool2d_transpose)(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) = nullptr;
 
-  // ---- batch normalisation of x [n, c, s], contiguous, floating (CUDA: float32 and float64). mean, var (biased),
-  // weight and bias are [c] of the same dtype or, beside a half type, float32; weight and bias may be null: 1 and 0.
+  // ---- batch normalisation of x [n, c, s], contiguous (channels-last: [n, s, c] is), floating (CUDA: float32 and
+  // float64). mean, var (biased), weight and bias are [c] of the same dtype or, beside a half type, float32; weight and
+  // bias may be null: 1 and 0.
   /// out = (x - mean) / sqrt(var + eps) * weight + bias. With `batch`, mean and var are x's and are written; else read.
   void (*batch_norm)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
                      const View* bias, double eps, bool batch) = nullptr;

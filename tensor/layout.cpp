@@ -1,6 +1,15 @@
 #include "tendril/tensor/layout.h"
 
 #include <algorithm>
+#include <ostream>
+
+namespace tendril {
+
+std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
+  return out << (format == MemoryFormat::channels_last ? "channels_last" : "contiguous");
+}
+
+}  // namespace tendril
 
 namespace tendril::layout {
 
@@ -14,6 +23,19 @@ bool is_contiguous(const Dims& sizes, const Dims& strides) noexcept {
     if (contiguous) expected *= sizes[d];
   }
   return contiguous;
+}
+
+bool is_channels_last(const Dims& sizes, const Dims& strides) noexcept {
+  if (sizes.size() != 4) return false;
+  return is_contiguous({sizes[0], sizes[2], sizes[3], sizes[1]}, {strides[0], strides[2], strides[3], strides[1]});
+}
+
+Dims strides_of(const Dims& sizes, MemoryFormat format, const char* op) {
+  if (format == MemoryFormat::contiguous) return contiguous_strides(sizes);
+  TENDRIL_CHECK_AS(ShapeError, sizes.size() == 4, op, ": the memory format channels_last is of 4 dimensions, got ",
+                   sizes);
+  const Dims inner = contiguous_strides({sizes[0], sizes[2], sizes[3], sizes[1]});
+  return {inner[0], inner[3], inner[1], inner[2]};
 }
 
 Dims infer_size(const Dims& sizes, int64_t numel, const char* op) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tendril/tensor/dims.h"
+#include "tendril/tensor/memory_format.h"
 
 /// The shape rules of views: pure functions from one layout to another. Strides and offsets are in elements.
 /// Errors name the operation and everything that it was given.
@@ -21,6 +22,10 @@ namespace layout {
 
 /// Row-major without gaps. Dimensions of size 1 may have any stride, and so may all if there are no elements.
 bool is_contiguous(const Dims& sizes, const Dims& strides) noexcept;
+/// Four dimensions that are row-major without gaps in the order 0, 2, 3, 1. One channel or one pixel is both.
+bool is_channels_last(const Dims& sizes, const Dims& strides) noexcept;
+/// Of elements without gaps. ShapeError naming `op` for channels_last of other than four dimensions.
+Dims strides_of(const Dims& sizes, MemoryFormat format, const char* op);
 
 /// `sizes` with a single -1 replaced by what makes the product `numel`. ShapeError naming `op`.
 Dims infer_size(const Dims& sizes, int64_t numel, const char* op);

@@ -21,8 +21,12 @@ namespace tendril::raw {
 
 // ---- making tensors
 Tensor empty(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);  ///< uninitialised
+Tensor empty(const Dims& sizes, DType dtype, Device device, MemoryFormat format);
 Tensor empty_strided(const Dims& sizes, const Dims& strides, DType dtype = kFloat32, Device device = kCPU);
 Tensor empty_like(const Tensor& x);  ///< contiguous
+/// ... in x's suggest_memory_format(), as results of pointwise operations are; `dtype` in place of x's.
+Tensor empty_in_format_of(const Tensor& x);
+Tensor empty_in_format_of(const Tensor& x, DType dtype);
 Tensor full(const Dims& sizes, Scalar value, DType dtype = kFloat32, Device device = kCPU);
 Tensor zeros(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
 Tensor ones(const Dims& sizes, DType dtype = kFloat32, Device device = kCPU);
@@ -55,16 +59,18 @@ inline View view_of(const Tensor& x) {
 }
 
 // ---- copies
-Tensor clone(const Tensor& x);              ///< contiguous, its own storage
-Tensor contiguous(const Tensor& x);         ///< x itself if it is
-Tensor cast(const Tensor& x, DType dtype);  ///< x itself if it has that dtype; otherwise contiguous
+Tensor clone(const Tensor& x);       ///< contiguous, its own storage
+Tensor contiguous(const Tensor& x);  ///< x itself if it is
+Tensor contiguous(const Tensor& x, MemoryFormat format);
+Tensor cast(const Tensor& x, DType dtype);  ///< x itself if it has that dtype; otherwise in suggest_memory_format()
 /// Broadcasts, converts, and goes between devices; does not bump the version. Where the two overlap, `out` gets what x
 /// was before. A copy to or from the host is waited for
 /// unless `non_blocking`, which lets one between a device and pinned memory (cuda/runtime.h) run behind the caller's
 /// back.
 void copy_(const Tensor& out, const Tensor& x, bool non_blocking = false);
-Tensor to(const Tensor& x, Device device, bool non_blocking = false);  ///< x itself if it is there
-void fill_(const Tensor& out, Scalar value);                           ///< does not bump the version
+/// x itself if it is there; otherwise in suggest_memory_format().
+Tensor to(const Tensor& x, Device device, bool non_blocking = false);
+void fill_(const Tensor& out, Scalar value);  ///< does not bump the version
 
 // ---- views: share elements (the shape rules are in layout.h)
 Tensor viewed(const Tensor& x, const Layout& window);  ///< unchecked: `window` comes from a rule of layout.h

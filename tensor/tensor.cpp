@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "tendril/tensor/detail/dispatch.h"
+#include "tendril/tensor/layout.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -47,6 +48,17 @@ void detail::refuse_undefined(const char* op, const char* argument) {
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   impl->~TensorImpl();
   memory::release(impl, sizeof(TensorImpl));
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  const TensorImpl& it = body("is_contiguous");
+  return format == MemoryFormat::contiguous ? it.contiguous : layout::is_channels_last(it.sizes, it.strides);
+}
+
+MemoryFormat Tensor::suggest_memory_format() const {
+  const TensorImpl& it = body("suggest_memory_format");
+  const bool last = !it.contiguous && layout::is_channels_last(it.sizes, it.strides);
+  return last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
 }
 
 void Tensor::check_data_access(DType wanted) const {

@@ -17,6 +17,7 @@
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/memory.h"
+#include "tendril/tensor/memory_format.h"
 #include "tendril/tensor/ref.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/storage.h"
@@ -132,11 +133,17 @@ class Tensor {
   }  ///< of dimension d; negative d from the end
   int64_t stride(int64_t d) const {
     return body("stride").strides[wrap_dim(d, dim(), "stride")];
-  }                                                                         ///< of dimension d; negative d from the end
-  int64_t numel() const { return body("numel").numel; }                     ///< how many elements
-  DType dtype() const { return body("dtype").dtype; }                       ///< the type of the elements
-  Device device() const { return body("device").storage->device(); }        ///< where the elements are
-  bool is_contiguous() const { return body("is_contiguous").contiguous; }   ///< row-major without gaps
+  }                                                                        ///< of dimension d; negative d from the end
+  int64_t numel() const { return body("numel").numel; }                    ///< how many elements
+  DType dtype() const { return body("dtype").dtype; }                      ///< the type of the elements
+  Device device() const { return body("device").storage->device(); }       ///< where the elements are
+  bool is_contiguous() const { return body("is_contiguous").contiguous; }  ///< row-major without gaps
+  /// In that order without gaps; channels_last: false of other than four dimensions. One channel, or one pixel, is
+  /// both.
+  bool is_contiguous(MemoryFormat format) const;
+  /// What results of pointwise operations and of layers for images take over: channels_last where it is so and not
+  /// row-major, too; contiguous otherwise.
+  MemoryFormat suggest_memory_format() const;
   int64_t storage_offset() const { return body("storage_offset").offset; }  ///< of element 0, in elements
   const Ref<Storage>& storage() const { return body("storage").storage; }   ///< the memory, shared with views
   uint32_t version() const { return body("version").storage->version(); }   ///< how often the storage was changed
@@ -301,9 +308,12 @@ class Tensor {
   std::vector<Tensor> unbind(int64_t dim = 0) const;  ///< one for each place along `dim`
 
   // ---- copies
-  Tensor contiguous() const;     ///< row-major: itself, or a copy
-  Tensor clone() const;          ///< a copy, whose gradient goes to this one
-  Tensor to(DType dtype) const;  ///< converted; itself if it is of that dtype
+  Tensor contiguous() const;  ///< row-major: itself, or a copy
+  /// In that order without gaps: itself, or a copy. ShapeError for channels_last of other than four dimensions.
+  Tensor contiguous(MemoryFormat format) const;
+  Tensor clone() const;                  ///< a copy in suggest_memory_format(), whose gradient goes to this one
+  Tensor to(DType dtype) const;          ///< converted, in suggest_memory_format(); itself if it is of that dtype
+  Tensor to(MemoryFormat format) const;  ///< as contiguous(format)
   /// A copy on `device`, or this tensor if it is there. `non_blocking`: copies between a device and pinned memory
   /// (cuda/runtime.h) are not waited for.
   Tensor to(Device device, bool non_blocking = false) const;

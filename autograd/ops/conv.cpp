@@ -20,18 +20,33 @@ using autograd::detail::MaybeView;
 // The result is linear in x and in the weight. The three maps are each other's gradients:
 //   out = conv(x, w),    x' = data(out, w),    w' = filter(x, out),    <out, conv(x, w)> = <x, data(out, w)> = <w, ...>
 // so that a gradient of any order is made of the same three.
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry, bool relu = false);
-Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry);
-Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry);
+
+/// How the window moves, and how images and weights lie: the same for all gradients of one convolution.
+struct How {
+  ConvGeometry geometry;
+  MemoryFormat images = MemoryFormat::contiguous, weights = MemoryFormat::contiguous;
+};
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu = false);
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how);
+Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how);
+
+/// As in PyTorch images lie channels-last if those given do or the weight does (a kernel of one place is either).
+How how_of(const Tensor& images, const Tensor& w, const ConvGeometry& geometry) {
+  if (!kernels(images.device()).channels_last) return {geometry};
+  const MemoryFormat weights = w.suggest_memory_format();
+  const bool last =
+      weights == MemoryFormat::channels_last || images.suggest_memory_format() == MemoryFormat::channels_last;
+  return {geometry, last ? MemoryFormat::channels_last : MemoryFormat::contiguous, weights};
+}
 
 struct Conv2dBackward : NodeOf<Conv2dBackward, 3, 2> {
   static constexpr const char* kName = "Conv2dBackward";
   Dims x_sizes, w_sizes;
-  ConvGeometry geometry;
+  How how;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, geometry);
-    if (needs_grad(1)) dx[1] = filter(saved(0), g, w_sizes, geometry);
+    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, how);
+    if (needs_grad(1)) dx[1] = filter(saved(0), g, w_sizes, how);
     if (needs_grad(2)) dx[2] = g.sum({0, 2, 3});
   }
 };
@@ -39,44 +54,45 @@ struct Conv2dBackward : NodeOf<Conv2dBackward, 3, 2> {
 struct Conv2dDataBackward : NodeOf<Conv2dDataBackward, 2, 2> {
   static constexpr const char* kName = "Conv2dDataBackward";
   Dims w_sizes;
-  ConvGeometry geometry;
+  How how;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = conv(g, saved(1), {}, geometry);
-    if (needs_grad(1)) dx[1] = filter(g, saved(0), w_sizes, geometry);
+    if (needs_grad(0)) dx[0] = conv(g, saved(1), {}, how);
+    if (needs_grad(1)) dx[1] = filter(g, saved(0), w_sizes, how);
   }
 };
 
 struct Conv2dFilterBackward : NodeOf<Conv2dFilterBackward, 2, 2> {
   static constexpr const char* kName = "Conv2dFilterBackward";
   Dims x_sizes;
-  ConvGeometry geometry;
+  How how;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = data(saved(1), g, x_sizes, geometry);
-    if (needs_grad(1)) dx[1] = conv(saved(0), g, {}, geometry);
+    if (needs_grad(0)) dx[0] = data(saved(1), g, x_sizes, how);
+    if (needs_grad(1)) dx[1] = conv(saved(0), g, {}, how);
   }
 };
 
 /// Saves of each operand what the other's gradient needs.
 template <class N>
-void save_operands(N* n, const Tensor& first, const Tensor& second, const ConvGeometry& geometry) {
+void save_operands(N* n, const Tensor& first, const Tensor& second, const How& how) {
   if (n->has_edge(1)) n->save(0, first);
   if (n->has_edge(0)) n->save(1, second);
-  n->geometry = geometry;
+  n->how = how;
 }
 
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g, bool relu) {
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu) {
   if (relu && autograd::grad_enabled() &&
       (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias))) {
-    return conv(x, w, bias, g).relu();
+    return conv(x, w, bias, how).relu();
   }
+  const ConvGeometry& g = how.geometry;
   const Kernels& table = kernels(x.device());
   Tensor out = raw::empty(
       {x.sizes()[0], w.sizes()[0], window_count(x.sizes()[2], w.sizes()[2], g.stride.h, g.padding.h, g.dilation.h),
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
-      x.dtype(), x.device());
-  const Tensor whole_x = raw::contiguous(x), whole_w = raw::contiguous(w);
+      x.dtype(), x.device(), how.images);
+  const Tensor whole_x = raw::contiguous(x, how.images), whole_w = raw::contiguous(w, how.weights);
   if (table.conv2d_relu && (bias.defined() || relu)) {
     const Tensor shift = bias.defined() ? raw::contiguous(bias) : bias;
     table.conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g);
@@ -86,32 +102,32 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeom
     if (relu) raw::unary_(Unary::relu, out);
   }
   if (auto* n = track<Conv2dBackward>(out, x, w, bias)) {
-    save_operands(n, x, w, g);
+    save_operands(n, x, w, how);
     n->x_sizes = x.sizes();
     n->w_sizes = w.sizes();
   }
   return out;
 }
 
-Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const ConvGeometry& geometry) {
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how) {
   const Kernels& table = kernels(out.device());
-  Tensor x = raw::empty(x_sizes, out.dtype(), out.device());
-  require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out)),
-                                                   raw::view_of(raw::contiguous(w)), geometry);
+  Tensor x = raw::empty(x_sizes, out.dtype(), out.device(), how.images);
+  require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
+                                                   raw::view_of(raw::contiguous(w, how.weights)), how.geometry);
   if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
-    save_operands(n, out, w, geometry);
+    save_operands(n, out, w, how);
     n->w_sizes = w.sizes();
   }
   return x;
 }
 
-Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const ConvGeometry& geometry) {
+Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how) {
   const Kernels& table = kernels(out.device());
-  Tensor w = raw::empty(w_sizes, out.dtype(), out.device());
-  require(table.conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x)),
-                                                       raw::view_of(raw::contiguous(out)), geometry);
+  Tensor w = raw::empty(w_sizes, out.dtype(), out.device(), how.weights);
+  require(table.conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x, how.images)),
+                                                       raw::view_of(raw::contiguous(out, how.images)), how.geometry);
   if (auto* n = track<Conv2dFilterBackward>(w, x, out)) {
-    save_operands(n, x, out, geometry);
+    save_operands(n, x, out, how);
     n->x_sizes = x.sizes();
   }
   return w;
@@ -147,16 +163,16 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   check_operand(op, x, weight, "weight");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, op, ": weight has shape ", weight.sizes(),
                    ", expected [out, in / groups, height, width]");
-  const int64_t out = weight.sizes()[0], in = weight.sizes()[1] * geometry.groups;
+  const int64_t results = weight.sizes()[0], in = weight.sizes()[1] * geometry.groups;
   TENDRIL_CHECK_AS(ShapeError, (x.dim() == 4 || x.dim() == 3) && x.size(-3) == in, op, ": x has shape ", x.sizes(),
                    ", expected [batch, ", in, ", height, width] or [", in, ", height, width] for a weight of ",
                    weight.sizes(), " and ", geometry.groups, " groups");
-  TENDRIL_CHECK_AS(ShapeError, out % geometry.groups == 0, op, ": weight has ", out, " output channels, which ",
+  TENDRIL_CHECK_AS(ShapeError, results % geometry.groups == 0, op, ": weight has ", results, " output channels, which ",
                    geometry.groups, " groups do not divide");
   if (bias.defined()) {
     check_operand(op, x, bias, "bias");
-    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out, op, ": bias has shape ", bias.sizes(),
-                     ", expected [", out, "]");
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == results, op, ": bias has shape ", bias.sizes(),
+                     ", expected [", results, "]");
   }
   const Size2 image(x.size(-2), x.size(-1)), kernel(weight.size(2), weight.size(3));
   const auto fits = [](int64_t size, int64_t window, int64_t padding, int64_t dilation) {
@@ -167,8 +183,9 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
                        fits(image.w, kernel.w, geometry.padding.w, geometry.dilation.w),
                    op, ": a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
                    image, " padded by ", geometry.padding);
-  if (x.dim() == 3) return conv(x.unsqueeze(0), weight, bias, geometry, relu).squeeze(0);
-  return conv(x, weight, bias, geometry, relu);
+  const Tensor images = x.dim() == 3 ? x.unsqueeze(0) : x;
+  const Tensor out = conv(images, weight, bias, how_of(images, weight, geometry), relu);
+  return x.dim() == 3 ? out.squeeze(0) : out;
 }
 
 /// What `window_count` takes back to `count`: the smallest such size, plus `extra`.
@@ -215,7 +232,7 @@ Tensor checked_transpose(const char* op, const Tensor& x, const Tensor& weight, 
   const int64_t more_h = window_count(image.h, kernel.h, g.stride.h, g.padding.h, g.dilation.h) - x.size(2),
                 more_w = window_count(image.w, kernel.w, g.stride.w, g.padding.w, g.dilation.w) - x.size(3);
   const Tensor given = more_h > 0 || more_w > 0 ? pad(x, {0, more_w, 0, more_h}) : x;
-  const Tensor result = data(given, weight, {x.size(0), out, image.h, image.w}, g);
+  const Tensor result = data(given, weight, {x.size(0), out, image.h, image.w}, how_of(given, weight, g));
   return bias.defined() ? result + bias.view({-1, 1, 1}) : result;
 }
 

@@ -31,15 +31,25 @@ struct ToDeviceBackward : NodeOf<ToDeviceBackward, 1> {
 }  // namespace
 
 Tensor Tensor::clone() const {
-  Tensor out = raw::clone(*this);
+  detail::check_defined(*this, "clone");
+  Tensor out = raw::empty_in_format_of(*this);
+  raw::copy_(out, *this);
   track<CloneBackward>(out, *this);
   return out;
 }
 
 Tensor Tensor::contiguous() const {
   detail::check_defined(*this, "contiguous");
-  return is_contiguous() ? *this : clone();
+  return contiguous(MemoryFormat::contiguous);
 }
+
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  Tensor out = raw::contiguous(*this, format);
+  if (!out.is_same(*this)) track<CloneBackward>(out, *this);
+  return out;
+}
+
+Tensor Tensor::to(MemoryFormat format) const { return contiguous(format); }
 
 Tensor Tensor::to(DType wanted) const {
   detail::check_defined(*this, "to");

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "tendril/autograd/detail/image_format.h"
 #include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -14,11 +15,12 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
+using autograd::detail::image_format;
 using autograd::detail::MaybeView;
 
 /// x as the kernels see it.
-Tensor as_channels(const Tensor& x) {
-  const Tensor whole = raw::contiguous(x);
+Tensor as_channels(const Tensor& x, MemoryFormat format) {
+  const Tensor whole = raw::contiguous(x, format);
   const int64_t batch = x.sizes()[0], channels = x.sizes()[1];
   const int64_t rest = numel_of(Dims(std::span(x.sizes().data() + 2, static_cast<std::size_t>(x.dim() - 2))));
   return raw::view(autograd::detail::alias(whole), {batch, channels, rest});
@@ -79,15 +81,17 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
 
   void fused(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = saved(0), weight = has_weight ? saved(1) : Tensor(), mean = saved(2), var = saved(3);
-    if (needs_grad(0)) dx[0] = raw::empty_like(x);
+    const MemoryFormat format = image_format(x);
+    const auto rows = [format](const Tensor& t) { return t.defined() ? as_channels(t, format) : t; };
+    if (needs_grad(0)) dx[0] = raw::empty(x.sizes(), x.dtype(), x.device(), format);
     for (std::size_t i : {1u, 2u}) {
       if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(mean.sizes(), parameter_dtype, mean.device());
     }
-    const Tensor rows_of_dx = dx[0].defined() ? as_channels(dx[0]) : dx[0];
+    const Tensor rows_of_dx = rows(dx[0]);
     const Kernels& table = kernels(x.device());
     require(table.batch_norm_backward, "batch_norm_backward", table)(
-        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(as_channels(g)),
-        raw::view_of(as_channels(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
+        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(rows(g)), raw::view_of(rows(x)),
+        raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
 
   bool has_weight = false;
@@ -111,19 +115,20 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
       dx[3] = masked;
       return;
     }
+    const MemoryFormat format = image_format(of.x);
     for (std::size_t i : {0u, 3u}) {
-      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty_like(of.x);
+      if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(of.x.sizes(), of.x.dtype(), of.x.device(), format);
     }
     for (std::size_t i : {1u, 2u}) {
       if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(of.mean.sizes(), parameter_dtype, of.mean.device());
     }
-    const auto rows = [](const Tensor& t) { return t.defined() ? as_channels(t) : t; };
+    const auto rows = [format](const Tensor& t) { return t.defined() ? as_channels(t, format) : t; };
     const Tensor rows_of_dx = rows(dx[0]), rows_of_residual = rows(dx[3]);
     const Kernels& table = kernels(of.x.device());
     require(table.batch_norm_relu_backward, "batch_norm_relu_backward", table)(
-        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView(rows_of_residual),
-        raw::view_of(as_channels(g)), raw::view_of(as_channels(out)), raw::view_of(as_channels(of.x)),
-        raw::view_of(of.mean), raw::view_of(of.var), MaybeView(of.weight), eps, batch);
+        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView(rows_of_residual), raw::view_of(rows(g)),
+        raw::view_of(rows(out)), raw::view_of(rows(of.x)), raw::view_of(of.mean), raw::view_of(of.var),
+        MaybeView(of.weight), eps, batch);
   }
 };
 
@@ -218,12 +223,13 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     return batch_norm_in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
   }
   const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
-  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
+  const MemoryFormat format = image_format(x);
+  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
   if (x.numel() > 0) {
     const Kernels& table = kernels(x.device());
-    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_channels(out)), raw::view_of(mean),
-                                                   raw::view_of(var), raw::view_of(as_channels(x)), MaybeView(weight),
-                                                   MaybeView(bias), eps, training);
+    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_channels(out, format)), raw::view_of(mean),
+                                                   raw::view_of(var), raw::view_of(as_channels(x, format)),
+                                                   MaybeView(weight), MaybeView(bias), eps, training);
   }
   if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormBackward>(out, x, weight, bias)) {
@@ -248,10 +254,11 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
     return (residual.defined() ? y + residual : y).relu();
   }
   const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
-  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device());
-  const Tensor rows = residual.defined() ? as_channels(residual) : residual;
-  table.batch_norm_relu(raw::view_of(as_channels(out)), raw::view_of(mean), raw::view_of(var),
-                        raw::view_of(as_channels(x)), MaybeView(weight), MaybeView(bias), MaybeView(rows), eps,
+  const MemoryFormat format = image_format(x);
+  Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
+  const Tensor rows = residual.defined() ? as_channels(residual, format) : residual;
+  table.batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
+                        raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), MaybeView(rows), eps,
                         training);
   if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {

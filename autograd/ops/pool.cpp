@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tendril/autograd/detail/image_format.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -14,6 +15,7 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
+using autograd::detail::image_format;
 
 // ---- what is asked of every window
 
@@ -46,9 +48,9 @@ Size2 windows(const Tensor& x, const PoolGeometry& g, bool ceil_mode, const char
 
 Size2 stride_of(Size2 given, Size2 kernel) { return given == Size2(0) ? kernel : given; }
 
-/// Shared elements, in four dimensions, contiguous.
-Tensor four(const Tensor& x) {
-  const Tensor whole = raw::contiguous(x);
+/// Shared elements, in four dimensions, without gaps.
+Tensor four(const Tensor& x, MemoryFormat format) {
+  const Tensor whole = raw::contiguous(x, format);
   return x.dim() == 4 ? whole : raw::unsqueeze(whole, 0);
 }
 
@@ -76,12 +78,14 @@ bool all_see_pixels(int64_t count, int64_t size, int64_t kernel, int64_t stride,
 struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
   static constexpr const char* kName = "MaxPool2dBackward";
   Dims sizes;
+  MemoryFormat format = MemoryFormat::contiguous;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const auto fused = kernels(g.device()).max_pool2d_backward;
     if (fused && !autograd::grad_enabled()) {
-      dx[0] = raw::empty(sizes, g.dtype(), g.device());
-      return fused(raw::view_of(four(dx[0])), raw::view_of(four(g)), raw::view_of(four(saved(0))));
+      dx[0] = raw::empty(sizes, g.dtype(), g.device(), format);
+      return fused(raw::view_of(four(dx[0], format)), raw::view_of(four(g, format)),
+                   raw::view_of(four(saved(0), format)));
     }
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
     dx[0] = zeros.flatten(-2).scatter_add(-1, saved(0).flatten(-2), g.flatten(-2)).reshape(sizes);
@@ -106,6 +110,7 @@ struct Axis {
 struct MeanPool {
   Dims in, out;
   Axis h, w;
+  MemoryFormat format = MemoryFormat::contiguous;
 };
 using MeanPoolPtr = std::shared_ptr<const MeanPool>;
 
@@ -129,18 +134,18 @@ struct AvgPool2dTransposeBackward : NodeOf<AvgPool2dTransposeBackward, 1> {
 
 Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
   const Kernels& table = kernels(x.device());
-  Tensor out = raw::empty(pool->out, x.dtype(), x.device());
-  require(table.mean_pool2d, "mean_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(x)), pool->h.view(),
-                                                   pool->w.view());
+  Tensor out = raw::empty(pool->out, x.dtype(), x.device(), pool->format);
+  require(table.mean_pool2d, "mean_pool2d", table)(raw::view_of(four(out, pool->format)),
+                                                   raw::view_of(four(x, pool->format)), pool->h.view(), pool->w.view());
   if (auto* n = track<AvgPool2dBackward>(out, x)) n->pool = pool;
   return out;
 }
 
 Tensor mean_pool_transpose(const Tensor& g, const MeanPoolPtr& pool) {
   const Kernels& table = kernels(g.device());
-  Tensor x = raw::empty(pool->in, g.dtype(), g.device());
-  require(table.mean_pool2d_transpose, "mean_pool2d_transpose", table)(raw::view_of(four(x)), raw::view_of(four(g)),
-                                                                       pool->h.view(), pool->w.view());
+  Tensor x = raw::empty(pool->in, g.dtype(), g.device(), pool->format);
+  require(table.mean_pool2d_transpose, "mean_pool2d_transpose", table)(
+      raw::view_of(four(x, pool->format)), raw::view_of(four(g, pool->format)), pool->h.view(), pool->w.view());
   if (auto* n = track<AvgPool2dTransposeBackward>(x, g)) n->pool = pool;
   return x;
 }
@@ -183,13 +188,16 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
     return {values.to(x.dtype()), indices};
   }
   const Dims sizes = with_image(x.sizes(), count);
-  const Tensor out = raw::empty(sizes, x.dtype(), x.device()), indices = raw::empty(sizes, kInt64, x.device());
+  const MemoryFormat format = image_format(x);
+  const Tensor out = raw::empty(sizes, x.dtype(), x.device(), format),
+               indices = raw::empty(sizes, kInt64, x.device(), format);
   const Kernels& table = kernels(x.device());
-  require(table.max_pool2d, "max_pool2d", table)(raw::view_of(four(out)), raw::view_of(four(indices)),
-                                                 raw::view_of(four(x)), geometry);
+  require(table.max_pool2d, "max_pool2d", table)(raw::view_of(four(out, format)), raw::view_of(four(indices, format)),
+                                                 raw::view_of(four(x, format)), geometry);
   if (auto* n = track<MaxPool2dBackward>(out, x)) {
     n->save(0, indices);
     n->sizes = x.sizes();
+    n->format = format;
   }
   return {out, indices};
 }
@@ -207,6 +215,7 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) 
   TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");
   auto pool = std::make_shared<MeanPool>();
   pool->in = x.sizes();
+  pool->format = image_format(x);
   pool->out = with_image(x.sizes(), count);
   pool->h = sliding(count.h, x.size(-2), g.kernel.h, g.stride.h, g.padding.h, options.count_include_pad, divided);
   pool->w = sliding(count.w, x.size(-1), g.kernel.w, g.stride.w, g.padding.w, options.count_include_pad, divided);
@@ -223,6 +232,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
   if (goes_by_float(x)) return adaptive_avg_pool2d(x.to(kFloat32), output).to(x.dtype());
   auto pool = std::make_shared<MeanPool>();
   pool->in = x.sizes();
+  pool->format = image_format(x);
   pool->out = with_image(x.sizes(), output);
   pool->h = adaptive(output.h, x.size(-2));
   pool->w = adaptive(output.w, x.size(-1));

@@ -1,6 +1,6 @@
 // ResNet-50: a step of training and an evaluation of a batch, the best of several, as lines "name<TAB>ms", and how much
 // memory (MiB) the process had at most while it trained, beyond what it began with:
-//   bench_resnet [--threads N] [--batch N] [--size N] [--rounds N]
+//   bench_resnet [--threads N] [--batch N] [--size N] [--rounds N] [--channels-last 1]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -60,8 +60,12 @@ int main(int argc, char** argv) {
   const double before = mebibytes("VmRSS");
   nn::ResNet<nn::Bottleneck> model = nn::resnet50();
   optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
-  const Tensor x = raw::empty({batch, 3, size, size});
+  Tensor x = raw::empty({batch, 3, size, size});
   raw::normal_(x, 0, 1, default_generator());
+  if (option(argc, argv, "--channels-last", 0)) {
+    x = x.to(MemoryFormat::channels_last);
+    model.to(MemoryFormat::channels_last);
+  }
   const Tensor target = raw::zeros({batch}, kInt64);
   time("train", rounds, [&] {
     sgd.zero_grad();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/nn/resnet.cpp does, with PyTorch: python3 bench/pytorch/resnet.py [--threads N] [--batch N] [--size N] [--rounds N]"""
+"""What bench/nn/resnet.cpp does, with PyTorch: python3 bench/pytorch/resnet.py [--threads N] [--batch N] [--size N] [--rounds N] [--channels-last 1]"""
 import argparse
 import time
 
@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 parser = argparse.ArgumentParser()
-for name, default in (("threads", 1), ("batch", 8), ("size", 128), ("rounds", 5)):
+for name, default in (("threads", 1), ("batch", 8), ("size", 128), ("rounds", 5), ("channels-last", 0)):
     parser.add_argument(f"--{name}", type=int, default=default)
 args = parser.parse_args()
 torch.set_num_threads(args.threads)
@@ -72,6 +72,8 @@ before = memory("VmRSS")
 model = resnet50()
 sgd = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 x, target = torch.randn(args.batch, 3, args.size, args.size), torch.zeros(args.batch, dtype=torch.int64)
+if args.channels_last:
+    x, model = x.to(memory_format=torch.channels_last), model.to(memory_format=torch.channels_last)
 
 
 def step():

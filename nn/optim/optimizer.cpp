@@ -78,9 +78,10 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     const Tensor& gradient = gradients[i];
     if (!gradient.defined()) continue;
     // A gradient in a parameter's own storage could overlap what is being written. A parameter with gaps (a slice, a
-    // transpose) is rare: it pays for a copy there and back.
-    ready.push_back({i, raw::contiguous(param),
-                     gradient.storage() == param.storage() ? raw::clone(gradient) : raw::contiguous(gradient)});
+    // transpose) is rare: it pays for a copy there and back. One in channels-last order is stepped on as it lies.
+    const MemoryFormat format = param.suggest_memory_format();
+    const Tensor apart = gradient.storage() == param.storage() ? raw::clone(gradient) : gradient;
+    ready.push_back({i, raw::contiguous(param, format), raw::contiguous(apart, format)});
   }
   if (ready.empty()) return;
   for (const Ready& one : ready) params_[one.index].storage()->bump_version();  // first: a failure may come half-way
@@ -108,7 +109,13 @@ void Optimizer::zero_grad() {
 
 void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
-  if (!state.defined()) state = raw::zeros(param.sizes(), param.dtype(), param.device());
+  const MemoryFormat format = param.suggest_memory_format();
+  if (!state.defined()) {
+    state = raw::empty_in_format_of(param);
+    raw::fill_(state, 0);
+  } else if (!state.is_contiguous(format)) {  // the module was put in another format meanwhile
+    state = raw::contiguous(state, format);
+  }
   return state.raw_data();
 }
 

@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/row_major.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
 #include "tendril/tensor/deterministic.h"
@@ -259,6 +260,7 @@ void filter(const Shape& s, const View& weight_view, const View& x_view, const V
 
 }  // namespace
 
+// Without oneDNN operands in channels-last order are made row-major, and results put back.
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
   if (is_half(x.dtype)) {
     const InFloat result(out, InFloat::Use::write);
@@ -267,7 +269,10 @@ void conv2d(const View& out, const View& x, const View& weight, const ConvGeomet
   }
   if (onednn::convolve(onednn::Map::result, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
-  visit_float_or_double(out.dtype, "conv2d", [&](auto t) { forward<decltype(t)>(s, out, x, weight); });
+  const RowMajor rows_of_x(x), rows_of_weight(weight), result(out, InFloat::Use::write);
+  visit_float_or_double(out.dtype, "conv2d",
+                        [&](auto t) { forward<decltype(t)>(s, result, rows_of_x, rows_of_weight); });
+  result.write_back();
 }
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
                  const ConvGeometry& geometry) {
@@ -284,16 +289,18 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
     conv2d(out, x, weight, geometry);
   }
   if (!add && !relu) return;  // (oneDNN has a relu, too, but it makes NaN 0)
-  const int64_t channels = out.sizes[1], places = out.sizes[2] * out.sizes[3];
+  // As rows of `length` elements, of which each has one channel, or is a pixel of all.
+  const bool pixels = !out.contiguous;
+  const int64_t channels = out.sizes[1], places = out.sizes[2] * out.sizes[3], length = pixels ? channels : places;
   visit_float_or_double(out.dtype, "conv2d", [&](auto zero) {
     using T = decltype(zero);
-    parallel_for(out.sizes[0] * channels, grain_of(places), [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        T* const plane = out.as<T>() + p * places;
-        const T b = add ? bias->as<const T>()[p % channels] : T(0);
-        for (int64_t i = 0; i < places; ++i) {
-          const T y = plane[i] + b;
-          plane[i] = relu && y < T(0) ? T(0) : y;
+    parallel_for(out.numel / std::max<int64_t>(length, 1), grain_of(length), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        T* const row = out.as<T>() + r * length;
+        const T* const shift = add ? bias->as<const T>() : nullptr;
+        for (int64_t i = 0; i < length; ++i) {
+          const T y = row[i] + (shift ? shift[pixels ? i : r % channels] : T(0));
+          row[i] = relu && y < T(0) ? T(0) : y;
         }
       }
     });
@@ -307,7 +314,10 @@ void conv2d_data(const View& x, const View& out, const View& weight, const ConvG
   }
   if (onednn::convolve(onednn::Map::data, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
-  visit_float_or_double(x.dtype, "conv2d_data", [&](auto t) { data<decltype(t)>(s, x, out, weight); });
+  const RowMajor rows_of_out(out), rows_of_weight(weight), result(x, InFloat::Use::write);
+  visit_float_or_double(x.dtype, "conv2d_data",
+                        [&](auto t) { data<decltype(t)>(s, result, rows_of_out, rows_of_weight); });
+  result.write_back();
 }
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) {
   if (is_half(x.dtype)) {
@@ -321,7 +331,10 @@ void conv2d_filter(const View& weight, const View& x, const View& out, const Con
     if (onednn::convolve(onednn::Map::filter, x, weight, out, geometry)) return;
   }
   const Shape s = shape_of(x, weight, out, geometry);
-  visit_float_or_double(weight.dtype, "conv2d_filter", [&](auto t) { filter<decltype(t)>(s, weight, x, out); });
+  const RowMajor rows_of_x(x), rows_of_out(out), result(weight, InFloat::Use::write);
+  visit_float_or_double(weight.dtype, "conv2d_filter",
+                        [&](auto t) { filter<decltype(t)>(s, result, rows_of_x, rows_of_out); });
+  result.write_back();
 }
 
 }  // namespace tendril::cpu

@@ -3,6 +3,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/norm_pixels.h"
 #include "tendril/tensor/cpu/numbers.h"
 
 /// Batch normalisation, a channel at a time, alone or with what follows it in residual networks: a sum and a relu.
@@ -52,6 +53,7 @@ const void* at_offset(const View* v, int64_t at) { return v ? v->as<const char>(
 
 void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
                 double eps, bool batch) {
+  if (!x.contiguous) return batch_norm_pixels(out, mean, var, x, weight, bias, nullptr, false, eps, batch);
   const ChannelLoops& channel = channel_loops(x, "batch_norm");
   forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
     channel.affine(out.as<char>() + at, x.as<const char>() + at, m, scale, shift, x.sizes[2]);
@@ -60,6 +62,7 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
 
 void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
                      const View* bias, const View* residual, double eps, bool batch) {
+  if (!x.contiguous) return batch_norm_pixels(out, mean, var, x, weight, bias, residual, true, eps, batch);
   const ChannelLoops& channel = channel_loops(x, "batch_norm_relu");
   forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
     channel.affine_relu(out.as<char>() + at, x.as<const char>() + at, at_offset(residual, at), m, scale, shift,
@@ -109,6 +112,9 @@ void backward(const ChannelLoops& channel, const View* dx, const View* dweight, 
 
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch) {
+  if (!x.contiguous) {
+    return batch_norm_pixels_backward(dx, dweight, dbias, nullptr, g, nullptr, x, mean, var, weight, eps, batch);
+  }
   const auto whole = [&](int64_t row, const auto& use) { use(g.as<const char>() + row, row, x.sizes[2]); };
   backward(channel_loops(x, "batch_norm_backward"), dx, dweight, dbias, x, mean, var, weight, eps, batch, false, whole,
            whole);
@@ -117,6 +123,9 @@ void batch_norm_backward(const View* dx, const View* dweight, const View* dbias,
 void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
                               const View& g, const View& out, const View& x, const View& mean, const View& var,
                               const View* weight, double eps, bool batch) {
+  if (!x.contiguous) {
+    return batch_norm_pixels_backward(dx, dweight, dbias, dresidual, g, &out, x, mean, var, weight, eps, batch);
+  }
   const ChannelLoops& channel = channel_loops(x, "batch_norm_relu_backward");
   const auto element = static_cast<int64_t>(size_of(x.dtype));
   const auto masked = [&](void* to, int64_t at, int64_t count) {

@@ -75,7 +75,7 @@ class ThreadsForOneDnn {
   int before_ = 0;
 };
 
-std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0};
+std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0}, turned_images{0};
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -100,8 +100,21 @@ auto describe_gradient(const Forward& forward, const Arguments&... arguments) {
 #endif
 }
 
+/// Whether images lie in channels-last order. Where one of them does both ways, the other tells.
+bool lie_by_pixels(const View& x, const View& out) noexcept { return !x.contiguous || !out.contiguous; }
+
+/// Of a convolution's weight, row-major or channels-last, whose output channels are cut into groups.
+dnnl::memory::dims weight_strides(const View& weight, int64_t groups) {
+  const int64_t in = weight.sizes[1], h = weight.sizes[2], w = weight.sizes[3];
+  dnnl::memory::dims strides =
+      weight.contiguous ? dnnl::memory::dims{in * h * w, h * w, w, 1} : dnnl::memory::dims{in * h * w, 1, w * in, in};
+  if (groups > 1) strides.insert(strides.begin(), weight.sizes[0] / groups * in * h * w);
+  return strides;
+}
+
 /// One map of a convolution of certain sizes, made once: oneDNN generates code for it, and says how the operands should
-/// lie, which are turned before and after. Throws dnnl::error where there is none.
+/// lie, which are turned before and after; but images in channels-last order are taken as they are. Throws dnnl::error
+/// where there is none.
 class Convolution {
  public:
   Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g, bool has_bias);
@@ -140,16 +153,18 @@ Convolution::Convolution(Map map, const View& x, const View& weight, const View&
   }
   const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
              dilation{g.dilation.h - 1, g.dilation.w - 1}, padding{g.padding.h, g.padding.w};
-  const Description any_x(images, f32, Tag::any), any_weight(kernels, f32, Tag::any), any_out(results, f32, Tag::any);
+  const bool pixels = lie_by_pixels(x, out);
+  const Tag plain = pixels ? Tag::nhwc : Tag::nchw, wanted = pixels ? Tag::nhwc : Tag::any;
+  const Description any_x(images, f32, wanted), any_weight(kernels, f32, Tag::any), any_out(results, f32, wanted);
   if (has_bias) bias_.emplace(Dims{out.sizes[1]}, f32, Tag::x);
   const auto describe = [&](const auto&... bias) {
     return describe_forward<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, direct, any_x, any_weight,
                                                        bias..., any_out, strides, dilation, padding, padding);
   };
   const auto forward = has_bias ? describe(*bias_) : describe();
-  operands_[kX].plain = Description(images, f32, Tag::nchw);
-  operands_[kWeight].plain = Description(kernels, f32, g.groups > 1 ? Tag::goihw : Tag::oihw);
-  operands_[kOut].plain = Description(results, f32, Tag::nchw);
+  operands_[kX].plain = Description(images, f32, plain);
+  operands_[kWeight].plain = Description(kernels, f32, weight_strides(weight, g.groups));
+  operands_[kOut].plain = Description(results, f32, plain);
   const auto wants = [&](int x_is, const Description& x_wanted, int weight_is, const Description& weight_wanted,
                          int out_is, const Description& out_wanted) {
     operands_[kX].argument = x_is, operands_[kX].wanted = x_wanted;
@@ -191,6 +206,7 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
     if (!operand.turn) continue;
     scratch[i].emplace(static_cast<int64_t>(operand.wanted.get_size()));
     taken[i] = dnnl::memory(operand.wanted, engine(), scratch[i]->data());
+    if (i != kWeight) turned_images.fetch_add(1, std::memory_order_relaxed);
     if (i != written_) dnnl::reorder(*operand.turn).execute(stream, plain[i], taken[i]);
   }
   std::unordered_map<int, dnnl::memory> arguments;
@@ -207,7 +223,7 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
 /// threads, too.
 const Convolution* convolution_for(int threads, Map map, const View& x, const View& weight, const View& out,
                                    const ConvGeometry& g, bool has_bias) {
-  using Key = std::array<int64_t, 18>;
+  using Key = std::array<int64_t, 19>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Convolution>> made;
   const Key key{static_cast<int64_t>(map),
@@ -227,7 +243,8 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 g.dilation.h,
                 g.dilation.w,
                 g.groups,
-                has_bias ? 1 : 0};
+                has_bias ? 1 : 0,
+                (lie_by_pixels(x, out) ? 1 : 0) + (weight.contiguous ? 2 : 0)};
   const auto found = made.find(key);
   if (found != made.end()) return found->second.get();
   std::unique_ptr<Convolution> convolution;
@@ -241,6 +258,8 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 }
 
 }  // namespace
+
+uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
 
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 

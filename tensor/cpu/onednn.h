@@ -17,13 +17,15 @@ bool bfloat16_gemm(const Gemm& g, bool float32_result);
 /// As sgemm_count, of those.
 uint64_t bfloat16_gemm_count() noexcept;
 
-/// The three maps of a float32 convolution (tensor/kernels.h), everything contiguous. False: not done; oneDNN has none
-/// for these sizes. `bias` [o], if there is one, is added to the result. Uses up to num_threads() threads; what it sums
-/// over images and places depends on how many.
+/// The three maps of a float32 convolution (tensor/kernels.h), images all contiguous or all in channels-last order, the
+/// weight either. False: not done; oneDNN has none for these sizes. `bias` [o], if there is one, is added to the
+/// result. Uses up to num_threads() threads; what it sums over images and places depends on how many.
 enum class Map : uint8_t { result, data, filter };
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
               const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
+/// How many images and results of convolutions had to be put in another order, and back.
+uint64_t turned_image_count() noexcept;
 
 }  // namespace tendril::cpu::onednn

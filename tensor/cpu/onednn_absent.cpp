@@ -9,5 +9,6 @@ uint64_t bfloat16_gemm_count() noexcept { return 0; }
 uint64_t sgemm_count() noexcept { return 0; }
 bool convolve(Map, const View&, const View&, const View&, const ConvGeometry&, const View*) { return false; }
 uint64_t convolution_count() noexcept { return 0; }
+uint64_t turned_image_count() noexcept { return 0; }
 
 }  // namespace tendril::cpu::onednn

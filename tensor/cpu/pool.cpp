@@ -1,18 +1,20 @@
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/pool_pixels.h"
 #include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
 namespace {
 
-/// The first place at or after `start`, in steps, that is not before the image.
-int64_t first_inside(int64_t start, int64_t step) {
-  return start >= 0 ? start : start + (-start + step - 1) / step * step;
+/// Of operands that lie alike: some may do in both ways, which one channel or pixel does.
+bool is_row_major(std::initializer_list<const View*> views) {
+  return std::all_of(views.begin(), views.end(), [](const View* v) { return v->contiguous; });
 }
 
 /// The largest pixel of one window, row by row, and its place.
@@ -71,6 +73,7 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
     max_pool2d(result, indices, InFloat(x), geometry);
     return result.write_back();
   }
+  if (!is_row_major({&out, &indices, &x})) return max_pool2d_pixels(out, indices, x, geometry);
   visit_float_or_double(x.dtype, "max_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3];
@@ -90,6 +93,7 @@ void max_pool2d_backward(const View& dx, const View& g, const View& indices) {
     max_pool2d_backward(result, InFloat(g), indices);
     return result.write_back();
   }
+  if (!is_row_major({&dx, &g, &indices})) return max_pool2d_backward_pixels(dx, g, indices);
   visit_float_or_double(dx.dtype, "max_pool2d_backward", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = dx.sizes[2] * dx.sizes[3], places = g.sizes[2] * g.sizes[3];
@@ -111,6 +115,7 @@ void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAx
     mean_pool2d(result, InFloat(x), h, w);
     return result.write_back();
   }
+  if (!is_row_major({&out, &x})) return mean_pool2d_pixels(out, x, h, w);
   visit_float_or_double(x.dtype, "mean_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
@@ -138,6 +143,7 @@ void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, co
     mean_pool2d_transpose(result, InFloat(out), h, w);
     return result.write_back();
   }
+  if (!is_row_major({&x, &out})) return mean_pool2d_transpose_pixels(x, out, h, w);
   visit_float_or_double(x.dtype, "mean_pool2d_transpose", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];

@@ -4,6 +4,7 @@ namespace tendril::cpu {
 
 constinit const Kernels table = {
     .device = "cpu",
+    .channels_last = true,
     .unary = unary,
     .predicate = predicate,
     .binary = binary,

@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "tendril/tensor/drivers/reduction.h"
@@ -127,6 +128,21 @@ class Repeated {
   View view_;
 };
 
+/// Results lie as their operands do.
+inline Tensor result_like(const Tensor& x) {
+  if (x.impl() && !x.impl()->contiguous) [[unlikely]]
+    return empty_in_format_of(x);
+  return empty_like(x);
+}
+
+/// ... as the first of those that are not broadcast.
+Tensor empty_for(const Dims& sizes, std::initializer_list<const Tensor*> operands, DType dtype, Device device) {
+  for (const Tensor* x : operands) {
+    if (x->sizes() == sizes) return empty(sizes, dtype, device, x->suggest_memory_format());
+  }
+  return empty(sizes, dtype, device);
+}
+
 void run_unary(Unary op, const Tensor& out, const Tensor& x, double p) {
   const Kernels& table = kernels(out.device());
   require(table.unary, op, table)(op, view_of(out), view_of(x), p);
@@ -184,7 +200,7 @@ DType result_dtype(DTypeRule rule, DType promoted, const char* op) {
 Tensor unary(Unary op, const Tensor& x) {
   const TensorImpl* const a = x.impl();
   if (a && keeps(rule_of(op), a->dtype)) [[likely]] {
-    Tensor out = empty_like(x);
+    Tensor out = result_like(x);
     const Kernels& table = kernels(a->storage->device());
     require(table.unary, op, table)(op, view_of(out), view_of(x), parameter_of(op));
     return out;
@@ -195,7 +211,7 @@ Tensor unary(Unary op, const Tensor& x) {
 Tensor unary(Unary op, const Tensor& x, double p) {
   check_defined(x, name_of(op), "x");
   const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
-  Tensor out = empty_like(input);
+  Tensor out = result_like(input);
   run_unary(op, out, input, p);
   return out;
 }
@@ -208,7 +224,7 @@ Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p, b
   TENDRIL_CHECK_AS(DTypeError, g.dtype() == kept.dtype(), name_of(op), ": a gradient of ", g.dtype(),
                    " for a result of ", kept.dtype());
   if (g.device() != kept.device()) refuse_devices(g, "the gradient", kept, "what was kept", name_of(op));
-  Tensor out = in_place ? g : empty_like(g);
+  Tensor out = in_place ? g : result_like(g);
   const Kernels& table = kernels(g.device());
   require(table.unary_gradient, op, table)(op, view_of(out), view_of(g), view_of(kept), p);
   return out;
@@ -216,7 +232,7 @@ Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p, b
 
 Tensor predicate(Predicate op, const Tensor& x) {
   check_defined(x, name_of(op), "x");
-  Tensor out = empty(x.sizes(), kBool, x.device());
+  Tensor out = empty_in_format_of(x, kBool);
   const Kernels& table = kernels(out.device());
   require(table.predicate, op, table)(op, view_of(out), view_of(x));
   return out;
@@ -234,7 +250,7 @@ namespace {
   if (is_wide_beside(x, y, dtype) || is_wide_beside(y, x, dtype)) {
     return cast(binary(op, cast(x, computed_in(dtype)), cast(y, computed_in(dtype))), dtype);
   }
-  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), dtype, device);
+  Tensor out = empty_for(broadcast_shapes(x.sizes(), y.sizes(), name), {&x, &y}, dtype, device);
   const bool x_number = is_number_beside(x, y), y_number = is_number_beside(y, x);
   const Cast a(x, x_number ? computed_in(dtype) : dtype), b(y, y_number ? computed_in(dtype) : dtype);
   run_binary(op, out, Broadcast(a, out.sizes(), out.numel(), device, x_number),
@@ -249,7 +265,7 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
   const TensorImpl *const a = x.impl(), *const b = y.impl();
   if (a && b && a->dtype == b->dtype && a->sizes == b->sizes && a->storage->device() == b->storage->device() &&
       keeps(rule_of(op), a->dtype)) [[likely]] {
-    Tensor out = empty_like(x);
+    Tensor out = result_like(x);
     const Kernels& table = kernels(a->storage->device());
     require(table.binary, op, table)(op, view_of(out), view_of(x), view_of(y));
     return out;
@@ -262,7 +278,7 @@ Tensor binary(Binary op, const Tensor& x, Scalar y) {
   const DType dtype = result_dtype(rule_of(op), result_type(x, y), name_of(op));
   check_divisor(op, y, dtype);
   const Cast a(x, dtype);
-  Tensor out = empty_like(a);
+  Tensor out = result_like(a);
   run_binary(op, out, view_of(a), Repeated(y, computed_in(dtype), out.sizes(), out.numel()));
   return out;
 }
@@ -272,7 +288,7 @@ Tensor binary(Binary op, Scalar x, const Tensor& y) {
   const DType dtype = result_dtype(rule_of(op), result_type(y, x), name_of(op));
   check_divisor(op, y, dtype);
   const Cast b(y, dtype);
-  Tensor out = empty_like(b);
+  Tensor out = result_like(b);
   run_binary(op, out, Repeated(x, computed_in(dtype), out.sizes(), out.numel()), view_of(b));
   return out;
 }
@@ -283,7 +299,7 @@ Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
   check_defined(y, name, "y");
   const Device device = common_device(x, y, name);
   const DType dtype = result_type(x, y);
-  Tensor out = empty(broadcast_shapes(x.sizes(), y.sizes(), name), kBool, device);
+  Tensor out = empty_for(broadcast_shapes(x.sizes(), y.sizes(), name), {&x, &y}, kBool, device);
   const Cast a(x, dtype), b(y, dtype);
   run_compare(op, out, Broadcast(a, out.sizes(), out.numel(), device), Broadcast(b, out.sizes(), out.numel(), device));
   return out;
@@ -292,7 +308,7 @@ Tensor compare(Compare op, const Tensor& x, const Tensor& y) {
 Tensor compare(Compare op, const Tensor& x, Scalar y) {
   check_defined(x, name_of(op), "x");
   const DType dtype = result_type(x, y);
-  Tensor out = empty(x.sizes(), kBool, x.device());
+  Tensor out = empty_in_format_of(x, kBool);
   const Cast a(x, dtype);
   run_compare(op, out, view_of(a), Repeated(y, dtype, out.sizes(), out.numel()));
   return out;
@@ -306,7 +322,7 @@ bool is_beside(const Tensor& x, const Tensor& g) {
 }
 
 Tensor run_gradient(Binary op, int operand, const Tensor& g, const View& x, const View& y) {
-  Tensor out = empty_like(g);
+  Tensor out = result_like(g);
   const Kernels& table = kernels(g.device());
   require(table.binary_gradient, op, table)(op, operand, view_of(out), view_of(g), x, y);
   return out;
@@ -414,8 +430,8 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   }
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "where: the mask must be bool, got ", mask.dtype());
   const DType dtype = result_type(x, y);
-  Tensor out =
-      empty(broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where"), dtype, device);
+  const Dims sizes = broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where");
+  Tensor out = empty_for(sizes, {&mask, &x, &y}, dtype, device);
   const Cast a(x, dtype), b(y, dtype);
   const Kernels& table = kernels(out.device());
   require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
@@ -463,7 +479,7 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
   } else if ((low && std::isnan(*low)) || (high && std::isnan(*high))) {
     return full(x.sizes(), NAN, x.dtype(), x.device());
   }
-  Tensor out = empty_like(x);
+  Tensor out = result_like(x);
   const Kernels& table = kernels(out.device());
   require(table.clamp, "clamp", table)(view_of(out), view_of(x), a ? &*a : nullptr, b ? &*b : nullptr);
   return out;

@@ -20,20 +20,32 @@ Tensor contiguous(const Tensor& x) {
   return x.is_contiguous() ? x : clone(x);
 }
 
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  detail::check_defined(x, "contiguous");
+  if (x.is_contiguous(format)) return x;
+  TENDRIL_CHECK_AS(ShapeError, format == MemoryFormat::contiguous || x.dim() == 4,
+                   "contiguous: the memory format channels_last is of 4 dimensions, got ", x.sizes());
+  Tensor result = empty(x.sizes(), x.dtype(), x.device(), format);
+  copy_(result, x);
+  return result;
+}
+
 Tensor cast(const Tensor& x, DType dtype) {
   detail::check_defined(x, "cast");
   if (x.dtype() == dtype) return x;
-  Tensor result = empty(x.sizes(), dtype, x.device());
+  Tensor result = empty_in_format_of(x, dtype);
   copy_(result, x);
   return result;
 }
 
 namespace {
 
-/// Bytes travel between contiguous tensors of one dtype and shape; the rest is done where they arrive.
+/// Bytes travel between tensors without gaps of one dtype, shape and format; the rest is done where they arrive.
 void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
-  const bool direct = out.is_contiguous() && out.dtype() == x.dtype() && out.sizes() == x.sizes();
-  const Tensor source = contiguous(x), target = direct ? out : empty(x.sizes(), x.dtype(), out.device());
+  const MemoryFormat format = x.suggest_memory_format();
+  const bool direct = out.is_contiguous(format) && out.dtype() == x.dtype() && out.sizes() == x.sizes();
+  const Tensor source = contiguous(x, format),
+               target = direct ? out : empty(x.sizes(), x.dtype(), out.device(), format);
   cuda::transfer(target.raw_data(), target.device(), source.raw_data(), source.device(),
                  static_cast<std::size_t>(source.numel()) * size_of(source.dtype()), non_blocking && direct);
   if (!direct) copy_(out, target);
@@ -62,7 +74,7 @@ bool would_read_what_it_wrote(const Tensor& out, const Tensor& x) {
 Tensor to(const Tensor& x, Device device, bool non_blocking) {
   detail::check_defined(x, "to");
   if (x.device() == device) return x;
-  Tensor result = empty(x.sizes(), x.dtype(), device);
+  Tensor result = empty(x.sizes(), x.dtype(), device, x.suggest_memory_format());
   copy_(result, x, non_blocking);
   return result;
 }

@@ -48,6 +48,23 @@ Tensor empty_like(const Tensor& x) {
   return make(like.sizes, like.numel, like.dtype, like.storage->device());
 }
 
+Tensor empty(const Dims& sizes, DType dtype, Device device, MemoryFormat format) {
+  if (format == MemoryFormat::contiguous) return empty(sizes, dtype, device);
+  const Dims strides = layout::strides_of(sizes, format, "empty");
+  const Tensor result = empty(sizes, dtype, device);
+  result.impl()->strides = strides;
+  result.impl()->contiguous = layout::is_contiguous(sizes, strides);
+  return result;
+}
+
+Tensor empty_in_format_of(const Tensor& x) {
+  detail::check_defined(x, "empty_like");
+  return x.impl()->contiguous ? empty_like(x) : empty_in_format_of(x, x.dtype());
+}
+Tensor empty_in_format_of(const Tensor& x, DType dtype) {
+  return empty(x.sizes(), dtype, x.device(), x.suggest_memory_format());
+}
+
 Tensor full(const Dims& sizes, Scalar value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
   fill_(result, value);

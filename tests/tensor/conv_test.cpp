@@ -40,16 +40,29 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
     const int64_t h = roll(10, 30), w = roll(10, 30), n = roll(1, 4);
     const int64_t p = window_count(h, kernel_h, g.stride.h, g.padding.h, g.dilation.h);
     const int64_t q = window_count(w, kernel_w, g.stride.w, g.padding.w, g.dilation.w);
-    const Tensor x = noise({n, in, h, w}), weight = noise({out, in / g.groups, kernel_h, kernel_w}),
-                 y = noise({n, out, p, q});
-    const auto wide = [](const Tensor& t) { return raw::cast(t, kFloat64); };
+    // Images lie in either order, and so does the weight.
+    const auto either = [](int64_t number) {
+      return number == 0 ? MemoryFormat::contiguous : MemoryFormat::channels_last;
+    };
+    const MemoryFormat images = either(roll(0, 1)), weights = either(roll(0, 1));
+    const Tensor x = raw::contiguous(noise({n, in, h, w}), images),
+                 weight = raw::contiguous(noise({out, in / g.groups, kernel_h, kernel_w}), weights),
+                 y = raw::contiguous(noise({n, out, p, q}), images);
+    const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
+    const auto own = [](const Tensor& t) { return raw::cast(t, kFloat64); };  // in its order
     const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
-      const uint64_t before = cpu::onednn::convolution_count();
-      const Tensor result = raw::full(like.sizes(), std::nan("")), exact = raw::full(like.sizes(), 0, kFloat64);
+      const uint64_t before = cpu::onednn::convolution_count(), turned = cpu::onednn::turned_image_count();
+      const Tensor result = raw::empty_in_format_of(like), exact = raw::full(like.sizes(), 0, kFloat64);
+      raw::fill_(result, std::nan(""));
       kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
+      if (!x.is_contiguous() || !y.is_contiguous()) BOOST_TEST(cpu::onednn::turned_image_count() == turned);
       BOOST_TEST((cpu::onednn::convolution_count() > before) == cpu::onednn::available());
       const uint64_t taken = cpu::onednn::convolution_count();
       kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
+      const Tensor packed = raw::empty_in_format_of(own(like));
+      raw::fill_(packed, std::nan(""));
+      kernel(raw::view_of(packed), raw::view_of(own(a)), raw::view_of(own(b)), g);
+      BOOST_TEST(raw::equal(packed, exact));                  // ours, by way of the row-major order
       BOOST_TEST(cpu::onednn::convolution_count() == taken);  // float64 is ours
       const double most = raw::unary(Unary::abs, exact).max().item<double>();
       BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(n * p * q)),

@@ -15,6 +15,7 @@ extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
 extern const ByDType<CrossEntropyLoops> cross_entropy_loops;
 extern const ByDType<ChannelLoops> channel_loops;
+extern const ByDType<PixelLoops> pixel_loops;
 extern const ByDType<LineLoops> line_loops;
 extern const std::array<StepLoops, std::variant_size_v<StepRule>> step_loops;
 extern const ByDType<LstmLoops> lstm_loops;
@@ -39,6 +40,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .gemm = gemms,
                              .cross_entropy = cross_entropy_loops,
                              .channel = channel_loops,
+                             .pixel = pixel_loops,
                              .line = line_loops,
                              .step = step_loops,
                              .lstm = lstm_loops,

@@ -74,6 +74,26 @@ struct ChannelLoops {
   void (*relu_gradient)(void* to, const void* g, const void* y, int64_t count);
 };
 
+/// `count` pixels of `channels` elements each, one behind the other: images in channels-last order. What belongs to a
+/// channel (mean, scale, ...) is an array of the elements' type; sums are added to, and kept in double.
+struct PixelLoops {
+  /// Takes the pixels in beside `before` others, whose means and sums of squared differences from them are given.
+  void (*moments)(const void* x, int64_t count, int64_t channels, double before, double* mean, double* squares);
+  /// of g to sums[c], of g (x - mean) to products[c]. With y g is 0 first where y is not above 0 (or NaN), and is
+  /// written to `to` (may be null) as it is then.
+  void (*products)(const void* g, const void* y, void* to, const void* x, const void* mean, int64_t count,
+                   int64_t channels, double* sums, double* products);
+  /// out = (x - mean) scale + shift; with `relu` plus residual (may be null), and 0 where that is negative
+  void (*affine)(void* out, const void* x, const void* residual, bool relu, const void* mean, const void* scale,
+                 const void* shift, int64_t count, int64_t channels);
+  /// out = g a + (x - mean) b + c; y as in products (may be null)
+  void (*combine)(void* out, const void* g, const void* y, const void* x, const void* mean, const void* a,
+                  const void* b, const void* c, int64_t count, int64_t channels);
+  /// Of the pixels at `places` (`count` of them, at least 1, below 2^31) each channel's largest, and its place.
+  void (*largest)(const void* image, const int64_t* places, int64_t count, int64_t channels, void* values,
+                  int64_t* indices);
+};
+
 /// A line of `count` elements, for layer normalisation; weight and bias may be null. Sums are kept in double. Beside
 /// lines of a half type weight, bias, dweight and dbias are float.
 struct LineLoops {
@@ -160,6 +180,7 @@ struct Loops {
   const ByDType<void (*)(const Gemm&)>& gemm;
   const ByDType<CrossEntropyLoops>& cross_entropy;
   const ByDType<ChannelLoops>& channel;
+  const ByDType<PixelLoops>& pixel;
   const ByDType<LineLoops>& line;
   const std::array<StepLoops, std::variant_size_v<StepRule>>& step;
   const ByDType<LstmLoops>& lstm;

@@ -14,9 +14,10 @@ namespace tendril::samples {
 
 namespace {
 
-enum class Layout { contiguous, transposed, strided, broadcast };
-constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::strided, Layout::broadcast};
-constexpr const char* kLayoutNames[] = {"contiguous", "transposed", "strided", "broadcast"};
+enum class Layout { contiguous, transposed, strided, broadcast, channels_last };
+constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::strided, Layout::broadcast,
+                               Layout::channels_last};
+constexpr const char* kLayoutNames[] = {"contiguous", "transposed", "strided", "broadcast", "channels last"};
 
 /// The shape of the leaf from which `lay` makes a tensor of shape `wanted`.
 Dims leaf_shape(const Dims& wanted, Layout layout) {
@@ -41,6 +42,8 @@ Tensor lay(const Tensor& leaf, const Dims& wanted, Layout layout) {
       return wanted.empty() ? leaf : leaf.slice(-1, 1, INT64_MAX, 2);
     case Layout::broadcast:
       return wanted.empty() ? leaf : leaf.expand(wanted);
+    case Layout::channels_last:
+      return wanted.size() == 4 ? leaf.to(MemoryFormat::channels_last) : leaf;
   }
   return leaf;
 }
@@ -112,6 +115,8 @@ std::string check(const OpSample& sample) {
     const bool first = &shapes == sample.shapes.data();
     for (const Layout layout : kLayouts) {
       if (sample.distinct && layout == Layout::broadcast) continue;  // equal values
+      const auto is_image = [](const Dims& sizes) { return sizes.size() == 4; };
+      if (layout == Layout::channels_last && std::ranges::none_of(shapes, is_image)) continue;
       if (!everything && !first && layout != Layout::contiguous) continue;
       if (auto problem = check_call(sample, shapes, layout, std::vector<bool>(shapes.size(), true)); !problem.empty()) {
         return problem;

@@ -25,7 +25,8 @@ struct OpSample {
 /// The names of the nodes in the graph of a recorded result, and in that of its recorded gradients.
 std::vector<std::string> nodes_of(const OpSample& sample);
 
-/// gradcheck and gradgradcheck of all shapes, each in every layout: contiguous, transposed, strided, broadcast; and
+/// gradcheck and gradgradcheck of all shapes, each in every layout: contiguous, transposed, strided, broadcast, and
+/// channels-last where there are images; and
 /// with each input alone requiring a gradient. Returns what failed, or an empty string.
 /// On a device, which may be an emulated one, all layouts and each input alone are for the first shape only: that the
 /// kernels take any layout is shown by tests/cuda.
