@@ -41,7 +41,8 @@ class AccumulateGrad final : public Node {
 /// Whether the tensor's elements are held by this tensor alone, so that they may be taken or overwritten unseen.
 inline bool uniquely_owned(const Tensor& tensor) noexcept {
   const TensorImpl& impl = *tensor.impl();
-  return impl.use_count() == 1 && impl.storage->use_count() == 1 && impl.storage->owns_memory() && impl.contiguous;
+  return impl.use_count() == 1 && impl.storage->use_count() == 1 && impl.storage->owns_memory() &&
+         (impl.contiguous || tensor.suggest_memory_format() == MemoryFormat::channels_last);
 }
 
 }  // namespace tendril::autograd

@@ -39,7 +39,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
 /// `steps` values from start to end, both included.
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options = {});
 
-// ---- of another tensor's sizes, dtype and device; never requiring a gradient
+// ---- of another tensor's sizes, dtype and device, in its suggest_memory_format(); never requiring a gradient
 /// Uninitialised.
 Tensor empty_like(const Tensor& x);
 /// All elements 0.

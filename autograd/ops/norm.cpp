@@ -90,8 +90,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
     const Tensor rows_of_dx = rows(dx[0]);
     const Kernels& table = kernels(x.device());
     require(table.batch_norm_backward, "batch_norm_backward", table)(
-        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(rows(g)), raw::view_of(rows(x)),
-        raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
+        MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(rows(g)),
+        raw::view_of(rows(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
 
   bool has_weight = false;
@@ -126,9 +126,9 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
     const Tensor rows_of_dx = rows(dx[0]), rows_of_residual = rows(dx[3]);
     const Kernels& table = kernels(of.x.device());
     require(table.batch_norm_relu_backward, "batch_norm_relu_backward", table)(
-        MaybeView(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView(rows_of_residual), raw::view_of(rows(g)),
-        raw::view_of(rows(out)), raw::view_of(rows(of.x)), raw::view_of(of.mean), raw::view_of(of.var),
-        MaybeView(of.weight), eps, batch);
+        MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView::as_it_lies(rows_of_residual),
+        raw::view_of(rows(g)), raw::view_of(rows(out)), raw::view_of(rows(of.x)), raw::view_of(of.mean),
+        raw::view_of(of.var), MaybeView(of.weight), eps, batch);
   }
 };
 
@@ -258,8 +258,8 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
   const Tensor rows = residual.defined() ? as_channels(residual, format) : residual;
   table.batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
-                        raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), MaybeView(rows), eps,
-                        training);
+                        raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias),
+                        MaybeView::as_it_lies(rows), eps, training);
   if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {
     keep_for_backward(node, x, weight, bias, mean, var, training, eps);

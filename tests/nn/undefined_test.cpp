@@ -121,6 +121,7 @@ std::vector<Call> methods() {
       OWN(dtype),
       OWN(device),
       OWN(is_contiguous),
+      OWN(suggest_memory_format),
       OWN(storage_offset),
       OWN(storage),
       OWN(version),
@@ -228,6 +229,7 @@ std::vector<Call> methods() {
 std::vector<Call> functions_of_raw() {
   return {
       RAW(empty_like),
+      RAW(empty_in_format_of),
       RAW(clone),
       RAW(contiguous),
       RAW(cast, kFloat64),
