@@ -50,7 +50,10 @@ Tensor linspace(double start, double end, int64_t steps, TensorOptions options) 
   return from_vector(values, {steps}, options);
 }
 
-Tensor empty_like(const Tensor& x) { return raw::empty_in_format_of(x); }
+Tensor empty_like(const Tensor& x) {
+  detail::check_defined(x, "empty_like");
+  return raw::empty_in_format_of(x);
+}
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, Scalar value) {

@@ -58,7 +58,7 @@ Tensor empty(const Dims& sizes, DType dtype, Device device, MemoryFormat format)
 }
 
 Tensor empty_in_format_of(const Tensor& x) {
-  detail::check_defined(x, "empty_like");
+  detail::check_defined(x, "empty_in_format_of");
   return x.impl()->contiguous ? empty_like(x) : empty_in_format_of(x, x.dtype());
 }
 Tensor empty_in_format_of(const Tensor& x, DType dtype) {
