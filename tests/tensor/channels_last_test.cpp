@@ -41,7 +41,7 @@ Tensor unwritten(const Tensor& x) {
 double apart(const Tensor& x, const Tensor& y) {
   if (x.numel() == 0) return 0;
   const Tensor difference = raw::unary(Unary::abs, raw::binary(Binary::sub, raw::cast(x, kFloat64), exact(y)));
-  const double most = raw::reduce(Reduction::max, difference).item<double>();
+  const double most = difference.max().item<double>();
   return std::isnan(most) ? INFINITY : most;
 }
 /// [n, c, h, w] as [n, c, h w], as the kernels of batch normalisation take it.
