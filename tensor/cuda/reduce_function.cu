@@ -41,7 +41,7 @@ void reduce_function(Reduction op, const View& out, const View& x) {
   if (out.numel == 0) return;
   visit(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (std::is_integral_v<T> && sizeof(T) < 8) {  // as on the CPU: they are int64 before they come here
       refuse(name_of(op), x.dtype);
     } else {
       const Reduction with = fold_of(op);
