@@ -128,6 +128,14 @@ bool Container::is_released_locked(ContextId id) const {
   return number_of(id) <= found->second.floor || found->second.numbers.contains(number_of(id));
 }
 
+/// The context was given up because its maker was lost from here, who may be alive for others: what is not recorded in
+/// it would be missing from the gradients, and nobody would know.
+bool Container::is_lost(ContextId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = released_.find(worker_of(id));
+  return found != released_.end() && number_of(id) > found->second.lost_after && number_of(id) <= found->second.lost_to;
+}
+
 std::shared_ptr<detail::ContextState> Container::find(ContextId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(id);
@@ -204,7 +212,7 @@ void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId 
       }
     }
   }
-  if (!context) return done(false);
+  if (!context) return done(is_lost(id));  // whom this worker had called it has forgotten
   std::vector<rpc::WorkerId> known = context->release();
   std::erase(known, except);
   std::erase(known, self().id);
@@ -268,7 +276,7 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
     // Nobody is left who would release those that are still to be heard of.
     Released& released = released_[peer.id];
     last = std::max({last, released.floor, released.numbers.empty() ? 0 : *released.numbers.rbegin()});
-    released = {last + kUnheardOf, {}};
+    released = {.floor = last + kUnheardOf, .lost_after = released.floor, .lost_to = last + kUnheardOf};
   }
   for (const auto& context : lost) context->release();
   for (const auto& context : others) {
@@ -348,6 +356,12 @@ std::vector<Tensor> with_history(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
+void Container::refuse_to_record(ContextId id) const {
+  throw AutogradError("worker '" + self().name + "' has lost rank " + std::to_string(worker_of(id)) +
+                      ", which made the autograd context " + text_of(id) +
+                      ", and gave the context up: it cannot record tensors in it any more");
+}
+
 void Container::record_send(const rpc::WorkerInfo& to, rpc::Message& message, detail::ContextState& context) {
   const std::vector<Tensor> sent = with_history(message.tensors);
   if (sent.empty()) return;
@@ -376,6 +390,10 @@ void Container::before_send(const rpc::WorkerInfo& to, rpc::Message& request) {
   if (request.autograd_context == 0) return;
   const auto context = tendril::autograd::grad_enabled() ? find(request.autograd_context) : nullptr;
   if (!context) {  // under NoGrad, or what is left running of a context that was released
+    if (tendril::autograd::grad_enabled() && is_lost(request.autograd_context)) {
+      if (!with_history(request.tensors).empty()) refuse_to_record(request.autograd_context);
+      return;
+    }
     request.autograd_context = 0;
     return;
   }
@@ -387,6 +405,10 @@ void Container::after_receive(const rpc::WorkerInfo& from, rpc::Message& request
   if (request.autograd_context == 0) return;
   const auto context = find_or_make(request.autograd_context);
   if (!context) {
+    if (is_lost(request.autograd_context)) {
+      if (request.autograd_message != 0) refuse_to_record(request.autograd_context);
+      return;
+    }
     rpc::CallContext::current().autograd_context = 0;  // late: what it calls in turn is not recorded either
     return;
   }
@@ -395,7 +417,11 @@ void Container::after_receive(const rpc::WorkerInfo& from, rpc::Message& request
 
 void Container::before_reply(const rpc::WorkerInfo& to, rpc::Message& reply) {
   if (reply.autograd_context == 0) return;
-  if (const auto context = find(reply.autograd_context)) record_send(to, reply, *context);
+  if (const auto context = find(reply.autograd_context)) {
+    record_send(to, reply, *context);
+  } else if (is_lost(reply.autograd_context) && !with_history(reply.tensors).empty()) {
+    refuse_to_record(reply.autograd_context);
+  }
   if (reply.autograd_message == 0) reply.autograd_message = kNothingRecorded;
 }
 
@@ -405,7 +431,11 @@ void Container::after_reply(const rpc::WorkerInfo& from, rpc::Message& reply) {
                    "' takes no part in distributed autograd, but was called within a context: its program must mention "
                    "dist::autograd::Context or call dist::autograd::enable()");
   if (reply.autograd_message == kNothingRecorded) return;
-  if (const auto context = find(reply.autograd_context)) record_receive(from, reply, *context);
+  if (const auto context = find(reply.autograd_context)) {
+    record_receive(from, reply, *context);
+  } else if (is_lost(reply.autograd_context)) {
+    refuse_to_record(reply.autograd_context);
+  }
 }
 
 }  // namespace tendril::dist::autograd

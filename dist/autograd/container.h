@@ -75,12 +75,15 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   struct Released {
     uint64_t floor = 0;  // every number up to this, unless its context is here
     std::set<uint64_t> numbers;
+    uint64_t lost_after = 0, lost_to = 0;  // of these: not released by their maker, whom this worker has lost
   };
 
   std::shared_ptr<detail::ContextState> find(ContextId id) const;
   std::shared_ptr<detail::ContextState> find_or_make(ContextId id);
   std::shared_ptr<detail::ContextState> require(ContextId id, const char* what) const;
   bool is_released_locked(ContextId id) const;
+  bool is_lost(ContextId id) const;
+  [[noreturn]] void refuse_to_record(ContextId id) const;
   /// Called when all have heard; `incomplete`: all but some that could not be reached.
   using Heard = std::function<void(bool incomplete)>;
   /// Releases it here and with those that this worker called in it, but for `except`.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -234,6 +235,23 @@ BOOST_AUTO_TEST_CASE(where_messages_are_lost_gradients_in_overlapping_contexts_a
   BOOST_TEST(ends.right + ends.failed == 120);
   BOOST_TEST(ends.right > 0);
   std::cout << "messages lost: " << ends.right << " graphs right, " << ends.failed << " errors\n";
+}
+
+BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
+  Ends ends;
+  std::mt19937 random(17);
+  for (int round = 0; round < 12; ++round) {
+    distributed_parameters() = random_parameters(7);
+    const Group group(kWorkers, {.rpc_timeout = 2s});
+    group.network().set_rule(rpc::nth_message(20 + random() % 300, {.cut = true}));
+    run_amid_faults(group, 1 + 20 * static_cast<uint64_t>(round), 20, ends);
+    group.network().set_rule({});
+  }  // which asserts that nothing is left, and ends what still runs
+  distributed_parameters() = {};
+  BOOST_TEST(ends.wrong == "");
+  BOOST_TEST(ends.right + ends.failed == 240);
+  BOOST_TEST(ends.right > 0);
+  std::cout << "connections cut: " << ends.right << " graphs right, " << ends.failed << " errors\n";
 }
 
 BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_over_messages_late_and_repeated) {
