@@ -2,8 +2,7 @@
 
 namespace tendril::dist::detail {
 
-/// For std::visit: one function for each alternative. `std::visit(Overloaded{[](int) {}, [](const std::string&) {}},
-/// x)`
+/// For std::visit: one function for each alternative. `std::visit(Overloaded{[](int) {}, [](const auto&) {}}, x)`
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
