@@ -27,6 +27,7 @@ using SimulatedGraph = std::map<MessageId, SimulatedMessage>;
 /// one. Not thread-safe.
 class PassSimulation {
  public:
+  /// What is simulated.
   struct Options {
     int workers = 2;
     bool fast = false;        ///< FAST in place of SMART
@@ -34,6 +35,7 @@ class PassSimulation {
   };
   /// What may happen: a message or an answer comes to `to`, or `to` runs its graph.
   struct Event {
+    /// What comes, or that the graph runs.
     enum Kind : uint8_t { gradient, mark, resolve, over, answer, over_answer, run };
     Kind kind = run;
     rpc::WorkerId from = -1, to = -1;
@@ -64,13 +66,14 @@ class PassSimulation {
   bool finished() const noexcept { return finished_; }  ///< backward has returned, or thrown
   bool failed() const;                                  ///< ... thrown
   bool stuck() const;                                   ///< FAST would wait for ever; SMART had to mark
+  /// Whether the worker has begun its part and not ended it.
   bool takes_part(rpc::WorkerId worker) const { return workers_.at(worker).here; }
-  bool somebody_takes_part() const;
-  SendState send_state(MessageId message) const;
+  bool somebody_takes_part() const;               ///< any worker
+  SendState send_state(MessageId message) const;  ///< of the message's send node, with its sender
   bool has_run(MessageId message) const { return run_.contains(message); }  ///< its recv node
   /// The messages whose recv nodes have sent gradients, as often as they have.
   const std::multiset<MessageId>& gradients() const noexcept { return gradients_; }
-  int sent(Event::Kind kind) const;
+  int sent(Event::Kind kind) const;  ///< how many such events became possible
   /// What has happened, one line each: events, and below each, indented, the actions that followed.
   const std::vector<std::string>& transcript() const noexcept { return transcript_; }
 
