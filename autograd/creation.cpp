@@ -59,7 +59,7 @@ Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, Scalar value) {
   detail::check_defined(x, "full_like");
   detail::check_fits(value, x.dtype(), "full_like");
-  const Tensor result = raw::empty_in_format_of(x);
+  Tensor result = raw::empty_in_format_of(x);
   raw::fill_(result, value);
   return result;
 }

@@ -135,7 +135,7 @@ class PinnedBuffer {
   explicit PinnedBuffer(std::size_t bytes);
   PinnedBuffer(PinnedBuffer&& other) noexcept;
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
-  ~PinnedBuffer();
+  ~PinnedBuffer();  // NOLINT(performance-trivially-destructible): only where there is no CUDA
 
   /// Its first byte.
   std::byte* data() const noexcept { return data_; }

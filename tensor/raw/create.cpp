@@ -51,7 +51,7 @@ Tensor empty_like(const Tensor& x) {
 Tensor empty(const Dims& sizes, DType dtype, Device device, MemoryFormat format) {
   if (format == MemoryFormat::contiguous) return empty(sizes, dtype, device);
   const Dims strides = layout::strides_of(sizes, format, "empty");
-  const Tensor result = empty(sizes, dtype, device);
+  Tensor result = empty(sizes, dtype, device);
   result.impl()->strides = strides;
   result.impl()->contiguous = layout::is_contiguous(sizes, strides);
   return result;
