@@ -1,6 +1,7 @@
 // What the CPU can do, CUDA can.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -10,11 +11,12 @@ using namespace tendril;
 
 namespace {
 
-/// The table's entries, in order: nothing but pointers to functions follows its name.
+/// The table's entries, in order: nothing but pointers to functions follows the first.
 std::vector<bool> filled(const Kernels& table) {
-  static_assert((sizeof(Kernels) - sizeof table.device) % sizeof(void (*)()) == 0);
+  constexpr std::size_t first = offsetof(Kernels, unary);
+  static_assert((sizeof(Kernels) - first) % sizeof(void (*)()) == 0);
   std::vector<bool> slots;
-  for (std::size_t at = sizeof table.device; at < sizeof(Kernels); at += sizeof(void (*)())) {
+  for (std::size_t at = first; at < sizeof(Kernels); at += sizeof(void (*)())) {
     void (*function)() = nullptr;
     std::memcpy(&function, reinterpret_cast<const char*>(&table) + at, sizeof function);
     slots.push_back(function != nullptr);
