@@ -276,7 +276,8 @@ void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr&
     // Nobody is left who would release those that are still to be heard of.
     Released& released = released_[peer.id];
     last = std::max({last, released.floor, released.numbers.empty() ? 0 : *released.numbers.rbegin()});
-    released = {.floor = last + kUnheardOf, .lost_after = released.floor, .lost_to = last + kUnheardOf};
+    const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // lost before: that stays so
+    released = {.floor = last + kUnheardOf, .lost_after = after, .lost_to = last + kUnheardOf};
   }
   for (const auto& context : lost) context->release();
   for (const auto& context : others) {

@@ -27,7 +27,8 @@ constexpr int64_t kMaxText = int64_t{16} << 20;  // of what a worker says of its
 /// Every worker's text, by rank.
 Texts exchange(ProcessGroup& group, std::string mine, const CheckpointOptions& options) {
   const CollectiveOptions each{.timeout = options.timeout};
-  if (static_cast<int64_t>(mine.size()) > kMaxText) mine.resize(kMaxText);
+  if (static_cast<int64_t>(mine.size()) > kMaxText)
+    mine.resize(kMaxText);  // of an error's text; parts are refused before
   const std::vector<Tensor> lengths =
       group.all_gather(full({1}, static_cast<int64_t>(mine.size()), {.dtype = kInt64, .device = Device()}), each);
   int64_t longest = 0;
@@ -54,6 +55,8 @@ Texts agree(ProcessGroup& group, const std::string& what, const CheckpointOption
   std::string mine = "+";
   try {
     mine += f();
+    TENDRIL_CHECK(static_cast<int64_t>(mine.size()) <= kMaxText, "the names of its parts take ", mine.size(),
+                  " bytes, expected at most ", kMaxText);
   } catch (const std::exception& error) {
     mine = std::string("-") + error.what();
   }

@@ -216,6 +216,14 @@ void run_amid_faults(const Group& group, uint64_t first, uint64_t count, Ends& e
   }
 }
 
+void check_ends(const Ends& ends, int64_t count, const char* what) {
+  distributed_parameters() = {};
+  BOOST_TEST(ends.wrong == "");
+  BOOST_TEST(ends.right + ends.failed == count);
+  BOOST_TEST(ends.right > 0);
+  std::cout << what << ": " << ends.right << " graphs right, " << ends.failed << " errors\n";
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(random_graphs)
@@ -230,11 +238,7 @@ BOOST_AUTO_TEST_CASE(where_messages_are_lost_gradients_in_overlapping_contexts_a
     run_amid_faults(group, 1, 120, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
-  distributed_parameters() = {};
-  BOOST_TEST(ends.wrong == "");
-  BOOST_TEST(ends.right + ends.failed == 120);
-  BOOST_TEST(ends.right > 0);
-  std::cout << "messages lost: " << ends.right << " graphs right, " << ends.failed << " errors\n";
+  check_ends(ends, 120, "messages lost");
 }
 
 BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
@@ -247,11 +251,7 @@ BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts
     run_amid_faults(group, 1 + 20 * static_cast<uint64_t>(round), 20, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
-  distributed_parameters() = {};
-  BOOST_TEST(ends.wrong == "");
-  BOOST_TEST(ends.right + ends.failed == 240);
-  BOOST_TEST(ends.right > 0);
-  std::cout << "connections cut: " << ends.right << " graphs right, " << ends.failed << " errors\n";
+  check_ends(ends, 240, "connections cut");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_over_messages_late_and_repeated) {

@@ -84,6 +84,8 @@ void commit_shards(const std::filesystem::path& folder, uint64_t save, int worke
     FileMetadata metadata;
     const StateDict entries = load_safetensors(folder / shard.file(), &metadata);  // its header; elements are mapped
     check_format(folder / shard.file(), metadata);
+    const auto marked = static_cast<uint64_t>(number_of(entries, shard.marks() + ".save", folder / shard.file()));
+    TENDRIL_CHECK(marked == save, "checkpoint: ", folder / shard.file(), ": is of another save");
     for (const auto& [name, tensor] : entries) {
       where.emplace_back(name, shard.file());
       total += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
