@@ -9,10 +9,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   Options options;
   examples::Flags flags("cartpole",
                         "Solves CartPole-v1 with one agent and several observers, each in a process of its own.");
-  flags.add("--world-size", options.world_size, {1, 1000},
-            "Processes: rank 0 is the agent, the others observe; 1 uses no RPC. Under a launcher: its count");
+  flags.add_world_size(
+      options.world_size, 1000,
+      "Processes: rank 0 is the agent, the others observe; 1 uses no RPC. Under a launcher: its count");
   flags.add("--gamma", options.gamma, {0, 1, true}, "Discount factor");
-  flags.add("--seed", options.seed, {0, std::int64_t{1} << 40}, "Random seed");
+  flags.add_seed(options.seed);
   flags.add("--log-interval", options.log_interval, {1, kMany}, "Episodes between status lines");
   flags.add("--steps-per-call", options.steps_per_call, {1, 1000},
             "Environments each observer steps together: their observations travel in one call");
@@ -22,12 +23,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--curve", options.curve, "The learning curve goes to CURVE.csv and CURVE.svg");
   flags.add_device(options.device, "Where the policy computes: cpu, cuda or cuda:N; environments stay on the CPU");
   flags.add_launch(options.launch);
-  const auto status = flags.parse(argc, argv, [&] {
+  return flags.parse(argc, argv, options, exit_status, [&] {
     options.launch.default_world_size = options.world_size;
     if (flags.given("--world-size")) options.launch.world_size = options.world_size;
   });
-  exit_status = status.value_or(0);
-  return status ? std::nullopt : std::optional(options);
 }
 
 }  // namespace cartpole

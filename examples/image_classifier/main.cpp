@@ -10,12 +10,12 @@
 #include <tendril/nn/utils/summary_writer.h>
 
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include "../support/device.h"
+#include "../support/main.h"
 #include "../support/progress.h"
 #include "digits.h"
 #include "model.h"
@@ -46,7 +46,6 @@ std::vector<std::int64_t> predict(nn::Sequential& model, const data::LabelledIma
 
 void train(const Options& options) {
   examples::catch_stop_signals();
-  std::fputs(options.effective.c_str(), stdout);
   const tendril::Device device = examples::device_of(options.device);
   const auto seed = static_cast<std::uint64_t>(options.seed);
   tendril::set_default_device(device);
@@ -122,14 +121,5 @@ void train(const Options& options) {
 }  // namespace image_classifier
 
 int main(int argc, char** argv) {
-  int status = 0;
-  const auto options = image_classifier::parse_options(argc, argv, status);
-  if (!options) return status;
-  try {
-    image_classifier::train(*options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return examples::run_main(argc, argv, image_classifier::parse_options, image_classifier::train);
 }

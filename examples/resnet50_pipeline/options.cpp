@@ -70,11 +70,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--micro-batch-size", sizes, kSize,
             "Instead: how many images a micro-batch has. Where it does not divide, the last one is smaller");
   flags.exclude("--micro-batch-size", "--micro-batches");
-  flags.add("--batch-size", options.batch_size, kSize, "Images in a batch");
+  flags.add_batch_size(options.batch_size, "Images in a batch");
   flags.add("--batches", options.batches, kSize, "How many batches to train on");
   flags.add("--image", options.image, {1, 4096}, "Height and width of the images");
   flags.add("--classes", options.network.classes, kSize, "How many classes");
-  flags.add("--seed", options.network.seed, {0, std::int64_t{1} << 40}, "Everything random follows from it");
+  flags.add_seed(options.network.seed);
   flags.add("--threads", options.threads, {0, 1024},
             "Threads each worker computes with; 0: this machine's cores, divided");
   flags.add("--schedule", options.schedule, std::vector<std::string>{"1f1b", "gpipe", "interleaved", "by-hand"},
@@ -86,7 +86,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
                    "Where the shards compute: cpu, cuda:N, or cuda: each on a GPU of its own if there are two");
   flags.add("--tiny", tiny, "A narrow network on small images, done in seconds");
   flags.add_launch(options.launch);
-  const auto status = flags.parse(argc, argv, [&] {
+  return flags.parse(argc, argv, options, exit_status, [&] {
     if (tiny) {
       options.network.base = 8;
       options.network.blocks = {1, 1, 1, 1};
@@ -108,8 +108,6 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     check_schedule(options);
     options.launch.world_size = options.workers + 1;
   });
-  exit_status = status.value_or(0);
-  return status ? std::nullopt : std::optional(options);
 }
 
 }  // namespace pipeline

@@ -13,6 +13,8 @@
 namespace examples {
 namespace {
 
+constexpr std::int64_t kMany = 1'000'000'000;
+
 // --world_size=3 -> --world-size=3
 std::string with_dashes(std::string argument) {
   if (argument.rfind("--", 0) == 0)
@@ -32,6 +34,16 @@ CLI::Validator within(Range<T> range) {
             message << "expected " << (std::is_integral_v<T> ? "an integer" : "a number") << " from " << range.low
                     << (range.below ? " to below " : " to ") << range.high << ", got " << text;
             return message.str();
+          },
+          ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  return {[choices](const std::string& text) -> std::string {
+            if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+            std::string all;
+            for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
+            return "expected one of " + all + ", got " + text;
           },
           ""};
 }
@@ -63,9 +75,11 @@ struct Flags::Impl {
       std::string name = program + '_' + flag.substr(2);
       for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       const char* value = std::getenv(name.c_str());
-      if (value == nullptr ||
-          mentions({arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(typed)}, flag))
-        continue;
+      const auto is_typed = [&](const std::string& spelling) {
+        return mentions({arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(typed)}, "--" + spelling);
+      };
+      const auto& spellings = option->get_lnames();
+      if (value == nullptr || std::any_of(spellings.begin(), spellings.end(), is_typed)) continue;
       arguments.push_back(flag + '=' + value);
     }
   }
@@ -107,12 +121,7 @@ void Flags::add(const std::string& flag, bool& value, const std::string& help) {
 
 void Flags::add(const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help) {
-  impl_->add(flag, value, help)->check([choices](const std::string& text) -> std::string {
-    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
-    std::string all;
-    for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
-    return "expected one of " + all + ", got " + text;
-  });
+  impl_->add(flag, value, help)->check(one_of(choices));
 }
 
 void Flags::add_device(std::string& device, const std::string& help) {
@@ -139,6 +148,42 @@ void Flags::add_launch(tendril::rpc::LaunchOptions& options) {
       ->default_str("29500")
       ->check(within(Range<std::int64_t>{1, 65535}));
 }
+
+void Flags::add_world_size(int& world_size, int most, const std::string& help) {
+  add("--world-size", world_size, {1, most}, help);
+}
+
+void Flags::add_seed(std::int64_t& seed) {
+  add("--seed", seed, {0, std::int64_t{1} << 40}, "Everything random follows from it");
+}
+
+void Flags::add_epochs(std::int64_t& epochs, const std::string& help) { add("--epochs", epochs, {1, kMany}, help); }
+
+void Flags::add_batch_size(std::int64_t& batch_size, const std::string& help) {
+  add("--batch-size,--batch", batch_size, {1, kMany}, help);
+}
+
+void Flags::add_learning_rate(double& lr, const std::string& help) { add("--lr", lr, {0, 1e6}, help); }
+
+void Flags::add_clip(double& clip) {
+  add("--clip", clip, {0, 1e9}, "Longest gradient of all parameters together, 0 for any");
+}
+
+void Flags::add_temperature(double& temperature, const std::string& help) {
+  add("--temperature", temperature, {0, 100}, help);
+}
+
+void Flags::add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written) {
+  add("--checkpoint", checkpoint, "Written " + written + ", and on SIGTERM or Ctrl-C");
+  impl_->app
+      .add_option_function<std::string>(
+          "--resume", [&resume](const std::string& word) { resume = word == "auto"; },
+          "auto: go on from the checkpoint, if it is there")
+      ->default_str(resume ? "auto" : "no")
+      ->check(one_of({"no", "auto"}));
+}
+
+void Flags::add_logdir(std::string& logdir) { add("--logdir", logdir, "A folder for TensorBoard's curves"); }
 
 void Flags::exclude(const std::string& one, const std::string& other) {
   impl_->app.get_option(one)->excludes(impl_->app.get_option(other));

@@ -29,8 +29,7 @@ struct Range {
 /// The flags of a program, over CLI11, which this file keeps from those who include it: it is slow to compile.
 ///
 /// A value comes from the command line, else from the environment (PROGRAM_FLAG_NAME), else from the file that --config
-/// names
-/// ("flag-name = value", one a line), else it is what the variable holds. Flags may be spelled with - or _. The
+/// names ("flag-name = value", one a line), else it is what the variable holds. Flags may be spelled with - or _. The
 /// variables must outlive the object.
 class Flags {
  public:
@@ -54,12 +53,33 @@ class Flags {
   void add_device(std::string& device, const std::string& help);
   /// --rank, --master-addr, --master-port, of a process that is started by hand. Under a launcher none is needed.
   void add_launch(tendril::rpc::LaunchOptions& options);
+
+  // Flags of several programs: name and range are the same in all, and stand here once.
+  void add_world_size(int& world_size, int most, const std::string& help);
+  void add_seed(std::int64_t& seed);
+  void add_epochs(std::int64_t& epochs, const std::string& help);
+  void add_batch_size(std::int64_t& batch_size, const std::string& help);
+  void add_learning_rate(double& lr, const std::string& help);
+  void add_clip(double& clip);
+  void add_temperature(double& temperature, const std::string& help);
+  /// --checkpoint, a file that is written when `written` says, and --resume, which is "no" or "auto".
+  void add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written);
+  void add_logdir(std::string& logdir);
   /// Not both of them.
   void exclude(const std::string& one, const std::string& other);
 
   /// Fills the variables; `finish` then looks at them together, and may throw FlagError. Nothing: go on. Else help or
   /// what is wrong is printed, and the program ends with this status.
   std::optional<int> parse(int argc, const char* const* argv, const std::function<void()>& finish = {});
+
+  /// `parse` for a program's own parse_options: the options, or nothing and the status to exit with.
+  template <class Options>
+  std::optional<Options> parse(int argc, const char* const* argv, const Options& options, int& exit_status,
+                               const std::function<void()>& finish = {}) {
+    const auto status = parse(argc, argv, finish);
+    exit_status = status.value_or(0);
+    return status ? std::nullopt : std::optional(options);
+  }
 
   /// Was it given (by any of the ways)? From `finish` on.
   bool given(const std::string& flag) const;

@@ -12,11 +12,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <optional>
 
 #include "../support/device.h"
+#include "../support/main.h"
 #include "../support/progress.h"
 #include "model.h"
 #include "options.h"
@@ -64,7 +64,6 @@ std::string sample(GPT& model, const Text& text, const Options& options, const s
 
 void train(const Options& options) {
   examples::catch_stop_signals();
-  std::fputs(options.effective.c_str(), stdout);
   tendril::set_default_device(examples::device_of(options.device));
   tendril::manual_seed(static_cast<std::uint64_t>(options.seed));
 
@@ -135,14 +134,5 @@ void train(const Options& options) {
 }  // namespace transformer
 
 int main(int argc, char** argv) {
-  int status = 0;
-  const auto options = transformer::parse_options(argc, argv, status);
-  if (!options) return status;
-  try {
-    transformer::train(*options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return examples::run_main(argc, argv, transformer::parse_options, transformer::train);
 }

@@ -7,36 +7,31 @@ namespace transformer {
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
   constexpr std::int64_t kMany = 1'000'000'000;
   Options options;
-  std::string resume = "no";
   examples::Flags flags("transformer", "A character-level GPT: learns a text, and writes more of it while it learns.");
   flags.add("--text", options.text, "A UTF-8 file to learn from; without, the program makes sums");
   flags.add("--steps", options.steps, {1, kMany}, "Steps of training");
-  flags.add("--batch-size", options.batch_size, {1, kMany}, "Pieces of the text in one step");
+  flags.add_batch_size(options.batch_size, "Pieces of the text in one step");
   flags.add("--context", options.context, {1, 1 << 16}, "Characters of a piece");
   flags.add("--layers", options.layers, {1, 1000}, "Transformer layers");
   flags.add("--heads", options.heads, {1, 1000}, "Heads of attention in a layer");
   flags.add("--embedding", options.embedding, {1, 1 << 16}, "Size of a character's vector; a multiple of --heads");
   flags.add("--dropout", options.dropout, {0, 1, true}, "Dropout in the layers");
-  flags.add("--lr", options.lr, {0, 10}, "Highest learning rate of AdamW: after a warm-up, before a cosine");
-  flags.add("--clip", options.clip, {0, 1e9}, "Longest gradient of all parameters together, 0 for any");
-  flags.add("--seed", options.seed, {0, kMany}, "Random seed");
+  flags.add_learning_rate(options.lr, "Highest learning rate of AdamW: after a warm-up, before a cosine");
+  flags.add_clip(options.clip);
+  flags.add_seed(options.seed);
   flags.add("--sample-every", options.sample_every, {1, kMany}, "Steps between samples, evaluations and checkpoints");
   flags.add("--sample-length", options.sample_length, {0, kMany}, "Characters of a sample");
-  flags.add("--temperature", options.temperature, {0, 100}, "Of samples: 0 takes the likeliest character");
+  flags.add_temperature(options.temperature, "Of samples: 0 takes the likeliest character");
   flags.add("--prompt", options.prompt, "What samples begin with");
   flags.add_device(options.device, "Where the model computes: cpu, cuda or cuda:N");
-  flags.add("--checkpoint", options.checkpoint, "Written with each sample, and on SIGTERM or Ctrl-C");
-  flags.add("--resume", resume, {"no", "auto"}, "auto: go on from the checkpoint, if it is there");
-  flags.add("--logdir", options.logdir, "A folder for TensorBoard's curves and samples");
-  const auto status = flags.parse(argc, argv, [&] {
-    options.resume = resume == "auto";
+  flags.add_checkpoint(options.checkpoint, options.resume, "with each sample");
+  flags.add_logdir(options.logdir);
+  return flags.parse(argc, argv, options, exit_status, [&] {
     options.effective = flags.effective();
     if (options.embedding % options.heads != 0)
       throw examples::FlagError("--embedding", "expected a multiple of --heads = " + std::to_string(options.heads) +
                                                    ", got " + std::to_string(options.embedding));
   });
-  exit_status = status.value_or(0);
-  return status ? std::nullopt : std::optional(options);
 }
 
 }  // namespace transformer
