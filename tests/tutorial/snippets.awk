@@ -1,23 +1,42 @@
-# Makes one source of every ```cpp block of the pages that are given: a snippet is a function, and a program (with a
-# main) a namespace. A comment of the page before a block, "<!-- snippet: const Tensor& x, int n -->", is the parameters
-# of its function: what the reader is to imagine. "<!-- snippet of a file -->" is for one that defines functions.
+# Makes one program of every ```cpp block of the pages that are given, which compiles them all and runs those that can
+# run. Comments of the page before a block say what its reader is to imagine, or cannot have here:
+#
+#   <!-- before: Tensor x = rand({2, 3}); -->   statements before the snippet, in the function that it becomes
+#   <!-- snippet of a file -->                  it defines functions, and is a namespace
+#   <!-- run: CODE -->                          ... which CODE runs
+#   <!-- compiled only: PARAMETERS -->          it needs other workers or files; the parameters of its function
+#
+# A program (with a main) is a namespace and does not run here.
 BEGIN {
   print "// Made of the pages' snippets by tests/tutorial/snippets.awk.\n#include <tendril/tendril.h>\n\n#include <iostream>"
+  print "#include \"snippets.h\"\n"
 }
-FNR == 1 { open = 0; parameters = ""; file = 0 }
-/^<!-- snippet: .* -->$/ { parameters = $0; sub(/^<!-- snippet: /, "", parameters); sub(/ -->$/, "", parameters); next }
+function comment(text) {
+  sub(/^<!-- [a-z ]*: /, "", text)
+  sub(/ -->$/, "", text)
+  return text
+}
+function forget() { parameters = before = code = ""; whole = file = only = 0 }
+FNR == 1 { open = 0; forget() }
+/^<!-- before: .* -->$/ { before = comment($0); next }
+/^<!-- run: .* -->$/ { code = comment($0); next }
+/^<!-- compiled only: .* -->$/ { only = 1; parameters = comment($0); next }
 /^<!-- snippet of a file -->$/ { file = 1; next }
 /^```cpp$/ { open = 1; body = ""; first = FNR + 1; whole = file; next }
 /^```/ && open {
   ++number
   line = "#line " first " \"" FILENAME "\""
+  printf "namespace snippet_%d {\nusing namespace tendril;\nusing namespace std::chrono_literals;\n", number
   if (whole) {
-    printf "namespace snippet_%d {\nusing namespace tendril;\n%s\n%s}\n", number, line, body
+    printf "%s\n%s", line, body
+    if (code != "") printf "void run() {\n%s\n%s\n}\n", line, code
   } else {
-    printf "namespace snippet_%d {\nusing namespace tendril;\nusing namespace std::chrono_literals;\n", number
-    printf "[[maybe_unused]] void run(%s) {\n%s\n%s}\n}\n", parameters, line, body
+    printf "[[maybe_unused]] void run(%s) {\n%s\n%s\n%s\n%s}\n", parameters, line, before, line, body
   }
-  open = 0; parameters = ""; file = 0
+  print "}"
+  if (whole ? code != "" : !only) runs = runs sprintf("  {\"%s:%d\", &snippet_%d::run},\n", FILENAME, first, number)
+  open = 0
+  forget()
   next
 }
 open {
@@ -26,4 +45,4 @@ open {
   body = body $0 "\n"
   next
 }
-END { printf "int snippets() { return %d; }\n", number }
+END { printf "const std::vector<Snippet> kSnippets{\n%s};\nconst int kCompiled = %d;\n", runs, number }
