@@ -125,7 +125,7 @@ Tensor Tensor::reshape(const Dims& sizes) const {
   detail::check_defined(*this, "reshape");
   const Dims full = layout::infer_size(sizes, numel(), "reshape");
   if (const auto layout = layout::view(layout_of(*this, "view"), full)) return reshaped(*this, *layout);
-  return clone().view(full);
+  return contiguous().view(full);  // a clone of an image in channels-last order would have that order too
 }
 
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {

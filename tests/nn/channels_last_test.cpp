@@ -4,6 +4,7 @@
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/models/resnet.h"
 #include "tendril/nn/optim/adam.h"
@@ -88,6 +89,18 @@ BOOST_AUTO_TEST_CASE(layers_for_images_keep_to_the_format_of_x_or_of_the_weight)
   BOOST_TEST((avg_pool2d(y, 2).suggest_memory_format() == kLast));
   BOOST_TEST((adaptive_avg_pool2d(y, 3).suggest_memory_format() == kLast));
   BOOST_TEST((conv(x[0].to(kFloat64)).dim() == 3));
+}
+
+BOOST_AUTO_TEST_CASE(flatten_and_reshape_read_the_elements_in_the_order_of_the_dimensions) {
+  for (const Dims& sizes : {Dims{2, 3, 4, 5}, Dims{5, 2, 5, 1}}) {
+    const Tensor rows = noise(sizes, 1), last = rows.to(kLast);
+    const Tensor expected = rows.reshape({sizes[0], -1});
+    BOOST_TEST(difference(last.flatten(1), expected, 0, 0) == "");
+    BOOST_TEST(difference(raw::reshape(last, expected.sizes()), expected, 0, 0) == "");
+    const Tensor x = rows.to(kLast).requires_grad_(), weight = noise(expected.sizes(), 2);
+    (x.reshape(expected.sizes()) * weight).sum().backward();
+    BOOST_TEST(difference(x.grad(), weight.reshape(sizes), 0, 0) == "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(state_dicts_go_from_one_format_to_the_other) {
