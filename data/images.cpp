@@ -62,6 +62,22 @@ Tensor read_jpeg(std::span<const std::byte> bytes, const ImageReadOptions& optio
   return detail::tensor_of(detail::decode_jpeg(bytes, options, what), options.mode);
 }
 
+void check_image(const Tensor& image, const char* op) {
+  tendril::detail::check_defined(image, op, "image");
+  TENDRIL_CHECK_AS(DTypeError, image.dtype() == kUInt8, op, ": image: got ", image.dtype(), ", expected uint8");
+  TENDRIL_CHECK_AS(ShapeError,
+                   image.dim() == 3 && image.size(0) >= 1 && image.size(0) <= 4 && image.size(1) >= 1 &&
+                       image.size(2) >= 1 && image.size(1) <= 1'000'000 && image.size(2) <= 1'000'000,
+                   op, ": image: got shape ", image.sizes(),
+                   ", expected [1 to 4, height, width], neither 0 nor above 1000000");
+}
+
+detail::Pixels pixels_of(const Tensor& image) {
+  const Tensor rows = raw::contiguous(raw::permute(raw::to(image, kCPU), {1, 2, 0}));
+  const auto* const data = rows.data<uint8_t>();
+  return {image.size(1), image.size(2), image.size(0), {data, data + rows.numel()}};
+}
+
 }  // namespace
 
 Tensor load_png(const fs::path& file, const ImageReadOptions& options) {
@@ -80,18 +96,14 @@ Tensor load_image(const fs::path& file, const ImageReadOptions& options) {
   return read_jpeg(bytes->all(), options, what);
 }
 
+std::vector<std::byte> encode_png(const Tensor& image) {
+  check_image(image, "encode_png");
+  return detail::encode_png(pixels_of(image), "encode_png");
+}
+
 void save_png(const Tensor& image, const fs::path& file) {
-  tendril::detail::check_defined(image, "save_png", "image");
-  TENDRIL_CHECK_AS(DTypeError, image.dtype() == kUInt8, "save_png: image: got ", image.dtype(), ", expected uint8");
-  TENDRIL_CHECK_AS(ShapeError,
-                   image.dim() == 3 && image.size(0) >= 1 && image.size(0) <= 4 && image.size(1) >= 1 &&
-                       image.size(2) >= 1 && image.size(1) <= 1'000'000 && image.size(2) <= 1'000'000,
-                   "save_png: image: got shape ", image.sizes(),
-                   ", expected [1 to 4, height, width], neither 0 nor above 1000000");
-  const Tensor rows = raw::contiguous(raw::permute(raw::to(image, kCPU), {1, 2, 0}));
-  const auto* const data = rows.data<uint8_t>();
-  const detail::Pixels pixels{image.size(1), image.size(2), image.size(0), {data, data + rows.numel()}};
-  const std::vector<std::byte> bytes = detail::encode_png(pixels, label_of("save_png", file));
+  check_image(image, "save_png");
+  const std::vector<std::byte> bytes = detail::encode_png(pixels_of(image), label_of("save_png", file));
   files::detail::AtomicFile out("save_png", file, bytes.size());
   out.write(bytes);
   out.commit();

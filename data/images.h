@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "tendril/tensor/tensor.h"
 
@@ -34,6 +36,9 @@ Tensor load_jpeg(const std::filesystem::path& file, const ImageReadOptions& opti
 /// Either of them, by how the file begins.
 Tensor load_image(const std::filesystem::path& file, const ImageReadOptions& options = {});
 
+/// A PNG file in memory, of uint8 [1 to 4, height, width] in any layout and on any device. Throws ShapeError and
+/// DTypeError for other tensors, and Error where the library was built without libpng.
+std::vector<std::byte> encode_png(const Tensor& image);
 /// uint8 [1 to 4, height, width], any layout and device. Atomic: the file is there as a whole or not at all. Throws
 /// ShapeError and DTypeError for other tensors, and Error where it cannot be written.
 void save_png(const Tensor& image, const std::filesystem::path& file);

@@ -48,12 +48,21 @@ build() {
   cmake --build "build/$preset" -j "$(nproc)" "${targets[@]}"
 }
 
+# find_python MODULES [PYTHONS]: the first of PYTHONS (words, as MODULES) that has the modules. By default those that
+# TENDRIL_PYTHON and TENDRIL_PYTORCH name, then python3 in PATH and Debian's. Nothing is imported. Fails where none has them.
+find_python() {
+  local python
+  for python in ${2:-${TENDRIL_PYTHON:-} ${TENDRIL_PYTORCH:-} python3 /usr/bin/python3}; do
+    # shellcheck disable=SC2086  # modules are words
+    "$python" -c 'import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))' $1 2>/dev/null &&
+      echo "$python" && return
+  done
+  return 1
+}
+
 # find_torch [PYTHON]: the one that is given, or the first that has PyTorch.
 find_torch() {
-  local python
-  for python in ${1:-python3 /usr/bin/python3}; do
-    "$python" -c 'import torch' 2>/dev/null && echo "$python" && return
-  done
-  echo "error: no PyTorch in ${1:-python3 or /usr/bin/python3}; name a Python that has it" >&2
+  find_python torch "${1:-}" && return
+  echo "error: no PyTorch in ${1:-TENDRIL_PYTHON, TENDRIL_PYTORCH, python3 or /usr/bin/python3}; name a Python that has it" >&2
   return 1
 }

@@ -1,19 +1,23 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "tendril/tensor/tensor.h"
+
 namespace tendril::nn::utils {
 
-/// Curves and texts of a training run for TensorBoard, which watches the folder: `tensorboard --logdir runs`. As
-/// PyTorch's torch.utils.tensorboard.SummaryWriter: one file of events a writer, whose records it never changes again.
-/// Thread-safety: all members.
+/// Curves, histograms, pictures and texts of a training run for TensorBoard, which watches the folder: `tensorboard
+/// --logdir runs`. As PyTorch's torch.utils.tensorboard.SummaryWriter: one file of events a writer, whose records it
+/// never changes again. Thread-safety: all members.
 class SummaryWriter {
  public:
   /// Makes the folder, if it is not there, and a file of its own in it. Throws Error where that cannot be done.
@@ -27,6 +31,15 @@ class SummaryWriter {
   void add_scalar(std::string_view tag, double value, int64_t step, std::optional<double> wall_time = {});
   /// A text (Markdown) that belongs to a step.
   void add_text(std::string_view tag, std::string_view text, int64_t step, std::optional<double> wall_time = {});
+  /// How often which values occur: of a layer's weights, say. `values` is of any shape, dtype and device, and copied to
+  /// the CPU. As PyTorch's with bins="tensorflow" (its default): the buckets end at 0 and at +-1e-12 * 1.1^k. NaN and
+  /// infinities are left out; Error where nothing is left, or nothing within +-1e20.
+  void add_histogram(std::string_view tag, const Tensor& values, int64_t step, std::optional<double> wall_time = {});
+  /// A picture: a whole PNG file, as `data::encode_png` makes them, of which the head is checked (Error).
+  ///
+  ///     writer.add_image("mistakes", data::encode_png(data::image_grid(images)), step);
+  void add_image(std::string_view tag, std::span<const std::byte> png, int64_t step,
+                 std::optional<double> wall_time = {});
   /// Hands the file to the operating system all that was added.
   void flush();
 

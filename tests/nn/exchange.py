@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what tests/nn/network_files_test.cpp wrote into FOLDER with PyTorch, NumPy and safetensors: python3 exchange.py FOLDER
+"""Reads what tests/nn/programs/peers.cpp wrote into FOLDER with PyTorch, NumPy and safetensors: python3 exchange.py FOLDER
 
 The weights in model.safetensors and model.npz must give the logits of run.npz to 1e-4, and images.npy be its images.
 """

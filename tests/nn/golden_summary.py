@@ -8,6 +8,7 @@ import struct
 import sys
 import tempfile
 
+import torch
 from torch.utils.tensorboard import SummaryWriter
 
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data")
@@ -16,6 +17,8 @@ with tempfile.TemporaryDirectory() as scratch:
     writer.add_scalar("loss/train", 0.1, 7, walltime=1700000000.25)
     writer.add_scalar("loss/train", float("inf"), 10**12, walltime=1700000001)
     writer.add_text("sample", "to be or *not*", 300, walltime=1700000002)
+    writer.add_histogram("weights", torch.tensor([-2.5, -0.25, 0.0, 0.25, 0.25, 3.0]), 8, walltime=1700000003)
+    writer.add_histogram("above", torch.tensor([1.0, 4.0]), 9, walltime=1700000004)
     writer.close()
     records = next(pathlib.Path(scratch).iterdir()).read_bytes()
 (length,) = struct.unpack("<Q", records[:8])

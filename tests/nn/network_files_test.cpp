@@ -95,28 +95,4 @@ BOOST_AUTO_TEST_CASE(weights_of_another_network_are_refused_by_name) {
                              "expected [2, 2, 1, 1]", "nothing was loaded"));
 }
 
-// With PyTorch at hand (TENDRIL_PYTHON=python that has it): weights and files of ours are read by it.
-BOOST_AUTO_TEST_CASE(pytorch_gives_our_logits_for_our_weights) {
-  const char* const python = std::getenv("TENDRIL_PYTHON");
-  if (!python) {
-    BOOST_TEST_MESSAGE("skipped: TENDRIL_PYTHON names no Python with PyTorch");
-    return;
-  }
-  const TemporaryFolder folder;
-  nn::ResNet<nn::Bottleneck> model({2, 1, 1, 1}, {.num_classes = 5, .base = 4});
-  const Tensor images = raw::empty({2, 3, 32, 32});
-  tendril::Generator generator(3);
-  raw::normal_(images, 0, 1, generator);
-  model(images);  // changes running statistics
-  model.eval();
-  const tendril::NoGrad no_grad;
-  tendril::save_safetensors(model.state_dict(), folder / "model.safetensors");
-  tendril::save_npz(model.state_dict(), folder / "model.npz");
-  tendril::save_npz({{"images", images}, {"logits", model(images)}}, folder / "run.npz");
-  tendril::save_npy(images, folder / "images.npy");
-  const std::string command =
-      std::string("'") + python + "' '" + TENDRIL_TEST_DATA "/../exchange.py' '" + folder.path().string() + "'";
-  BOOST_TEST(std::system(command.c_str()) == 0);
-}
-
 BOOST_AUTO_TEST_SUITE_END()
