@@ -204,6 +204,18 @@ class Launch {
     }
   }
 
+  bool all_returned() const {
+    return std::all_of(workers_.begin(), workers_.end(), [](const SpawnedWorker& w) { return w.succeeded(); });
+  }
+
+  /// What workers threw, a line each.
+  std::string told_failures() const {
+    std::string text;
+    for (int rank = 0; rank < options_.world_size; ++rank)
+      if (workers_[rank].told_failed()) text += "\n  rank " + std::to_string(rank) + ": " + workers_[rank].reason();
+    return text;
+  }
+
   void end_all() noexcept {
     signal_all(SIGTERM);
     const auto deadline = deadline_after(options_.grace);
@@ -326,15 +338,21 @@ void spawn(const char* id, Message arguments, const SpawnOptions& options) {
   check_spawn_entry(id);
 
   InterruptGuard interrupts;
+  bool all_returned = false;
+  std::string failures;
   {
     Launch launch(options);
     launch.start(id, std::move(arguments));
     launch.wait(interrupts);
+    if (interrupts.caught() != 0) launch.end_all();
+    all_returned = launch.all_returned();
+    failures = launch.told_failures();
   }
   if (const int signal = interrupts.caught(); signal != 0) {
     interrupts.pass_on();  // with the default action this process ends here
+    if (all_returned) return;
     throw RpcError(std::string("rpc::spawn: ended by signal ") + std::to_string(signal) + " (" + ::strsignal(signal) +
-                   ")");
+                   ")" + failures);
   }
 }
 

@@ -93,9 +93,11 @@ struct SpawnTarget {
 /// the arguments are sent as the wire would send them.
 ///
 /// When one worker fails (an exception, a signal, an exit before the function returned), the others are ended and
-/// SpawnError names its rank and the reason. SIGINT and SIGTERM end all workers, then act as they would have without
-/// spawn(). The workers end when this process does, however it does. They inherit the environment, standard input,
-/// output and error, and no other descriptor. May be called again and again. Throws UsageError if main did not begin
+/// SpawnError names its rank and the reason. SIGINT and SIGTERM end all workers (SIGTERM, and SIGKILL after
+/// options.grace), then act as they would have without spawn(); where a handler of the program's own returns, spawn()
+/// does so too if every worker has returned from F, and throws RpcError otherwise. The workers end when this process
+/// does, however it does. They inherit the environment, standard input, output and error, and no other descriptor. May
+/// be called again and again. Throws UsageError if main did not begin
 /// with worker_main.
 template <auto F, class... Args>
 void spawn(const SpawnOptions& options, Args&&... arguments) {

@@ -128,6 +128,23 @@ BOOST_AUTO_TEST_CASE(a_handler_of_the_program_runs_after_its_workers_have_ended)
   BOOST_TEST(process.wait().code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(sigterm_may_be_a_request_to_return_and_who_throws_then_is_named) {
+  for (const char* scenario : {"asked", "asked_in_vain"}) {
+    Process process = start(scenario);
+    read_pids(process, 3);
+    process.signal(SIGTERM);
+    BOOST_TEST(process.line() == "own handler: 15");
+    const std::string end = process.line();
+    if (scenario == std::string("asked")) {
+      BOOST_TEST(end == "no error");
+    } else {
+      BOOST_TEST(contains(end, "ended by signal 15"));
+      BOOST_TEST(process.line() == "  rank 1: std::runtime_error: the disk is full");
+    }
+    BOOST_TEST(process.wait().code == 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sigkill_of_the_parent_leaves_no_orphan) {
   test::adopt_orphans();
   Process process = start("wait");

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -81,6 +82,20 @@ void killed_at_2(int rank) {
 void wait_with_pid(int rank) {
   say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
   wait_for_a_signal();
+}
+
+std::atomic<bool> asked_to_return{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "used in a signal handler");
+
+/// SIGTERM asks it to return.
+void return_when_asked(int rank) {
+  std::signal(SIGTERM, [](int) { asked_to_return = true; });
+  say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
+  while (!asked_to_return) std::this_thread::sleep_for(5ms);
+}
+void return_or_throw_when_asked(int rank) {
+  return_when_asked(rank);
+  if (rank == 1) throw std::runtime_error("the disk is full");
 }
 
 void ignore_sigterm(int rank) {
@@ -171,6 +186,12 @@ int run(const std::string& name) {
   if (name == "wait_with_handler") {
     std::signal(SIGINT, note_signal);
     return with_error([] { rpc::spawn<&wait_with_pid>(3); });
+  }
+  if (name == "asked" || name == "asked_in_vain") {
+    std::signal(SIGTERM, note_signal);
+    if (name == "asked_in_vain")
+      return with_error([] { rpc::spawn<&return_or_throw_when_asked>({.world_size = 3, .grace = 60s}); });
+    return with_error([] { rpc::spawn<&return_when_asked>({.world_size = 3, .grace = 60s}); });
   }
   if (name == "timeout") return with_error([] { rpc::spawn<&wait_with_pid>({.world_size = 2, .timeout = 200ms}); });
   if (name == "stubborn")
