@@ -321,6 +321,10 @@ BOOST_AUTO_TEST_CASE(options_that_leave_no_batch_are_refused) {
     BOOST_CHECK_EXCEPTION(DataLoader(Numbers{count}, options), Error, says("DataLoader", parts...));
   };
   refuses(0, {}, "dataset: got 0 examples");
+  refuses(0, {.shuffle = true, .num_workers = 2}, "dataset: got 0 examples, expected at least one");
+  const auto none = std::make_shared<data::SequentialSampler>(0);
+  refuses(5, {.sampler = none}, "no batch is left of 5 examples with batch_size 1 and this sampler");
+  refuses(5, {.batch_sampler = std::make_shared<data::BatchSampler>(none, 2)}, "no batch is left of 5 examples");
   refuses(5, {.batch_size = 8, .drop_last = true}, "no batch is left of 5 examples");
   refuses(5, {.batch_size = 0}, "batch_size: got 0");
   refuses(5, {.num_workers = -1}, "num_workers: got -1");

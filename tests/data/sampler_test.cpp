@@ -94,6 +94,21 @@ BOOST_AUTO_TEST_CASE(an_order_is_cut_into_batches) {
   BOOST_TEST((data::BatchSampler(order, INT64_MAX).batches(0) == std::vector<Order>{{0, 1, 2, 3, 4}}));
 }
 
+BOOST_AUTO_TEST_CASE(the_order_of_an_empty_dataset_is_empty) {
+  const std::shared_ptr<const data::Sampler> samplers[] = {
+      std::make_shared<data::SequentialSampler>(0), std::make_shared<data::RandomSampler>(0),
+      std::make_shared<data::RandomSampler>(0, data::RandomSamplerOptions{.replacement = true}),
+      std::make_shared<data::WeightedRandomSampler>(std::vector<double>{}, 0),
+      std::make_shared<data::DistributedSampler>(0, data::DistributedSamplerOptions{.rank = 1, .world_size = 3})};
+  for (const auto& sampler : samplers) {
+    BOOST_TEST(sampler->size() == 0);
+    BOOST_TEST(sampler->order(1).empty());
+    const data::BatchSampler batches(sampler, 4);
+    BOOST_TEST(batches.size() == 0);
+    BOOST_TEST(batches.batches(1).empty());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused) {
   using data::DistributedSampler, data::RandomSampler, data::WeightedRandomSampler;
   const auto refuses = [](const auto& make, const auto&... parts) {

@@ -100,9 +100,13 @@ BOOST_FIXTURE_TEST_CASE(cifars_files_are_read_by_a_resnet, Program) {
 BOOST_FIXTURE_TEST_CASE(what_is_wrong_ends_the_program_with_a_clear_error, Program) {
   BOOST_TEST(run("--examples 60 --epochs 1 --checkpoint c").status == 0);
   write("train-images-idx3-ubyte", "no IDX");
+  std::filesystem::create_directory(folder / "empty");
+  write_mnist("empty/train", 0);
+  write_mnist("empty/t10k", 0);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--data none", "cannot open \"none/train-images-idx3-ubyte\""},
       {"--data .", "is no IDX file"},
+      {"--data empty", "empty/train-images-idx3-ubyte\" has no images"},
       {"--epochs 0", "--epochs: expected an integer from 1"},
       {"--epochs 1 --epochs 2", "--epochs: At Most 1 required but received 2"},
       {"--model vgg", "--model: expected one of cnn, resnet18, got vgg"},
