@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
-# Reading and writing files of tensors beside the system's own speed and, where TENDRIL_PYTHON names a Python that has them, PyTorch
-# and safetensors, in one run: bench/files.sh build/release/bench/bench_files [FOLDER]
-set -euo pipefail
-program=${1:?usage: bench/files.sh PROGRAM [FOLDER]}
-scratch=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}")
+# Reading and writing files of tensors beside the system's own speed and, where a Python has them (TENDRIL_PYTHON or TENDRIL_PYTORCH
+# may name one), PyTorch and safetensors, in one run, as a Markdown table: bench/files.sh build/release/bench/bench_files [FOLDER]
+# The file is written before: it is read from the page cache.
+program=$(realpath "${1:?usage: bench/files.sh PROGRAM [FOLDER]}")
+scratch=$(mktemp -d -p "$(realpath "${2:-${TMPDIR:-/tmp}}")")
+source "$(dirname "$0")/../scripts/lib.sh"
 trap 'rm -rf "$scratch"' EXIT
-"$program" "$scratch"
-[ -z "${TENDRIL_PYTHON:-}" ] || "$TENDRIL_PYTHON" "$(dirname "$0")/pytorch/files.py" "$scratch"
+
+table() { awk -F'\t' 'NF == 1 { who = $1; next } { printf "| %s | %s | %s | %s |\n", who, $1, $2, $3 }'; }
+echo "load average $(cut -d' ' -f1-3 /proc/loadavg), $(date -u +%F)"
+echo
+echo "| program | what | time | speed |"
+echo "|---|---|---|---|"
+{
+  echo Tendril
+  "$program" "$scratch"
+  if python=$(find_python "torch safetensors"); then "$python" bench/pytorch/files.py "$scratch"; fi
+} | table

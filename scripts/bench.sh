@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [tensor] [nn] [rpc] [dist] [cartpole] [language_model]
-# [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
+# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [tensor] [files] [nn] [loading] [rpc] [dist] [cartpole]
+# [language_model] [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
 # The peers run where they are installed; nothing here installs them. Debian's: python3-torch libtorch-dev libopenblas0-openmp;
 # the current one: pip install torch in a virtual environment. TENDRIL_PYTORCH names their Pythons: "venv/bin/python /usr/bin/python3".
 source "$(dirname "$0")/lib.sh"
 source bench/peers.sh
-[ $# -gt 0 ] || set -- ops tensor nn rpc dist cartpole language_model resnet50_pipeline
+[ $# -gt 0 ] || set -- ops tensor files nn loading rpc dist cartpole language_model resnet50_pipeline
 
 install_dependencies
 say "Building (preset release)"
@@ -45,7 +45,9 @@ for what in "$@"; do
       fi
       ;;
     tensor) bench/tensor.sh "$bin/bench_tensor" ;;
+    files) bench/files.sh "$bin/bench_files" ;;
     nn) bench/nn.sh "$bin/bench_nn" ;;
+    loading) bench/loading.sh "$bin/bench_loading" ;;
     rpc) for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done ;;
     dist)
       for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done
@@ -58,7 +60,7 @@ for what in "$@"; do
       bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline --batches 1
       ;;
     cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, tensor, nn, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, tensor, files, nn, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
   esac
   echo
 done
