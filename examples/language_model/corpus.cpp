@@ -4,6 +4,7 @@
 #include <tendril/tensor/error.h>
 #include <tendril/tensor/random.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 
@@ -19,6 +20,13 @@ std::vector<Batch> batches_of(const Tensor& ids, const Options& options) {
     batches.push_back({columns.slice(0, start, start + options.bptt),
                        columns.slice(0, start + 1, start + options.bptt + 1).reshape({-1})});
   return batches;
+}
+
+/// --dry-run: a batch for each trainer.
+void shorten(Corpus& corpus, const Options& options) {
+  if (!options.dry_run) return;
+  corpus.train.resize(std::min(corpus.train.size(), static_cast<std::size_t>(std::max(options.trainers(), 1))));
+  corpus.valid.resize(std::min<std::size_t>(corpus.valid.size(), 1));
 }
 
 Tensor made_text(const Options& options) {
@@ -42,6 +50,7 @@ Corpus make_corpus(Options& options) {
   Corpus corpus;
   if (options.data.empty()) {
     corpus.train = batches_of(made_text(options), options);
+    shorten(corpus, options);
     return corpus;
   }
   Tensor train, valid;
@@ -63,6 +72,7 @@ Corpus make_corpus(Options& options) {
                            " and " + std::to_string(valid.numel()));
     *batches = batches_of(text, options);
   }
+  shorten(corpus, options);
   return corpus;
 }
 

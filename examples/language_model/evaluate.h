@@ -4,6 +4,7 @@
 #include <tendril/autograd/ops/loss.h>
 #include <tendril/autograd/ops/pointwise.h>
 #include <tendril/autograd/ops/random.h>
+#include <tendril/nn/lstm.h>
 #include <tendril/tensor/creation.h>
 
 #include <optional>
@@ -11,22 +12,20 @@
 #include <vector>
 
 #include "corpus.h"
-#include "model.h"
+#include "part.h"
 
 /// What a model has learnt; wherever its parts live.
 namespace language_model {
 
 /// The next iteration starts from this state, but its gradients end there.
-inline nn::LSTMState detached(const nn::LSTMState& state) {
-  return {state.h.detach(), state.c.defined() ? state.c.detach() : Tensor()};
-}
+inline nn::LSTMState detached(const nn::LSTMState& state) { return {state.h.detach(), state.c.detach()}; }
 
 /// The mean loss of a word of what is kept aside; nothing where nothing is.
 template <class Model>
 std::optional<double> valid_loss(Model& model, const Corpus& corpus) {
   if (corpus.valid.empty()) return {};
   const tendril::NoGrad no_grad;
-  model.set_training(false);
+  model.train(false);
   nn::LSTMState hidden;
   double sum = 0;
   for (const auto& [data, target] : corpus.valid) {
@@ -34,31 +33,35 @@ std::optional<double> valid_loss(Model& model, const Corpus& corpus) {
     sum += tendril::cross_entropy(output, target).template item<double>();
     hidden = state;
   }
-  model.set_training(true);
+  model.train(true);
   return sum / static_cast<double>(corpus.valid.size());
 }
 
-/// `options.samples` words, one after the other.
+/// `options.samples` words, one after the other. A Transformer sees up to --bptt of those before.
 template <class Model>
 std::string sample(Model& model, const Corpus& corpus, const Options& options) {
   const tendril::NoGrad no_grad;
-  model.set_training(false);
+  model.train(false);
   tendril::Generator random(static_cast<std::uint64_t>(options.seed));
+  const std::size_t seen = options.model == "Transformer" ? static_cast<std::size_t>(options.bptt) : 1;
   nn::LSTMState hidden;
-  std::int64_t word = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(options.ntoken)));
+  std::vector<std::int64_t> words = {
+      static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(options.ntoken)))};
   std::string text;
   for (std::int64_t i = 0; i < options.samples; ++i) {
-    const auto [output, state] = model.forward(tendril::from_vector(std::vector<std::int64_t>{word}, {1, 1}), hidden);
-    const Tensor scores = output.select(0, 0);
+    if (words.size() > seen) words.erase(words.begin());
+    const Tensor input = tendril::from_vector(words, {static_cast<std::int64_t>(words.size()), 1});
+    const auto [output, state] = model.forward(input, hidden);
+    const Tensor scores = output.select(0, -1);
     const Tensor next = options.temperature == 0
                             ? scores.argmax(0)
                             : multinomial((scores / options.temperature).softmax(0), 1, true, random).select(0, 0);
-    word = next.template item<std::int64_t>();
+    words.push_back(next.template item<std::int64_t>());
     hidden = state;
-    const std::string& token = corpus.words.token(word);
+    const std::string& token = corpus.words.token(words.back());
     text += token == "<eos>" ? "\n" : token + " ";
   }
-  model.set_training(true);
+  model.train(true);
   return text;
 }
 

@@ -8,11 +8,18 @@
 
 namespace language_model {
 
-Report::Report(const Options& options) : path_(options.losses), trainers_(std::max(options.trainers(), 1)) {
+Report::Report(const Options& options, bool shows, std::size_t batches)
+    : shows_(shows),
+      batches_(batches),
+      interval_(options.log_interval),
+      path_(options.losses),
+      trainers_(std::max(options.trainers(), 1)) {
+  if (!shows_) return;
   if (!options.logdir.empty()) log_.emplace(options.logdir);
-  if (path_.empty()) return;
-  losses_ = std::fopen(path_.c_str(), "w");
-  if (losses_ == nullptr) throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
+  if (!path_.empty()) {
+    losses_ = std::fopen(path_.c_str(), "w");
+    if (losses_ == nullptr) throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
+  }
 }
 
 Report::~Report() {
@@ -24,11 +31,35 @@ void Report::iteration(double loss) {
   ++all_iterations_;
   ++iterations;
   loss_sum += loss;
+  logged_sum_ += loss;
+  ++logged_;
+  if (shows_ && interval_ > 0 && iterations % interval_ == 0) log();
+}
+
+void Report::log() {
+  const auto now = Clock::now();
+  const auto count = static_cast<double>(logged_);
+  const double mean = logged_sum_ / count;
+  std::printf("| epoch %3lld | %5lld/%5zu batches | ms/batch %5.2f | loss %5.2f | ppl %8.2f\n",
+              static_cast<long long>(epochs), static_cast<long long>(iterations), batches_,
+              1e3 * std::chrono::duration<double>(now - logged_at_).count() / count, mean, std::exp(mean));
+  std::fflush(stdout);
+  logged_sum_ = 0;
+  logged_ = 0;
+  logged_at_ = now;
 }
 
 void Report::epoch(std::optional<double> valid) {
   last_ = loss_sum / static_cast<double>(iterations);
   if (epochs == 0) first_loss = last_;
+  if (shows_) show(valid);
+  ++epochs;
+  loss_sum = logged_sum_ = 0;
+  iterations = logged_ = 0;
+  logged_at_ = Clock::now();
+}
+
+void Report::show(std::optional<double> valid) {
   std::printf("Training epoch %lld\tLoss: %.4f\tPerplexity: %.2f", static_cast<long long>(epochs), last_,
               std::exp(last_));
   if (valid) std::printf("\tKept aside: %.4f\tPerplexity: %.2f", *valid, std::exp(*valid));
@@ -39,9 +70,6 @@ void Report::epoch(std::optional<double> valid) {
     if (valid) log_->add_scalar("loss/valid", *valid, epochs);
     log_->flush();
   }
-  ++epochs;
-  loss_sum = 0;
-  iterations = 0;
 }
 
 void Report::finish(std::uint64_t rpcs) {

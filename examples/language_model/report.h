@@ -15,8 +15,9 @@ namespace language_model {
 /// Prints the tutorial's line after each epoch and a summary at the end, and keeps the losses if asked for.
 class Report {
  public:
-  /// Throws std::runtime_error if the file for the losses cannot be written.
-  explicit Report(const Options& options);
+  /// `shows`: without, it only counts. `batches` of an epoch. Throws std::runtime_error if the file for the losses
+  /// cannot be written.
+  Report(const Options& options, bool shows, std::size_t batches);
   ~Report();
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
@@ -36,6 +37,12 @@ class Report {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void log();
+  void show(std::optional<double> valid);
+
+  const bool shows_;
+  const std::size_t batches_;
+  const std::int64_t interval_;
   std::FILE* losses_ = nullptr;
   std::string path_;
   int trainers_;
@@ -43,6 +50,9 @@ class Report {
   Clock::time_point start_ = Clock::now();
   std::int64_t all_iterations_ = 0;
   double last_ = 0;
+  double logged_sum_ = 0;  // since the last line within an epoch
+  std::int64_t logged_ = 0;
+  Clock::time_point logged_at_ = start_;
 };
 
 }  // namespace language_model

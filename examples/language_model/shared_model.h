@@ -4,47 +4,31 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
+#include "local_model.h"
 
 /// The model of several trainers that share all parameters and do not wait for each other (Recht et al., "Hogwild!",
 /// 2011).
 namespace language_model {
 
 /// What the parameter server holds. Each forward there reads parameters between two trainers' steps, not within one.
-class Served {
- public:
-  explicit Served(const Options& options) : embedding_(options), rnn_(options), decoder_(options) {}
+struct Served : LocalModel {
+  using LocalModel::LocalModel;
 
   Tensor embed(const Tensor& input) const {
     const dist::ReadParameters reading;
-    return embedding_.forward(input);
+    return embedding.forward(input);
   }
   Tensor decode(const Tensor& output) const {
     const dist::ReadParameters reading;
-    return decoder_.forward(output);
+    return decoder.forward(output);
   }
   /// Copies of the parameters of what lies between; gradients go through them to the parameters.
   std::vector<Tensor> weights() const {
     const dist::ReadParameters reading;
     std::vector<Tensor> copies;
-    for (const Tensor& parameter : rnn_.parameters()) copies.push_back(parameter.clone());
+    for (const Tensor& parameter : rnn.parameters()) copies.push_back(parameter.clone());
     return copies;
   }
-  void set_training(bool on) {
-    embedding_.train(on);
-    decoder_.train(on);
-  }
-  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const {
-    auto all = embedding_.parameter_rrefs();
-    for (const auto& more : {rnn_.parameter_rrefs(), decoder_.parameter_rrefs()})
-      all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-
- private:
-  EmbeddingTable embedding_;
-  Recurrent rnn_;
-  Decoder decoder_;
 };
 
 /// One for all who ask.
@@ -60,23 +44,29 @@ class SharedModel {
       : served_(rpc::rpc_sync<&the_served>(ps, options)), rnn_(options), mine_(rnn_.parameters()) {}
 
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
-    const auto weights = served_.rpc_async<&Served::weights>();
-    const Tensor emb = served_.rpc_sync<&Served::embed>(input);
+    const auto weights = served_.forward_async<&Served::weights>();
+    const Tensor emb = served_.forward<&Served::embed>(input);
     const std::vector<Tensor> fresh = weights.wait();
     for (std::size_t i = 0; i < mine_.size(); ++i)
       mine_[i].detach_().copy_(fresh[i]);  // recorded: a gradient of mine is one of the server's
     const auto [output, state] = rnn_.forward(emb, hidden);
-    return {served_.rpc_sync<&Served::decode>(output), state};
+    return {served_.forward<&Served::decode>(output), state};
   }
-  void set_training(bool on) {
-    served_.rpc_sync<&Served::set_training>(on);
+  void train(bool on) {
+    served_.train(on);
     rnn_.train(on);
   }
-  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return served_.rpc_sync<&Served::parameter_rrefs>(); }
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return served_.remote_parameters(); }
+
+  template <class F>
+  friend void for_each_part(SharedModel& model, F f) {
+    f("", model.served_);
+  }
+  friend nn::Module& here(SharedModel& model) { return model.rnn_; }
 
  private:
-  rpc::RRef<Served> served_;
-  Recurrent rnn_;
+  dist::RemoteModule<Served> served_;
+  Body rnn_;
   std::vector<Tensor> mine_;
 };
 

@@ -211,6 +211,8 @@ std::optional<int> Flags::parse(int argc, const char* const* argv, const std::fu
 
 bool Flags::given(const std::string& flag) const { return impl_->app.get_option(flag)->count() > 0; }
 
+void Flags::show(const std::string& flag, const std::string& value) { impl_->app.get_option(flag)->default_str(value); }
+
 std::string Flags::effective() const { return impl_->app.config_to_str(true, false); }
 
 }  // namespace examples

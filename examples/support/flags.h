@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,10 +84,20 @@ class Flags {
 
   /// Was it given (by any of the ways)? From `finish` on.
   bool given(const std::string& flag) const;
+  /// In `finish`: the variable of a flag that was not given becomes what another flag implies, also for `effective`.
+  template <class T, class V>
+  void imply(const std::string& flag, T& variable, const V& value) {
+    variable = value;
+    std::ostringstream text;
+    text << variable;
+    show(flag, text.str());
+  }
   /// All flags with their values, as --config reads them. From `finish` on.
   std::string effective() const;
 
  private:
+  void show(const std::string& flag, const std::string& value);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

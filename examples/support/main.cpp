@@ -4,9 +4,9 @@
 
 namespace examples {
 
-bool prints(const tendril::rpc::LaunchOptions& launch) {
-  const auto info = tendril::rpc::launch_info();
-  return info.launcher != "rpc::spawn" && (launch.rank >= 0 ? launch.rank : info.rank) <= 0;
+bool prints(int argc, char** argv, const tendril::rpc::LaunchOptions& launch) {
+  tendril::rpc::worker_main(argc, argv);
+  return (launch.rank >= 0 ? launch.rank : tendril::rpc::launch_info().rank) <= 0;
 }
 
 }  // namespace examples

@@ -11,7 +11,8 @@ struct LaunchOptions;
 namespace examples {
 
 /// Is this the process that prints: the one that starts the others, or rank 0 of those that were started together?
-bool prints(const tendril::rpc::LaunchOptions& launch);
+/// In a worker that was spawned (rpc::worker_main) it does not return.
+bool prints(int argc, char** argv, const tendril::rpc::LaunchOptions& launch);
 
 /// `body(options)` with what `parse(argc, argv, status)` makes of the command line; before, the flags are printed as
 /// they are in the end, if options have them (`effective`). Returns the program's status: that of flags which end it,
@@ -24,7 +25,7 @@ int run_main(int argc, char** argv, Parse parse, Body body) {
   try {
     if constexpr (requires { options->effective; }) {
       bool is_one_that_prints = true;
-      if constexpr (requires { options->launch; }) is_one_that_prints = prints(options->launch);
+      if constexpr (requires { options->launch; }) is_one_that_prints = prints(argc, argv, options->launch);
       if (is_one_that_prints) std::fputs(options->effective.c_str(), stdout);
       std::fflush(stdout);  // before other processes print
     }

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 
 /// What the examples that train share.
 namespace examples {
@@ -47,17 +49,28 @@ class Progress {
 };
 
 namespace detail {
-inline volatile std::sig_atomic_t stop_wanted = 0;
+inline std::atomic<std::int64_t> stop_asked{0};  // when, in seconds since 1970; 0: not
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "used in a signal handler");
+}  // namespace detail
+
+/// As a signal does.
+inline void ask_to_stop() {
+  std::int64_t none = 0;
+  detail::stop_asked.compare_exchange_strong(none, std::time(nullptr));
 }
-/// From here on SIGTERM and Ctrl-C only ask the program to stop; the second one ends it.
+/// From here on SIGTERM and Ctrl-C only ask the program to stop; another one, two seconds later or more, ends it (one
+/// request may come twice: from a terminal to all processes, and from the one that started this one).
 inline void catch_stop_signals() {
   for (const int signal : {SIGTERM, SIGINT}) {
     std::signal(signal, [](int which) {
-      detail::stop_wanted = 1;
+      const std::int64_t asked = detail::stop_asked;
+      ask_to_stop();
+      if (asked == 0 || std::time(nullptr) < asked + 2) return;
       std::signal(which, SIG_DFL);
+      std::raise(which);
     });
   }
 }
-inline bool stop_wanted() { return detail::stop_wanted != 0; }
+inline bool stop_wanted() { return detail::stop_asked != 0; }
 
 }  // namespace examples

@@ -2,13 +2,16 @@
 // Runs the real program, with real processes.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tendril/tensor/files/safetensors.h"
 #include "tests/example_program.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -49,7 +52,9 @@ BOOST_AUTO_TEST_CASE(two_processes_compute_the_losses_that_one_does) {
 }
 
 BOOST_AUTO_TEST_CASE(other_layers_and_clipped_gradients_give_the_same_losses_on_two_processes) {
-  for (const char* flags : {"--tiny --model GRU --clip 0.05", "--tiny --model RNN_RELU --nlayers 1 --lr 1"}) {
+  for (const char* flags :
+       {"--tiny --model GRU --clip 0.05", "--tiny --model RNN_RELU --nlayers 1 --lr 1", "--tiny --tied --nhid 2 --lr 1",
+        "--tiny --model Transformer", "--tiny --model Transformer --tied --nhead 4 --ninp 8 --nlayers 1 --lr 1"}) {
     BOOST_TEST_CONTEXT(flags) {
       const std::vector<double> alone = losses(flags + std::string(" --world-size 1"));
       const std::vector<double> distributed = losses(flags + std::string(" --world-size 2"));
@@ -65,11 +70,38 @@ BOOST_AUTO_TEST_CASE(it_prints_the_tutorials_lines_and_a_summary) {
     const Result result = run(std::string("--tiny --world-size ") + world_size);
     BOOST_TEST(result.status == 0);
     BOOST_TEST(result.err == "");
-    BOOST_TEST(result.out.rfind("Training epoch 0\tLoss: ", 0) == 0u);
+    BOOST_TEST(result.out.rfind("world-size=", 0) == 0u);  // all flags as they are, once
+    BOOST_TEST(contains(result.out, "\nepochs=2\n"));
+    BOOST_TEST(contains(result.out, "\ntokens=500\n"));
+    BOOST_TEST(result.out.find("\nepochs=") == result.out.rfind("\nepochs="));
+    BOOST_TEST(contains(result.out, "\nTraining epoch 0\tLoss: "));
     BOOST_TEST(contains(result.out, "\nTraining epoch 1\tLoss: "));
     BOOST_TEST(contains(result.out, "  iterations/s  "));
     BOOST_TEST(contains(result.out, "  loss  "));
     BOOST_TEST(contains(result.out, "  RPCs per iteration  ") == (world_size[0] == '2'));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dry_run_is_one_iteration_and_lines_come_within_an_epoch_when_asked_for) {
+  for (const char* world_size : {"1", "2", "3"}) {
+    const std::string flags = std::string(" --world-size ") + world_size;
+    BOOST_TEST(losses("--dry-run" + flags).size() == 1u);
+    const Result result = run("--tiny --log-interval 3" + flags);
+    BOOST_TEST(contains(result.out, "\n| epoch   1 |     6/"), result.out);
+    BOOST_TEST(!contains(result.out, "|     7/"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(saved_weights_have_the_names_of_pytorchs_word_language_model) {
+  for (const char* world_size : {"1", "2", "3"}) {
+    const Result result = run(std::string("--tiny --ninp 3 --tied --save weights --world-size ") + world_size);
+    BOOST_TEST(result.status == 0, result.err);
+    const tendril::StateDict weights = tendril::load_safetensors(folder / "weights");
+    for (const char* name : {"encoder.weight", "rnn.weight_ih_l0", "rnn.bias_hh_l3", "decoder.weight", "decoder.bias"})
+      BOOST_TEST(weights.contains(name), name);
+    BOOST_TEST(weights.size() == 3u + 4 * 4);
+    BOOST_TEST(weights.at("encoder.weight").to_vector<float>() == weights.at("decoder.weight").to_vector<float>(),
+               boost::test_tools::per_element());
   }
 }
 
@@ -126,6 +158,15 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
   }
 }
 
+BOOST_FIXTURE_TEST_CASE(a_transformer_learns_a_text_and_writes_it_word_by_word, Text) {
+  const Result result =
+      run("--data text --world-size 1 --model Transformer --emsize 16 --nhead 2 --nhid 32 --nlayers 1 "
+          "--dropout 0 --lr 1 --clip 0.5 --batch-size 4 --bptt 6 --epochs 30 --samples 24 --temperature 0");
+  BOOST_TEST(result.status == 0, result.err);
+  BOOST_TEST(last_perplexity(result.out) < 2, result.out);
+  BOOST_TEST(contains(result.out, "the cat sat on the mat \nthe dog lay by the door \n"), result.out);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_run_that_was_stopped_and_went_on_ends_as_one_that_was_not, Text) {
   flags += "--world-size 1 --clip 1 --epochs 150 ";
   use_one_thread();
@@ -137,6 +178,70 @@ BOOST_FIXTURE_TEST_CASE(a_run_that_was_stopped_and_went_on_ends_as_one_that_was_
   const Result last = run(flags + "--checkpoint part --resume auto");
   BOOST_TEST(last.status == 0, last.err);
   BOOST_TEST((read_file(folder / "part") == read_file(folder / "whole")));
+}
+
+namespace {
+
+/// All bytes of two checkpoints of several workers, but the number of the save.
+void check_equal(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const tendril::StateDict one = tendril::load_safetensors(a / "checkpoint.index.json"),
+                           other = tendril::load_safetensors(b / "checkpoint.index.json");
+  BOOST_TEST_REQUIRE(one.size() == other.size());
+  for (const auto& [name, tensor] : one) {
+    if (name == "shard.0.save") continue;
+    BOOST_TEST_REQUIRE(other.contains(name), name);
+    const auto bytes = [](const tendril::Tensor& x) {
+      return std::string_view(static_cast<const char*>(x.raw_data()),
+                              static_cast<std::size_t>(x.numel()) * tendril::size_of(x.dtype()));
+    };
+    BOOST_TEST((bytes(tensor) == bytes(other.at(name))), name);
+  }
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_server_and_a_trainer_that_were_stopped_or_killed_end_as_those_that_were_not, Text) {
+  flags += "--world-size 2 --clip 1 --epochs 40 ";
+  use_one_thread();
+  const Result whole = run(flags + "--checkpoint whole");
+  BOOST_TEST(whole.status == 0, whole.err);
+  const std::string part = flags + "--checkpoint part --resume auto";
+  const Result stopped = run_and_stop(part, "^Training epoch 1");
+  BOOST_TEST(stopped.status == 0, stopped.err);
+  BOOST_TEST(contains(stopped.out, "Stopped. --resume auto goes on from part\n"));
+  for (const char* epoch : {"9", "17"}) {  // the one that started both, which end with it
+    const Result killed = shell("'" EXAMPLE_PROGRAM "' " + part + " > log & pid=$!; until grep -q '^Training epoch " +
+                                epoch + "' log || ! kill -0 $pid; do sleep 0.01; done; kill -KILL $pid; wait $pid");
+    BOOST_TEST(killed.status == 128 + SIGKILL, killed.err);
+  }
+  const Result last = run(part);
+  BOOST_TEST(last.status == 0, last.err);
+  BOOST_TEST(!contains(last.out, "Training epoch 16\t"));
+  BOOST_TEST(contains(last.out, "Training epoch 39\t"));
+  check_equal(folder / "whole", folder / "part");
+}
+
+BOOST_FIXTURE_TEST_CASE(trainers_that_share_a_model_stop_together_and_go_on, Text) {
+  flags += "--world-size 3 --epochs 40 --checkpoint part --resume auto";
+  const Result stopped = run_and_stop(flags, "^Training epoch 1");
+  BOOST_TEST(stopped.status == 0, stopped.err);
+  BOOST_TEST(contains(stopped.out, "Stopped. --resume auto goes on from part\n"));
+  BOOST_TEST(!contains(stopped.out, "Training epoch 39\t"));
+  const Result last = run(flags);
+  BOOST_TEST(last.status == 0, last.err);
+  BOOST_TEST(!contains(last.out, "Training epoch 0\t"));
+  BOOST_TEST(contains(last.out, "Training epoch 39\t"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_server_that_is_asked_to_stop_passes_it_on, Text) {
+  const tendril::test::ReservedPort reserved;
+  flags += "--epochs 1000000 --checkpoint part --master-port " + std::to_string(reserved.number());
+  const Result result =
+      shell("'" EXAMPLE_PROGRAM "' --rank 0 " + flags + " > server & ps=$!; " + program("--rank 1 " + flags) +
+            " > log & trainer=$!; until grep -q '^Training epoch 1' log || ! kill -0 $trainer; do sleep 0.01; done; "
+            "kill -TERM $ps; wait $trainer; status=$?; wait $ps && cat log; exit $status");
+  BOOST_TEST(result.status == 0, result.err);
+  BOOST_TEST(contains(result.out, "Stopped. --resume auto goes on from part\n"), result.out);
 }
 
 BOOST_AUTO_TEST_CASE(the_ranks_can_be_started_by_hand) {
@@ -155,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_is_killed_ends_the_trainer_with_an_
   const std::string flags = "--epochs 1000000 --tokens 500 --master-port " + port;
   // The trainer's first line says that training is under way.
   const Result result =
-      shell("'" EXAMPLE_PROGRAM "' --rank 0 " + flags + " & ps=$!; { " + program("--rank 1 " + flags) +
+      shell("'" EXAMPLE_PROGRAM "' --rank 0 " + flags + " > server & ps=$!; { " + program("--rank 1 " + flags) +
             "; echo status $?; } | { read -r line; kill -KILL $ps; echo \"$line\"; cat; }; wait");
   BOOST_TEST(result.out.rfind("Training epoch 0\t", 0) == 0u);
   BOOST_TEST(contains(result.out, "status 1\n"));
@@ -166,19 +271,19 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--world-size 65", "--world-size: expected an integer from 1 to 64, got 65"},
       {"--world-size 3 --device cuda", "--device: expected cpu with more than one trainer, got cuda"},
-      {"--tokens 35 --world-size 3", "expected at least a batch for each trainer, got 1 for 2"},
-      {"--model Transformer", "--model: expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got Transformer"},
+      {"--model CNN", "--model: expected one of LSTM, GRU, RNN_TANH, RNN_RELU, Transformer, got CNN"},
+      {"--model Transformer --ninp 3", "--ninp: expected a multiple of --nhead = 2, got 3"},
+      {"--model Transformer --nhead 0", "--nhead: expected an integer from 1 to 1000000, got 0"},
+      {"--tied", "--tied: expected --nhid to be --ninp = 2, got 3"},
+      {"--log-interval -1", "--log-interval: expected an integer from 0 to 1000000, got -1"},
+      {"--cuda --device cpu", "--cuda: not beside --device"},
       {"--model GRU --model LSTM", "--model: At Most 1 required but received 2"},
       {"--clip -1", "--clip: expected a number from 0 to 1e+09, got -1"},
       {"--dropout 2", "--dropout: expected a number from 0 to 1, got 2"},
       {"--tokens 29", "--tokens: expected at least batch x (bptt + 1) = 30, got 29"},
-      {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
-      {"--data none", "none"},
-      {"--data . ", "train.txt"},
       {"--data x --ntoken 5", "--ntoken: not beside --data"},
       {"--samples 5", "--samples: needs --data"},
-      {"--checkpoint x", "--checkpoint: needs --world-size 1"},
       {"--world-size 1 --resume auto", "--resume: needs --checkpoint"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
@@ -189,11 +294,25 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(losses_that_cannot_be_written_are_an_error_before_training) {
-  const Result result = run("--tiny --losses /dev/null/losses");
-  BOOST_TEST(result.status != 0);
-  BOOST_TEST(contains(result.err, "cannot write /dev/null/losses"), result.err);
-  BOOST_TEST(result.out == "");
+BOOST_AUTO_TEST_CASE(what_is_found_wrong_later_is_an_error_before_training) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--tokens 35 --world-size 3", "expected at least a batch for each trainer, got 1 for 2"},
+      {"--rank 2", "the rank must be 0 to 1 in a group of world size 2, got 2"},
+      {"--data none", "none"},
+      {"--data empty",
+       "empty: expected at least batch x (bptt + 1) = 30 words to learn from and as many to keep aside, "
+       "got 0 and 0"},
+      {"--data . ", "train.txt"},
+      {"--tiny --losses /dev/null/losses", "cannot write /dev/null/losses"},
+      {"--tiny --checkpoint losses --resume auto", "losses"}};
+  write("losses", "no checkpoint");
+  write("empty", "");
+  for (const auto& [flags, message] : cases) {
+    const Result result = run(flags + (flags.find("resume") == std::string::npos ? "" : " --world-size 1"));
+    BOOST_TEST(result.status != 0);
+    BOOST_TEST(contains(result.err, message), result.err);
+    BOOST_TEST(!contains(result.out, "Training epoch"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_an_error_before_any_worker_starts) {

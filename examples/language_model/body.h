@@ -1,0 +1,31 @@
+#pragma once
+
+#include <tendril/nn/lstm.h>
+#include <tendril/nn/rnn.h>
+#include <tendril/nn/transformer.h>
+
+#include <optional>
+
+#include "options.h"
+#include "part.h"
+
+namespace language_model {
+
+/// What lies between embedding and decoder: an LSTM, or what --model names. GRU and RNN carry one state and leave the
+/// cell state as it was; a Transformer carries none and sees what is in the batch.
+class Body : public Part {
+ public:
+  explicit Body(const Options& options);
+  /// `input` is [steps, batch, ninp]; the output [steps, batch, options.width()].
+  nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const;
+
+ private:
+  std::optional<nn::LSTM> lstm_;
+  std::optional<nn::GRU> gru_;
+  std::optional<nn::RNN> rnn_;
+  std::optional<nn::PositionalEncoding> positions_;
+  std::optional<nn::TransformerEncoder> transformer_;
+  double scale_;  ///< of the vectors, before positions are added
+};
+
+}  // namespace language_model

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <tendril/dist/collectives/process_group.h>
+#include <tendril/nn/checkpoint.h>
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "../support/progress.h"
+#include "corpus.h"
+#include "evaluate.h"
+#include "generators.h"
+#include "report.h"
+#include "stop.h"
+
+namespace language_model {
+
+/// What surrounds a trainer's loop: which batches are its own, reports and samples, checkpoints, the end on SIGTERM.
+///
+///     Run run(rank, options, corpus, model, optimizer);
+///     while (run.next_epoch()) {
+///       for (const auto& [data, target] : run.batches()) {
+///         ...                                            // goes on from run.hidden, and sets it
+///         if (!run.iteration(loss)) break;
+///       }
+///       run.end_epoch();
+///     }
+///     run.finish();
+class Run {
+ public:
+  /// Trainer `rank`, or 0: alone. Refers to all of them. Trainer 1 (or who is alone) also reports, and looks after each
+  /// epoch at how much was learnt, while the others wait. Of a trainer that dies they hear at once.
+  template <class Model, class Optimizer>
+  Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer);
+
+  /// Also belongs into the checkpoint. Before the first epoch.
+  void keep(nn::CheckpointPart part) { each_.push_back(std::move(part)); }
+  /// Called with the loss of what is kept aside, after each epoch, where there is any and this one reports.
+  std::function<void(double)> on_valid;
+
+  /// Whether there is one; the first time goes on from a checkpoint.
+  bool next_epoch();
+  /// What this trainer has yet to read in it: all trainers have as many.
+  std::span<const Batch> batches() const { return share_.subspan(static_cast<std::size_t>(report_.iterations)); }
+  /// False: leave the loop, the run is to stop.
+  bool iteration(double loss);
+  /// Evaluates and saves, or saves and stops.
+  void end_epoch();
+  /// Samples and a summary.
+  void finish();
+
+ private:
+  /// The LSTM's state, which the next batch begins with.
+  struct Hidden : nn::Module {
+    explicit Hidden(const Options& options);
+    nn::LSTMState state;
+  };
+  Hidden hidden_;
+
+ public:
+  nn::LSTMState& hidden = hidden_.state;
+
+ private:
+  Run(int rank, const Options& options, const Corpus& corpus, nn::Module& here);
+  bool reports() const { return rank_ <= 1; }
+  bool alone() const { return rank_ == 0; }
+  /// Whether any trainer says so; returns when all have said something.
+  bool any(bool mine);
+  void load();
+  void save();
+  void save_best(std::optional<double> valid);
+  std::uint64_t requests() const;
+
+  const int rank_;
+  const Options& options_;
+  const std::span<const Batch> share_;
+  std::optional<tendril::dist::ProcessGroup> trainers_;
+  Report report_;
+  double best_;  // loss of what is kept aside, of the model that was saved
+  std::deque<Generators> generators_;
+  nn::CheckpointParts own_, each_;  // dist::WorkerParts
+  std::function<std::optional<double>()> valid_;
+  std::function<std::string()> sample_;
+  std::function<tendril::StateDict()> weights_;
+  std::optional<examples::Progress> progress_;
+  std::optional<StopTogether> stop_;
+  bool began_ = false, stopped_ = false;
+  std::uint64_t before_ = 0, sent_ = 0;  // RPCs while it learns, not while it looks at what is kept aside
+};
+
+template <class Model, class Optimizer>
+Run::Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer)
+    : Run(rank, options, corpus, here(model)) {
+  keep({"optimizer", optimizer});
+  if (!reports()) return;
+  for_each_part(model, [this](const std::string& name, auto& part) {
+    const std::string known = name.empty() ? "model" : name;
+    own_.emplace_back(known, part);
+    if constexpr (requires { part.module_rref(); })
+      own_.emplace_back(known + "_random", generators_.emplace_back(part.module_rref()));
+  });
+  valid_ = [&] { return valid_loss(model, corpus); };
+  sample_ = [&] { return sample(model, corpus, options); };
+  weights_ = [&model] {  // under the names of PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, ...
+    tendril::StateDict all, named;
+    for_each_part(model, [&all](const std::string& name, auto& part) {
+      const tendril::StateDict state = part.state_dict();
+      name.empty() ? void(all = state) : all.insert(name, state);
+    });
+    for (const auto& [name, tensor] : all) named.insert(name.substr(name.find('.') + 1), tensor);
+    return named;
+  };
+}
+
+}  // namespace language_model
