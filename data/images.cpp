@@ -62,7 +62,7 @@ Tensor read_jpeg(std::span<const std::byte> bytes, const ImageReadOptions& optio
   return detail::tensor_of(detail::decode_jpeg(bytes, options, what), options.mode);
 }
 
-void check_image(const Tensor& image, const char* op) {
+void check_encodable(const Tensor& image, const char* op) {
   tendril::detail::check_defined(image, op, "image");
   TENDRIL_CHECK_AS(DTypeError, image.dtype() == kUInt8, op, ": image: got ", image.dtype(), ", expected uint8");
   TENDRIL_CHECK_AS(ShapeError,
@@ -97,12 +97,12 @@ Tensor load_image(const fs::path& file, const ImageReadOptions& options) {
 }
 
 std::vector<std::byte> encode_png(const Tensor& image) {
-  check_image(image, "encode_png");
+  check_encodable(image, "encode_png");
   return detail::encode_png(pixels_of(image), "encode_png");
 }
 
 void save_png(const Tensor& image, const fs::path& file) {
-  check_image(image, "save_png");
+  check_encodable(image, "save_png");
   const std::vector<std::byte> bytes = detail::encode_png(pixels_of(image), label_of("save_png", file));
   files::detail::AtomicFile out("save_png", file, bytes.size());
   out.write(bytes);
