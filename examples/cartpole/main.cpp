@@ -1,80 +1,173 @@
-// CartPole-v1 solved by an agent (rank 0) that holds the policy and observers (ranks 1, 2, ...) that hold the
-// environments, after PyTorch's tutorial "Getting started with distributed RPC framework".
-#include <tendril/rpc/group.h>
-#include <tendril/rpc/launch.h>
-#include <tendril/rpc/rref.h>
+// CartPole-v1 solved by an agent (rank 0), which holds the policy, and observers (ranks 1, 2, ...), which hold the
+// environments; after PyTorch's tutorial "Getting started with distributed RPC framework". To be read from top to
+// bottom; flags, and what is printed and drawn, are in ../support/cartpole.
+#include <tendril/tendril.h>
 
-#include <cstdio>
-#include <exception>
-
-#include "agent.h"
-#include "names.h"
-#include "options.h"
-#include "report.h"
-#include "show.h"
-
-namespace rpc = tendril::rpc;
-using cartpole::Agent;
-using cartpole::Observer;
-using cartpole::Options;
-
-namespace {
-
-template <class RunEpisode>
-bool train(Agent& agent, const Options& options, cartpole::Report& report, RunEpisode run_episode) {
-  for (int episode = 1;; ++episode) {
-    run_episode();
-    const double reward = agent.finish_episode();
-    report.episode(reward, agent.running_reward(), agent.last_steps());
-    if (agent.running_reward() > cartpole::kRewardThreshold) return true;
-    if (episode == options.episodes) return false;
-  }
-}
-
-// A group of one: agent and observer in one process, without RPC.
-void run_alone(const Options& options) {
-  Agent agent(options);
-  Observer observer(1, options.steps_per_call, options.seed);
-  cartpole::Report report(options, cartpole::kRewardThreshold);
-  const bool solved = train(agent, options, report, [&] { agent.run_episode(observer); });
-  report.finish(solved, {}, 0);
-  if (options.render) cartpole::show_episode(agent, options.seed);
-}
-
-void run_agent(const Options& options) {
-  const auto reference = rpc::make_rref<Agent>(options);
-  Agent& agent = reference.local_value();
-  cartpole::Report report(options, cartpole::kRewardThreshold);
-  const bool solved = train(agent, options, report, [&] { agent.run_episode(); });
-  report.finish(solved, agent.call_latencies(), agent.calls_made());
-  if (options.render) cartpole::show_episode(agent, options.seed);
-}
-
-}  // namespace
+#include "../support/cartpole/support.h"
+#include "returns.h"
 
 namespace cartpole {
+
+using namespace tendril;
+
+/// Four numbers in, a score for each of the two actions out.
+struct Policy : nn::Module {
+  nn::Linear affine1{4, 128}, affine2{128, 2};
+
+  Policy() {
+    register_module("affine1", affine1);
+    register_module("affine2", affine2);
+  }
+  /// States (n, 4) to the logarithms of probabilities, up to a constant a row (n, 2). Dropout draws from the caller's
+  /// generator, so that several observers can be served at a time, each with its own stream.
+  Tensor forward(const Tensor& states, Generator& generator) const {
+    const Tensor hidden = affine1(states.to(default_device()));
+    return affine2((is_training() ? dropout(hidden, 0.6, generator) : hidden).relu());
+  }
+};
+
+class Agent;
+
+/// Has one or more environments to itself. It sends their states to the agent, which chooses the actions, applies these
+/// and reports the rewards. (An environment as cheap as CartPole is of course stepped faster without any RPC; the shape
+/// is that of programs whose environments are worth a process.)
+struct Observer {
+  int id;
+  std::vector<envs::CartPole> carts;
+
+  Observer(int number, int environments, std::int64_t seed)
+      : id(number), carts(static_cast<std::size_t>(environments)) {
+    std::int64_t stream = ((seed << 10) + id) << 10;  // apart for any two observers and for any two seeds
+    for (envs::CartPole& env : carts) env.reset({.seed = stream++});
+  }
+  /// An episode in each environment: two calls of the agent a step. Returns when the last has ended.
+  void run_episode(const rpc::RRef<Agent>& agent);
+};
+
+/// Holds the policy. Observers ask it for actions and tell it their rewards; after each round of episodes it learns by
+/// REINFORCE (Williams, 1992). Observers may call at the same time: each has a record and a random stream of its own,
+/// and the policy is only read.
+class Agent : public rpc::WeakSelf<Agent> {
+ public:
+  explicit Agent(const Options& options) : gamma_(options.gamma) {
+    for (int id = 1; id <= std::max(1, options.world_size - 1); ++id) {
+      const int rank = std::min(id, options.world_size - 1);  // each on a worker of its own; in a group of one, here
+      observers_.push_back(rpc::remote<Observer>(rank, id, options.steps_per_call, options.seed));
+      records_.emplace_back().generator.manual_seed(default_generator().bits());
+    }
+  }
+
+  /// Actions for an observer's states (n, 4), one a row.
+  std::vector<std::int64_t> select_action(int observer, const Tensor& states) {
+    Record& record = record_of(observer);
+    const distributions::Categorical choice({.logits = policy_.forward(states, record.generator)});
+    const Tensor actions = choice.sample(record.generator);
+    record.log_probs.push_back(choice.log_prob(actions));
+    return actions.to_vector<std::int64_t>();
+  }
+  /// What came of them, a row each.
+  void report_reward(int observer, const Step& step) { record_of(observer).steps.push_back(step); }
+
+  /// All observers run their episodes at the same time, calling this agent, which an RRef must own.
+  void run_episode() {
+    std::vector<rpc::Future<void>> ends;
+    for (const auto& observer : observers_) ends.push_back(observer.rpc_async<&Observer::run_episode>(weak_self()));
+    rpc::wait_all(std::move(ends));
+  }
+
+  /// Learns from the round and forgets it. Returns the reward of the worst observer, an observer's being the mean over
+  /// its environments, and how many steps the environments took.
+  std::pair<double, std::size_t> finish_episode() {
+    double worst = std::numeric_limits<double>::infinity();
+    bool any_fell = false;
+    std::vector<double> returns;
+    std::vector<Tensor> log_probs;
+    for (Record& record : records_) {
+      double reward = 0;
+      for (const Step& step : record.steps)
+        for (const auto& [earned, then] : step) reward += earned, any_fell |= then == Then::fell;
+      worst = std::min(worst, reward / static_cast<double>(record.steps.front().size()));
+      std::ranges::copy(discounted_returns(record.steps, gamma_), std::back_inserter(returns));
+      std::ranges::move(record.log_probs, std::back_inserter(log_probs));
+      record.log_probs.clear(), record.steps.clear();
+    }
+    // Where nobody fell all returns are equal, and standardising them would blow up their rounding errors.
+    if (any_fell) learn(log_probs, tensor(returns, {.dtype = kFloat64}));
+    return {worst, returns.size()};
+  }
+  Policy& policy() { return policy_; }
+
+ private:
+  /// What an observer has done in this round.
+  struct Record {
+    Generator generator{0};
+    std::vector<Tensor> log_probs;  // [t]: of the actions chosen at step t, one a row
+    std::vector<Step> steps;
+  };
+  Record& record_of(int observer) { return records_.at(static_cast<std::size_t>(observer - 1)); }
+
+  /// A step of Adam on the sum, over all steps, of minus log-probability times standardised return.
+  void learn(const std::vector<Tensor>& log_probs, const Tensor& returns) {
+    const Tensor weights = ((returns.mean() - returns) / (returns.std() + 0x1p-23)).to(kFloat32);  // the tutorial's eps
+    optimizer_.zero_grad();
+    // Each step is a graph of its own; going through them one by one adds up the gradients in the same order whichever
+    // thread recorded them, and so to the same bits.
+    for (std::int64_t first = 0; const Tensor& step : log_probs) {
+      step.backward(weights.narrow(0, first, step.numel()));
+      first += step.numel();
+    }
+    optimizer_.step();
+  }
+
+  double gamma_;
+  Policy policy_;
+  optim::Adam optimizer_{policy_.parameters(), {.lr = 1e-2}};
+  std::deque<Record> records_;  // of observer 1, 2, ...
+  std::vector<rpc::RRef<Observer>> observers_;
+};
+
+void Observer::run_episode(const rpc::RRef<Agent>& agent) {
+  std::vector<envs::CartPole*> running;
+  for (envs::CartPole& env : carts) env.reset(), running.push_back(&env);
+  while (!running.empty()) {  // a row for each environment that still runs
+    std::vector<float> states;
+    for (const auto* env : running)
+      std::ranges::copy(envs::cartpole_observation(env->state()), std::back_inserter(states));
+    const auto actions = examples::rpc_sync<&Agent::select_action>(agent, id, envs::observation_tensor(states));
+    Step step;
+    for (std::size_t row = 0; row < running.size(); ++row) {
+      const auto [state, reward, fell, too_long] = running[row]->step(actions.at(row));
+      step.emplace_back(reward, fell ? Then::fell : too_long ? Then::time_is_up : Then::next);
+      if (fell || too_long) running[row] = nullptr;
+    }
+    examples::rpc_sync<&Agent::report_reward>(agent, id, step);
+    std::erase(running, nullptr);
+  }
+}
 
 /// What each process of the group does, whoever started it. Observers wait in shutdown() and serve the agent until it
 /// is done.
 void run_worker(int rank, Options options) {
   options.world_size = rpc::launch_info().world_size;
-  if (options.world_size == 1) return run_alone(options);
-  rpc::init_rpc(rank == 0 ? kAgentName : observer_name(rank));
-  if (rank == 0) run_agent(options);
+  rpc::init_rpc(rank == 0 ? "agent" : "observer" + std::to_string(rank));
+  if (rank == 0) {
+    examples::set_device_and_seed(options);
+    const auto agent = rpc::make_rref<Agent>(options);
+    Report report(options);
+    while (!report.done()) {
+      agent.local_value().run_episode();
+      report.episode(agent.local_value().finish_episode());
+    }
+    report.finish();
+    if (options.render) show_episode(options.seed, agent.local_value().policy());
+  }
   rpc::shutdown();
 }
 
 }  // namespace cartpole
 
 int main(int argc, char** argv) {
-  int status = 0;
-  const auto options = cartpole::parse_options(argc, argv, status);
-  if (!options) return status;
-  try {
-    rpc::launch<&cartpole::run_worker>(argc, argv, options->launch, *options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return examples::run_main(argc, argv, cartpole::parse_options, [&](const cartpole::Options& options) {
+    tendril::rpc::launch<&cartpole::run_worker>(argc, argv, options.launch, options);
+  });
 }

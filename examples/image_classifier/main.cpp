@@ -48,8 +48,7 @@ void train(const Options& options) {
   examples::catch_stop_signals();
   const tendril::Device device = examples::device_of(options.device);
   const auto seed = static_cast<std::uint64_t>(options.seed);
-  tendril::set_default_device(device);
-  tendril::manual_seed(seed);
+  examples::set_device_and_seed(options);
 
   data::LabelledImages images = load_images(options, data::Split::train),
                        test = load_images(options, data::Split::test);

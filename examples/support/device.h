@@ -3,7 +3,9 @@
 #include <tendril/tensor/cuda/runtime.h>
 #include <tendril/tensor/device.h>
 #include <tendril/tensor/error.h>
+#include <tendril/tensor/random.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -17,6 +19,13 @@ using tendril::DeviceType;
 inline Device device_of(const std::string& flag, int usual = 0) {
   if (flag == "cuda") return {DeviceType::cuda, static_cast<int8_t>(usual)};
   return tendril::parse_device(flag);
+}
+
+/// Of a program's --device and --seed: where tensors are made from here on, and what all random numbers follow from.
+template <class Options>
+void set_device_and_seed(const Options& options) {
+  tendril::set_default_device(device_of(options.device));
+  tendril::manual_seed(static_cast<std::uint64_t>(options.seed));
 }
 
 /// Says so, with the status to exit with, where this machine lacks the device: before any worker starts.

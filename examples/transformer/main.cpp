@@ -64,8 +64,7 @@ std::string sample(GPT& model, const Text& text, const Options& options, const s
 
 void train(const Options& options) {
   examples::catch_stop_signals();
-  tendril::set_default_device(examples::device_of(options.device));
-  tendril::manual_seed(static_cast<std::uint64_t>(options.seed));
+  examples::set_device_and_seed(options);
 
   const Text text = load(options);
   const std::string prompt =

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-using cartpole::CurvePoint;
+using examples::CurvePoint;
 
 namespace {
 
@@ -20,12 +20,12 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 BOOST_AUTO_TEST_SUITE(curve)
 
 BOOST_AUTO_TEST_CASE(the_csv_has_a_line_an_episode) {
-  BOOST_TEST(cartpole::curve_csv(kPoints) ==
+  BOOST_TEST(examples::curve_csv(kPoints) ==
              "episode,reward,running_reward,steps,seconds\n1,20,1.0000,45,0.1250\n2,500,25.9500,1045,0.5000\n");
 }
 
 BOOST_AUTO_TEST_CASE(the_svg_shows_both_curves_the_threshold_and_the_title) {
-  const std::string svg = cartpole::curve_svg(kPoints, 475, "a < b & c");
+  const std::string svg = examples::curve_svg(kPoints, 475, "a < b & c");
   BOOST_TEST(svg.rfind("<svg ", 0) == 0U);
   BOOST_TEST(contains(svg, "a &lt; b &amp; c"));
   BOOST_TEST(contains(svg, "solved above 475"));
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_svg_shows_both_curves_the_threshold_and_the_title) {
 }
 
 BOOST_AUTO_TEST_CASE(a_curve_without_points_is_still_a_picture) {
-  const std::string svg = cartpole::curve_svg({}, 475, "nothing");
+  const std::string svg = examples::curve_svg({}, 475, "nothing");
   BOOST_TEST(contains(svg, "</svg>"));
   BOOST_TEST(!contains(svg, "nan"));
   BOOST_TEST(!contains(svg, "inf"));
@@ -45,10 +45,10 @@ BOOST_AUTO_TEST_CASE(a_curve_without_points_is_still_a_picture) {
 BOOST_AUTO_TEST_CASE(files_are_written_into_folders_that_are_made) {
   const auto folder = std::filesystem::temp_directory_path() / ("cartpole_curve_test_" + std::to_string(getpid()));
   const auto path = folder / "deep" / "file.txt";
-  cartpole::write_file(path, "text");
+  examples::write_file(path, "text");
   std::ifstream in(path);
   BOOST_TEST(std::string(std::istreambuf_iterator<char>(in), {}) == "text");
-  BOOST_CHECK_EXCEPTION(cartpole::write_file(folder / "deep", "text"), std::runtime_error,
+  BOOST_CHECK_EXCEPTION(examples::write_file(folder / "deep", "text"), std::runtime_error,
                         [](const auto& error) { return contains(error.what(), "cannot write"); });
   std::filesystem::remove_all(folder);
 }

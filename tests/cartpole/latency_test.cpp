@@ -2,8 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <stdexcept>
 
-using cartpole::LatencyHistogram;
+using examples::LatencyHistogram;
 
 BOOST_AUTO_TEST_SUITE(latency)
 
@@ -44,6 +45,13 @@ BOOST_AUTO_TEST_CASE(merging_adds_up) {
   BOOST_TEST(low.count() == 100U);
   BOOST_TEST(low.quantile(0.5) == 100.0, boost::test_tools::tolerance(0.02));
   BOOST_TEST(low.quantile(0.99) == 10'000.0, boost::test_tools::tolerance(0.02));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_timed_is_recorded_also_where_it_throws) {
+  const auto before = examples::call_latencies().count();
+  BOOST_TEST(examples::timed([] { return 3; }) == 3);
+  BOOST_CHECK_THROW(examples::timed([] { throw std::runtime_error("no"); }), std::runtime_error);
+  BOOST_TEST(examples::call_latencies().count() == before + 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

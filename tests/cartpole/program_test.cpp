@@ -43,7 +43,8 @@ BOOST_AUTO_TEST_CASE(every_world_size_trains_reports_and_leaves_a_curve) {
       const Result result = run(std::string("--episodes 4 --log-interval 2 --world-size ") + world_size);
       BOOST_TEST(result.status == 0);
       BOOST_TEST(result.err == "");
-      const auto lines = lines_of(result.out);
+      BOOST_TEST(contains(result.out, "\nepisodes=4\n"));  // first of all come the flags
+      const auto lines = lines_of(result.out.substr(std::min(result.out.find("Episode"), result.out.size())));
       BOOST_REQUIRE(lines.size() > 4);
       BOOST_TEST(lines[0].rfind("Episode 2\tLast reward: ", 0) == 0U);
       BOOST_TEST(contains(lines[0], "\tAverage reward: "));

@@ -1,6 +1,6 @@
 #include "options.h"
 
-#include "../support/flags.h"
+#include "../flags.h"
 
 namespace cartpole {
 
@@ -24,6 +24,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add_device(options.device, "Where the policy computes: cpu, cuda or cuda:N; environments stay on the CPU");
   flags.add_launch(options.launch);
   return flags.parse(argc, argv, options, exit_status, [&] {
+    options.effective = flags.effective();
     options.launch.default_world_size = options.world_size;
     if (flags.given("--world-size")) options.launch.world_size = options.world_size;
   });

@@ -1,10 +1,13 @@
 #include "report.h"
 
+#include <tendril/rpc/call.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+
+#include "../latency.h"
 
 namespace cartpole {
 namespace {
@@ -14,8 +17,7 @@ constexpr int kBarWidth = 30;
 
 }  // namespace
 
-Report::Report(const Options& options, double threshold)
-    : options_(options), threshold_(threshold), terminal_(isatty(STDOUT_FILENO) != 0) {}
+Report::Report(const Options& options) : options_(options), terminal_(isatty(STDOUT_FILENO) != 0) {}
 
 Report::~Report() { clear_live_line(); }
 
@@ -23,9 +25,11 @@ double Report::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void Report::episode(double reward, double running_reward, std::int64_t steps) {
-  steps_ += steps;
-  const int number = static_cast<int>(points_.size()) + 1;
+void Report::episode(const std::pair<double, std::size_t>& reward_and_steps) {
+  const auto [reward, steps] = reward_and_steps;
+  const double running_reward = 0.05 * reward + (1 - 0.05) * (points_.empty() ? 0 : points_.back().running_reward);
+  steps_ += static_cast<std::int64_t>(steps);
+  const int number = episodes() + 1;
   points_.push_back({number, reward, running_reward, steps_, seconds()});
   if (number % options_.log_interval == 0) {
     clear_live_line();
@@ -39,12 +43,12 @@ void Report::episode(double reward, double running_reward, std::int64_t steps) {
 }
 
 void Report::live_line() {
-  const CurvePoint& now = points_.back();
-  const int filled = static_cast<int>(kBarWidth * std::clamp(now.running_reward / threshold_, 0.0, 1.0));
+  const examples::CurvePoint& now = points_.back();
+  const int filled = static_cast<int>(kBarWidth * std::clamp(now.running_reward / kRewardThreshold, 0.0, 1.0));
   std::string bar(static_cast<std::size_t>(filled), '#');
   bar.resize(kBarWidth, '.');
   std::printf("\r\x1b[K[%s] %.0f of %.0f  episode %d  %.0f steps/s  %.1f s", bar.c_str(), now.running_reward,
-              threshold_, now.episode, static_cast<double>(steps_) / std::max(now.seconds, 1e-9), now.seconds);
+              kRewardThreshold, now.episode, static_cast<double>(steps_) / std::max(now.seconds, 1e-9), now.seconds);
   std::fflush(stdout);
   live_ = true;
 }
@@ -56,31 +60,34 @@ void Report::clear_live_line() {
   live_ = false;
 }
 
-void Report::finish(bool solved, const LatencyHistogram& calls, std::int64_t agent_calls) {
+void Report::finish() {
   clear_live_line();
   const double time = points_.empty() ? seconds() : points_.back().seconds;
   const double running = points_.empty() ? 0 : points_.back().running_reward;
   const double rate = 1 / std::max(time, 1e-9);
-  if (solved)
+  if (solved())
     std::printf("Solved! Running reward is now %.2f!\n", running);
   else
     std::printf("Not solved: the running reward is %.2f after %zu episodes.\n", running, points_.size());
   std::printf("\n");
-  std::printf("  %-22s%.2f s, %zu episodes, %lld environment steps\n", solved ? "time to solve" : "time", time,
+  std::printf("  %-22s%.2f s, %zu episodes, %lld environment steps\n", solved() ? "time to solve" : "time", time,
               points_.size(), static_cast<long long>(steps_));
   std::printf("  %-22s%.0f\n", "environment steps/s", static_cast<double>(steps_) * rate);
   if (options_.world_size > 1) {
-    std::printf("  %-22s%.0f\n", "RPCs/s",
-                (static_cast<double>(calls.count()) + static_cast<double>(agent_calls)) * rate);
+    examples::LatencyHistogram calls;
+    for (int rank = 1; rank < options_.world_size; ++rank)
+      calls.merge(tendril::rpc::rpc_sync<&examples::call_latencies>(rank));
+    const double agent_calls = static_cast<double>(episodes()) * (options_.world_size - 1);
+    std::printf("  %-22s%.0f\n", "RPCs/s", (static_cast<double>(calls.count()) + agent_calls) * rate);
     std::printf("  %-22sp50 %.1f us, p99 %.1f us\n", "call latency", calls.quantile(0.5) / 1000,
                 calls.quantile(0.99) / 1000);
   }
   const std::string csv = options_.curve + ".csv";
   const std::string svg = options_.curve + ".svg";
-  write_file(csv, curve_csv(points_));
-  write_file(svg, curve_svg(points_, threshold_,
-                            "CartPole-v1, world size " + std::to_string(options_.world_size) + ", seed " +
-                                std::to_string(options_.seed)));
+  examples::write_file(csv, examples::curve_csv(points_));
+  examples::write_file(svg, examples::curve_svg(points_, kRewardThreshold,
+                                                "CartPole-v1, world size " + std::to_string(options_.world_size) +
+                                                    ", seed " + std::to_string(options_.seed)));
   std::printf("  %-22s%s\n  %-22s%s\n", "learning curve", std::filesystem::absolute(svg).c_str(), "",
               std::filesystem::absolute(csv).c_str());
   std::fflush(stdout);

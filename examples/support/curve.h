@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cartpole {
+namespace examples {
 
 /// One episode of the learning curve.
 struct CurvePoint {
@@ -27,4 +27,4 @@ std::string curve_svg(std::span<const CurvePoint> points, double threshold, cons
 /// cannot.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
-}  // namespace cartpole
+}  // namespace examples

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <tendril/rpc/rref.h>
+
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
-namespace cartpole {
+namespace examples {
 
 /// Durations in nanoseconds, counted in buckets 1/32 of their value wide: fixed size, quantiles exact to about 3 %.
 class LatencyHistogram {
@@ -64,4 +67,25 @@ class LatencyHistogram {
   std::array<std::uint64_t, kPerOctave*(kOctaves + 1)> buckets_{};
 };
 
-}  // namespace cartpole
+namespace detail {
+void record_call(std::chrono::steady_clock::duration duration);
+}
+/// What `call` returns; how long it took is among this process's `call_latencies`, also where it throws. Thread-safe.
+template <class Call>
+auto timed(Call call) {
+  struct Stopwatch {
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+    ~Stopwatch() { detail::record_call(std::chrono::steady_clock::now() - begin); }
+  } const stopwatch;
+  return call();
+}
+/// rref.rpc_sync<method>(arguments...), timed; where the object is in this process, a plain call.
+template <auto method, class T, class... Arguments>
+auto rpc_sync(const tendril::rpc::RRef<T>& rref, const Arguments&... arguments) {
+  if (rref.is_owner()) return (rref.local_value().*method)(arguments...);
+  return timed([&] { return rref.template rpc_sync<method>(arguments...); });
+}
+/// Of this process: one record for each call that was `timed` so far. Thread-safe; may be called remotely.
+LatencyHistogram call_latencies();
+
+}  // namespace examples

@@ -21,6 +21,7 @@ struct Options {
   std::string curve = "out/cartpole";  ///< The learning curve goes to <curve>.csv and <curve>.svg.
 
   tendril::rpc::LaunchOptions launch;  ///< How the processes are started.
+  std::string effective;               ///< All flags as they are in the end, one a line.
 
   /// Spawned workers are handed the rest.
   template <class Archive>

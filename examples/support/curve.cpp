@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace cartpole {
+namespace examples {
 namespace {
 
 constexpr double kWidth = 720;
@@ -114,4 +114,4 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!out) throw std::runtime_error("cannot write " + path.string());
 }
 
-}  // namespace cartpole
+}  // namespace examples

@@ -1,6 +1,7 @@
 #include "show.h"
 
 #include <tendril/envs/render.h>
+#include <tendril/envs/vector_cartpole.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,11 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "agent.h"
-
 namespace cartpole {
 
-void show_episode(Agent& agent, std::int64_t seed) {
+void show_episode(std::int64_t seed, const std::function<tendril::Tensor(const tendril::Tensor& states)>& scores) {
   namespace envs = tendril::envs;
   constexpr envs::TerminalRenderOptions frame;
   const bool animate = isatty(STDOUT_FILENO) != 0;
@@ -29,7 +28,7 @@ void show_episode(Agent& agent, std::int64_t seed) {
   draw(env);
   const std::chrono::duration<double> time_step(envs::CartPolePhysics::time_step);
   for (auto next = std::chrono::steady_clock::now();;) {
-    const auto result = env.step(agent.best_action(observation));
+    const auto result = env.step(scores(envs::observation_tensor(observation)).argmax(-1).item<std::int64_t>());
     observation = result.observation;
     if (animate) {
       next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(time_step);
