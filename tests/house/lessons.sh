@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The lessons of the examples are no longer than PyTorch's tutorials: code lines without blanks and comments.
+#   tests/house/lessons.sh SOURCE
+# What measures, draws, prints or reads flags stands elsewhere, or is named here: a new file is a part of the lesson
+# until somebody says that it is beside it.
+set -euo pipefail
+cd "${1:?usage: lessons.sh SOURCE}/examples"
+status=0
+
+# lesson FOLDER LIMIT [files beside the lesson...]
+lesson() {
+  local folder=$1 limit=$2 count beside
+  shift 2
+  for beside in "$@"; do
+    [ -f "$folder/$beside" ] || { echo "examples/$folder/$beside is not there"; status=1; }
+  done
+  count=$(find "$folder" -name '*.h' -o -name '*.cpp' | grep -vxF "$(printf "$folder/%s\n" "$@")" | xargs cat |
+    awk '{ sub(/\/\/.*/, "") } NF { ++n } END { print n + 0 }')
+  echo "examples/$folder: $count code lines, expected 1 to $limit"
+  [ "$count" -ge 1 ] && [ "$count" -le "$limit" ] || status=1
+}
+
+lesson cartpole 150
+lesson language_model 115 alone.{cpp,h} body.{cpp,h} corpus.{cpp,h} evaluate.h generators.{cpp,h} local_model.h \
+  options.{cpp,h} part.h report.{cpp,h} run.{cpp,h} shared_model.h stop.{cpp,h}
+exit $status
