@@ -88,7 +88,7 @@ class RNNModel(nn.Module):
 
 
 def make_corpus(args):
-    """As examples/language_model/corpus.cpp, from PyTorch's random numbers."""
+    """As examples/support/language_model/corpus.cpp, from PyTorch's random numbers."""
     frequent = lambda: int(torch.rand(()).item() ** 2 * args.ntoken)
     successor = [frequent() for _ in range(args.ntoken)]
     text, word = [], 0

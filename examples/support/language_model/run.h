@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "../support/progress.h"
+#include "../progress.h"
 #include "corpus.h"
 #include "evaluate.h"
 #include "generators.h"

@@ -4,7 +4,7 @@
 
 #include <exception>
 
-#include "../support/progress.h"
+#include "../progress.h"
 
 namespace language_model {
 

@@ -4,7 +4,7 @@
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/nn/utils/clip_grad.h>
 
-#include "../support/device.h"
+#include "../device.h"
 #include "local_model.h"
 #include "run.h"
 

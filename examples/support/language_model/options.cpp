@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "../support/flags.h"
-#include "../support/progress.h"
+#include "../flags.h"
+#include "../progress.h"
 
 namespace language_model {
 
