@@ -75,7 +75,7 @@ struct AgentOptions {
 struct CallOptions {
   /// Unset: the current context's deadline, else rpc_timeout. 0: none.
   std::optional<std::chrono::microseconds> timeout = {};
-  std::stop_token stop = {};  ///< gives the call up; default: the current context's
+  std::stop_token stop = {};  ///< cancels the call; default: the current context's
 };
 
 /// One worker: peers, calls in both directions, and the threads that serve them (docs/rpc.md). The typed calls

@@ -40,7 +40,7 @@ struct CallOrigin {
 /// A value; `current()` is this thread's own.
 struct CallContext {
   Clock::time_point deadline = Clock::time_point::max();  ///< nested calls inherit it
-  LazyStopToken stop = {};                                ///< the caller gave up, or its connection is gone
+  LazyStopToken stop = {};                                ///< the caller cancelled, or its connection is gone
   uint64_t autograd_context = 0;                          ///< 0 = none
   uint64_t trace_id = 0, span_id = 0;
   uint8_t depth = 0;  ///< of calls made here: how many handlers wait for them, each for the one before; 0 outside

@@ -70,7 +70,7 @@ struct InitOptions {
 
 /// Of the end of a group.
 struct ShutdownOptions {
-  /// Wait for all workers, let nested and follow-up calls finish, give up references, leave together. If false: leave
+  /// Wait for all workers, let nested and follow-up calls finish, release references, leave together. If false: leave
   /// alone, at once; pending calls fail, here and at others.
   bool graceful = true;
   /// For all of a shutdown; each of its last phases has a second even where the earlier ones took all the time. 0: it

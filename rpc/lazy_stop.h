@@ -31,7 +31,7 @@ class LazyStopState final : public RefCounted, public Recycled {
 
 }  // namespace detail
 
-/// Whether a call has been given up: what a std::stop_token is, and it becomes one where one is wanted. Most handlers
+/// Whether a call has been cancelled: what a std::stop_token is, and it becomes one where one is wanted. Most handlers
 /// want none, and for them none is made. A value; thread-safe as std::stop_token is.
 class LazyStopToken {
  public:

@@ -128,7 +128,7 @@ bool Container::is_released_locked(ContextId id) const {
   return number_of(id) <= found->second.floor || found->second.numbers.contains(number_of(id));
 }
 
-/// The context was given up because its maker was lost from here, who may be alive for others: what is not recorded in
+/// The context was released because its maker was lost from here, who may be alive for others: what is not recorded in
 /// it would be missing from the gradients, and nobody would know.
 bool Container::is_lost(ContextId id) const {
   const std::lock_guard lock(mutex_);

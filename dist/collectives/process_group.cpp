@@ -349,7 +349,7 @@ void ProcessGroup::barrier(const CollectiveOptions& options) {
 
 void ProcessGroup::abort(const std::string& why) {
   const std::string& self = channel_->members()[static_cast<std::size_t>(rank())].name;
-  channel_->fail({detail::Failure::other, channel_->name() + ": worker '" + self + "' gave up: " + why}, true);
+  channel_->fail({detail::Failure::other, channel_->name() + ": worker '" + self + "' aborted: " + why}, true);
 }
 
 }  // namespace tendril::dist

@@ -34,7 +34,7 @@ struct CollectivesEnabled {
 }  // namespace detail
 
 /// A collective that failed for another reason than a lost worker (rpc::PeerLostError) or the time (rpc::TimeoutError):
-/// another tensor or operation at another worker, a worker that has left or given up.
+/// another tensor or operation at another worker, a worker that has left or aborted.
 class CollectiveError : public rpc::RpcError {
  public:
   using RpcError::RpcError;

@@ -72,8 +72,8 @@ struct Stage::State {
   Tensor take(const Place& place, Clock::time_point deadline) {
     std::unique_lock lock(mutex);
     for (;;) {
-      const auto failed = given_up.find(std::get<0>(place));
-      if (failed != given_up.end()) throw rpc::CancelledError("pipeline: " + failed->second);
+      const auto failed = cancelled.find(std::get<0>(place));
+      if (failed != cancelled.end()) throw rpc::CancelledError("pipeline: " + failed->second);
       const auto found = came.find(place);
       if (found != came.end()) {
         Tensor tensor = found->second;
@@ -99,12 +99,12 @@ struct Stage::State {
   }
   void forget_before(uint64_t batch) {
     std::erase_if(came, [&](const auto& one) { return std::get<0>(one.first) < batch; });
-    std::erase_if(given_up, [&](const auto& one) { return one.first < batch; });
+    std::erase_if(cancelled, [&](const auto& one) { return one.first < batch; });
   }
 
   std::mutex mutex;
   std::map<Place, Tensor> came;
-  std::map<uint64_t, std::string> given_up;
+  std::map<uint64_t, std::string> cancelled;
   std::map<int, Kept> kept;  // of the batch that is running
   Ref<rpc::FutureState<void>> wake;
 };
@@ -118,14 +118,14 @@ Stage::~Stage() = default;
 
 void Stage::put(uint64_t batch, uint8_t what, int micro_batch, const Tensor& tensor) {
   state_->change([&] {
-    if (!state_->given_up.contains(batch)) state_->came[{batch, what, micro_batch}] = tensor;
+    if (!state_->cancelled.contains(batch)) state_->came[{batch, what, micro_batch}] = tensor;
   });
 }
 
-void Stage::give_up(uint64_t batch, const std::string& why) {
+void Stage::cancel(uint64_t batch, const std::string& why) {
   state_->change([&] {
     state_->forget_before(batch);
-    state_->given_up[batch] = why;
+    state_->cancelled[batch] = why;
     std::erase_if(state_->came, [&](const auto& one) { return std::get<0>(one.first) == batch; });
   });
 }
@@ -294,8 +294,8 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     std::vector<rpc::Future<void>> told;
     for (const auto& stage : stages_) {
       try {
-        told.push_back(stage.rpc_async<&Stage::give_up>(rpc::CallOptions{.timeout = std::chrono::seconds(10)}, batch_,
-                                                        std::string("the batch was given up: ") + error.what()));
+        told.push_back(stage.rpc_async<&Stage::cancel>(rpc::CallOptions{.timeout = std::chrono::seconds(10)}, batch_,
+                                                       std::string("the batch was cancelled: ") + error.what()));
       } catch (const rpc::RpcError&) {  // it is gone
       }
     }

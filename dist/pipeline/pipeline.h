@@ -50,7 +50,7 @@ class Stage {
   /// neighbours.
   void put(uint64_t batch, uint8_t what, int micro_batch, const Tensor& tensor);
   /// Ends what waits for `batch`, with an error.
-  void give_up(uint64_t batch, const std::string& why);
+  void cancel(uint64_t batch, const std::string& why);
 
  private:
   friend detail::StageResult run_stages(const detail::StageWork& work);

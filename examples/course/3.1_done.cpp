@@ -52,7 +52,7 @@ int main() {
       protocol.answered({});
       return early + same(answers(protocol), 1u);
     });
-    check(mode + "the message that drew it in is answered last, others at once", [&] {
+    check(mode + "the message that engaged it is answered last, others at once", [&] {
       PassProtocol protocol = worker(fast);
       protocol.gradient(7, 1, false);
       protocol.gradient(8, 2, false);

@@ -113,7 +113,7 @@ class Round {
 
 void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
   std::vector<std::string> previous;
-  Clock::time_point give_up = deadline;
+  Clock::time_point until = deadline;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     const Traffic mine = wait_until_idle(agent, group, deadline);
@@ -127,15 +127,15 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
     if (round.settled() && all == previous) return;
     const Clock::time_point now = Clock::now();
     if (all != previous) {
-      if (deadline == Clock::time_point::max()) give_up = now + kArrivalTime;
+      if (deadline == Clock::time_point::max()) until = now + kArrivalTime;
       pause = std::chrono::microseconds(50);
       previous = std::move(all);
     }
     // What has settled in one round is confirmed in the next, also past the deadline; work that goes on would be
     // noticed.
-    if (now >= give_up && !round.settled())
+    if (now >= until && !round.settled())
       throw TimeoutError("all workers are idle, but " + round.describe(group.names()));
-    if (now >= give_up + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
+    if (now >= until + 1s) throw TimeoutError("calls go on past the deadline: " + round.describe(group.names()));
     if (round.settled()) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(10'000));

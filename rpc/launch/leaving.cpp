@@ -68,7 +68,7 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
     all.gather(phases::kShutdown, {}, left_until(deadline));
     member.note(LogLevel::info, "waits for calls that are still open");
     drain(*member.agent, all, deadline);
-    member.note(LogLevel::info, "gives up its references");
+    member.note(LogLevel::info, "releases its references");
     member.references->table().release_users();
     const RRefCounters left = wait_for_references(*member.references, all, Clock::now() + phase_timeout());
     const auto texts = all.gather(phases::kLast, left.none() ? "" : counters_text(left), phase_timeout());

@@ -26,21 +26,21 @@ std::string name_problem(const std::string& name) {
 }
 
 RendezvousServer::RendezvousServer(int world_size, std::string self, uint64_t incarnation)
-    : roster_(world_size), seats_(static_cast<std::size_t>(world_size)) {
+    : roster_(world_size), slots_(static_cast<std::size_t>(world_size)) {
   roster_.set_name(0, self);
-  seats_[0].connected = true;
-  seats_[0].incarnation = incarnation;
+  slots_[0].connected = true;
+  slots_[0].incarnation = incarnation;
 }
 
 std::vector<RendezvousServer::Action> RendezvousServer::take_actions() { return std::exchange(actions_, {}); }
 
 bool RendezvousServer::all_told() const noexcept {
-  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.told; });
+  return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.told; });
 }
 
 bool RendezvousServer::awaits(WorkerId rank, Clock::time_point now) const {
   if (!complete() || failed()) return false;
-  return gatherings_.awaits(rank) || seats_[static_cast<std::size_t>(rank)].asked_until > now;
+  return gatherings_.awaits(rank) || slots_[static_cast<std::size_t>(rank)].asked_until > now;
 }
 
 void RendezvousServer::note_refused(const std::string& why) {
@@ -54,8 +54,8 @@ void RendezvousServer::note_refused(const std::string& why) {
 std::optional<RendezvousServer::Refusal> RendezvousServer::admit(const WorkerInfo& who, int world_size,
                                                                  Clock::time_point now) {
   const bool in_range = who.id >= 0 && who.id < roster_.world_size();
-  if (failed() && in_range && !complete() && !seat(who.id).told) {
-    seat(who.id).told = true;
+  if (failed() && in_range && !complete() && !slot(who.id).told) {
+    slot(who.id).told = true;
     return Refusal{.text = failure_->text, .failure = failure_->kind};
   }
   return complete() || failed() ? admit_again(who, world_size, now) : admit_first(who, world_size);
@@ -75,11 +75,11 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_first(const Wor
     return refuse(text + " is out of range: the world size is " + std::to_string(world_size));
   if (const std::string problem = name_problem(who.name); !problem.empty())
     return refuse("rank " + std::to_string(rank) + ": " + problem);
-  if (seat(rank).connected)
+  if (slot(rank).connected)
     return refuse("two workers have rank " + std::to_string(rank) + ": " + quoted_name(roster_.at(rank).name) +
                   " and " + quoted_name(who.name));
   for (WorkerId other = 0; other < world_size; ++other)
-    if (seat(other).connected && roster_.at(other).name == who.name)
+    if (slot(other).connected && roster_.at(other).name == who.name)
       return refuse("the name " + quoted_name(who.name) + " is not unique: ranks " + std::to_string(other) + " and " +
                     std::to_string(rank) + " have it");
   return std::nullopt;
@@ -98,10 +98,10 @@ std::optional<RendezvousServer::Refusal> RendezvousServer::admit_again(const Wor
     refusal.text += " and which is shutting down";
     return refusal;
   }
-  if (!roster_.alive(who.id) && !seat(who.id).connected) return std::nullopt;
+  if (!roster_.alive(who.id) && !slot(who.id).connected) return std::nullopt;
   refusal.text += roster_.alive(who.id) ? " and is alive; it can be started anew when that one has ended"
                                         : ", which has not ended yet, or is being started anew";
-  seat(who.id).asked_until = now + kAskFor;
+  slot(who.id).asked_until = now + kAskFor;
   return refusal;
 }
 
@@ -114,14 +114,14 @@ void RendezvousServer::joiner_failed(const WorkerInfo& who, const std::string& w
 }
 
 void RendezvousServer::connected(const WorkerInfo& who, uint64_t incarnation, Clock::time_point now) {
-  if (seat(who.id).connected) closed(who.id, seat(who.id).incarnation, now);  // that is still to be heard of
-  seat(who.id) = {.connected = true, .incarnation = incarnation};
+  if (slot(who.id).connected) closed(who.id, slot(who.id).incarnation, now);  // that is still to be heard of
+  slot(who.id) = {.connected = true, .incarnation = incarnation};
   if (!complete()) roster_.set_name(who.id, who.name);
 }
 
 void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const RendezvousMessage& message,
                                 Clock::time_point now) {
-  if (!seat(rank).connected || seat(rank).incarnation != incarnation) return;
+  if (!slot(rank).connected || slot(rank).incarnation != incarnation) return;
   if (failed()) {  // what it heard of the failure was on its way
     if (message.kind == RendezvousKind::join || message.kind == RendezvousKind::contribute)
       refuse(rank, failure_->kind, failure_->text);
@@ -135,7 +135,7 @@ void RendezvousServer::received(WorkerId rank, uint64_t incarnation, const Rende
       return contribute(rank, message, now);
     case RendezvousKind::fail:
       if (met && rank != 0) return gone(rank, MemberState::left, message.text.empty() ? "?" : message.text, now);
-      seat(rank).told = true;
+      slot(rank).told = true;
       return fail(GroupFailure::lost, roster_.describe(rank) + " failed: " + message.text);
     case RendezvousKind::leave:
       leaving_ = leaving_ || rank == 0;
@@ -153,14 +153,14 @@ void RendezvousServer::join(WorkerId rank, const RendezvousMessage& message, Clo
     const std::string text = roster_.describe(rank) + " is out of step with its group";
     return gatherings_.met() && rank != 0 ? refuse(rank, GroupFailure::usage, text) : fail(GroupFailure::usage, text);
   }
-  Seat& mine = seat(rank);
+  Slot& mine = slot(rank);
   mine.patience = std::chrono::milliseconds(std::min<uint64_t>(message.timeout_ms, uint64_t{1} << 40));
   mine.deadline = message.timeout_ms == 0 ? Clock::time_point::max() : now + mine.patience;
   roster_.joined(rank, mine.incarnation, message.parts[0]);
   if (!complete()) return;
   const Bytes bytes = welcome();
   for (WorkerId to = roster_.world_size() - 1; to >= 0; --to) {
-    seat(to).deadline = Clock::time_point::max();
+    slot(to).deadline = Clock::time_point::max();
     actions_.push_back({to, bytes});
   }
 }
@@ -170,7 +170,7 @@ void RendezvousServer::join_again(WorkerId rank, const RendezvousMessage& messag
   if (message.parts.size() != 1 || message.parts[0].size() > kMaxIntroductionBytes)
     return refuse(rank, GroupFailure::usage, roster_.describe(rank) + " is out of step with its group");
   if (takes_nobody()) return refuse(rank, GroupFailure::lost, "the group that it was to join again is shutting down");
-  roster_.joined(rank, seat(rank).incarnation, message.parts[0]);
+  roster_.joined(rank, slot(rank).incarnation, message.parts[0]);
   untold_.insert(rank);
   tell_changes(now, rank);
   gatherings_.member_changed(rank);
@@ -196,7 +196,7 @@ void RendezvousServer::after_gatherings() {
   const auto failure = gatherings_.take_failure();
   if (failure && !gatherings_.met()) return fail(failure->kind, failure->text);
   for (Gatherings::Answer& answer : gatherings_.take_answers())
-    if (seat(answer.to).connected) actions_.push_back({answer.to, std::move(answer.bytes)});
+    if (slot(answer.to).connected) actions_.push_back({answer.to, std::move(answer.bytes)});
 }
 
 void RendezvousServer::gone(WorkerId rank, MemberState how, const std::string& why, Clock::time_point now) {
@@ -221,11 +221,11 @@ void RendezvousServer::tell_changes(Clock::time_point now, WorkerId but_for) {
   tell_at_ = Clock::time_point::max();
   const Bytes bytes = encode(news);
   for (WorkerId to = roster_.world_size() - 1; to >= 0; --to)
-    if (to != but_for && roster_.alive(to) && seat(to).connected) actions_.push_back({to, bytes});
+    if (to != but_for && roster_.alive(to) && slot(to).connected) actions_.push_back({to, bytes});
 }
 
 void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_point now) {
-  Seat& its = seat(rank);
+  Slot& its = slot(rank);
   if (!its.connected || its.incarnation != incarnation) return;
   its.connected = false;
   if (failed()) {
@@ -241,8 +241,8 @@ void RendezvousServer::closed(WorkerId rank, uint64_t incarnation, Clock::time_p
 void RendezvousServer::on_timer(Clock::time_point now) {
   if (failed()) return;
   if (!complete()) {
-    const auto first = std::min_element(seats_.begin(), seats_.end(),
-                                        [](const Seat& a, const Seat& b) { return a.deadline < b.deadline; });
+    const auto first = std::min_element(slots_.begin(), slots_.end(),
+                                        [](const Slot& a, const Slot& b) { return a.deadline < b.deadline; });
     if (now >= first->deadline)
       fail(GroupFailure::timeout,
            "after " + text_of(first->patience) + " these workers have not joined: " + describe_missing());
@@ -257,7 +257,7 @@ Clock::time_point RendezvousServer::deadline() const {
   if (failed()) return Clock::time_point::max();
   if (complete()) return std::min(gatherings_.deadline(), tell_at_);
   Clock::time_point first = Clock::time_point::max();
-  for (const Seat& seat : seats_) first = std::min(first, seat.deadline);
+  for (const Slot& slot : slots_) first = std::min(first, slot.deadline);
   return first;
 }
 
@@ -267,14 +267,14 @@ void RendezvousServer::fail(GroupFailure kind, std::string text) {
   gatherings_.end();
   const bool was_complete = complete();
   for (WorkerId rank = roster_.world_size() - 1; rank >= 0; --rank) {
-    if (seat(rank).connected) refuse(rank, kind, failure_->text);
-    if (was_complete) seat(rank).told = true;
+    if (slot(rank).connected) refuse(rank, kind, failure_->text);
+    if (was_complete) slot(rank).told = true;
   }
 }
 
 /// Once: what it says while the news is on its way is not answered again.
 void RendezvousServer::refuse(WorkerId rank, GroupFailure kind, const std::string& text) {
-  if (!std::exchange(seat(rank).told, true))
+  if (!std::exchange(slot(rank).told, true))
     actions_.push_back({rank, encode({.kind = RendezvousKind::refused, .text = text, .failure = kind})});
 }
 

@@ -65,7 +65,7 @@ class RendezvousServer {
 
  private:
   /// A rank's session, of whatever incarnation.
-  struct Seat {
+  struct Slot {
     bool connected = false, told = false;
     uint64_t incarnation = 0;
     Clock::time_point deadline = Clock::time_point::max();     // until when it waits for the others to join,
@@ -73,7 +73,7 @@ class RendezvousServer {
     Clock::time_point asked_until = Clock::time_point::min();  // somebody would like to take its place
   };
 
-  Seat& seat(WorkerId rank) { return seats_[static_cast<std::size_t>(rank)]; }
+  Slot& slot(WorkerId rank) { return slots_[static_cast<std::size_t>(rank)]; }
   std::optional<Refusal> admit_first(const WorkerInfo& who, int world_size);
   std::optional<Refusal> admit_again(const WorkerInfo& who, int world_size, Clock::time_point now);
   void join(WorkerId rank, const RendezvousMessage& message, Clock::time_point now);
@@ -88,7 +88,7 @@ class RendezvousServer {
 
   Roster roster_;
   Gatherings gatherings_{roster_};
-  std::vector<Seat> seats_;    // by rank
+  std::vector<Slot> slots_;    // by rank
   bool leaving_ = false;       // rank 0 is
   std::set<WorkerId> untold_;  // whose changes are to be told
   Clock::time_point told_at_ = Clock::time_point::min(), tell_at_ = Clock::time_point::max();

@@ -94,7 +94,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   Clock::time_point on_timer(Clock::time_point now) noexcept;
 
   // ---- the end
-  /// Gives up every reference of this worker to others' objects, whoever still holds a handle: part of a graceful
+  /// Releases every reference of this worker to others' objects, whoever still holds a handle: part of a graceful
   /// shutdown. They fail with RRefError from now on.
   void release_users() noexcept;
   /// The agent is gone: every reference fails, every object is released, the host is not called again. Idempotent.
@@ -159,7 +159,7 @@ class RRefTable : public std::enable_shared_from_this<RRefTable> {
   bool leads_to(const Session& to, const RRefState& state) const;
   ForkDescriptor fork(Session& to, const std::shared_ptr<RRefState>& state, Transfer& transfer);
   void end_transfer(Session& session, TransferKey key, bool undo, Effects& effects);
-  void give_up(Session& session, uint64_t call_id);
+  void cancel_call(Session& session, uint64_t call_id);
   void on_cancelled(Session& session, const ControlRecord& record, RequestStatus status, Effects& effects);
 
   const WorkerInfo self_;

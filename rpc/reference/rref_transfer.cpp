@@ -110,7 +110,7 @@ void RRefTable::message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_
   Session* session = session_of(to.id);
   if (!session) return;
   if (kind == MessageKind::request) {
-    give_up(*session, call_id);
+    cancel_call(*session, call_id);
   } else {
     end_transfer(*session, {kind, call_id}, true, event.effects);
   }
@@ -118,11 +118,11 @@ void RRefTable::message_not_sent(const WorkerInfo& to, MessageKind kind, uint64_
 
 void RRefTable::call_cancelled(const WorkerInfo& to, uint64_t call_id) noexcept {
   Event event(*this);
-  if (Session* session = session_of(to.id)) give_up(*session, call_id);
+  if (Session* session = session_of(to.id)) cancel_call(*session, call_id);
 }
 
 /// The callee decides, once and for all, whether the request has come. Until it has said so the parents are kept.
-void RRefTable::give_up(Session& session, uint64_t call_id) {
+void RRefTable::cancel_call(Session& session, uint64_t call_id) {
   ControlRecord record{.kind = ControlRecord::call_cancelled, .call_id = call_id};
   const auto found = session.transfers.find({MessageKind::request, call_id});
   if (found != session.transfers.end() && found->second.creation) {

@@ -73,7 +73,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void arm(Clock::time_point when);
   /// The listener was told something: it may want its timer.
   void listener_told() {
-    if (listener) arm(Clock::now() + kTickDelay);
+    if (listener) arm(Clock::now() + kListenerDelay);
   }
 
   /// Something is expected of a peer that owes no reply to a call: its silence is to be noticed.
@@ -88,7 +88,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
     if (before < kMuchLoad && before + bytes >= kMuchLoad) arm(Clock::now() + kRest);
   }
 
-  static constexpr std::chrono::milliseconds kTickDelay{20};
+  static constexpr std::chrono::milliseconds kListenerDelay{20};
   static constexpr uint64_t kMuchLoad = uint64_t{64} << 20;
   static constexpr std::chrono::seconds kRest{1};
 

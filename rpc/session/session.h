@@ -65,7 +65,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void answer(Message&& reply);
   /// Says where the tensors of a reply go. Throws UsageError for one that has no place at the caller.
   void place(Message& reply) const { routes_.place(reply); }
-  void drop(uint64_t call_id);  ///< the call will not be answered: its caller has given it up
+  void drop(uint64_t call_id);  ///< the call will not be answered: its caller has cancelled it
   RequestStatus withdraw(uint64_t call_id) { return served_.withdraw(call_id); }
   std::size_t unanswered() const { return served_.size(); }
   void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;  ///< queued and running: suspended

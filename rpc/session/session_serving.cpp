@@ -60,7 +60,7 @@ void Session::request_received(Message&& request) {
   const bool parks = !request.forks.empty() && agent_->listener;
   std::optional<LazyStopToken> stop =
       served_.admit(request.call_id, {.function = request.function, .received = now, .dispatched = !parks});
-  // Also one that came too late, overtaken by the news that its caller has given it up: it is not on its way any more.
+  // Also one that came too late, overtaken by the news that its caller has cancelled it: it is not on its way any more.
   if (!is_self()) Counters::add(requests_received_);
   if (!stop) return started(cost_of(request));
   if (parks) {

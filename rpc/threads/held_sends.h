@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "tendril/rpc/threads/lead.h"
+#include "tendril/rpc/threads/leadership.h"
 
 namespace tendril::rpc::detail {
 
 /// Links that have not written what they were given last, so that several frames leave in one system call. What is held
-/// leaves before this thread waits, or runs anything that may take long; and whoever takes the lead sees to it first.
+/// leaves before this thread waits, or runs anything that may take long; and whoever takes leadership sees to it first.
 /// So it may be held only while nobody leads: then a pool thread looks every poll interval, and leads, whatever the
 /// thread that holds it does. Thread-safe.
 class HeldSends {
@@ -24,14 +24,14 @@ class HeldSends {
     ~Sender() = default;
   };
 
-  explicit HeldSends(const Lead& lead) noexcept : lead_(lead) {}
+  explicit HeldSends(const Leadership& lead) noexcept : leadership_(lead) {}
 
   /// False: not now. The sender must not wait in `write_held` for what it holds here.
   bool hold(std::shared_ptr<Sender> sender) {
     const std::lock_guard lock(mutex_);
-    // Before it is asked who leads: whoever takes the lead after that sees this, and waits for the mutex in `flush`.
+    // Before it is asked who leads: whoever takes leadership after that sees this, and waits for the mutex in `flush`.
     any_.store(true);
-    if (lead_.taken()) {
+    if (leadership_.taken()) {
       any_.store(!held_.empty());
       return false;
     }
@@ -55,7 +55,7 @@ class HeldSends {
   }
 
  private:
-  const Lead& lead_;
+  const Leadership& leadership_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Sender>> held_;
   std::atomic<bool> any_{false};

@@ -15,7 +15,7 @@ class InterruptGuard {
   int fd() const noexcept;
   /// The signal that was caught, or 0.
   int caught() const noexcept;
-  /// Gives up the guard and, if it was the last one, raises the signal again under the handler that was there before.
+  /// Ends the guard and, if it was the last one, raises the signal again under the handler that was there before.
   void pass_on();
 
  private:

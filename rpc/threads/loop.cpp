@@ -63,8 +63,8 @@ void Waiter::run(FutureCore&) noexcept {
     return;
   }
   const std::lock_guard lock(loop_.mutex_);
-  if (this_thread_leads) loop_.lead_.note_waiter_completed();
-  loop_.lead_.leave(*this);
+  if (this_thread_leads) loop_.leadership_.note_waiter_completed();
+  loop_.leadership_.leave(*this);
   done.store(true, std::memory_order_release);
   if (leading) {
     loop_.reactor_.interrupt();
@@ -85,7 +85,7 @@ Loop::~Loop() {
 }
 
 void Loop::start_leading_locked() noexcept {
-  lead_.take();
+  leadership_.take();
   ThreadState::current().leading = this;
 }
 
@@ -94,12 +94,12 @@ void Loop::start_leading_locked() noexcept {
 void Loop::stop_leading(std::unique_lock<std::mutex>& lock) {
   if (phase_ != Phase::running) poll_io(lock);
   ThreadState::current().leading = nullptr;
-  lead_.give_up();
+  leadership_.release();
   if (phase_ != Phase::running) rested_.notify_all();
 }
 
 void Loop::hand_off_or_poll_locked() {
-  if (!lead_.hand_to_waiter()) ensure_poller_locked();
+  if (!leadership_.hand_to_waiter()) ensure_poller_locked();
 }
 
 /// True: something came while it polled.
@@ -131,15 +131,15 @@ void Loop::lead_in_pool(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     held_sends_.flush();
     bool look = false;
-    while (!look && !lead_.job_posted() && !lead_.waiter_completed()) {
+    while (!look && !leadership_.job_posted() && !leadership_.waiter_completed()) {
       run_some(Clock::time_point::max());
       look = reactor_.take_interrupt();
     }
     lock.lock();
-    if (lead_.job_posted() || phase_ != Phase::running || slots_.can_run()) return;
+    if (leadership_.job_posted() || phase_ != Phase::running || slots_.can_run()) return;
     // A waiter that is gone leads its next wait itself.
-    if (lead_.waiter_completed() && !lead_.anybody_waits() && !lead_.work_comes_in()) return;
-    lead_.forget_waiter_completed();
+    if (leadership_.waiter_completed() && !leadership_.anybody_waits() && !leadership_.work_comes_in()) return;
+    leadership_.forget_waiter_completed();
   }
 }
 
@@ -149,7 +149,7 @@ bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_
   bool in_time = true, leave = false;
   lock.unlock();
   held_sends_.flush();
-  while (!waiter.done.load(std::memory_order_acquire) && !lead_.job_posted() && !leave && in_time) {
+  while (!waiter.done.load(std::memory_order_acquire) && !leadership_.job_posted() && !leave && in_time) {
     run_some(deadline);
     if (reactor_.take_interrupt()) {
       lock.lock();
@@ -160,7 +160,7 @@ bool Loop::lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_
   }
   lock.lock();
   waiter.leading = false;
-  waiter.left_to_others = leave || lead_.job_posted();
+  waiter.left_to_others = leave || leadership_.job_posted();
   return in_time || waiter.done.load(std::memory_order_relaxed);
 }
 
@@ -172,7 +172,7 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
   bool may_lead = true;
   bool in_time = true;
   while (!waiter.done.load(std::memory_order_acquire) && in_time) {
-    if ((may_lead || waiter.next_leader) && !lead_.taken() && phase_ == Phase::running) {
+    if ((may_lead || waiter.next_leader) && !leadership_.taken() && phase_ == Phase::running) {
       waiter.next_leader = false;
       start_leading_locked();
       in_time = lead_waiting(waiter, deadline, lock);
@@ -184,19 +184,19 @@ bool Loop::wait(FutureCore& future, Clock::time_point deadline) {
       continue;
     }
     waiter.next_leader = false;
-    lead_.wait(waiter);
-    if (!lead_.taken()) ensure_poller_locked();
+    leadership_.wait(waiter);
+    if (!leadership_.taken()) ensure_poller_locked();
     if (deadline == Clock::time_point::max()) {
       waiter.wake.wait(lock, [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
     } else {
       in_time = waiter.wake.wait_until(
           lock, deadline, [&] { return waiter.done.load(std::memory_order_relaxed) || waiter.next_leader; });
     }
-    lead_.leave(waiter);
+    leadership_.leave(waiter);
   }
   // The turn was this one's, which has no use for it, for its time is up or another thread has completed its future:
   // pass it on.
-  if (waiter.next_leader && !lead_.taken()) hand_off_or_poll_locked();
+  if (waiter.next_leader && !leadership_.taken()) hand_off_or_poll_locked();
   lock.unlock();
   if (waiter.done.load(std::memory_order_acquire)) return true;
   if (future.detach(waiter)) return false;

@@ -11,7 +11,7 @@
 
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/threads/held_sends.h"
-#include "tendril/rpc/threads/lead.h"
+#include "tendril/rpc/threads/leadership.h"
 #include "tendril/rpc/threads/polling.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/slots.h"
@@ -30,9 +30,10 @@ struct LoopOptions {
 /// A reactor, the one thread that leads it, and a pool of threads that run jobs under slots: the rules of docs/rpc.md,
 /// section "Who runs what". Thread-safe.
 ///
-/// Reactor: what is waited for, and by one thread at a time (reactor.h). Lead: who that is, and who is next (lead.h,
-/// loop.cpp). Slots: which job may start (slots.h). The pool's threads, here: who runs it (pool.cpp). A leader that
-/// stops sees to it that another follows: a waiter, or a pool thread that polls. One mutex guards all but the reactor.
+/// Reactor: what is waited for, and by one thread at a time (reactor.h). Leadership: who that is, and who is next
+/// (leadership.h, loop.cpp). Slots: which job may start (slots.h). The pool's threads, here: who runs it (pool.cpp). A
+/// leader that stops sees to it that another follows: a waiter, or a pool thread that polls. One mutex guards all but
+/// the reactor.
 ///
 /// It ends in two steps (pool_ending.cpp), each taken under the mutex, and never goes back:
 /// - stopping: nobody leads any more, but jobs are run as before, also those that running ones post.
@@ -59,13 +60,13 @@ class Loop final : public Executor {
   bool wait(FutureCore& future, Clock::time_point deadline) override;
 
   /// Links tell, on the leader's thread, that they read a message. Whether it makes work for the pool (post) decides
-  /// who keeps the lead.
-  void message_read(Clock::time_point now) noexcept { lead_.note_message(now); }
+  /// who keeps leadership.
+  void message_read(Clock::time_point now) noexcept { leadership_.note_message(now); }
   /// Whether this thread may write a little later what it sends now (held_sends.h). `floods`: it is one of many
   /// requests, made in a row.
   bool may_hold_back(bool floods) const noexcept {
     const ThreadState& thread = ThreadState::current();
-    return (thread.pool == this ? thread.more_follows : floods) && !lead_.taken();
+    return (thread.pool == this ? thread.more_follows : floods) && !leadership_.taken();
   }
   /// Then: `sender` will be told to. False: not any more.
   bool hold_back(std::shared_ptr<HeldSends::Sender> sender) { return held_sends_.hold(std::move(sender)); }
@@ -139,7 +140,7 @@ class Loop final : public Executor {
 
   // Under the mutex.
   Slots slots_;
-  Lead lead_;
+  Leadership leadership_;
   Phase phase_ = Phase::running;
   int arriving_ = 0;           // pool threads that have been woken and have not looked around yet
   bool has_poller_ = false;    // a pool thread looks every poll interval
@@ -147,7 +148,7 @@ class Loop final : public Executor {
   std::vector<Worker*> idle_;
   std::condition_variable rested_;  // a job has ended, or a leader stopped, while stopping
 
-  HeldSends held_sends_{lead_};
+  HeldSends held_sends_{leadership_};
 };
 
 }  // namespace tendril::rpc::detail

@@ -12,7 +12,7 @@
 namespace tendril::rpc::detail {
 
 namespace {
-constexpr std::chrono::milliseconds kTick{1};
+constexpr std::chrono::milliseconds kPollInterval{1};
 /// What short handlers send is held back no longer, if there are many of them.
 constexpr std::chrono::microseconds kMostHeld{100};
 }  // namespace
@@ -29,7 +29,7 @@ void Loop::post(std::unique_ptr<Job> job) {
     if (phase_ != Phase::stopped || leads) {
       slots_.push(std::move(job));
       if (leads) {
-        lead_.note_job();
+        leadership_.note_job();
       } else if (slots_.can_run()) {
         wake_worker_locked();
       }
@@ -59,7 +59,7 @@ void Loop::wake_worker_locked() {
     worker.wake.notify_one();
   } else if (static_cast<int>(workers_.size()) < options_.max_threads) {
     spawn_locked(false);
-  } else if (lead_.taken()) {
+  } else if (leadership_.taken()) {
     reactor_.interrupt();
   }
 }
@@ -77,7 +77,7 @@ void Loop::ensure_poller_locked() {
     idle_.front()->wake.notify_one();
   } else if (static_cast<int>(workers_.size()) < options_.max_threads) {
     spawn_locked(true);
-  } else if (lead_.taken() && slots_.can_run()) {
+  } else if (leadership_.taken() && slots_.can_run()) {
     reactor_.interrupt();
   }
 }
@@ -126,13 +126,13 @@ void Loop::work(Worker& self) {
       lock.unlock();
       held_sends_.flush();
       lock.lock();
-    } else if (phase_ == Phase::running && !lead_.taken() && !self.stays_back) {
+    } else if (phase_ == Phase::running && !leadership_.taken() && !self.stays_back) {
       stop_polling_locked(self);
       start_leading_locked();
       self.leads = true;
       if (slots_.has_releases()) ensure_poller_locked();  // this thread may have been the one that polled for them
       lead_in_pool(lock);
-      self.stays_back = !lead_.job_posted() && lead_.waiter_completed();
+      self.stays_back = !leadership_.job_posted() && leadership_.waiter_completed();
       stop_leading(lock);
       self.leads = false;
     } else {
@@ -147,7 +147,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   std::unique_ptr<Job> job = slots_.take(slot);
   const bool brief = job->is_short();
   const bool more_follows = brief && slots_.handlers_wait();
-  if ((!lead_.taken() && phase_ == Phase::running) || slots_.can_run()) {
+  if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
     if (brief) {
       ensure_poller_locked();
     } else {
@@ -182,7 +182,7 @@ void Loop::give_slot() {
   const std::lock_guard lock(mutex_);
   slots_.give_back(std::exchange(thread.slot, Slot::none));
   if (slots_.can_run()) wake_worker_locked();
-  if (!lead_.taken()) ensure_poller_locked();
+  if (!leadership_.taken()) ensure_poller_locked();
 }
 
 void Loop::take_slot(Slot slot) {
@@ -195,23 +195,23 @@ void Loop::idle(Worker& self, std::unique_lock<std::mutex>& lock) {
   self.woken = false;
   self.stays_back = false;
   idle_.push_back(&self);
-  if ((!lead_.taken() || slots_.has_releases()) && !has_poller_ && phase_ == Phase::running)
+  if ((!leadership_.taken() || slots_.has_releases()) && !has_poller_ && phase_ == Phase::running)
     self.polls = has_poller_ = true;
-  uint64_t epoch = lead_.epoch(), begun = slots_.begun();
+  uint64_t epoch = leadership_.epoch(), begun = slots_.begun();
   while (!self.woken && phase_ != Phase::stopped) {
     if (!self.polls) {
       self.wake.wait(lock);
-      epoch = lead_.epoch();
+      epoch = leadership_.epoch();
       begun = slots_.begun();
       continue;
     }
-    if (self.wake.wait_for(lock, kTick) == std::cv_status::no_timeout) continue;
+    if (self.wake.wait_for(lock, kPollInterval) == std::cv_status::no_timeout) continue;
     slots_.releases_are_due();
     const bool job_waits = slots_.can_run();
-    if ((job_waits && begun == slots_.begun()) || (!lead_.taken() && epoch == lead_.epoch()))
-      break;                                                     // for a whole interval
-    if (lead_.taken() && !job_waits) stop_polling_locked(self);  // whoever changes that wakes a poller again
-    epoch = lead_.epoch();
+    if ((job_waits && begun == slots_.begun()) || (!leadership_.taken() && epoch == leadership_.epoch()))
+      break;                                                           // for a whole interval
+    if (leadership_.taken() && !job_waits) stop_polling_locked(self);  // whoever changes that wakes a poller again
+    epoch = leadership_.epoch();
     begun = slots_.begun();
   }
   stop_polling_locked(self);

@@ -5,19 +5,19 @@
 namespace tendril::rpc::detail {
 
 /// While stopping: nothing goes on, and nothing that is queued can set anything off.
-bool Loop::at_rest_locked() const noexcept { return slots_.at_rest() && !lead_.taken(); }
+bool Loop::at_rest_locked() const noexcept { return slots_.at_rest() && !leadership_.taken(); }
 
 bool Loop::end_by(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (phase_ == Phase::running) {
     phase_ = Phase::stopping;
     slots_.stop_delaying();
-    if (lead_.taken()) reactor_.interrupt();  // a waiter gives up the lead too
+    if (leadership_.taken()) reactor_.interrupt();  // a waiter stops leading too
     if (slots_.can_run()) wake_worker_locked();
   }
   const auto at_rest = [this] { return at_rest_locked(); };
   while (phase_ != Phase::stopped) {
-    if (!lead_.taken()) look_at_io(lock);  // sockets are closed also while handlers go on
+    if (!leadership_.taken()) look_at_io(lock);  // sockets are closed also while handlers go on
     if (at_rest_locked()) {
       stop_locked();  // without letting go of the mutex: nothing can be posted in between
     } else if (deadline == Clock::time_point::max()) {
@@ -40,7 +40,7 @@ std::vector<Loop::Running> Loop::stop() {
   std::unique_lock lock(mutex_);
   if (phase_ != Phase::stopped) {
     stop_locked();
-    if (!lead_.taken()) look_at_io(lock);
+    if (!leadership_.taken()) look_at_io(lock);
   }
   std::vector<Running> left = unended_locked();
   std::list<Worker> ending;
@@ -65,7 +65,7 @@ std::vector<Loop::Running> Loop::stop() {
 
 /// The last of a pool thread. One that nobody joins takes itself off the list, and the loop may go with it.
 void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
-  if (self.keeps && !lead_.taken()) look_at_io(lock);  // what its function has left there
+  if (self.keeps && !leadership_.taken()) look_at_io(lock);  // what its function has left there
   const Ref<Executor> kept = std::move(self.keeps);
   if (kept) workers_.remove_if([&](const Worker& worker) { return &worker == &self; });
   ThreadState::current().pool = nullptr;  // destructors of the thread's own objects are yet to come
@@ -103,7 +103,7 @@ std::vector<Loop::Running> Loop::running_locked() const {
 
 std::vector<Loop::Running> Loop::unended_locked() const {
   std::vector<Running> list = running_locked();
-  if (lead_.taken()) list.push_back({Slot::none, {}, {}});
+  if (leadership_.taken()) list.push_back({Slot::none, {}, {}});
   return list;
 }
 

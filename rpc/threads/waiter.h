@@ -22,7 +22,7 @@ class Waiter final : public FutureCallback, public WaiterHook {
 
   std::atomic<bool> done{false};
   bool leading = false;
-  bool next_leader = false;     ///< the lead was handed to it
+  bool next_leader = false;     ///< leadership was handed to it
   bool left_to_others = false;  ///< it stopped leading because there is work for the pool
   std::condition_variable wake;
 
@@ -36,7 +36,7 @@ struct Worker {
   std::condition_variable wake;
   bool woken = false;       ///< there may be something to do
   bool polls = false;       ///< it looks every poll interval whether nobody leads
-  bool stays_back = false;  ///< it has just handed the lead to a waiter
+  bool stays_back = false;  ///< it has just handed leadership to a waiter
   bool leads = false;
   Slot runs = Slot::none;        ///< a job of this kind; that which waits included
   CallOrigin origin;             ///< of that job

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(fast_waits_for_an_unused_output_where_smart_ends) {
   const Tensor root = loss(true);
   BOOST_CHECK_EXCEPTION(backward(context, {root}, {.retain_graph = true, .mode = Mode::fast, .timeout = 100ms}),
                         rpc::TimeoutError, says("not done in time", "the roots do not depend on"));
-  // The context is usable, and so is the graph. (The gradients that FAST got to before it gave up are in it.)
+  // The context is usable, and so is the graph. (The gradients that FAST got to before it failed are in it.)
   backward(context, {root}, {.timeout = 60s});
   BOOST_TEST(group.counters(0).passes == 0);
   BOOST_TEST(group.counters(1).passes == 0);

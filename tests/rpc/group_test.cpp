@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_group_can_be_formed_again_and_again_on_one_port) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(references_still_held_at_shutdown_are_given_up_and_fail_afterwards) {
+BOOST_AUTO_TEST_CASE(references_still_held_at_shutdown_are_released_and_fail_afterwards) {
   const Party party(2);
   std::latch seen(2);
   party
@@ -431,9 +431,9 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_w
     Group group(name_of(rank), party.options_of(rank));
     if (rank == 0) rpc_async<&wait_at_gate>(*group.agent(), 1, CallOptions{.timeout = 0s});
     group.barrier();
-    // Shutting down waits for the handler: it is let go once the group has given up.
+    // Shutting down waits for the handler: it returns once the group has abandoned it.
     std::jthread opener([&, agent = group.agent()] {
-      // (giving up tells nobody; `shutdown` below has a deadline, and closes the connection at it)
+      // (abandoning it tells nobody; `shutdown` below has a deadline, and closes the connection at it)
       while (agent->is_connected(1 - rank)) std::this_thread::sleep_for(1ms);
       if (rank == 0) open.count_down();
     });

@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(references_are_passed_on_over_many_hops) {
     Cluster cluster(3, {.num_worker_threads = threads});
     const RRef<Counter> counter = remote<Counter>(cluster[0], 1, 0);
     BOOST_TEST(rpc_sync<&forward>(cluster[0], 1, counter, 8, 1, 3) == 1);
-    // The caller lets go while the reference is on its way.
+    // The caller drops its own while the reference is on its way.
     Future<int> last;
     {
       const RRef<Counter> brief = remote<Counter>(cluster[0], 2, 10);

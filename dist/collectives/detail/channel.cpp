@@ -138,7 +138,7 @@ std::string Channel::who_is_missing(uint64_t operation) const {
   const auto note = [&](std::size_t i, const std::string& problem) {
     text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
   };
-  // While they join only the first member knows who has, as others may be about to give up as this one is.
+  // While they join only the first member knows who has, as others may be about to time out as this one is.
   const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
   if (operation == 0 && !first.made && !first.what.empty())
     return "worker '" + members_[0].name + "' said: " + first.what;
@@ -293,11 +293,11 @@ void Channel::begin_generation(Lock& lock, uint64_t generation) {
 }
 
 void Channel::complete_join(Lock& lock) {
-  std::vector<rpc::InboundCall> given_up;
+  std::vector<rpc::InboundCall> abandoned;
   for (auto at = joins_.begin(); at != joins_.end();) {
     const rpc::CallContext& context = at->second.context();
     const bool over = context.stop.stop_requested() || context.deadline < Clock::now();
-    if (over) given_up.push_back(std::move(at->second));
+    if (over) abandoned.push_back(std::move(at->second));
     at = over ? joins_.erase(at) : std::next(at);
   }
   std::map<rpc::WorkerId, rpc::InboundCall> joins;
@@ -311,7 +311,7 @@ void Channel::complete_join(Lock& lock) {
     lock.unlock();
   }
   for (auto& [worker, call] : joins) call.reply(write_answer({}, generation));
-  for (rpc::InboundCall& call : given_up) call.reply(write_answer({Failure::other, name_ + ": too late"}));
+  for (rpc::InboundCall& call : abandoned) call.reply(write_answer({Failure::other, name_ + ": too late"}));
 }
 
 void Channel::joined(rpc::InboundCall call) {
@@ -328,15 +328,15 @@ void Channel::joined(rpc::InboundCall call) {
     lock.unlock();
     return call.reply(write_answer(failure));
   }
-  const auto earlier = joins_.find(from);  // it has given that one up
-  std::optional<rpc::InboundCall> given_up;
+  const auto earlier = joins_.find(from);  // it has abandoned that one
+  std::optional<rpc::InboundCall> abandoned;
   if (earlier != joins_.end()) {
-    given_up.emplace(std::move(earlier->second));
+    abandoned.emplace(std::move(earlier->second));
     joins_.erase(earlier);
   }
   joins_.emplace(from, std::move(call));
   complete_join(lock);
-  if (given_up) given_up->reply(write_answer({Failure::other, name_ + ": joined again"}));
+  if (abandoned) abandoned->reply(write_answer({Failure::other, name_ + ": joined again"}));
 }
 
 // ---- operations

@@ -11,7 +11,7 @@ namespace tendril::dist {
 namespace detail {
 
 namespace {
-/// Those of members that gave up before this worker made its end are forgotten when their deadlines have passed; more
+/// Those of members that stopped before this worker made its end are forgotten when their deadlines have passed; more
 /// than a group can have members at once are refused.
 constexpr std::size_t kMaxEarly = 4096;
 constexpr std::size_t kMaxEnded = 1024;

@@ -63,7 +63,7 @@ struct CollectivePart {
 struct CollectiveFailure {
   static void invoke(rpc::InboundCall& call) {
     auto message = read_request<FailureMessage>(call.request());
-    if (!message.failure) message.failure = {Failure::other, "worker '" + call.from().name + "' gave up"};
+    if (!message.failure) message.failure = {Failure::other, "worker '" + call.from().name + "' abandoned it"};
     if (const auto channel = CollectiveHub::of(call.agent())->find(message.group.key)) {
       channel->told(call.from(), message);
     }
@@ -80,7 +80,7 @@ struct CollectiveWhereabouts {
     if (channel) {
       here = channel->whereabouts();
     } else if (Failure last = hub->last_failure(group.key); last.kind == Failure::timeout) {
-      here.what = std::move(last.text);  // it gave up a moment before
+      here.what = std::move(last.text);  // it abandoned it a moment before
     }
     rpc::Message reply;
     rpc::OutputArchive archive(reply);

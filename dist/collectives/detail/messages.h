@@ -67,7 +67,7 @@ struct WhereaboutsMessage {
   bool made = false;                       ///< it has this group
   std::vector<rpc::WorkerId> joined = {};  ///< of the first member: who has, as far as it knows
   uint64_t operations = 0;                 ///< that it has begun
-  std::string what = {};                   ///< the last one; of who gave up making it: why
+  std::string what = {};                   ///< the last one; of who abandoned making it: why
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {

@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {
   });
   for (const std::size_t rank : {0u, 1u}) {
     BOOST_TEST(has(said[rank], "CollectiveError: "), said[rank]);
-    BOOST_TEST(has(said[rank], "worker 'w2' gave up: the data has ended"), said[rank]);
+    BOOST_TEST(has(said[rank], "worker 'w2' aborted: the data has ended"), said[rank]);
   }
   const auto start = rpc::Clock::now();
   std::latch left(1);

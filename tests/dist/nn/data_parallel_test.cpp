@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_got_no_gradient_is_named_at_all_members_or
     BOOST_TEST(has(mine, "no gradient came for 'second.bias', 'second.weight'"), mine);
     BOOST_TEST(has(mine, "find_unused_parameters"), mine);
   }
-  for (const std::size_t rank : {0u, 2u}) BOOST_TEST(has(said[rank], "worker 'w1' gave up"), said[rank]);
+  for (const std::size_t rank : {0u, 2u}) BOOST_TEST(has(said[rank], "worker 'w1' aborted"), said[rank]);
   at_all(kSize, [&](int rank) {
     Net whole(1), mine(1);
     ProcessGroup members(group[rank], names(kSize));
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
   });
   for (const std::string& mine : said) {
     BOOST_TEST(has(mine, "CollectiveError: "), mine);
-    BOOST_TEST(has(mine, "worker 'w1' gave up: DistributedDataParallel"), mine);
+    BOOST_TEST(has(mine, "worker 'w1' aborted: DistributedDataParallel"), mine);
     BOOST_TEST(has(mine, "weight float32 [2, 4]"), mine);
     BOOST_TEST(has(mine, "weight float32 [3, 4]"), mine);
   }

@@ -75,7 +75,7 @@ void break_connections(int port) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(after_calls_that_were_given_up_before_they_arrived) {
+BOOST_AUTO_TEST_CASE(after_calls_that_were_cancelled_before_they_arrived) {
   const Party party;
   const auto errors = party.run(2, [](Group& group, int rank) {
     // Nothing that "w0" sends from here on is ever served: its requests arrive after the news that they are cancelled.

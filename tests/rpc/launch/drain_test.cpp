@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(what_was_lost_with_a_connection_is_not_waited_for) {
   for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_given_up_counts_as_arrived) {
+BOOST_AUTO_TEST_CASE(a_request_overtaken_by_the_news_that_it_was_cancelled_counts_as_arrived) {
   Pair pair;
   pair.network->set_rule([](const PassingMessage& passing) -> MessageFate {
     return {.delay = passing.message.kind == MessageKind::request ? 100ms : 0ms};

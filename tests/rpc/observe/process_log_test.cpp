@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(the_variable_sets_the_level_and_adds_time_process_level_and
       "[T] [P] [info] [solo] rpc: worker 'solo' has joined its group as rank 0 of 1\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' shuts down and waits for all to do so\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' waits for calls that are still open\n"
-      "[T] [P] [info] [solo] rpc: worker 'solo' gives up its references\n"
+      "[T] [P] [info] [solo] rpc: worker 'solo' releases its references\n"
       "[T] [P] [info] [solo] rpc: worker 'solo' has left its group\n";
   BOOST_TEST(said({"TENDRIL_LOG=info"}) == phases);
   const std::string all = said({"TENDRIL_LOG=debug"});

@@ -108,14 +108,14 @@ BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
   s.settle(false);
   BOOST_TEST(s.fetched == 1u);
   BOOST_TEST(s.alive_objects() == 0);
-  // One that is given up holds nothing: it fails if it comes late, and nobody hears of that.
+  // One that is cancelled holds nothing: it fails if it comes late, and nobody hears of that.
   s.remote(0, 1);
   s.settle();
   s.to_here(0, s.handles(0)[0]);
   const Packet late = s.network.front();
   s.network.clear();
   drop(s, 0);
-  s.give_up(0, 1, 4);
+  s.cancel(0, 1, 4);
   while (deliver(s, 0, 1) && s.alive_objects() > 0) {
   }
   BOOST_TEST(s.alive_objects() == 0);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
   s.settle(false);
   BOOST_TEST(s.handles(2).empty());  // parked: its owner does not know the object yet
   BOOST_TEST(s.fetch_failed == 0u);
-  s.give_up(0, 1, 1);
+  s.cancel(0, 1, 1);
   s.settle(false);
   BOOST_TEST(s.fetch_failed == 1u);
   BOOST_TEST(contains(text(created->failure()), "timed out"));
@@ -186,23 +186,23 @@ BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_given_up_does_not_run) {
+BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_cancelled_does_not_run) {
   Simulation s(2, 1);
   s.remote(0, 1);
   const Packet late = s.network.front();
   s.network.clear();
-  s.give_up(0, 1, 1);
+  s.cancel(0, 1, 1);
   s.settle();
   s.network.push_back(late);
   finish(s);
   BOOST_TEST(s.served == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_creation_given_up_while_it_runs_leaves_nothing_behind) {
+BOOST_AUTO_TEST_CASE(a_creation_cancelled_while_it_runs_leaves_nothing_behind) {
   Simulation s(2, 1);
   s.remote(0, 1);
   s.deliver();
-  s.give_up(0, 1, 1);
+  s.cancel(0, 1, 1);
   drop(s, 0);
   while (s.deliver()) {
   }
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
   s.call(0, 1, Simulation::make, {});
   s.settle(false);
   BOOST_TEST(s.counters(1).forks == 1u);
-  s.give_up(0, 1, 1);
+  s.cancel(0, 1, 1);
   s.settle();
   BOOST_TEST(s.sum().none());
   BOOST_TEST(s.alive_objects() == 0);
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(an_object_may_hold_references_and_drop_them_when_it_dies) {
   finish(s);
 }
 
-BOOST_AUTO_TEST_CASE(handles_that_leaked_are_given_up_at_shutdown) {
+BOOST_AUTO_TEST_CASE(handles_that_leaked_are_released_at_shutdown) {
   Simulation s(2, 1);
   const Handle confirmed = s.remote(0, 1);
   s.settle();

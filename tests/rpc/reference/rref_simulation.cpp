@@ -350,7 +350,7 @@ void Simulation::on_timer(std::chrono::milliseconds time) {
   }
 }
 
-void Simulation::settle(bool give_up) {
+void Simulation::settle(bool cancel) {
   int quiet = 0;
   for (int round = 0; quiet < 30; ++round) {
     if (round > 100'000) throw std::logic_error("the simulation does not settle");
@@ -359,9 +359,9 @@ void Simulation::settle(bool give_up) {
     while (deliver() || serve()) busy = true;
     on_timer(std::chrono::milliseconds(250));
     quiet = busy || packets != before || !network.empty() ? 0 : quiet + 1;
-    if (give_up && quiet >= 30 && pending_calls() > 0) {
+    if (cancel && quiet >= 30 && pending_calls() > 0) {
       for (const auto& worker : workers_) {
-        if (worker->alive) give_up_all(worker->info.id);
+        if (worker->alive) cancel_all(worker->info.id);
       }
       quiet = 0;
     }

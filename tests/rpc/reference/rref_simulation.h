@@ -72,10 +72,10 @@ class Simulation {
   Handle make_local(WorkerId worker);
   bool call(WorkerId from, WorkerId to, Function function, std::vector<Handle> arguments, uint64_t hops = 0);
   bool to_here(WorkerId from, const Handle& handle) { return call(from, handle->owner().id, fetch, {handle}); }
-  void give_up(WorkerId worker, WorkerId callee, uint64_t call_id);
-  void give_up_all(WorkerId worker);
+  void cancel(WorkerId worker, WorkerId callee, uint64_t call_id);
+  void cancel_all(WorkerId worker);
   /// A random call of a random worker is cancelled, if there is one.
-  void give_up_any();
+  void cancel_any();
   void cut(WorkerId a, WorkerId b);
   void connect(WorkerId a, WorkerId b);
   void kill(WorkerId worker);
@@ -86,8 +86,8 @@ class Simulation {
   bool deliver();                                 ///< the next packet; false if there is none
   bool serve();                                   ///< a request whose turn it is runs; false if none can
   void on_timer(std::chrono::milliseconds time);  ///< the clock advances
-  /// Until nothing more happens: packets, handlers, time. Calls that stay open are cancelled if `give_up`.
-  void settle(bool give_up = true);
+  /// Until nothing more happens: packets, handlers, time. Calls that stay open are cancelled if `cancel`.
+  void settle(bool cancel = true);
   /// All handles are dropped, everything settles, and nothing may be left.
   void finish();
 

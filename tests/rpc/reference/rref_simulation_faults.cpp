@@ -12,7 +12,7 @@ void Simulation::fail_pending(Pending pending, const std::string& why) {
   if (pending.created) pending.created->fail(error("the creating call failed: " + why));
 }
 
-void Simulation::give_up(WorkerId id, WorkerId callee, uint64_t call_id) {
+void Simulation::cancel(WorkerId id, WorkerId callee, uint64_t call_id) {
   Worker& worker = this->worker(id);
   const auto connection = worker.connections.find(callee);
   if (connection == worker.connections.end()) return;
@@ -22,21 +22,21 @@ void Simulation::give_up(WorkerId id, WorkerId callee, uint64_t call_id) {
   worker.table->call_cancelled(this->worker(callee).info, call_id);
 }
 
-void Simulation::give_up_all(WorkerId id) {
+void Simulation::cancel_all(WorkerId id) {
   for (auto& [peer, connection] : worker(id).connections) {
-    while (!connection.pending.empty()) give_up(id, peer, connection.pending.begin()->first);
+    while (!connection.pending.empty()) cancel(id, peer, connection.pending.begin()->first);
   }
 }
 
-void Simulation::give_up_any() {
+void Simulation::cancel_any() {
   Worker& worker = *workers_[pick(workers_.size())];
   if (!worker.alive || worker.connections.empty()) return;
   const auto connection =
       std::next(worker.connections.begin(), static_cast<std::ptrdiff_t>(pick(worker.connections.size())));
   const auto& calls = connection->second.pending;
   if (calls.empty()) return;
-  give_up(worker.info.id, connection->first,
-          std::next(calls.begin(), static_cast<std::ptrdiff_t>(pick(calls.size())))->first);
+  cancel(worker.info.id, connection->first,
+         std::next(calls.begin(), static_cast<std::ptrdiff_t>(pick(calls.size())))->first);
 }
 
 void Simulation::cut(WorkerId a, WorkerId b) {
@@ -82,7 +82,7 @@ void Simulation::kill(WorkerId id) {
   for (auto& [peer, connection] : std::exchange(worker.connections, {})) {
     for (auto& [call_id, pending] : connection.pending) fail_pending(std::move(pending), "died");
   }
-  // Nothing of a dead worker may act any more: its table lets go without a word.
+  // Nothing of a dead worker may act any more: its table releases without a word.
   const auto table = std::move(worker.table);
   worker.host->table.reset();
   table->close();

@@ -63,7 +63,7 @@ void random_step(Simulation& s) {
 }
 
 struct Mischief {
-  double give_up = 0, cut = 0, kill = 0;
+  double cancel = 0, cut = 0, kill = 0;
 };
 
 void random_program(uint64_t seed, int workers, int steps, Simulation::Faults faults, Mischief mischief) {
@@ -76,7 +76,7 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
         s.check();
       }
       if (s.chance(0.2)) s.on_timer(std::chrono::milliseconds(s.pick(300)));
-      if (s.chance(mischief.give_up)) s.give_up_any();
+      if (s.chance(mischief.cancel)) s.cancel_any();
       const auto a = static_cast<WorkerId>(s.pick(static_cast<std::size_t>(workers)));
       const auto b = static_cast<WorkerId>(s.pick(static_cast<std::size_t>(workers)));
       if (a != b && s.chance(mischief.cut)) s.cut(a, b);
@@ -86,8 +86,8 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
       s.check();
     }
     s.finish();
-    // Where nobody dies or gives up, no parent may go before its child is known.
-    if (faults.drop + mischief.give_up + mischief.cut + mischief.kill == 0) {
+    // Where nobody dies or cancels, no parent may go before its child is known.
+    if (faults.drop + mischief.cancel + mischief.cut + mischief.kill == 0) {
       BOOST_TEST(s.lost_references == 0, "seed " << seed << ": " << s.last_refusal);
     }
   } catch (const std::exception& error) {
@@ -110,21 +110,21 @@ BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_reordering) {
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_loss_and_repetition) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     random_program(seed, 2 + static_cast<int>(seed % 4), 60, {.drop = 0.15, .duplicate = 0.15, .reorder = true},
-                   {.give_up = 0.1});
+                   {.cancel = 0.1});
   }
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_connections_break) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
-                   {.give_up = 0.05, .cut = 0.04});
+                   {.cancel = 0.05, .cut = 0.04});
   }
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_workers_die_and_return) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
-                   {.give_up = 0.05, .cut = 0.01, .kill = 0.03});
+                   {.cancel = 0.05, .cut = 0.01, .kill = 0.03});
   }
 }
 

@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_given_up) {
+BOOST_AUTO_TEST_CASE(a_peer_that_owes_a_reply_and_is_silent_is_pinged_and_declared_lost) {
   AgentOptions options = options_of("server", 0);
   options.ping_interval = 50ms;
   options.liveness_timeout = 1s;  // longer than a busy machine keeps a thread from answering

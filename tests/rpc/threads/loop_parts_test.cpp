@@ -119,11 +119,11 @@ BOOST_AUTO_TEST_CASE(destructors_wait_for_a_poll_interval_and_run_one_at_a_time)
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
-  Lead lead;
-  HeldSends held(lead);
+  Leadership leadership;
+  HeldSends held(leadership);
   const auto sender = std::make_shared<CountingSender>();
   BOOST_TEST(held.hold(sender));
-  lead.take();
+  leadership.take();
   BOOST_TEST(!held.hold(sender));
   BOOST_TEST(sender->written == 0);
   held.flush();
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
   BOOST_TEST(!held.any());
   held.flush();
   BOOST_TEST(sender->written == 1);
-  lead.give_up();
+  leadership.release();
   BOOST_TEST(held.hold(sender));
   held.flush();
   BOOST_TEST(sender->written == 2);

@@ -13,14 +13,14 @@ namespace tendril::rpc::detail {
 /// Who leads a loop, and who is to be next: docs/rpc.md, "Who runs what". Leading is just a flag: a thread that finds
 /// it free may take it, and then it alone runs the reactor. Guarded by the loop's mutex, but for `taken` (any thread)
 /// and the notes of the leader (its own).
-class Lead {
+class Leadership {
  public:
   bool taken() const noexcept { return taken_.load(); }
   void take() noexcept {
     taken_.store(true);
     job_posted_ = waiter_completed_ = false;
   }
-  void give_up() noexcept {
+  void release() noexcept {
     taken_.store(false);
     ++epoch_;
   }
@@ -40,8 +40,8 @@ class Lead {
     return true;
   }
 
-  // ---- the leader's notes, handed on with the lead
-  /// A message was read. Whether it makes work for the pool decides who keeps the lead.
+  // ---- the leader's notes, passed on with leadership
+  /// A message was read. Whether it makes work for the pool decides who keeps leadership.
   void note_message(Clock::time_point now) noexcept {
     ++messages_since_job_;
     last_read_ = now;
@@ -56,7 +56,7 @@ class Lead {
   void forget_waiter_completed() noexcept { waiter_completed_ = false; }
   bool job_posted() const noexcept { return job_posted_; }
   bool waiter_completed() const noexcept { return waiter_completed_; }
-  /// Messages make work for the pool at present: a waiter that leads would give the lead back at once.
+  /// Messages make work for the pool at present: a waiter that leads would give leadership back at once.
   bool work_comes_in() const { return messages_since_job_ < kRecentMessages || Clock::now() - last_job_ < kRecentTime; }
 
  private:
@@ -68,7 +68,7 @@ class Lead {
   uint64_t epoch_ = 0;
   boost::intrusive::list<Waiter> waiting_;
 
-  bool job_posted_ = false, waiter_completed_ = false;  // since the lead was taken
+  bool job_posted_ = false, waiter_completed_ = false;  // since leadership was taken
   int messages_since_job_ = 1000;
   Clock::time_point last_read_{}, last_job_{};
 };
