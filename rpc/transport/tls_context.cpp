@@ -1,0 +1,85 @@
+// The half of TLS credentials that is Asio's and OpenSSL's: tls_credentials.cpp reads the files.
+#include "tendril/rpc/transport/tls_context.h"
+
+#include <openssl/crypto.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+
+#include <boost/asio/buffer.hpp>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/tls_pem.h"
+
+namespace tendril::rpc::detail {
+namespace {
+
+namespace asio = boost::asio;
+
+void check_read(const boost::system::error_code& error, const std::string& name, const char* what) {
+  TENDRIL_CHECK_AS(UsageError, !error, name, " holds no ", what, " in PEM format: ", error.message());
+}
+
+/// As a peer will: a certificate that others would refuse is better known now.
+void verify_own(SSL_CTX* context, const PemText& certificate, const PemText& authority) {
+  for (const char* purpose : {"ssl_server", "ssl_client"}) {
+    const std::unique_ptr<X509_STORE_CTX, void (*)(X509_STORE_CTX*)> check(X509_STORE_CTX_new(), &X509_STORE_CTX_free);
+    STACK_OF(X509)* chain = nullptr;
+    SSL_CTX_get_extra_chain_certs(context, &chain);
+    if (chain == nullptr) SSL_CTX_get0_chain_certs(context, &chain);
+    TENDRIL_CHECK_AS(RpcError,
+                     check &&
+                         X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context),
+                                             SSL_CTX_get0_certificate(context), chain) == 1 &&
+                         X509_STORE_CTX_set_default(check.get(), purpose) == 1,
+                     "OpenSSL cannot check a certificate");
+    const bool good = X509_verify_cert(check.get()) == 1;
+    TENDRIL_CHECK_AS(UsageError, good, certificate_name(certificate.file), " would be refused by workers whose ",
+                     "authority is '", authority.file,
+                     "': ", X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())),
+                     " (it must be good for servers and clients)");
+  }
+}
+
+}  // namespace
+
+PemText::PemText(std::string file) : file(std::move(file)) {}
+PemText::~PemText() { OPENSSL_cleanse(text.data(), text.size()); }
+
+std::string certificate_name(const std::string& file) { return "the certificate '" + file + "'"; }
+std::string private_key_name(const std::string& file) { return "the private key '" + file + "'"; }
+std::string authority_name(const std::string& file) { return "the authority's certificate '" + file + "'"; }
+
+std::shared_ptr<const TlsContext> make_tls_context(const PemText& certificate, const PemText& key,
+                                                   const PemText& authority) {
+  auto made = std::make_shared<TlsContext>();
+  asio::ssl::context& context = made->context;
+  SSL_CTX* const native = context.native_handle();
+  boost::system::error_code error;
+  // Without this OpenSSL asks at the terminal.
+  context.set_password_callback([](std::size_t, asio::ssl::context::password_purpose) { return std::string(); });
+  context.use_certificate_chain(asio::buffer(certificate.text), error);
+  check_read(error, certificate_name(certificate.file), "certificate");
+  context.use_private_key(asio::buffer(key.text), asio::ssl::context::pem, error);
+  check_read(error, private_key_name(key.file), "private key that fits the certificate and is not encrypted");
+  context.add_certificate_authority(asio::buffer(authority.text), error);
+  check_read(error, authority_name(authority.file), "certificate");
+  TENDRIL_CHECK_AS(UsageError, SSL_CTX_check_private_key(native) == 1, private_key_name(key.file),
+                   " does not belong to ", certificate_name(certificate.file));
+  context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
+  constexpr std::size_t kReadAhead = 64 * 1024;     // four records: fewer system calls for tensors
+  constexpr long kMaxCertificateBytes = 16 * 1024;  // of a peer's chain
+  const bool set = SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_num_tickets(native, 0) == 1;  // a connection is never resumed; a session is, above it
+  TENDRIL_CHECK_AS(RpcError, set, "OpenSSL has no TLS 1.3");
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list(native, kMaxCertificateBytes);
+  SSL_CTX_set_mode(native, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                               SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
+  SSL_CTX_set_read_ahead(native, 1);
+  SSL_CTX_set_default_read_buffer_len(native, kReadAhead);
+  verify_own(native, certificate, authority);
+  return made;
+}
+
+}  // namespace tendril::rpc::detail
