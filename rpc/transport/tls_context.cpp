@@ -43,7 +43,7 @@ void verify_own(SSL_CTX* context, const PemText& certificate, const PemText& aut
 
 }  // namespace
 
-PemText::PemText(std::string file) : file(std::move(file)) {}
+PemText::PemText(std::string path) : file(std::move(path)) {}
 PemText::~PemText() { OPENSSL_cleanse(text.data(), text.size()); }
 
 std::string certificate_name(const std::string& file) { return "the certificate '" + file + "'"; }

@@ -9,7 +9,7 @@ class TlsContext;
 
 /// What one of TlsFiles holds. Its text is overwritten when it goes: one of them is a key.
 struct PemText {
-  explicit PemText(std::string file);
+  explicit PemText(std::string path);
   ~PemText();
   PemText(const PemText&) = delete;
   PemText& operator=(const PemText&) = delete;
