@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
 
 namespace tendril::rpc::detail {
@@ -50,11 +51,13 @@ void Listener::listen_unix(bool optional) try {
   if (!error) unix_.listen(asio::socket_base::max_listen_connections, error);
   TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", path, ": ", error.message());
   endpoint_.unix_path = path;
-} catch (const UsageError&) {
+} catch (const UsageError& e) {
   boost::system::error_code ignored;
   unix_.close(ignored);
   folder_.reset();
   if (!optional) throw;
+  const std::string& name = unix_handshakes_->worker;
+  log(LogLevel::warn, name, "rpc: worker '" + name + "' accepts connections over TCP only: " + e.what());
 }
 
 void Listener::listen_tcp(const Agent::ListenOptions& options) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "tests/rpc/process.h"
@@ -43,18 +44,46 @@ std::vector<pid_t> read_pids(Process& process, int count) {
   return pids;
 }
 
-/// Starts one worker by hand; its error output joins the other one, without the notes of slow starts if not asked for.
-Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port,
-               std::vector<std::string> environment = {}) {
-  environment.insert(environment.begin(), {"MASTER_ADDR=127.0.0.1", "TENDRIL_LOG=error"});
+/// Starts one worker by hand, by a command of the shell.
+Process started(const std::string& command, int rank, int world_size, const test::ReservedPort& port,
+                std::vector<std::string> environment) {
+  environment.emplace_back("MASTER_ADDR=127.0.0.1");
   auto add = [&](std::string name, int value) {
     environment.push_back(name.append("=").append(std::to_string(value)));
   };
   add("RANK", rank);
   add("WORLD_SIZE", world_size);
   add("MASTER_PORT", port.number());
-  return Process({"/bin/sh", "-c", "exec " + program + " " + scenario + " 2>&1"}, environment);
+  return Process({"/bin/sh", "-c", command}, environment);
 }
+
+/// ... its error output joins the other one, without the notes of slow starts if not asked for.
+Process member(const std::string& scenario, int rank, int world_size, const test::ReservedPort& port,
+               std::vector<std::string> environment = {}) {
+  environment.insert(environment.begin(), "TENDRIL_LOG=error");
+  return started("exec " + program + " " + scenario + " 2>&1", rank, world_size, port, std::move(environment));
+}
+
+int times(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& what)
+      : path_(std::filesystem::temp_directory_path() / ("tendril-" + what + "-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directory(path_);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace
 
@@ -234,6 +263,55 @@ BOOST_AUTO_TEST_CASE(where_no_socket_can_be_made_in_the_file_system_workers_meet
   for (Process& worker : workers) {
     BOOST_TEST(contains(worker.rest(), ": no error\n"));
     BOOST_TEST(worker.wait().code == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(where_the_disk_under_the_socket_folder_is_full_workers_meet_over_tcp_and_say_so) {
+  Process probe({"/bin/sh", "-c", "exec unshare -rm mount -t tmpfs none /mnt 2>/dev/null"});
+  if (probe.wait().code != 0) {
+    BOOST_TEST_MESSAGE("skipped: this machine lets users mount nothing");
+    return;
+  }
+  const TemporaryFolder folder("full-disk");
+  // Room for the file system's root alone; for the folder of sockets too, and none for the socket.
+  for (const int files : {1, 2}) {
+    const test::ReservedPort port;
+    std::vector<Process> workers;
+    for (const int rank : {0, 1, 2}) {
+      workers.push_back(started("exec unshare -rm /bin/sh -c 'mount -t tmpfs -o nr_inodes=" + std::to_string(files) +
+                                    " none " + folder.path() + " && exec " + program + " member 2>&1'",
+                                rank, 3, port, {"TENDRIL_LOG=warn", "XDG_RUNTIME_DIR=" + folder.path()}));
+    }
+    for (Process& worker : workers) {
+      const std::string text = worker.rest();
+      BOOST_TEST(contains(text, ": no error\n"), text);
+      BOOST_TEST(times(text, "No space left on device") == 1, text);
+      BOOST_TEST(contains(text, "accepts connections over TCP only: "), text);
+      BOOST_TEST(worker.wait().code == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_workers_with_few_descriptors_each_form_a_group) {
+  Process process({"/bin/sh", "-c", "ulimit -n 64 && exec " + program + " twelve"});
+  BOOST_TEST(process.rest(120s) == "no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_runs_out_of_descriptors_says_so_once_serves_its_peers_and_later_all) {
+  const TemporaryFolder folder("descriptors");
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1, 2, 3})
+    workers.push_back(started("ulimit -n 64 && exec " + program + " out_of_descriptors 2>&1", rank, 4, port,
+                              {"TENDRIL_LOG=warn", "HOSTS_FOLDER=" + folder.path()}));
+  BOOST_TEST(workers[0].line() == "w0 is served");
+  const std::string refusal = workers[1].line();
+  BOOST_TEST(contains(refusal, "worker 'w1' refused a connection from whoever connects now: Too many open files"),
+             refusal);
+  std::ofstream(folder.path() + "/enough").flush();
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    BOOST_TEST(workers[rank].rest() == "w" + std::to_string(rank) + ": no error\n");
+    BOOST_TEST(workers[rank].wait().code == 0);
   }
 }
 

@@ -1,5 +1,6 @@
 // What processes_test runs: group_scenarios NAME. Some spawn workers, some are one worker of a group.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -243,6 +244,26 @@ void await_sign(const std::string& name) {
   while (!std::filesystem::exists(sign(name)) && rpc::Clock::now() < deadline) std::this_thread::sleep_for(5ms);
 }
 
+/// w1 has no descriptor left while all that have no connection with each other yet make one: whoever has a connection
+/// with it is served, the others are once it has descriptors again. Needs `ulimit -n` to be small.
+void out_of_descriptors(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  std::vector<int> taken;
+  if (name == "w1")
+    for (int one = 0; (one = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(one);
+  rpc::barrier(60s);
+  std::vector<std::pair<int, rpc::Future<int>>> sums;
+  for (const rpc::WorkerInfo& other : rpc::get_worker_infos())
+    sums.emplace_back(other.id + 1, rpc::rpc_async<&add>(other, {.timeout = 0s}, other.id, 1));
+  if (name == "w0" && rpc::rpc_sync<&add>("w1", {.timeout = 60s}, 1, 2) == 3) say("w0 is served");
+  await_sign("enough");
+  for (const int one : taken) ::close(one);
+  for (auto& [expected, sum] : sums)
+    if (sum.wait() != expected) throw std::logic_error("a wrong sum");
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
 std::array<std::atomic<int>, 4> calls_from;
 int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
 int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
@@ -334,6 +355,7 @@ int run(const std::string& name) {
   if (name == "call_all") return report([] { rpc::spawn<&call_all>(4, 16); });
   if (name == "call_all_1") return report([] { rpc::spawn<&call_all>(4, 1); });
   if (name == "many") return report([] { rpc::spawn<&call_all>(24, 2); });
+  if (name == "twelve") return report([] { rpc::spawn<&call_all>(12, 2); });
   if (name == "spawn_three_times")
     return report([] {
       rpc::spawn<&call_all>(2, 1);
@@ -352,6 +374,7 @@ int run(const std::string& name) {
   if (name == "lose_a_peer") return by_hand(lose_a_peer);
   if (name == "serve_in_shutdown") return by_hand(serve_in_shutdown);
   if (name == "killed_and_started_anew") return by_hand(killed_and_started_anew);
+  if (name == "out_of_descriptors") return by_hand(out_of_descriptors);
   if (name == "short_partition") return by_hand(short_partition);
   if (name == "long_partition") return by_hand(long_partition);
   const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";
