@@ -2,10 +2,10 @@
 #include <optional>
 #include <type_traits>
 
+#include "tendril/tensor/cpu/conv_parts.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/in_float.h"
-#include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/row_major.h"
 #include "tendril/tensor/cpu/scratch.h"
@@ -267,7 +267,7 @@ void conv2d(const View& out, const View& x, const View& weight, const ConvGeomet
     conv2d(result, InFloat(x), InFloat(weight), geometry);
     return result.write_back();
   }
-  if (onednn::convolve(onednn::Map::result, x, weight, out, geometry)) return;
+  if (convolve_in_parts(onednn::Map::result, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_x(x), rows_of_weight(weight), result(out, InFloat::Use::write);
   visit_float_or_double(out.dtype, "conv2d",
@@ -283,7 +283,7 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
     return result.write_back();
   }
   bool add = bias;
-  if (bias && onednn::convolve(onednn::Map::result, x, weight, out, geometry, bias)) {
+  if (bias && convolve_in_parts(onednn::Map::result, x, weight, out, geometry, bias)) {
     add = false;
   } else {
     conv2d(out, x, weight, geometry);
@@ -312,7 +312,7 @@ void conv2d_data(const View& x, const View& out, const View& weight, const ConvG
     conv2d_data(result, InFloat(out), InFloat(weight), geometry);
     return result.write_back();
   }
-  if (onednn::convolve(onednn::Map::data, x, weight, out, geometry)) return;
+  if (convolve_in_parts(onednn::Map::data, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_out(out), rows_of_weight(weight), result(x, InFloat::Use::write);
   visit_float_or_double(x.dtype, "conv2d_data",
@@ -326,9 +326,9 @@ void conv2d_filter(const View& weight, const View& x, const View& out, const Con
     return result.write_back();
   }
   {
-    std::optional<ThreadLimit> alone;  // oneDNN adds up its threads' shares
+    std::optional<ThreadLimit> alone;  // parts of the images are added up
     if (deterministic()) alone.emplace(1);
-    if (onednn::convolve(onednn::Map::filter, x, weight, out, geometry)) return;
+    if (convolve_in_parts(onednn::Map::filter, x, weight, out, geometry)) return;
   }
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_x(x), rows_of_out(out), result(weight, InFloat::Use::write);

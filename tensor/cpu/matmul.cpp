@@ -1,4 +1,4 @@
-#include <atomic>
+#include <algorithm>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kLarge = 24 * 1024;
 /// A thread's least share of the multiplications of our own kernels: what one needs tens of microseconds for.
 constexpr int64_t kShare = 512 * 1024;
+/// Lines of a part of a product are a multiple of so many.
+constexpr int64_t kBlock = 16;
 
 /// Rows `begin` to `end` of the product, or its columns.
 Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element) {
@@ -30,27 +32,24 @@ Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t eleme
   return part;
 }
 
-/// A large product in parts that its sizes alone decide, each by one thread of oneDNN: the same bits for any number of
-/// threads. False: oneDNN cannot take its strides, and nothing was written.
-bool in_fixed_parts(const Gemm& g) {
+/// A large product in parts, which share no element of the result, each by oneDNN on one thread: OpenMP's threads,
+/// which oneDNN would take, look for work for milliseconds on cores that ours want. Deterministic: the sizes alone
+/// decide the parts, so that the bits are the same for any number of threads. False: oneDNN cannot take its strides,
+/// and nothing was written.
+bool by_onednn(const Gemm& g) {
+  if (!onednn::takes(g)) return false;
   const bool rows = g.m >= g.n;
-  const int64_t lines = rows ? g.m : g.n, height = std::max<int64_t>(128, (lines / 8 + 15) / 16 * 16);
-  const int64_t parts = (lines + height - 1) / height;
-  const auto part = [&](int64_t i) {
-    return part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float));
-  };
-  const auto alone = [](const Gemm& one) {
-    const ThreadLimit limit(1);
-    return onednn::sgemm(one);
-  };
-  if (!alone(part(parts - 1))) return false;
-  std::atomic<bool> all = true;
-  parallel_for(parts - 1, 1, [&](int64_t begin, int64_t end) {
+  const int64_t lines = rows ? g.m : g.n;
+  const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / kShare);
+  // Each part packs the other operand anew: few and large ones, of whole blocks of oneDNN's.
+  const int64_t least = deterministic() ? 128 : kBlock;
+  const int64_t height = std::max(least, (lines / std::max<int64_t>(1, threads) + kBlock - 1) / kBlock * kBlock);
+  parallel_for((lines + height - 1) / height, 1, [&](int64_t begin, int64_t end) {
+    const ThreadLimit alone(1);
     for (int64_t i = begin; i < end; ++i) {
-      if (!alone(part(i))) all = false;
+      onednn::sgemm(part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float)));
     }
   });
-  TENDRIL_CHECK(all, "matmul: oneDNN took one part of a product and refused another");
   return true;
 }
 
@@ -60,7 +59,7 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
   TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
   const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
-  if (large && (deterministic() ? in_fixed_parts(g) : onednn::sgemm(g))) return;
+  if (large && by_onednn(g)) return;
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;

@@ -100,15 +100,15 @@ auto describe_gradient(const Forward& forward, const Arguments&... arguments) {
 #endif
 }
 
-/// Whether images lie in channels-last order. Where one of them does both ways, the other tells.
-bool lie_by_pixels(const View& x, const View& out) noexcept { return !x.contiguous || !out.contiguous; }
+/// From one row of the last three dimensions to the next, in elements.
+int64_t step_of(const View& v) noexcept { return v.sizes[0] > 1 ? v.strides[0] : v.numel; }
 
-/// Of a convolution's weight, row-major or channels-last, whose output channels are cut into groups.
-dnnl::memory::dims weight_strides(const View& weight, int64_t groups) {
-  const int64_t in = weight.sizes[1], h = weight.sizes[2], w = weight.sizes[3];
+/// Of images, or of a weight whose output channels are cut into groups.
+dnnl::memory::dims strides_of(const View& v, bool channels_last, int64_t groups = 1) {
+  const int64_t c = v.sizes[1], h = v.sizes[2], w = v.sizes[3], step = step_of(v);
   dnnl::memory::dims strides =
-      weight.contiguous ? dnnl::memory::dims{in * h * w, h * w, w, 1} : dnnl::memory::dims{in * h * w, 1, w * in, in};
-  if (groups > 1) strides.insert(strides.begin(), weight.sizes[0] / groups * in * h * w);
+      channels_last ? dnnl::memory::dims{step, 1, w * c, c} : dnnl::memory::dims{step, h * w, w, 1};
+  if (groups > 1) strides.insert(strides.begin(), v.sizes[0] / groups * step);
   return strides;
 }
 
@@ -117,7 +117,8 @@ dnnl::memory::dims weight_strides(const View& weight, int64_t groups) {
 /// where there is none.
 class Convolution {
  public:
-  Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g, bool has_bias);
+  Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g, ChannelsLast order,
+              bool has_bias);
   /// `bias` is looked at where there is one.
   void run(const std::array<void*, 3>& data, void* bias) const;
 
@@ -136,7 +137,7 @@ class Convolution {
 };
 
 Convolution::Convolution(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& g,
-                         bool has_bias)
+                         ChannelsLast order, bool has_bias)
     : written_(map == Map::result ? kOut
                : map == Map::data ? kX
                                   : kWeight) {
@@ -153,8 +154,7 @@ Convolution::Convolution(Map map, const View& x, const View& weight, const View&
   }
   const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
              dilation{g.dilation.h - 1, g.dilation.w - 1}, padding{g.padding.h, g.padding.w};
-  const bool pixels = lie_by_pixels(x, out);
-  const Tag plain = pixels ? Tag::nhwc : Tag::nchw, wanted = pixels ? Tag::nhwc : Tag::any;
+  const Tag wanted = order.images ? Tag::nhwc : Tag::any;
   const Description any_x(images, f32, wanted), any_weight(kernels, f32, Tag::any), any_out(results, f32, wanted);
   if (has_bias) bias_.emplace(Dims{out.sizes[1]}, f32, Tag::x);
   const auto describe = [&](const auto&... bias) {
@@ -162,9 +162,9 @@ Convolution::Convolution(Map map, const View& x, const View& weight, const View&
                                                        bias..., any_out, strides, dilation, padding, padding);
   };
   const auto forward = has_bias ? describe(*bias_) : describe();
-  operands_[kX].plain = Description(images, f32, plain);
-  operands_[kWeight].plain = Description(kernels, f32, weight_strides(weight, g.groups));
-  operands_[kOut].plain = Description(results, f32, plain);
+  operands_[kX].plain = Description(images, f32, strides_of(x, order.images));
+  operands_[kWeight].plain = Description(kernels, f32, strides_of(weight, order.weight, g.groups));
+  operands_[kOut].plain = Description(results, f32, strides_of(out, order.images));
   const auto wants = [&](int x_is, const Description& x_wanted, int weight_is, const Description& weight_wanted,
                          int out_is, const Description& out_wanted) {
     operands_[kX].argument = x_is, operands_[kX].wanted = x_wanted;
@@ -222,8 +222,8 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
 /// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
 /// threads, too.
 const Convolution* convolution_for(int threads, Map map, const View& x, const View& weight, const View& out,
-                                   const ConvGeometry& g, bool has_bias) {
-  using Key = std::array<int64_t, 19>;
+                                   const ConvGeometry& g, ChannelsLast order, bool has_bias) {
+  using Key = std::array<int64_t, 22>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Convolution>> made;
   const Key key{static_cast<int64_t>(map),
@@ -244,12 +244,15 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 g.dilation.w,
                 g.groups,
                 has_bias ? 1 : 0,
-                (lie_by_pixels(x, out) ? 1 : 0) + (weight.contiguous ? 2 : 0)};
+                (order.images ? 1 : 0) + (order.weight ? 2 : 0),
+                step_of(x),
+                step_of(weight),
+                step_of(out)};
   const auto found = made.find(key);
   if (found != made.end()) return found->second.get();
   std::unique_ptr<Convolution> convolution;
   try {
-    convolution = std::make_unique<Convolution>(map, x, weight, out, g, has_bias);
+    convolution = std::make_unique<Convolution>(map, x, weight, out, g, order, has_bias);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
   }
@@ -264,11 +267,10 @@ uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_o
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
-              const View* bias) try {
-  if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
+              ChannelsLast order, const View* bias) try {
   const ThreadsForOneDnn threads(out.numel * (weight.numel / weight.sizes[0]));
   const Convolution* const convolution =
-      convolution_for(threads.count(), map, x, weight, out, geometry, bias != nullptr);
+      convolution_for(threads.count(), map, x, weight, out, geometry, order, bias != nullptr);
   if (!convolution) return false;
   convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr);
   convolutions.fetch_add(1, std::memory_order_relaxed);
@@ -281,12 +283,24 @@ uint64_t sgemm_count() noexcept { return products.load(std::memory_order_relaxed
 
 bool available() noexcept { return true; }
 
+namespace {
+
+/// False: it has strides that BLAS cannot be told.
+bool describe(const Gemm& g, Operand& a, Operand& b, Operand& out) noexcept {
+  return describe(g.m, g.k, g.a_row, g.a_column, a) && describe(g.k, g.n, g.b_row, g.b_column, b) &&
+         describe(g.m, g.n, g.out_row, g.out_column, out) && out.transposed == 'N';
+}
+
+}  // namespace
+
+bool takes(const Gemm& g) noexcept {
+  Operand a, b, out;
+  return describe(g, a, b, out);
+}
+
 bool sgemm(const Gemm& g) {
   Operand a, b, out;
-  if (!describe(g.m, g.k, g.a_row, g.a_column, a) || !describe(g.k, g.n, g.b_row, g.b_column, b) ||
-      !describe(g.m, g.n, g.out_row, g.out_column, out) || out.transposed == 'T') {
-    return false;
-  }
+  if (!describe(g, a, b, out)) return false;
   const ThreadsForOneDnn threads(g.m * g.n * g.k);
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
@@ -347,11 +361,7 @@ uint64_t bfloat16_gemm_count() noexcept { return bfloat16_products.load(std::mem
 
 bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
   Operand a, b, out;
-  if (!multiplies_bfloat16() || !describe(g.m, g.k, g.a_row, g.a_column, a) ||
-      !describe(g.k, g.n, g.b_row, g.b_column, b) || !describe(g.m, g.n, g.out_row, g.out_column, out) ||
-      out.transposed == 'T' || g.accumulate) {
-    return false;
-  }
+  if (!multiplies_bfloat16() || !describe(g, a, b, out) || g.accumulate) return false;
   const ThreadsForOneDnn threads(g.m * g.n * g.k);
   const Product* const product = product_for(threads.count(), g, a, b, out, float32_result);
   if (!product) return false;

@@ -6,6 +6,8 @@
 namespace tendril::cpu::onednn {
 
 bool available() noexcept;
+/// Whether oneDNN can take a float32 product's strides, and so those of any of its parts.
+bool takes(const Gemm& g) noexcept;
 /// The float32 product, if oneDNN can take its strides. Uses up to num_threads() threads.
 bool sgemm(const Gemm& g);
 /// How many products oneDNN has made, for tests that must know which path they take.
@@ -17,12 +19,17 @@ bool bfloat16_gemm(const Gemm& g, bool float32_result);
 /// As sgemm_count, of those.
 uint64_t bfloat16_gemm_count() noexcept;
 
-/// The three maps of a float32 convolution (tensor/kernels.h), images all contiguous or all in channels-last order, the
-/// weight either. False: not done; oneDNN has none for these sizes. `bias` [o], if there is one, is added to the
-/// result. Uses up to num_threads() threads; what it sums over images and places depends on how many.
+/// Which operands of a convolution lie in channels-last order without gaps. In others, rows of the last three
+/// dimensions follow each other; steps of the first may be larger.
+struct ChannelsLast {
+  bool images, weight;
+};
+/// The three maps of a convolution of float32 (tensor/kernels.h), none of whose operands is empty. False: not done;
+/// oneDNN has none for these sizes. `bias` [o], if there is one, is added to the result. Uses up to num_threads()
+/// threads; what it sums over images and places depends on how many.
 enum class Map : uint8_t { result, data, filter };
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
-              const View* bias = nullptr);
+              ChannelsLast order, const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
 /// How many images and results of convolutions had to be put in another order, and back.

@@ -3,11 +3,14 @@
 namespace tendril::cpu::onednn {
 
 bool available() noexcept { return false; }
+bool takes(const Gemm&) noexcept { return false; }
 bool sgemm(const Gemm&) { return false; }
 bool bfloat16_gemm(const Gemm&, bool) { return false; }
 uint64_t bfloat16_gemm_count() noexcept { return 0; }
 uint64_t sgemm_count() noexcept { return 0; }
-bool convolve(Map, const View&, const View&, const View&, const ConvGeometry&, const View*) { return false; }
+bool convolve(Map, const View&, const View&, const View&, const ConvGeometry&, ChannelsLast, const View*) {
+  return false;
+}
 uint64_t convolution_count() noexcept { return 0; }
 uint64_t turned_image_count() noexcept { return 0; }
 

@@ -32,7 +32,9 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
   for (int round = 0; round < 60; ++round) {
     ConvGeometry g;
     g.groups = round % 5 == 0 ? roll(2, 4) : 1;
-    const int64_t in = g.groups * roll(1, 20), out = g.groups * roll(1, 20), kernel_h = roll(1, 4),
+    const bool blocks = round % 4 == 1;  // channels that may be shared out among threads
+    const int64_t in = g.groups * (blocks ? 16 * roll(1, 3) : roll(1, 20)),
+                  out = g.groups * (blocks ? 16 * roll(1, 3) : roll(1, 20)), kernel_h = roll(1, 4),
                   kernel_w = roll(1, 4);
     g.stride = {roll(1, 3), roll(1, 3)};
     g.dilation = round % 3 == 0 ? Size2(roll(1, 3), roll(1, 2)) : Size2(1);
@@ -68,7 +70,7 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
       BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(n * p * q)),
                  "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
     };
-    for (const int threads : {1, 2}) {
+    for (const int threads : {1, 2, 3}) {
       const ThreadLimit limit(threads);
       run(y, table.conv2d, x, weight);
       run(x, table.conv2d_data, y, weight);
@@ -84,6 +86,29 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
       }
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_or_by_channels) {
+  if (!cpu::onednn::available()) return;
+  const int before = num_threads();
+  set_num_threads(2);
+  const Kernels& table = kernels(kCPU);
+  const ConvGeometry g{.padding = 1};
+  const auto parts = [&](int64_t images, int64_t channels, MemoryFormat format) {
+    const Tensor x = raw::contiguous(noise({images, channels, 20, 20}), format),
+                 weight = noise({channels, channels, 3, 3}), out = raw::empty_in_format_of(x);
+    const uint64_t made = cpu::onednn::convolution_count();
+    table.conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), g);
+    table.conv2d_data(raw::view_of(x), raw::view_of(out), raw::view_of(weight), g);
+    table.conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(out), g);
+    return cpu::onednn::convolution_count() - made;
+  };
+  BOOST_TEST(parts(2, 24, MemoryFormat::contiguous) == 6);
+  BOOST_TEST(parts(1, 32, MemoryFormat::contiguous) == 6);     // by channels
+  BOOST_TEST(parts(2, 32, MemoryFormat::channels_last) == 6);  // by images
+  BOOST_TEST(parts(1, 24, MemoryFormat::contiguous) == 3);     // neither
+  BOOST_TEST(parts(1, 32, MemoryFormat::channels_last) == 3);
+  set_num_threads(before);
 }
 
 BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {

@@ -9,6 +9,7 @@
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
 #include "tests/make.h"
 #include "tests/tensor/layouts.h"
 
@@ -95,6 +96,20 @@ BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_our
       }
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_product_is_shared_out_among_threads) {
+  if (!cpu::onednn::available()) return;
+  const DefaultDeviceGuard here(kCPU);
+  Generator generator(11);
+  const int budget = num_threads();
+  set_num_threads(2);
+  const Tensor a = noise({256, 64}, kFloat32, generator), b = noise({64, 256}, kFloat32, generator);
+  const uint64_t before = cpu::onednn::sgemm_count();
+  (void)raw::matmul(a, b);
+  const uint64_t parts = cpu::onednn::sgemm_count() - before;
+  set_num_threads(budget);
+  BOOST_TEST(parts == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instructions_and_without) {

@@ -1,0 +1,136 @@
+#include "tendril/tensor/cpu/conv_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/threads.h"
+
+namespace tendril::cpu {
+namespace {
+
+using onednn::Map;
+
+constexpr int64_t kShare = int64_t{1} << 20;  // multiplications worth a thread: tens of microseconds
+constexpr int64_t kBlock = 16;                // channels that oneDNN's layouts keep together
+
+/// Some of the indices of one dimension of an operand.
+class Slice {
+ public:
+  Slice(const View& whole, int dim, int64_t begin, int64_t end) : view_(whole) {
+    std::copy_n(whole.sizes, sizes_.size(), sizes_.begin());
+    const auto d = static_cast<std::size_t>(dim);
+    view_.numel = whole.numel / sizes_[d] * (end - begin);
+    sizes_[d] = end - begin;
+    view_.sizes = sizes_.data();
+    view_.data = whole.as<float>() + begin * whole.strides[d];
+    view_.contiguous = whole.contiguous && dim == 0;
+  }
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
+  operator const View&() const noexcept { return view_; }
+
+ private:
+  std::array<int64_t, 4> sizes_;
+  View view_;
+};
+
+/// One convolution, and how it is cut.
+struct Parts {
+  Map map;
+  const View &x, &weight, &out;
+  const ConvGeometry& geometry;
+  const View* bias;
+  onednn::ChannelsLast order{!x.contiguous || !out.contiguous, !weight.contiguous};
+
+  bool whole() const { return onednn::convolve(map, x, weight, out, geometry, order, bias); }
+
+  bool images(int64_t begin, int64_t end, float* filter) const {
+    View gradient = weight;
+    if (filter) gradient.data = filter;
+    return onednn::convolve(map, Slice(x, 0, begin, end), gradient, Slice(out, 0, begin, end), geometry, order, bias);
+  }
+
+  /// Of x for its own gradient, otherwise of the result.
+  bool channels(int64_t begin, int64_t end) const {
+    if (map == Map::data) {
+      return onednn::convolve(map, Slice(x, 1, begin, end), Slice(weight, 1, begin, end), out, geometry, order, bias);
+    }
+    View shift;
+    if (bias) {
+      shift = *bias;
+      shift.data = bias->as<float>() + begin;
+    }
+    return onednn::convolve(map, x, Slice(weight, 0, begin, end), Slice(out, 1, begin, end), geometry, order,
+                            bias ? &shift : nullptr);
+  }
+};
+
+/// body(i, begin, end) for each of `parts` parts of `count` blocks, until it is false; whether it never was.
+template <class Body>
+bool for_each_part(int64_t parts, int64_t count, const Body& body) {
+  std::atomic<bool> all = true;
+  parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+    const ThreadLimit alone(1);
+    for (int64_t i = first; i < last; ++i) {
+      if (!body(i, count * i / parts, count * (i + 1) / parts)) all = false;
+    }
+  });
+  return all;
+}
+
+/// The gradient of the weight: each part's own, added up in the order of the parts.
+bool filter_by_images(const Parts& parts, int64_t count) {
+  const int64_t numel = parts.weight.numel;
+  const Scratch<float> others((count - 1) * numel);
+  const bool all = for_each_part(count, parts.x.sizes[0], [&](int64_t i, int64_t begin, int64_t end) {
+    return parts.images(begin, end, i > 0 ? others.data() + (i - 1) * numel : nullptr);
+  });
+  if (!all) return false;
+  auto* const sum = parts.weight.as<float>();
+  parallel_for(numel, grain_of(1), [&](int64_t begin, int64_t end) {
+    for (int64_t other = 0; other < count - 1; ++other) {
+      const float* const share = others.data() + other * numel;
+      for (int64_t i = begin; i < end; ++i) sum[i] += share[i];
+    }
+  });
+  return true;
+}
+
+}  // namespace
+
+bool convolve_in_parts(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
+                       const View* bias) {
+  if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
+  const Parts parts{map, x, weight, out, geometry, bias};
+  const int64_t threads = std::min<int64_t>(num_threads(), out.numel * (weight.numel / weight.sizes[0]) / kShare);
+  if (threads < 2) {
+    const ThreadLimit alone(1);
+    return parts.whole();
+  }
+  const View &cut = map == Map::data ? x : out, &shared = map == Map::data ? out : x;
+  const int64_t images = x.sizes[0], channels = cut.sizes[1];
+  const bool can_cut_channels = geometry.groups == 1 && !parts.order.images &&
+                                (map != Map::data || !parts.order.weight) && channels % kBlock == 0;
+  const int64_t blocks = can_cut_channels ? channels / kBlock : 1;
+  // The largest part's share of the work.
+  const auto largest = [&](int64_t count) {
+    const int64_t pieces = std::min(count, threads);
+    return static_cast<double>((count + pieces - 1) / pieces) / static_cast<double>(count);
+  };
+  const double of_images = largest(images), of_blocks = largest(blocks);
+  if (of_images >= 1 && of_blocks >= 1) return parts.whole();  // one image in channels-last order, or of few channels
+  if (of_blocks < of_images || (of_blocks == of_images && weight.numel > shared.numel)) {
+    return for_each_part(std::min(blocks, threads), blocks, [&](int64_t, int64_t begin, int64_t end) {
+      return parts.channels(begin * kBlock, end * kBlock);
+    });
+  }
+  const int64_t count = std::min(images, threads);
+  if (map == Map::filter) return filter_by_images(parts, count);
+  return for_each_part(count, images,
+                       [&](int64_t, int64_t begin, int64_t end) { return parts.images(begin, end, nullptr); });
+}
+
+}  // namespace tendril::cpu

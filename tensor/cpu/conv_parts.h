@@ -1,0 +1,14 @@
+#pragma once
+
+#include "tendril/tensor/cpu/onednn.h"
+
+namespace tendril::cpu {
+
+/// A float32 convolution (onednn.h) in parts, each by oneDNN on one of our threads. Images are shared out, or output
+/// channels (for the gradient of x its channels), whichever makes the more even parts and has less read by all. The
+/// sizes and num_threads() decide the parts, not how many threads can be had. False: oneDNN has none for these sizes;
+/// the result, if there is anything in it, means nothing. `bias` is for Map::result alone.
+bool convolve_in_parts(onednn::Map map, const View& x, const View& weight, const View& out,
+                       const ConvGeometry& geometry, const View* bias = nullptr);
+
+}  // namespace tendril::cpu
