@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "../support/images.h"
 
 namespace image_classifier {
 namespace {
@@ -80,11 +81,8 @@ tendril::data::LabelledImages draw_digits(std::int64_t count, std::int64_t seed)
 
 tendril::data::LabelledImages load_images(const Options& options, tendril::data::Split split) {
   const bool train = split == tendril::data::Split::train;
-  const std::filesystem::path folder = options.data;
-  if (folder.empty()) return draw_digits(train ? options.examples : options.examples / 6, 2 * options.seed + train);
-  if (std::filesystem::exists(folder / "data_batch_1.bin")) return tendril::data::load_cifar10(folder, split);
-  if (std::filesystem::exists(folder / "train.bin")) return tendril::data::load_cifar100(folder, split);
-  return tendril::data::load_mnist(folder, split);
+  if (!options.data.empty()) return examples::load_images(options.data, split);
+  return draw_digits(train ? options.examples : options.examples / 6, 2 * options.seed + train);
 }
 
 }  // namespace image_classifier

@@ -1,32 +1,101 @@
 #pragma once
 
-#include <tendril/rpc/rref.h>
-#include <tendril/tensor/tensor.h>
+#include <tendril/tendril.h>
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "../support/resnet50_pipeline/options.h"
 
-#include "shards.h"
-
+/// ResNet-50 in parts, and the tutorial's pipeline of two of them.
 namespace pipeline {
+
+using namespace tendril;
+
+/// Layers `begin` to `end` of the network (its `layers()`), on the worker that makes it. Their initial values do not
+/// depend on the cut.
+class ResNetPart : public nn::Module {
+ public:
+  ResNetPart(const Network& n, std::size_t begin, std::size_t end) {
+    std::size_t at = 0;
+    const auto add = [&](auto append) {  // the next layer, if it is one of this part's
+      Generator generator(static_cast<std::uint64_t>(n.seed) * 1000 + at);
+      if (begin <= at && at < end) nn::init_resnet_(append(generator), generator);
+      ++at;
+    };
+    const nn::Conv2dOptions stem{.stride = 2, .padding = 3, .bias = false, .dtype = n.dtype};
+    add([&](Generator&) -> auto& { return layers.emplace<nn::Conv2d>(3, n.base, 7, stem); });
+    add([&](Generator&) -> auto& {
+      return layers.emplace<nn::BatchNorm2d>(n.base, nn::BatchNormOptions{.dtype = n.dtype});
+    });
+    add([&](Generator&) -> auto& { return layers.emplace<nn::ReLU>(); });
+    add([&](Generator&) -> auto& {
+      return layers.emplace<nn::MaxPool2d>(3, MaxPoolOptions{.stride = 2, .padding = 1});
+    });
+    std::int64_t in = n.base, width = n.base;
+    for (const std::int64_t blocks : n.blocks) {
+      for (std::int64_t block = 0; block < blocks; ++block, in = 4 * width) {
+        const int stride = block == 0 && width > n.base ? 2 : 1;
+        add([&](Generator & g) -> auto& { return layers.emplace<nn::Bottleneck>(in, width, stride, n.dtype, g); });
+      }
+      width *= 2;
+    }
+    add([&](Generator&) -> auto& { return layers.emplace<nn::AdaptiveAvgPool2d>(1); });
+    add([&](Generator&) -> auto& { return layers.emplace<nn::Flatten>(); });
+    add([&](Generator & g) -> auto& {
+      return layers.emplace<nn::Linear>(in, n.classes, nn::LinearOptions{.dtype = n.dtype, .generator = g});
+    });
+    register_module("layers", layers);
+  }
+  Tensor forward(const Tensor& x) { return layers(x); }
+
+  nn::Sequential layers;
+};
+
+/// A part for the tutorial's form, to which its inputs come as references.
+class ResNetShard : public ResNetPart {
+ public:
+  using ResNetPart::ResNetPart;
+
+  /// The micro-batch of images or features that x_rref refers to, through this shard's layers.
+  Tensor forward_of(const rpc::RRef<Tensor>& x_rref) {
+    const Tensor x = x_rref.to_here();
+    // Micro-batches come at the same time, on threads of their own, and batch normalisation wants them one by one. A
+    // thread that waits for its turn leaves its place in the pool to others.
+    const auto turn = rpc::blocking([this] { return std::unique_lock(mutex_); });
+    return forward(x);
+  }
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return dist::parameter_rrefs(*this); }
+
+ private:
+  std::mutex mutex_;
+};
 
 /// ResNet-50 whose halves live on two workers. Several micro-batches are under way at the same time: while one is in
 /// the second half, the next is in the first.
 class DistResNet50 {
  public:
   /// Makes the shards. A batch is fed in micro-batches of these sizes, which add up to it.
-  DistResNet50(const Network& network, std::vector<std::int64_t> micro_batches,
-               const std::vector<std::string>& workers = {"worker1", "worker2"});
+  DistResNet50(const Network& network, std::vector<std::int64_t> micro_batches)
+      : micro_batches_(std::move(micro_batches)),
+        shard1_(rpc::remote<ResNetShard>("worker1", network, 0, network.middle())),
+        shard2_(rpc::remote<ResNetShard>("worker2", network, network.middle(), network.layers())) {}
 
   /// Images [batch, 3, height, width] to scores [batch, classes].
-  tendril::Tensor forward(const tendril::Tensor& images) const;
-  std::vector<tendril::rpc::RRef<tendril::Tensor>> parameter_rrefs() const;
+  Tensor forward(const Tensor& images) const {
+    std::vector<rpc::Future<Tensor>> outputs;
+    for (const Tensor& x : images.split(micro_batches_)) {
+      const auto y = shard1_.remote<&ResNetShard::forward_of>(rpc::RRef<Tensor>(x));  // there until worker2 asks for it
+      outputs.push_back(shard2_.rpc_async<&ResNetShard::forward_of>(y));
+    }
+    return cat(rpc::wait_all(std::move(outputs)));
+  }
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const {
+    auto all = shard1_.rpc_sync<&ResNetShard::parameter_rrefs>();
+    for (auto& rref : shard2_.rpc_sync<&ResNetShard::parameter_rrefs>()) all.push_back(std::move(rref));
+    return all;
+  }
 
  private:
   std::vector<std::int64_t> micro_batches_;
-  tendril::rpc::RRef<ResNetShard1> shard1_;
-  tendril::rpc::RRef<ResNetShard2> shard2_;
+  rpc::RRef<ResNetShard> shard1_, shard2_;
 };
 
 }  // namespace pipeline

@@ -213,6 +213,18 @@ bool Flags::given(const std::string& flag) const { return impl_->app.get_option(
 
 void Flags::show(const std::string& flag, const std::string& value) { impl_->app.get_option(flag)->default_str(value); }
 
-std::string Flags::effective() const { return impl_->app.config_to_str(true, false); }
+std::string Flags::effective() const {
+  // What was not given and would not be read as it is: nothing in a list, a flag beside one that excludes it, where to
+  // meet without a rank.
+  const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
+  for (CLI::Option* option : impl_->app.get_options()) {
+    const auto& excluded = option->get_excludes();
+    const bool empty_list = option->get_items_expected_max() > 1 && option->get_default_str().empty();
+    const bool is_address = option->get_name().rfind("--master-", 0) == 0;
+    if (!is_given(option) && (empty_list || is_address || std::any_of(excluded.begin(), excluded.end(), is_given)))
+      option->configurable(false);
+  }
+  return impl_->app.config_to_str(true, false);
+}
 
 }  // namespace examples

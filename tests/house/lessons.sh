@@ -22,4 +22,5 @@ lesson() {
 
 lesson cartpole 150
 lesson language_model 115
+lesson resnet50_pipeline 190
 exit $status

@@ -1,5 +1,6 @@
 // timeout: 300
 // Runs the real program, with real processes.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 #include <string>
@@ -18,9 +19,9 @@ struct Program : tendril::test::ExampleProgram {
   Result run(const std::string& flags) const { return shell(program(flags)); }
 };
 
-/// The text with its times left out.
+/// The text behind the flags, with its times left out.
 std::string without_times(const std::string& text) {
-  std::istringstream in(text);
+  std::istringstream in(text.substr(std::min(text.find("Processing"), text.size())));
   std::string result;
   for (std::string line; std::getline(in, line);) {
     if (const auto at = line.find(" images in "); at != std::string::npos) line.resize(at + 7);
@@ -63,6 +64,64 @@ BOOST_AUTO_TEST_CASE(every_schedule_trains_on_any_number_of_workers_and_reports)
     BOOST_TEST(contains(result.out, "stage 0 on worker1: busy") == !by_hand);
     BOOST_TEST(contains(result.out, "stage 2 on worker3") == contains(flags, "--workers 3"));
     BOOST_TEST(contains(result.out, "stage 3 on worker2") == contains(flags, "interleaved"));
+  }
+}
+
+namespace {
+
+/// The losses that were printed.
+std::vector<double> losses(const std::string& out) {
+  std::vector<double> all;
+  for (std::size_t at = 0; (at = out.find("  loss ", at)) != std::string::npos; ++at) {
+    all.push_back(std::stod(out.substr(at + 7)));
+  }
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_flags_are_printed_first_with_what_other_flags_imply) {
+  const Result result = run("--micro-batches 2 --batches 1");
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(result.out.rfind("Processing batch 0") > result.out.find("\nbatch-size=16\n"));
+  BOOST_TEST(contains(result.out, "\nimage=32\n"));
+  BOOST_TEST(contains(result.out, "\nclasses=10\n"));
+  BOOST_TEST(result.out.find("schedule=\"1f1b\"") == result.out.rfind("schedule="));  // once
+}
+
+BOOST_AUTO_TEST_CASE(real_images_are_learnt_by_every_form) {
+  std::string records;  // each label has its brightness
+  for (int i = 0; i < 20; ++i) records += static_cast<char>(i % 4) + std::string(3072, static_cast<char>(80 * (i % 4)));
+  for (int i = 1; i <= 5; ++i) write("data_batch_" + std::to_string(i) + ".bin", records);
+  write("test_batch.bin", records);
+  for (const char* const schedule : {"1f1b", "by-hand"}) {
+    const Result result =
+        run(std::string("--data . --batch-size 20 --batches 12 --micro-batches 2 --schedule ") + schedule);
+    BOOST_TEST(result.status == 0, result.err);
+    const std::vector<double> all = losses(result.out);
+    BOOST_TEST_REQUIRE(all.size() == 12u);  // twice and more through all images
+    BOOST_TEST(all.front() > 1.5);          // ten classes
+    BOOST_TEST(all.back() < 0.7 * all.front());
+    BOOST_TEST(contains(result.out, "trained on 240 images"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(images_that_are_not_there_or_too_few_end_the_program_with_a_clear_error) {
+  write("train-images-idx3-ubyte", "no IDX");
+  std::string records;
+  for (int i = 0; i < 2; ++i) records += static_cast<char>(i) + std::string(3072, 'x');
+  std::filesystem::create_directory(folder / "few");
+  for (int i = 1; i <= 5; ++i) write("few/data_batch_" + std::to_string(i) + ".bin", records);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--data none", "cannot open \"none/train-images-idx3-ubyte\""},
+      {"--data .", "is no IDX file"},
+      {"--data few", "batch"},
+      {"--data few --classes 5", "--classes: not beside --data"}};
+  for (const auto& [flags, message] : cases) {
+    const Result result = run("--micro-batches 2 " + flags);
+    BOOST_TEST(result.status != 0);
+    BOOST_TEST(contains(result.err, message), result.err);
+    BOOST_TEST(!contains(result.out, "Processing"));
   }
 }
 

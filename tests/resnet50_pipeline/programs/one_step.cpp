@@ -53,13 +53,13 @@ void compare(const std::vector<std::int64_t>& micro_batches) {
   const Tensor labels = tendril::randn({kBatch, 5}, generator, {.dtype = tendril::kFloat64});
 
   // Here.
-  pipeline::ResNetShard1 half1(network);
-  pipeline::ResNetShard2 half2(network);
+  pipeline::ResNetShard half1(network, 0, network.middle());
+  pipeline::ResNetShard half2(network, network.middle(), network.layers());
   std::vector<Tensor> outputs, parameters = half1.parameters();
   for (const Tensor& p : half2.parameters()) parameters.push_back(p);
   for (const Tensor& x : images.split(micro_batches)) {
-    const Tensor y = half1.forward(rpc::RRef<Tensor>(x));
-    outputs.push_back(half2.forward(rpc::RRef<Tensor>(y)));
+    const Tensor y = half1.forward_of(rpc::RRef<Tensor>(x));
+    outputs.push_back(half2.forward_of(rpc::RRef<Tensor>(y)));
   }
   const Tensor expected = tendril::cat(outputs);
   mse_loss(expected, labels).backward();

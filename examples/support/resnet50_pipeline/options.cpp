@@ -1,7 +1,6 @@
 #include "options.h"
 
-#include "../support/flags.h"
-#include "stages.h"
+#include "../flags.h"
 
 namespace pipeline {
 namespace {
@@ -33,8 +32,8 @@ void check_schedule(const Options& options) {
   if (options.schedule == "by-hand" && options.workers != 2)
     throw FlagError("--workers", "the form by hand has two, got " + std::to_string(options.workers));
   const std::int64_t stages = std::int64_t{options.workers} * (interleaved ? options.stages_per_worker : 1);
-  if (stages > layers_of(options.network))
-    throw FlagError("--workers", "the network has " + std::to_string(layers_of(options.network)) +
+  if (stages > static_cast<std::int64_t>(options.network.layers()))
+    throw FlagError("--workers", "the network has " + std::to_string(options.network.layers()) +
                                      " layers, too few for " + std::to_string(stages) + " stages");
   for (const auto& run : options.runs) {
     if (interleaved && run.size() % static_cast<std::size_t>(options.workers) != 0)
@@ -60,19 +59,21 @@ std::vector<std::int64_t> split_by(std::int64_t batch, std::int64_t size) {
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
   constexpr examples::Range<std::int64_t> kSize{1, 1'000'000};
   Options options;
-  std::vector<std::int64_t> counts, sizes;
+  std::vector<std::int64_t> counts{1, 2, 4, 8}, sizes;
   bool tiny = false;
   examples::Flags flags("resnet50_pipeline", "ResNet-50 cut over workers that another one feeds with micro-batches.");
   flags.add(
       "--micro-batches", counts, kSize,
       "Into how many micro-batches to cut each batch, one run for each number. Where it does not divide, the first "
-      "ones have one image more. Default: 1 2 4 8");
+      "ones have one image more");
   flags.add("--micro-batch-size", sizes, kSize,
             "Instead: how many images a micro-batch has. Where it does not divide, the last one is smaller");
   flags.exclude("--micro-batch-size", "--micro-batches");
   flags.add_batch_size(options.batch_size, "Images in a batch");
   flags.add("--batches", options.batches, kSize, "How many batches to train on");
   flags.add("--image", options.image, {1, 4096}, "Height and width of the images");
+  flags.add("--data", options.data,
+            "A folder of CIFAR's (binary) or MNIST's files to learn; without, images are random");
   flags.add("--classes", options.network.classes, kSize, "How many classes");
   flags.add_seed(options.network.seed);
   flags.add("--threads", options.threads, {0, 1024},
@@ -90,11 +91,12 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if (tiny) {
       options.network.base = 8;
       options.network.blocks = {1, 1, 1, 1};
-      if (!flags.given("--classes")) options.network.classes = 10;
-      if (!flags.given("--image")) options.image = 32;
-      if (!flags.given("--batch-size")) options.batch_size = 16;
+      if (!flags.given("--classes")) flags.imply("--classes", options.network.classes, 10);
+      if (!flags.given("--batch-size")) flags.imply("--batch-size", options.batch_size, 16);
     }
-    if (counts.empty() && sizes.empty()) counts = {1, 2, 4, 8};
+    if ((tiny || !options.data.empty()) && !flags.given("--image")) flags.imply("--image", options.image, 32);
+    if (!options.data.empty() && flags.given("--classes")) throw FlagError("--classes", "not beside --data");
+    if (!sizes.empty()) counts.clear();
     check_at_most("--micro-batches", counts, options.batch_size);
     check_at_most("--micro-batch-size", sizes, options.batch_size);
     for (const auto count : counts) options.runs.push_back(split_into(options.batch_size, count));
@@ -106,6 +108,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       if (options.runs.empty()) throw FlagError("--micro-batches", "interleaved: say a multiple of --workers");
     }
     check_schedule(options);
+    options.effective = flags.effective();
     options.launch.world_size = options.workers + 1;
   });
 }
