@@ -22,7 +22,8 @@ constexpr std::size_t kDialsAtOnce = 16;
 void Agent::Impl::reconnect(std::shared_ptr<detail::Session> session) {
   const auto link = std::dynamic_pointer_cast<detail::SocketLink>(session->link());
   const auto dial = std::make_shared<detail::Dial>(shared_from_this(), std::move(session));
-  if (link->has_begun() || is_shut_down() || (first_dials_.empty() && !somebody_connects())) return start_dial(dial);
+  if (link->state().begun() || is_shut_down() || (first_dials_.empty() && !somebody_connects()))
+    return start_dial(dial);
   note_dial(dial);
   first_dials_.push_back(dial);
   if (first_dials_.size() == 1) dial_later();

@@ -20,16 +20,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// A session that waits for a connection tries another one if the peer has not answered by then.
-constexpr std::chrono::seconds kAttempt{2};
-/// Who waits for its first one is more patient: nothing else is lost by it.
-constexpr std::chrono::seconds kFirstAttempt{5}, kFirstConnection{20};
 constexpr std::chrono::milliseconds kLongestPause{100};
-
-/// Of the grace period: how long who was connected to leaves it to the other side to connect anew. Not both alike.
-std::chrono::milliseconds time_to_be_dialled(const Agent::Impl& agent, WorkerId peer) {
-  return agent.options.grace_period * (agent.self.id < peer ? 1 : 3) / 8;
-}
 
 UniqueFd new_socket(int family) { return UniqueFd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
@@ -55,15 +46,15 @@ Dial::Dial(const std::shared_ptr<Agent::Impl>& agent, std::shared_ptr<Session> s
     : agent_(agent),
       peer_(session->peer()),
       endpoint_(session->reach().endpoint),
-      // Of one that was lost, the link's grace period.
-      deadline_(std::dynamic_pointer_cast<SocketLink>(session->link())->has_begun()
-                    ? Clock::time_point::max()
-                    : Clock::now() + std::max<Clock::duration>(kFirstConnection, agent->options.liveness_timeout)),
+      deadline_(Clock::time_point::max()),  // its ConnectionState's affair
       session_(std::move(session)),
       link_(std::dynamic_pointer_cast<SocketLink>(session_->link())),
-      dials_from_(Clock::now() + time_to_be_dialled(*agent, peer_.id)),
       stream_(agent->loop->io()),
-      timer_(agent->loop->io()) {}
+      timer_(agent->loop->io()) {
+  state().begin_dial(Clock::now());
+}
+
+ConnectionState& Dial::state() const { return link_->state(); }
 
 std::string Dial::describe() const {
   return "connect to worker '" + peer_.name + "' (rank " + std::to_string(peer_.id) + ")";
@@ -73,14 +64,17 @@ void Dial::start() {
   if (over_) return;
   const auto agent = agent_.lock();
   if (!agent || agent->is_shut_down()) return cancel();
-  if (session_ && (session_->ended() || link_->gauges().connected)) return;
+  Clock::time_point end = deadline_;
+  if (session_) {
+    const auto attempt_ends = state().try_dial(Clock::now());
+    if (session_->ended() || !attempt_ends) return;
+    end = *attempt_ends;
+  }
   ++attempt_;
   said_hello_ = false;
   next_address_ = 0;
   unreached_.clear();
   nobody_ = true;
-  Clock::time_point end = deadline_;
-  if (session_) end = Clock::now() + (link_->has_begun() ? kAttempt : kFirstAttempt);
   if (end != Clock::time_point::max()) wait_until(end, &Dial::attempt_timed_out);
   try_next_address();
 }
@@ -141,7 +135,7 @@ void Dial::try_next_address() try {
   }
   if (!nobody_) return retry(why);
   finish(std::make_exception_ptr(PeerLostError(
-      link_->has_begun() ? "its process has ended" : "nobody listens there: it has left, or its process has ended",
+      state().begun() ? "its process has ended" : "nobody listens there: it has left, or its process has ended",
       true)));
 } catch (...) {
   finish(std::current_exception());
@@ -172,8 +166,7 @@ void Dial::not_reached(int error) {
 }
 
 void Dial::connected() {
-  if (session_ && link_->has_begun() && !session_->reach().dialled && Clock::now() < dials_from_)
-    return retry("it will connect");
+  if (session_ && !state().should_introduce(Clock::now())) return retry("it will connect");
   const auto agent = agent_.lock();
   if (!agent) return finish(nullptr);
   phase_ = "waiting for it to introduce itself";
@@ -201,9 +194,10 @@ void Dial::secured() {
 void Dial::introduce(Agent::Impl& agent) {
   mine_ = hello_of(agent, peer_);
   if (session_) {
-    mine_.resumption.peer_incarnation = session_->incarnation();
-    mine_.resumption.received = link_->frames_received();
-    mine_.resumption.attempt = ++session_->reach().attempts;
+    const ConnectionState::Hello said = state().say_hello(link_->frames_received());
+    mine_.resumption.peer_incarnation = said.peer_incarnation;
+    mine_.resumption.received = said.received;
+    mine_.resumption.attempt = said.attempt;
   }
   Bytes said = encode(mine_);
   if (proof_) {
@@ -286,15 +280,19 @@ void Dial::answered() {
   if (theirs.refusal_kind == RefusalKind::lost) throw PeerLostError(theirs.refusal, false);
   check_hello(mine_, {.group = mine_.group, .world_size = mine_.world_size, .worker = peer_}, theirs);
   if (!session_) {
-    adopt_connection(*agent, stream_.release(tcp_), mine_, theirs, {.endpoint = endpoint_, .dialled = true});
+    adopt_connection(*agent, stream_.release(tcp_), mine_, theirs, {.endpoint = endpoint_}, true);
     return finish(nullptr);
   }
-  if (theirs.incarnation != session_->incarnation() || theirs.resumption.peer_incarnation != agent->incarnation) {
-    throw UsageError(name_of(peer_) + " has been started anew");
+  switch (state().answered(said_of_session(theirs), link_->frames_received())) {
+    case ConnectionState::Answer::started_anew:
+      throw UsageError(name_of(peer_) + " has been started anew");
+    case ConnectionState::Answer::not_needed:
+      return finish(nullptr);
+    case ConnectionState::Answer::stale:
+      return retry("it was told what is not so any more");
+    case ConnectionState::Answer::resume:
+      break;
   }
-  if (link_->gauges().connected) return finish(nullptr);
-  if (link_->frames_received() != mine_.resumption.received) return retry("it was told what is not so any more");
-  session_->reach().dialled = true;
   StreamConnection connection = stream_.release(tcp_);
   finish(nullptr);
   link_->resume(std::move(connection), theirs.resumption.received);
@@ -311,10 +309,11 @@ void Dial::retry(const std::string& why) {
   ++attempt_;  // what is still to come of this one is of no interest
   said_hello_ = false;
   stream_.close();
-  const Clock::time_point next = Clock::now() + pause_;
-  if (next >= deadline_ && session_) {
+  if (session_) {
+    if (const auto again = state().retry(Clock::now())) return wait_until(*again, &Dial::start);
     return finish(std::make_exception_ptr(PeerLostError("no connection came about in time: " + why, false)));
   }
+  const Clock::time_point next = Clock::now() + pause_;
   if (next >= deadline_) {
     return finish(std::make_exception_ptr(TimeoutError(describe() + ": it was too busy until the deadline: " + why)));
   }
@@ -325,6 +324,7 @@ void Dial::retry(const std::string& why) {
 void Dial::finish(const std::exception_ptr& error) {
   ++attempt_;
   over_ = true;
+  if (session_) state().end_dial();
   timer_.cancel();
   stream_.close();
   if (session_ && error) {
@@ -334,7 +334,7 @@ void Dial::finish(const std::exception_ptr& error) {
     } catch (const std::exception& e) {
       why = e.what();
     }
-    session_->end(std::make_exception_ptr(link_->has_begun()
+    session_->end(std::make_exception_ptr(state().begun()
                                               ? PeerLostError(name_of(peer_) + ": connection lost: " + why, true)
                                               : PeerLostError(name_of(peer_) + " cannot be reached: " + why, false)));
   }

@@ -15,6 +15,7 @@
 
 namespace tendril::rpc::detail {
 
+class ConnectionState;
 class SocketLink;
 
 /// Connects to a peer and makes the first exchange, from the side that connects: over TCP the proof of the key
@@ -39,7 +40,6 @@ class Dial : public std::enable_shared_from_this<Dial> {
   /// Ends it: this worker is shut down, or its session has got a connection that the peer has made.
   void cancel();
   bool is_for(const Session& session) const noexcept { return session_.get() == &session && !over_; }
-  bool has_said_hello() const noexcept { return said_hello_; }  ///< over the connection that it makes
 
  private:
   void try_next_address();
@@ -61,15 +61,15 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void attempt_timed_out();
   void finish(const std::exception_ptr& error);
   std::string describe() const;
+  ConnectionState& state() const;  ///< of the session
 
   // Nothing here keeps the loop: its own queue holds this until it ends.
   const std::weak_ptr<Agent::Impl> agent_;
   const WorkerInfo peer_;
   const Agent::Endpoint endpoint_;
-  const Clock::time_point deadline_;
+  const Clock::time_point deadline_;        // for a new session
   const std::shared_ptr<Session> session_;  // whose connection was lost; null: a new one is made
   const std::shared_ptr<SocketLink> link_;  // the session's
-  const Clock::time_point dials_from_;      // of a session: until then the side that was connected to only asks
   Done done_;
 
   HandshakeStream stream_;

@@ -45,13 +45,25 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
           .receive_window = agent.options.receive_limit,
           .max_queued_bytes = agent.options.send_limit,
           .stall_timeout = agent.options.liveness_timeout,
-          .grace = std::chrono::milliseconds(grace_ms)};
+          .terms = {.self = agent.self.id,
+                    .peer = theirs.worker.id,
+                    .incarnation = agent.incarnation,
+                    .peer_incarnation = theirs.incarnation,
+                    .grace = std::chrono::milliseconds(grace_ms),
+                    .first_connection = std::max<std::chrono::milliseconds>(ConnectionState::Terms{}.first_connection,
+                                                                            agent.options.liveness_timeout)}};
 }
 
 void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hello& mine, const Hello& theirs,
-                      Reach reach) {
-  auto link = std::make_shared<SocketLink>(agent.loop, std::move(connection), link_options(agent, mine, theirs));
+                      Reach reach, bool dialled) {
+  SocketLinkOptions options = link_options(agent, mine, theirs);
+  options.dialled = dialled;
+  auto link = std::make_shared<SocketLink>(agent.loop, std::move(connection), options);
   agent.add_peer(theirs.worker, theirs.incarnation, std::move(link), theirs.devices, std::move(reach));
+}
+
+ConnectionState::Hello said_of_session(const Hello& hello) {
+  return {hello.incarnation, hello.resumption.peer_incarnation, hello.resumption.received, hello.resumption.attempt};
 }
 
 Handshake::Others::Others(const Agent::Impl& agent)
@@ -169,7 +181,7 @@ bool Handshake::answer_hello() {
     if (!theirs.resumption.endpoint.empty()) reach.endpoint = Agent::Endpoint::parse(theirs.resumption.endpoint);
   } catch (const UsageError&) {  // then it cannot be asked whether it lives
   }
-  adopt_connection(*agent_, stream_.release(tcp_), mine, theirs, std::move(reach));
+  adopt_connection(*agent_, stream_.release(tcp_), mine, theirs, std::move(reach), false);
   return true;
 }
 
@@ -185,29 +197,27 @@ bool Handshake::answer_enquiry(const Hello& theirs) {
 }
 
 /// The other side goes on over this connection with a session that has lost its own, or has had none so far.
-/// Both sides may dial for the first one at the same time: the dial of the lower rank wins once both have said hello.
 /// False: this connection is none that counts; the other side finds the session connected, or comes again.
 bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   const auto session = agent_->session(theirs.worker.id);
-  if (!session && agent_->expects_members()) return false;
-  // Rank 0 has introduced this worker to a new member before it has told this worker of that one.
-  if (agent_->group_events() && theirs.resumption.peer_incarnation == agent_->incarnation &&
-      (!session || session->incarnation() != theirs.incarnation) &&
-      !agent_->was_last(theirs.worker.id, theirs.incarnation))
-    return false;
   const auto link = session ? std::dynamic_pointer_cast<SocketLink>(session->link()) : nullptr;
-  if (theirs.resumption.peer_incarnation != agent_->incarnation || !link ||
-      session->incarnation() != theirs.incarnation) {
+  const ConnectionState::Hello said = said_of_session(theirs);
+  auto decision = ConnectionState::Accept::refuse;
+  if (link && session->incarnation() == theirs.incarnation) {
+    decision = link->state().accept(said, link->frames_known_received(), link->has_started());
+  } else {
+    // Rank 0 has introduced this worker to a new member before it has told this worker of that one.
+    const bool may_be_new = agent_->group_events() && said.peer_incarnation == agent_->incarnation &&
+                            (!session || session->incarnation() != theirs.incarnation) &&
+                            !agent_->was_last(theirs.worker.id, theirs.incarnation);
+    decision = ConnectionState::accept_unknown(!session && agent_->expects_members(), may_be_new);
+  }
+  if (decision == ConnectionState::Accept::refuse) {
     throw UsageError("the session with worker '" + agent_->self.name + "' that is to go on has ended");
   }
-  Reach& reach = session->reach();
-  if (!link->has_started() || theirs.resumption.attempt <= reach.last_attempt) return false;
+  if (decision == ConnectionState::Accept::ignore || other_side_has_gone()) return false;
   const auto dial = agent_->dial_of(*session);
-  if (dial && dial->has_said_hello() && agent_->self.id < theirs.worker.id) return false;
-  if (reach.dialled && link->has_begun()) return false;
-  if (link->is_known_to_have_more(theirs.resumption.received)) return false;  // said before another connection
-  if (other_side_has_gone()) return false;
-  reach.last_attempt = theirs.resumption.attempt;
+  link->state().take(said);
   link->disconnect();  // this side may not have noticed
   if (!link->can_resume()) throw UsageError("the session with worker '" + agent_->self.name + "' has ended");
   Hello mine = first;
@@ -215,7 +225,7 @@ bool Handshake::go_on(const Hello& first, const Hello& theirs) {
   mine.resumption.received = link->frames_received();
   if (!say(mine)) return false;
   timer_.cancel();
-  reach.dialled = false;
+  link->state().took();
   if (dial) dial->cancel();
   link->resume(stream_.release(tcp_), theirs.resumption.received);
   return true;

@@ -34,7 +34,9 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
 /// Makes a connection the link of the worker that said `theirs`, to which this agent has said `mine`, and adds it
 /// as a peer.
 void adopt_connection(Agent::Impl& agent, StreamConnection connection, const Hello& mine, const Hello& theirs,
-                      Reach reach);
+                      Reach reach, bool dialled);
+/// What a hello says of the session that is to go on.
+ConnectionState::Hello said_of_session(const Hello& hello);
 
 /// The accepting side of the first exchange: over TCP the proof of the key (proof.h) or the handshake of TLS, then
 /// the other's Hello, which is checked and answered. Takes kMaxHelloBytes and kHandshakeTimeout at most, and tells

@@ -21,9 +21,6 @@ struct InboundState;
 /// How to reach a peer with whom there is no connection.
 struct Reach {
   Agent::Endpoint endpoint = {};  ///< empty: not at all
-  bool dialled = false;           ///< this side has made the connection, and makes the next one
-  uint32_t attempts = 0;          ///< of this side to connect
-  uint32_t last_attempt = 0;      ///< of the other side's, that was accepted
 };
 
 /// Everything between this agent and one incarnation of a peer, from joining to loss: the calls in both directions

@@ -30,13 +30,13 @@ std::string error_text(int error) { return std::system_category().message(error)
 SocketLink::SocketLink(Ref<Loop> loop, StreamConnection connection, SocketLinkOptions options)
     : SocketLink(std::move(loop), options) {
   take_connection(std::move(connection));
+  state_.opened(options.dialled);
 }
 
 SocketLink::SocketLink(Ref<Loop> loop, SocketLinkOptions options)
     : loop_(std::move(loop)),
       options_(options),
-      grace_(options_.grace),
-      lost_(true),
+      state_(options_.terms),
       grace_timer_(loop_->io()),
       reader_(options_.receive_limits),
       stall_timer_(loop_->io()),
@@ -54,7 +54,7 @@ void SocketLink::start(std::shared_ptr<LinkEvents> events) {
     const std::exception_ptr reason = self->reason_;
     lock.unlock();
     if (closed) return self->finish(reason);
-    if (!self->begun_) return self->connection_wanted();
+    if (!self->state_.begun()) return self->connection_wanted();
     self->watch();
   });
 }
@@ -80,8 +80,7 @@ void SocketLink::take_connection(StreamConnection connection) {
   transport_.store(connection.transport(), std::memory_order_relaxed);
   tls_ = std::move(connection.tls);
   socket_ = std::move(connection.socket);
-  lost_ = false;
-  begun_ = connected_ = true;
+  connected_ = true;
 }
 
 /// With a writer that waits: there is nothing to wait for any more.
@@ -138,15 +137,15 @@ bool SocketLink::read(bool until_empty) {
 }
 
 void SocketLink::read_soon() {
-  loop_->post_io([self = shared_from_this(), connection = connection_] {
-    if (self->watched_ && connection == self->connection_) self->read(true);
+  loop_->post_io([self = shared_from_this(), connection = state_.connection()] {
+    if (self->watched_ && connection == self->state_.connection()) self->read(true);
   });
 }
 
 /// False: there is nothing more to read.
 bool SocketLink::deliver(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
-  const uint64_t connection = connection_;
+  const uint64_t connection = state_.connection();
   const Clock::time_point now = Clock::now();
   last_received_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   // A copy: `received` may close the link and so reset events_.
@@ -154,9 +153,9 @@ bool SocketLink::deliver(std::size_t bytes) {
   try {
     reader_.commit(bytes);
     Message message;
-    while (events_ && connection == connection_ && reader_.next(message)) {
+    while (events_ && connection == state_.connection() && reader_.next(message)) {
       loop_->message_read(now);
-      if (grace_.count() > 0) count_frame(message);
+      if (state_.resumable()) count_frame(message);
       switch (message.kind) {
         case MessageKind::acknowledge:
           continue;
@@ -178,12 +177,12 @@ bool SocketLink::deliver(std::size_t bytes) {
   } catch (...) {
     finish(std::current_exception());
   }
-  return events_ != nullptr && connection == connection_;
+  return events_ != nullptr && connection == state_.connection();
 }
 
 /// What every frame says beside its message, where frames are kept until they have come.
 void SocketLink::count_frame(const Message& message) {
-  if (message.kind == MessageKind::goodbye) grace_ = std::chrono::milliseconds(0);  // no connection follows this one
+  if (message.kind == MessageKind::goodbye) state_.goodbye();
   const bool must_say = received_.received(message.frame_bytes);
   if (message.acknowledged != acknowledged_) {
     acknowledged_ = message.acknowledged;
@@ -245,6 +244,7 @@ void SocketLink::finish(std::exception_ptr reason) {
   if (!events_) return;
   const std::shared_ptr<LinkEvents> events = std::move(events_);
   events_.reset();
+  state_.ended();
   FrameList dropped;  // tensors end without the lock
   Waiters waiters;
   {

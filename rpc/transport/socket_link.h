@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tendril/rpc/future.h"
+#include "tendril/rpc/session/connection_state.h"
 #include "tendril/rpc/session/flow_control.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/short_mutex.h"
@@ -27,8 +28,8 @@ struct SocketLinkOptions {
   std::size_t max_queued_bytes = std::size_t{64} << 20;  ///< above it, requests wait; twice: large ones apart
   /// The connection ends if no byte comes for so long in the middle of a message; 0 = never.
   std::chrono::milliseconds stall_timeout{0};
-  /// After a connection is lost, so long it waits for another one; 0: it ends with its connection.
-  std::chrono::milliseconds grace{0};
+  ConnectionState::Terms terms = {};  ///< whose session it is, and how long it waits for another connection
+  bool dialled = false;               ///< this side has made the first one
 };
 
 /// A link over connected stream sockets, one after the other: when a connection is lost, frames that the peer has not
@@ -63,13 +64,12 @@ class SocketLink final : public Link,
 
   // On the leader's thread only.
   bool has_started() const noexcept { return started_; }
-  bool has_begun() const noexcept { return begun_; }  ///< has or had a connection
-  bool can_resume() const noexcept { return events_ && (grace_.count() > 0 || !begun_); }
-  /// Gives the connection up, if it has not been lost yet. From here on `frames_received` does not change.
+  ConnectionState& state() noexcept { return state_; }
+  bool can_resume() const noexcept { return events_ && state_.can_go_on(); }
+  /// Ends the connection, if it has not been lost yet. From here on `frames_received` does not change.
   void disconnect();
   uint64_t frames_received() const noexcept { return received_.count(); }
-  /// Whether the peer has said that it has received more frames than that.
-  bool is_known_to_have_more(uint64_t received) const;
+  uint64_t frames_known_received() const;  ///< by the peer: what it said last
   /// Goes on over another connection, whose other side has received so many frames. After `disconnect`.
   void resume(StreamConnection connection, uint64_t received_by_peer);
 
@@ -124,13 +124,8 @@ class SocketLink final : public Link,
   std::unique_ptr<TlsStream> tls_;               // over it; changes likewise
   std::atomic<const char*> transport_{nullptr};  // null: there never was a connection
 
-  std::chrono::milliseconds grace_;  // the leader's; 0 once the peer has said goodbye
-  uint64_t connection_ = 1;          // the leader's: which one this is
-  bool started_ = false;             // the leader's
-  bool begun_ = false;               // the leader's: there is or was a connection
-  bool wanted_ = false;              // the leader's: a first connection was asked for
-  bool lost_ = false;                // the leader's: there is no connection at present
-  uint64_t resumption_ = 0;          // the leader's: which of those that were asked for counts
+  ConnectionState state_;  // the leader's
+  bool started_ = false;   // the leader's
   boost::asio::steady_timer grace_timer_;
   FrameReader reader_;
   std::shared_ptr<LinkEvents> events_;  // until `closed` was reported

@@ -1,4 +1,4 @@
-// What happens between two connections.
+// What happens between two connections: what session/connection_state.h decides is done here.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,23 +18,27 @@ void SocketLink::connection_lost(std::exception_ptr reason) {
     const std::lock_guard lock(mutex_);
     if (closed_) {
       if (reason_) reason = reason_;
-      grace_ = std::chrono::milliseconds(0);
-    } else if (grace_.count() > 0) {
+      state_.goodbye();
+    } else if (state_.resumable()) {
       connected_ = false;
     }
   }
-  if (grace_.count() == 0) return finish(std::move(reason));
-  if (lost_) return;  // that is known
-  lost_ = true;
-  ++connection_;
+  switch (state_.lost(Clock::now())) {
+    case ConnectionState::Loss::known:
+      return;
+    case ConnectionState::Loss::end:
+      return finish(std::move(reason));
+    case ConnectionState::Loss::wait:
+      break;
+  }
   reader_ = FrameReader(options_.receive_limits);  // half a frame comes again as a whole
   ::shutdown(socket_.get(), SHUT_RDWR);
   stall_timer_.cancel();
   unwatch();
-  grace_timer_.expires_after(grace_);
+  grace_timer_.expires_at(state_.grace_ends());
   grace_timer_.async_wait(
-      [self = shared_from_this(), connection = connection_, reason](const boost::system::error_code& error) {
-        if (!error && connection == self->connection_ && self->lost_) self->finish(reason);
+      [self = shared_from_this(), connection = state_.connection(), reason](const boost::system::error_code& error) {
+        if (!error && self->state_.grace_over(connection)) self->finish(reason);
       });
   const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
   events->disconnected(*this);
@@ -44,7 +48,7 @@ void SocketLink::connection_lost(std::exception_ptr reason) {
 void SocketLink::connection_wanted() {
   {
     const std::lock_guard lock(mutex_);
-    if (!asks_ || begun_ || !events_ || std::exchange(wanted_, true)) return;
+    if (!asks_ || !events_ || !state_.wanted()) return;
   }
   const std::shared_ptr<LinkEvents> events = events_;  // a copy: it may close the link
   events->disconnected(*this);
@@ -56,14 +60,13 @@ void SocketLink::ask_for_connection_locked() {
   loop_->post_io([self = shared_from_this()] { self->connection_wanted(); });
 }
 
-bool SocketLink::is_known_to_have_more(uint64_t received) const {
+uint64_t SocketLink::frames_known_received() const {
   const std::lock_guard lock(mutex_);
-  return received < sent_.received();
+  return sent_.received();
 }
 
 void SocketLink::disconnect() {
-  ++resumption_;  // one that has not happened yet must not: what came over that connection would be counted
-  if (!begun_) return;
+  if (!state_.begun()) return;
   connection_lost(std::make_exception_ptr(PeerLostError("connection lost: the peer has opened another", true)));
 }
 
@@ -88,11 +91,11 @@ void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) 
   std::unique_lock lock(mutex_);
   if (writing_) {  // it is about to notice that its socket is shut down
     return loop_->post_io([self = shared_from_this(), held = std::make_shared<StreamConnection>(std::move(connection)),
-                           received_by_peer, resumption = resumption_] {
-      if (resumption == self->resumption_) self->resume(std::move(*held), received_by_peer);
+                           received_by_peer, resumption = state_.resumption()] {
+      if (resumption == self->state_.resumption()) self->resume(std::move(*held), received_by_peer);
     });
   }
-  if (closed_ || !lost_) return;
+  if (closed_ || !state_.resumed()) return;
   const auto not_sent_before = queue_.begin();
   try {
     done = sent_.resumed(received_by_peer, queue_);

@@ -203,7 +203,7 @@ void SocketLink::update_congestion_locked() {
 /// full.
 void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
   writing_ = true;
-  const bool keeps = options_.grace.count() > 0;
+  const bool keeps = options_.terms.grace.count() > 0;
   const auto say = [&] { return keeps ? received_.say() : 0; };
   std::size_t total = 0;
   for (;;) {
@@ -251,8 +251,8 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
 void SocketLink::writable_or_lost(bool lost) {
   waits_to_write_ = false;
   std::unique_lock lock(mutex_);
-  if (lost && options_.grace.count() > 0) connected_ = false;
-  if (lost && options_.grace.count() == 0) closed_ = true;
+  if (lost && options_.terms.grace.count() > 0) connected_ = false;
+  if (lost && options_.terms.grace.count() == 0) closed_ = true;
   write(lock);
 }
 
@@ -296,7 +296,7 @@ void SocketLink::write_failed(int error) noexcept {
   {
     const std::lock_guard lock(mutex_);
     connected_ = false;
-    if (options_.grace.count() == 0) {
+    if (options_.terms.grace.count() == 0) {
       closed_ = true;
       if (!reason_) reason_ = reason;
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/transport/socket_link.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/certificates.h"
@@ -255,7 +256,8 @@ BOOST_AUTO_TEST_CASE(where_each_side_leaves_it_to_the_other_to_connect_one_does_
   // As after two dials that have crossed: each has taken the other's connection.
   std::promise<void> done;
   net.a->impl().loop->post_io([&] {
-    net.a->impl().session(1)->reach().dialled = false;
+    const auto link = net.a->impl().session(1)->link();
+    std::dynamic_pointer_cast<tendril::rpc::detail::SocketLink>(link)->state().took();
     done.set_value();
   });
   done.get_future().wait();

@@ -1,0 +1,107 @@
+#include "tendril/rpc/session/connection_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tendril::rpc::detail {
+
+void ConnectionState::opened(bool dialled) noexcept {
+  phase_ = Phase::open;
+  begun_ = true;
+  dialled_ = dialled;
+}
+
+bool ConnectionState::wanted() noexcept { return phase_ == Phase::unconnected && !std::exchange(wanted_, true); }
+
+ConnectionState::Loss ConnectionState::lost(Clock::time_point now) noexcept {
+  if (phase_ == Phase::ended) return Loss::known;
+  if (!resumable()) return Loss::end;
+  if (phase_ != Phase::open) return Loss::known;
+  phase_ = Phase::lost;
+  ++number_;
+  grace_ends_ = now + grace_;
+  return Loss::wait;
+}
+
+bool ConnectionState::grace_over(uint64_t connection) const noexcept {
+  return phase_ == Phase::lost && connection == number_;
+}
+
+bool ConnectionState::resumed() noexcept {
+  if (phase_ == Phase::open || phase_ == Phase::ended) return false;
+  phase_ = Phase::open;
+  begun_ = true;
+  return true;
+}
+
+void ConnectionState::ended() noexcept {
+  phase_ = Phase::ended;
+  end_dial();
+}
+
+void ConnectionState::begin_dial(Clock::time_point now) noexcept {
+  said_hello_ = false;
+  pause_ = kShortestPause;
+  // Of one that was lost, the grace period ends it.
+  dial_ends_ = begun_ ? Clock::time_point::max() : now + terms_.first_connection;
+  // How long who was connected to leaves it to the other side to connect anew. Where dials have crossed both may be
+  // that side; they come at different times.
+  introduces_from_ = now + terms_.grace * (terms_.self < terms_.peer ? 1 : 3) / 8;
+}
+
+std::optional<Clock::time_point> ConnectionState::try_dial(Clock::time_point now) noexcept {
+  said_hello_ = false;
+  if (phase_ == Phase::open || phase_ == Phase::ended) return std::nullopt;
+  return now + (begun_ ? kAttempt : kFirstAttempt);
+}
+
+bool ConnectionState::should_introduce(Clock::time_point now) const noexcept {
+  return !begun_ || dialled_ || now >= introduces_from_;
+}
+
+ConnectionState::Hello ConnectionState::say_hello(uint64_t received) noexcept {
+  said_hello_ = true;
+  said_received_ = received;
+  return {terms_.incarnation, terms_.peer_incarnation, received, ++attempts_};
+}
+
+ConnectionState::Answer ConnectionState::answered(const Hello& theirs, uint64_t received) noexcept {
+  if (theirs.incarnation != terms_.peer_incarnation || theirs.peer_incarnation != terms_.incarnation) {
+    return Answer::started_anew;
+  }
+  if (phase_ == Phase::open || phase_ == Phase::ended) return Answer::not_needed;
+  if (received != said_received_) return Answer::stale;
+  dialled_ = true;
+  ++resumption_;  // as in `take`
+  return Answer::resume;
+}
+
+std::optional<Clock::time_point> ConnectionState::retry(Clock::time_point now) noexcept {
+  said_hello_ = false;
+  const Clock::time_point next = now + pause_;
+  if (next >= dial_ends_) return std::nullopt;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return next;
+}
+
+ConnectionState::Accept ConnectionState::accept(const Hello& theirs, uint64_t known_received,
+                                                bool started) const noexcept {
+  if (theirs.peer_incarnation != terms_.incarnation || theirs.incarnation != terms_.peer_incarnation) {
+    return Accept::refuse;
+  }
+  if (!started || theirs.attempt <= last_attempt_) return Accept::ignore;
+  // Both may dial for the first one at the same time: the lower rank's wins once both have said hello.
+  if (said_hello_ && terms_.self < terms_.peer) return Accept::ignore;
+  if (dialled_ && begun_) return Accept::ignore;
+  if (theirs.received < known_received) return Accept::ignore;  // said before another connection
+  return Accept::take;
+}
+
+void ConnectionState::take(const Hello& theirs) noexcept {
+  last_attempt_ = theirs.attempt;
+  ++resumption_;  // what comes over a connection agreed on before, and not resumed yet, would else be counted
+}
+
+void ConnectionState::took() noexcept { dialled_ = false; }
+
+}  // namespace tendril::rpc::detail

@@ -1,0 +1,205 @@
+// What a session does about its connections (decision 13), without sockets and clocks: each transition, and two sides
+// whose connections are lost at random.
+#include "tendril/rpc/session/connection_state.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/rpc/session/connection_simulation.h"
+
+BOOST_AUTO_TEST_SUITE(connection_state)
+
+using namespace connection_simulation;
+
+namespace {
+
+constexpr Clock::time_point kNow = Clock::time_point() + 1h;
+
+State of_rank(int self, std::chrono::milliseconds grace = 8s) {
+  return State({.self = self,
+                .peer = 1 - self,
+                .incarnation = 100u + static_cast<unsigned>(self),
+                .peer_incarnation = 101u - static_cast<unsigned>(self),
+                .grace = grace});
+}
+State opened(int self, bool dialled, std::chrono::milliseconds grace = 8s) {
+  State state = of_rank(self, grace);
+  state.opened(dialled);
+  return state;
+}
+State lost(int self, bool dialled) {
+  State state = opened(self, dialled);
+  BOOST_REQUIRE((state.lost(kNow) == Loss::wait));
+  return state;
+}
+/// What the peer of `self` says.
+State::Hello hello(int self, uint32_t attempt = 1, uint64_t received = 0) {
+  return {101u - static_cast<unsigned>(self), 100u + static_cast<unsigned>(self), received, attempt};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_first_connection_is_made_once_something_is_to_be_sent) {
+  State state = of_rank(0);
+  BOOST_TEST((state.phase() == Phase::unconnected));
+  BOOST_TEST(state.can_go_on());
+  BOOST_TEST(state.wanted());
+  BOOST_TEST(!state.wanted());
+  BOOST_TEST(state.resumed());
+  BOOST_TEST((state.phase() == Phase::open));
+  BOOST_TEST(!state.wanted());
+  State begun = opened(0, true);
+  BOOST_TEST(!begun.wanted());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_connection_is_waited_for_until_the_grace_period_is_over) {
+  State state = opened(0, true);
+  const uint64_t first = state.connection();
+  BOOST_TEST((state.lost(kNow) == Loss::wait));
+  BOOST_TEST((state.grace_ends() == kNow + 8s));
+  BOOST_TEST((state.lost(kNow + 1s) == Loss::known));
+  BOOST_TEST(state.grace_over(state.connection()));
+  BOOST_TEST(!state.grace_over(first));
+  BOOST_TEST(state.resumed());
+  BOOST_TEST(!state.grace_over(state.connection()));
+  BOOST_TEST(!state.resumed());  // a second one is of no use
+  const uint64_t second = state.connection();
+  BOOST_TEST((state.lost(kNow + 2s) == Loss::wait));
+  BOOST_TEST(!state.grace_over(second));  // its timer may come late
+}
+
+BOOST_AUTO_TEST_CASE(without_a_grace_period_and_after_a_goodbye_a_session_ends_with_its_connection) {
+  State without = opened(0, true, 0s), left = opened(0, true);
+  BOOST_TEST((without.lost(kNow) == Loss::end));
+  left.goodbye();
+  BOOST_TEST(!left.can_go_on());
+  BOOST_TEST((left.lost(kNow) == Loss::end));
+  State unconnected = of_rank(0, 0s);
+  BOOST_TEST(unconnected.can_go_on());  // its first one may come all the same
+  State ended = opened(0, true);
+  ended.ended();
+  BOOST_TEST(!ended.can_go_on());
+  BOOST_TEST((ended.lost(kNow) == Loss::known));
+  BOOST_TEST(!ended.resumed());
+  BOOST_TEST(!ended.try_dial(kNow).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(attempts_have_a_time_and_pauses_that_grow) {
+  State first = of_rank(0);
+  first.begin_dial(kNow);
+  BOOST_TEST((first.try_dial(kNow) == kNow + 5s));
+  for (const int pause : {1, 2, 4, 8, 16, 32, 64, 100, 100})
+    BOOST_TEST((first.retry(kNow) == kNow + std::chrono::milliseconds(pause)));
+  BOOST_TEST(first.retry(kNow + 19s).has_value());
+  BOOST_TEST(!first.retry(kNow + 20s).has_value());
+  State again = lost(0, true);
+  again.begin_dial(kNow);
+  BOOST_TEST((again.try_dial(kNow) == kNow + 2s));
+  BOOST_TEST(again.retry(kNow + 1h).has_value());  // its grace period ends it
+  BOOST_TEST(again.resumed());
+  BOOST_TEST(!again.try_dial(kNow).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_was_connected_to_asks_first_and_the_ranks_lose_their_patience_one_after_the_other) {
+  for (const int self : {0, 1}) {
+    State mine = lost(self, true), theirs = lost(self, false), first = of_rank(self);
+    for (State* state : {&mine, &theirs, &first}) state->begin_dial(kNow);
+    BOOST_TEST(mine.should_introduce(kNow));
+    BOOST_TEST(first.should_introduce(kNow));
+    const auto patience = self == 0 ? 1s : 3s;
+    BOOST_TEST(!theirs.should_introduce(kNow + patience - 1ms));
+    BOOST_TEST(theirs.should_introduce(kNow + patience));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_resumes_unless_what_was_said_is_not_so_any_more) {
+  State state = lost(0, false);
+  state.begin_dial(kNow);
+  const State::Hello said = state.say_hello(7);
+  BOOST_TEST(said.incarnation == 100u);
+  BOOST_TEST(said.peer_incarnation == 101u);
+  BOOST_TEST(said.received == 7u);
+  BOOST_TEST(said.attempt == 1u);
+  BOOST_TEST(state.say_hello(7).attempt == 2u);
+  BOOST_TEST((state.answered(hello(0), 8) == Answer::stale));
+  BOOST_TEST((state.answered({999, 100, 0, 0}, 7) == Answer::started_anew));
+  BOOST_TEST((state.answered({101, 999, 0, 0}, 7) == Answer::started_anew));
+  BOOST_TEST(!state.dialled());
+  BOOST_TEST((state.answered(hello(0), 7) == Answer::resume));
+  BOOST_TEST(state.dialled());
+  BOOST_TEST(state.resumed());
+  BOOST_TEST((state.answered(hello(0), 7) == Answer::not_needed));
+}
+
+BOOST_AUTO_TEST_CASE(of_hellos_only_a_newer_one_of_this_session_is_taken) {
+  State state = opened(1, false);
+  BOOST_TEST((state.accept(hello(1), 0, true) == Accept::take));  // this side has not noticed the loss
+  BOOST_TEST((state.accept(hello(1), 0, false) == Accept::ignore));
+  BOOST_TEST((state.accept(hello(1, 1, 4), 5, true) == Accept::ignore));
+  BOOST_TEST((state.accept(hello(1, 1, 5), 5, true) == Accept::take));
+  BOOST_TEST((state.accept({999, 101, 0, 1}, 0, true) == Accept::refuse));
+  BOOST_TEST((state.accept({100, 999, 0, 1}, 0, true) == Accept::refuse));
+  const uint64_t before = state.resumption();
+  state.take(hello(1, 3));
+  BOOST_TEST(state.resumption() != before);
+  BOOST_TEST((state.accept(hello(1, 3), 0, true) == Accept::ignore));
+  BOOST_TEST((state.accept(hello(1, 4), 0, true) == Accept::take));
+  BOOST_TEST((opened(1, true).accept(hello(1), 0, true) == Accept::ignore));  // this side makes the next one
+}
+
+BOOST_AUTO_TEST_CASE(of_first_dials_that_cross_the_lower_ranks_wins_once_it_has_said_hello) {
+  for (const int self : {0, 1}) {
+    State state = of_rank(self);
+    state.begin_dial(kNow);
+    BOOST_TEST((state.accept(hello(self), 0, true) == Accept::take));
+    state.say_hello(0);
+    BOOST_TEST((state.accept(hello(self), 0, true) == (self == 0 ? Accept::ignore : Accept::take)));
+    BOOST_TEST(state.retry(kNow).has_value());
+    BOOST_TEST((state.accept(hello(self), 0, true) == Accept::take));
+    state.say_hello(0);
+    state.end_dial();
+    BOOST_TEST((state.accept(hello(self), 0, true) == Accept::take));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_not_known_yet_comes_again_and_one_that_is_known_no_more_is_refused) {
+  BOOST_TEST((State::accept_unknown(true, false) == Accept::ignore));
+  BOOST_TEST((State::accept_unknown(false, true) == Accept::ignore));
+  BOOST_TEST((State::accept_unknown(false, false) == Accept::refuse));
+}
+
+BOOST_AUTO_TEST_CASE(whatever_is_lost_and_whoever_dials_each_message_comes_once_and_both_sides_reach_the_same_end) {
+  Totals totals;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Network network(seed, {.cuts = true, .restarts = seed % 4 == 0, .partitions = seed % 3 == 0});
+      for (int step = 0; step < 1500; ++step) network.step();
+      network.settle();
+      BOOST_REQUIRE_MESSAGE(network.problem().empty(), network.problem());
+      totals += network.totals();
+    }
+  }
+  // What it is about has happened, often.
+  BOOST_TEST(totals.delivered > 50'000);
+  BOOST_TEST(totals.resumed > 2'000);
+  BOOST_TEST(totals.crossed > 100);
+  BOOST_TEST(totals.ignored > 100);
+  BOOST_TEST(totals.ended > 20);
+  BOOST_TEST(totals.postponed_and_forgotten > 5);
+}
+
+BOOST_AUTO_TEST_CASE(where_nothing_is_lost_two_that_dial_each_other_at_once_make_one_connection_and_keep_it) {
+  Totals totals;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Network network(seed, {.cuts = false});
+      for (int step = 0; step < 200; ++step) network.step();
+      network.settle();
+      BOOST_REQUIRE_MESSAGE(network.problem().empty(), network.problem());
+      BOOST_REQUIRE(network.totals().resumed == 2);  // once a side
+      totals += network.totals();
+    }
+  }
+  BOOST_TEST(totals.crossed > 50);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
