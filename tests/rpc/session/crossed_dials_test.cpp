@@ -2,6 +2,7 @@
 // timeout: 240
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/handshake.h"
 #include "tendril/rpc/session/introduction.h"
+#include "tendril/rpc/transport/socket_link.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/session/cutting_proxy.h"
 
@@ -61,6 +63,16 @@ struct Introduced {
   std::unique_ptr<Agent> a, b;
 };
 
+/// How many connections the session that `agent` has with `peer` has lost.
+uint64_t lost(Agent& agent, WorkerId peer) {
+  std::promise<uint64_t> lost;
+  agent.impl().loop->post_io([&] {
+    const auto link = agent.impl().session(peer)->link();
+    lost.set_value(std::dynamic_pointer_cast<tendril::rpc::detail::SocketLink>(link)->state().connection() - 1);
+  });
+  return lost.get_future().get();
+}
+
 template <class Condition>
 bool eventually(Condition condition) {
   const auto deadline = Clock::now() + 60s;
@@ -71,8 +83,9 @@ bool eventually(Condition condition) {
   return true;
 }
 
-/// Both say `bytes` of the handshake, not more, and then all the rest.
-void check_one_connection(uint64_t bytes) {
+/// Both say `bytes` of the handshake, not more, and then all the rest. True: no connection was made and lost again.
+bool check_one_connection(uint64_t bytes) {
+  bool kept = false;
   BOOST_TEST_CONTEXT(bytes << " bytes of both handshakes") {
     Introduced net;
     runs = 0;
@@ -94,7 +107,9 @@ void check_one_connection(uint64_t bytes) {
     BOOST_TEST(runs == 10);
     BOOST_TEST(net.a->metrics().requests_sent == net.b->metrics().requests_received);
     BOOST_TEST(net.b->metrics().requests_sent == net.a->metrics().requests_received);
+    kept = lost(*net.a, 1) + lost(*net.b, 0) == 0;
   }
+  return kept;
 }
 
 }  // namespace
@@ -104,7 +119,10 @@ BOOST_AUTO_TEST_CASE(wherever_two_dials_cross_the_session_ends_with_one_connecti
   const std::size_t hello = encode(tendril::rpc::detail::hello_of(sample.a->impl(), sample.b->self())).size();
   // Challenge, answer, hello and its tag, and the other's (docs/wire.md); both sides' messages have passed or are held.
   const std::size_t handshake = 48 + 76 + 2 * (hello + 32);
-  for (uint64_t bytes = 0; bytes < handshake; bytes += 37) check_one_connection(bytes);
+  int crossings = 0, kept = 0;
+  for (uint64_t bytes = 0; bytes < handshake; bytes += 37, ++crossings) kept += check_one_connection(bytes);
+  // Not all: where a busy machine lets an attempt time out as well, each side may take the other's connection.
+  BOOST_TEST(4 * kept >= 3 * crossings, kept << " of " << crossings);
 }
 
 BOOST_AUTO_TEST_CASE(two_that_dial_each_other_undisturbed_end_with_one_connection) {
