@@ -1,0 +1,75 @@
+// Pictures of graphs, by autograd::dot, as the documents have them (scripts/pictures.sh):
+//
+//   ./pictures tape           a graph of one process
+//   ./pictures distributed    that of the README's program: each worker draws its part, and what one sends stands for
+//                             the other's RecvBackward
+#include <tendril/tendril.h>
+
+#include <iostream>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+using namespace tendril;
+
+Tensor weight() {
+  static const Tensor w = full({3}, 2.0, TensorOptions{.requires_grad = true});
+  return w;
+}
+Tensor& last_result() {
+  static Tensor result;
+  return result;
+}
+Tensor scale(const Tensor& x) { return last_result() = x * weight(); }
+std::string graph_of_scale() { return autograd::dot(std::exchange(last_result(), {}), {.params = {{"w", weight()}}}); }
+
+/// A part of a picture: the lines of a graph in a frame, its boxes called by the worker's name.
+std::string part(const std::string& worker, const std::string& graph) {
+  const auto begin = graph.find("  n0");
+  const std::string lines = graph.substr(begin, graph.rfind('}') - begin);
+  return "  subgraph cluster_" + worker + " {\n  label=\"" + worker + "\" fontname=monospace\n" +
+         std::regex_replace(lines, std::regex("\\bn([0-9]+)"), worker + "$1") + "  }\n";
+}
+/// The box, of those so labelled or coloured, that comes last in the part.
+std::string box(const std::string& part, const std::string& what) {
+  std::smatch found;
+  std::string name;
+  for (auto rest = part; std::regex_search(rest, found, std::regex("([a-z]+[0-9]+) \\[[^\\]]*" + what));
+       rest = found.suffix()) {
+    name = found[1];
+  }
+  if (name.empty()) throw std::runtime_error("no box of " + what + " in:\n" + part);
+  return name;
+}
+
+std::string distributed() {
+  const Tensor x = tensor({1.0f, 2.0f, 3.0f}, {.requires_grad = true});
+  const dist::autograd::Context context;
+  const Tensor sent = x.exp();
+  const Tensor loss = (rpc::rpc_sync<&scale>("bob", sent) * x).sum();
+  const std::string alice = part("alice", autograd::dot({loss, sent}, {.params = {{"x", x}}}));
+  const std::string bob = part("bob", rpc::rpc_sync<&graph_of_scale>("bob"));
+  return "digraph {\n  graph [rankdir=LR]\n  node [align=left fontname=monospace fontsize=10 height=0.2 shape=box "
+         "style=filled]\n" +
+         alice + bob + "  " + box(alice, "darkolivegreen1") + " -> " + box(bob, "RecvBackward") +
+         " [style=dashed label=request]\n  " + box(bob, "darkolivegreen1") + " -> " + box(alice, "RecvBackward") +
+         " [style=dashed label=reply]\n}\n";
+}
+
+void run(int rank) {
+  rpc::init_rpc(rank == 0 ? "alice" : "bob");
+  if (rank == 0) std::cout << distributed();
+  rpc::shutdown();
+}
+
+int main(int argc, char** argv) {
+  const std::string which = argc > 1 ? argv[1] : "";
+  if (which == "distributed") return rpc::launch<&run>(argc, argv, {.world_size = 2});
+  if (which != "tape") {
+    std::cerr << "pictures: expected tape or distributed, got '" << which << "'\n";
+    return 2;
+  }
+  const Tensor x = ones({3}), w = ones({2, 3}, {.requires_grad = true});
+  std::cout << autograd::dot((w * x).exp().sum(), {.params = {{"w", w}}, .show_saved = true});
+}
