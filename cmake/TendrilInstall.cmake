@@ -7,7 +7,7 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tendril")
 foreach(library IN LISTS libraries)
   install(TARGETS tendril_${library} EXPORT tendrilTargets)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${library}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tendril/${library}"
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" REGEX "/tensor/(cpu|drivers)$" EXCLUDE)  # what no other header includes
 endforeach()
 install(TARGETS tendril EXPORT tendrilTargets)
 install(FILES "${TENDRIL_INCLUDE_DIR}/tendril/tendril.h" "${TENDRIL_INCLUDE_DIR}/tendril/version.h"
@@ -24,7 +24,8 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tendrilConfig.cmake.i
   "${PROJECT_BINARY_DIR}/tendrilConfig.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/tendrilConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindCUDNN.cmake"
-  "${PROJECT_SOURCE_DIR}/cmake/FindTendrilCudaLibraries.cmake" "${PROJECT_BINARY_DIR}/tendrilConfig.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/FindTendrilCudaLibraries.cmake" "${PROJECT_SOURCE_DIR}/cmake/TendrilPrecompile.cmake"
+  "${PROJECT_BINARY_DIR}/tendrilConfig.cmake"
   "${PROJECT_BINARY_DIR}/tendrilConfigVersion.cmake"
   DESTINATION "${package_dir}")
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tendril/data/dataset.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
@@ -9,6 +10,8 @@
 namespace tendril::data {
 
 namespace detail {
+
+Tensor row_of(const Tensor& x, int64_t index) { return raw::select(x, 0, index); }
 
 Tensor stack(const std::vector<Tensor>& examples) {
   TENDRIL_CHECK(!examples.empty(), "collate: examples: got none");

@@ -11,7 +11,6 @@
 
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/random.h"
-#include "tendril/tensor/raw.h"
 #include "tendril/tensor/tensor.h"
 
 /// Examples by number, for a DataLoader (loader.h) or a loop of one's own.
@@ -136,6 +135,11 @@ class Dataset {
 template <RandomAccess D>
 Dataset(D) -> Dataset<ExampleOf<D>>;
 
+namespace detail {
+/// Without history.
+Tensor row_of(const Tensor& x, int64_t index);
+}  // namespace detail
+
 /// Example i is row i of each tensor: `TensorDataset(images, labels)`, `auto [image, label] = dataset.get(i)`. The rows
 /// are views, without history.
 template <std::size_t N>
@@ -156,7 +160,7 @@ class TensorDataset {
   /// Row `index` of each tensor.
   std::array<Tensor, N> get(int64_t index) const {
     std::array<Tensor, N> rows;
-    for (std::size_t i = 0; i < N; ++i) rows[i] = raw::select(tensors_[i], 0, index);
+    for (std::size_t i = 0; i < N; ++i) rows[i] = detail::row_of(tensors_[i], index);
     return rows;
   }
 

@@ -146,12 +146,13 @@ void detail::HookedCall::after(std::vector<Tensor>& outputs) {
   for (std::size_t i = 0; i < passed.size(); ++i) outputs[required[i]] = passed[i];
 }
 
-Tensor detail::call_between_hooks(const Module& module, const Tensor& x, void* self,
-                                  Tensor (*forward)(void*, const Tensor&)) {
+Tensor detail::call_between_hooks(const Module& module, const Tensor* const* inputs, std::size_t count, void* self,
+                                  Tensor (*forward)(void*, const Tensor*)) {
   HookedCall hooked(module);
-  std::vector<Tensor> inputs = {x};
-  hooked.before(inputs);
-  std::vector<Tensor> outputs = {forward(self, inputs[0])};
+  std::vector<Tensor> given;
+  for (std::size_t i = 0; i < count; ++i) given.push_back(*inputs[i]);
+  hooked.before(given);
+  std::vector<Tensor> outputs = {forward(self, given.data())};
   hooked.after(outputs);
   return outputs[0];
 }

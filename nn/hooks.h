@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <tuple>
@@ -92,8 +93,9 @@ void put_tensors_of(const std::vector<Tensor>& given, T&... values) {
   (for_each_tensor(values, [&](Tensor& x) { x = *next++; }), ...);
 }
 
-/// The common case, compiled once.
-Tensor call_between_hooks(const Module& module, const Tensor& x, void* self, Tensor (*forward)(void*, const Tensor&));
+/// The common case, tensors to a tensor, compiled once. `inputs` are `count` of them.
+Tensor call_between_hooks(const Module& module, const Tensor* const* inputs, std::size_t count, void* self,
+                          Tensor (*forward)(void*, const Tensor*));
 
 }  // namespace detail
 
@@ -105,10 +107,15 @@ auto call(M& module, const Inputs&... inputs) -> decltype(module.forward(inputs.
   if (!detail::HooksOf::get(module)) [[likely]]
     return module.forward(inputs...);
   using Result = std::remove_cvref_t<decltype(module.forward(inputs...))>;
-  if constexpr (std::is_same_v<Result, Tensor> && sizeof...(Inputs) == 1 && (std::is_same_v<Inputs, Tensor> && ...)) {
-    return detail::call_between_hooks(
-        module, inputs..., const_cast<std::remove_const_t<M>*>(&module),
-        [](void* self, const Tensor& x) -> Tensor { return static_cast<M*>(self)->forward(x); });
+  if constexpr (std::is_same_v<Result, Tensor> && sizeof...(Inputs) > 0 && (std::is_same_v<Inputs, Tensor> && ...)) {
+    const Tensor* const given[] = {&inputs...};
+    return detail::call_between_hooks(module, given, sizeof...(Inputs), const_cast<std::remove_const_t<M>*>(&module),
+                                      [](void* self, const Tensor* x) -> Tensor {
+                                        return [&]<std::size_t... i>(std::index_sequence<i...>) {
+                                          return static_cast<M*>(self)->forward(x[i]...);
+                                        }
+                                        (std::index_sequence_for<Inputs...>());
+                                      });
   } else {
     detail::HookedCall hooked(module);
     std::tuple<Inputs...> given(inputs...);

@@ -14,7 +14,6 @@
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/nn/optim/optimizer.h"
 #include "tendril/rpc/rref.h"
-#include "tendril/tensor/raw.h"
 
 /// The owner's side of a DistributedOptimizer.
 namespace tendril::dist::detail {
@@ -55,7 +54,7 @@ struct CopyTensors {
   template <class T>
   CopyTensors& operator&(T& member) {
     if constexpr (std::same_as<T, Tensor>) {
-      if (member.defined()) member = raw::clone(member);
+      if (member.defined()) member = member.detach().clone();
     }
     return *this;
   }

@@ -220,7 +220,7 @@ void DistributedOptimizer<O>::load_state_dict(const StateDict& dict, const LoadO
   const std::lock_guard lock(mutex_);
   for (std::size_t group = 0; group < lrs_.size(); ++group) {
     if (const Tensor* const lr = dict.find("param_groups." + std::to_string(group) + ".lr")) {
-      lrs_[group] = raw::cast(*lr, kFloat64).template item<double>();
+      lrs_[group] = lr->to(kFloat64).template item<double>();
     }
   }
 }

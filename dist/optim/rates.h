@@ -5,7 +5,7 @@
 
 #include "tendril/dist/optimizer.h"
 #include "tendril/nn/optim/optimizer.h"
-#include "tendril/tensor/raw.h"
+#include "tendril/tensor/creation.h"
 
 namespace tendril::dist {
 
@@ -22,7 +22,9 @@ template <class O>
 class Rates final : public optim::Optimizer {
  public:
   explicit Rates(DistributedOptimizer<O>& of) : Optimizer("Rates"), of_(of) {
-    for (std::size_t group = 0; group < of.num_groups(); ++group) add_group({raw::zeros({})});  // something to count
+    for (std::size_t group = 0; group < of.num_groups(); ++group) {
+      add_group({zeros({}, TensorOptions{.device = kCPU})});  // something to count
+    }
   }
   StateDict state_dict() const override { return of_.state_dict(); }
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) override {

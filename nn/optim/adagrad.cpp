@@ -8,6 +8,8 @@
 
 namespace tendril::optim {
 
+template class OptimizerOf<AdagradOptions, AdagradState>;
+
 void AdagradOptions::validate(const char* op) const {
   detail::check_not_negative(op, "lr", lr);
   detail::check_not_negative(op, "lr_decay", lr_decay);

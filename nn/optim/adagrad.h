@@ -50,6 +50,8 @@ struct AdagradState {
   }
 };
 
+extern template class OptimizerOf<AdagradOptions, AdagradState>;
+
 /// Adagrad (Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization",
 /// 2011), as PyTorch's. For a gradient g (negated to maximise, decayed), in step t:
 ///     s <- s + g^2;    parameter <- parameter - lr / (1 + (t - 1) lr_decay)  g / (sqrt(s) + eps)

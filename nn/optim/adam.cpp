@@ -7,6 +7,9 @@
 
 namespace tendril::optim {
 
+template class OptimizerOf<AdamOptions, AdamState>;
+template class OptimizerOf<AdamWOptions, AdamState>;
+
 namespace {
 
 template <class Options>

@@ -80,6 +80,9 @@ struct AdamState {
   }
 };
 
+extern template class OptimizerOf<AdamOptions, AdamState>;
+extern template class OptimizerOf<AdamWOptions, AdamState>;
+
 /// What Adam and AdamW share.
 template <class Options>
 class AdamOf : public OptimizerOf<Options, AdamState> {

@@ -7,6 +7,8 @@
 
 namespace tendril::optim {
 
+template class OptimizerOf<AdamaxOptions, AdamaxState>;
+
 void AdamaxOptions::validate(const char* op) const {
   detail::check_not_negative(op, "lr", lr);
   detail::check_decay_rate(op, "beta1", beta1);

@@ -52,6 +52,8 @@ struct AdamaxState {
   }
 };
 
+extern template class OptimizerOf<AdamaxOptions, AdamaxState>;
+
 /// Adamax (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, section 7), as PyTorch's. For a gradient
 /// g (negated to maximise, decayed), in step t:
 ///     m <- beta1 m + (1 - beta1) g;    u <- max(beta2 u, |g| + eps)

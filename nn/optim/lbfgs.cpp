@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/optim/detail/validate.h"
+#include "tendril/tensor/raw.h"
 
 namespace tendril::optim {
 

@@ -44,6 +44,8 @@ struct LionState {
   }
 };
 
+extern template class OptimizerOf<LionOptions, LionState>;
+
 /// Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023, with its defaults; PyTorch has none). For
 /// a gradient g (negated to maximise):
 ///     parameter <- parameter (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g)

@@ -119,7 +119,8 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   return state.raw_data();
 }
 
-void Optimizer::step_in_float(std::span<const StepBlock> blocks, const Tensor& param, const StepRule& rule) const {
+void Optimizer::step_in_float(std::span<const StepBlock> blocks, const Tensor& param,
+                              const std::function<void(std::span<const StepBlock>)>& kernel) const {
   const Kernels& table = kernels(param.device());
   for (const StepBlock& block : blocks) {  // one after the other: room for one parameter is enough
     const Dims sizes{block.count}, strides{1};
@@ -135,7 +136,7 @@ void Optimizer::step_in_float(std::span<const StepBlock> blocks, const Tensor& p
       wide.arrays[k] = room[k].raw_data();
       table.copy(view(wide.arrays[k], kFloat32), view(block.arrays[k], param.dtype()));
     }
-    require(table.optimizer_step, name_, table)({&wide, 1}, kFloat32, rule);
+    kernel({&wide, 1});
     for (int k = 0; k < StepBlock::kMostArrays; ++k) {
       if (k == 1 || !block.arrays[k]) continue;  // the gradient stays as it was
       table.copy(view(block.arrays[k], param.dtype()), view(wide.arrays[k], kFloat32));

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,10 +13,12 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
-#include "tendril/tensor/optim_step.h"
-#include "tendril/tensor/raw.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
+
+namespace tendril {
+struct StepBlock;  // tensor/optim_step.h
+}
 
 namespace tendril::optim {
 
@@ -113,7 +116,8 @@ class Optimizer {
   void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) const;
 
   /// The kernel's step of parameters like `param`, of a half type, by way of float32.
-  void step_in_float(std::span<const StepBlock> blocks, const Tensor& param, const StepRule& rule) const;
+  void step_in_float(std::span<const StepBlock> blocks, const Tensor& param,
+                     const std::function<void(std::span<const StepBlock>)>& kernel) const;
 
   /// "SGD", "Adam": for messages and files.
   const char* name() const noexcept { return name_; }
@@ -183,67 +187,26 @@ class OptimizerOf : public Optimizer {
   using Group = ParamGroup<OptionsT>;
 
   /// Options of a group.
-  const Options& options(std::size_t group = 0) const {
-    check_group("options", group);
-    return options_[group];
-  }
+  const Options& options(std::size_t group = 0) const;
   /// Options of a group, from the next step on. Throws Error for those that make no sense.
-  void set_options(std::size_t group, const Options& options) {
-    check_group("set_options", group);
-    options.validate(name());
-    options_[group] = options;
-  }
+  void set_options(std::size_t group, const Options& options);
   double lr(std::size_t group = 0) const override { return options(group).lr; }
   /// Of all groups.
-  void set_lr(double lr) override {
-    for (std::size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
-  }
-  void set_lr(std::size_t group, double lr) override {
-    Options changed = options(group);
-    changed.lr = lr;
-    set_options(group, changed);
-  }
+  void set_lr(double lr) override;
+  void set_lr(std::size_t group, double lr) override;
   StateDict state_dict() const override;
   LoadReport load_state_dict(const StateDict& dict, const LoadOptions& options = {}) override;
-  std::optional<double> momentum(std::size_t group = 0) const override {
-    const Options& of = options(group);
-    if constexpr (requires { of.momentum; }) {
-      return of.momentum;
-    } else if constexpr (requires { of.beta1; }) {
-      return of.beta1;
-    } else {
-      return std::nullopt;
-    }
-  }
-  void set_momentum(std::size_t group, [[maybe_unused]] double value) override {
-    Options changed = options(group);
-    if constexpr (requires { changed.momentum; }) {
-      changed.momentum = value;
-    } else if constexpr (requires { changed.beta1; }) {
-      changed.beta1 = value;
-    } else {
-      TENDRIL_CHECK(false, name(), "::set_momentum: it has no momentum");
-    }
-    set_options(group, changed);
-  }
+  std::optional<double> momentum(std::size_t group = 0) const override;
+  void set_momentum(std::size_t group, double value) override;
   /// Adds parameters with options of their own. Strong: throws before anything is added.
-  void add_param_group(const Group& group) {
-    group.options.validate(name());
-    options_.reserve(options_.size() + 1);
-    states_.reserve(states_.size() + group.params.size());
-    add_group(group.params);
-    options_.push_back(group.options);
-    states_.resize(parameters().size());
-  }
+  void add_param_group(const Group& group);
   /// What is kept for one parameter; its tensors are undefined before they are needed. Throws Error unless `param` is
   /// one of `parameters()`.
   const State& state(const Tensor& param) const { return states_[index_of(param)]; }
 
  protected:
-  OptimizerOf(const char* optimizer_name, const std::vector<Group>& groups) : Optimizer(optimizer_name) {
-    TENDRIL_CHECK(!groups.empty(), optimizer_name, ": groups: got none, expected at least one");
-    for (const Group& group : groups) add_param_group(group);
-  }
+  OptimizerOf(const char* optimizer_name, const std::vector<Group>& groups);
+  ~OptimizerOf() override;
 
   /// Of the group of a parameter.
   const Options& options_of(std::size_t index) const noexcept { return options_[group_of(index)]; }
@@ -254,13 +217,89 @@ class OptimizerOf : public Optimizer {
   void read_options(StateReader& reader, std::size_t group, OptionsT& options) const;
   void read_state(StateReader& reader, const StateDict& dict, std::size_t index, const OptionsT& options,
                   StateT& state) const;
-  void check_group(const char* op, std::size_t group) const {
-    TENDRIL_CHECK_AS(IndexError, group < options_.size(), name(), "::", op, ": group ", group, " of ", options_.size());
-  }
+  void check_group(const char* op, std::size_t group) const;
 
   std::vector<Options> options_;  // of each group
   std::vector<State> states_;     // of each parameter
 };
+
+// Outside of the class, so that a program which only includes the library's optimizers compiles none of it: each is
+// instantiated once, in its source.
+
+template <class OptionsT, class StateT>
+OptimizerOf<OptionsT, StateT>::OptimizerOf(const char* optimizer_name, const std::vector<Group>& groups)
+    : Optimizer(optimizer_name) {
+  TENDRIL_CHECK(!groups.empty(), optimizer_name, ": groups: got none, expected at least one");
+  for (const Group& group : groups) add_param_group(group);
+}
+
+template <class OptionsT, class StateT>
+OptimizerOf<OptionsT, StateT>::~OptimizerOf() = default;
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::add_param_group(const Group& group) {
+  group.options.validate(name());
+  options_.reserve(options_.size() + 1);
+  states_.reserve(states_.size() + group.params.size());
+  add_group(group.params);
+  options_.push_back(group.options);
+  states_.resize(parameters().size());
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::check_group(const char* op, std::size_t group) const {
+  TENDRIL_CHECK_AS(IndexError, group < options_.size(), name(), "::", op, ": group ", group, " of ", options_.size());
+}
+
+template <class OptionsT, class StateT>
+const OptionsT& OptimizerOf<OptionsT, StateT>::options(std::size_t group) const {
+  check_group("options", group);
+  return options_[group];
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::set_options(std::size_t group, const Options& options) {
+  check_group("set_options", group);
+  options.validate(name());
+  options_[group] = options;
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::set_lr(double lr) {
+  for (std::size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::set_lr(std::size_t group, double lr) {
+  Options changed = options(group);
+  changed.lr = lr;
+  set_options(group, changed);
+}
+
+template <class OptionsT, class StateT>
+std::optional<double> OptimizerOf<OptionsT, StateT>::momentum(std::size_t group) const {
+  const Options& of = options(group);
+  if constexpr (requires { of.momentum; }) {
+    return of.momentum;
+  } else if constexpr (requires { of.beta1; }) {
+    return of.beta1;
+  } else {
+    return std::nullopt;
+  }
+}
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::set_momentum(std::size_t group, [[maybe_unused]] double value) {
+  Options changed = options(group);
+  if constexpr (requires { changed.momentum; }) {
+    changed.momentum = value;
+  } else if constexpr (requires { changed.beta1; }) {
+    changed.beta1 = value;
+  } else {
+    TENDRIL_CHECK(false, name(), "::set_momentum: it has no momentum");
+  }
+  set_options(group, changed);
+}
 
 template <class OptionsT, class StateT>
 StateDict OptimizerOf<OptionsT, StateT>::state_dict() const {

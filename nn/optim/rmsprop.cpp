@@ -7,6 +7,8 @@
 
 namespace tendril::optim {
 
+template class OptimizerOf<RMSpropOptions, RMSpropState>;
+
 void RMSpropOptions::validate(const char* op) const {
   detail::check_not_negative(op, "lr", lr);
   TENDRIL_CHECK(alpha >= 0 && alpha <= 1, op, ": alpha: got ", alpha, ", expected a number in [0, 1]");

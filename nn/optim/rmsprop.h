@@ -56,6 +56,8 @@ struct RMSpropState {
   }
 };
 
+extern template class OptimizerOf<RMSpropOptions, RMSpropState>;
+
 /// RMSprop (Tieleman and Hinton, Lecture 6.5, 2012; centred as by Graves, "Generating Sequences With Recurrent Neural
 /// Networks", 2013), as PyTorch's. For a gradient g (negated to maximise, decayed):
 ///     s <- alpha s + (1 - alpha) g^2;    centred: a <- alpha a + (1 - alpha) g, and s - a^2 in place of s

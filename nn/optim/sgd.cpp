@@ -5,6 +5,8 @@
 
 namespace tendril::optim {
 
+template class OptimizerOf<SGDOptions, SGDState>;
+
 void SGDOptions::validate(const char* op) const {
   detail::check_not_negative(op, "lr", lr);
   detail::check_not_negative(op, "momentum", momentum);

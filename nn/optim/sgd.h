@@ -45,6 +45,8 @@ struct SGDState {
   }
 };
 
+extern template class OptimizerOf<SGDOptions, SGDState>;
+
 /// Stochastic gradient descent, as PyTorch's: for a gradient g (negated to maximise, decayed) and a momentum m
 ///     b <- g in the first step, then m b + (1 - dampening) g;    parameter <- parameter - lr d
 /// where d is g without momentum, b with it, and g + m b for Nesterov's.

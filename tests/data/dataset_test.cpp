@@ -1,4 +1,5 @@
 #include "tendril/data/dataset.h"
+#include "tendril/tensor/raw.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/errors.h"
 

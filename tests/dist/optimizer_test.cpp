@@ -17,6 +17,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/utils/clip_grad.h"
 #include "tendril/rpc/call.h"
+#include "tendril/tensor/raw.h"
 #include "tests/dist/group.h"
 #include "tests/dist/three_layers.h"
 

@@ -28,6 +28,7 @@
 #include "tendril/nn/optim/grad_scaler.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/rnn.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 

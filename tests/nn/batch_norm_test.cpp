@@ -7,6 +7,7 @@
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

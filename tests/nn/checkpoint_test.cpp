@@ -13,6 +13,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/files/safetensors.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/temporary_folder.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tendril/autograd/ops/conv.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

@@ -11,6 +11,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/loss.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

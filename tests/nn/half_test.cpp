@@ -26,6 +26,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/transformer.h"
+#include "tendril/tensor/raw.h"
 #include "tests/golden.h"
 
 BOOST_AUTO_TEST_SUITE(half)

@@ -9,6 +9,7 @@
 #include "tendril/autograd/ops/layer_norm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/batch_norm.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

@@ -1,5 +1,6 @@
 // devices: cpu cuda
 #include "tendril/nn/linear.h"
+#include "tendril/tensor/raw.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

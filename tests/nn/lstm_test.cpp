@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"

@@ -5,6 +5,7 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/models/resnet.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 

@@ -4,6 +4,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/activation.h"
 #include "tendril/nn/activation.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

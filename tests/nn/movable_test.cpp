@@ -8,6 +8,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/lstm.h"
 #include "tendril/nn/sequential.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 

@@ -13,6 +13,7 @@
 #include "tendril/tensor/files/numpy.h"
 #include "tendril/tensor/files/pytorch.h"
 #include "tendril/tensor/files/safetensors.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/temporary_folder.h"

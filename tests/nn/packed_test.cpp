@@ -11,6 +11,7 @@
 #include "tendril/nn/lstm.h"
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/utils/rnn.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

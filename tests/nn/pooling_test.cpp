@@ -1,5 +1,6 @@
 // devices: cpu cuda
 #include "tendril/nn/pooling.h"
+#include "tendril/tensor/raw.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/utils/fusion.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"

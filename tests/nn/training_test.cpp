@@ -7,6 +7,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/raw.h"
 #include "tests/golden.h"
 
 BOOST_AUTO_TEST_SUITE(training)

@@ -13,6 +13,7 @@
 #include "tendril/nn/activation.h"
 #include "tendril/nn/conv.h"
 #include "tendril/nn/pooling.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

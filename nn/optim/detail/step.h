@@ -22,7 +22,7 @@ void Optimizer::step_by(std::span<const Ready> ready, const Key& key, const Rule
     }
     const DType dtype = run[0].param.dtype();
     if (computed_in(dtype) != dtype) {
-      step_in_float(blocks, run[0].param, step);
+      step_in_float(blocks, run[0].param, [&](std::span<const StepBlock> wide) { kernel(wide, kFloat32, step); });
     } else {
       kernel(blocks, dtype, step);
     }

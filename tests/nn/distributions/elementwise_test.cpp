@@ -9,6 +9,7 @@
 #include "tendril/nn/distributions/bernoulli.h"
 #include "tendril/nn/distributions/normal.h"
 #include "tendril/nn/distributions/uniform.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"

@@ -8,6 +8,7 @@
 
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/optim/lr_scheduler.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"

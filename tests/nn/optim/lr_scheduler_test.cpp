@@ -9,6 +9,7 @@
 #include "tendril/nn/optim/adagrad.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"
