@@ -13,6 +13,7 @@
 #include "tendril/nn/layer_norm.h"
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/transformer.h"
+#include "tendril/tensor/raw.h"
 #include "tests/make.h"
 
 BOOST_AUTO_TEST_SUITE(gradcheck_more)

@@ -14,6 +14,7 @@
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/transformer.h"
 #include "tendril/nn/upsample.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
