@@ -298,7 +298,8 @@ class Launch {
       poll_workers(-1, patience);
     std::vector<int> failed;
     for (int rank = 0; rank < options_.world_size; ++rank)
-      if (workers_[rank].ended() && !workers_[rank].succeeded()) failed.push_back(rank);
+      if (workers_[rank].told_failed() || (workers_[rank].ended() && !workers_[rank].succeeded()))
+        failed.push_back(rank);  // who has said why may take longer to end than those who fail by it
     std::stable_sort(failed.begin(), failed.end(),
                      [&](int a, int b) { return workers_[a].failure_order() < workers_[b].failure_order(); });
     std::string message = "rpc::spawn: the worker of rank " + std::to_string(failed[0]) + " of " +
