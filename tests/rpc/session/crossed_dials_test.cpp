@@ -122,7 +122,8 @@ BOOST_AUTO_TEST_CASE(wherever_two_dials_cross_the_session_ends_with_one_connecti
   int crossings = 0, kept = 0;
   for (uint64_t bytes = 0; bytes < handshake; bytes += 37, ++crossings) kept += check_one_connection(bytes);
   // Not all: where a busy machine lets an attempt time out as well, each side may take the other's connection.
-  BOOST_TEST(4 * kept >= 3 * crossings, kept << " of " << crossings);
+  BOOST_TEST_MESSAGE(kept << " of " << crossings << " kept their first connection");
+  BOOST_TEST(crossings - kept <= 2, kept << " of " << crossings);
 }
 
 BOOST_AUTO_TEST_CASE(two_that_dial_each_other_undisturbed_end_with_one_connection) {
