@@ -18,6 +18,12 @@ Tensor gelu_tanh(const Tensor& x) {
 
 Tensor GELU::forward(const Tensor& x) const { return approximate == Approximate::tanh ? gelu_tanh(x) : x.gelu(); }
 
+Tensor Softmax2d::forward(const Tensor& x) const {
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 3 || x.dim() == 4, "Softmax2d: x has shape ", x.sizes(),
+                   ", expected [batch, channels, height, width] or [channels, height, width]");
+  return x.softmax(-3);
+}
+
 std::string GELU::extra_repr() const { return approximate == Approximate::tanh ? "approximate=tanh" : ""; }
 
 std::string LeakyReLU::extra_repr() const {

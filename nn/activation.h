@@ -58,6 +58,13 @@ struct Softmax : Movable<Softmax> {
   const int64_t dim;
 };
 
+/// softmax over the channels at each place: x is [batch, channels, height, width] or [channels, height, width];
+/// ShapeError for other dimensions.
+struct Softmax2d : Movable<Softmax2d> {
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return call(*this, x); }
+};
+
 /// log(softmax(x)) along `dim`, without its loss of precision
 struct LogSoftmax : Movable<LogSoftmax> {
   explicit LogSoftmax(int64_t along) : dim(along) {}

@@ -16,10 +16,11 @@ Tensor indices(const std::vector<int64_t>& places, Device device) {
 }
 
 /// Along one dimension: the pixel that each of `count` places falls on. In float32, as PyTorch does it.
-Tensor nearest(const Tensor& x, int64_t dim, int64_t count, double step) {
+Tensor nearest(const Tensor& x, int64_t dim, int64_t count, double step, bool exact) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * static_cast<float>(step)));
+    const float place = static_cast<float>(i) + (exact ? 0.5F : 0.0F);  // of its centre, or of its edge
+    const auto at = static_cast<int64_t>(std::floor(place * static_cast<float>(step)));
     places.push_back(std::min(at, x.size(dim) - 1));
   }
   return x.index_select(dim, indices(places, x.device()));
@@ -47,6 +48,36 @@ Tensor linear_between(const Tensor& x, int64_t dim, int64_t count, double step, 
   return low * (1.0 - weight) + high * weight;
 }
 
+/// Along one dimension: of the four pixels around each of `count` places, those beyond the border being its pixels.
+Tensor cubic_between(const Tensor& x, int64_t dim, int64_t count, double step, bool align_corners) {
+  constexpr double a = -0.75;
+  const int64_t last = x.size(dim) - 1;
+  std::vector<int64_t> taps[4];
+  std::vector<double> weights[4];
+  if (align_corners) step = count > 1 ? static_cast<double>(last) / static_cast<double>(count - 1) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto place = static_cast<double>(i);
+    const double at = align_corners ? place * step : (place + 0.5) * step - 0.5;
+    const double t = at - std::floor(at);
+    const auto within = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };  // |d| <= 1
+    const auto beyond = [](double d) { return ((d - 5) * d + 8) * d * a - 4 * a; };    // 1 < |d| < 2
+    const double weight[4] = {beyond(t + 1), within(t), within(1 - t), beyond(2 - t)};
+    for (int k = 0; k < 4; ++k) {
+      taps[k].push_back(std::clamp(static_cast<int64_t>(std::floor(at)) + k - 1, int64_t{0}, last));
+      weights[k].push_back(weight[k]);
+    }
+  }
+  Dims along = Dims::filled(x.dim(), 1);
+  along[static_cast<int>(dim)] = count;
+  Tensor y;
+  for (int k = 0; k < 4; ++k) {
+    const Tensor weight = raw::reshape(raw::cast(raw::from_data(weights[k], {count}), x.dtype()).to(x.device()), along);
+    const Tensor part = x.index_select(dim, indices(taps[k], x.device())) * weight;
+    y = k == 0 ? part : y + part;
+  }
+  return y;
+}
+
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
@@ -56,8 +87,10 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   TENDRIL_CHECK(options.size.has_value() != options.scale_factor.has_value(), "interpolate: got ",
                 options.size ? "both size and scale_factor" : "neither size nor scale_factor",
                 ", expected exactly one of them");
-  TENDRIL_CHECK(!options.align_corners || options.mode == InterpolateMode::bilinear,
-                "interpolate: align_corners: got true with mode nearest, expected mode bilinear");
+  const bool by_nearest = options.mode == InterpolateMode::nearest || options.mode == InterpolateMode::nearest_exact;
+  TENDRIL_CHECK(!options.align_corners || !by_nearest, "interpolate: align_corners: got true with mode ",
+                options.mode == InterpolateMode::nearest ? "nearest" : "nearest_exact",
+                ", expected mode bilinear or bicubic");
   int64_t sizes[2];
   double steps[2];
   for (int d = 0; d < 2; ++d) {
@@ -78,8 +111,10 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   Tensor y = x;
   for (int d = 0; d < 2; ++d) {
     if (sizes[d] == x.size(2 + d)) continue;  // whatever the factor, as in PyTorch
-    y = options.mode == InterpolateMode::nearest ? nearest(y, 2 + d, sizes[d], steps[d])
-                                                 : linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
+    y = by_nearest ? nearest(y, 2 + d, sizes[d], steps[d], options.mode == InterpolateMode::nearest_exact)
+        : options.mode == InterpolateMode::bilinear
+            ? linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners)
+            : cubic_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
   }
   return y.is_same(x) ? x.clone() : y;
 }

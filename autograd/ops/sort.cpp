@@ -75,35 +75,6 @@ Tensor median(const Tensor& x) {
   return x.masked_fill(ties.logical_not(), -HUGE_VAL).max();
 }
 
-Unique unique(const Tensor& x) {
-  detail::check_defined(x, "unique", "x");
-  const Tensor flat = raw::to(raw::reshape(x, {-1}), kCPU);
-  const int64_t count = flat.numel();
-  if (count == 0) {
-    const Tensor none = raw::zeros({0}, kInt64, x.device());
-    return {raw::empty({0}, x.dtype(), x.device()), raw::zeros(x.sizes(), kInt64, x.device()), none};
-  }
-  const Tensor places = drivers::sort_places(flat, 0, false);
-  const Tensor ordered = drivers::index_select(flat, 0, places);
-  // A value begins where it differs from the one before.
-  std::vector<int64_t> starts{0}, inverse(static_cast<std::size_t>(count)), counts;
-  const Tensor differs =
-      raw::compare(Compare::ne, raw::narrow(ordered, 0, 1, count - 1), raw::narrow(ordered, 0, 0, count - 1));
-  const bool* changes = differs.numel() ? differs.data<bool>() : nullptr;
-  const int64_t* from = places.data<int64_t>();
-  for (int64_t i = 0; i < count; ++i) {
-    if (i > 0 && changes[i - 1]) starts.push_back(i);
-    inverse[static_cast<std::size_t>(from[i])] = static_cast<int64_t>(starts.size()) - 1;
-  }
-  for (std::size_t i = 0; i < starts.size(); ++i)
-    counts.push_back((i + 1 < starts.size() ? starts[i + 1] : count) - starts[i]);
-  const auto number = static_cast<int64_t>(starts.size());
-  const Device device = x.device();
-  return {raw::to(drivers::index_select(ordered, 0, raw::from_data(starts, {number})), device),
-          raw::to(raw::reshape(raw::from_data(inverse, {count}), x.sizes()), device),
-          raw::to(raw::from_data(counts, {number}), device)};
-}
-
 Tensor bincount(const Tensor& x, int64_t minlength) {
   detail::check_defined(x, "bincount", "x");
   TENDRIL_CHECK_AS(DTypeError, x.dtype() == kInt64, "bincount: got a tensor of ", x.dtype(), ", expected int64");

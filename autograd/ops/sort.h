@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "tendril/tensor/tensor.h"
 
@@ -29,12 +30,16 @@ Tensor median(const Tensor& x);  ///< of all; those that tie share the gradient 
 
 /// What `unique` found.
 struct Unique {
-  Tensor values;   ///< in order, each once: a vector of x's dtype
-  Tensor inverse;  ///< int64, x's shape: x is values[inverse]
-  Tensor counts;   ///< int64, how often each value is in x
+  Tensor values;  ///< in order, each once: a vector of x's dtype; with a dim x's shape but for that one
+  Tensor
+      inverse;  ///< int64, x's shape: x is values[inverse]; with a dim a vector: x is values.index_select(dim, inverse)
+  Tensor counts;  ///< int64, how often each value is in x
 };
-/// What values there are. NaNs differ from one another. Waits for a device.
-Unique unique(const Tensor& x);
+/// What values there are. NaNs differ from one another. With `dim`, what is at one place of it, all other dimensions in
+/// row-major order, counts as one value (ShapeError where that is no element). No gradients. Waits for a device.
+Unique unique(const Tensor& x, std::optional<int64_t> dim = {});
+/// As unique, of neighbours: a value that comes again after another one is there twice. Nothing is put in order.
+Unique unique_consecutive(const Tensor& x, std::optional<int64_t> dim = {});
 
 /// How often each of 0, 1, 2, ... is among the int64 elements of a vector, up to the largest one and `minlength` - 1 at
 /// least: int64. Error for negative elements.
@@ -43,6 +48,24 @@ Tensor bincount(const Tensor& x, int64_t minlength = 0);
 /// How many elements fall into each of `bins` intervals of one width from low to high, of which the last has its upper
 /// end too: float, in x's dtype. Elements outside are not counted. Without bounds those are x's smallest and largest.
 Tensor histc(const Tensor& x, int64_t bins = 100, std::optional<double> low = {}, std::optional<double> high = {});
+
+/// Of `histogram`.
+struct HistogramOptions {
+  std::optional<std::pair<double, double>> range = {};  ///< from low to high; without one x's smallest and largest
+  Tensor weight = {};                                   ///< what each element counts, of x's shape and dtype: else 1
+  bool density = false;                                 ///< counts divided by their sum and by each bin's width
+};
+/// What `histogram` found, in x's dtype.
+struct Histogram {
+  Tensor hist;       ///< [bins]
+  Tensor bin_edges;  ///< [bins + 1]
+};
+/// How much falls between each two neighbours of the edges, the upper one not included but for the last; NaN and what
+/// lies outside are left out. As many bins of one width, or between the given edges, a vector of x's dtype that
+/// increases. Counted on the host in float64; no gradients. Error for bounds that are not finite (a NaN in x, without a
+/// range) or the wrong way round.
+Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {});
+Histogram histogram(const Tensor& x, const Tensor& bins, const HistogramOptions& options = {});
 
 /// For each value the place in `sorted` (ascending, NaN last, a vector) before which it would keep it sorted: the first
 /// such place, or with `right` the last. int64, like `values`. Found on the host.

@@ -62,6 +62,71 @@ BOOST_AUTO_TEST_CASE(values_are_counted) {
   BOOST_TEST(values(searchsorted(line, tensor({0, 3, 4, 9}), true)) == (V{0, 3, 3, 4}));
 }
 
+// Numbers of PyTorch 2.15, from torch.unique(dim=...), unique_consecutive and histogram.
+BOOST_AUTO_TEST_CASE(equal_parts_along_a_dim_are_found) {
+  const Tensor x = tensor({{{3, 1}, {2, 0}}, {{3, 1}, {2, 0}}, {{1, 5}, {0, 0}}});
+  const Unique rows = unique(x, 0);
+  BOOST_TEST((rows.values.sizes() == Dims{2, 2, 2}));
+  BOOST_TEST(values(rows.values) == (V{1, 5, 0, 0, 3, 1, 2, 0}));
+  BOOST_TEST(values(rows.inverse) == (V{1, 1, 0}));
+  BOOST_TEST(values(rows.counts) == (V{1, 2}));
+  BOOST_TEST(equal(rows.values.index_select(0, rows.inverse), x));
+  const Unique columns = unique(x, -1);
+  BOOST_TEST(values(columns.values) == (V{1, 3, 0, 2, 1, 3, 0, 2, 5, 1, 0, 0}));
+  BOOST_TEST(values(columns.inverse) == (V{1, 0}));
+  // Lines are compared in row-major order: [0, 0, 1, 0] comes before [0, 1, 0, 0].
+  const Tensor crossed = tensor({{{0, 0}, {1, 0}}, {{0, 1}, {0, 0}}});
+  BOOST_TEST(values(unique(crossed, 2).inverse) == (V{1, 0}));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Unique apart = unique(tensor({{1.0, nan}, {1.0, nan}, {0.0, 2.0}}), 0);
+  BOOST_TEST(values(apart.inverse) == (V{1, 2, 0}));
+  BOOST_TEST((unique(zeros({0, 3}), 0).values.sizes() == Dims{0, 3}));
+  CHECK_RAISES(ShapeError, "unique: shape [3, 0]", unique(zeros({3, 0}), 0));
+  CHECK_RAISES(IndexError, "unique: dim: got 0 for a tensor of no dimensions", unique(tensor(3), 0));
+  CHECK_RAISES(IndexError, "unique", unique(x, 3));
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_that_are_equal_are_found) {
+  const Tensor x = tensor({{2, 1, 1, 2, 2}, {0, 1, 1, 0, 0}});
+  const Unique all = unique_consecutive(x);
+  BOOST_TEST(values(all.values) == (V{2, 1, 2, 0, 1, 0}));
+  BOOST_TEST(values(all.inverse) == (V{0, 1, 1, 2, 2, 3, 4, 4, 5, 5}));
+  BOOST_TEST((all.inverse.sizes() == Dims{2, 5}));
+  BOOST_TEST(values(all.counts) == (V{1, 2, 2, 1, 2, 2}));
+  const Unique columns = unique_consecutive(x, 1);
+  BOOST_TEST(values(columns.values) == (V{2, 1, 2, 0, 1, 0}));
+  BOOST_TEST((columns.values.sizes() == Dims{2, 3}));
+  BOOST_TEST(values(columns.inverse) == (V{0, 1, 1, 2, 2}));
+  BOOST_TEST(values(columns.counts) == (V{1, 2, 2}));
+  BOOST_TEST(values(unique(x, 1).inverse) == (V{1, 0, 0, 1, 1}));
+  BOOST_TEST(unique_consecutive(zeros({0})).values.numel() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_falls_between_edges_is_counted_and_weighed) {
+  const TensorOptions wide{.dtype = kFloat64};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = tensor({0.0, 1.0, 1.5, 2.0, 9.0, -1.0, nan}, wide), edges = tensor({0.0, 1.0, 4.0, 9.0}, wide);
+  BOOST_TEST(values(histogram(x, 2, {.range = {{0, 2}}}).hist) == (V{1, 3}));
+  BOOST_TEST(values(histogram(x, edges).hist) == (V{1, 3, 1}));
+  const Tensor weight = tensor({0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0}, wide);
+  BOOST_TEST(equal(histogram(x, edges, {.weight = weight}).hist, tensor({0.5, 7.0, 8.0}, wide)));
+  const Histogram dense = histogram(x, edges, {.weight = weight, .density = true});
+  BOOST_TEST(allclose(dense.hist, tensor({0.5 / 15.5, 7 / 46.5, 8 / 77.5}, wide), 1e-14, 0));
+  BOOST_TEST(equal(dense.bin_edges, edges));
+  const Histogram even = histogram(tensor({0.0, 1.0, 1.5, 2.0, 9.0, -1.0}, wide), 4);
+  BOOST_TEST(values(even.hist) == (V{3, 2, 0, 1}));
+  BOOST_TEST(equal(even.bin_edges, tensor({-1.0, 1.5, 4.0, 6.5, 9.0}, wide)));
+  BOOST_TEST(equal(histogram(tensor({1.0, 1.0}), 4).bin_edges, tensor({0.5, 0.75, 1.0, 1.25, 1.5})));
+  BOOST_TEST(equal(histogram(zeros({0}), 2).bin_edges, tensor({0.0, 0.5, 1.0})));
+  CHECK_RAISES(Error, "histogram: got bounds nan and nan", histogram(x, 3));
+  CHECK_RAISES(Error, "histogram: bins: got 0", histogram(x, 0));
+  CHECK_RAISES(Error, "histogram: bins: got 2 before 1", histogram(x, tensor({2.0, 1.0}, wide)));
+  CHECK_RAISES(ShapeError, "histogram: bins has shape [1]", histogram(x, tensor({2.0}, wide)));
+  CHECK_RAISES(DTypeError, "histogram: bins is float32", histogram(x, tensor({1.0, 2.0})));
+  CHECK_RAISES(ShapeError, "histogram: weight has shape [1]", histogram(x, edges, {.weight = tensor({1.0}, wide)}));
+  CHECK_RAISES(Error, "histogram: range", histogram(x, edges, {.range = {{0, 1}}}));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_ordered_is_refused) {
   const Tensor x = tensor({{5, 1}, {4, 2}});
   CHECK_RAISES(Error, "bincount: got 9223372036854775807", bincount(tensor({INT64_MAX})));

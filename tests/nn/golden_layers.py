@@ -253,7 +253,24 @@ def distributions():
     out.save()
 
 
+def resizing_by_more_pixels():
+    out = golden.Writer("upsample_more")
+    x = draw(2, 3, 4, 5)
+    out("x", x)
+    cases = {
+        "exact_size": dict(size=(7, 3), mode="nearest-exact"), "exact_uneven": dict(scale_factor=(1.5, 0.6), mode="nearest-exact"),
+        "bicubic_2": dict(scale_factor=2, mode="bicubic"), "bicubic_size": dict(size=(7, 3), mode="bicubic"),
+        "bicubic_corners": dict(size=(7, 9), mode="bicubic", align_corners=True), "bicubic_one": dict(size=(1, 1), mode="bicubic"),
+        "bicubic_uneven": dict(scale_factor=(1.7, 0.6), mode="bicubic"),
+    }
+    for name, options in cases.items():
+        value_and_gradients(out, name, lambda a: F.interpolate(a, **options), {"x": x})
+    value_and_gradients(out, "softmax2d", nn.Softmax2d(), {"x": x})
+    out.save()
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    for family in (norms, convolutions, recurrent, attention, resizing, more_activations, more_losses, distributions):
+    for family in (norms, convolutions, recurrent, attention, resizing, more_activations, more_losses, distributions,
+                   resizing_by_more_pixels):
         family()

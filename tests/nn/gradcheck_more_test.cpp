@@ -137,6 +137,8 @@ BOOST_AUTO_TEST_CASE(interpolation) {
   for (const tendril::InterpolateOptions& options :
        {tendril::InterpolateOptions{.size = Size2{3, 2}},
         tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::bilinear},
+        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::nearest_exact},
+        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::bicubic},
         tendril::InterpolateOptions{.size = Size2{3, 4}, .mode = InterpolateMode::bilinear, .align_corners = true}}) {
     check("interpolate",
           [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{tendril::interpolate(in[0], options)}; },

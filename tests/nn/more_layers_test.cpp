@@ -235,6 +235,31 @@ BOOST_AUTO_TEST_CASE(images_of_another_size_equal_pytorchs) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(images_resized_by_nearest_centres_and_cubic_convolution_equal_pytorchs) {
+  const Golden golden(TENDRIL_TEST_DATA "/upsample_more.txt");
+  const auto bicubic = InterpolateMode::bicubic, exact = InterpolateMode::nearest_exact;
+  const std::vector<std::pair<std::string, tendril::InterpolateOptions>> cases = {
+      {"exact_size", {.size = Size2{7, 3}, .mode = exact}},
+      {"exact_uneven", {.scale_factor = {{1.5, 0.6}}, .mode = exact}},
+      {"bicubic_2", {.scale_factor = {{2, 2}}, .mode = bicubic}},
+      {"bicubic_size", {.size = Size2{7, 3}, .mode = bicubic}},
+      {"bicubic_corners", {.size = Size2{7, 9}, .mode = bicubic, .align_corners = true}},
+      {"bicubic_one", {.size = Size2{1, 1}, .mode = bicubic}},
+      {"bicubic_uneven", {.scale_factor = {{1.7, 0.6}}, .mode = bicubic}}};
+  for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    const Tensor x = golden.get("x", dtype).requires_grad_();
+    for (const auto& [name, options] : cases) {
+      x.zero_grad();
+      check_layer(golden, name, dtype, [&] { return nn::Upsample(options)(x); }, {{"x", x}});
+    }
+    x.zero_grad();
+    check_layer(golden, "softmax2d", dtype, [&] { return nn::Softmax2d()(x); }, {{"x", x}});
+  }
+  const Tensor image = make::ones({2, 1, 3});
+  BOOST_TEST(nn::Softmax2d()(image).to_vector<double>() == std::vector<double>(6, 0.5));
+  BOOST_CHECK_EXCEPTION(nn::Softmax2d()(make::ones({2, 3})), ShapeError, says("Softmax2d", "[2, 3]"));
+}
+
 BOOST_AUTO_TEST_CASE(a_query_that_sees_no_key_gets_zeros_whatever_the_mask) {
   const Tensor x = make::ones({1, 2, 4}).requires_grad_();
   const Tensor added = make::zeros({2, 2});
