@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
 

@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/interpolate.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/activation.h"
 #include "tendril/nn/conv.h"
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/transformer.h"
