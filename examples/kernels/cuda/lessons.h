@@ -1,0 +1,21 @@
+#pragma once
+
+#include <tendril/tensor/device.h>
+
+#include "../kernels.h"
+
+/// The same lessons for a CUDA device: in a tree that is built with the CUDA backend, or its emulator.
+namespace kernels::on_cuda {
+
+inline constexpr tendril::Device kDevice{tendril::DeviceType::cuda, 0};
+
+/// As kernels::compare, of versions that leave their kernels in the current stream. `result` lies on the device.
+bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
+             const std::vector<Version>& versions);
+
+bool matmul(bool quick);
+bool softmax(bool quick);
+bool layer_norm(bool quick);
+bool convolution(bool quick);
+
+}  // namespace kernels::on_cuda
