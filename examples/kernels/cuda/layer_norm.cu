@@ -1,5 +1,5 @@
 // Layer normalisation of each row, with a factor and an addend for each column, on a device.
-#include <tendril/autograd/ops/norm.h>
+#include <tendril/autograd/ops/layer_norm.h>
 #include <tendril/tensor/creation.h>
 
 #include "lessons.h"

@@ -3,7 +3,8 @@
 #include <tendril/tensor/creation.h>
 
 #include "lessons.h"
-#include "product.cuh"
+#include "product.h"
+#include "tendril/tensor/cuda/kernel.cuh"
 
 namespace kernels::on_cuda {
 namespace {

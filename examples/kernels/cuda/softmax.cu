@@ -1,5 +1,7 @@
 // Softmax of each row, on a device.
+#include <tendril/autograd/ops/pointwise.h>
 #include <tendril/autograd/ops/softmax.h>
+
 #include <tendril/tensor/creation.h>
 
 #include "lessons.h"
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) by_warps(const float* x, float* y, i
 
 bool softmax(bool quick) {
   const int rows = quick ? 20 : 16384, n = quick ? 70 : 1024;
-  const Tensor x = randn({rows, n}, {.device = kDevice}) * 3, y = empty_like(x);
+  const Tensor x = 3 * randn({rows, n}, {.device = kDevice}), y = empty_like(x);
   const auto* const from = static_cast<const float*>(x.raw_data());
   auto* const to = static_cast<float*>(y.raw_data());
   const double elements = 1.0 * rows * n;

@@ -1,10 +1,11 @@
-#pragma once
+#include "product.h"
 
 #include "tendril/tensor/cuda/kernel.cuh"
 
 namespace kernels::on_cuda {
+namespace {
 
-inline constexpr int kTile = 64, kDeep = 16, kOwn = 4;  // a block's tile of c, its depth, a thread's part of it
+constexpr int kTile = 64, kDeep = 16, kOwn = 4;  // a block's tile of c, its depth, a thread's part of it
 
 /// c [m, n] = a [m, k] b [k, n]. A block of 16 by 16 threads has a tile of 64 by 64 numbers of c, each thread 4 by 4 of
 /// them in registers: of 8 numbers read from shared memory come 16 products. Any sizes.
@@ -41,7 +42,9 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-inline void launch_product(const float* a, const float* b, float* c, int m, int n, int k) {
+}  // namespace
+
+void launch_product(const float* a, const float* b, float* c, int m, int n, int k) {
   const auto tiles = [](int size) { return static_cast<unsigned>((size + kTile - 1) / kTile); };
   tendril::cuda::launch("product_in_registers", product_in_registers, {dim3(tiles(n), tiles(m)), dim3(16, 16)}, a, b, c,
                         m, n, k);
