@@ -297,7 +297,7 @@ class Network {
       const Link own = session->dial;
       session->state.take(said);
       if (session->state.begun()) lose(side);
-      if (!session->state.can_go_on()) decision = Accept::refuse;
+      if (!me.session || !session->state.can_go_on()) decision = Accept::refuse;  // there was nobody left to dial
       if (decision == Accept::take) {
         put(link, 1 - side,
             {.kind = Item::answer, .said = {me.incarnation, session->peer_incarnation, session->received.count(), 0}});
