@@ -13,8 +13,8 @@ namespace {
 
 using onednn::Map;
 
-constexpr int64_t kShare = int64_t{1} << 20;  // multiplications worth a thread: tens of microseconds
-constexpr int64_t kBlock = 16;                // channels that oneDNN's layouts keep together
+constexpr int64_t kConvolutionShare = int64_t{1} << 20;  // multiplications worth a thread: tens of microseconds
+constexpr int64_t kChannelBlock = 16;                    // channels that oneDNN's layouts keep together
 
 /// Some of the indices of one dimension of an operand.
 class Slice {
@@ -105,7 +105,8 @@ bool convolve_in_parts(Map map, const View& x, const View& weight, const View& o
                        const View* bias) {
   if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
   const Parts parts{map, x, weight, out, geometry, bias};
-  const int64_t threads = std::min<int64_t>(num_threads(), out.numel * (weight.numel / weight.sizes[0]) / kShare);
+  const int64_t threads =
+      std::min<int64_t>(num_threads(), out.numel * (weight.numel / weight.sizes[0]) / kConvolutionShare);
   if (threads < 2) {
     const ThreadLimit alone(1);
     return parts.whole();
@@ -113,18 +114,18 @@ bool convolve_in_parts(Map map, const View& x, const View& weight, const View& o
   const View &cut = map == Map::data ? x : out, &shared = map == Map::data ? out : x;
   const int64_t images = x.sizes[0], channels = cut.sizes[1];
   const bool can_cut_channels = geometry.groups == 1 && !parts.order.images &&
-                                (map != Map::data || !parts.order.weight) && channels % kBlock == 0;
-  const int64_t blocks = can_cut_channels ? channels / kBlock : 1;
+                                (map != Map::data || !parts.order.weight) && channels % kChannelBlock == 0;
+  const int64_t blocks = can_cut_channels ? channels / kChannelBlock : 1;
   // The largest part's share of the work.
   const auto largest = [&](int64_t count) {
-    const int64_t pieces = std::min(count, threads);
-    return static_cast<double>((count + pieces - 1) / pieces) / static_cast<double>(count);
+    const int64_t pieces = std::min(count, threads), most = (count + pieces - 1) / pieces;
+    return static_cast<double>(most) / static_cast<double>(count);
   };
   const double of_images = largest(images), of_blocks = largest(blocks);
   if (of_images >= 1 && of_blocks >= 1) return parts.whole();  // one image in channels-last order, or of few channels
   if (of_blocks < of_images || (of_blocks == of_images && weight.numel > shared.numel)) {
     return for_each_part(std::min(blocks, threads), blocks, [&](int64_t, int64_t begin, int64_t end) {
-      return parts.channels(begin * kBlock, end * kBlock);
+      return parts.channels(begin * kChannelBlock, end * kChannelBlock);
     });
   }
   const int64_t count = std::min(images, threads);

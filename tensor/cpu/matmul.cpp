@@ -17,7 +17,7 @@ constexpr int64_t kLarge = 24 * 1024;
 /// A thread's least share of the multiplications of our own kernels: what one needs tens of microseconds for.
 constexpr int64_t kShare = 512 * 1024;
 /// Lines of a part of a product are a multiple of so many.
-constexpr int64_t kBlock = 16;
+constexpr int64_t kLineBlock = 16;
 
 /// Rows `begin` to `end` of the product, or its columns.
 Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element) {
@@ -42,8 +42,9 @@ bool by_onednn(const Gemm& g) {
   const int64_t lines = rows ? g.m : g.n;
   const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / kShare);
   // Each part packs the other operand anew: few and large ones, of whole blocks of oneDNN's.
-  const int64_t least = deterministic() ? 128 : kBlock;
-  const int64_t height = std::max(least, (lines / std::max<int64_t>(1, threads) + kBlock - 1) / kBlock * kBlock);
+  const int64_t least = deterministic() ? 128 : kLineBlock;
+  const int64_t height =
+      std::max(least, (lines / std::max<int64_t>(1, threads) + kLineBlock - 1) / kLineBlock * kLineBlock);
   parallel_for((lines + height - 1) / height, 1, [&](int64_t begin, int64_t end) {
     const ThreadLimit alone(1);
     for (int64_t i = begin; i < end; ++i) {
