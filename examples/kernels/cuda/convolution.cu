@@ -1,6 +1,7 @@
 // A 3 x 3 convolution with padding 1 of an image [channels, size, size] to as many channels, on a device.
 #include <tendril/autograd/ops/conv.h>
 #include <tendril/tensor/creation.h>
+#include <tendril/tensor/cuda/math_mode.h>
 
 #include "lessons.h"
 #include "product.h"
@@ -78,6 +79,7 @@ __global__ void __launch_bounds__(kSide* kSide) windows(Images m, float* columns
 }  // namespace
 
 bool convolution(bool quick) {
+  cuda::set_convolution_tf32(false);  // the library's products in float32, too, as ours are
   const int channels = quick ? 10 : 64, size = quick ? 18 : 224;
   const Tensor x = randn({1, channels, size, size}, {.device = kDevice}),
                w = randn({channels, channels, 3, 3}, {.device = kDevice}), y = empty_like(x),
