@@ -68,15 +68,12 @@ struct Parts {
   }
 };
 
-/// body(i, begin, end) for each of `parts` parts of `count` blocks, until it is false; whether it never was.
+/// body(i, begin, end) for each of `parts` parts of `count` items; whether it was true of all.
 template <class Body>
-bool for_each_part(int64_t parts, int64_t count, const Body& body) {
+bool all_parts(int64_t parts, int64_t count, const Body& body) {
   std::atomic<bool> all = true;
-  parallel_for(parts, 1, [&](int64_t first, int64_t last) {
-    const ThreadLimit alone(1);
-    for (int64_t i = first; i < last; ++i) {
-      if (!body(i, count * i / parts, count * (i + 1) / parts)) all = false;
-    }
+  for_each_part(parts, [&](int64_t i) {
+    if (!body(i, count * i / parts, count * (i + 1) / parts)) all = false;
   });
   return all;
 }
@@ -85,7 +82,7 @@ bool for_each_part(int64_t parts, int64_t count, const Body& body) {
 bool filter_by_images(const Parts& parts, int64_t count) {
   const int64_t numel = parts.weight.numel;
   const Scratch<float> others((count - 1) * numel);
-  const bool all = for_each_part(count, parts.x.sizes[0], [&](int64_t i, int64_t begin, int64_t end) {
+  const bool all = all_parts(count, parts.x.sizes[0], [&](int64_t i, int64_t begin, int64_t end) {
     return parts.images(begin, end, i > 0 ? others.data() + (i - 1) * numel : nullptr);
   });
   if (!all) return false;
@@ -124,14 +121,14 @@ bool convolve_in_parts(Map map, const View& x, const View& weight, const View& o
   const double of_images = largest(images), of_blocks = largest(blocks);
   if (of_images >= 1 && of_blocks >= 1) return parts.whole();  // one image in channels-last order, or of few channels
   if (of_blocks < of_images || (of_blocks == of_images && weight.numel > shared.numel)) {
-    return for_each_part(std::min(blocks, threads), blocks, [&](int64_t, int64_t begin, int64_t end) {
+    return all_parts(std::min(blocks, threads), blocks, [&](int64_t, int64_t begin, int64_t end) {
       return parts.channels(begin * kChannelBlock, end * kChannelBlock);
     });
   }
   const int64_t count = std::min(images, threads);
   if (map == Map::filter) return filter_by_images(parts, count);
-  return for_each_part(count, images,
-                       [&](int64_t, int64_t begin, int64_t end) { return parts.images(begin, end, nullptr); });
+  return all_parts(count, images,
+                   [&](int64_t, int64_t begin, int64_t end) { return parts.images(begin, end, nullptr); });
 }
 
 }  // namespace tendril::cpu

@@ -45,11 +45,9 @@ bool by_onednn(const Gemm& g) {
   const int64_t least = deterministic() ? 128 : kLineBlock;
   const int64_t height =
       std::max(least, (lines / std::max<int64_t>(1, threads) + kLineBlock - 1) / kLineBlock * kLineBlock);
-  parallel_for((lines + height - 1) / height, 1, [&](int64_t begin, int64_t end) {
-    const ThreadLimit alone(1);
-    for (int64_t i = begin; i < end; ++i) {
-      onednn::sgemm(part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float)));
-    }
+  for_each_part((lines + height - 1) / height, [&](int64_t i) {
+    const bool done = onednn::sgemm(part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float)));
+    TENDRIL_CHECK(done, "matmul: oneDNN takes a product and refused a part of it");
   });
   return true;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <exception>
+#include <utility>
 
 #include "tendril/tensor/threads.h"
 
@@ -31,6 +34,25 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
         [](const void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
         &body);
   }
+}
+
+/// body(i) for each of `parts` parts, on the calling thread and others, each of which counts as one thread to what it
+/// calls. Here `body` may throw: all other parts are done, then one of the exceptions is thrown on.
+template <class Body>
+void for_each_part(int64_t parts, const Body& body) {
+  std::atomic<bool> failed = false;
+  std::exception_ptr failure;
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    const ThreadLimit alone(1);
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        body(i);
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();  // read when all have ended
+      }
+    }
+  });
+  if (failure) std::rethrow_exception(std::move(failure));
 }
 
 /// How many items of `elements` each make a part worth a thread.

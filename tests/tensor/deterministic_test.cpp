@@ -90,13 +90,17 @@ BOOST_AUTO_TEST_CASE(products_and_convolutions_have_the_same_bits_for_any_number
     }
   }
   using cpu::onednn::Map;
-  for (const int64_t kernel : {1, 3}) {
-    for (const Map map : {Map::result, Map::data, Map::filter}) {
-      const std::string name = "map " + std::to_string(static_cast<int>(map)) + ", kernel " + std::to_string(kernel);
-      calls.emplace_back(name, [=] {
-        const ConvGeometry g{.padding = kernel / 2};
-        return convolution(map, noise({4, 32, 20, 20}), noise({48, 32, kernel, kernel}), noise({4, 48, 20, 20}), g);
-      });
+  for (const int64_t images : {1, 4}) {  // shared out by channels, and by images
+    for (const int64_t kernel : {1, 3}) {
+      for (const Map map : {Map::result, Map::data, Map::filter}) {
+        const std::string name = "map " + std::to_string(static_cast<int>(map)) + ", kernel " + std::to_string(kernel) +
+                                 ", images " + std::to_string(images);
+        calls.emplace_back(name, [=] {
+          const ConvGeometry g{.padding = kernel / 2};
+          return convolution(map, noise({images, 32, 20, 20}), noise({48, 32, kernel, kernel}),
+                             noise({images, 48, 20, 20}), g);
+        });
+      }
     }
   }
   BOOST_TEST(differing(calls) == "");

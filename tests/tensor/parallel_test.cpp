@@ -11,8 +11,10 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <new>
 #include <numeric>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -52,6 +54,29 @@ BOOST_AUTO_TEST_CASE(every_item_is_visited_once_whatever_the_number_of_threads) 
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
       });
       for (const auto& number : visits) BOOST_TEST(number == 1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_of_one_part_comes_to_the_caller_when_all_others_are_done) {
+  for (int threads : {1, 2, 3}) {
+    const Budget budget(threads);
+    for (int64_t bad : {0, 3, 7}) {
+      std::atomic<int> done = 0;
+      std::atomic<bool> alone = true;
+      std::string caught;
+      try {
+        cpu::for_each_part(8, [&](int64_t i) {
+          if (num_threads() != 1) alone = false;
+          if (i == bad) throw std::bad_alloc();
+          ++done;
+        });
+      } catch (const std::bad_alloc&) {
+        caught = "bad_alloc";
+      }
+      BOOST_TEST(caught == "bad_alloc");
+      BOOST_TEST(done == 7);
+      BOOST_TEST(alone);
     }
   }
 }
