@@ -54,32 +54,26 @@ KERNELS_FOR_EACH_PROCESSOR float few_chains(std::int64_t times) { return chains<
 KERNELS_FOR_EACH_PROCESSOR float many_chains(std::int64_t times) { return chains<12>(times); }
 
 double limit_flops() {
-  static const double limit = [] {
-    constexpr std::int64_t kTimes = 100000;
-    volatile float kept = 0;  // so that nothing is left out
-    const double few = 6 / seconds([&] { kept = few_chains(kTimes); });
-    const double many = 12 / seconds([&] { kept = many_chains(kTimes); });
-    return 2.0 * 16 * kTimes * std::max(few, many);
-  }();
-  return limit;
+  constexpr std::int64_t kTimes = 100000;
+  volatile float kept = 0;  // so that nothing is left out
+  const double few = 6 / seconds([&] { kept = few_chains(kTimes); });
+  const double many = 12 / seconds([&] { kept = many_chains(kTimes); });
+  return 2.0 * 16 * kTimes * std::max(few, many);
 }
 
 /// Read and written, of blocks that no cache holds.
 double limit_bytes() {
-  static const double limit = [] {
-    const std::vector<char> from(std::size_t{64} << 20, 1);
-    std::vector<char> to(from.size());
-    return 2.0 * static_cast<double>(from.size()) / seconds([&] { std::memcpy(to.data(), from.data(), from.size()); });
-  }();
-  return limit;
+  const std::vector<char> from(std::size_t{64} << 20, 1);
+  std::vector<char> to(from.size());
+  return 2.0 * static_cast<double>(from.size()) / seconds([&] { std::memcpy(to.data(), from.data(), from.size()); });
 }
 
 }  // namespace
 
-bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
-             const std::vector<Version>& versions) {
-  std::printf("%s\n  limit of one core: %.0f GFLOP/s, %.1f GB/s\n", title.c_str(), limit_flops() / 1e9,
-              limit_bytes() / 1e9);
+bool compare(const Machine& machine, const std::string& title, const Work& work, const tendril::Tensor& result,
+             double tolerance, const std::vector<Version>& versions) {
+  std::printf("%s\n  limit of %s: %.0f GFLOP/s, %.1f GB/s\n", title.c_str(), machine.name.c_str(), machine.flops / 1e9,
+              machine.bytes / 1e9);
   versions.back().run();
   const std::vector<float> expected = result.to_vector<float>();
   float largest = 0;
@@ -87,9 +81,9 @@ bool compare(const std::string& title, const Work& work, const tendril::Tensor& 
   bool all = true;
   double first = 0;
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    std::fill_n(result.data<float>(), result.numel(), std::nanf(""));
-    const double time = seconds(versions[i].run);
-    const float* got = result.data<float>();
+    tendril::Tensor(result).fill_(std::nan(""));
+    const double time = machine.seconds(versions[i].run);
+    const std::vector<float> got = result.to_vector<float>();
     double off = 0;
     for (std::size_t k = 0; k < expected.size(); ++k) {
       const double difference = std::abs(got[k] - expected[k]) / largest;
@@ -98,12 +92,18 @@ bool compare(const std::string& title, const Work& work, const tendril::Tensor& 
     const bool agrees = off <= tolerance;
     all = all && agrees;
     if (i == 0) first = time;
-    const double part = work.compute ? work.flops / time / limit_flops() : work.bytes / time / limit_bytes();
+    const double part = work.compute ? work.flops / time / machine.flops : work.bytes / time / machine.bytes;
     std::printf("  %zu  %-44s %9.3f ms %7.1f GFLOP/s %6.1f GB/s  %4.0f %% of the limit  %5.1f times the first  %s\n",
                 i + 1, versions[i].name.c_str(), time * 1e3, work.flops / time / 1e9, work.bytes / time / 1e9,
                 100 * part, first / time, agrees ? "" : "WRONG");
   }
   return all;
+}
+
+bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
+             const std::vector<Version>& versions) {
+  static const Machine core{"one core", limit_flops(), limit_bytes(), seconds};
+  return compare(core, title, work, result, tolerance, versions);
 }
 
 }  // namespace kernels

@@ -35,9 +35,19 @@ struct Work {
   bool compute = false;  ///< whether arithmetic, not memory, is the limit
 };
 
+/// Where versions run: what it can do at most, measured, and how a run is timed, in seconds.
+struct Machine {
+  std::string name;
+  double flops = 0, bytes = 0;  ///< a second
+  std::function<double(const std::function<void()>&)> seconds;
+};
+
 /// Runs every version, the last of which is the library's and makes the result that all are compared with: no element
 /// may be further off than `tolerance` times the largest. Prints ms, GFLOP/s, GB/s and the part of the machine's limit.
 /// Returns whether all agree.
+bool compare(const Machine& machine, const std::string& title, const Work& work, const tendril::Tensor& result,
+             double tolerance, const std::vector<Version>& versions);
+/// On one core of the processor.
 bool compare(const std::string& title, const Work& work, const tendril::Tensor& result, double tolerance,
              const std::vector<Version>& versions);
 

@@ -1,12 +1,10 @@
-// The device's limits, measured, and what the versions reach of them.
+// The device's limits, measured.
 #include "tendril/tensor/cuda/kernel.cuh"
 
 #include <tendril/tensor/creation.h>
 #include <tendril/tensor/cuda/runtime.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
 #include "lessons.h"
 
@@ -46,10 +44,7 @@ __global__ void __launch_bounds__(kThreads) chains(float* out, int times) {
   out[blockIdx.x * kThreads + threadIdx.x] = all;
 }
 
-struct Limits {
-  double flops, bytes;
-};
-Limits limits(bool quick) {
+Machine measured(bool quick) {
   const int blocks = quick ? 1 : 2048, times = quick ? 16 : 4096;
   const Tensor sums = empty({blocks, kThreads}, {.device = kDevice});
   auto* const out = static_cast<float*>(sums.raw_data());
@@ -57,41 +52,17 @@ Limits limits(bool quick) {
     cuda::launch("chains", chains, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)}, out, times);
   });
   const Tensor from = zeros({quick ? 1 << 10 : 64 << 20}, {.device = kDevice}), to = empty_like(from);
-  const double copied = seconds([&] { to.copy_(from); });
-  return {2.0 * kChains * kThreads * blocks * times / chained, 8 * static_cast<double>(from.numel()) / copied};
+  const double copied = seconds([&] { Tensor(to).copy_(from); });
+  return {"the device", 2.0 * kChains * kThreads * blocks * times / chained,
+          8 * static_cast<double>(from.numel()) / copied, seconds};
 }
 
 }  // namespace
 
 bool compare(const std::string& title, const Work& work, const Tensor& result, double tolerance,
              const std::vector<Version>& versions) {
-  static const Limits limit = limits(result.numel() < 1 << 16);  // small results: nobody looks at the times
-  std::printf("%s, on CUDA\n  limit of the device: %.0f GFLOP/s, %.1f GB/s\n", title.c_str(), limit.flops / 1e9,
-              limit.bytes / 1e9);
-  versions.back().run();
-  const std::vector<float> expected = result.to_vector<float>();
-  float largest = 0;
-  for (const float value : expected) largest = std::max(largest, std::abs(value));
-  bool all = true;
-  double first = 0;
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    Tensor(result).fill_(std::nan(""));
-    const double time = seconds(versions[i].run);
-    const std::vector<float> got = result.to_vector<float>();
-    double off = 0;
-    for (std::size_t k = 0; k < expected.size(); ++k) {
-      const double difference = std::abs(got[k] - expected[k]) / largest;
-      off = difference <= off ? off : difference;  // so that a NaN stays
-    }
-    const bool agrees = off <= tolerance;
-    all = all && agrees;
-    if (i == 0) first = time;
-    const double part = work.compute ? work.flops / time / limit.flops : work.bytes / time / limit.bytes;
-    std::printf("  %zu  %-44s %9.3f ms %7.1f GFLOP/s %6.1f GB/s  %4.0f %% of the limit  %5.1f times the first  %s\n",
-                i + 1, versions[i].name.c_str(), time * 1e3, work.flops / time / 1e9, work.bytes / time / 1e9,
-                100 * part, first / time, agrees ? "" : "WRONG");
-  }
-  return all;
+  static const Machine device = measured(result.numel() < 1 << 16);  // small results: nobody looks at the times
+  return kernels::compare(device, title + ", on CUDA", work, result, tolerance, versions);
 }
 
 }  // namespace kernels::on_cuda
