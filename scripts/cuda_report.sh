@@ -1,33 +1,34 @@
 #!/usr/bin/env bash
 # What the compiler made of the CUDA kernels, which no device is needed for: reads the objects of a build for one architecture.
 #   scripts/cuda_report.sh BUILD_FOLDER [PAGE: the table between its marks is written anew]
+#   scripts/cuda_report.sh FILE: judges facts that such a run found (TENDRIL_CUDA_FACTS=FILE keeps them)
 # Fails where a kernel has more registers than its blocks can have, more static shared memory than 48 KiB, or a stack (spilled
-# registers, arrays that the compiler could not keep in them) beyond the 40 bytes that CUDA's own sin, cos, tan and pow take, and
-# where a kernel that is to move 16 bytes at once does not. Occupancy is that of sm_90: 65,536 registers, 2,048 threads, 32 blocks
-# and 227 KiB a multiprocessor. cuobjdump is TENDRIL_CUOBJDUMP, or the one in PATH or in the toolkit, or comes with the Python package
-# nvidia-cuda-cuobjdump (and nvdisasm), in a virtual environment beside the objects. Exit status 3: it could not be had.
+# registers, arrays that the compiler could not keep in them) beyond the 40 bytes that CUDA's own sin, cos, tan and pow take in the
+# files that call them, and where a kernel whose template arguments say that it moves 16 bytes at once does not. Occupancy is that
+# of sm_90: 65,536 registers, 2,048 threads, 32 blocks and 227 KiB a multiprocessor. cuobjdump, with nvdisasm beside it or in PATH, is
+# TENDRIL_CUOBJDUMP, or the one in PATH or in the toolkit, or comes with the Python package nvidia-cuda-cuobjdump (and nvdisasm) in a
+# virtual environment beside the objects. Exit status 3: it could not be had.
 set -euo pipefail
+[ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: scripts/cuda_report.sh BUILD_FOLDER [PAGE]" >&2; exit 2; }
 folder=$1 page=${2:-}
+[ -z "$page" ] || grep -q '<!-- scripts/cuda_report.sh -->' "$page" || { echo "error: no mark for the table in $page" >&2; exit 2; }
 
 find_cuobjdump() {
   local one tools=$folder/cuda_tools
   for one in "${TENDRIL_CUOBJDUMP:-}" "$(command -v cuobjdump || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/cuobjdump"; do
-    [ -x "$one" ] && echo "$one" && return
+    [ -x "$one" ] || continue
+    [ -x "$(dirname "$one")/nvdisasm" ] || command -v nvdisasm >/dev/null || continue
+    echo "$one"
+    return
   done
   [ -x "$tools/bin/pip" ] || python3 -m venv "$tools" >&2 || return
-  "$tools/bin/pip" install -q 'nvidia-cuda-cuobjdump==13.*' 'nvidia-cuda-nvdisasm==13.*' >&2 || return
+  timeout 120 "$tools/bin/pip" install -q --retries 1 --timeout 20 'nvidia-cuda-cuobjdump==13.*' 'nvidia-cuda-nvdisasm==13.*' >&2 || return
   find "$tools" -name cuobjdump -type f -perm -u+x | grep -m1 .
 }
-cuobjdump=$(find_cuobjdump) || { echo "error: no cuobjdump" >&2; exit 3; }
-PATH="$(dirname "$cuobjdump"):$PATH"  # it wants nvdisasm, which lies beside it
-mapfile -t objects < <(find "$folder" -name '*.cu.o' | sort)
-[ ${#objects[@]} -gt 0 ] || { echo "error: no *.cu.o in $folder" >&2; exit 2; }
-facts=$(mktemp)
-trap 'rm -f "$facts"' EXIT
-
 # One line a kernel: its mangled name, file, registers, stack, static shared memory, most threads, and how many loads and stores of
 # 16 bytes it has.
-for object in "${objects[@]}"; do
+facts_of() {
+  local object=$1
   {
     "$cuobjdump" -res-usage "$object" 2>/dev/null | sed 's/^/usage /'
     "$cuobjdump" -ptx "$object" 2>/dev/null | grep -E '\.entry|\.maxntid' | sed 's/^/ptx /'
@@ -35,21 +36,79 @@ for object in "${objects[@]}"; do
   } | awk -v file="$(basename "$object" .cu.o)" '
     function number(name) { return match($0, name ":[0-9]+") ? substr($0, RSTART + length(name) + 1, RLENGTH - length(name) - 1) : 0 }
     $1 == "usage" && $2 == "Function" { name = $3; sub(/:$/, "", name) }
-    $1 == "usage" && /REG:/ { registers[name] = number("REG"); stack[name] = number("STACK"); shared[name] = number("SHARED") }
+    $1 == "usage" && /REG:/ { registers[name] = number("REG"); stack[name] = number("STACK") + number("LOCAL"); shared[name] = number("SHARED") }
     $1 == "ptx" && /\.entry/ { name = $0; sub(/.*\.entry /, "", name); sub(/\(.*/, "", name) }
     $1 == "ptx" && /\.maxntid/ { threads[name] = 1; for (i = 3; i <= NF; ++i) threads[name] *= $i + 0 }
     $1 == "code" && /Function :/ { name = $NF }
     $1 == "code" && /LDG[^ ]*\.128/ { ++loads[name] }
     $1 == "code" && /STG[^ ]*\.128/ { ++stores[name] }
     END { for (name in registers) print name, file, registers[name], stack[name], shared[name], threads[name] + 0, loads[name] + 0, stores[name] + 0 }'
-done | c++filt -p | sed -E 's/tendril::(cuda::)?//g; s/\(anonymous namespace\)::|detail:://g' |
-  awk '{ n = NF; name = $1; for (i = 2; i <= n - 7; ++i) name = name " " $i; print name "\t" $(n-6) "\t" $(n-5) "\t" $(n-4) "\t" $(n-3) "\t" $(n-2) "\t" $(n-1) "\t" $n }' |
-  sort >"$facts"
+}
 
-# Which kernels are to move 16 bytes at once: map kernels of more than one element at a time whose operands are all so wide, copies
-# of pairs, rows by vectors, steps of optimizers.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+facts=${TENDRIL_CUDA_FACTS:-$scratch/facts}
+if [ -f "$folder" ]; then
+  facts=$folder
+else
+  cuobjdump=$(find_cuobjdump) || { echo "error: no cuobjdump" >&2; exit 3; }
+  PATH="$(dirname "$cuobjdump"):$PATH"  # it wants nvdisasm, which lies beside it
+  mapfile -t objects < <(find "$folder" -name '*.cu.o' | sort)
+  [ ${#objects[@]} -gt 0 ] || { echo "error: no *.cu.o in $folder" >&2; exit 2; }
+  export -f facts_of
+  export cuobjdump
+  printf '%s\0' "${objects[@]}" | xargs -0 -P "$(nproc)" -I '{}' bash -euo pipefail -c 'facts_of "$1" >"$2/$(basename "$1").facts"' _ '{}' "$scratch"
+  cat "$scratch"/*.facts | c++filt -p | sed -E 's/tendril::(cuda::)?//g; s/\(anonymous namespace\)::|detail:://g' |
+    awk '{ n = NF; name = $1; for (i = 2; i <= n - 7; ++i) name = name " " $i; print name "\t" $(n-6) "\t" $(n-5) "\t" $(n-4) "\t" $(n-3) "\t" $(n-2) "\t" $(n-1) "\t" $n }' |
+    sort >"$facts"
+fi
+
+# Which instances are to move 16 bytes at once, by their template arguments: those that handle V elements of a type T at a time, V T
+# being 16 bytes or more.
 table=$(awk -F '\t' '
   function least(a, b) { return a < b ? a : b }
+  function bytes(type) {
+    sub(/^Input</, "", type); sub(/ *>$/, "", type)
+    return type ~ /^(__half|__nv_bfloat16|(unsigned )?short)$/ ? 2 : type ~ /^(float|(unsigned )?int)$/ ? 4 : type ~ /^(double|(unsigned )?long)$/ ? 8 : type ~ /^(bool|unsigned char)$/ ? 1 : 0
+  }
+  # The template arguments of a name, to argument[1...]; returns how many.
+  function arguments(name,  i, c, depth, n, text) {
+    split("", argument)
+    n = 0; depth = 0; text = ""
+    for (i = index(name, "<") + 1; i > 1 && i <= length(name); ++i) {
+      c = substr(name, i, 1)
+      if (c == "<" || c == "(") ++depth
+      if ((c == ">" && depth == 0) || (c == "," && depth == 0)) {
+        gsub(/^ +| +$/, "", text); argument[++n] = text; text = ""
+        if (c == ">") break
+        continue
+      }
+      if (c == ">" || c == ")") --depth
+      text = text c
+    }
+    return n
+  }
+  # Sets must_load and must_store: how many loads and stores of 16 bytes an instance has at the least.
+  function expect(kernel, n,  k) {
+    must_load = must_store = 0
+    if (kernel == "map_kernel" && argument[2] + 0 > 1) {  # F, V, K, Param, Out, In...
+      must_store = bytes(argument[5]) * argument[2] >= 16
+      for (k = 6; k <= n; ++k) must_load += bytes(argument[k]) * argument[2] >= 16
+    } else if (kernel == "fold_rows" || kernel == "softmax_long_rows") {  # V, T
+      must_load = bytes(argument[2]) * argument[1] >= 16
+      must_store = must_load && kernel != "fold_rows"
+    } else if (kernel == "fold_columns" || kernel == "softmax_short_rows") {  # V, accumulator or row, T
+      must_load = bytes(argument[3]) * argument[1] >= 16
+      must_store = must_load && kernel != "fold_columns"
+    } else if (kernel ~ /^(sum_moments|sum_products|normalise|differentiate)$/) {  # T, V
+      must_load = bytes(argument[1]) * argument[2] >= 16
+      must_store = must_load && kernel !~ /^sum/
+    } else if (kernel == "step_kernel") {  # parameter and gradient; the parameter
+      must_load = 2; must_store = 1
+    } else if (kernel == "gather_elements" || kernel == "copy_batch" || kernel == "flip") {
+      must_load = must_store = argument[1] ~ /^(uint4|Pack<unsigned long, 2> *)$/
+    }
+  }
   function fail(what) { print "error: " $1 " (" $2 ".cu): " what > "/dev/stderr"; ++bad }
   {
     kernel = $1; sub(/<.*/, "", kernel); sub(/^void /, "", kernel)
@@ -59,7 +118,11 @@ table=$(awk -F '\t' '
     given = int((registers + 7) / 8) * 8  # registers are given by eights to each thread
     if (given * threads > 65536) fail(registers " registers times " threads " threads are more than 65,536")
     if (shared > 49152) fail(shared " bytes of static shared memory")
-    if (stack > (kernel ~ /^(map_kernel|draw_kernel)$/ ? 40 : 0)) fail("a stack of " stack " bytes")
+    if (stack > ($2 ~ /^(unary|gradient|random)$/ && kernel ~ /^(map_kernel|draw_kernel)$/ ? 40 : 0)) fail("a stack of " stack " bytes")
+    expect(kernel, arguments($1))
+    if ($7 < must_load) fail($7 " loads of 16 bytes, expected at least " must_load)
+    if ($8 < must_store) fail($8 " stores of 16 bytes, expected at least " must_store)
+    if (must_load || must_store) ++wide[kernel]
     blocks = threads ? least(32, int(2048 / threads)) : 0
     if (given * threads > 0) blocks = least(blocks, int(65536 / (given * threads)))
     blocks = least(blocks, int(232448 / (shared + 1024)))
@@ -79,13 +142,10 @@ table=$(awk -F '\t' '
       split(keys[k], part, "\t")
       key = keys[k]
       printf "| `%s` | %s.cu | %d | %d | %d | %d%% | %d | %d | %d | %d |\n", part[2], part[1], count[key], bound[key], most[key], lowest[key], deepest[key], widest[key], loading[key], storing[key]
-      if (part[2] ~ /^(map_kernel|fold_rows|softmax_short_rows|softmax_long_rows|step_kernel|normalise|differentiate|sum_moments|gather_elements)$/ && loading[key] == 0) {
-        print "error: no instance of " part[2] " in " part[1] ".cu loads 16 bytes at once" > "/dev/stderr"; ++bad
-      }
-      if (part[2] ~ /^(map_kernel|draw_kernel|softmax_short_rows|softmax_long_rows|step_kernel|normalise|differentiate|gather_elements)$/ && part[1] != "truth" && storing[key] == 0) {  # (truth.cu writes bytes)
-        print "error: no instance of " part[2] " in " part[1] ".cu stores 16 bytes at once" > "/dev/stderr"; ++bad
-      }
     }
+    # That there are such instances at all: a renamed kernel would pass unseen.
+    split("map_kernel fold_rows fold_columns softmax_short_rows softmax_long_rows step_kernel sum_moments normalise differentiate gather_elements", vectorised, " ")
+    for (k in vectorised) if (!wide[vectorised[k]]) { print "error: no instance of " vectorised[k] " moves 16 bytes at once" > "/dev/stderr"; ++bad }
     print number " kernels, " NR " instances, " bad + 0 " findings" > "/dev/stderr"
     if (bad > 0) print "FAILED"
   }' "$facts")

@@ -1,67 +1,136 @@
 #!/usr/bin/env bash
-# What can only be shown on a machine with a CUDA device: builds, runs every device test, compute-sanitizer over some of
-# them, and the benchmarks beside PyTorch where it is installed; a short table last. At most 9 minutes on 16 cores.
-#   scripts/gpu_check.sh [FOLDER for logs and tables; default: build/gpu_check]
-# Every step has a deadline, and all have one together: what it cuts off is said in the table. A step that fails does not stop the
-# others; exit status 1 says that one did. TENDRIL_CMAKE_ARGUMENTS adds to the configuration; TENDRIL_NO_INSTALL=1 leaves apt alone.
-source "$(dirname "$0")/lib.sh"
+# What can only be shown on a machine with a CUDA device: builds, runs every device test in the default mode and in the
+# deterministic one, compute-sanitizer over some of them, the examples, and the benchmarks (beside PyTorch where it is installed).
+#   scripts/gpu_check.sh [FOLDER [STEP...]]      FOLDER: for logs, report.md and report.json; default build/gpu_check
+# The steps and their deadlines are the table below (TENDRIL_GPU_STEPS: another, in a file); STEPs are the names of those to run,
+# default all. A step that fails or runs out of time does not stop the others; what is not reached within TENDRIL_GPU_SECONDS
+# (default 540) is said. Needs bash, CMake, a compiler and the toolkit; Boost and the rest from TENDRIL_CARRIED, a folder or .tar.gz that
+# scripts/gpu_carry.sh made, where the machine has none. TENDRIL_GPU_BUILD is the build folder, TENDRIL_CMAKE_ARGUMENTS adds to
+# its configuration.
+# Exit status: 0 all passed, 1 a step failed, 2 there is no device (or a bad argument), 3 none failed but one ran out of time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mkdir -p "${1:-build/gpu_check}" && cd "${1:-build/gpu_check}" && pwd)
-started=$SECONDS
-most=540
-failed=0
-summary=()
+wanted=("${@:2}")
+export out
+export build=${TENDRIL_GPU_BUILD:-build/gpu}
+most=${TENDRIL_GPU_SECONDS:-540}
+[[ $most =~ ^[1-9][0-9]*$ ]] || { echo "error: TENDRIL_GPU_SECONDS: got '$most', expected a number of seconds" >&2; exit 2; }
 
-# step NAME SECONDS COMMAND...: its output goes to a log; the table gets one line.
-step() {
-  local name=$1 limit=$2 log status=ok from=$SECONDS left=$((most - (SECONDS - started)))
-  shift 2
-  if [ "$left" -le 0 ]; then
-    summary+=("| $name | NOT REACHED | | |")
-    failed=1
-    return
-  fi
-  [ "$limit" -le "$left" ] || limit=$left
-  log="$out/${name// /_}.log"
-  say "$name"
-  timeout -k 10 "$limit" "$@" >"$log" 2>&1 || { status="FAILED ($?), see $log"; failed=1; tail -n 25 "$log" >&2; }
-  summary+=("| $name | $status | $((SECONDS - from)) s | $(result_of "$log") |")
+# name | seconds | program it needs, if not all machines have it | command
+table() {
+  cat <<'STEPS'
+configure                   |  60 |                   | cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DTENDRIL_CUDA=ON -DTENDRIL_TESTS=ON -DTENDRIL_EXAMPLES=ON -DTENDRIL_BENCH=ON -DTENDRIL_INSTALL=OFF $arguments
+build                       | 300 |                   | cmake --build "$build" -j "$(nproc)"
+device tests, default       | 120 |                   | TENDRIL_TEST_DETERMINISTIC=0 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
+device tests, deterministic | 120 |                   | TENDRIL_TEST_DETERMINISTIC=1 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
+memcheck                    |  60 | compute-sanitizer | TENDRIL_CUDA_CACHE=0 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
+racecheck                   |  60 | compute-sanitizer | TENDRIL_CUDA_CACHE=0 compute-sanitizer --tool racecheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
+cartpole                    |  45 |                   | "$build/examples/cartpole/cartpole" --episodes=5 --world-size=2 --device=cuda
+language_model              |  45 |                   | "$build/examples/language_model/language_model" --tiny --device=cuda
+resnet50_pipeline           |  45 |                   | "$build/examples/resnet50_pipeline/resnet50_pipeline" --tiny --batches=1 --device=cuda
+image_classifier            |  45 |                   | "$build/examples/image_classifier/image_classifier" --epochs=2 --device=cuda
+transformer                 |  45 |                   | "$build/examples/transformer/transformer" --steps=200 --device=cuda
+benchmarks                  | 120 |                   | bench/cuda.sh "$build/bench" python3 | tee "$out/cuda.md"
+STEPS
 }
+steps=$(if [ -n "${TENDRIL_GPU_STEPS:-}" ]; then cat "$TENDRIL_GPU_STEPS"; else table; fi)
+trimmed() { sed -E 's/^ +//; s/ +$//' <<<"$1"; }
+for name in "${wanted[@]}"; do
+  grep -qE "^$name *\|" <<<"$steps" || { echo "error: no step '$name'; there are: $(cut -d '|' -f 1 <<<"$steps" | sed -E 's/ +$//' | paste -sd ';')" >&2; exit 2; }
+done
+
+quoted() {  # as a string of JSON, of one line
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "$(tr -d '\000-\037' <<<"$text")"
+}
+counts=([0]=0 [1]=0 [3]=0)
+rows=() objects=()
+# note NAME STATUS SECONDS LIMIT EXIT RESULT
+note() {
+  rows+=("| $1 | $2 | $3 | $4 | ${6//|//} |")
+  objects+=("    {\"name\": $(quoted "$1"), \"status\": $(quoted "$2"), \"seconds\": $3, \"limit\": $4, \"exit\": $5, \"result\": $(quoted "$6")}")
+}
+# report DEVICE EXIT: both files.
+report() {
+  local commit joined
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+  joined=$(printf '%s,\n' "${objects[@]}")
+  {
+    echo "# ${1:-No CUDA device}"
+    printf '\n%s, commit %s, %d s in all.\n' "$(date -u '+%F %H:%M UTC')" "$commit" "$SECONDS"
+    [ ${#rows[@]} -eq 0 ] || printf '\n| step | status | seconds | of | result |\n|---|---|---|---|---|\n'
+    [ ${#rows[@]} -eq 0 ] || printf '%s\n' "${rows[@]}"
+    [ ! -s "$out/cuda.md" ] || { echo; cat "$out/cuda.md"; }
+  } >"$out/report.md"
+  printf '{\n  "device": %s,\n  "date": "%s",\n  "commit": "%s",\n  "seconds": %d,\n  "exit": %d,\n  "steps": [\n%s\n  ]\n}\n' \
+    "$([ -n "$1" ] && quoted "$1" || echo null)" "$(date -u +%FT%TZ)" "$commit" "$SECONDS" "$2" "${joined%,}" >"$out/report.json"
+}
+
+rm -f "$out/cuda.md"
+device="nvidia-smi is not installed"
+if ! command -v nvidia-smi >/dev/null || ! device=$(timeout 30 nvidia-smi -L 2>&1) || [ -z "$device" ]; then
+  echo "no CUDA device: ${device:-nvidia-smi lists none}" >&2
+  echo "Everything that needs one stays unrun. The emulated device: TENDRIL_PRESET=cuda-emulator scripts/test.sh" >&2
+  report "" 2
+  exit 2
+fi
+device=$(paste -sd ';' <<<"$device")
+
+export arguments=${TENDRIL_CMAKE_ARGUMENTS:-}
+if [ -n "${TENDRIL_CARRIED:-}" ]; then
+  carried=$(readlink -f "$TENDRIL_CARRIED")
+  [ -e "$carried" ] || { echo "error: TENDRIL_CARRIED: no file or folder '$TENDRIL_CARRIED'" >&2; exit 2; }
+  if [ -f "$carried" ]; then
+    mkdir -p "$out/carried" && tar -xzf "$carried" -C "$out/carried"
+    carried=$out/carried
+  fi
+  arguments+=" -DCMAKE_PREFIX_PATH=$carried/usr"
+  PATH+=:$carried/usr/bin
+  export LD_LIBRARY_PATH="$carried/usr/lib/$(uname -m)-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fi
+export generator="Unix Makefiles"
+! command -v ninja >/dev/null || generator=Ninja
+export suites=${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,by_index,norm,pool,lstm}
+export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
+
 # The line of a log that says how it went.
 result_of() { grep -oE '[0-9]+% tests passed.*|ERROR SUMMARY: .*|[0-9]+ tests? failed.*' "$1" | tail -n 1 || true; }
+while IFS='|' read -r name limit needs command; do
+  name=$(trimmed "$name") limit=$(trimmed "$limit") needs=$(trimmed "$needs")
+  [ -n "$name" ] || continue
+  [ ${#wanted[@]} -eq 0 ] || printf '%s\n' "${wanted[@]}" | grep -qxF "$name" || continue
+  if [ -n "$needs" ] && ! command -v "$needs" >/dev/null; then
+    note "$name" "not run: no $needs" 0 "$limit" null ""
+    continue
+  fi
+  left=$((most - SECONDS))
+  if [ "$left" -le 0 ]; then
+    note "$name" "not reached" 0 "$limit" null ""
+    counts[3]=1
+    continue
+  fi
+  [ "$limit" -le "$left" ] || limit=$left
+  log=$out/${name//[^a-z0-9_]/_}.log from=$SECONDS code=0
+  echo "==> $name" >&2
+  timeout -k 10 "$limit" bash -euo pipefail -c "$command" >"$log" 2>&1 </dev/null || code=$?
+  seconds=$((SECONDS - from)) status=passed
+  if [ "$code" -ne 0 ]; then
+    tail -n 25 "$log" >&2
+    # 124 is timeout's own status and 137 that of what it had to kill; a program may end so too, but not so late.
+    if [[ $code == 124 || $code == 137 ]] && [ "$seconds" -ge "$((limit - 1))" ]; then
+      status="out of time" counts[3]=1
+    else
+      status=failed counts[1]=1
+    fi
+  fi
+  note "$name" "$status" "$seconds" "$limit" "$code" "$(result_of "$log")"
+done <<<"$steps"
 
-if ! nvidia-smi -L >"$out/devices.log" 2>&1; then
-  echo "no CUDA device: $(cat "$out/devices.log")" >&2
-  echo "Everything that needs one stays unrun. The emulated device: TENDRIL_PRESET=cuda-emulator scripts/test.sh" >&2
-  exit 1
-fi
-[ -n "${TENDRIL_NO_INSTALL:-}" ] || install_dependencies
-
-export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
-build=build/gpu
-mkdir -p "$build"
-step configure 60 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTENDRIL_CUDA=ON -DTENDRIL_WERROR=ON \
-  -DTENDRIL_TESTS=ON -DTENDRIL_EXAMPLES=ON -DTENDRIL_BENCH=ON -DTENDRIL_INSTALL=OFF ${TENDRIL_CMAKE_ARGUMENTS:-}
-step build 300 cmake --build "$build" -j "$(nproc)"
-step "device tests" 150 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
-if command -v compute-sanitizer >/dev/null; then
-  # Memory errors in our kernels, with every block an allocation of its own; races between threads of a block.
-  for tool in memcheck racecheck; do
-    TENDRIL_CUDA_CACHE=0 step "compute-sanitizer $tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$build/tests/test_cuda" --run_test="${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,by_index,norm,pool,lstm}" --catch_system_errors=no
-  done
-else
-  summary+=("| compute-sanitizer | not installed | | |")
-fi
-for program in "cartpole --episodes=5 --world-size=2" "language_model --tiny" "resnet50_pipeline --tiny --batches=1" "image_classifier --epochs=2" "transformer --steps=200"; do
-  # shellcheck disable=SC2086  # a program and its flags
-  set -- $program
-  step "$1" 45 "$build/examples/$1/$1" "${@:2}" --device=cuda
-done
-python=python3
-step benchmarks 120 bash -o pipefail -c "bench/cuda.sh '$build/bench' $python | tee '$out/cuda.md'"
-
-[ -s "$out/cuda.md" ] && cat "$out/cuda.md"
-printf '\n| step | | time | |\n|---|---|---|---|\n'
-printf '%s\n' "${summary[@]}"
-printf '%s; %d s in all\n' "$(cat "$out/devices.log")" $((SECONDS - started))
-exit $failed
+code=0
+[ "${counts[3]}" -eq 0 ] || code=3
+[ "${counts[1]}" -eq 0 ] || code=1
+report "$device" $code
+cat "$out/report.md"
+exit $code

@@ -1,5 +1,6 @@
 // The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default one
-// (cmake/TendrilTest.cmake, "devices"); where there is none the tests are skipped.
+// (cmake/TendrilTest.cmake, "devices"); where there is none the tests are skipped. TENDRIL_TEST_DETERMINISTIC=0 leaves
+// that device in the mode that programs start in (scripts/gpu_check.sh runs both).
 #define BOOST_TEST_NO_MAIN
 #include <boost/test/tree/observer.hpp>
 #include <boost/test/unit_test.hpp>
@@ -41,10 +42,16 @@ int main(int argc, char** argv) {
       std::cout << "skipped: no CUDA device\n";
       return 77;
     }
+    const char* const mode = std::getenv("TENDRIL_TEST_DETERMINISTIC");
+    const std::string_view deterministic = mode ? mode : "1";
+    if (deterministic != "0" && deterministic != "1") {
+      std::cerr << "TENDRIL_TEST_DETERMINISTIC: got '" << deterministic << "', expected '0' or '1'\n";
+      return 2;
+    }
     tendril::set_default_device({tendril::DeviceType::cuda, 0});
-    tendril::cuda::set_convolution_tf32(false);  // results are expected to be as good as float32
-    tendril::cuda::set_checked(true);            // and errors where they happen
-    tendril::cuda::set_deterministic(true);      // gradcheck wants equal runs to be equal
+    tendril::cuda::set_convolution_tf32(false);              // results are expected to be as good as float32
+    tendril::cuda::set_checked(true);                        // and errors where they happen
+    tendril::cuda::set_deterministic(deterministic != "0");  // gradcheck wants equal runs to be equal
   } else if (device != "cpu") {
     std::cerr << "TENDRIL_TEST_DEVICE: got '" << device << "', expected 'cpu' or 'cuda'\n";
     return 2;
