@@ -48,7 +48,10 @@ for what in "$@"; do
     files) bench/files.sh "$bin/bench_files" ;;
     nn) bench/nn.sh "$bin/bench_nn" ;;
     loading) bench/loading.sh "$bin/bench_loading" ;;
-    rpc) for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done ;;
+    rpc)
+      bench/rpc.sh "$bin/bench_rpc"
+      for pin in one two none; do "$bin/bench_rpc" --pin $pin; echo; done
+      ;;
     dist)
       for pin in one none; do "$bin/bench_dist" --pin $pin; echo; done
       "$bin/bench_dist_all_reduce"

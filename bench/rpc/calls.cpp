@@ -1,9 +1,9 @@
 // Calls between two real processes, beside raw ping-pongs of the same bytes over the same transport in the same run.
 //
-//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]      SIZE may be "disturbed" or "traced": see their
-//     headers bench_rpc [--pin one|two|none] --calls N [--trace]      N empty calls over a Unix socket and nothing
-//     else: for
-//                                                             profilers; --trace: recorded at both workers
+//     bench_rpc [--pin one|two|none] [--quick] [--only SIZE]
+//         SIZE may be "disturbed", "traced" or "compared": see their headers.
+//     bench_rpc [--pin one|two|none] --calls N [--trace]
+//         N empty calls over a Unix socket and nothing else, for profilers; --trace: recorded at both workers.
 //
 // "one": both processes on core 0; "two": on cores 0 and 1. Ratios are against epoll for empty calls (both must wait
 // for a socket) and against the better of blocking and epoll for tensors.
@@ -13,32 +13,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/rpc/compared.h"
 #include "bench/rpc/disturbed.h"
 #include "bench/rpc/raw.h"
 #include "bench/rpc/server.h"
+#include "bench/rpc/timed_calls.h"
 #include "bench/rpc/traced.h"
 #include "tendril/rpc/agent.h"
-#include "tendril/rpc/call.h"
-#include "tendril/rpc/call/function.h"
 #include "tendril/tensor/raw.h"
 
 namespace {
 
 using namespace tendril;
-using Seconds = std::chrono::duration<double>;
-
-}  // namespace
-
-// What the server serves.
-void nothing() {}
-Tensor echo(Tensor x) { return x; }
-
-namespace {
 
 struct Options {
   std::string pin = "none";
@@ -63,20 +53,6 @@ std::vector<double> time_each(int rounds, const std::function<void()>& call) {
   return micros;
 }
 
-double calls_per_second(rpc::Agent& agent, int in_flight, double seconds) {
-  std::deque<rpc::Future<void>> window;
-  const auto start = std::chrono::steady_clock::now();
-  long done = 0;
-  while (Seconds(std::chrono::steady_clock::now() - start).count() < seconds) {
-    while (static_cast<int>(window.size()) < in_flight) window.push_back(rpc::rpc_async<&nothing>(agent, 1));
-    window.front().wait();
-    window.pop_front();
-    ++done;
-  }
-  for (const auto& future : window) future.wait();
-  return static_cast<double>(done) / Seconds(std::chrono::steady_clock::now() - start).count();
-}
-
 struct Size {
   const char* name;
   std::size_t bytes;
@@ -95,6 +71,9 @@ void row(bench::Transport transport, const Options& options) {
   }
   if (options.only == "traced") {
     return bench::print_traced(transport, client_cpu(options), server_cpu(options), options.quick ? 5 : 15);
+  }
+  if (options.only == "compared") {
+    return bench::print_compared(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 3);
   }
   std::printf("\n%s, %s\n", bench::name_of(transport),
               options.pin == "none"  ? "not pinned"
@@ -128,10 +107,10 @@ void row(bench::Transport transport, const Options& options) {
     {
       bench::Server server(transport, client_cpu(options), server_cpu(options));
       if (size.bytes == 0) {
-        micros = time_each(rounds, [&] { rpc::rpc_sync<&nothing>(server.agent(), 1); });
+        micros = time_each(rounds, [&] { bench::call_nothing(server.agent()); });
       } else {
         const Tensor x = raw::full({static_cast<int64_t>(size.bytes / 4)}, 1.0);
-        micros = time_each(rounds, [&] { rpc::rpc_sync<&echo>(server.agent(), 1, x); });
+        micros = time_each(rounds, [&] { bench::call_echo(server.agent(), x); });
       }
     }
     const double p50 = bench::median(micros);
@@ -144,9 +123,9 @@ void row(bench::Transport transport, const Options& options) {
   }
   bench::Server server(transport, client_cpu(options), server_cpu(options));
   for (const int in_flight : {1, 10, 100}) {
-    calls_per_second(server.agent(), in_flight, 0.2);
+    bench::calls_per_second(server.agent(), in_flight, 0.2);
     std::printf("%3d in flight: %.0f calls/s\n", in_flight,
-                calls_per_second(server.agent(), in_flight, options.quick ? 0.5 : 3));
+                bench::calls_per_second(server.agent(), in_flight, options.quick ? 0.5 : 3));
   }
   if (options.only.empty()) {
     bench::print_disturbed(transport, client_cpu(options), server_cpu(options), options.quick ? 1 : 5);
@@ -181,10 +160,10 @@ int main(int argc, char** argv) {
       if (options.trace) bench::trace(agent);
     };
     bench::Server server(bench::Transport::unix_socket, client_cpu(options), server_cpu(options), prepare, false);
-    for (int i = 0; i < options.calls; ++i) rpc::rpc_sync<&nothing>(server.agent(), 1);
+    for (int i = 0; i < options.calls; ++i) bench::call_nothing(server.agent());
     return 0;
   }
-  std::printf("Round trips in microseconds, medians unless stated\n");
+  if (options.only != "compared") std::printf("Round trips in microseconds, medians unless stated\n");
   row(bench::Transport::unix_socket, options);
   row(bench::Transport::tcp, options);
 }
