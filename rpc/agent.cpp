@@ -7,6 +7,7 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/agents.h"
+#include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/connect.h"
 #include "tendril/rpc/session/listener.h"
@@ -73,6 +74,7 @@ void Agent::set_listener(std::shared_ptr<AgentListener> listener) {
 const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return impl_->listener; }
 WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
+std::shared_ptr<detail::Trace> detail::trace_of(const Agent& agent) noexcept { return agent.impl().trace; }
 void Agent::set_trace(std::shared_ptr<detail::Trace> trace) { impl_->trace = std::move(trace); }
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 

@@ -57,6 +57,7 @@ std::shared_ptr<Container> Container::attach(rpc::Agent& agent) {
   TENDRIL_CHECK_AS(rpc::UsageError, agent.options().world_size <= 1 << 15,
                    "distributed autograd: a group may have 32768 workers, got ", agent.options().world_size);
   detail::serve_requests();
+  detail::serve_graphs();
   auto container = std::make_shared<Container>(agent);
   agent.add_hook(container);
   const std::lock_guard lock(by_executor().mutex);

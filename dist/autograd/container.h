@@ -24,6 +24,9 @@ class Transmitter;
 struct Census;
 }  // namespace detail
 
+struct RecordedGraph;
+struct RecordedPart;
+
 /// What one worker holds; all zero when no context is left.
 struct Counters {
   int64_t contexts = 0;
@@ -53,6 +56,9 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   /// A backward of this worker alone: from `output` with this gradient to leaves, whose gradients the context gets, but
   /// for `input` (a leaf, or undefined), whose gradient is returned.
   Tensor backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input);
+  /// What graph.h's functions do.
+  RecordedGraph graph(ContextId id, const std::vector<Tensor>& roots, std::chrono::milliseconds timeout) const;
+  RecordedPart recorded(ContextId id, const std::vector<Tensor>& roots) const;
   Gradients gradients(ContextId id) const;
   bool contains(ContextId id) const;
   Counters counters() const;

@@ -15,6 +15,9 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
   if (options.workers < 1)
     throw std::invalid_argument("PassSimulation: workers: got " + std::to_string(options.workers) +
                                 ", expected 1 or more");
+  if (options.root < 0 || options.root >= options.workers)
+    throw std::invalid_argument("PassSimulation: root: got rank " + std::to_string(options.root) + " of " +
+                                std::to_string(options.workers));
   for (const auto& [id, message] : graph_) {
     for (const WorkerId worker : {message.sender, message.receiver}) {
       if (worker < 0 || worker >= options.workers) {
@@ -29,8 +32,9 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
         throw std::invalid_argument("PassSimulation: a user of a message is not sent by its receiver");
       }
     }
-    if (message.used_by_root && message.receiver != 0) {
-      throw std::invalid_argument("PassSimulation: the roots are on rank 0, a message that they use is not");
+    if (message.used_by_root && message.receiver != options.root) {
+      throw std::invalid_argument("PassSimulation: the roots are on rank " + std::to_string(options.root) +
+                                  ", a message that they use is not");
     }
   }
   for (WorkerId worker = 0; worker < options.workers; ++worker) workers_.emplace(worker, make(worker, false, 0));
@@ -38,7 +42,7 @@ PassSimulation::PassSimulation(SimulatedGraph graph, const Options& options)
 
 PassSimulation::Worker PassSimulation::make(WorkerId id, bool all_fed, uint64_t reports) const {
   return {.protocol = PassProtocol({.self = id,
-                                    .root = 0,
+                                    .root = options_.root,
                                     .fast = options_.fast,
                                     .mark_first = options_.mark_first,
                                     .all_fed = all_fed,
@@ -65,10 +69,10 @@ std::string PassSimulation::to_string(const Event& event) {
   return out.str();
 }
 
-bool PassSimulation::failed() const { return workers_.at(0).protocol.failed(); }
+bool PassSimulation::failed() const { return workers_.at(options_.root).protocol.failed(); }
 
 bool PassSimulation::stuck() const {
-  return options_.fast ? events_.empty() && !finished_ : workers_.at(0).protocol.was_stuck();
+  return options_.fast ? events_.empty() && !finished_ : workers_.at(options_.root).protocol.was_stuck();
 }
 
 bool PassSimulation::somebody_takes_part() const {
@@ -92,10 +96,10 @@ int PassSimulation::sent(Event::Kind kind) const {
 // ---- what happens
 
 void PassSimulation::start() {
-  transcript_.emplace_back("rank 0 starts");
-  workers_.at(0).here = true;
-  workers_.at(0).protocol.start();
-  act(0);
+  transcript_.push_back("rank " + std::to_string(options_.root) + " starts");
+  workers_.at(options_.root).here = true;
+  workers_.at(options_.root).protocol.start();
+  act(options_.root);
 }
 
 namespace {
@@ -299,7 +303,7 @@ void PassSimulation::carry_out(WorkerId id, const PassAction& action) {
 void PassSimulation::forget(WorkerId id) {
   Worker& worker = workers_.at(id);
   worker.here = false;
-  if (id == 0) return;
+  if (id == options_.root) return;
   for (const auto& [message, one] : graph_) {
     if (one.sender == id) ended_.insert_or_assign(message, send_state(message));
   }

@@ -13,7 +13,8 @@
 namespace tendril::dist::autograd {
 
 /// A recorded message of a simulated graph: its send node is with `sender`, its recv node with `receiver`. The recv
-/// node waits for the gradients of the receiver's send nodes in `users`, and of the roots (which are on rank 0).
+/// node waits for the gradients of the receiver's send nodes in `users`, and of the roots (which are on the rank that
+/// calls backward).
 struct SimulatedMessage {
   rpc::WorkerId sender = 0, receiver = 0;
   std::vector<MessageId> users = {};
@@ -21,7 +22,7 @@ struct SimulatedMessage {
 };
 using SimulatedGraph = std::map<MessageId, SimulatedMessage>;
 
-/// A backward from rank 0 over a graph without tensors, sockets, threads or clocks: every worker has the real
+/// A backward over a graph without tensors, sockets, threads or clocks: every worker has the real
 /// PassProtocol, and whoever holds the simulation chooses what happens next. Whatever is chosen, every message that the
 /// roots depend on gets one gradient and nobody is left waiting: tests try many orders, and examples/step_through shows
 /// one. Not thread-safe.
@@ -32,6 +33,7 @@ class PassSimulation {
     int workers = 2;
     bool fast = false;        ///< FAST in place of SMART
     bool mark_first = false;  ///< a pass got stuck before
+    rpc::WorkerId root = 0;   ///< who calls backward
   };
   /// What may happen: a message or an answer comes to `to`, or `to` runs its graph.
   struct Event {
@@ -50,10 +52,11 @@ class PassSimulation {
     bool entry = false, marked = false, fed = false, dropped = false;
   };
 
-  /// Throws std::invalid_argument if a message is between workers that there are none, or its users are none.
+  /// Throws std::invalid_argument if a message is between workers that there are none, its users are
+  /// none, or the root's rank is none.
   PassSimulation(SimulatedGraph graph, const Options& options);
 
-  /// Rank 0 begins.
+  /// The root's rank begins.
   void start();
   /// What may happen next, in the order in which it became possible. One worker's answers to another come in the order
   /// in which they were sent, as over a session. Empty: nothing will happen any more.

@@ -1,106 +1,23 @@
 #include "tendril/dist/collectives/process_group.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/dist/collectives/detail/hub.h"
+#include "tendril/dist/collectives/detail/mpi.h"
+#include "tendril/dist/collectives/detail/operation.h"
+#include "tendril/dist/collectives/detail/queue.h"
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/default_agent.h"
-#include "tendril/rpc/executor.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist {
 
 namespace detail {
-
-/// Runs one operation after the other: those that somebody waits for on the thread that does, others on its own.
-class CollectiveQueue {
- public:
-  ~CollectiveQueue() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) rpc::blocking([&] { thread_.join(); });
-  }
-
-  /// After all that were queued before: it waits as long as those take, each of which has a deadline of its own.
-  template <class F>
-  auto run(F operation) {
-    rpc::blocking([&] {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
-      busy_ = true;
-    });
-    const Turn turn(*this);
-    return operation();
-  }
-  rpc::Future<void> post(std::function<void()> operation) {
-    auto promise = std::make_shared<rpc::Promise<void>>();
-    const std::lock_guard lock(mutex_);
-    jobs_.push_back({std::move(operation), promise});
-    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
-    changed_.notify_all();
-    return promise->future();
-  }
-
- private:
-  struct Job {
-    std::function<void()> operation;
-    std::shared_ptr<rpc::Promise<void>> promise;
-  };
-  struct Turn {
-    explicit Turn(CollectiveQueue& of) : queue(of) {}
-    ~Turn() {
-      {
-        const std::lock_guard lock(queue.mutex_);
-        queue.busy_ = false;
-      }
-      queue.changed_.notify_all();
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    CollectiveQueue& queue;
-  };
-
-  void serve() {
-    for (;;) {
-      Job job;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return closed_ || (!jobs_.empty() && !busy_); });
-        if (jobs_.empty()) return;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-        busy_ = true;
-      }
-      const Turn turn(*this);  // until the outcome is out
-      try {
-        job.operation();
-      } catch (...) {
-        job.promise->set_error(std::current_exception());
-        continue;
-      }
-      job.promise->set_value();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  bool busy_ = false, closed_ = false;
-  std::thread thread_;
-};
 
 namespace {
 
@@ -169,40 +86,28 @@ Combine combination(ReduceOp op, int size) {
 /// The elements in order on the CPU: x's own where it lies so.
 Tensor flat_of(const Tensor& x) { return raw::reshape(raw::contiguous(raw::to(x, kCPU)), {x.numel()}); }
 
-/// Between begin and end of an operation; what is thrown meanwhile fails it for all.
-template <class F>
-void in_operation(Channel& channel, std::string what, rpc::Clock::time_point deadline, const F& f) {
-  const rpc::CallContextScope no_context{rpc::CallContext{}};
-  channel.begin(std::move(what), deadline);
-  try {
-    f();
-  } catch (const rpc::RpcError&) {
-    channel.end();
-    channel.fail(Failure::of(std::current_exception()), true);
-    throw;
-  } catch (const std::exception& error) {
-    channel.end();
-    channel.fail(
-        {Failure::other, channel.name() + ": worker '" +
-                             channel.members()[static_cast<std::size_t>(channel.rank())].name + "': " + error.what()},
-        true);
-    throw;
-  }
-  channel.end();
-}
-
 int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes) {
   return std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / size_of(x.dtype())));
 }
 
-void reduce_in_place(Channel& channel, std::size_t chunk_bytes, const Tensor& x, ReduceOp op, bool deterministic,
-                     rpc::Clock::time_point deadline) {
-  const std::string what = describe(x, chunk_bytes, "all_reduce(", name_of(op), deterministic ? ", by rank)" : ")");
+/// How sums are made, as members compare it.
+const char* way_of(bool deterministic, bool by_mpi) {
+  return deterministic ? ", by rank)" : by_mpi ? ", by MPI)" : ")";
+}
+
+void reduce_in_place(Channel& channel, MpiGroup* mpi, std::size_t chunk_bytes, const Tensor& x, ReduceOp op,
+                     bool deterministic, rpc::Clock::time_point deadline) {
+  const bool by_mpi = mpi && !deterministic && MpiGroup::reduces(x.dtype());
+  const std::string what = describe(x, chunk_bytes, "all_reduce(", name_of(op), way_of(deterministic, by_mpi));
   if (channel.size() == 1) return;
   in_operation(channel, what, deadline, [&] {
     const Tensor flat = flat_of(x);
-    const Combine combine = combination(op, channel.size());
-    (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combine, chunk_elements(x, chunk_bytes));
+    if (by_mpi) {
+      mpi->all_reduce(channel, flat, op);
+    } else {
+      const Combine combine = combination(op, channel.size());
+      (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combine, chunk_elements(x, chunk_bytes));
+    }
     x.storage()->bump_version();
     if (flat.storage() != x.storage()) raw::copy_(x, raw::reshape(flat, x.sizes()));
   });
@@ -249,13 +154,22 @@ ProcessGroup::ProcessGroup(const bool*, rpc::Agent* agent, const std::vector<std
                            const Options& options)
     : channel_(detail::open_channel(agent, workers, options)),
       queue_(std::make_unique<detail::CollectiveQueue>()),
-      chunk_bytes_(options.chunk_bytes) {}
+      chunk_bytes_(options.chunk_bytes) {
+  if (options.backend == Backend::ring) return;
+  try {
+    mpi_ = detail::MpiGroup::make(*channel_, detail::deadline_of(options.timeout));
+  } catch (...) {
+    channel_->close();
+    throw;
+  }
+}
 
 ProcessGroup::~ProcessGroup() {
   channel_->close();
   queue_.reset();
 }
 
+bool ProcessGroup::uses_mpi() const noexcept { return mpi_ != nullptr; }
 int ProcessGroup::rank() const noexcept { return channel_->rank(); }
 int ProcessGroup::size() const noexcept { return channel_->size(); }
 const std::vector<rpc::WorkerInfo>& ProcessGroup::workers() const noexcept { return channel_->members(); }
@@ -266,7 +180,8 @@ void ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, const CollectiveOpti
   detail::check_options("all_reduce", options);
   const auto deadline = detail::deadline_of(options.timeout);
   queue_->run([&] {
-    detail::reduce_in_place(*channel_, chunk_bytes_, x, op, options.deterministic.value_or(deterministic()), deadline);
+    detail::reduce_in_place(*channel_, mpi_.get(), chunk_bytes_, x, op, options.deterministic.value_or(deterministic()),
+                            deadline);
   });
 }
 
@@ -276,7 +191,7 @@ rpc::Future<void> ProcessGroup::all_reduce_async(const Tensor& x, ReduceOp op, c
   detail::check_options("all_reduce", options);
   const bool by_rank = options.deterministic.value_or(deterministic());
   return queue_->post([this, x, op, by_rank, deadline = detail::deadline_of(options.timeout)] {
-    detail::reduce_in_place(*channel_, chunk_bytes_, x, op, by_rank, deadline);
+    detail::reduce_in_place(*channel_, mpi_.get(), chunk_bytes_, x, op, by_rank, deadline);
   });
 }
 
@@ -287,10 +202,14 @@ void ProcessGroup::broadcast(const Tensor& x, int root, const CollectiveOptions&
   const auto deadline = detail::deadline_of(options.timeout);
   if (size() == 1) return;
   queue_->run([&] {
-    const std::string what = detail::describe(x, chunk_bytes_, "broadcast(from ", root, ")");
+    const std::string what =
+        detail::describe(x, chunk_bytes_, "broadcast(from ", root, detail::way_of(false, mpi_ != nullptr));
     detail::in_operation(*channel_, what, deadline, [&] {
       const Tensor flat = detail::flat_of(x);
-      detail::chain_broadcast(*channel_, flat, root, detail::chunk_elements(x, chunk_bytes_));
+      if (mpi_)
+        mpi_->broadcast(*channel_, flat, root);
+      else
+        detail::chain_broadcast(*channel_, flat, root, detail::chunk_elements(x, chunk_bytes_));
       if (rank() == root) return;
       x.storage()->bump_version();
       if (flat.storage() != x.storage()) raw::copy_(x, raw::reshape(flat, x.sizes()));
@@ -307,8 +226,13 @@ std::vector<Tensor> ProcessGroup::all_gather(const Tensor& x, const CollectiveOp
   raw::copy_(raw::narrow(all, 0, each * rank(), each), detail::flat_of(x));
   if (size() > 1) {
     queue_->run([&] {
-      detail::in_operation(*channel_, detail::describe(x, chunk_bytes_, "all_gather"), deadline,
-                           [&] { detail::ring_all_gather(*channel_, all, detail::chunk_elements(x, chunk_bytes_)); });
+      const std::string what = detail::describe(x, chunk_bytes_, mpi_ ? "all_gather by MPI" : "all_gather");
+      detail::in_operation(*channel_, what, deadline, [&] {
+        if (mpi_)
+          mpi_->all_gather(*channel_, all);
+        else
+          detail::ring_all_gather(*channel_, all, detail::chunk_elements(x, chunk_bytes_));
+      });
     });
   }
   std::vector<Tensor> parts;
@@ -329,9 +253,11 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
   const Tensor flat = raw::clone(detail::flat_of(x));
   if (size() > 1) {
     queue_->run([&] {
+      const bool by_mpi = mpi_ && !by_rank && detail::MpiGroup::reduces(x.dtype());
       const std::string what =
-          detail::describe(x, chunk_bytes_, "reduce_scatter(", detail::name_of(op), by_rank ? ", by rank)" : ")");
+          detail::describe(x, chunk_bytes_, "reduce_scatter(", detail::name_of(op), detail::way_of(by_rank, by_mpi));
       detail::in_operation(*channel_, what, deadline, [&] {
+        if (by_mpi) return mpi_->reduce_scatter(*channel_, flat, op);
         (by_rank ? detail::chain_reduce_scatter : detail::ring_reduce_scatter)(
             *channel_, flat, detail::combination(op, size()), detail::chunk_elements(x, chunk_bytes_));
       });

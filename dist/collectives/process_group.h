@@ -25,6 +25,7 @@ namespace tendril::dist {
 namespace detail {
 class Channel;
 class CollectiveQueue;
+class MpiGroup;
 bool enable_collectives_before_main();
 /// Whoever mentions `value` has every agent of this process take part, from before main on.
 template <class>
@@ -38,6 +39,16 @@ struct CollectivesEnabled {
 class CollectiveError : public rpc::RpcError {
  public:
   using RpcError::RpcError;
+};
+
+/// Who carries the tensors.
+enum class Backend : uint8_t {
+  ring,  ///< a ring over the RPC sessions
+  /// Open MPI, loaded at run time, between processes that its mpirun has started: each is a worker of the RPC group.
+  /// Elements of float32, float64, int64, int32 and uint8 are reduced by it, in an order of its own; other dtypes, and
+  /// whatever is to be deterministic, by the ring. Failures and deadlines are the group's; but MPI cannot end what it
+  /// has begun, and mpirun ends all processes when one dies.
+  mpi,
 };
 
 /// How elements of several ranks become one.
@@ -72,11 +83,13 @@ class ProcessGroup {
     /// Tensors travel in parts of so many bytes, so that a worker passes on the first while the next arrives. The same
     /// at all members.
     std::size_t chunk_bytes = std::size_t{1} << 20;
+    Backend backend = Backend::ring;  ///< The same at all members.
   };
 
   /// Collective: returns when every one of `workers` has made its own, with the same names in the same order; this
   /// worker is among them. Throws UsageError (this worker is not, a name twice or unknown, a group of the same workers
-  /// and tag that it still has), TimeoutError naming who is missing, PeerLostError.
+  /// and tag that it still has), TimeoutError naming who is missing, PeerLostError; CollectiveError naming the worker
+  /// where Backend::mpi is not there.
   explicit ProcessGroup(const std::vector<std::string>& workers) : ProcessGroup(workers, Options{}) {}
   ProcessGroup(const std::vector<std::string>& workers, const Options& options)
       : ProcessGroup(&detail::CollectivesEnabled<void>::value, nullptr, workers, options) {}
@@ -88,6 +101,8 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   int rank() const noexcept;  ///< this worker's place among `workers()`
+  /// Whether its backend is MPI.
+  bool uses_mpi() const noexcept;
   /// How many ranks.
   int size() const noexcept;
   /// The ranks' workers, in their order.
@@ -118,6 +133,7 @@ class ProcessGroup {
 
   std::shared_ptr<detail::Channel> channel_;
   std::unique_ptr<detail::CollectiveQueue> queue_;
+  std::unique_ptr<detail::MpiGroup> mpi_;  // null: the ring
   const std::size_t chunk_bytes_;
 };
 

@@ -29,6 +29,7 @@ void run_trainer(int rank, Options options) {
       dist::autograd::Context ctx;  // its id travels with every call made here
       const auto [output, state] = model.forward(data, run.hidden);
       const Tensor loss = tendril::cross_entropy(output, target);
+      run.draw(ctx, loss);
       dist::autograd::backward(ctx, {loss});
       if (options.clip > 0) opt.clip_grad_norm_(ctx, options.clip);
       opt.step(ctx);

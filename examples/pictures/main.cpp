@@ -3,6 +3,9 @@
 //   ./pictures tape           a graph of one process
 //   ./pictures distributed    that of the README's program: each worker draws its part, and what one sends stands for
 //                             the other's RecvBackward
+//   ./pictures unused         the worked example of docs/distributed_autograd.md, of which a result is not used
+//   ./pictures stuck          where FAST waits for ever in it
+#include <tendril/dist/autograd/graph.h>
 #include <tendril/tendril.h>
 
 #include <iostream>
@@ -57,17 +60,35 @@ std::string distributed() {
          " [style=dashed label=reply]\n}\n";
 }
 
-void run(int rank) {
+Tensor embed(const Tensor& x) { return x * weight(); }
+Tensor metrics(const Tensor& h) { return h.mean(); }
+Tensor decode(const Tensor& h) { return (h * weight()).sum(); }
+
+std::string unused(bool stuck) {
+  namespace graphs = dist::autograd;
+  const Tensor l = full({3}, 0.5, TensorOptions{.requires_grad = true});
+  const graphs::Context context;
+  const Tensor h = rpc::rpc_sync<&embed>("bob", ones({3}));
+  rpc::rpc_sync<&metrics>("bob", h);
+  const Tensor loss = rpc::rpc_sync<&decode>("bob", (h * l).tanh());
+  const graphs::RecordedGraph graph = graphs::graph(context, {loss});
+  if (!stuck) return graphs::dot(graph);
+  const std::string steps = graphs::dot_steps(graph, graphs::Mode::fast);
+  return steps.substr(steps.rfind("digraph {"));
+}
+
+void run(int rank, const std::string& which) {
   rpc::init_rpc(rank == 0 ? "alice" : "bob");
-  if (rank == 0) std::cout << distributed();
+  if (rank == 0) std::cout << (which == "distributed" ? distributed() : unused(which == "stuck"));
   rpc::shutdown();
 }
 
 int main(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "";
-  if (which == "distributed") return rpc::launch<&run>(argc, argv, {.world_size = 2});
+  if (which == "distributed" || which == "unused" || which == "stuck")
+    return rpc::launch<&run>(argc, argv, {.world_size = 2}, which);
   if (which != "tape") {
-    std::cerr << "pictures: expected tape or distributed, got '" << which << "'\n";
+    std::cerr << "pictures: expected tape, distributed, unused or stuck, got '" << which << "'\n";
     return 2;
   }
   const Tensor x = ones({3}), w = ones({2, 3}, {.requires_grad = true});

@@ -28,6 +28,7 @@ void run_by_hand(const Options& options, Batches& batches, const std::vector<std
   dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
   train(batches, [&](const dist::autograd::Context& context, const Tensor& inputs, const Tensor& labels) {
     const Tensor loss = loss_of(model.forward(inputs), labels);
+    batches.draw(context, loss);
     dist::autograd::backward(context, {loss});
     opt.step(context);
     return loss.item<double>();

@@ -49,7 +49,7 @@ Trace::~Trace() {
 }
 
 uint64_t Trace::begin_call(const CallContext& context, Message& request) noexcept {
-  const uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const uint64_t id = next_id();
   request.trace_id = context.trace_id != 0 ? context.trace_id : id;
   request.span_id = id;
   return id;

@@ -25,6 +25,10 @@ struct TraceSpan {
     call,      ///< from the call to its result or error
     handler,   ///< a thread runs the served function
     deferred,  ///< from there to an answer that came later: of a coroutine or a Future
+    // Of a backward over workers (dist/); `function` is the pass's number, `peer` its root.
+    pass,   ///< a worker's part, from the first that it hears of it
+    graph,  ///< a thread runs the part's graph
+    walk,   ///< a thread looks what the roots depend on
   };
   Kind kind = Kind::send;
   bool failed = false;
@@ -50,6 +54,8 @@ class Trace {
   /// Gives a request its own span, in the trace of `context`; a new trace where there is none. Returns the span's id.
   uint64_t begin_call(const CallContext& context, Message& request) noexcept;
   void record(const TraceSpan& span) noexcept;
+  /// For a span that is no call.
+  uint64_t next_id() noexcept { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   /// All that has been recorded, by threads. Others may record meanwhile.
   struct Thread {
@@ -87,6 +93,9 @@ class Trace {
   mutable std::mutex mutex_;
   std::unordered_map<int, std::unique_ptr<Buffer>> buffers_;  // by thread id
 };
+
+/// Where an agent's spans go; null: nowhere.
+std::shared_ptr<Trace> trace_of(const Agent& agent) noexcept;
 
 inline int64_t trace_ns(Clock::time_point when) noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count();

@@ -64,7 +64,7 @@ class Events {
     text_ += ",\"args\":{" + args + "}}";
   }
   void span(const TraceSpan& span, int tid) {
-    const std::string& function = name(span.function);
+    const std::string& function = name(span);
     switch (span.kind) {
       case TraceSpan::Kind::send:
         slice("call " + function, span, tid, "\"to\":" + std::to_string(span.peer));
@@ -80,6 +80,15 @@ class Events {
       case TraceSpan::Kind::deferred:
         asynchronous(function + " for rank " + std::to_string(span.peer), "deferred", span, tid);
         break;
+      case TraceSpan::Kind::pass:
+        asynchronous(function, "backward", span, tid);
+        break;
+      case TraceSpan::Kind::graph:
+        slice("run the graph of " + function, span, tid, "\"root\":" + std::to_string(span.peer), "backward");
+        break;
+      case TraceSpan::Kind::walk:
+        slice("mark for " + function, span, tid, "\"root\":" + std::to_string(span.peer), "backward");
+        break;
     }
   }
   std::string take() { return std::move(text_); }
@@ -91,12 +100,13 @@ class Events {
              ",\"tid\":" + std::to_string(tid);
   }
   void time(const char* key, int64_t ns) { text_ += std::string(",\"") + key + "\":" + microseconds_of(ns); }
-  void slice(const std::string& name, const TraceSpan& span, int tid, const std::string& args) {
+  void slice(const std::string& name, const TraceSpan& span, int tid, const std::string& args,
+             const char* category = "rpc") {
     begin(name, "X", tid);
     const int64_t start = clock_.to_rank_0(span.start_ns);
     time("ts", start);
     time("dur", std::max<int64_t>(clock_.to_rank_0(span.end_ns) - start, 0));
-    text_ += ",\"cat\":\"rpc\",\"args\":{" + args + ",\"trace\":" + hex(span.trace_id) +
+    text_ += std::string(",\"cat\":\"") + category + "\",\"args\":{" + args + ",\"trace\":" + hex(span.trace_id) +
              ",\"span\":" + hex(span.span_id) + ",\"parent\":" + hex(span.parent) + "}}";
   }
   void flow(const char* phase, const char* more, int64_t at, uint64_t id, int tid) {
@@ -113,9 +123,12 @@ class Events {
       text_ += "}";
     }
   }
-  const std::string& name(uint64_t function) {
-    std::string& name = names_[function];
-    if (name.empty()) name = name_of_function(function);
+  const std::string& name(const TraceSpan& span) {
+    std::string& name = names_[span.function];
+    if (name.empty())
+      name = span.kind < TraceSpan::Kind::pass
+                 ? name_of_function(span.function)
+                 : "backward " + std::to_string(span.function) + " of rank " + std::to_string(span.peer);
     return name;
   }
 

@@ -92,6 +92,23 @@ BOOST_AUTO_TEST_CASE(a_dry_run_is_one_iteration_and_lines_come_within_an_epoch_w
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_graph_of_an_iteration_is_drawn_with_a_part_for_each_worker) {
+  for (const char* world_size : {"2", "3"}) {
+    const Result result = run(std::string("--dry-run --graph out.dot --world-size ") + world_size);
+    BOOST_TEST(result.status == 0, result.err);
+    const std::string graph = read_file(folder / "out.dot");
+    const std::string whole = graph.substr(0, graph.find("\n}\n"));
+    BOOST_TEST(contains(whole, "rank 0: ps\""));
+    BOOST_TEST(contains(whole, world_size[0] == '2' ? "rank 1: trainer\"" : "rank 1: trainer1\""));
+    BOOST_TEST(contains(whole, " -> r"));
+    BOOST_TEST(contains(whole, "EmbeddingBackward"));
+    BOOST_TEST(contains(graph, "rank 1 starts\\l"));
+    BOOST_TEST(contains(graph, "backward returns\\l"));
+  }
+  BOOST_TEST(contains(run("--dry-run --world-size 1 --graph out.dot").err, "--graph: of several workers"));
+  BOOST_TEST(contains(run("--dry-run --graph no/such/folder/out.dot").err, "cannot write no/such/folder/out.dot"));
+}
+
 BOOST_AUTO_TEST_CASE(saved_weights_have_the_names_of_pytorchs_word_language_model) {
   for (const char* world_size : {"1", "2", "3"}) {
     const Result result = run(std::string("--tiny --ninp 3 --tied --save weights --world-size ") + world_size);

@@ -51,6 +51,17 @@ BOOST_AUTO_TEST_CASE(each_number_of_micro_batches_is_a_group_of_its_own) {
              "Processing batch 0\nProcessing batch 1\ntrained on 16 images\nnumber of splits = 3, execution time =\n");
 }
 
+BOOST_AUTO_TEST_CASE(the_graph_of_a_batch_is_drawn_with_a_part_for_each_worker) {
+  const Result result = run("--schedule by-hand --micro-batches 2 --batches 2 --batch-size 8 --graph out.dot");
+  BOOST_TEST(result.status == 0, result.err);
+  const std::string graph = tendril::test::read_file(folder / "out.dot");
+  for (const char* part :
+       {"rank 0: master\"", "rank 1: worker1\"", "rank 2: worker2\"", "Conv2dBackward", "s1_1 -> r1_1 [style=dashed]",
+        "s1_2 -> r1_2 [style=dashed]", "s2_2 -> r2_2 [style=dashed]", "rank 0 starts\\l", "backward returns\\l"})
+    BOOST_TEST(contains(graph, part), part);
+  BOOST_TEST(contains(run("--micro-batches 2 --graph out.dot").err, "--graph: needs --schedule by-hand"));
+}
+
 BOOST_AUTO_TEST_CASE(every_schedule_trains_on_any_number_of_workers_and_reports) {
   for (const char* const flags : {"--schedule by-hand", "--schedule gpipe --workers 3", "--schedule 1f1b --workers 1",
                                   "--schedule interleaved --workers 2 --stages-per-worker 2"}) {

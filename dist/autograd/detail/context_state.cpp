@@ -22,6 +22,11 @@ void ContextState::add_known(rpc::WorkerId worker) {
   if (std::find(known_.begin(), known_.end(), worker) == known_.end()) known_.push_back(worker);
 }
 
+std::vector<rpc::WorkerId> ContextState::known() const {
+  const std::lock_guard lock(mutex_);
+  return known_;
+}
+
 void ContextState::add_send(Ref<SendNode> node) {
   const MessageId message = node->message();
   const std::lock_guard lock(mutex_);

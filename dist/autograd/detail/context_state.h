@@ -29,6 +29,7 @@ class ContextState final : public tendril::autograd::GradientSink {
 
   // ---- recording
   void add_known(rpc::WorkerId worker);  ///< it has been sent a call in this context
+  std::vector<rpc::WorkerId> known() const;
   /// Throws AutogradError while a pass is running.
   void add_send(Ref<SendNode> node);
 

@@ -13,5 +13,7 @@ rpc::FunctionId function_of(RequestKind kind);
 
 /// Has this process serve them. Not by static initialisation: a static library would drop it.
 void serve_requests();
+/// ... and its part of a graph, for graph.h.
+void serve_graphs();
 
 }  // namespace tendril::dist::autograd::detail

@@ -12,6 +12,7 @@
 #include "tendril/dist/autograd/detail/context_state.h"
 #include "tendril/dist/autograd/detail/messages.h"
 #include "tendril/dist/autograd/detail/pass_graph.h"
+#include "tendril/dist/autograd/detail/pass_trace.h"
 #include "tendril/dist/autograd/detail/transmitter.h"
 #include "tendril/dist/autograd/pass_protocol.h"
 #include "tendril/rpc/call/inbound_call.h"
@@ -62,6 +63,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  static std::exception_ptr too_late();
   PassToken keep(rpc::InboundCall call);
   /// Gives the lock back and does what the protocol asks for.
   void act(Lock& lock);
@@ -86,6 +88,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   const std::shared_ptr<ContextState> context_;
   const std::shared_ptr<Transmitter> transmitter_;
   const bool is_root_;
+  const PassTrace trace_;
 
   mutable std::mutex mutex_;
   PassProtocol protocol_;

@@ -21,6 +21,7 @@ class Transmitter {
   rpc::Executor& executor() const noexcept { return *executor_; }
   std::vector<rpc::WorkerInfo> peers() const;
   void close() noexcept;
+  std::shared_ptr<rpc::Agent> agent() const noexcept;  ///< null once it is closed
 
   /// `f(reply or null, error or null)` is called once, as an I/O callback: by the thread that reads the reply, or at
   /// once if the request could not be sent. Belongs to no context; `deadline` max(): no deadline but the peer's life.
@@ -41,7 +42,6 @@ class Transmitter {
     F f_;
   };
 
-  std::shared_ptr<rpc::Agent> agent() const noexcept;
   void send(rpc::WorkerId to, rpc::Message request, rpc::PendingCallRef call, rpc::Clock::time_point deadline);
 
   const rpc::WorkerInfo self_;

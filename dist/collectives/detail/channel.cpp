@@ -421,6 +421,17 @@ void Channel::flush(std::size_t at_most) {
   too_late(doing);
 }
 
+void Channel::check_time() {
+  std::string doing;
+  {
+    const std::lock_guard lock(mutex_);
+    check_locked();
+    if (Clock::now() < deadline_) return;
+    doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  }
+  too_late(doing);
+}
+
 void Channel::deliver(rpc::InboundCall call, PartMessage part) {
   Failure failure;
   bool tell = false;

@@ -58,6 +58,8 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Tensor receive(int from, uint32_t stage, uint32_t chunk, int64_t numel, DType dtype);
   /// Returns when at most so many parts that were sent have not been taken.
   void flush(std::size_t at_most = 0);
+  /// Throws if it has failed or the operation's time is over: for who waits for something else than the channel.
+  void check_time();
   void end();
 
   /// First failure wins; it ends whatever waits here. `tell`: the other members too.

@@ -31,6 +31,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--nlayers", options.nlayers, kSize, "Its layers");
   flags.add("--nhead", options.nhead, kSize, "Heads of a Transformer's attention: --ninp is a multiple of it");
   flags.add("--tied", options.tied, "The decoder's weight is the embedding's");
+  flags.add("--graph", options.graph,
+            "Write the graph of the first iteration, on all workers, and each step of its backward, for Graphviz");
   flags.add("--losses", options.losses, "Write the loss of every iteration to this file");
   flags.add_logdir(options.logdir);
   flags.add("--samples", options.samples, {0, kSize.high}, "Words to write after training on a text");
@@ -51,6 +53,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if (options.dry_run && !flags.given("--epochs")) flags.imply("--epochs", options.epochs, 1);
     if (cuda && flags.given("--device")) throw examples::FlagError("--cuda", "not beside --device");
     if (cuda) flags.imply("--device", options.device, "cuda");
+    if (!options.graph.empty() && options.world_size == 1)
+      throw examples::FlagError("--graph", "of several workers: expected --world-size 2 or more, got 1");
     if (options.resume && options.checkpoint.empty()) throw examples::FlagError("--resume", "needs --checkpoint");
     if (options.model == "Transformer" && options.ninp % options.nhead != 0)
       throw examples::FlagError("--ninp", "expected a multiple of --nhead = " + std::to_string(options.nhead) +

@@ -24,6 +24,7 @@ struct Options {
   std::int64_t nhead = 2;         ///< Of the Transformer's attention.
   bool tied = false;              ///< The decoder's weight is the embedding's.
   std::string device = "cpu";     ///< Where both workers compute: cpu, cuda or cuda:N.
+  std::string graph;              ///< What the first iteration records on all workers, for Graphviz; empty: none.
   std::string losses;             ///< The loss of every iteration goes to this file, one a line; empty: to none.
   std::string logdir;             ///< Losses for TensorBoard; empty: none.
   std::int64_t samples = 0;       ///< Words that are written after training on a text.
@@ -53,7 +54,8 @@ struct Options {
   void serialize(Archive& archive, unsigned) {
     archive& world_size& epochs& seed& lr& dropout& data& tokens& batch& bptt& ntoken& ninp& nhid& nlayers& model&
         device;
-    archive& nhead& tied& losses& logdir& samples& temperature& clip& log_interval& dry_run& save& checkpoint& resume;
+    archive& nhead& tied& graph& losses& logdir& samples& temperature& clip& log_interval& dry_run& save& checkpoint&
+        resume;
   }
 };
 

@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <utility>
+
+#include "../graph_file.h"
 
 namespace language_model {
 
@@ -91,6 +94,10 @@ bool Run::next_epoch() {
   }
   before_ = requests();
   return true;
+}
+
+void Run::draw(const dist::autograd::Context& context, const tendril::Tensor& loss) {
+  if (reports() && !std::exchange(drawn_, true)) examples::write_graph(options_.graph, context, loss);
 }
 
 bool Run::iteration(double loss) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tendril/dist/autograd/context.h>
 #include <tendril/dist/collectives/process_group.h>
 #include <tendril/nn/checkpoint.h>
 
@@ -46,6 +47,8 @@ class Run {
   bool next_epoch();
   /// What this trainer has yet to read in it: all trainers have as many.
   std::span<const Batch> batches() const { return share_.subspan(static_cast<std::size_t>(report_.iterations)); }
+  /// The first time writes the graph of the iteration, on all workers, to the file that the options name, if any.
+  void draw(const tendril::dist::autograd::Context& context, const tendril::Tensor& loss);
   /// False: leave the loop, the run is to stop.
   bool iteration(double loss);
   /// Evaluates and saves, or saves and stops.
@@ -88,7 +91,7 @@ class Run {
   std::function<tendril::StateDict()> weights_;
   std::optional<examples::Progress> progress_;
   std::optional<StopTogether> stop_;
-  bool began_ = false, stopped_ = false;
+  bool began_ = false, drawn_ = false, stopped_ = false;
   std::uint64_t before_ = 0, sent_ = 0;  // RPCs while it learns, not while it looks at what is kept aside
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../graph_file.h"
 #include "../images.h"
 
 namespace pipeline {
@@ -69,6 +70,10 @@ bool Batches::next() {
     labels = tendril::zeros({batch, classes_}).scatter_add(1, indices_, tendril::ones({batch, 1}));
   }
   return true;
+}
+
+void Batches::draw(const tendril::dist::autograd::Context& context, const Tensor& loss) {
+  if (done_ == 1) examples::write_graph(options_.graph, context, loss);
 }
 
 void Batches::learnt(double loss) {

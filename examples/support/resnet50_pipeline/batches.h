@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tendril/data/loader.h>
+#include <tendril/dist/autograd/context.h>
 #include <tendril/tensor/random.h>
 #include <tendril/tensor/tensor.h>
 
@@ -26,6 +27,8 @@ class Batches {
   std::int64_t classes() const { return classes_; }
   /// Makes the next batch. False: there were as many as the options say, and how long they took has been printed.
   bool next();
+  /// The first time writes the graph of the batch, on all workers, to the file that the options name, if any.
+  void draw(const tendril::dist::autograd::Context& context, const tendril::Tensor& loss);
   /// What the last one's loss was. Real data's is printed.
   void learnt(double loss);
 

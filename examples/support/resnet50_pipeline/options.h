@@ -49,6 +49,7 @@ struct Options {
   std::string schedule = "1f1b";
   int workers = 2;            ///< that have stages; by hand two
   int stages_per_worker = 2;  ///< interleaved
+  std::string graph;          ///< by hand: what the first batch records on all workers, for Graphviz; empty: none
   bool report = false;        ///< prints how the network was cut and where the time went
   /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
   std::vector<std::vector<std::int64_t>> runs;
@@ -59,8 +60,8 @@ struct Options {
   /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& network& batch_size& batches& image& data& device& threads& schedule& workers& stages_per_worker& report&
-        runs;
+    archive& network& batch_size& batches& image& data& device& threads& schedule& workers& stages_per_worker& graph&
+        report& runs;
   }
 };
 

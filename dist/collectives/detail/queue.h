@@ -1,0 +1,96 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tendril/rpc/executor.h"
+#include "tendril/rpc/future.h"
+
+namespace tendril::dist::detail {
+
+/// Runs one operation after the other: those that somebody waits for on the thread that does, others on its own.
+class CollectiveQueue {
+ public:
+  ~CollectiveQueue() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) rpc::blocking([&] { thread_.join(); });
+  }
+
+  /// After all that were queued before: it waits as long as those take, each of which has a deadline of its own.
+  template <class F>
+  auto run(F operation) {
+    rpc::blocking([&] {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
+      busy_ = true;
+    });
+    const Turn turn(*this);
+    return operation();
+  }
+  rpc::Future<void> post(std::function<void()> operation) {
+    auto promise = std::make_shared<rpc::Promise<void>>();
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back({std::move(operation), promise});
+    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    changed_.notify_all();
+    return promise->future();
+  }
+
+ private:
+  struct Job {
+    std::function<void()> operation;
+    std::shared_ptr<rpc::Promise<void>> promise;
+  };
+  struct Turn {
+    explicit Turn(CollectiveQueue& of) : queue(of) {}
+    ~Turn() {
+      {
+        const std::lock_guard lock(queue.mutex_);
+        queue.busy_ = false;
+      }
+      queue.changed_.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    CollectiveQueue& queue;
+  };
+
+  void serve() {
+    for (;;) {
+      Job job;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return closed_ || (!jobs_.empty() && !busy_); });
+        if (jobs_.empty()) return;
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+        busy_ = true;
+      }
+      const Turn turn(*this);  // until the outcome is out
+      try {
+        job.operation();
+      } catch (...) {
+        job.promise->set_error(std::current_exception());
+        continue;
+      }
+      job.promise->set_value();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool busy_ = false, closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tendril::dist::detail
