@@ -126,6 +126,15 @@ void check_transposed(const char* op, int64_t in, int64_t out, Size2 kernel, con
                 " or the dilation ", g.dilation);
 }
 
+/// The output_padding with which the result has the size that was asked for.
+int64_t padding_for(const char* op, int64_t wanted, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                    int64_t dilation) {
+  const int64_t least = (size - 1) * stride - 2 * padding + (kernel - 1) * dilation + 1;
+  TENDRIL_CHECK_AS(ShapeError, wanted >= least && wanted < least + stride, op, ": output_size: got ", wanted,
+                   ", expected a number from ", least, " to ", least + stride - 1, " for x of size ", size);
+  return wanted - least;
+}
+
 /// The numbers of both in PyTorch's words; one of a pair for sequences.
 template <class Number>
 std::string describe_transposed(const Tensor& weight, const Tensor& bias, Number kernel, Number stride, Number padding,
@@ -158,8 +167,16 @@ ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size
 
 void ConvTranspose2d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
 
-Tensor ConvTranspose2d::forward(const Tensor& x) const {
-  return conv_transpose2d(x, weight, bias, geometry_, output_padding_);
+Tensor ConvTranspose2d::forward(const Tensor& x, const std::optional<Size2>& output_size) const {
+  constexpr const char* op = "ConvTranspose2d";
+  if (!output_size) return conv_transpose2d(x, weight, bias, geometry_, output_padding_);
+  tendril::detail::check_defined(x, op, "x");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 3 || x.dim() == 4, op, ": x has shape ", x.sizes(),
+                   ", expected [batch, in, height, width] or [in, height, width]");
+  const ConvGeometry& g = geometry_;
+  const Size2 extra(padding_for(op, output_size->h, x.size(-2), weight.size(2), g.stride.h, g.padding.h, g.dilation.h),
+                    padding_for(op, output_size->w, x.size(-1), weight.size(3), g.stride.w, g.padding.w, g.dilation.w));
+  return conv_transpose2d(x, weight, bias, geometry_, extra);
 }
 
 std::string ConvTranspose2d::extra_repr() const {
@@ -185,8 +202,15 @@ ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int6
 
 void ConvTranspose1d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
 
-Tensor ConvTranspose1d::forward(const Tensor& x) const {
-  return conv_transpose1d(x, weight, bias, geometry_, output_padding_);
+Tensor ConvTranspose1d::forward(const Tensor& x, const std::optional<int64_t>& output_size) const {
+  constexpr const char* op = "ConvTranspose1d";
+  if (!output_size) return conv_transpose1d(x, weight, bias, geometry_, output_padding_);
+  tendril::detail::check_defined(x, op, "x");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 2 || x.dim() == 3, op, ": x has shape ", x.sizes(),
+                   ", expected [batch, in, length] or [in, length]");
+  const Conv1dGeometry& g = geometry_;
+  return conv_transpose1d(x, weight, bias, g,
+                          padding_for(op, *output_size, x.size(-1), weight.size(2), g.stride, g.padding, g.dilation));
 }
 
 std::string ConvTranspose1d::extra_repr() const {

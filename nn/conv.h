@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tendril/autograd/ops/conv.h"
@@ -97,8 +98,12 @@ class ConvTranspose2d : public Movable<ConvTranspose2d> {
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size,
                   const ConvTranspose2dOptions& options = {});
 
-  Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return call(*this, x); }
+  /// With an `output_size`, which of the sizes that the convolution takes to x's is meant, in place of the options'
+  /// output_padding: ShapeError unless it is the smallest of them or less than the stride above it.
+  Tensor forward(const Tensor& x, const std::optional<Size2>& output_size = {}) const;
+  Tensor operator()(const Tensor& x, const std::optional<Size2>& output_size = {}) const {
+    return call(*this, x, output_size);
+  }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());
@@ -131,8 +136,12 @@ class ConvTranspose1d : public Movable<ConvTranspose1d> {
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   const ConvTranspose1dOptions& options = {});
 
-  Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return call(*this, x); }
+  /// With an `output_size`, which of the sizes that the convolution takes to x's is meant, in place of the options'
+  /// output_padding: ShapeError unless it is the smallest of them or less than the stride above it.
+  Tensor forward(const Tensor& x, const std::optional<int64_t>& output_size = {}) const;
+  Tensor operator()(const Tensor& x, const std::optional<int64_t>& output_size = {}) const {
+    return call(*this, x, output_size);
+  }
 
   /// Draws the initial values anew.
   void reset_parameters(Generator& generator = default_generator());

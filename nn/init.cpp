@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -49,37 +49,6 @@ const Tensor& write(const Tensor& tensor, const Tensor& values) {
   raw::copy_(tensor, values);
   tensor.storage()->bump_version();
   return tensor;
-}
-
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-
-/// Where normal_cdf is p: Acklam's rational approximation (relative error 1.2e-9), then one step of Halley's method.
-double normal_quantile(double p) {
-  if (p <= 0) return -HUGE_VAL;
-  if (p >= 1) return HUGE_VAL;
-  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
-                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
-  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
-                          -1.328068155288572e+01};
-  constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                          -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
-  const auto tail = [&](double q) {
-    return (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
-           ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
-  };
-  double x;
-  if (p < 0.02425) {
-    x = tail(std::sqrt(-2 * std::log(p)));
-  } else if (p > 1 - 0.02425) {
-    x = -tail(std::sqrt(-2 * std::log1p(-p)));
-  } else {
-    const double q = p - 0.5, r = q * q;
-    x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
-        (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
-  }
-  const double e = normal_cdf(x) - p, u = e * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
-  return x - u / (1 + x * u / 2);
 }
 
 /// Rows of normal numbers become an orthonormal set: each less its parts along those before it, twice, as once leaves
@@ -174,24 +143,8 @@ const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& option
 
 const Tensor& trunc_normal_(const Tensor& tensor, double mean, double stddev, double low, double high,
                             Generator& generator) {
-  check_fillable(tensor, "trunc_normal_");
-  TENDRIL_CHECK(std::isfinite(mean), "trunc_normal_: mean: got ", mean, ", expected a finite number");
-  TENDRIL_CHECK(std::isfinite(stddev) && stddev > 0, "trunc_normal_: stddev: got ", stddev,
-                ", expected a positive number");
-  TENDRIL_CHECK(low < high, "trunc_normal_: got low ", low, " and high ", high, ", expected low below high");
-  // An interval above the mean is looked at in the mirror: near 1 a probability has few digits.
-  const double side = low > mean ? -1 : 1;
-  const double near = (low - mean) / stddev, far = (high - mean) / stddev;
-  const double from = normal_cdf(side > 0 ? near : -far), to = normal_cdf(side > 0 ? far : -near);
-  TENDRIL_CHECK(from < to, "trunc_normal_: got low ", low, " and high ", high, " for mean ", mean, " and stddev ",
-                stddev, ", expected an interval that the normal distribution reaches");
-  const Tensor values = raw::empty(tensor.sizes(), kFloat64);
-  raw::uniform_(values, from, to, generator);
-  auto* const x = values.data<double>();
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    x[i] = std::min(high, std::max(low, mean + side * stddev * normal_quantile(x[i])));
-  }
-  return write(tensor, values);
+  const NoGrad no_grad;
+  return tensor.trunc_normal_(mean, stddev, low, high, generator), tensor;
 }
 
 const Tensor& orthogonal_(const Tensor& tensor, double gain, Generator& generator) {

@@ -76,10 +76,17 @@ TransformerEncoder::TransformerEncoder(int64_t num_layers, int64_t d_model, int6
   register_module("layers", *layers_);
 }
 
+TransformerEncoder::TransformerEncoder(int64_t num_layers, int64_t d_model, int64_t nhead,
+                                       const TransformerEncoderLayerOptions& options, LayerNorm norm)
+    : TransformerEncoder(num_layers, d_model, nhead, options) {
+  norm_ = std::make_unique<LayerNorm>(std::move(norm));
+  register_module("norm", *norm_);
+}
+
 Tensor TransformerEncoder::forward(const Tensor& src, const TransformerMasks& masks) const {
   Tensor x = src;
   for (std::size_t i = 0; i < layers_->size(); ++i) x = layers_->at<TransformerEncoderLayer>(i)(x, masks);
-  return x;
+  return norm_ ? (*norm_)(x) : x;
 }
 
 PositionalEncoding::PositionalEncoding(int64_t d_model, const PositionalEncodingOptions& options)

@@ -66,12 +66,17 @@ class TransformerEncoder : public Movable<TransformerEncoder> {
   /// Throws Error unless num_layers is positive, and as the layers do.
   TransformerEncoder(int64_t num_layers, int64_t d_model, int64_t nhead,
                      const TransformerEncoderLayerOptions& options = {});
+  /// ... and `norm`, a LayerNorm(d_model), of the last layer's result: with norm_first nothing else normalises it. Its
+  /// parameters are "norm.weight" and "norm.bias".
+  TransformerEncoder(int64_t num_layers, int64_t d_model, int64_t nhead, const TransformerEncoderLayerOptions& options,
+                     LayerNorm norm);
 
   Tensor forward(const Tensor& src, const TransformerMasks& masks = {}) const;
   Tensor operator()(const Tensor& src, const TransformerMasks& masks = {}) const;
 
  private:
   std::unique_ptr<ModuleList> layers_;  // at one address wherever the encoder is moved
+  std::unique_ptr<LayerNorm> norm_;     // null without
 };
 
 struct PositionalEncodingOptions {

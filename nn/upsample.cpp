@@ -9,9 +9,11 @@ std::string Upsample::extra_repr() const {
   if (options.size) {
     out << "size=" << *options.size;
   } else if (options.scale_factor) {
-    out << "scale_factor=(" << options.scale_factor->first << ", " << options.scale_factor->second << ")";
+    out << "scale_factor=(";
+    for (std::size_t i = 0; i < options.scale_factor->size(); ++i) out << (i ? ", " : "") << (*options.scale_factor)[i];
+    out << ")";
   }
-  out << ", mode=" << (options.mode == InterpolateMode::nearest ? "nearest" : "bilinear");
+  out << ", mode=" << name_of(options.mode);
   if (options.align_corners) out << ", align_corners=true";
   return out.str();
 }

@@ -42,8 +42,8 @@ const char* name_of(Reduction op) noexcept {
 }
 
 std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size) {
-  static constexpr const char* names[] = {"gather",    "scatter_add", "scatter",  "index_select",
-                                          "index_add", "embedding",   "nll_loss", "cross_entropy"};
+  static constexpr const char* names[] = {"gather",     "scatter_add", "scatter",   "index_select", "index_add",
+                                          "index_fill", "index_copy",  "embedding", "nll_loss",     "cross_entropy"};
   std::ostringstream text;
   text << names[static_cast<int>(use)];
   switch (use) {

@@ -64,6 +64,8 @@ enum class IndexUse : uint8_t {
   scatter,
   index_select,
   index_add,
+  index_fill,
+  index_copy,
   embedding,
   nll_loss,
   cross_entropy

@@ -247,9 +247,9 @@ class Tensor {
   Tensor argmax() const;                                      ///< in row-major order
   Tensor argmin() const;                                      ///< in row-major order
   Tensor all() const;                                         ///< whether all elements are non-zero: bool
-  Tensor all(int64_t dim, bool keepdim = false) const;        ///< ... those along `dim`
+  Tensor all(const Dims& dims, bool keepdim = false) const;   ///< ... those along `dims`, empty for all
   Tensor any() const;                                         ///< whether any element is non-zero: bool
-  Tensor any(int64_t dim, bool keepdim = false) const;        ///< ... of those along `dim`
+  Tensor any(const Dims& dims, bool keepdim = false) const;   ///< ... of those along `dims`, empty for all
   Tensor logsumexp(int64_t dim, bool keepdim = false) const;  ///< log(sum(e^x)), without overflow
   Tensor cumsum(int64_t dim) const;                           ///< sums of the elements up to each
   Tensor cumprod(int64_t dim) const;                          ///< products of the elements up to each
@@ -267,6 +267,12 @@ class Tensor {
   Tensor index_select(int64_t dim, const Tensor& index) const;  ///< index: a vector, int64 or int32
   /// This tensor with the source's slices along `dim` added to those that `index` (a vector) names.
   Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source) const;
+  /// This tensor with `value` in the slices along `dim` that `index` names: a vector, int64 or int32. IndexError for a
+  /// place outside.
+  Tensor index_fill(int64_t dim, const Tensor& index, Scalar value) const;
+  /// This tensor with the source's slices along `dim` in place of those that `index` names. Where one is named twice,
+  /// one of its slices is kept; all of them get its gradient.
+  Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& source) const;
 
   // ---- in another order, and chosen parts: as the functions of these names (autograd/ops/sort.h, rearrange.h,
   // indexing.h)
@@ -320,10 +326,11 @@ class Tensor {
 
   // ---- in place: change the elements, bump the version, return *this. What changes is what the tensor refers to, not
   // the variable, so these are for `const Tensor&` too. Results must not leave the tensor's category (a float does not
-  // fit an int64: DTypeError) or shape (ShapeError); a comparison writes 1 and 0.
+  // fit an int64: DTypeError) or shape (ShapeError); a comparison or a question (isnan_) writes 1 and 0.
 #define TENDRIL_UNARY(name, ...) const Tensor& name##_() const;
 #define TENDRIL_PARAMETRIC(name, doc, dtypes, expression, saves, gradient, fused, low, high, value) \
   const Tensor& name##_(double p = value) const;
+#define TENDRIL_PREDICATE(name, ...) const Tensor& name##_() const;
 #define TENDRIL_BINARY(name, ...)                   \
   const Tensor& name##_(const Tensor& other) const; \
   const Tensor& name##_(Scalar other) const;
@@ -359,6 +366,18 @@ class Tensor {
   const Tensor& zero_() const { return fill_(0); }  ///< every element 0
   const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;  ///< within [low, high]
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;                 ///< where mask is true
+  const Tensor& bitwise_not_() const;                                                 ///< integers and bool
+  const Tensor& tril_(int64_t diagonal = 0) const;  ///< zeros above the diagonal of the last two dimensions
+  const Tensor& triu_(int64_t diagonal = 0) const;  ///< zeros below it
+  const Tensor& cumsum_(int64_t dim) const;         ///< not of bool, whose sums are int64 (DTypeError)
+  const Tensor& cumprod_(int64_t dim) const;        ///< likewise
+  // As the operations without `_`, with the same errors, before anything is changed.
+  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;
 
   // ---- in place: random numbers, from `generator`'s stream. What was there has gradient 0. Floating dtypes, but for
   // bernoulli_ (DTypeError).
@@ -366,6 +385,10 @@ class Tensor {
   const Tensor& uniform_(double low, double high, Generator& generator) const;
   const Tensor& normal_(double mean = 0, double stddev = 1) const;  ///< of mean and standard deviation
   const Tensor& normal_(double mean, double stddev, Generator& generator) const;
+  /// As normal_, but only numbers in [low, high], by the inverse of the distribution function, on the host. Error
+  /// unless low < high, stddev > 0, and that interval has a probability that a double can hold.
+  const Tensor& trunc_normal_(double mean = 0, double stddev = 1, double low = -2, double high = 2) const;
+  const Tensor& trunc_normal_(double mean, double stddev, double low, double high, Generator& generator) const;
   const Tensor& exponential_(double rate = 1) const;  ///< of density rate e^(-rate x), rate > 0
   const Tensor& exponential_(double rate, Generator& generator) const;
   const Tensor& bernoulli_(double p = 0.5) const;  ///< 1 with probability p, else 0

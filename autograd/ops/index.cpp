@@ -1,4 +1,5 @@
 // Reading and adding by index: what tensor/drivers/by_index.h does, recorded.
+#include "tendril/autograd/detail/inplace.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -11,6 +12,7 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
+using autograd::detail::change;
 
 struct GatherBackward : NodeOf<GatherBackward, 1, 1> {
   static constexpr const char* kName = "GatherBackward";
@@ -74,6 +76,30 @@ Tensor covered(Tensor source, const Dims& index, const char* op) {
     if (source.sizes()[d] != index[d]) source = source.narrow(d, 0, index[d]);
   }
   return source;
+}
+
+/// An index of whole slices as scatter has it: for each element of the slices.
+Tensor of_elements(const Tensor& index, const Tensor& x, int dim) {
+  Dims sizes = x.sizes(), line = Dims::filled(x.dim(), 1);
+  if (x.dim() > 0) line[dim] = sizes[dim] = index.numel();
+  return raw::expand(raw::view(raw::contiguous(raw::cast(index, kInt64)), line), sizes);
+}
+
+Tensor copied(const Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source, IndexUse use,
+              const char* op) {
+  detail::check_defined(x, op);
+  Tensor out = raw::clone(x);
+  drivers::index_copy_(out, given_dim, index, source, use);
+  if (auto* n = track<ScatterBackward>(out, x, source)) {
+    n->dim = wrap_dim(given_dim, x.dim(), op);
+    n->save(0, of_elements(index, x, n->dim));
+  }
+  return out;
+}
+
+/// What is written to x as it was before, also where it is a part of x.
+Tensor apart(const Tensor& source, const Tensor& x) {
+  return source.defined() && source.storage().get() == x.storage().get() ? raw::clone(source) : source;
 }
 
 }  // namespace
@@ -141,6 +167,67 @@ Tensor Tensor::index_add(int64_t given_dim, const Tensor& index, const Tensor& s
     n->dim = wrap_dim(given_dim, dim(), "index_add");
   }
   return out;
+}
+
+Tensor Tensor::index_fill(int64_t dim, const Tensor& index, Scalar value) const {
+  detail::check_defined(*this, "index_fill");
+  return copied(*this, dim, index, raw::scalar(value, dtype(), device()), IndexUse::index_fill, "index_fill");
+}
+
+Tensor Tensor::index_copy(int64_t dim, const Tensor& index, const Tensor& source) const {
+  return copied(*this, dim, index, source, IndexUse::index_copy, "index_copy");
+}
+
+// ---- in place: the kernels write where the tensor is, or, recorded, to a copy that is written over it
+
+const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& source) const {
+  change(
+      *this, "scatter_", [&](const Tensor& x) { return x.scatter(dim, index, source); },
+      [&] {
+        drivers::scatter_(*this, dim, apart(index, *this), apart(covered(source, index.sizes(), "scatter_"), *this));
+      },
+      index, source);
+  return *this;
+}
+
+const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value) const {
+  detail::check_defined(*this, "scatter_");
+  detail::check_defined(index, "scatter_", "the index");
+  return scatter_(dim, index, raw::expand(raw::scalar(value, dtype(), device()), index.sizes()));
+}
+
+const Tensor& Tensor::scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const {
+  change(
+      *this, "scatter_add_", [&](const Tensor& x) { return x.scatter_add(dim, index, source); },
+      [&] {
+        drivers::scatter_add_(*this, dim, apart(index, *this),
+                              apart(covered(source, index.sizes(), "scatter_add_"), *this));
+      },
+      index, source);
+  return *this;
+}
+
+const Tensor& Tensor::index_add_(int64_t dim, const Tensor& index, const Tensor& source) const {
+  change(
+      *this, "index_add_", [&](const Tensor& x) { return x.index_add(dim, index, source); },
+      [&] { drivers::index_add_(*this, dim, apart(index, *this), apart(source, *this)); }, index, source);
+  return *this;
+}
+
+const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, Scalar value) const {
+  detail::check_defined(*this, "index_fill_");
+  const Tensor source = raw::scalar(value, dtype(), device());
+  change(
+      *this, "index_fill_", [&](const Tensor& x) { return x.index_fill(dim, index, value); },
+      [&] { drivers::index_copy_(*this, dim, apart(index, *this), source, IndexUse::index_fill); }, index);
+  return *this;
+}
+
+const Tensor& Tensor::index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const {
+  change(
+      *this, "index_copy_", [&](const Tensor& x) { return x.index_copy(dim, index, source); },
+      [&] { drivers::index_copy_(*this, dim, apart(index, *this), apart(source, *this)); }, index, source);
+  return *this;
 }
 
 }  // namespace tendril

@@ -1,12 +1,10 @@
-// In-place operations. What they may change is checked first (history.h); while recording, the value is computed by the
-// out-of-place operation from a copy of the elements as they were, so that it keeps what its formula needs, and is then
-// written over them.
+// Operations in place, element by element and along a dimension; detail/inplace.h says how. Those by index are in
+// index.cpp.
 #include <type_traits>
 
-#include "tendril/autograd/history.h"
+#include "tendril/autograd/detail/inplace.h"
 #include "tendril/autograd/ops/pointwise.h"
-#include "tendril/tensor/creation.h"
-#include "tendril/tensor/raw.h"
+#include "tendril/autograd/ops/rearrange.h"
 
 namespace tendril {
 
@@ -14,51 +12,8 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
-
-template <class... Operands>
-bool recorded(const Operands&... operands) {
-  return autograd::grad_enabled() && (autograd::requires_grad(operands) || ...);
-}
-
-/// The tensor with its place in the graph, but elements of its own.
-Tensor snapshot(const Tensor& x) {
-  Tensor copy = raw::clone(x);
-  autograd::set_history(copy, Ref<autograd::Node>(autograd::grad_fn(x)), x.impl()->output_number);
-  return copy;
-}
-
-void check_target(const Tensor& target, const Dims& operand, const char* op) {
-  if (target.sizes() == operand) return;
-  const Dims all = broadcast_shapes(target.sizes(), operand, op);
-  TENDRIL_CHECK_AS(ShapeError, all == target.sizes(), op, ": output with shape ", target.sizes(),
-                   " doesn't match the broadcast shape ", all);
-}
-
-/// Writes over `target` what `compute` makes of its value, and records it.
-template <class Compute>
-void overwrite(const Tensor& target, Compute compute, const char* op) {
-  const Tensor result = compute(snapshot(target));
-  check_target(target, result.sizes(), op);
-  detail::check_category(target, result.dtype(), op);
-  const Tensor fitting = result.to(target.dtype());
-  raw::copy_(target, fitting);
-  autograd::rebase_history(target, fitting);
-}
-
-/// Recorded or not: `compute` as above, `write` changes the elements at once.
-template <class Compute, class Write, class... Operands>
-void change(const Tensor& target, const char* op, Compute compute, Write write, const Operands&... operands) {
-  detail::check_defined(target, op);
-  (detail::check_defined(operands, op, "the operand"), ...);
-  const bool records = recorded(target, operands...);
-  autograd::check_inplace(target, records);
-  if (records && is_floating(target.dtype())) {
-    overwrite(target, compute, op);
-  } else {
-    write();
-    target.impl()->storage->bump_version();
-  }
-}
+using autograd::detail::change, autograd::detail::check_target, autograd::detail::rebase_as_filled,
+    autograd::detail::recorded, autograd::detail::replace;
 
 bool equals(Scalar alpha, int64_t number) {
   return alpha.is_floating() ? alpha.to<double>() == static_cast<double>(number) : alpha.to<int64_t>() == number;
@@ -78,25 +33,6 @@ struct AddInPlaceBackward : NodeOf<AddInPlaceBackward, 2> {
     if (needs_grad(1)) dx[1] = equals(alpha, 1) ? g : g * alpha;
   }
 };
-
-/// What is overwritten has no say any more, but stays in the graph, as in PyTorch: its gradient is zero.
-struct FillBackward : NodeOf<FillBackward, 1> {
-  static constexpr const char* kName = "FillBackward";
-
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = zeros_like(g); }
-};
-/// Likewise; the source has all.
-struct CopyBackward : NodeOf<CopyBackward, 2> {
-  static constexpr const char* kName = "CopyBackward";
-
-  void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = zeros_like(g);
-    if (needs_grad(1)) dx[1] = g;
-  }
-};
-
-/// The operand that these two overwrite. What a view overwrites is kept in the graph by its base.
-Tensor overwritten(const Tensor& target) { return target.impl()->view_base ? Tensor() : target; }
 
 void add_scaled(const Tensor& target, const Tensor& other, Scalar alpha, const char* op) {
   detail::check_defined(target, op);
@@ -157,19 +93,6 @@ const Tensor& step(const Tensor& x, const char* name, Binary op, Tensor (Tensor:
   return x;
 }
 
-/// Writes what does not depend, as far as gradients go, on what was there.
-template <class Write>
-void write_over(const Tensor& x, bool records, Write write) {
-  write();
-  if (records) {
-    const Tensor result = autograd::detail::alias(x);
-    track<FillBackward>(result, overwritten(x));
-    autograd::rebase_history(x, result);
-  } else {
-    x.impl()->storage->bump_version();
-  }
-}
-
 template <class Other>
 const Tensor& step(const Tensor& x, const char* name, Compare op, const Other& other) {
   detail::check_defined(x, name);
@@ -181,7 +104,16 @@ const Tensor& step(const Tensor& x, const char* name, Compare op, const Other& o
   }
   autograd::check_inplace(x, records);
   const Tensor result = raw::compare(op, x, other);
-  write_over(x, records && is_floating(x.dtype()), [&] { raw::copy_(x, result); });
+  raw::copy_(x, result);
+  rebase_as_filled(x, records && is_floating(x.dtype()));
+  return x;
+}
+const Tensor& step(const Tensor& x, const char* name, Predicate op) {
+  detail::check_defined(x, name);
+  const bool records = recorded(x);
+  autograd::check_inplace(x, records);
+  raw::copy_(x, raw::predicate(op, x));
+  rebase_as_filled(x, records && is_floating(x.dtype()));
   return x;
 }
 
@@ -191,6 +123,8 @@ const Tensor& step(const Tensor& x, const char* name, Compare op, const Other& o
   const Tensor& Tensor::op##_() const { return step(*this, #op "_", Unary::op, &Tensor::op); }
 #define TENDRIL_PARAMETRIC(op, ...) \
   const Tensor& Tensor::op##_(double p) const { return step(*this, #op "_", Unary::op, &Tensor::op, p); }
+#define TENDRIL_PREDICATE(op, ...) \
+  const Tensor& Tensor::op##_() const { return step(*this, #op "_", Predicate::op); }
 #define TENDRIL_BINARY(op, ...)                                                               \
   const Tensor& Tensor::op##_(const Tensor& other) const {                                    \
     if constexpr (Binary::op == Binary::add) return add_(other, 1); /* which saves nothing */ \
@@ -213,9 +147,7 @@ const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
 }
 
 const Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) const {
-  change(
-      *this, "clamp_", [&](const Tensor& x) { return x.clamp(low, high); },
-      [&] { raw::copy_(*this, raw::clamp(*this, low, high)); });
+  replace(*this, "clamp_", [&](const Tensor& x) { return x.clamp(low, high); });
   return *this;
 }
 
@@ -223,87 +155,29 @@ const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   detail::check_defined(*this, "masked_fill_");
   detail::check_defined(mask, "masked_fill_", "the mask");
   check_target(*this, mask.sizes(), "masked_fill_");
-  change(
-      *this, "masked_fill_", [&](const Tensor& x) { return x.masked_fill(mask, value); },
-      [&] {
-        const NoGrad no_grad;
-        raw::copy_(*this, masked_fill(mask, value));
-      });
+  replace(*this, "masked_fill_", [&](const Tensor& x) { return x.masked_fill(mask, value); });
   return *this;
 }
 
-const Tensor& Tensor::copy_(const Tensor& source) const {
-  detail::check_defined(*this, "copy_");
-  detail::check_defined(source, "copy_", "the source");
-  const bool records = recorded(*this, source);
-  autograd::check_inplace(*this, records);
-  TENDRIL_CHECK_AS(ShapeError, broadcast_shapes(sizes(), source.sizes(), "copy_") == sizes(),
-                   "copy_: a source of shape ", source.sizes(), " does not broadcast to ", sizes());
-  const Tensor result = autograd::detail::alias(*this);
-  if (records) track<CopyBackward>(result, overwritten(*this), source);
-  raw::copy_(*this, source);
-  if (records) {
-    autograd::rebase_history(*this, result);
-  } else {
-    impl_->storage->bump_version();
-  }
+const Tensor& Tensor::bitwise_not_() const {
+  replace(*this, "bitwise_not_", [](const Tensor& x) { return x.bitwise_not(); });
   return *this;
 }
-
-Tensor Tensor::operator=(const Tensor& source) && { return copy_(source); }
-Tensor Tensor::operator=(Scalar value) && { return fill_(value); }
-
-const Tensor& Tensor::fill_(Scalar value) const {
-  detail::check_defined(*this, "fill_");
-  detail::check_fits(value, dtype(), "fill_");
-  const bool records = recorded(*this);
-  autograd::check_inplace(*this, records);
-  write_over(*this, records, [&] { raw::fill_(*this, value); });
+const Tensor& Tensor::tril_(int64_t diagonal) const {
+  replace(*this, "tril_", [&](const Tensor& x) { return x.tril(diagonal); });
   return *this;
 }
-
-namespace {
-
-/// Fills with random numbers; `draw` is raw.h's.
-template <class Draw>
-const Tensor& draw_over(const Tensor& x, const char* name, Draw draw) {
-  detail::check_defined(x, name);
-  const bool records = recorded(x);
-  autograd::check_inplace(x, records);
-  write_over(x, records && is_floating(x.dtype()), draw);
-  return x;
+const Tensor& Tensor::triu_(int64_t diagonal) const {
+  replace(*this, "triu_", [&](const Tensor& x) { return x.triu(diagonal); });
+  return *this;
 }
-void check_drawn(const Tensor& x, const char* name) { detail::check_floating(x, name); }
-
-}  // namespace
-
-const Tensor& Tensor::uniform_(double low, double high) const { return uniform_(low, high, default_generator()); }
-const Tensor& Tensor::uniform_(double low, double high, Generator& generator) const {
-  check_drawn(*this, "uniform_");
-  TENDRIL_CHECK(low <= high, "uniform_: expected low <= high, got [", low, ", ", high, ")");
-  return draw_over(*this, "uniform_", [&] { raw::uniform_(*this, low, high, generator); });
+const Tensor& Tensor::cumsum_(int64_t dim) const {
+  replace(*this, "cumsum_", [&](const Tensor& x) { return x.cumsum(dim); });
+  return *this;
 }
-const Tensor& Tensor::normal_(double mean, double stddev) const { return normal_(mean, stddev, default_generator()); }
-const Tensor& Tensor::normal_(double mean, double stddev, Generator& generator) const {
-  check_drawn(*this, "normal_");
-  TENDRIL_CHECK(stddev >= 0, "normal_: expected a standard deviation of 0 or more, got ", stddev);
-  return draw_over(*this, "normal_", [&] { raw::normal_(*this, mean, stddev, generator); });
-}
-const Tensor& Tensor::exponential_(double rate) const { return exponential_(rate, default_generator()); }
-const Tensor& Tensor::exponential_(double rate, Generator& generator) const {
-  check_drawn(*this, "exponential_");
-  TENDRIL_CHECK(rate > 0, "exponential_: expected a rate above 0, got ", rate);
-  return draw_over(*this, "exponential_", [&] {  // -log(1 - u) / rate, in which 1 - u is never 0
-    raw::uniform_(*this, 0, 1, generator);
-    raw::unary_(Unary::neg, *this);
-    raw::unary_(Unary::log1p, *this);
-    raw::binary_(Binary::mul, *this, -1 / rate);
-  });
-}
-const Tensor& Tensor::bernoulli_(double p) const { return bernoulli_(p, default_generator()); }
-const Tensor& Tensor::bernoulli_(double p, Generator& generator) const {
-  TENDRIL_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability must be in [0, 1], got ", p);
-  return draw_over(*this, "bernoulli_", [&] { raw::bernoulli_(*this, p, generator); });
+const Tensor& Tensor::cumprod_(int64_t dim) const {
+  replace(*this, "cumprod_", [&](const Tensor& x) { return x.cumprod(dim); });
+  return *this;
 }
 
 }  // namespace tendril

@@ -78,43 +78,83 @@ Tensor cubic_between(const Tensor& x, int64_t dim, int64_t count, double step, b
   return y;
 }
 
+/// How many dimensions behind the channels a mode is for; 0: one to three.
+int dimensions_of(InterpolateMode mode) {
+  switch (mode) {
+    case InterpolateMode::linear:
+      return 1;
+    case InterpolateMode::bilinear:
+    case InterpolateMode::bicubic:
+      return 2;
+    case InterpolateMode::trilinear:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+void check_counts(std::size_t given, int space, const char* name) {
+  TENDRIL_CHECK_AS(ShapeError, given == 1 || given == static_cast<std::size_t>(space), "interpolate: ", name, ": got ",
+                   given, " numbers, expected one, or one for each of ", space, " dimensions");
+}
+
 }  // namespace
+
+const char* name_of(InterpolateMode mode) noexcept {
+  static constexpr const char* names[] = {"nearest", "bilinear", "bicubic", "nearest_exact", "linear", "trilinear"};
+  return names[static_cast<int>(mode)];
+}
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   detail::check_floating(x, "interpolate");
-  TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 && x.size(2) > 0 && x.size(3) > 0, "interpolate: x has shape ", x.sizes(),
-                   ", expected [batch, channels, height, width] with pixels");
+  const char* mode = name_of(options.mode);
+  const int space = x.dim() - 2, wanted = dimensions_of(options.mode);
+  TENDRIL_CHECK_AS(ShapeError, wanted == 0 ? space >= 1 && space <= 3 : space == wanted, "interpolate: x has shape ",
+                   x.sizes(), ", expected [batch, channels, ",
+                   wanted == 0   ? "one to three"
+                   : wanted == 1 ? "one"
+                   : wanted == 2 ? "two"
+                                 : "three",
+                   " more dimensions] for mode ", mode);
+  for (int d = 2; d < x.dim(); ++d) {
+    TENDRIL_CHECK_AS(ShapeError, x.sizes()[d] > 0, "interpolate: x has shape ", x.sizes(), ", expected pixels");
+  }
   TENDRIL_CHECK(options.size.has_value() != options.scale_factor.has_value(), "interpolate: got ",
                 options.size ? "both size and scale_factor" : "neither size nor scale_factor",
                 ", expected exactly one of them");
   const bool by_nearest = options.mode == InterpolateMode::nearest || options.mode == InterpolateMode::nearest_exact;
-  TENDRIL_CHECK(!options.align_corners || !by_nearest, "interpolate: align_corners: got true with mode ",
-                options.mode == InterpolateMode::nearest ? "nearest" : "nearest_exact",
-                ", expected mode bilinear or bicubic");
-  int64_t sizes[2];
-  double steps[2];
-  for (int d = 0; d < 2; ++d) {
+  TENDRIL_CHECK(!options.align_corners || !by_nearest, "interpolate: align_corners: got true with mode ", mode,
+                ", expected linear, bilinear, trilinear or bicubic");
+  int64_t sizes[3];
+  double steps[3];
+  if (options.size) {
+    check_counts(static_cast<std::size_t>(options.size->size()), space, "size");
+  } else {
+    check_counts(options.scale_factor->size(), space, "scale_factor");
+  }
+  for (int d = 0; d < space; ++d) {
     const int64_t size = x.size(2 + d);
     if (options.size) {
-      sizes[d] = d == 0 ? options.size->h : options.size->w;
+      sizes[d] = (*options.size)[options.size->size() == 1 ? 0 : d];
       TENDRIL_CHECK(sizes[d] > 0, "interpolate: size: got ", *options.size, ", expected positive numbers");
       steps[d] = static_cast<double>(size) / static_cast<double>(sizes[d]);
     } else {
-      const double factor = d == 0 ? options.scale_factor->first : options.scale_factor->second;
-      const double wanted = std::floor(static_cast<double>(size) * factor);
-      TENDRIL_CHECK(factor > 0 && wanted >= 1 && wanted < 1e9, "interpolate: scale_factor: got ", factor, " for ", size,
-                    " pixels, expected one that leaves a pixel and fits memory");
-      sizes[d] = static_cast<int64_t>(wanted);
+      const std::vector<double>& factors = *options.scale_factor;
+      const double factor = factors[factors.size() == 1 ? 0 : static_cast<std::size_t>(d)];
+      const double counted = std::floor(static_cast<double>(size) * factor);
+      TENDRIL_CHECK(factor > 0 && counted >= 1 && counted < 1e9, "interpolate: scale_factor: got ", factor, " for ",
+                    size, " pixels, expected one that leaves a pixel and fits memory");
+      sizes[d] = static_cast<int64_t>(counted);
       steps[d] = 1 / factor;
     }
   }
   Tensor y = x;
-  for (int d = 0; d < 2; ++d) {
+  for (int d = 0; d < space; ++d) {
     if (sizes[d] == x.size(2 + d)) continue;  // whatever the factor, as in PyTorch
     y = by_nearest ? nearest(y, 2 + d, sizes[d], steps[d], options.mode == InterpolateMode::nearest_exact)
-        : options.mode == InterpolateMode::bilinear
-            ? linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners)
-            : cubic_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
+        : options.mode == InterpolateMode::bicubic
+            ? cubic_between(y, 2 + d, sizes[d], steps[d], options.align_corners)
+            : linear_between(y, 2 + d, sizes[d], steps[d], options.align_corners);
   }
   return y.is_same(x) ? x.clone() : y;
 }

@@ -2,30 +2,33 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
+#include <vector>
 
-#include "tendril/tensor/geometry.h"
+#include "tendril/tensor/dims.h"
 #include "tendril/tensor/tensor.h"
 
 namespace tendril {
 
 /// Where a pixel's value is taken from.
-enum class InterpolateMode : uint8_t { nearest, bilinear, bicubic, nearest_exact };
+enum class InterpolateMode : uint8_t { nearest, bilinear, bicubic, nearest_exact, linear, trilinear };
+/// "nearest", "nearest_exact", ...
+const char* name_of(InterpolateMode mode) noexcept;
 
-/// Exactly one of size and scale_factor.
+/// Exactly one of size and scale_factor: one number for all dimensions behind the channels, or one for each.
 struct InterpolateOptions {
-  std::optional<Size2> size{};                              ///< of the result
-  std::optional<std::pair<double, double>> scale_factor{};  ///< height and width: floor(size * factor)
+  std::optional<Dims> size{};                         ///< of the result
+  std::optional<std::vector<double>> scale_factor{};  ///< floor(size * factor)
   InterpolateMode mode = InterpolateMode::nearest;
-  bool align_corners = false;  ///< bilinear, bicubic: the corners' pixels, not their outer edges, stay where they are
+  bool align_corners = false;  ///< not of nearest ones: the corners' pixels, not their outer edges, stay where they are
 };
 
-/// Images x [batch, channels, height, width] of another size, as PyTorch's F.interpolate: the pixel below (nearest),
-/// the one whose centre is nearest (nearest_exact), the mean of four weighted by nearness (bilinear), or of sixteen by
-/// Keys' cubic convolution with a = -0.75, which may go beyond their values (bicubic; Keys, "Cubic Convolution
-/// Interpolation for Digital Image Processing", 1981). Any floating dtype, twice differentiable.
-/// Throws ShapeError for other dimensions and images without pixels, DTypeError for other dtypes, Error for sizes or
-/// factors that are not positive, or neither or both given.
+/// Sequences x [batch, channels, length], images [.., height, width] or volumes [.., depth, height, width] of another
+/// size, as PyTorch's F.interpolate: the pixel below (nearest), the one whose centre is nearest (nearest_exact), the
+/// mean of those around it weighted by nearness (linear of sequences, bilinear of images, trilinear of volumes), or, of
+/// images, of sixteen by Keys' cubic convolution with a = -0.75, which may go beyond their values (bicubic; Keys,
+/// "Cubic Convolution Interpolation for Digital Image Processing", 1981). Any floating dtype, twice differentiable.
+/// Throws ShapeError for other dimensions than the mode's, x without pixels, and another number of sizes or factors;
+/// DTypeError for other dtypes; Error for sizes or factors that are not positive, or neither or both given.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tendril

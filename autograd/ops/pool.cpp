@@ -264,7 +264,7 @@ Tensor as_images(const Tensor& x, const char* op) {
 
 }  // namespace
 
-Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
+std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output) {
   check_image(x, "adaptive_max_pool2d");
   TENDRIL_CHECK(output.h > 0 && output.w > 0, "adaptive_max_pool2d: output: got ", output,
                 ", expected positive numbers");
@@ -277,7 +277,16 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
   for (int d = 0; d < x.dim() - 2; ++d) sizes.push_back(x.sizes()[d]);
   for (const int64_t size : {rows.size(0), rows.size(1), columns.size(0), columns.size(1)}) sizes.push_back(size);
   const Tensor windows = x.index_select(-2, rows.flatten()).index_select(-1, columns.flatten()).reshape(sizes);
-  return std::get<0>(windows.transpose(-3, -2).flatten(-2).max(-1));
+  const auto [values, within] = windows.transpose(-3, -2).flatten(-2).max(-1);
+  // Of each window, [rows of windows, columns of windows, height * width], where its elements come from.
+  const Tensor places = (rows.unsqueeze(1).unsqueeze(-1) * x.size(-1) + columns.unsqueeze(1)).flatten(-2);
+  Dims all = within.sizes();
+  all.push_back(places.size(-1));
+  return {values, places.expand(all).gather(-1, within.unsqueeze(-1)).squeeze(-1)};
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
+  return std::get<0>(adaptive_max_pool2d_with_indices(x, output));
 }
 
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
@@ -304,6 +313,11 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& optio
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output) {
   return adaptive_avg_pool2d(as_images(x, "adaptive_avg_pool1d"), {1, output}).squeeze(-2);
+}
+
+std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output) {
+  const auto [values, indices] = adaptive_max_pool2d_with_indices(as_images(x, "adaptive_max_pool1d"), {1, output});
+  return {values.squeeze(-2), indices.squeeze(-2)};
 }
 
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output) {

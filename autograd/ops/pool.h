@@ -40,6 +40,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output);
 
 /// The largest element of each of those windows.
 Tensor adaptive_max_pool2d(const Tensor& x, Size2 output);
+/// And where it is: int64 places in the height x width elements of its plane; the first of several.
+std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output);
 
 // ---- of sequences [batch, channels, length] or [channels, length]: images of height 1
 
@@ -68,5 +70,7 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& optio
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output);
 /// The largest element of each of `output` windows.
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output);
+/// And where it is: int64 places along the length.
+std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output);
 
 }  // namespace tendril

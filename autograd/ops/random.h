@@ -6,7 +6,7 @@
 #include "tendril/tensor/tensor.h"
 
 /// Drawing by weights, and tensors of random numbers like another. Filling a tensor with them is a method:
-/// `x.uniform_(0, 1)`, `normal_`, `exponential_`, `bernoulli_`; nn::init::trunc_normal_ is the truncated normal one.
+/// `x.uniform_(0, 1)`, `normal_`, `trunc_normal_`, `exponential_`, `bernoulli_`.
 /// Thread-safety: a generator's.
 namespace tendril {
 

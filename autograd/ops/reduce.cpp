@@ -204,8 +204,12 @@ Tensor Tensor::argmin() const {
 }
 Tensor Tensor::all() const { return drivers::reduce(Reduction::all, *this); }
 Tensor Tensor::any() const { return drivers::reduce(Reduction::any, *this); }
-Tensor Tensor::all(int64_t dim, bool keepdim) const { return drivers::reduce(Reduction::all, *this, {dim}, keepdim); }
-Tensor Tensor::any(int64_t dim, bool keepdim) const { return drivers::reduce(Reduction::any, *this, {dim}, keepdim); }
+Tensor Tensor::all(const Dims& dims, bool keepdim) const {
+  return drivers::reduce(Reduction::all, *this, dims, keepdim);
+}
+Tensor Tensor::any(const Dims& dims, bool keepdim) const {
+  return drivers::reduce(Reduction::any, *this, dims, keepdim);
+}
 
 Tensor Tensor::prod() const {
   detail::check_defined(*this, "prod");

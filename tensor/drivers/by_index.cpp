@@ -95,6 +95,23 @@ void scatter_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor&
   scatter_into(&Kernels::scatter, IndexUse::scatter, "scatter", out, dim, index, source);
 }
 
+void index_copy_(const Tensor& out, int64_t given_dim, const Tensor& given_index, const Tensor& given_source,
+                 IndexUse use) {
+  const char* op = use == IndexUse::index_fill ? "index_fill" : "index_copy";
+  const Tensor index = slice_index(out, given_index, op);
+  check_source(out, given_source, op);
+  const int dim = wrap_dim(given_dim, out.dim(), op);
+  const Tensor to = at_least_1d(out);
+  Dims sizes = to.sizes(), line = Dims::filled(to.dim(), 1);
+  line[dim] = sizes[dim] = index.numel();
+  const Tensor source = use == IndexUse::index_fill ? raw::expand(given_source, sizes) : at_least_1d(given_source);
+  TENDRIL_CHECK_AS(ShapeError, source.sizes() == sizes, op, ": the source has shape ", given_source.sizes(),
+                   ", expected ", sizes);
+  const Kernels& table = kernels(out.device());
+  require(table.scatter, op, table)(raw::view_of(to), dim, raw::view_of(raw::expand(raw::view(index, line), sizes)),
+                                    raw::view_of(source), use);
+}
+
 Tensor index_select(const Tensor& x, int64_t given_dim, const Tensor& given_index, IndexUse use) {
   const Tensor index = slice_index(x, given_index, "index_select");
   const int dim = wrap_dim(given_dim, x.dim(), "index_select");

@@ -20,6 +20,10 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = 
 void scatter_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 /// ... writes it there; where indices meet, one of them remains.
 void scatter_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
+/// Writes slice i of source, or for IndexUse::index_fill the one element of source, to slice index[i] of out. As
+/// index_add_, otherwise.
+void index_copy_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source,
+                 IndexUse use = IndexUse::index_copy);
 
 /// The slices of x along dim that the index names.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse use = IndexUse::index_select);

@@ -140,5 +140,22 @@ write_all("jvp", *functional.jvp(two_outputs, at, v_in)[1])
 write_all("vhp", *functional.vhp(scalar, at, v_in)[1])
 write_all("hvp", *functional.hvp(scalar, at, v_in)[1])
 
+
+
+def written_by_index(x, y):
+    """Each operation in place that takes an index, and those along a dimension."""
+    z = x * 1
+    z.scatter_(1, torch.tensor([[3, 0], [1, 2]]), y)
+    z.scatter_(0, torch.tensor([[2, 0, 1, 0]]), 0.5)
+    z.scatter_add_(1, torch.tensor([[3, 3], [1, 1]]), y)
+    z.index_add_(1, torch.tensor([0, 0]), torch.cat([y, y[:1]]))
+    w = z.index_fill(0, torch.tensor([1, 1]), 2.5) * z.index_copy(0, torch.tensor([2, 0]), torch.cat([y, y * y], 1))
+    z.index_fill_(1, torch.tensor([2]), -1.5).index_copy_(1, torch.tensor([3, 1]), torch.cat([y, y[1:]]))
+    z.cumsum_(1).mul_(w).cumprod_(0)
+    return torch.stack([z.clone().tril_(), z.clone().triu_(1), z])
+
+
+expression("written_by_index", squared(written_by_index), draw(3, 4), draw(2, 2))
+
 DATA.mkdir(exist_ok=True)
 (DATA / "expressions.txt").write_text("\n".join(lines) + "\n")

@@ -155,6 +155,22 @@ BOOST_AUTO_TEST_CASE(several_dimensions_at_once) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(by_index_and_along_a_dimension_in_place) {
+  check("written_by_index", [](const Tensors& given) {
+    const Tensors both = squares(given);
+    const Tensor x = both[0], y = both[1];
+    Tensor z = x * 1;
+    z.scatter_(1, tensor({{3, 0}, {1, 2}}), y);
+    z.scatter_(0, tensor({{2, 0, 1, 0}}), 0.5);
+    z.scatter_add_(1, tensor({{3, 3}, {1, 1}}), y);
+    z.index_add_(1, tensor({0, 0}), cat({y, y.slice(0, 0, 1)}));
+    const Tensor w = z.index_fill(0, tensor({1, 1}), 2.5) * z.index_copy(0, tensor({2, 0}), cat({y, y * y}, 1));
+    z.index_fill_(1, tensor({2}), -1.5).index_copy_(1, tensor({3, 1}), cat({y, y.slice(0, 1)}));
+    z.cumsum_(1).mul_(w).cumprod_(0);
+    return stack({z.clone().tril_(), z.clone().triu_(1), z});
+  });
+}
+
 BOOST_AUTO_TEST_CASE(elements_in_other_places) {
   check("rearranging", [](const Tensors& given) {
     const Tensor x = squares(given)[0];

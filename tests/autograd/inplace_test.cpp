@@ -1,5 +1,9 @@
 // devices: cpu cuda
 // The matrix of in-place operations and views: each legal case equals its out-of-place form, each illegal one says why.
+#include <fstream>
+#include <regex>
+#include <sstream>
+
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
@@ -472,6 +476,66 @@ BOOST_AUTO_TEST_CASE(an_operand_of_higher_precision_keeps_the_dtype_of_the_targe
   y.sum().backward();
   BOOST_TEST(x.grad().to_vector<float>() == std::vector<float>({3, 4}));
   BOOST_TEST(w.grad().to_vector<double>() == std::vector<double>({1, 2}));
+}
+
+// Each row of the table, so that none can be without: the value is the operation's, converted.
+BOOST_AUTO_TEST_CASE(every_row_of_the_table_has_its_form_in_place) {
+  int rows = 0;
+  const auto same = [&](const char* name, const Tensor& changed, const Tensor& version, const Tensor& expected) {
+    ++rows;
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_TEST(changed.is_same(version));
+      BOOST_TEST(testing::difference(changed, expected.to(changed.dtype()), 1e-15, 1e-15) == "");
+    }
+  };
+  const Tensor x = tensor({0.25, 0.0, 0.75}, {.dtype = kFloat64}), y = tensor({0.5, 0.25, -0.5}, {.dtype = kFloat64});
+  const Tensor bits = tensor({5, 0, -3}), other = tensor({3, 2, 1});
+#define TENDRIL_UNARY(op, ...)       \
+  {                                  \
+    const Tensor z = x.clone();      \
+    same(#op, z.op##_(), z, x.op()); \
+  }
+#define TENDRIL_PREDICATE(op, ...) TENDRIL_UNARY(op)
+#define ROW_OF_TWO(op, x, y)                       \
+  {                                                \
+    const Tensor z = x.clone(), w = x.clone();     \
+    same(#op, z.op##_(y), z, x.op(y));             \
+    same(#op " a number", w.op##_(1), w, x.op(1)); \
+  }
+#define TENDRIL_BINARY(op, ...) ROW_OF_TWO(op, x, y)
+#define TENDRIL_COMPARE(op, ...) ROW_OF_TWO(op, x, y)
+#define TENDRIL_INTEGRAL(op, ...) ROW_OF_TWO(op, bits, other)
+#include "tendril/tensor/pointwise.def"
+  BOOST_TEST(rows > 80);
+}
+
+// And the pointwise methods that are no rows: they stand before the products in tensor.h.
+BOOST_AUTO_TEST_CASE(every_other_pointwise_method_has_its_form_in_place) {
+  std::ifstream file(TENDRIL_TEST_DATA "/../../../tensor/tensor.h");
+  std::ostringstream stream;
+  stream << file.rdbuf();
+  const std::string text = stream.str();
+  const std::size_t begin = text.find("#include \"tendril/tensor/pointwise.def\""), end = text.find("Tensor matmul(");
+  BOOST_REQUIRE((begin < end && end != std::string::npos));
+  const std::string part = text.substr(begin, end - begin);
+  const std::regex method("Tensor (\\w+)\\(");
+  int count = 0;
+  for (std::sregex_iterator match(part.begin(), part.end(), method), none; match != none; ++match, ++count) {
+    const std::string name = (*match)[1];
+    BOOST_TEST(text.find("const Tensor& " + name + "_(") != std::string::npos, name << " has no form in place");
+  }
+  BOOST_TEST(count >= 3);
+}
+
+BOOST_AUTO_TEST_CASE(questions_in_place_write_0_and_1_and_pass_no_gradient) {
+  const Tensor x = leaf();
+  const Tensor y = x * 0;
+  y.logical_not_();
+  BOOST_TEST(y.to_vector<double>() == std::vector<double>(6, 1));
+  (y * x).sum().backward();
+  BOOST_TEST(x.grad().to_vector<double>() == std::vector<double>(6, 1));
+  BOOST_TEST(tensor({6, 0, -1}).bitwise_not_().to_vector<int64_t>() == std::vector<int64_t>({-7, -1, 0}));
+  BOOST_TEST(tensor({true, false}).bitwise_not_().to_vector<bool>() == std::vector<bool>({false, true}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

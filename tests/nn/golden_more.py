@@ -179,7 +179,53 @@ def multivariate():
     out.save()
 
 
+def resizing_of_lines_and_volumes():
+    golden.RANDOM.manual_seed(47)
+    out = golden.Writer("upsample_other")
+    given = {"line": draw(2, 3, 5), "volume": draw(2, 1, 3, 2, 4)}
+    for name, x in given.items():
+        out(name, x)
+    cases = {
+        "line_nearest": dict(size=7), "line_nearest_by": dict(scale_factor=0.7), "line_exact": dict(size=8, mode="nearest-exact"),
+        "line_linear": dict(size=8, mode="linear"), "line_corners": dict(size=9, mode="linear", align_corners=True),
+        "line_linear_by": dict(scale_factor=1.7, mode="linear"), "line_linear_less": dict(size=2, mode="linear"),
+        "volume_nearest": dict(size=(4, 3, 2)), "volume_exact": dict(scale_factor=1.6, mode="nearest-exact"),
+        "volume_linear": dict(size=(4, 3, 2), mode="trilinear"), "volume_all": dict(size=5, mode="trilinear"),
+        "volume_corners": dict(size=(2, 4, 6), mode="trilinear", align_corners=True),
+        "volume_linear_by": dict(scale_factor=(1.5, 2, 0.6), mode="trilinear"),
+    }
+    for name, options in cases.items():
+        key = name.split("_")[0]
+        value_and_gradients(out, name, lambda a: F.interpolate(a, **options), {key: given[key]})
+    out.save()
+
+
+def places_and_sizes():
+    """Where adaptive pooling found its maxima, the size asked of a transposed convolution, an encoder's last normalisation."""
+    golden.RANDOM.manual_seed(48)
+    out = golden.Writer("places_and_sizes")
+    image, line = draw(2, 2, 5, 7), draw(2, 3, 9)
+    image[0, 0] = 1  # ties
+    out("image", image)
+    out("line", line)
+    for name, size in (("fewer", (3, 4)), ("more", (7, 2)), ("whole", (1, 1))):
+        out(f"places_{name}", F.adaptive_max_pool2d(image, size, return_indices=True)[1])
+    out("places_line", F.adaptive_max_pool1d(line, 4, return_indices=True)[1])
+    for name, module, sizes, wanted in (
+        ("size", nn.ConvTranspose2d(2, 3, (2, 3), stride=(3, 2), padding=(1, 0)), (2, 2, 3, 2), (7, 6)),
+        ("size_line", nn.ConvTranspose1d(2, 3, 3, stride=3, padding=1, output_padding=1), (2, 2, 4), (12,)),
+    ):
+        fill(module)
+        with_parameters(out, name, module, {"x": draw(*sizes)}, lambda m, a: m(a, output_size=wanted))
+    layer = nn.TransformerEncoderLayer(4, 2, 3, dropout=0.0, norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(4, eps=1e-3), enable_nested_tensor=False)
+    fill(encoder)
+    with_parameters(out, "encoder", encoder, {"x": draw(3, 2, 4)})
+    out.save()
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    for family in (transposed, pooling, lbfgs, packed, ctc, multivariate):
+    for family in (transposed, pooling, lbfgs, packed, ctc, multivariate, resizing_of_lines_and_volumes,
+                   places_and_sizes):
         family()

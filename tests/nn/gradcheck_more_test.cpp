@@ -8,6 +8,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/interpolate.h"
+#include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/batch_norm.h"
 #include "tendril/nn/conv.h"
 #include "tendril/nn/layer_norm.h"
@@ -135,15 +136,50 @@ BOOST_AUTO_TEST_CASE(interpolation) {
   using tendril::InterpolateMode;
   using tendril::Size2;
   for (const tendril::InterpolateOptions& options :
-       {tendril::InterpolateOptions{.size = Size2{3, 2}},
-        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::bilinear},
-        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::nearest_exact},
-        tendril::InterpolateOptions{.size = Size2{5, 2}, .mode = InterpolateMode::bicubic},
-        tendril::InterpolateOptions{.size = Size2{3, 4}, .mode = InterpolateMode::bilinear, .align_corners = true}}) {
+       {tendril::InterpolateOptions{.size = Dims{3, 2}},
+        tendril::InterpolateOptions{.size = Dims{5, 2}, .mode = InterpolateMode::bilinear},
+        tendril::InterpolateOptions{.size = Dims{5, 2}, .mode = InterpolateMode::nearest_exact},
+        tendril::InterpolateOptions{.size = Dims{5, 2}, .mode = InterpolateMode::bicubic},
+        tendril::InterpolateOptions{.size = Dims{3, 4}, .mode = InterpolateMode::bilinear, .align_corners = true}}) {
     check("interpolate",
           [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{tendril::interpolate(in[0], options)}; },
           {draw({1, 2, 3, 3})});
   }
+  const auto resized = [](InterpolateMode mode, bool align_corners) {
+    return [=](const std::vector<Tensor>& in) {
+      return std::vector<Tensor>{
+          tendril::interpolate(in[0], {.size = 4, .mode = mode, .align_corners = align_corners})};
+    };
+  };
+  for (const bool corners : {false, true}) {
+    check("linear", resized(InterpolateMode::linear, corners), {draw({2, 1, 3})});
+    check("trilinear", resized(InterpolateMode::trilinear, corners), {draw({1, 1, 2, 1, 3})});
+  }
+  check("nearest of a volume", resized(InterpolateMode::nearest, false), {draw({1, 1, 2, 1, 3})});
+}
+
+BOOST_AUTO_TEST_CASE(an_encoder_with_a_norm_and_a_convolution_with_a_size) {
+  const nn::TransformerEncoder encoder(1, 4, 2,
+                                       {.dim_feedforward = 3,
+                                        .dropout = 0,
+                                        .activation = nn::TransformerActivation::gelu,
+                                        .layer_norm_eps = 0.1,
+                                        .norm_first = true,
+                                        .dtype = tendril::kFloat64},
+                                       nn::LayerNorm(4, {.eps = 0.1, .dtype = tendril::kFloat64}));
+  check("encoder", [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{encoder(in[0])}; },
+        {draw({2, 2, 4})});
+  const nn::ConvTranspose2d layer(1, 2, 2, {.stride = 2, .dtype = tendril::kFloat64});
+  check("transposed",
+        [&](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{layer(in[0], tendril::Size2{5, 4})};
+        },
+        {draw({1, 1, 2, 2})});
+  check("adaptive maxima",
+        [&](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{std::get<0>(tendril::adaptive_max_pool2d_with_indices(in[0], {2, 3}))};
+        },
+        {draw({1, 2, 3, 4})});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/interpolate.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/activation.h"
 #include "tendril/nn/conv.h"
 #include "tendril/nn/rnn.h"
@@ -199,6 +200,20 @@ BOOST_AUTO_TEST_CASE(an_encoder_is_its_layers) {
   BOOST_CHECK_EXCEPTION(nn::TransformerEncoder(0, 4, 2), Error, says("TransformerEncoder", "num_layers", "0"));
 }
 
+BOOST_AUTO_TEST_CASE(an_encoders_result_may_be_normalised) {
+  const Golden golden(TENDRIL_TEST_DATA "/places_and_sizes.txt");
+  for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    nn::TransformerEncoder encoder(2, 4, 2, {.dim_feedforward = 3, .dropout = 0, .norm_first = true, .dtype = dtype},
+                                   nn::LayerNorm(4, {.eps = 1e-3, .dtype = dtype}));
+    check(golden, "encoder", dtype, nn::TransformerEncoder(std::move(encoder)), {"x"},
+          [](auto& layer, const std::vector<Tensor>& in) { return layer(in[0]); });
+  }
+  nn::TransformerEncoder encoder(1, 4, 2, {.dim_feedforward = 3, .dropout = 0}, nn::LayerNorm(4));
+  BOOST_TEST(encoder.named_parameters().back().first == "norm.bias");
+  const nn::TransformerEncoder other(1, 4, 2, {.dim_feedforward = 3, .dropout = 0}, nn::LayerNorm(5));
+  BOOST_CHECK_EXCEPTION(other(make::ones({3, 1, 4})), ShapeError, says("layer_norm", "[5]"));
+}
+
 BOOST_AUTO_TEST_CASE(positions_are_sines_and_cosines) {
   nn::PositionalEncoding encoding(5, {.dropout = 0, .max_len = 7, .dtype = tendril::kFloat64});
   const Tensor y = encoding(make::zeros({6, 2, 5}, tendril::kFloat64));
@@ -221,13 +236,13 @@ BOOST_AUTO_TEST_CASE(images_of_another_size_equal_pytorchs) {
   const auto bilinear = InterpolateMode::bilinear;
   const std::vector<std::pair<std::string, tendril::InterpolateOptions>> cases = {
       {"nearest_2", {.scale_factor = {{2, 2}}}},
-      {"nearest_size", {.size = Size2{7, 3}}},
+      {"nearest_size", {.size = Dims{7, 3}}},
       {"nearest_uneven", {.scale_factor = {{1.5, 0.6}}}},
       {"bilinear_2", {.scale_factor = {{2, 2}}, .mode = bilinear}},
-      {"bilinear_size", {.size = Size2{7, 3}, .mode = bilinear}},
-      {"bilinear_corners", {.size = Size2{7, 9}, .mode = bilinear, .align_corners = true}},
+      {"bilinear_size", {.size = Dims{7, 3}, .mode = bilinear}},
+      {"bilinear_corners", {.size = Dims{7, 9}, .mode = bilinear, .align_corners = true}},
       {"bilinear_uneven", {.scale_factor = {{1.7, 0.6}}, .mode = bilinear}},
-      {"bilinear_one", {.size = Size2{1, 1}, .mode = bilinear}}};
+      {"bilinear_one", {.size = Dims{1, 1}, .mode = bilinear}}};
   for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     for (const auto& [name, options] : cases) {
       const Tensor x = golden.get("x", dtype).requires_grad_();
@@ -236,16 +251,86 @@ BOOST_AUTO_TEST_CASE(images_of_another_size_equal_pytorchs) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(sequences_and_volumes_of_another_size_equal_pytorchs) {
+  const Golden golden(TENDRIL_TEST_DATA "/upsample_other.txt");
+  const auto exact = InterpolateMode::nearest_exact, linear = InterpolateMode::linear, all = InterpolateMode::trilinear;
+  using Factors = std::vector<double>;
+  const std::vector<std::pair<std::string, tendril::InterpolateOptions>> cases = {
+      {"line_nearest", {.size = 7}},
+      {"line_nearest_by", {.scale_factor = Factors{0.7}}},
+      {"line_exact", {.size = 8, .mode = exact}},
+      {"line_linear", {.size = 8, .mode = linear}},
+      {"line_corners", {.size = 9, .mode = linear, .align_corners = true}},
+      {"line_linear_by", {.scale_factor = Factors{1.7}, .mode = linear}},
+      {"line_linear_less", {.size = 2, .mode = linear}},
+      {"volume_nearest", {.size = Dims{4, 3, 2}}},
+      {"volume_exact", {.scale_factor = Factors{1.6}, .mode = exact}},
+      {"volume_linear", {.size = Dims{4, 3, 2}, .mode = all}},
+      {"volume_all", {.size = 5, .mode = all}},
+      {"volume_corners", {.size = Dims{2, 4, 6}, .mode = all, .align_corners = true}},
+      {"volume_linear_by", {.scale_factor = Factors{1.5, 2, 0.6}, .mode = all}}};
+  for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    for (const auto& [name, options] : cases) {
+      const std::string key = name.substr(0, name.find('_'));
+      const Tensor x = golden.get(key, dtype).requires_grad_();
+      const nn::Upsample layer(options);
+      check_layer(golden, name, dtype, [&] { return layer(x); }, {{key, x}});
+    }
+  }
+  BOOST_TEST(nn::Upsample(2, linear).to_string() == "Upsample(scale_factor=(2), mode=linear)");
+}
+
+BOOST_AUTO_TEST_CASE(a_size_may_be_asked_of_a_transposed_convolution) {
+  const Golden golden(TENDRIL_TEST_DATA "/places_and_sizes.txt");
+  for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    check(golden, "size", dtype,
+          nn::ConvTranspose2d(2, 3, {2, 3}, {.stride = {3, 2}, .padding = {1, 0}, .dtype = dtype}), {"x"},
+          [](auto& layer, const std::vector<Tensor>& in) {
+            return layer(in[0], Size2{7, 6});
+          });
+    check(golden, "size_line", dtype,
+          nn::ConvTranspose1d(2, 3, 3, {.stride = 3, .padding = 1, .output_padding = 1, .dtype = dtype}), {"x"},
+          [](auto& layer, const std::vector<Tensor>& in) { return layer(in[0], 12); });
+  }
+  const nn::ConvTranspose2d images(1, 1, 2, {.stride = 2});
+  const nn::ConvTranspose1d lines(1, 1, 2, {.stride = 2});
+  const Tensor image = make::ones({1, 3, 4}), line = make::ones({1, 4});
+  BOOST_TEST((images(image, Size2{7, 8}).sizes() == Dims({1, 7, 8})));
+  BOOST_CHECK_EXCEPTION(images(image, Size2{6, 10}), ShapeError,
+                        says("ConvTranspose2d", "output_size", "10", "8 to 9", "4"));
+  BOOST_CHECK_EXCEPTION(lines(line, 7), ShapeError, says("ConvTranspose1d", "output_size", "7", "8 to 9"));
+  BOOST_CHECK_EXCEPTION(images(line, Size2{7, 8}), ShapeError, says("ConvTranspose2d", "[1, 4]"));
+  BOOST_CHECK_EXCEPTION(lines(Tensor(), 7), Error, says("ConvTranspose1d", "undefined"));
+}
+
+BOOST_AUTO_TEST_CASE(adaptive_maxima_are_found_where_pytorch_finds_them) {
+  const Golden golden(TENDRIL_TEST_DATA "/places_and_sizes.txt");
+  const Tensor image = golden.get("image"), line = golden.get("line");
+  for (const auto& [name, size] : {std::pair{"fewer", Size2(3, 4)}, {"more", Size2(7, 2)}, {"whole", Size2(1)}}) {
+    BOOST_TEST_CONTEXT(name) {
+      const auto [values, places] = tendril::adaptive_max_pool2d_with_indices(image, size);
+      BOOST_TEST(places.to_vector<int64_t>() == golden.get(std::string("places_") + name).to_vector<int64_t>());
+      BOOST_TEST(raw::equal(values, image.flatten(-2).gather(-1, places.flatten(-2)).reshape(values.sizes())));
+    }
+  }
+  const auto [values, places] = tendril::adaptive_max_pool1d_with_indices(line, 4);
+  BOOST_TEST(places.to_vector<int64_t>() == golden.get("places_line").to_vector<int64_t>());
+  BOOST_TEST(raw::equal(values, tendril::adaptive_max_pool1d(line, 4)));
+  const auto [of_one, place_of_one] = tendril::adaptive_max_pool2d_with_indices(image[1], 2);
+  BOOST_TEST((place_of_one.sizes() == Dims({2, 2, 2})));
+  BOOST_CHECK_EXCEPTION(tendril::adaptive_max_pool2d_with_indices(image, 0), Error, says("output"));
+}
+
 BOOST_AUTO_TEST_CASE(images_resized_by_nearest_centres_and_cubic_convolution_equal_pytorchs) {
   const Golden golden(TENDRIL_TEST_DATA "/upsample_more.txt");
   const auto bicubic = InterpolateMode::bicubic, exact = InterpolateMode::nearest_exact;
   const std::vector<std::pair<std::string, tendril::InterpolateOptions>> cases = {
-      {"exact_size", {.size = Size2{7, 3}, .mode = exact}},
+      {"exact_size", {.size = Dims{7, 3}, .mode = exact}},
       {"exact_uneven", {.scale_factor = {{1.5, 0.6}}, .mode = exact}},
       {"bicubic_2", {.scale_factor = {{2, 2}}, .mode = bicubic}},
-      {"bicubic_size", {.size = Size2{7, 3}, .mode = bicubic}},
-      {"bicubic_corners", {.size = Size2{7, 9}, .mode = bicubic, .align_corners = true}},
-      {"bicubic_one", {.size = Size2{1, 1}, .mode = bicubic}},
+      {"bicubic_size", {.size = Dims{7, 3}, .mode = bicubic}},
+      {"bicubic_corners", {.size = Dims{7, 9}, .mode = bicubic, .align_corners = true}},
+      {"bicubic_one", {.size = Dims{1, 1}, .mode = bicubic}},
       {"bicubic_uneven", {.scale_factor = {{1.7, 0.6}}, .mode = bicubic}}};
   for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     const Tensor x = golden.get("x", dtype).requires_grad_();
@@ -306,10 +391,19 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
                         says("MultiheadAttention", "query", "[3, 1, 5]"));
   BOOST_CHECK_EXCEPTION(layer(x, x, x, {.key_padding_mask = make::ones({1, 1}, tendril::kBool)}), ShapeError,
                         says("key_padding_mask", "[1, 1]"));
-  BOOST_CHECK_EXCEPTION(tendril::interpolate(x, {.size = Size2(2)}), ShapeError, says("interpolate", "[2, 3, 4]"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(x[0], {.size = 2}), ShapeError, says("interpolate", "[3, 4]"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(x, {.size = 2, .mode = InterpolateMode::bilinear}), ShapeError,
+                        says("interpolate", "[2, 3, 4]", "two", "bilinear"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = 2, .mode = InterpolateMode::trilinear}), ShapeError,
+                        says("interpolate", "[1, 1, 2, 2]", "three", "trilinear"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = Dims{2, 2, 2}}), ShapeError,
+                        says("interpolate", "size", "3 numbers"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.scale_factor = std::vector<double>{}}), ShapeError,
+                        says("interpolate", "scale_factor", "0 numbers"));
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = Dims{2, 0}}), Error, says("interpolate", "[2, 0]"));
   BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {}), Error, says("interpolate", "neither"));
   BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.scale_factor = {{0.1, 1}}}), Error, says("scale_factor", "0.1"));
-  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = Size2(2), .align_corners = true}), Error,
+  BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = 2, .align_corners = true}), Error,
                         says("align_corners", "bilinear"));
 }
 

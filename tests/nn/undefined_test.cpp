@@ -80,12 +80,11 @@ Tensor leaf() { return full({2, 3}, 0.5, {.requires_grad = true}); }
 
 std::vector<Call> pointwise() {
   std::vector<Call> all;
-#define TENDRIL_PREDICATE(op, ...)                                       \
-  all.push_back({#op, GIVEN(x()), [](Tensors& t) { (void)t[0].op(); }}); \
-  all.push_back({#op, GIVEN(x()), [](Tensors& t) { (void)tendril::op(t[0]); }});
-#define TENDRIL_UNARY(op, ...) \
-  TENDRIL_PREDICATE(op)        \
+#define TENDRIL_PREDICATE(op, ...)                                               \
+  all.push_back({#op, GIVEN(x()), [](Tensors& t) { (void)t[0].op(); }});         \
+  all.push_back({#op, GIVEN(x()), [](Tensors& t) { (void)tendril::op(t[0]); }}); \
   all.push_back({#op "_", GIVEN(x()), [](Tensors& t) { t[0].op##_(); }});
+#define TENDRIL_UNARY(op, ...) TENDRIL_PREDICATE(op)
 #define OF_TWO(op, x)                                                                   \
   all.push_back({#op, GIVEN(x, x), [](Tensors& t) { (void)t[0].op(t[1]); }});           \
   all.push_back({#op, GIVEN(x, x), [](Tensors& t) { (void)tendril::op(t[0], t[1]); }}); \
@@ -220,6 +219,20 @@ std::vector<Call> methods() {
       OWN(bernoulli_),
       OWN(clamp_, 0, 1),
       CALL(masked_fill_, t[0].masked_fill_(t[1], 1), x(), mask()),
+      CALL(bitwise_not_, t[0].bitwise_not_(), index()),
+      OWN(tril_),
+      OWN(triu_),
+      OWN(cumsum_, 0),
+      OWN(cumprod_, 0),
+      OWN(trunc_normal_),
+      CALL(scatter_, t[0].scatter_(0, t[1], t[2]), x(), index(), x()),
+      CALL(scatter_, t[0].scatter_(0, t[1], 1), x(), index()),
+      CALL(scatter_add_, t[0].scatter_add_(0, t[1], t[2]), x(), index(), x()),
+      CALL(index_add_, t[0].index_add_(0, t[1], t[2]), x(), line(), x().slice(0, 0, 1)),
+      CALL(index_fill, (void)t[0].index_fill(0, t[1], 1), x(), line()),
+      CALL(index_fill_, t[0].index_fill_(0, t[1], 1), x(), line()),
+      CALL(index_copy, (void)t[0].index_copy(0, t[1], t[2]), x(), line(), x().slice(0, 0, 1)),
+      CALL(index_copy_, t[0].index_copy_(0, t[1], t[2]), x(), line(), x().slice(0, 0, 1)),
   };
 }
 
@@ -275,6 +288,8 @@ std::vector<Call> functions_of_raw() {
          (void)drivers::reduce_to(Reduction::sum, t[0], {1, 1}, {}, "sum");
        },
        "device"},
+      {"index_copy_", GIVEN(x(), line(), x()[0].unsqueeze(0)),
+       [](Tensors& t) { drivers::index_copy_(t[0], 0, t[1], t[2]); }, "index_copy"},
       {"scatter_", GIVEN(x(), index(), x()), [](Tensors& t) { drivers::scatter_(t[0], 0, t[1], t[2]); }, "scatter"},
       CALL(matmul, (void)raw::matmul(t[0], t[1]), x(), x().t()),
       CALL(gather, (void)drivers::gather(t[0], 0, t[1]), x(), index()),
@@ -342,7 +357,7 @@ std::vector<Call> functions() {
       CALL(softplus, (void)softplus(t[0], 2), x()),
       CALL(prelu, (void)prelu(t[0], t[1]), x(), ones({1})),
       CALL(glu, (void)glu(t[0], 0), x()),
-      CALL(interpolate, (void)interpolate(t[0], {.size = Size2(2)}), image()),
+      CALL(interpolate, (void)interpolate(t[0], {.size = 2}), image()),
       CALL(scaled_dot_product_attention, (void)scaled_dot_product_attention(t[0], t[1], t[2]), x(), x(), x()),
       {"attention_with_weights", GIVEN(x(), x(), x()),
        [](Tensors& t) { (void)attention_with_weights(t[0], t[1], t[2]); }, "scaled_dot_product_attention"},
@@ -351,6 +366,10 @@ std::vector<Call> functions() {
       CALL(conv_transpose2d, (void)conv_transpose2d(t[0], t[1]), image(), ones({2, 1, 2, 2})),
       CALL(conv_transpose1d, (void)conv_transpose1d(t[0], t[1]), x(), ones({2, 1, 2})),
       CALL(adaptive_max_pool2d, (void)adaptive_max_pool2d(t[0], 1), image()),
+      {"adaptive_max_pool2d_with_indices", GIVEN(image()),
+       [](Tensors& t) { (void)adaptive_max_pool2d_with_indices(t[0], 1); }, "adaptive_max_pool2d"},
+      {"adaptive_max_pool1d_with_indices", GIVEN(x()),
+       [](Tensors& t) { (void)adaptive_max_pool1d_with_indices(t[0], 1); }, "adaptive_max_pool1d"},
       CALL(max_pool1d, (void)max_pool1d(t[0], 2), x()),
       {"max_pool1d_with_indices", GIVEN(x()), [](Tensors& t) { (void)max_pool1d_with_indices(t[0], 2); }, "max_pool1d"},
       CALL(avg_pool1d, (void)avg_pool1d(t[0], 2), x()),

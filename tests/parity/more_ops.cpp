@@ -342,7 +342,7 @@ void add_more_ops(std::map<std::string, Op>& table) {
   OP(composed, "rms_norm", rms_norm(a.tensor(0), a.dims(1), a.tensor(2), a.real(3)))
   OP(composed, "group_norm", group_norm(a.tensor(0), a.integer(1), a.tensor(2), a.tensor(3), a.real(4)))
   OP(summed, "attention", scaled_dot_product_attention(a.tensor(0), a.tensor(1), a.tensor(2), {.attn_mask = a.tensor(3), .is_causal = a.flag(4), .scale = a.maybe_real(5)}))
-  OP(summed, "interpolate", interpolate(a.tensor(0), {.size = a.size2(1), .mode = resize_mode(a.word(2)), .align_corners = a.flag(3)}))
+  OP(summed, "interpolate", interpolate(a.tensor(0), {.size = Dims{a.size2(1).h, a.size2(1).w}, .mode = resize_mode(a.word(2)), .align_corners = a.flag(3)}))
   OP(summed, "interpolate_by", interpolate(a.tensor(0), {.scale_factor = {{a.real(1), a.real(2)}}, .mode = resize_mode(a.word(3)), .align_corners = a.flag(4)}))
   OP(summed, "gru", recurrent<nn::GRU>(a, 3, {}))
   OP(summed, "rnn_tanh", recurrent<nn::RNN>(a, 1, {}))

@@ -118,6 +118,15 @@ BOOST_AUTO_TEST_CASE(all_and_any_take_every_type) {
   const Tensor x = make::from_data(std::vector<float>{0, 1, 2, 0.5}, {2, 2});
   BOOST_TEST((x.all(1).to_vector<bool>() == std::vector<bool>{false, true}));
   BOOST_TEST((x.any(1).to_vector<bool>() == std::vector<bool>{true, true}));
+  const Tensor cube = make::from_data(std::vector<float>{1, 0, 1, 1, 0, 0, 0, 0}, {2, 2, 2});
+  BOOST_TEST((cube.all({0, 2}).to_vector<bool>() == std::vector<bool>{false, false}));
+  BOOST_TEST((cube.any({-1, 1}).to_vector<bool>() == std::vector<bool>{true, false}));
+  BOOST_TEST((cube.any({1, 0}).to_vector<bool>() == std::vector<bool>{true, true}));
+  BOOST_TEST((cube.all({1, 0}, true).sizes() == Dims({1, 1, 2})));
+  BOOST_TEST((cube.any(Dims{}, true).sizes() == Dims({1, 1, 1})));
+  BOOST_TEST(cube.any(Dims{}, true).item<bool>());
+  BOOST_CHECK_THROW(cube.all({0, 0}), Error);
+  BOOST_CHECK_THROW(cube.any({0, 3}), IndexError);
   BOOST_TEST(make::zeros({0}).all().item<bool>());
   BOOST_TEST(!make::zeros({0}).any().item<bool>());
 }

@@ -1,4 +1,5 @@
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
 #include "tests/autograd/samples/samples.h"
 
 namespace tendril::samples {
@@ -47,6 +48,36 @@ std::vector<OpSample> inplace_samples() {
   add_both(all, "clamp_", false, [](Tensor& y, const Tensor&) { y.clamp_(-1, 1); });
   add_both(all, "fill_", false, [](Tensor& y, const Tensor& x) { y.fill_(2).add_(x); });
   add_both(all, "masked_fill_", false, [](Tensor& y, const Tensor& x) { y.masked_fill_(x.detach() > 0, 2); });
+  // Along the last dimension, each element to another place.
+  const auto turned = [](const Tensor& y) {
+    const int64_t size = y.size(-1);
+    return (arange(size) * -1 + (size - 1)).expand(y.sizes());
+  };
+  const auto last = [](const Tensor& y) { return y.size(-1) == 0 ? zeros({0}, {.dtype = kInt64}) : tensor({0}); };
+  add_both(all, "scatter_", false, [=](Tensor& y, const Tensor& x) { y.scatter_(-1, turned(y), x * 2); });
+  add_both(all, "scatter_ a number", false,
+           [=](Tensor& y, const Tensor&) { y.scatter_(-1, turned(y).narrow(-1, 0, y.size(-1) / 2), 0.5); });
+  add_both(all, "scatter_add_", false, [=](Tensor& y, const Tensor& x) { y.scatter_add_(-1, turned(y), x * 2); });
+  add_both(all, "index_add_", false,
+           [=](Tensor& y, const Tensor& x) { y.index_add_(-1, last(y), x.narrow(-1, 0, last(y).numel())); });
+  add_both(all, "index_fill_", false, [=](Tensor& y, const Tensor&) { y.index_fill_(-1, last(y), 0.5); });
+  add_both(all, "index_copy_", false,
+           [=](Tensor& y, const Tensor& x) { y.index_copy_(-1, last(y), x.narrow(-1, 0, last(y).numel())); });
+  add_both(all, "cumsum_", false, [](Tensor& y, const Tensor&) { y.cumsum_(-1); });
+  add_both(all, "cumprod_", false, [](Tensor& y, const Tensor&) { y.cumprod_(-1); });
+  const auto triangle = [&](const std::string& name, auto change) {
+    all.push_back({name,
+                   [change](const std::vector<Tensor>& x) {
+                     Tensor y = x[0] * 1.5;
+                     change(y);
+                     Tensor base = x[0] * x[0], part = base.transpose(-1, -2);
+                     change(part);
+                     return std::vector{y, base};
+                   },
+                   {{{2, 3}}, {{2, 3, 3}}, {{1, 1}}}});
+  };
+  triangle("tril_", [](Tensor& y) { y.tril_(); });
+  triangle("triu_", [](Tensor& y) { y.triu_(1); });
   return all;
 }
 
