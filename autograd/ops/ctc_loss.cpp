@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/backward.h"
+#include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -26,6 +30,7 @@ std::vector<int64_t> integers(const Tensor& x, const char* name) {
 /// What the recursion reads, made on the host from targets and lengths. States are blank, label, blank, label, ...
 struct CtcPlan {
   int64_t steps, batch, states;
+  std::vector<int64_t> input_lengths;
   std::vector<int64_t> classes;     // [batch, states]
   std::vector<bool> starts, skips;  // [batch, states]: may begin there; may come from two states before
   std::vector<int64_t> ends;        // [batch, 2]: the last blank, and the last label (or that blank again)
@@ -58,7 +63,7 @@ CtcPlan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vecto
                                 : targets.dim() == 1 && targets.numel() == sum,
                    kCtc, ": targets have shape ", targets.sizes(), ", expected [", batch, ", at least ", longest,
                    "], or [", sum, "], the sum of target_lengths");
-  CtcPlan plan{steps, batch, 2 * longest + 1, {}, {}, {}, {}, {}, {}, {}};
+  CtcPlan plan{steps, batch, 2 * longest + 1, input_lengths, {}, {}, {}, {}, {}, {}, {}};
   int64_t row = 0;
   for (std::size_t n = 0; n < count; ++n) {
     const int64_t length = target_lengths[n];
@@ -84,14 +89,14 @@ CtcPlan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vecto
   return plan;
 }
 
-/// -log p of each target, [N].
-Tensor each_loss(const Tensor& log_probs, const CtcPlan& plan, const std::vector<int64_t>& input_lengths) {
+/// -log p of each target, [N], made of other operations: for devices, and for what is to be differentiated twice.
+Tensor by_operations(const Tensor& log_probs, const CtcPlan& plan) {
   const auto placed = [&](const auto& values, const Dims& sizes) {
     return raw::to(raw::from_data(values, sizes), log_probs.device());
   };
   const Dims all = {plan.batch, plan.states};
   const Tensor classes = placed(plan.classes, all), skips = placed(plan.skips, all);
-  const Tensor lengths = raw::unsqueeze(placed(input_lengths, {plan.batch}), 1);
+  const Tensor lengths = raw::unsqueeze(placed(plan.input_lengths, {plan.batch}), 1);
   const Tensor probs =
       log_probs.gather(2, raw::expand(raw::unsqueeze(classes, 0), {plan.steps, plan.batch, plan.states}))
           .clamp(kNever, {});
@@ -115,6 +120,146 @@ Tensor each_loss(const Tensor& log_probs, const CtcPlan& plan, const std::vector
   return where(placed(plan.empty_input, {plan.batch}), if_empty, possible);
 }
 
+// ---- on the CPU: a pass forward, which keeps the logarithms of the paper's forward variables, and one back
+
+double log_sum_exp(double a, double b, double c) {
+  const double most = std::max(a, std::max(b, c));
+  if (most == -HUGE_VAL) return a + b + c;  // of nothing, or a NaN
+  const auto part = [most](double x) { return x == most ? 1 : x == -HUGE_VAL ? 0 : std::exp(x - most); };
+  return most + std::log(part(a) + part(b) + part(c));
+}
+
+/// One sequence: where its rows are, and what of the plan is its.
+struct CtcLine {
+  CtcLine(const CtcPlan& given, int64_t n)
+      : plan(given),
+        steps(given.input_lengths[static_cast<std::size_t>(n)]),
+        row(static_cast<std::size_t>(n * given.states)),
+        last(given.ends[static_cast<std::size_t>(2 * n)]),
+        before_last(given.has_labels[static_cast<std::size_t>(n)] ? given.ends[static_cast<std::size_t>(2 * n + 1)]
+                                                                  : -1) {}
+  int64_t label(int64_t s) const { return plan.classes[row + static_cast<std::size_t>(s)]; }
+  bool starts(int64_t s) const { return plan.starts[row + static_cast<std::size_t>(s)]; }
+  bool skips(int64_t s) const { return plan.skips[row + static_cast<std::size_t>(s)]; }
+  /// log p of the target, of the forward variables of the last step.
+  double log_p(const double* alpha) const {
+    return log_sum_exp(alpha[last], before_last < 0 ? -HUGE_VAL : alpha[before_last], -HUGE_VAL);
+  }
+
+  const CtcPlan& plan;
+  int64_t steps;
+  std::size_t row;
+  int64_t last, before_last;  ///< states in which a path may end; before_last is -1 without labels
+};
+
+/// `x` is [steps, batch, classes], `alpha` [batch, steps, states].
+template <class T>
+void forward_variables(const CtcPlan& plan, int64_t n, const T* x, int64_t classes, double* alpha) {
+  const CtcLine line(plan, n);
+  for (int64_t t = 0; t < line.steps; ++t, alpha += plan.states) {
+    const T* const p = x + (t * plan.batch + n) * classes;
+    const double* const before = alpha - plan.states;
+    for (int64_t s = 0; s <= line.last; ++s) {
+      const double come =
+          t == 0 ? (line.starts(s) ? 0 : -HUGE_VAL)
+                 : log_sum_exp(before[s], s > 0 ? before[s - 1] : -HUGE_VAL, line.skips(s) ? before[s - 2] : -HUGE_VAL);
+      alpha[s] = come + static_cast<double>(p[line.label(s)]);
+    }
+  }
+}
+
+/// Adds g times the gradient to dx, which is like x: of class k at step t, -(the share of the paths in which it stands
+/// there), which forward and backward variables give (the paper's equations 14 and 15).
+template <class T>
+void backward_variables(const CtcPlan& plan, int64_t n, const T* x, int64_t classes, const double* alpha, double g,
+                        T* dx) {
+  const CtcLine line(plan, n);
+  if (line.steps == 0) return;
+  const double log_p = line.log_p(alpha + (line.steps - 1) * plan.states);
+  if (log_p == -HUGE_VAL) return;  // of an infinite loss no gradient comes
+  const auto count = static_cast<std::size_t>(plan.states) + 2;
+  std::vector<double> later(count, -HUGE_VAL), here(count, -HUGE_VAL);  // beta, times p of its own state
+  for (int64_t t = line.steps - 1; t >= 0; --t) {
+    const T* const p = x + (t * plan.batch + n) * classes;
+    T* const d = dx + (t * plan.batch + n) * classes;
+    for (int64_t s = line.last; s >= 0; --s) {
+      const auto i = static_cast<std::size_t>(s);
+      const bool ends = s == line.last || s == line.before_last;
+      const double go =
+          t == line.steps - 1
+              ? (ends ? 0 : -HUGE_VAL)
+              : log_sum_exp(later[i], later[i + 1], s + 2 <= line.last && line.skips(s + 2) ? later[i + 2] : -HUGE_VAL);
+      here[i] = go + static_cast<double>(p[line.label(s)]);
+      const double path = alpha[t * plan.states + s] + go;
+      if (path != -HUGE_VAL) d[line.label(s)] -= static_cast<T>(g * std::exp(path - log_p));
+    }
+    std::swap(later, here);
+  }
+}
+
+using CtcPlanPtr = std::shared_ptr<const CtcPlan>;
+
+struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
+  static constexpr const char* kName = "CtcLossBackward";
+  CtcPlanPtr plan;
+
+  void backward(const Tensor& given, std::span<Tensor> dx) {
+    const Tensor x = saved(0);
+    if (autograd::grad_enabled()) {
+      dx[0] = autograd::grad({by_operations(x, *plan)}, {x}, {given}, {.create_graph = true})[0];
+      return;
+    }
+    const Tensor rows = raw::contiguous(x), alpha = saved(1);
+    const std::vector<double> g = given.to_vector<double>();
+    dx[0] = raw::zeros(x.sizes(), x.dtype(), x.device());
+    const int64_t classes = x.size(2);
+    const auto run = [&](auto tag) {
+      using T = decltype(tag);
+      const T* const from = rows.template data<T>();
+      T* const to = dx[0].template data<T>();
+      const double* const kept = alpha.data<double>();
+      cpu::parallel_for(plan->batch, cpu::grain_of(plan->steps * plan->states * 16), [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          backward_variables(*plan, n, from, classes, kept + n * plan->steps * plan->states,
+                             g[static_cast<std::size_t>(n)], to);
+        }
+      });
+    };
+    x.dtype() == kFloat64 ? run(double{}) : run(float{});
+  }
+};
+
+/// -log p of each target, [N].
+Tensor each_loss(const Tensor& x, const CtcPlanPtr& plan) {
+  if (!x.device().is_cpu()) return by_operations(x, *plan);
+  const Tensor rows = raw::contiguous(x), out = raw::empty({plan->batch}, x.dtype(), x.device());
+  const Tensor alpha = raw::full({plan->batch, plan->steps, plan->states}, -HUGE_VAL, kFloat64, x.device());
+  const int64_t classes = x.size(2);
+  const auto run = [&](auto tag) {
+    using T = decltype(tag);
+    const T* const from = rows.template data<T>();
+    T* const to = out.template data<T>();
+    double* const kept = alpha.data<double>();
+    cpu::parallel_for(plan->batch, cpu::grain_of(plan->steps * plan->states * 16), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const auto i = static_cast<std::size_t>(n);
+        double* const own = kept + n * plan->steps * plan->states;
+        forward_variables(*plan, n, from, classes, own);
+        const CtcLine line(*plan, n);
+        to[n] = static_cast<T>(line.steps == 0 ? plan->infinite_if_empty[i]
+                                               : -line.log_p(own + (line.steps - 1) * plan->states));
+      }
+    });
+  };
+  x.dtype() == kFloat64 ? run(double{}) : run(float{});
+  if (auto* n = autograd::track<CtcLossBackward>(out, x)) {
+    n->plan = plan;
+    n->save(0, x);
+    n->save(1, alpha);
+  }
+  return out;
+}
+
 }  // namespace
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
@@ -133,8 +278,8 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
                    kCtc, ": log_probs has shape ", log_probs.sizes(),
                    ", expected [T, N, C] or [T, C] with at least one step and class");
   const Tensor x = batched ? log_probs : log_probs.unsqueeze(1);
-  const CtcPlan plan = plan_of(x, targets, input_lengths, target_lengths, options);
-  Tensor losses = each_loss(x, plan, input_lengths);
+  Tensor losses =
+      each_loss(x, std::make_shared<const CtcPlan>(plan_of(x, targets, input_lengths, target_lengths, options)));
   if (options.zero_infinity) losses = losses.masked_fill(losses.detach().eq(HUGE_VAL), 0);
   if (options.reduction == LossReduction::none) return batched ? losses : losses.squeeze(0);
   if (options.reduction == LossReduction::sum) return losses.sum();

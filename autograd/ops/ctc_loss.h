@@ -17,15 +17,17 @@ struct CtcLossOptions {
 /// Connectionist temporal classification (Graves et al., "Connectionist Temporal Classification: Labelling
 /// Unsegmented Sequence Data with Recurrent Neural Networks", 2006): -log of the probability that the classes of
 /// input_lengths[n] steps, of which repetitions and then blanks are taken away, are target n. Computed in logarithms,
-/// by the paper's forward variables.
+/// by the paper's forward and backward variables.
 ///
 /// log_probs is [T, N, C] (or [T, C], without a batch), logarithms of probabilities, floating; targets are int64 or
 /// int32, [N, S] with what is behind each length unread, or [sum of target_lengths] one after the other (without a
 /// batch [S]). `mean` divides each loss by its target's length (at least 1) and takes the batch's mean, as PyTorch's;
 /// `none` gives [N]. A target that cannot fit has an infinite loss, of which no gradient comes.
 ///
-/// Twice differentiable in log_probs, on every device; made of other operations, some ten for each step. The gradient
-/// is the derivative itself: PyTorch's has e^log_probs added, which the gradient of log_softmax takes away again.
+/// Twice differentiable in log_probs, on every device. On the CPU one pass forward, which keeps [N, T, 2 S + 1]
+/// numbers, and one back, a sequence on a thread; made of other operations, some ten for each step, on other devices
+/// and under create_graph. The gradient is the derivative itself: PyTorch's has e^log_probs added, which the gradient
+/// of log_softmax takes away again.
 ///
 /// Throws ShapeError, DTypeError, Error for lengths that are negative or exceed what there is, IndexError for a blank
 /// or a target that is no class, or a target that is the blank.

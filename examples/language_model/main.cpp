@@ -4,6 +4,8 @@
 #include <tendril/autograd/ops/loss.h>
 #include <tendril/dist/autograd/backward.h>
 #include <tendril/dist/autograd/context.h>
+#include <tendril/dist/optim/rates.h>
+#include <tendril/nn/optim/lr_scheduler.h>
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/rpc/group.h>
 #include <tendril/rpc/launch.h>
@@ -23,7 +25,10 @@ void run_trainer(int rank, Options options) {
   Model model("ps", options);
   dist::DistributedOptimizer<tendril::optim::SGD> opt(model.parameter_rrefs(), {.lr = options.lr},
                                                       {.hogwild = options.trainers() > 1});
+  dist::Rates rates(opt);
+  tendril::optim::lr_scheduler::ReduceLROnPlateau schedule(rates, {.factor = 0.25, .patience = 0, .threshold = 0});
   Run run(rank, options, corpus, model, opt);  // its batches, epoch after epoch; reports and checkpoints
+  if (options.trainers() == 1) run.anneal(schedule);
   while (run.next_epoch()) {
     for (const auto& [data, target] : run.batches()) {
       dist::autograd::Context ctx;  // its id travels with every call made here

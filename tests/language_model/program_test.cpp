@@ -175,6 +175,28 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
   }
 }
 
+BOOST_FIXTURE_TEST_CASE(the_rate_falls_after_each_epoch_that_does_not_help_unless_trainers_share_the_model, Text) {
+  // So small a rate changes nothing: no epoch but the first is better than those before.
+  const std::string still =
+      "--data text --emsize 4 --nhid 4 --nlayers 1 --dropout 0 --lr 1e-12 --batch-size 8 --bptt 8 --epochs 4 ";
+  for (const auto& [world_size, expected] : {std::pair{"1", 1e-12 / 64}, {"2", 1e-12 / 64}, {"3", 1e-12}}) {
+    BOOST_TEST_CONTEXT("--world-size " << world_size) {
+      const std::string name = std::string("saved") + world_size;
+      const Result result = run(still + "--checkpoint " + name + " --world-size " + world_size);
+      BOOST_TEST_REQUIRE(result.status == 0, result.err);
+      const std::filesystem::path path = folder / name;
+      int rates = 0;
+      for (const auto& [key, value] :
+           tendril::load_safetensors(std::filesystem::is_directory(path) ? path / "checkpoint.index.json" : path)) {
+        if (!key.ends_with("optimizer.param_groups.0.lr")) continue;
+        ++rates;
+        BOOST_TEST(value.item<double>() == expected, boost::test_tools::tolerance(1e-12));
+      }
+      BOOST_TEST(rates >= 1);
+    }
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(a_transformer_learns_a_text_and_writes_it_word_by_word, Text) {
   const Result result =
       run("--data text --world-size 1 --model Transformer --emsize 16 --nhead 2 --nhid 32 --nlayers 1 "

@@ -12,6 +12,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/loss.h"
 #include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
@@ -114,6 +115,41 @@ BOOST_AUTO_TEST_CASE(its_derivatives_of_both_orders_agree_with_differences) {
   const auto first = autograd::gradcheck(f, in), second = autograd::gradgradcheck(f, in);
   BOOST_TEST(first.ok, first.message);
   BOOST_TEST(second.ok, second.message);
+}
+
+BOOST_AUTO_TEST_CASE(its_passes_agree_with_the_operations_that_are_differentiated_twice) {
+  const Tensor targets = make::from_data(Integers{1, 1, 2, 1, 3, 2, 4, 4, 2, 3, 1, 2}, {3, 4});
+  const Tensor weight = make::from_data(std::vector<double>{0.5, -1.5, 2}, {3});
+  for (const DType dtype : {kFloat64, kFloat32}) {
+    const Tensor x = raw::cast(log_probs_of({9, 3, 5}), dtype).transpose(0, 1).clone().transpose(0, 1).requires_grad_();
+    const auto gradient = [&](bool twice) {
+      const Tensor losses =
+          ctc_loss(x, targets, Integers{9, 7, 5}, Integers{4, 3, 1}, {.reduction = LossReduction::none});
+      return autograd::grad({(losses * weight.to(dtype)).sum()}, {x}, {}, {.create_graph = twice})[0].detach();
+    };
+    const double close = dtype == kFloat64 ? 1e-13 : 1e-5;
+    BOOST_TEST(testing::difference(gradient(false), gradient(true), close, close) == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(it_does_not_depend_on_the_number_of_threads) {
+  const int64_t batch = 24, length = 20;
+  const Tensor x = log_probs_of({60, batch, 12});
+  const Tensor targets =
+      raw::cast(make::arange(0, batch * length, 1, kInt64).remainder(11) + 1, kInt64).view({batch, length});
+  const Integers steps(24, 60), lengths(24, length);
+  const int before = thread_budget();
+  std::vector<Tensor> results[2];
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const Tensor given = x.clone().requires_grad_();
+    const Tensor loss = ctc_loss(given, targets, steps, lengths);
+    loss.backward();
+    results[threads / 2] = {loss.detach(), given.grad()};
+  }
+  set_num_threads(before);
+  for (int i = 0; i < 2; ++i)
+    BOOST_TEST(raw::equal(results[0][static_cast<std::size_t>(i)], results[1][static_cast<std::size_t>(i)]));
 }
 
 BOOST_AUTO_TEST_CASE(no_steps_and_impossible_classes_have_their_losses) {

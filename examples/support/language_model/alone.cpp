@@ -19,8 +19,7 @@ void run_alone(Options options) {
   optim::SGD opt(model.parameters(), {.lr = options.lr});
   optim::lr_scheduler::ReduceLROnPlateau schedule(opt, {.factor = 0.25, .patience = 0, .threshold = 0});
   Run run(0, options, corpus, model, opt);
-  run.keep({"schedule", schedule});
-  run.on_valid = [&schedule](double loss) { schedule.step(loss); };
+  run.anneal(schedule);
   while (run.next_epoch()) {
     for (const auto& [data, target] : run.batches()) {
       opt.zero_grad();

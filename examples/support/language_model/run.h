@@ -43,6 +43,14 @@ class Run {
   /// Called with the loss of what is kept aside, after each epoch, where there is any and this one reports.
   std::function<void(double)> on_valid;
 
+  /// The rate falls where what is kept aside is no better after an epoch. Not for several trainers that share a model:
+  /// from epoch to epoch it is better or worse by chance.
+  template <class Schedule>
+  void anneal(Schedule& schedule) {
+    keep({"schedule", schedule});
+    on_valid = [&schedule](double loss) { schedule.step(loss); };
+  }
+
   /// Whether there is one; the first time goes on from a checkpoint.
   bool next_epoch();
   /// What this trainer has yet to read in it: all trainers have as many.

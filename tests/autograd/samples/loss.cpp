@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/loss.h"
 
+#include "tendril/autograd/ops/ctc_loss.h"
 #include "tendril/tensor/raw.h"
 #include "tests/autograd/samples/samples.h"
 
@@ -66,6 +67,16 @@ std::vector<OpSample> loss_samples() {
                    [=](const auto& x) { return std::vector{mse_loss(x[0], x[1], reduction)}; },
                    {{{2, 3}, {2, 3}}, {{}, {}}, {{1, 1}, {1, 1}}}});
   }
+  all.push_back({"ctc_loss",
+                 [](const auto& x) {
+                   const int64_t steps = x[0].size(0), batch = x[0].size(1);
+                   const std::vector<int64_t> inputs(static_cast<std::size_t>(batch), steps);
+                   const std::vector<int64_t> labels(static_cast<std::size_t>(batch), 2);
+                   const Tensor targets = raw::full({batch, 2}, 1, kInt64, x[0].device());
+                   return std::vector{
+                       ctc_loss(x[0], targets, inputs, labels, {.blank = 0, .reduction = LossReduction::none})};
+                 },
+                 {{{4, 2, 3}}, {{3, 1, 2}}, {{5, 0, 2}}}});
   return all;
 }
 
