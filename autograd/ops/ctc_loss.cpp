@@ -5,9 +5,8 @@
 #include <memory>
 
 #include "tendril/autograd/autocast.h"
-#include "tendril/autograd/backward.h"
+#include "tendril/autograd/detail/ctc.h"
 #include "tendril/autograd/history.h"
-#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/raw.h"
@@ -16,9 +15,9 @@ namespace tendril {
 
 namespace {
 
+using autograd::detail::CtcPlan;
+
 constexpr const char* kCtc = "ctc_loss";
-/// The logarithm of what cannot be. Finite: a log_sum_exp of nothing but -infinity has no derivative.
-constexpr double kNever = -1e30;
 
 std::vector<int64_t> integers(const Tensor& x, const char* name) {
   detail::check_defined(x, kCtc, name);
@@ -26,17 +25,6 @@ std::vector<int64_t> integers(const Tensor& x, const char* name) {
                    ", expected int64 or int32");
   return x.to_vector<int64_t>();
 }
-
-/// What the recursion reads, made on the host from targets and lengths. States are blank, label, blank, label, ...
-struct CtcPlan {
-  int64_t steps, batch, states;
-  std::vector<int64_t> input_lengths;
-  std::vector<int64_t> classes;     // [batch, states]
-  std::vector<bool> starts, skips;  // [batch, states]: may begin there; may come from two states before
-  std::vector<int64_t> ends;        // [batch, 2]: the last blank, and the last label (or that blank again)
-  std::vector<bool> has_labels, empty_input;
-  std::vector<double> infinite_if_empty;
-};
 
 CtcPlan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
                 const std::vector<int64_t>& target_lengths, const CtcLossOptions& options) {
@@ -87,37 +75,6 @@ CtcPlan plan_of(const Tensor& log_probs, const Tensor& targets, const std::vecto
     row += side_by_side ? targets.size(1) : length;
   }
   return plan;
-}
-
-/// -log p of each target, [N], made of other operations: for devices, and for what is to be differentiated twice.
-Tensor by_operations(const Tensor& log_probs, const CtcPlan& plan) {
-  const auto placed = [&](const auto& values, const Dims& sizes) {
-    return raw::to(raw::from_data(values, sizes), log_probs.device());
-  };
-  const Dims all = {plan.batch, plan.states};
-  const Tensor classes = placed(plan.classes, all), skips = placed(plan.skips, all);
-  const Tensor lengths = raw::unsqueeze(placed(plan.input_lengths, {plan.batch}), 1);
-  const Tensor probs =
-      log_probs.gather(2, raw::expand(raw::unsqueeze(classes, 0), {plan.steps, plan.batch, plan.states}))
-          .clamp(kNever, {});
-  const Tensor before = raw::full({plan.batch, 2}, kNever, log_probs.dtype(), log_probs.device());
-  const auto never = [&](const Tensor& where_not, const Tensor& x) { return x.masked_fill(where_not, kNever); };
-  const Tensor no_skip = skips.logical_not();
-  Tensor forward = never(placed(plan.starts, all).logical_not(), probs.select(0, 0));
-  for (int64_t t = 1; t < plan.steps; ++t) {
-    const Tensor shifted = cat({before, forward}, 1);
-    const Tensor come =
-        stack({forward, shifted.narrow(1, 1, plan.states), never(no_skip, shifted.narrow(1, 0, plan.states))}, 2)
-            .logsumexp(2);
-    forward = where(lengths.gt(t), probs.select(0, t) + come, forward);
-  }
-  const Tensor ends = forward.gather(1, placed(plan.ends, {plan.batch, 2}));
-  const Tensor one = ends.select(1, 0),
-               other = never(placed(plan.has_labels, {plan.batch}).logical_not(), ends.select(1, 1));
-  const Tensor loss = -stack({one, other}, 1).logsumexp(1);
-  const Tensor possible = where(loss.detach().gt(-kNever / 10), HUGE_VAL, loss);
-  const Tensor if_empty = raw::cast(placed(plan.infinite_if_empty, {plan.batch}), log_probs.dtype());
-  return where(placed(plan.empty_input, {plan.batch}), if_empty, possible);
 }
 
 // ---- on the CPU: a pass forward, which keeps the logarithms of the paper's forward variables, and one back
@@ -206,7 +163,7 @@ struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
   void backward(const Tensor& given, std::span<Tensor> dx) {
     const Tensor x = saved(0);
     if (autograd::grad_enabled()) {
-      dx[0] = autograd::grad({by_operations(x, *plan)}, {x}, {given}, {.create_graph = true})[0];
+      dx[0] = autograd::detail::ctc_gradient(x, given, *plan);
       return;
     }
     const Tensor rows = raw::contiguous(x), alpha = saved(1);
@@ -231,7 +188,7 @@ struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
 
 /// -log p of each target, [N].
 Tensor each_loss(const Tensor& x, const CtcPlanPtr& plan) {
-  if (!x.device().is_cpu()) return by_operations(x, *plan);
+  if (!x.device().is_cpu()) return autograd::detail::ctc_losses(x, *plan);
   const Tensor rows = raw::contiguous(x), out = raw::empty({plan->batch}, x.dtype(), x.device());
   const Tensor alpha = raw::full({plan->batch, plan->steps, plan->states}, -HUGE_VAL, kFloat64, x.device());
   const int64_t classes = x.size(2);
