@@ -39,8 +39,7 @@ function declare(style, kind, name, doc, value,    d, self) {
   }
   if (style == "inplace") {
     d = "  /// " doc ", in place. (tensor/pointwise.def)\n"
-    if (kind == "PREDICATE") return ""
-    if (kind == "UNARY") return d "  const Tensor& " name "_() const;\n"
+    if (kind == "UNARY" || kind == "PREDICATE") return d "  const Tensor& " name "_() const;\n"
     if (kind == "PARAMETRIC") return d "  const Tensor& " name "_(double p = " value ") const;\n"
     return d "  const Tensor& " name "_(const Tensor& other) const;\n" d "  const Tensor& " name "_(Scalar other) const;\n"
   }

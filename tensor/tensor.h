@@ -372,12 +372,12 @@ class Tensor {
   const Tensor& cumsum_(int64_t dim) const;         ///< not of bool, whose sums are int64 (DTypeError)
   const Tensor& cumprod_(int64_t dim) const;        ///< likewise
   // As the operations without `_`, with the same errors, before anything is changed.
-  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& source) const;
-  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;
-  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
-  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& source) const;
-  const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;
-  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& source) const;      ///< see scatter
+  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;              ///< see scatter
+  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const;  ///< see scatter_add
+  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& source) const;    ///< see index_add
+  const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;           ///< see index_fill
+  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;   ///< see index_copy
 
   // ---- in place: random numbers, from `generator`'s stream. What was there has gradient 0. Floating dtypes, but for
   // bernoulli_ (DTypeError).
