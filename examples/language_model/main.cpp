@@ -5,7 +5,6 @@
 #include <tendril/dist/autograd/backward.h>
 #include <tendril/dist/autograd/context.h>
 #include <tendril/dist/optim/rates.h>
-#include <tendril/nn/optim/lr_scheduler.h>
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/rpc/group.h>
 #include <tendril/rpc/launch.h>

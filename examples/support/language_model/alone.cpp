@@ -1,6 +1,5 @@
 #include "alone.h"
 
-#include <tendril/nn/optim/lr_scheduler.h>
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/nn/utils/clip_grad.h>
 

@@ -3,6 +3,7 @@
 #include <tendril/dist/autograd/context.h>
 #include <tendril/dist/collectives/process_group.h>
 #include <tendril/nn/checkpoint.h>
+#include <tendril/nn/optim/lr_scheduler.h>
 
 #include <deque>
 #include <functional>
@@ -45,8 +46,7 @@ class Run {
 
   /// The rate falls where what is kept aside is no better after an epoch. Not for several trainers that share a model:
   /// from epoch to epoch it is better or worse by chance.
-  template <class Schedule>
-  void anneal(Schedule& schedule) {
+  void anneal(tendril::optim::lr_scheduler::ReduceLROnPlateau& schedule) {
     keep({"schedule", schedule});
     on_valid = [&schedule](double loss) { schedule.step(loss); };
   }
