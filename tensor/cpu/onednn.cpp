@@ -13,6 +13,7 @@
 
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/workers.h"
+#include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/threads.h"
 
@@ -248,16 +249,16 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
 }
 
 /// Winograd's form (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks": F(4x4, 3x3)) multiplies
-/// 36 times where the definition does 144 times, but transforms images and weights: of 3x3 weights it took 0.4 of the
-/// time, less with few channels and more with few pixels. It errs by about 1e-6 of a result's size, direct
-/// convolution by 3e-7; an infinity or NaN reaches the results of its tile of 4x4, not only those that read it. Images
-/// in channels-last order are turned for it.
+/// 36 times where the definition does 144 times, but transforms images and weights: it took 0.4 of the time, and more
+/// with few channels or few pixels. It errs by about 1e-6 of a result's size, direct convolution by 3e-7; an infinity
+/// or NaN reaches all results of a tile of 4x4, not only those that read it. Images in channels-last order are turned
+/// for it. Not in deterministic mode: whether it pays depends on how the images were cut into parts.
 bool winograd_pays(const View& x, const View& weight, const View& out, const ConvGeometry& g,
                    ChannelsLast order) noexcept {
   const int64_t pixels = out.sizes[0] * out.sizes[2] * out.sizes[3], channels = std::min(x.sizes[1], out.sizes[1]);
-  return weight.sizes[2] == 3 && weight.sizes[3] == 3 && g.stride.h == 1 && g.stride.w == 1 && g.dilation.h == 1 &&
-         g.dilation.w == 1 && g.groups == 1 && channels >= (order.images ? 64 : 16) &&
-         pixels >= (channels >= 64 ? 256 : 768);
+  return !deterministic() && weight.sizes[2] == 3 && weight.sizes[3] == 3 && g.stride.h == 1 && g.stride.w == 1 &&
+         g.dilation.h == 1 && g.dilation.w == 1 && g.padding.h <= 1 && g.padding.w <= 1 && g.groups == 1 &&
+         channels >= (order.images ? 64 : 16) && pixels >= (channels >= 64 ? 256 : 768);
 }
 
 /// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
@@ -267,6 +268,7 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
   using Key = std::array<int64_t, 22>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Convolution>> made;
+  const bool winograd = winograd_pays(x, weight, out, g, order);
   const Key key{static_cast<int64_t>(map),
                 threads,
                 x.sizes[0],
@@ -285,7 +287,7 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 g.dilation.w,
                 g.groups,
                 has_bias ? 1 : 0,
-                (order.images ? 1 : 0) + (order.weight ? 2 : 0),
+                (order.images ? 1 : 0) + (order.weight ? 2 : 0) + (winograd ? 4 : 0),
                 step_of(x),
                 step_of(weight),
                 step_of(out)};
@@ -299,7 +301,7 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
       if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
     }
   };
-  if (winograd_pays(x, weight, out, g, order)) make(dnnl::algorithm::convolution_winograd);
+  if (winograd) make(dnnl::algorithm::convolution_winograd);
   if (!convolution) make(dnnl::algorithm::convolution_direct);
   if (made.size() >= kMost) made.clear();
   return made.emplace(key, std::move(convolution)).first->second.get();
