@@ -3,7 +3,8 @@
 # Markdown table:
 #   bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline [flags of both programs]
 # e.g. ... --tiny, or --batches 1. images/s are those of training. The programs take turns, setting by setting, so that a
-# drift of the machine meets all. Every PyTorch that peers.sh finds takes part.
+# drift of the machine meets all. Every PyTorch that peers.sh finds takes part, with as many threads a worker as cores (as
+# Tendril by default) and with half as many, so that no worker's threads push another's aside.
 set -euo pipefail
 program=${1:?usage: bench/resnet50_pipeline.sh PROGRAM [flags]}
 shift
@@ -18,20 +19,26 @@ total() { sed -n 's/.*execution time = //p' "$1"; }
 
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F), flags: ${*:-none}"
 echo
-echo "| micro-batches | program | images/s | Tendril's over it | execution s |"
-echo "|---|---|---|---|---|"
+echo "| micro-batches | program | threads a worker | images/s | Tendril's over it | execution s |"
+echo "|---|---|---|---|---|---|"
+cores=$(nproc)
+threads=("$cores")
+[ "$cores" -lt 2 ] || threads+=($((cores / 2)))
 for micro_batches in 1 2 4 8; do
   "$program" --micro-batches "$micro_batches" "$@" >"$scratch/ours"
   ours=$(speed "$scratch/ours")
-  printf '| %s | Tendril | %s | | %s |\n' "$micro_batches" "$ours" "$(total "$scratch/ours")"
+  printf '| %s | Tendril | %s | %s | | %s |\n' "$micro_batches" "$cores" "$ours" "$(total "$scratch/ours")"
   for python in "${pythons[@]}"; do
     label="PyTorch $(torch_version "$python")"
-    "$python" "$here/pytorch/pipeline.py" --micro-batches "$micro_batches" "$@" >"$scratch/peer" 2>"$scratch/errors" || true
-    peer=$(speed "$scratch/peer")
-    if [ -n "$peer" ]; then
-      printf '| %s | %s | %s | %s | %s |\n' "$micro_batches" "$label" "$peer" "$(awk "BEGIN { printf \"%.2f\", $ours / $peer }")" "$(total "$scratch/peer")"
-    else
-      printf '| %s | %s | failed: %s | | |\n' "$micro_batches" "$label" "$(failure "$scratch/peer" "$scratch/errors")"
-    fi
+    for count in "${threads[@]}"; do
+      printf '| %s | %s | %s | ' "$micro_batches" "$label" "$count"
+      "$python" "$here/pytorch/pipeline.py" --micro-batches "$micro_batches" --threads "$count" "$@" >"$scratch/peer" 2>"$scratch/errors" || true
+      peer=$(speed "$scratch/peer")
+      if [ -n "$peer" ]; then
+        printf '%s | %s | %s |\n' "$peer" "$(awk "BEGIN { printf \"%.2f\", $ours / $peer }")" "$(total "$scratch/peer")"
+      else
+        printf 'failed: %s | | |\n' "$(failure "$scratch/peer" "$scratch/errors")"
+      fi
+    done
   done
 done

@@ -7,8 +7,8 @@ The program is PyTorch's tutorial "Distributed pipeline parallelism using RPC" (
 on CPUs, with the flags of examples/resnet50_pipeline: micro-batches are counted, where the tutorial's variable is their size.
 ResNet-50 is written out below, as torchvision may be missing; --tiny makes it narrow.
 
-Settings: PyTorch's best on one machine (settings.py), but for the intra-op threads, which are those of our program (--threads,
-default: half of the cores). Where PyTorch is not installed it says so and exits 0.
+Settings: PyTorch's best on one machine (settings.py), but for the intra-op threads (--threads, default: as many as cores; half
+of them are faster with many micro-batches, slower with one). Where PyTorch is not installed it says so and exits 0.
 """
 import argparse
 import os
@@ -160,7 +160,7 @@ def main():
     parser.add_argument("--image", type=int, metavar="N", help="height and width")
     parser.add_argument("--classes", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 1) // 2), metavar="N", help="of each shard")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of each shard")
     parser.add_argument("--tiny", action="store_true", help="a narrow network on small images")
     args = parser.parse_args()
     args.base, args.blocks = (8, (1, 1, 1, 1)) if args.tiny else (64, (3, 4, 6, 3))

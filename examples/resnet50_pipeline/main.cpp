@@ -90,9 +90,7 @@ Device device_of(int rank, const Options& options) {
 void run_worker(int rank, Options options, const std::vector<std::int64_t>& micro_batches) {
   rpc::InitOptions init;
   init.rpc_timeout = std::chrono::minutes(10);  // a call is a forward pass, and waits for those before it
-  // The master only waits, so the workers share the cores.
-  const int part = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.workers);
-  if (rank > 0) set_num_threads(options.threads > 0 ? options.threads : part);
+  if (options.threads > 0) set_num_threads(options.threads);
   const Device mine = device_of(rank, options);
   set_default_device(mine);
   for (int peer = 0; peer <= options.workers; ++peer) {  // whatever one of the others gets is to be where it computes

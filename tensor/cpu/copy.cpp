@@ -66,6 +66,9 @@ bool copy_transposed(const View& out, const View& x) {
 
 void copy(const View& out, const View& x) {
   if (copy_transposed(out, x)) return;
+  // By the processor's instructions, which the compiler does not find by itself.
+  if (out.dtype == kFloat32 && x.dtype == kFloat16) return run<2>(loops().half_casts.widen, {&out, &x});
+  if (out.dtype == kFloat16 && x.dtype == kFloat32) return run<2>(loops().half_casts.narrow, {&out, &x});
   detail::visit(out.dtype, [&](auto to) {
     detail::visit(x.dtype, [&](auto from) {
       run<2>(copy_loop<typename decltype(to)::type, typename decltype(from)::type>, {&out, &x});

@@ -32,6 +32,8 @@ bool convolve(Map map, const View& x, const View& weight, const View& out, const
               ChannelsLast order, const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
+/// How many of those by Winograd's form (oneDNN 2.6 has it for AVX-512).
+uint64_t winograd_count() noexcept;
 /// How many images and results of convolutions had to be put in another order, and back.
 uint64_t turned_image_count() noexcept;
 

@@ -61,6 +61,33 @@ BOOST_AUTO_TEST_CASE(every_level_gives_the_same_bits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_level_casts_float16_as_one_element_at_a_time) {
+  std::vector<Half> halves(65536 + 5);
+  for (std::size_t i = 0; i < halves.size(); ++i) halves[i].bits = static_cast<uint16_t>(i);
+  std::vector<float> floats;
+  for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 65521) {
+    floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  const int64_t to_float[] = {sizeof(float), sizeof(Half)}, to_half[] = {sizeof(Half), sizeof(float)};
+  for (const cpu::Loops* level : cpu::all_loops()) {
+    std::vector<float> widened(halves.size());
+    std::vector<Half> narrowed(floats.size());
+    char* widening[] = {reinterpret_cast<char*>(widened.data()), reinterpret_cast<char*>(halves.data())};
+    char* narrowing[] = {reinterpret_cast<char*>(narrowed.data()), reinterpret_cast<char*>(floats.data())};
+    level->half_casts.widen(widening, to_float, std::ssize(halves));
+    level->half_casts.narrow(narrowing, to_half, std::ssize(floats));
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      const auto expected = static_cast<float>(halves[i]);
+      BOOST_TEST_REQUIRE((widened[i] == expected || (std::isnan(widened[i]) && std::isnan(expected))), level->name);
+    }
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const Half expected(floats[i]);
+      const bool both_nan = std::isnan(floats[i]) && std::isnan(static_cast<float>(narrowed[i]));
+      BOOST_TEST_REQUIRE((narrowed[i].bits == expected.bits || both_nan), level->name << ", " << floats[i]);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_level_multiplies) {
   const Tensor a = raw::view(noise(kFloat32, -1, 1), {17, 59}), b = raw::transpose(a, 0, 1);
   for (const cpu::Loops* level : cpu::all_loops()) {

@@ -44,7 +44,7 @@ struct Options {
   std::int64_t image = 128;    ///< height and width
   std::string data;            ///< a folder of CIFAR's or MNIST's files; empty: random images
   std::string device = "cpu";  ///< cpu, cuda:N, or cuda: a GPU for each shard, if there are two
-  int threads = 0;             ///< of each shard; 0: this machine's cores, divided
+  int threads = 0;             ///< of each worker; 0: as many as this machine has cores
   /// Who does what when: "1f1b", "gpipe", "interleaved" (tendril/dist/pipeline), or "by-hand", the tutorial's form.
   std::string schedule = "1f1b";
   int workers = 2;            ///< that have stages; by hand two

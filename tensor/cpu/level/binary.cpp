@@ -1,3 +1,4 @@
+#include "tendril/tensor/cpu/level/halves.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/scalar_math.h"
 
@@ -35,6 +36,9 @@ template <class F, class Out, class T>
 void map(char* const* pointers, const int64_t* steps, int64_t count) {
   using C = Compute<T>;
   constexpr int64_t unit = sizeof(T);
+  if constexpr (std::is_same_v<T, Half>) {
+    if (by_float<2, false, Out>(map<F, Compute<Out>, float>, pointers, steps, count)) return;
+  }
   if (steps[0] == sizeof(Out)) {
     Out* out = reinterpret_cast<Out*>(pointers[0]);
     const T* x = reinterpret_cast<const T*>(pointers[1]);

@@ -1,3 +1,4 @@
+#include "tendril/tensor/cpu/level/halves.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/detail/columns.h"
 #include "tendril/tensor/scalar_math.h"
@@ -55,6 +56,9 @@ template <class F, class T>
 void map_unary(char* const* pointers, const int64_t* steps, int64_t count) {
   using C = Compute<T>;
   constexpr int64_t unit = sizeof(T);
+  if constexpr (std::is_same_v<T, Half>) {
+    if (by_float<2, F::has_parameter, T>(map_unary<F, float>, pointers, steps, count)) return;
+  }
   F f;
   if constexpr (F::has_parameter) f.p = static_cast<C>(*reinterpret_cast<const double*>(pointers[3]));
   T* out = reinterpret_cast<T*>(pointers[0]);
@@ -81,6 +85,9 @@ template <class F, class T>
 void map_binary(char* const* pointers, const int64_t* steps, int64_t count) {
   using C = Compute<T>;
   constexpr int64_t unit = sizeof(T);
+  if constexpr (std::is_same_v<T, Half>) {
+    if (by_float<3, false, T>(map_binary<F, float>, pointers, steps, count)) return;
+  }
   T* out = reinterpret_cast<T*>(pointers[0]);
   const T* g = reinterpret_cast<const T*>(pointers[1]);
   const T* x = reinterpret_cast<const T*>(pointers[2]);

@@ -51,5 +51,37 @@ void narrow(const float* x, int64_t count, H* to) {
   for (int64_t i = whole; i < count; ++i) to[i] = H(x[i]);
 }
 
+/// A pointwise loop of float16 by the same loop of float: pointers, steps and count are those of the former, with a
+/// result and Inputs operands, and one more pointer if `Parameter`. Operands that lie together become float piece by
+/// piece, repeated ones once. False, and nothing done: others are there.
+template <int Inputs, bool Parameter, class Out>
+bool by_float(Loop loop, char* const* pointers, const int64_t* steps, int64_t count) {
+  if (steps[0] != sizeof(Out)) return false;
+  for (int k = 1; k <= Inputs; ++k) {
+    if (steps[k] != sizeof(Half) && steps[k] != 0) return false;
+  }
+  constexpr bool rounds = std::is_same_v<Out, Half>;
+  float result[kHalfPiece], inputs[Inputs][kHalfPiece];
+  char* of_float[Inputs + 2];
+  int64_t float_steps[Inputs + 1] = {rounds ? int64_t{sizeof(float)} : steps[0]};
+  of_float[0] = reinterpret_cast<char*>(result);
+  for (int k = 1; k <= Inputs; ++k) {
+    of_float[k] = reinterpret_cast<char*>(inputs[k - 1]);
+    float_steps[k] = steps[k] == 0 ? 0 : int64_t{sizeof(float)};
+    if (steps[k] == 0) widen(reinterpret_cast<const Half*>(pointers[k]), 1, inputs[k - 1]);
+  }
+  if constexpr (Parameter) of_float[Inputs + 1] = pointers[Inputs + 1];
+  for_pieces(count, [&](int64_t at, int64_t length) {
+    for (int k = 1; k <= Inputs; ++k) {
+      if (steps[k] != 0) widen(reinterpret_cast<const Half*>(pointers[k]) + at, length, inputs[k - 1]);
+    }
+    Out* const out = reinterpret_cast<Out*>(pointers[0]) + at;
+    if constexpr (!rounds) of_float[0] = reinterpret_cast<char*>(out);
+    loop(of_float, float_steps, length);
+    if constexpr (rounds) narrow(result, length, out);
+  });
+  return true;
+}
+
 }  // namespace
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -8,6 +8,7 @@ extern const ByOp<Binary, Loop> binary_loops;
 extern const ByOp<Compare, Loop> compare_loops;
 extern const ByOp<Unary, Loop> unary_gradient_loops;
 extern const std::array<ByOp<Binary, Loop>, 2> binary_gradient_loops;
+extern const HalfCasts half_casts;
 extern const ByOp<Reduction, FoldRow> fold_row_loops;
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
@@ -33,6 +34,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .compare = compare_loops,
                              .unary_gradient = unary_gradient_loops,
                              .binary_gradient = binary_gradient_loops,
+                             .half_casts = half_casts,
                              .fold_row = fold_row_loops,
                              .fold_columns = fold_columns_loops,
                              .softmax = softmax_lines,

@@ -159,6 +159,11 @@ struct WindowRow {
   int64_t* indices;
 };
 
+/// float16 to float32, and back; the result comes first.
+struct HalfCasts {
+  Loop widen, narrow;
+};
+
 template <class F>
 using ByDType = std::array<F, kNumDTypes>;
 template <class Op, class F>
@@ -173,6 +178,7 @@ struct Loops {
   const ByOp<Compare, Loop>& compare;
   const ByOp<Unary, Loop>& unary_gradient;                   ///< out, g, what was kept
   const std::array<ByOp<Binary, Loop>, 2>& binary_gradient;  ///< for x, for y: out, g, x, y
+  const HalfCasts& half_casts;
   const ByOp<Reduction, FoldRow>& fold_row;
   const ByOp<Reduction, FoldColumns>& fold_columns;
   const ByDType<SoftmaxLine>& softmax;

@@ -1,3 +1,4 @@
+#include "tendril/tensor/cpu/level/halves.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/detail/columns.h"
 #include "tendril/tensor/scalar_math.h"
@@ -42,6 +43,9 @@ struct PredicateFunction;
 template <class F, class Out, class T>
 void map(char* const* pointers, const int64_t* steps, int64_t count) {
   using C = Compute<T>;
+  if constexpr (std::is_same_v<T, Half>) {
+    if (by_float<1, F::has_parameter, Out>(map<F, Compute<Out>, float>, pointers, steps, count)) return;
+  }
   F f;
   if constexpr (F::has_parameter) f.p = static_cast<C>(*reinterpret_cast<const double*>(pointers[2]));
   if (steps[0] == sizeof(Out) && steps[1] == sizeof(T)) {
