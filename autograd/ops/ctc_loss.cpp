@@ -189,7 +189,8 @@ struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
 /// -log p of each target, [N].
 Tensor each_loss(const Tensor& x, const CtcPlanPtr& plan) {
   if (!x.device().is_cpu()) return autograd::detail::ctc_losses(x, *plan);
-  const Tensor rows = raw::contiguous(x), out = raw::empty({plan->batch}, x.dtype(), x.device());
+  const Tensor rows = raw::contiguous(x);
+  Tensor out = raw::empty({plan->batch}, x.dtype(), x.device());
   const Tensor alpha = raw::full({plan->batch, plan->steps, plan->states}, -HUGE_VAL, kFloat64, x.device());
   const int64_t classes = x.size(2);
   const auto run = [&](auto tag) {
