@@ -78,8 +78,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
             "A folder of CIFAR's (binary) or MNIST's files to learn; without, images are random");
   flags.add("--classes", options.network.classes, kSize, "How many classes");
   flags.add_seed(options.network.seed);
-  flags.add("--threads", options.threads, {0, 1024},
-            "Threads each worker computes with; 0: as many as cores");
+  flags.add("--threads", options.threads, {0, 1024}, "Threads each worker computes with; 0: as many as cores");
   flags.add("--schedule", options.schedule, std::vector<std::string>{"1f1b", "gpipe", "interleaved", "by-hand"},
             "Who does what when; by-hand: the tutorial's form");
   flags.add("--workers", options.workers, {1, 64}, "Workers that have a part of the network");
