@@ -99,7 +99,8 @@ void check(const RecordedPart& part, const rpc::Agent& agent) {
   for (const RecordedNode& node : part.nodes) {
     const bool crosses = node.kind == Kind::send || node.kind == Kind::recv;
     const bool fits =
-        node.kind <= Kind::recv && (!crosses || (node.peer >= 0 && node.peer < workers)) &&
+        node.kind <= Kind::recv &&
+        (crosses ? node.peer >= 0 && node.peer < workers : node.peer < 0 && node.message == 0) &&
         std::all_of(node.next.begin(), node.next.end(), [&](uint32_t n) { return n < part.nodes.size(); });
     TENDRIL_CHECK_AS(rpc::MessageError, fits, "graph: worker '", part.worker, "' sent a part that is no graph");
   }

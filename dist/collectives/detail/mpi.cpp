@@ -29,12 +29,12 @@ void* const kInPlace = reinterpret_cast<void*>(1);
 void* const kIgnoreStatus = nullptr;
 using Handle = void*;
 
-/// Some operation has been given up: MPI_Finalize would wait for it, and mpirun ends the others when it is left out.
-std::atomic<bool> given_up{false};
+/// Some operation was abandoned: MPI_Finalize would wait for it, and mpirun ends the others when it is left out.
+std::atomic<bool> operation_abandoned{false};
 int (*finalize_mpi)() = nullptr;
 
 void finalize() {
-  if (!given_up) finalize_mpi();
+  if (!operation_abandoned) finalize_mpi();
 }
 
 }  // namespace
@@ -263,7 +263,7 @@ void MpiGroup::wait(Channel& channel, std::initializer_list<Tensor> kept, const 
     // MPI cannot take a collective back: it may write there whenever it goes on.
     static std::mutex mutex;
     static auto* const abandoned = new std::vector<std::unique_ptr<Running>>();
-    given_up = true;
+    operation_abandoned = true;
     const std::lock_guard lock(mutex);
     abandoned->push_back(std::move(running));
     throw;
