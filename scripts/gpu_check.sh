@@ -21,7 +21,7 @@ most=${TENDRIL_GPU_SECONDS:-540}
 table() {
   cat <<'STEPS'
 configure                   |  60 |                   | cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DTENDRIL_CUDA=ON -DTENDRIL_TESTS=ON -DTENDRIL_EXAMPLES=ON -DTENDRIL_BENCH=ON -DTENDRIL_INSTALL=OFF $arguments
-build                       | 300 |                   | cmake --build "$build" -j "$(nproc)"
+build                       | 300 |                   | cmake --build "$build" -j "$(nproc)" -- $keep_going
 device tests, default       | 120 |                   | TENDRIL_TEST_DETERMINISTIC=0 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
 device tests, deterministic | 120 |                   | TENDRIL_TEST_DETERMINISTIC=1 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 4 -L cuda
 memcheck                    |  60 | compute-sanitizer | TENDRIL_CUDA_CACHE=0 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
@@ -90,8 +90,8 @@ if [ -n "${TENDRIL_CARRIED:-}" ]; then
   PATH+=:$carried/usr/bin
   export LD_LIBRARY_PATH="$carried/usr/lib/$(uname -m)-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
-export generator="Unix Makefiles"
-! command -v ninja >/dev/null || generator=Ninja
+export generator="Unix Makefiles" keep_going=-k  # one thing that does not compile leaves the others to be tried
+! command -v ninja >/dev/null || generator=Ninja keep_going="-k 0"
 export suites=${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,by_index,norm,pool,lstm}
 export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
 

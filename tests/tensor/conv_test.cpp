@@ -6,6 +6,8 @@
 #include <dnnl_version.h>
 #endif
 
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"

@@ -1,5 +1,5 @@
 // Where a model is cut.
-#include "tendril/dist/pipeline/partition.h"
+#include "tendril//dist/pipeline/partition.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
