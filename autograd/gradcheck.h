@@ -11,7 +11,8 @@ namespace tendril::autograd {
 
 using DifferentiableFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-/// How exactly gradcheck compares.
+/// How exactly gradcheck compares. Whatever `nondeterminism` says, two runs on a CUDA device may differ by 1e-12 of a
+/// value where cuda::set_deterministic is off: its threads add in any order.
 struct GradcheckOptions {
   double eps = 1e-6;   ///< step of the differences
   double atol = 1e-5;  ///< allowed: atol + rtol * |numerical|

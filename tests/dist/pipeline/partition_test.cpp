@@ -1,5 +1,5 @@
 // Where a model is cut.
-#include "tendril//dist/pipeline/partition.h"
+#include "tendril/dist/pipeline/partition.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -11,6 +11,7 @@
 #include "tendril/nn/batch_norm.h"
 #include "tendril/nn/linear.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 
 BOOST_AUTO_TEST_SUITE(partition)
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE(layers_are_measured_and_the_model_stays_as_it_was) {
     BOOST_TEST(cost.both() == cost.forward + cost.backward);
   }
   const StateDict after = model.state_dict();
-  for (const auto& [name, tensor] : before) BOOST_TEST(equal(tensor, after.at(name)), name);
+  for (const auto& [name, tensor] : before) BOOST_TEST(raw::equal(tensor, after.at(name)), name);
   for (const Tensor& param : model.parameters()) BOOST_TEST(!param.grad().defined());
   BOOST_CHECK_EXCEPTION(pp::measure_layers(model, x, 0), Error, says("repeats: got 0"));
   BOOST_CHECK_THROW(pp::measure_layers(model, ones({64, 7}), 1), Error);
