@@ -11,12 +11,13 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/connect.h"
 #include "tendril/rpc/session/listener.h"
+#include "tendril/rpc/transport/system_failure.h"
 
 namespace tendril::rpc {
 
 Agent::Agent(AgentOptions options, const FunctionTable& functions)
-    : impl_(std::make_shared<Impl>(std::move(options), functions)) {
-  impl_->start();
+    : impl_(detail::with_system_failures([&] { return std::make_shared<Impl>(std::move(options), functions); })) {
+  detail::with_system_failures([&] { impl_->start(); });
 }
 
 Agent::Agent(Impl& impl) noexcept : impl_(std::shared_ptr<void>(), &impl), owner_(false) {}

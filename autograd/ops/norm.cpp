@@ -143,11 +143,12 @@ void check_channels(const char* op, const Tensor& x, const Tensor& tensor, const
                 x.device());
 }
 
-void move_towards(const Tensor& running, const Tensor& value, double momentum) {
+/// running = (1 - momentum) running + share value
+void move_towards(const Tensor& running, const Tensor& value, double momentum, double share) {
   if (!running.defined()) return;
   const Tensor now = raw::cast(running, value.dtype());  // itself, unless it is of a half type: that is rounded once
   raw::binary_(Binary::mul, now, 1 - momentum);
-  raw::add_scaled_(now, value, momentum);
+  raw::add_scaled_(now, value, share);
   if (now.impl() != running.impl()) raw::copy_(running, now);
   running.storage()->bump_version();
 }
@@ -196,8 +197,8 @@ void learn_statistics(const Tensor& x, const Tensor& running_mean, const Tensor&
   if (x.numel() == 0) return;  // nothing seen, nothing learned
   const int64_t count = x.numel() / x.sizes()[1];
   const auto n = static_cast<double>(count);
-  move_towards(running_mean, mean, momentum);
-  move_towards(running_var, raw::binary(Binary::mul, var, n / (n - 1)), momentum);
+  move_towards(running_mean, mean, momentum, momentum);
+  move_towards(running_var, var, momentum, momentum * (n / (n - 1)));  // the unbiased variance
 }
 
 /// What both nodes keep.
@@ -249,7 +250,9 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
                   ", expected x's device ", x.device());
   }
   const Kernels& table = kernels(x.device());
-  if (!table.batch_norm_relu || x.numel() == 0 || (residual.defined() && residual.dtype() != x.dtype())) {
+  const bool in_halves = computed_in(x.dtype()) != x.dtype();
+  if (!table.batch_norm_relu || x.numel() == 0 || (in_halves && !x.device().is_cpu()) ||
+      (residual.defined() && residual.dtype() != x.dtype())) {
     const Tensor y = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps);
     return (residual.defined() ? y + residual : y).relu();
   }

@@ -59,7 +59,8 @@ struct RemoteModuleCalls {
 ///     dist::DistributedOptimizer<optim::SGD> opt(encoder.remote_parameters(), {.lr = 0.1});
 ///
 /// Calls within an autograd context are recorded as any others. A value: copies refer to the same module, which lives
-/// as long as one of them, or an RRef to it, does. Thread-safe as the module is: its forward may run several times at
+/// as long as one of them, or an RRef to it, does; as an argument or a result it reaches other workers, which use it
+/// as their own. Thread-safe as the module is: its forward may run several times at
 /// once; `train`, `to` and `load_state_dict` need the caller's own ordering with it.
 ///
 /// Errors: what the module throws comes as rpc::RemoteError with the worker's name; rpc::PeerLostError,
@@ -67,6 +68,7 @@ struct RemoteModuleCalls {
 template <std::derived_from<nn::Module> M>
 class RemoteModule {
  public:
+  RemoteModule() = default;  ///< refers to nothing: for who receives one
   /// Makes an M on worker `to` from copies of the arguments; does not wait for it.
   template <class... Args>
   requires rpc::RemotelyConstructible<M, Args...>
@@ -112,6 +114,12 @@ class RemoteModule {
 
   const rpc::RRef<M>& module_rref() const noexcept { return module_; }  ///< for all else
   const rpc::WorkerInfo& owner() const { return module_.owner(); }      ///< where it lives
+
+  /// Travels as its reference does.
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& module_;
+  }
 
  private:
   using Calls = detail::RemoteModuleCalls<M>;

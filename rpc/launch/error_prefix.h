@@ -4,15 +4,17 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/system_failure.h"
 #include "tendril/rpc/wire/ids.h"
 
 namespace tendril::rpc::detail {
 
-/// Runs `f`; its errors keep their type and say what was being done: `prefix`, then their text.
+/// Runs `f`; its errors keep their type and say what was being done: `prefix`, then their text. The
+/// system's become RpcErrors.
 template <class F>
 decltype(auto) with_prefix(const std::string& prefix, F&& f) {
   try {
-    return std::forward<F>(f)();
+    return with_system_failures(std::forward<F>(f));
   } catch (const TimeoutError& e) {
     throw TimeoutError(prefix + e.what());
   } catch (const PeerLostError& e) {

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/session/key_folder.h"
@@ -47,11 +49,23 @@ SharedKey read_key(int file, const std::string& name) {
   return SharedKey(std::span(buffer.bytes).first(size), name);
 }
 
+/// The key is there, but no descriptor to read it with.
+class NoDescriptor : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
+/// After a file could not be opened.
+void check_descriptors(const std::string& what) {
+  if (errno == EMFILE || errno == ENFILE) throw NoDescriptor(what + " cannot be opened: " + last_error());
+}
+
 /// The folder, made where it is missing; nobody but this user may have a say in it.
 UniqueFd open_key_folder(const std::string& path) {
   TENDRIL_CHECK_AS(UsageError, ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST, "cannot make the folder ", path,
                    " for this user's key: ", last_error(), "; give a key file (TENDRIL_KEY_FILE)");
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) check_descriptors("the folder " + path + " for this user's key");
   struct stat info {};
   TENDRIL_CHECK_AS(UsageError,
                    folder && ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid() && !(info.st_mode & 077),
@@ -106,12 +120,27 @@ SharedKey key_in_folder(const std::string& path) {
     make_user_key(folder.get(), path);
     file = open_key();
   }
+  if (!file) check_descriptors("this user's key " + path + "/key");
   TENDRIL_CHECK_AS(UsageError, file, "this user's key ", path, "/key cannot be opened: ", last_error());
   return read_key(file.get(), "this user's key '" + path + "/key'");
 }
 
 }  // namespace detail
 
-SharedKey SharedKey::of_this_user() { return detail::key_in_folder(detail::user_key_folder()); }
+/// Read anew each time, as a file in /tmp may have been swept away and made again; but who has no descriptor left for
+/// that keeps the key that he had.
+SharedKey SharedKey::of_this_user() {
+  static std::mutex mutex;
+  static auto* const last = new SharedKey();  // threads may ask for it while the program ends
+  try {
+    SharedKey key = detail::key_in_folder(detail::user_key_folder());
+    const std::lock_guard lock(mutex);
+    return *last = std::move(key);
+  } catch (const NoDescriptor&) {
+    const std::lock_guard lock(mutex);
+    if (!*last) throw;
+    return *last;
+  }
+}
 
 }  // namespace tendril::rpc

@@ -49,6 +49,11 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
                 double eps, bool batch);
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch);
+void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
+                     const View* bias, const View* residual, double eps, bool batch);
+void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
+                              const View& g, const View& out, const View& x, const View& mean, const View& var,
+                              const View* weight, double eps, bool batch);
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernel.cuh"
@@ -9,7 +10,7 @@
 
 /// Batch normalisation, but for what cuDNN does (norm.h), in two launches: blocks sum up slices of the channels; then
 /// blocks first join the slices of their channel, each the same way, and go over the elements. Nothing depends on the
-/// order in which blocks run.
+/// order in which blocks run. What follows it in residual networks, a sum and a relu, is in the same two launches.
 namespace tendril::cuda {
 namespace {
 
@@ -172,11 +173,12 @@ __global__ void __launch_bounds__(kThreads) sum_moments(Moments<double>* partial
   leave_slice<Lanes>(partials, wide, shape.channels);
 }
 
-/// `partials` is null if mean and var are given.
+/// `partials` is null if mean and var are given, `residual` where nothing is added; `least` is 0 for a relu, -infinity
+/// for none.
 template <class T, int V, int Lanes>
 __global__ void __launch_bounds__(kThreads)
-    normalise(T* out, T* mean, T* var, const T* x, const T* weight, const T* bias, double eps,
-              const Moments<double>* partials, int slices, Shape shape) {
+    normalise(T* out, T* mean, T* var, const T* x, const T* weight, const T* bias, const T* residual, T least,
+              double eps, const Moments<double>* partials, int slices, Shape shape) {
   __shared__ T factors[3 * Lanes];
   const int64_t channel = my_channel<Lanes>();
   const bool leads = threadIdx.x < Lanes && channel < shape.channels;
@@ -207,22 +209,39 @@ __global__ void __launch_bounds__(kThreads)
     T values[kCount];
     load<T, V>(values, x, offsets);
     for (int k = 0; k < kCount; ++k) values[k] = (values[k] - from) * scale + shift;
+    if (residual) {
+      T more[kCount];
+      load<T, V>(more, residual, offsets);
+      for (int k = 0; k < kCount; ++k) values[k] += more[k];
+    }
+    for (int k = 0; k < kCount; ++k) values[k] = values[k] < least ? least : values[k];  // NaN stays
     store<T, V>(out, offsets, values);
   });
 }
 
 // ---- backward: tensor/cpu/norm.cpp has the formulas
 
+/// gs = g, or, behind a relu that gave `out`, 0 where that is 0.
+template <class T, int V, int N>
+__device__ inline void load_gradient(T (&gs)[N * V], const T* g, const T* out, const int64_t (&offsets)[N]) {
+  load<T, V>(gs, g, offsets);
+  if (!out) return;
+  T given[N * V];
+  load<T, V>(given, out, offsets);
+  for (int k = 0; k < N * V; ++k) gs[k] = given[k] <= T(0) ? T(0) : gs[k];  // a NaN is let through
+}
+
+/// `out` is null where no relu follows.
 template <class T, int V, int Lanes>
 __global__ void __launch_bounds__(kThreads)
-    sum_products(Sums* partials, const T* g, const T* x, const T* mean, Shape shape) {
+    sum_products(Sums* partials, const T* g, const T* out, const T* x, const T* mean, Shape shape) {
   const int64_t channel = my_channel<Lanes>();
   const T from = channel < shape.channels ? mean[channel] : T(0);
   T sum = 0, product = 0;
   for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
     constexpr int kCount = decltype(number)::value * V;
     T gs[kCount], xs[kCount], part = 0, product_part = 0;
-    load<T, V>(gs, g, offsets);
+    load_gradient<T, V>(gs, g, out, offsets);
     load<T, V>(xs, x, offsets);
     for (int k = 0; k < kCount; ++k) {
       part += gs[k];
@@ -234,11 +253,12 @@ __global__ void __launch_bounds__(kThreads)
   leave_slice<Lanes>(partials, Sums{static_cast<double>(sum), static_cast<double>(product)}, shape.channels);
 }
 
-/// `partials` is null if nothing depends on the sums. dx, dweight and dbias may be null.
+/// `partials` is null if nothing depends on the sums. dx, dweight, dbias and dresidual may be null, as may `out`.
 template <class T, int V, int Lanes>
 __global__ void __launch_bounds__(kThreads)
-    differentiate(T* dx, T* dweight, T* dbias, const T* g, const T* x, const T* mean, const T* var, const T* weight,
-                  double eps, bool batch, const Sums* partials, int slices, Shape shape) {
+    differentiate(T* dx, T* dweight, T* dbias, T* dresidual, const T* g, const T* out, const T* x, const T* mean,
+                  const T* var, const T* weight, double eps, bool batch, const Sums* partials, int slices,
+                  Shape shape) {
   __shared__ T factors[4 * Lanes];
   const int64_t channel = my_channel<Lanes>();
   Sums sums{};
@@ -257,14 +277,16 @@ __global__ void __launch_bounds__(kThreads)
     factors[3 * Lanes + threadIdx.x] = static_cast<T>(batch ? -scale * sums.g / number : 0);
   }
   __syncthreads();
-  if (!dx) return;
+  if (!dx && !dresidual) return;
   const unsigned lane = threadIdx.x % Lanes;
   const T from = factors[lane], of_g = factors[Lanes + lane], of_x = factors[2 * Lanes + lane],
           constant = factors[3 * Lanes + lane];
   for_each_pack<V, Lanes>(shape, [&](const auto& offsets, auto number) {
     constexpr int kCount = decltype(number)::value * V;
     T gs[kCount], xs[kCount];
-    load<T, V>(gs, g, offsets);
+    load_gradient<T, V>(gs, g, out, offsets);
+    if (dresidual) store<T, V>(dresidual, offsets, gs);
+    if (!dx) return;
     load<T, V>(xs, x, offsets);
     for (int k = 0; k < kCount; ++k) gs[k] = of_g * gs[k] + (of_x * (xs[k] - from) + constant);
     store<T, V>(dx, offsets, gs);
@@ -312,28 +334,63 @@ void zero(const char* op, const View* view) {
                current_stream());
 }
 
-}  // namespace
-
-void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
-                double eps, bool batch) {
-  constexpr const char* op = "batch_norm";
-  if (x.numel == 0) return;
-  if (batch && cudnn_enabled() && batch_norm_by_cudnn(out, mean, var, x, weight, bias, eps)) return;
+/// `residual` and `relu` as in Kernels::batch_norm_relu.
+void forward(const char* op, const View& out, const View& mean, const View& var, const View& x, const View* weight,
+             const View* bias, const View* residual, bool relu, double eps, bool batch) {
   const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
-  choose(op, x, {&out}, [&](auto t, auto pack, auto lanes) {
+  choose(op, x, {&out, residual}, [&](auto t, auto pack, auto lanes) {
     using T = decltype(t);
     constexpr int V = decltype(pack)::value, kLanes = decltype(lanes)::value;
     const Grid grid = grid_of(shape, V, kLanes);
     const auto run = [&](const Moments<double>* partials) {
       launch(op, normalise<T, V, kLanes>, grid, out.as<T>(), mean.as<T>(), var.as<T>(), x.as<const T>(),
-             data_or_null<const T>(weight), data_or_null<const T>(bias), eps, partials, static_cast<int>(grid.blocks.y),
-             shape);
+             data_or_null<const T>(weight), data_or_null<const T>(bias), data_or_null<const T>(residual),
+             relu ? T(0) : -std::numeric_limits<T>::infinity(), eps, partials, static_cast<int>(grid.blocks.y), shape);
     };
     if (!batch) return run(nullptr);
     const Workspace partials(static_cast<std::size_t>(shape.channels) * grid.blocks.y * sizeof(Moments<double>));
     launch(op, sum_moments<T, V, kLanes>, grid, partials.as<Moments<double>>(), x.as<const T>(), shape);
     run(partials.as<Moments<double>>());
   });
+}
+
+/// `out` is null where no relu follows.
+void backward(const char* op, const View* dx, const View* dweight, const View* dbias, const View* dresidual,
+              const View& g, const View* out, const View& x, const View& mean, const View& var, const View* weight,
+              double eps, bool batch) {
+  const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
+  choose(op, x, {dx, dresidual, &g, out}, [&](auto t, auto pack, auto lanes) {
+    using T = decltype(t);
+    constexpr int V = decltype(pack)::value, kLanes = decltype(lanes)::value;
+    const Grid grid = grid_of(shape, V, kLanes);
+    const auto run = [&](const Sums* partials) {
+      const Grid last = dx || dresidual ? grid : Grid{dim3(grid.blocks.x), grid.threads};
+      launch(op, differentiate<T, V, kLanes>, last, data_or_null<T>(dx), data_or_null<T>(dweight),
+             data_or_null<T>(dbias), data_or_null<T>(dresidual), g.as<const T>(), data_or_null<const T>(out),
+             x.as<const T>(), mean.as<const T>(), var.as<const T>(), data_or_null<const T>(weight), eps, batch,
+             partials, static_cast<int>(grid.blocks.y), shape);
+    };
+    if ((!batch || !dx) && !dweight && !dbias) return run(nullptr);
+    const Workspace partials(static_cast<std::size_t>(shape.channels) * grid.blocks.y * sizeof(Sums));
+    launch(op, sum_products<T, V, kLanes>, grid, partials.as<Sums>(), g.as<const T>(), data_or_null<const T>(out),
+           x.as<const T>(), mean.as<const T>(), shape);
+    run(partials.as<Sums>());
+  });
+}
+
+}  // namespace
+
+void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
+                double eps, bool batch) {
+  if (x.numel == 0) return;
+  if (batch && cudnn_enabled() && batch_norm_by_cudnn(out, mean, var, x, weight, bias, eps)) return;
+  forward("batch_norm", out, mean, var, x, weight, bias, nullptr, false, eps, batch);
+}
+
+void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
+                     const View* bias, const View* residual, double eps, bool batch) {
+  if (x.numel == 0) return;
+  forward("batch_norm_relu", out, mean, var, x, weight, bias, residual, true, eps, batch);
 }
 
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
@@ -346,23 +403,19 @@ void batch_norm_backward(const View* dx, const View* dweight, const View* dbias,
   }
   if (batch && cudnn_enabled() && batch_norm_backward_by_cudnn(dx, dweight, dbias, g, x, mean, var, weight, eps))
     return;
-  const Shape shape{x.sizes[0], x.sizes[1], x.sizes[2]};
-  choose(op, x, {dx, &g}, [&](auto t, auto pack, auto lanes) {
-    using T = decltype(t);
-    constexpr int V = decltype(pack)::value, kLanes = decltype(lanes)::value;
-    const Grid grid = grid_of(shape, V, kLanes);
-    const auto run = [&](const Sums* partials) {
-      const Grid last = dx ? grid : Grid{dim3(grid.blocks.x), grid.threads};
-      launch(op, differentiate<T, V, kLanes>, last, data_or_null<T>(dx), data_or_null<T>(dweight),
-             data_or_null<T>(dbias), g.as<const T>(), x.as<const T>(), mean.as<const T>(), var.as<const T>(),
-             data_or_null<const T>(weight), eps, batch, partials, static_cast<int>(grid.blocks.y), shape);
-    };
-    if (!batch && !dweight && !dbias) return run(nullptr);
-    const Workspace partials(static_cast<std::size_t>(shape.channels) * grid.blocks.y * sizeof(Sums));
-    launch(op, sum_products<T, V, kLanes>, grid, partials.as<Sums>(), g.as<const T>(), x.as<const T>(),
-           mean.as<const T>(), shape);
-    run(partials.as<Sums>());
-  });
+  backward(op, dx, dweight, dbias, nullptr, g, nullptr, x, mean, var, weight, eps, batch);
+}
+
+void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
+                              const View& g, const View& out, const View& x, const View& mean, const View& var,
+                              const View* weight, double eps, bool batch) {
+  constexpr const char* op = "batch_norm_relu_backward";
+  if (x.numel == 0) {
+    zero(op, dweight);
+    zero(op, dbias);
+    return;
+  }
+  backward(op, dx, dweight, dbias, dresidual, g, &out, x, mean, var, weight, eps, batch);
 }
 
 }  // namespace tendril::cuda

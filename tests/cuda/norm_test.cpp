@@ -66,6 +66,42 @@ void check_backward(const Case& c, DType dtype, bool batch, bool affine, int wan
   BOOST_TEST(dbias.difference(exact, exact * std::sqrt(count)) == "", "dbias of " << c.sizes);
 }
 
+/// batch_norm_relu forward, then its gradients from what it gave. `wanted`: bits of dx, dweight, dbias, dresidual.
+void check_relu(const Case& c, DType dtype, bool batch, bool with_residual, int wanted) {
+  const Dims channels = {c.sizes[1]};
+  const Pair x = pair_of(random(c.sizes, dtype, 1), c.misaligned), g = pair_of(random(c.sizes, dtype, 6), c.misaligned);
+  const Pair residual = pair_of(random(c.sizes, dtype, 7), c.misaligned);
+  const Pair out = pair_of(raw::empty(c.sizes, dtype), c.misaligned), weight(random(channels, dtype, 4)),
+             bias(random(channels, dtype, 5));
+  const Pair mean(random(channels, dtype, 2)), var(raw::unary(Unary::exp, random(channels, dtype, 3)));
+  on_both([&](const Kernels& table, Device device) {
+    const View w = weight.view(device), b = bias.view(device), more = residual.view(device);
+    table.batch_norm_relu(out.view(device), mean.view(device), var.view(device), x.view(device), &w, &b,
+                          with_residual ? &more : nullptr, 1e-5, batch);
+  });
+  const double exact = dtype == kFloat64 ? 1e-12 : 3e-6, count = static_cast<double>(c.sizes[0] * c.sizes[2]);
+  BOOST_TEST(out.difference(20 * exact, 20 * exact) == "", "result for " << c.sizes);
+  BOOST_TEST(mean.difference(exact, exact) == "", "mean of " << c.sizes);
+  BOOST_TEST(var.difference(10 * exact, exact) == "", "variance of " << c.sizes);
+
+  // Where rounding decides on which side of 0 a number lies, both sides must be given the same.
+  raw::copy_(out.gpu, out.cpu);
+  const Pair dx = pair_of(raw::zeros(c.sizes, dtype), c.misaligned), dweight(raw::zeros(channels, dtype)),
+             dbias(raw::zeros(channels, dtype)), dresidual = pair_of(raw::zeros(c.sizes, dtype), c.misaligned);
+  on_both([&](const Kernels& table, Device device) {
+    const View w = weight.view(device), of_x = dx.view(device), of_w = dweight.view(device), of_b = dbias.view(device),
+               of_residual = dresidual.view(device);
+    table.batch_norm_relu_backward(wanted & 1 ? &of_x : nullptr, wanted & 2 ? &of_w : nullptr,
+                                   wanted & 4 ? &of_b : nullptr, wanted & 8 ? &of_residual : nullptr, g.view(device),
+                                   out.view(device), x.view(device), mean.view(device), var.view(device), &w, 1e-5,
+                                   batch);
+  });
+  BOOST_TEST(dx.difference(10 * exact, 10 * exact) == "", "dx of " << c.sizes << ", wanted " << wanted);
+  BOOST_TEST(dweight.difference(10 * exact, exact * std::sqrt(count)) == "", "dweight of " << c.sizes);
+  BOOST_TEST(dbias.difference(exact, exact * std::sqrt(count)) == "", "dbias of " << c.sizes);
+  BOOST_TEST(dresidual.difference(0, 0) == "", "dresidual of " << c.sizes << ", wanted " << wanted);
+}
+
 const std::vector<Case> kCases = {{{4, 3, 20}},         {{2, 5, 7}},       {{1, 1, 2}},        {{2, 1, 1}},
                                   {{3, 40, 1}},         {{1000, 3, 1}},    {{2, 70, 16}},      {{2, 2, 9000}},
                                   {{3, 1, 1001}},       {{64, 33, 1}, 10}, {{8, 2, 400}, 100}, {{4, 3, 20}, 0, true},
@@ -113,6 +149,20 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_cpus_whichever_are_wanted) {
       check_backward({{30, 6, 1}}, dtype, true, false, wanted);
     }
     check_backward({{0, 3, 4}}, dtype, false, true, 7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_and_a_relu_behind_it_are_the_cpus_with_all_their_gradients) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Case& c : kCases) {
+      if (c.centre != 0) continue;
+      check_relu(c, dtype, true, true, 15);
+      check_relu(c, dtype, false, false, 7);
+    }
+    for (int wanted = 0; wanted < 15; ++wanted) {
+      check_relu({{3, 6, 8}}, dtype, true, true, wanted);
+      check_relu({{3, 6, 8}}, dtype, false, true, wanted);
+    }
   }
 }
 

@@ -36,8 +36,6 @@ BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
   Kernels elsewhere;
   elsewhere.layer_norm = kernels(kCPU).layer_norm;
   elsewhere.layer_norm_backward = kernels(kCPU).layer_norm_backward;
-  elsewhere.batch_norm_relu = kernels(kCPU).batch_norm_relu;
-  elsewhere.batch_norm_relu_backward = kernels(kCPU).batch_norm_relu_backward;
   elsewhere.conv2d_relu = kernels(kCPU).conv2d_relu;
   elsewhere.max_pool2d_backward = kernels(kCPU).max_pool2d_backward;
   elsewhere.sort_places = kernels(kCPU).sort_places;

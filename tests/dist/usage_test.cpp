@@ -1,4 +1,6 @@
 // Bad input: a clear error, at once, and nothing left behind.
+#include <map>
+
 #include "tendril/autograd/grad_mode.h"
 #include "tests/dist/group.h"
 
@@ -12,6 +14,12 @@ Tensor broken(const Tensor& x) {
   if (x.numel() > 0) throw std::invalid_argument("this function is broken");
   return x;
 }
+std::map<rpc::WorkerInfo, int> counted(const std::map<rpc::WorkerInfo, int>& counts, const rpc::WorkerInfo& of) {
+  auto more = counts;
+  ++more[of];
+  return more;
+}
+rpc::WorkerInfo owner_as_seen(const rpc::RRef<Tensor>& x) { return x.owner(); }
 struct Fixture {
   const Group group{2};
   const Tensor x = leaf({1, 2});
@@ -32,6 +40,20 @@ BOOST_AUTO_TEST_CASE(roots_must_be_scalars_with_history) {
   BOOST_TEST(group.counters(0).passes == 0);
   backward(context, {y.sum()});
   BOOST_TEST(values(get_gradients(context).at(x)) == Values({1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_workers_name_and_rank_are_an_argument_a_result_and_the_key_of_a_map) {
+  const rpc::WorkerInfo w0 = group[0].self(), w1 = group[0].worker("w1");
+  BOOST_TEST((w1 == group[1].self()));
+  BOOST_TEST((w0 != w1));
+  const auto counts = rpc::rpc_sync<&counted>(group[0], 1, std::map<rpc::WorkerInfo, int>{{w0, 4}, {w1, 2}}, w1);
+  BOOST_TEST(counts.size() == 2U);
+  BOOST_TEST(counts.at(w0) == 4);
+  BOOST_TEST(counts.at(group[1].self()) == 3);
+  // Whoever says who owns an object says the same.
+  const rpc::RRef<Tensor> here(group[0], x.detach());
+  BOOST_TEST((here.owner() == w0));
+  BOOST_TEST((rpc::rpc_sync<&owner_as_seen>(group[0], 1, here) == w0));
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_and_a_released_context_are_refused) {

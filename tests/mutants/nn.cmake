@@ -56,7 +56,7 @@ tendril_nn(loss autograd/ops/loss "reduction == LossReduction::mean ? each.mean(
 
 # Layers and modules.
 tendril_nn(batch_norm autograd/ops/norm "n / (n - 1)" "1.0")
-tendril_nn(batch_norm autograd/ops/norm "raw::add_scaled_(now, value, momentum);" "raw::add_scaled_(now, value, 1 - momentum);")
+tendril_nn(batch_norm autograd/ops/norm "raw::add_scaled_(now, value, share);" "raw::add_scaled_(now, value, 1 - share);")
 tendril_nn(survivors autograd/ops/norm "running.storage()->bump_version();" ";")
 tendril_nn(batch_norm nn/batch_norm "raw::binary_(Binary::add, num_batches_tracked, 1);" ";")
 tendril_nn(batch_norm nn/batch_norm "num_batches_tracked.item<int64_t>() + 1" "num_batches_tracked.item<int64_t>() + 2")

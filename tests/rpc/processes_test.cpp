@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
@@ -316,6 +317,57 @@ BOOST_AUTO_TEST_CASE(a_worker_that_runs_out_of_descriptors_says_so_once_serves_i
   for (std::size_t rank = 0; rank < 4; ++rank) {
     BOOST_TEST(workers[rank].rest() == "w" + std::to_string(rank) + ": no error\n");
     BOOST_TEST(workers[rank].wait().code == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_and_keeps_nobody_out_for_good) {
+#ifdef __SANITIZE_ADDRESS__  // its companion looks at objects through a pipe: without descriptors it finds them broken
+  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
+  return;
+#endif
+  // Rank 0 cannot take all connections; another worker can listen, and then connect with nobody.
+  for (const auto& [starved, left] : {std::pair{0, "8"}, std::pair{1, "3"}}) {
+    const TemporaryFolder folder("joining-" + std::to_string(starved));
+    const test::ReservedPort port;
+    std::vector<Process> workers;
+    for (int rank = 0; rank < 8; ++rank)
+      workers.push_back(
+          started("ulimit -n 64 && exec " + program + " join_short_of_descriptors 2>&1", rank, 8, port,
+                  {"TENDRIL_LOG=warn", "HOSTS_FOLDER=" + folder.path(), "SCENARIO_STARVED=w" + std::to_string(starved),
+                   std::string("SCENARIO_LEFT=") + left}));
+    const std::string refusal = "refused a connection from whoever connects now: Too many open files";
+    std::string said;  // between notes of a slow start
+    while (starved == 0 && !contains(said, refusal) && times(said, "\n") < 20) said += workers[0].line() + "\n";
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (!std::filesystem::exists(folder.path() + "/starved") && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(5ms);
+    if (starved == 1) std::this_thread::sleep_for(200ms);  // it tries to connect with rank 0
+    std::ofstream(folder.path() + "/enough").flush();
+    for (int rank = 0; rank < 8; ++rank) {
+      Process& worker = workers[static_cast<std::size_t>(rank)];
+      const std::string text = (rank == 0 ? said : "") + worker.rest();
+      BOOST_TEST(contains(text, "w" + std::to_string(rank) + ": no error\n"), text);
+      if (rank == 0) BOOST_TEST(times(text, refusal) == (starved == 0 ? 1 : 0), text);
+      BOOST_TEST(worker.wait().code == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_has_too_few_descriptors_to_join_says_why) {
+#ifdef __SANITIZE_ADDRESS__
+  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
+  return;
+#endif
+  for (const int rank : {0, 1}) {
+    const test::ReservedPort port;
+    Process worker = started("ulimit -n 6 && exec " + program + " member 2>&1", rank, 2, port, {"TENDRIL_LOG=error"});
+    const std::string text = worker.rest();
+    const std::string who = "w" + std::to_string(rank);
+    BOOST_TEST(contains(text, who + ": error: init_rpc ('" + who + "', rank " + std::to_string(rank) + "): "), text);
+    BOOST_TEST(contains(text,
+                        "this process has no file descriptor left for a worker: Too many open files (`ulimit -n` "
+                        "is 6)"),
+               text);
   }
 }
 

@@ -35,6 +35,9 @@ rpc::Task<double> coroutine(RemoteModule<Encoder> module, Tensor x) {
   co_return y.sum().item<double>();
 }
 
+Tensor encode_with(const RemoteModule<Encoder>& module, const Tensor& x) { return module.forward(x); }
+RemoteModule<Encoder> make_for_another() { return {Cluster::agent(1), "w2", 3, 2}; }
+
 }  // namespace dist_remote_module
 using namespace dist_remote_module;
 
@@ -77,6 +80,40 @@ BOOST_AUTO_TEST_CASE(it_is_made_called_trained_and_saved_where_it_lives) {
   BOOST_TEST((remote.state_dict().at("linear.weight").dtype() == kFloat32));
   remote.to(kCPU, kFloat64);
   BOOST_TEST((remote.state_dict().at("linear.weight").dtype() == kFloat64));
+}
+
+BOOST_AUTO_TEST_CASE(a_third_worker_uses_one_that_it_is_handed_or_that_is_made_of_a_reference) {
+  const Group group(3);
+  const Tensor x = leaf({0.5, -1, 2});
+  const RemoteModule<Encoder> remote = rpc::rpc_sync<&make_for_another>(group[0], 1);
+  BOOST_TEST(remote.owner().name == "w2");
+  remote.eval();
+  Encoder local(3, 2);
+  local.load_state_dict(remote.state_dict());
+  local.eval();
+  local.forward(x).sum().backward();
+  BOOST_TEST(values(rpc::rpc_sync<&encode_with>(group[0], 1, remote, x)) == values(local.forward(x)),
+             boost::test_tools::per_element());
+  const RemoteModule<Encoder> same(remote.module_rref());
+  BOOST_TEST(values(rpc::rpc_sync<&encode_with>(group[0], 1, same, x)) == values(local.forward(x)),
+             boost::test_tools::per_element());
+  const Context context(group[0]);
+  backward(context, {rpc::rpc_sync<&encode_with>(group[0], 1, remote, x).sum()});  // through all three
+  BOOST_TEST(values(get_gradients(context).at(x)) == values(x.grad()), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_its_owner_has_not_is_an_error_and_the_module_stays_where_it_is) {
+  const Group group(2);
+  const RemoteModule<Encoder> remote(group[0], "w1", 3, 2);
+  remote.eval();
+  const Tensor x = tensor({{1.0, -2.0, 0.5}}, {.dtype = kFloat64});
+  const Values before = values(remote.forward(x));
+  BOOST_CHECK_EXCEPTION(remote.to(Device{DeviceType::cuda, 99}), rpc::RemoteError, says("worker 'w1'"));
+  BOOST_TEST(values(remote.forward(x)) == before, boost::test_tools::per_element());
+  remote.to(kCPU);
+  BOOST_TEST((remote.state_dict().at("linear.weight").device() == kCPU));
+  remote.to(default_device());
+  BOOST_TEST(values(remote.forward(x)) == before, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_goes_wrong_there_is_said_here) {

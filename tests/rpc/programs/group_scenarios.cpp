@@ -264,6 +264,33 @@ void out_of_descriptors(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
+/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until all have enough.
+void join_short_of_descriptors(const std::string& name) {
+  std::vector<int> taken;
+  std::jthread giver;
+  rpc::InitOptions options{.init_timeout = 60s};
+  if (name == std::getenv("SCENARIO_STARVED")) {
+    options.prepare = [&](const std::shared_ptr<rpc::Agent>&) {
+      give_sign("starved");
+      for (int one = 0; (one = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(one);
+      for (int left = std::atoi(std::getenv("SCENARIO_LEFT")); left > 0 && !taken.empty(); --left) {
+        ::close(taken.back());
+        taken.pop_back();
+      }
+      giver = std::jthread([&] {
+        await_sign("enough");
+        for (const int one : taken) ::close(one);
+      });
+    };
+  }
+  rpc::init_rpc(name, options);
+  for (const rpc::WorkerInfo& other : rpc::get_worker_infos())
+    if (rpc::rpc_sync<&add>(other, {.timeout = 60s}, other.id, 1) != other.id + 1)
+      throw std::logic_error("a wrong sum");
+  rpc::barrier(60s);
+  rpc::shutdown({.timeout = 60s});
+}
+
 std::array<std::atomic<int>, 4> calls_from;
 int count(int from) { return ++calls_from[static_cast<std::size_t>(from)]; }
 int counted(int from) { return calls_from[static_cast<std::size_t>(from)]; }
@@ -375,6 +402,7 @@ int run(const std::string& name) {
   if (name == "serve_in_shutdown") return by_hand(serve_in_shutdown);
   if (name == "killed_and_started_anew") return by_hand(killed_and_started_anew);
   if (name == "out_of_descriptors") return by_hand(out_of_descriptors);
+  if (name == "join_short_of_descriptors") return by_hand(join_short_of_descriptors);
   if (name == "short_partition") return by_hand(short_partition);
   if (name == "long_partition") return by_hand(long_partition);
   const std::string self = std::getenv("RANK") ? name_of(std::atoi(std::getenv("RANK"))) : "";

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tendril/rpc/error.h"
+#include "tests/rpc/reference/rref_simulation.h"
+
+/// What tests of the protocol do with the simulation, step by step.
+namespace rref_steps {
+
+using namespace tendril::rpc;
+using tendril::rpc::test::Object;
+using tendril::rpc::test::Simulation;
+using Handle = Simulation::Handle;
+using Packet = Simulation::Packet;
+
+inline std::string text(const std::exception_ptr& error) {
+  if (!error) return "";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Delivers the next packet from `from` to `to`, ahead of all others. False if there is none.
+inline bool deliver(Simulation& s, WorkerId from, WorkerId to) {
+  for (auto packet = s.network.begin(); packet != s.network.end(); ++packet) {
+    if (packet->from != from || packet->to != to) continue;
+    Packet next = std::move(*packet);
+    s.network.erase(packet);
+    s.network.push_front(std::move(next));
+    return s.deliver();
+  }
+  return false;
+}
+
+inline void drop(Simulation& s, WorkerId worker) { std::exchange(s.handles(worker), {}).clear(); }
+
+/// What a test's end means: nothing may be left.
+inline void finish(Simulation& s) { BOOST_CHECK_NO_THROW(s.finish()); }
+
+}  // namespace rref_steps
