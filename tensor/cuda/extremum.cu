@@ -18,6 +18,14 @@ struct Found {
   C value = C(0);
   int64_t at = -1;
 
+  /// Joins an element behind all others so far: cheaper, as of equals the first stays.
+  __device__ void take(C next, int64_t place, bool largest) {
+    const bool better = (largest ? next > value : next < value) || (next != next && value == value);
+    if (at >= 0 && !better) return;
+    value = next;
+    at = place;
+  }
+
   /// A NaN wins over numbers; of equals, NaNs among them, the first in the dimension wins. So the order of joining
   /// does not matter.
   __device__ void join(const Found& other, bool largest) {
@@ -76,21 +84,22 @@ __global__ void __launch_bounds__(kThreads)
     for (; i + 3 * what.sharing < end; i += 4 * what.sharing) {  // loads that do not wait for each other
       T loaded[4];
       for (int n = 0; n < 4; ++n) loaded[n] = from[(i + n * what.sharing) * what.step];
-      for (int n = 0; n < 4; ++n) found.join({to_compute(loaded[n]), i + n * what.sharing}, largest);
+      for (int n = 0; n < 4; ++n) found.take(to_compute(loaded[n]), i + n * what.sharing, largest);
     }
-    for (; i < end; i += what.sharing) found.join({to_compute(from[i * what.step]), i}, largest);
+    for (; i < end; i += what.sharing) found.take(to_compute(from[i * what.step]), i, largest);
   }
-  best[thread] = found.value;
-  places[thread] = found.at;
-  __syncthreads();
-  for (int half = what.sharing / 2; half > 0; half /= 2) {
-    if (in_line < half) {
-      const int other = thread + half * apart;
-      found.join({best[other], places[other]}, largest);
-      best[thread] = found.value;
-      places[thread] = found.at;
-    }
+  int half = what.sharing / 2;
+  for (; half > 0 && !(what.by_row && half < kWarp); half /= 2) {
+    best[thread] = found.value;
+    places[thread] = found.at;
     __syncthreads();
+    if (in_line < half) found.join({best[thread + half * apart], places[thread + half * apart]}, largest);
+    __syncthreads();
+  }
+  for (; half > 0; half /= 2) {  // threads of one warp, neighbours
+    const C value = __shfl_down_sync(kAllLanes, found.value, half);
+    const int64_t at = __shfl_down_sync(kAllLanes, found.at, half);
+    if (in_line < half) found.join({value, at}, largest);
   }
   if (!mine || in_line != 0) return;
   if (!target.partial_places) return target.write(found, place);
@@ -129,7 +138,9 @@ void extremum(bool largest, const View* values, const View* indices, const View&
   what.step = x.strides[dim];
   what.by_row = what.lines.ndim == 0 || what.step < what.lines.strides[0][0];
   if (what.by_row) {
-    what.sharing = power_of_two_from(detail::ceil_div(what.length, 4), kThreads);
+    // Where lines are many a warp is enough for each: nobody waits at a barrier.
+    const int most = what.lines.count >= detail::kEnoughBlocks * (kThreads / kWarp) ? kWarp : kThreads;
+    what.sharing = power_of_two_from(detail::ceil_div(what.length, 4), most);
     what.across = kThreads / what.sharing;
   } else {
     const int least = power_of_two_from(what.lines.count, kWarp);
