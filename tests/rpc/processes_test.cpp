@@ -353,24 +353,6 @@ BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_an
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_has_too_few_descriptors_to_join_says_why) {
-#ifdef __SANITIZE_ADDRESS__
-  BOOST_TEST_MESSAGE("skipped: the undefined-behaviour sanitizer needs descriptors of its own");
-  return;
-#endif
-  for (const int rank : {0, 1}) {
-    const test::ReservedPort port;
-    Process worker = started("ulimit -n 6 && exec " + program + " member 2>&1", rank, 2, port, {"TENDRIL_LOG=error"});
-    const std::string text = worker.rest();
-    const std::string who = "w" + std::to_string(rank);
-    BOOST_TEST(contains(text, who + ": error: init_rpc ('" + who + "', rank " + std::to_string(rank) + "): "), text);
-    BOOST_TEST(contains(text,
-                        "this process has no file descriptor left for a worker: Too many open files (`ulimit -n` "
-                        "is 6)"),
-               text);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(ctrl_c_and_sigkill_of_the_parent_end_workers_in_the_middle_of_calls) {
   test::adopt_orphans();
   for (const int signal : {SIGINT, SIGKILL}) {
