@@ -12,6 +12,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
+/// What a C travels as between the threads of a warp.
+template <class C>
+using Shuffled = std::conditional_t<sizeof(C) < sizeof(int), int, C>;
+
 /// An element and its place; place -1 is none.
 template <class C>
 struct Found {
@@ -97,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
   for (; half > 0; half /= 2) {  // threads of one warp, neighbours
-    const C value = __shfl_down_sync(kAllLanes, found.value, half);
+    const C value = static_cast<C>(__shfl_down_sync(kAllLanes, static_cast<Shuffled<C>>(found.value), half));
     const int64_t at = __shfl_down_sync(kAllLanes, found.at, half);
     if (in_line < half) found.join({value, at}, largest);
   }
