@@ -32,6 +32,7 @@ class Tendril(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
+        toolchain.user_presets_path = False  # no file in the source tree
         for name in ("TESTS", "EXAMPLES", "CUDA", "ONEDNN"):
             toolchain.cache_variables[f"TENDRIL_{name}"] = "OFF"
         toolchain.generate()

@@ -3,6 +3,9 @@
 #include <mutex>
 
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::autograd {
 
@@ -12,7 +15,8 @@ namespace tendril::autograd {
 /// Thread-safety: runs of several threads may accumulate into one leaf; `grad` may be read meanwhile.
 class AccumulateGrad final : public Node {
  public:
-  explicit AccumulateGrad(const Tensor& leaf) noexcept : Node({nullptr, &info_, nullptr, nullptr, 0, 1, 0}, true) {
+  explicit AccumulateGrad(const Tensor& leaf) noexcept
+      : Node({nullptr, &info_, nullptr, nullptr, 0, 1, 0}, true), leaf_(leaf.impl()) {
     set_output(0, leaf);
   }
 
@@ -26,6 +30,10 @@ class AccumulateGrad final : public Node {
 
   Tensor grad() const;
   void set_grad(Tensor gradient);
+  /// Whether runs through graphs that were recorded before add nothing.
+  void set_frozen(bool frozen);
+  /// Whether it was made for this one, and not for another that it is an alias of.
+  bool is_of(const TensorImpl& tensor) const noexcept { return leaf_ == &tensor; }
 
   static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }
   static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
@@ -34,9 +42,20 @@ class AccumulateGrad final : public Node {
   void destroy_now() noexcept override { delete this; }
 
   OutputInfo info_;
+  const TensorImpl* const leaf_;  // to be compared only: it may be gone
   mutable std::mutex mutex_;
   Tensor grad_;
+  bool frozen_ = false;  // the leaf requires no gradient at the moment
 };
+
+/// Whether elements share memory, as an expanded tensor's do: none may be written in place.
+inline bool is_expanded(const Tensor& tensor) noexcept {
+  const TensorImpl& impl = *tensor.impl();
+  for (int d = 0; d < impl.sizes.size(); ++d) {
+    if (impl.sizes[d] > 1 && impl.strides[d] == 0) return true;
+  }
+  return false;
+}
 
 /// Whether the tensor's elements are held by this tensor alone, so that they may be taken or overwritten unseen.
 inline bool uniquely_owned(const Tensor& tensor) noexcept {
@@ -46,3 +65,5 @@ inline bool uniquely_owned(const Tensor& tensor) noexcept {
 }
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

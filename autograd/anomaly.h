@@ -3,6 +3,9 @@
 #include <span>
 
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::autograd {
 
@@ -29,3 +32,5 @@ class DetectAnomaly {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

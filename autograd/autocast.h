@@ -2,7 +2,10 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Mixed precision: within an `Autocast`, operations choose the dtypes that they compute in, as in PyTorch's
 /// torch.autocast:
@@ -86,3 +89,5 @@ inline bool is_raised(const Tensor& x) noexcept { return x.defined() && computed
 namespace tendril {
 using autograd::Autocast;
 }
+
+TENDRIL_API_END

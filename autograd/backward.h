@@ -2,7 +2,10 @@
 
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::autograd {
 
@@ -28,3 +31,5 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const std::vector<Tensor>& grad_outputs = {}, GradOptions options = {});
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

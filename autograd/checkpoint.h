@@ -13,8 +13,11 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/saved_hooks.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Activation checkpointing: less memory for more time (Chen et al., "Training Deep Nets with Sublinear Memory Cost").
 ///
@@ -147,3 +150,5 @@ Tensor checkpoint_sequential(Functions& functions, int64_t segments, const Tenso
 }
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

@@ -64,6 +64,9 @@ Tensor full_like(const Tensor& x, Scalar value) {
   return result;
 }
 
+// Again: an instantiation is as visible as its template's definition.
+TENDRIL_API_BEGIN
+
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes) {
   return raw::from_data(values, sizes).to(default_device());
@@ -84,6 +87,8 @@ TENDRIL_FROM_VECTOR(bool);
 TENDRIL_FROM_VECTOR(Half);
 TENDRIL_FROM_VECTOR(BFloat16);
 #undef TENDRIL_FROM_VECTOR
+
+TENDRIL_API_END
 
 Tensor from_blob(void* data, const Dims& sizes, TensorOptions options, std::function<void(void*)> deleter) {
   return with_options(raw::from_blob(data, sizes, options.dtype, std::move(deleter)), options);

@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::autograd {
 
@@ -23,3 +26,5 @@ std::string dot(const Tensor& root, const DotOptions& options = {});
 std::string dot(const std::vector<Tensor>& roots, const DotOptions& options = {});
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

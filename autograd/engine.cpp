@@ -14,6 +14,31 @@ namespace tendril::autograd {
 namespace {
 std::atomic<uint64_t> next_run{1};
 
+bool any_defined(std::span<const Tensor> gradients) {
+  bool any = false;
+  for (const Tensor& gradient : gradients) any |= gradient.defined();
+  return any;
+}
+
+/// Throws unless it is a gradient of such an output; kernels rely on that. `who` gave it.
+template <class... Who>
+void check_like(const Tensor& gradient, const OutputInfo& expected, const Who&... who) {
+  TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: ", who..., " has shape ",
+                   gradient.sizes(), ", expected ", expected.sizes);
+  TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: ", who..., " is ", gradient.dtype(),
+                   ", expected ", expected.dtype);
+  TENDRIL_CHECK(gradient.device() == expected.device, "backward: ", who..., " is on ", gradient.device(), ", expected ",
+                expected.device);
+}
+
+[[gnu::noinline]] void run_hooks(NodeHooks& hooks, const Node& node, std::span<Tensor> output_grads) {
+  hooks.before(output_grads);
+  for (std::size_t i = 0; i < output_grads.size(); ++i) {
+    if (!output_grads[i].defined()) continue;
+    check_like(output_grads[i], node.outputs()[i], "gradient ", i, " that a hook of ", node.name(), " left");
+  }
+}
+
 std::size_t slot_of(const Node& leaf) noexcept {
   return (reinterpret_cast<uintptr_t>(&leaf) * 0x9E3779B97F4A7C15u) >> 40;
 }
@@ -187,13 +212,7 @@ void GraphTask::drop_root(std::size_t entry) {
 
 void GraphTask::check_gradient(const Edge& root, const Tensor& gradient) {
   if (!gradient.defined()) return;
-  const OutputInfo& expected = root.node->outputs()[root.input_nr];
-  TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == expected.sizes, "backward: the gradient has shape ",
-                   gradient.sizes(), ", the root that it is for has shape ", expected.sizes);
-  TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == expected.dtype, "backward: the gradient is ", gradient.dtype(),
-                   ", the root that it is for is ", expected.dtype);
-  TENDRIL_CHECK(gradient.device() == expected.device, "backward: the gradient is on ", gradient.device(),
-                ", the root that it is for is on ", expected.device);
+  check_like(gradient, root.node->outputs()[root.input_nr], "the gradient of a root");
 }
 
 void GraphTask::arrive_locked(std::size_t entry, Tensor&& gradient, bool dropped) {
@@ -256,11 +275,12 @@ void GraphTask::run_node(Node& node) {
   const std::span<Tensor> output_grads(node.pending_, node.num_outputs_);
   if (input_grads_.size() < node.num_edges_) input_grads_.resize(node.num_edges_);
   const std::span<Tensor> input_grads(input_grads_.data(), node.num_edges_);
-  bool any = false;
-  for (const Tensor& gradient : output_grads) any |= gradient.defined();
-  if (any || node.always_run_) {
-    if (node.hooks_) [[unlikely]]
-      node.hooks_->before(output_grads);
+  bool runs = any_defined(output_grads) || node.always_run_;
+  if (runs && node.hooks_) [[unlikely]] {
+    run_hooks(*node.hooks_, node, output_grads);
+    runs = node.always_run_ || any_defined(output_grads);
+  }
+  if (runs) {
     if (node.captured_) capture(node, output_grads);
     if (node.needed_ != 0 || node.always_run_) {
       node.apply(output_grads, input_grads);
@@ -331,9 +351,9 @@ void GraphTask::make_ready(Node& node) {
 
 void GraphTask::finish_leaf(Leaf& leaf) {
   --remaining_;
+  if (NodeHooks* hooks = leaf.target.node->hooks_; hooks && leaf.sum.defined()) [[unlikely]]
+    run_hooks(*hooks, *leaf.target.node, {&leaf.sum, 1});
   if (!leaf.sum.defined()) return;
-  if (NodeHooks* hooks = leaf.target.node->hooks_) [[unlikely]]
-    hooks->before({&leaf.sum, 1});
   sink_.accumulate(leaf.target, std::move(leaf.sum));
 }
 

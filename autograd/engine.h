@@ -7,7 +7,10 @@
 
 #include "tendril/autograd/accumulate_grad.h"
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Running a graph backward.
 namespace tendril::autograd {
@@ -144,3 +147,5 @@ class GraphTask {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

@@ -9,6 +9,9 @@
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Differentiable functions of the user's own.
 ///
@@ -101,7 +104,7 @@ template <class F>
 class FunctionNodeOf final : public FunctionNode {
  public:
   explicit FunctionNodeOf(std::size_t arguments) : FunctionNode(function_name<F>(), arguments) {}
-  typename F::Context ctx;
+  typename F::Context ctx;  ///< what forward kept for backward
 
  private:
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override { return F::backward(ctx, grads); }
@@ -113,7 +116,7 @@ class FunctionNodeOf final : public FunctionNode {
 /// A differentiable operation of a user's: the head of this file has an example.
 template <class Derived>
 struct Function {
-  using Context = FunctionContext;
+  using Context = FunctionContext;  ///< what forward and backward get
 
   /// Runs Derived::forward, and records it where an argument requires a gradient.
   template <class... Args>
@@ -153,3 +156,5 @@ struct Function {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

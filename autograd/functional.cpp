@@ -94,7 +94,7 @@ std::vector<Tensors> rows(const Call& call, const Tensors& ends) {
   for (const Tensor& end : ends) {
     std::vector<Tensors> found(call.inputs.size());  // [input][element of the end]
     for (int64_t k = 0; k < end.numel(); ++k) {
-      const Tensor one_hot = zeros_like(end);
+      const Tensor one_hot = raw::zeros(end.sizes(), end.dtype(), end.device());  // row-major, whatever the end is
       raw::fill_(raw::as_strided(one_hot, {}, {}, k), 1);
       const Tensors row = call.products({end}, call.inputs, {one_hot}, call.options.create_graph);
       for (std::size_t j = 0; j < row.size(); ++j) found[j].push_back(row[j]);

@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Derivatives of functions, as torch.autograd.functional's: what `backward` and `grad` give, put together.
 ///
@@ -26,9 +29,9 @@
 /// undefined one, or another number of them. What the function throws leaves through these.
 namespace tendril::autograd::functional {
 
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors& inputs)>;
-using UnaryFunction = std::function<Tensor(const Tensor& input)>;
+using Tensors = std::vector<Tensor>;                               ///< several inputs or outputs
+using Function = std::function<Tensors(const Tensors& inputs)>;    ///< of several tensors, with several results
+using UnaryFunction = std::function<Tensor(const Tensor& input)>;  ///< of one tensor, with one result
 
 /// Of the functions below.
 struct Options {
@@ -62,3 +65,5 @@ std::pair<Tensor, Tensors> hvp(const Function& f, const Tensors& inputs, const T
 std::pair<Tensor, Tensor> hvp(const UnaryFunction& f, const Tensor& input, const Tensor& v, Options options = {});
 
 }  // namespace tendril::autograd::functional
+
+TENDRIL_API_END

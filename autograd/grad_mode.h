@@ -1,5 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// Whether operations are recorded, per thread. New threads start with recording on.
 namespace tendril::autograd {
 
@@ -37,4 +41,7 @@ struct EnableGrad : SetGrad {
 namespace tendril {
 using autograd::EnableGrad;
 using autograd::NoGrad;
+using NoGradGuard = NoGrad;  ///< LibTorch's name for it
 }  // namespace tendril
+
+TENDRIL_API_END

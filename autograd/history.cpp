@@ -20,6 +20,18 @@ Tensor alias(const Tensor& tensor) {
   return Tensor(std::move(to));
 }
 
+void renew_leaf(const Tensor& leaf, Tensor gradient) {
+  TensorImpl& impl = *leaf.impl();
+  Ref<History>& place = impl.history ? impl.history : impl.frozen;
+  if (!place) return;
+  auto* node = new AccumulateGrad(leaf);
+  const Ref<Node> owner(node);
+  if (const NodeHooks* hooks = static_cast<Node&>(*place).hooks()) node->make_hooks() = *hooks;
+  node->set_grad(std::move(gradient));
+  node->set_frozen(!impl.history);
+  place = owner;
+}
+
 }  // namespace detail
 
 void Node::derive(TensorImpl& view) {
@@ -43,11 +55,9 @@ void mark_view(const Tensor& view, const Tensor& base) {
 
 void check_inplace(const Tensor& target, bool recorded) {
   const TensorImpl& impl = *target.impl();
-  for (int d = 0; d < impl.sizes.size(); ++d) {
-    TENDRIL_CHECK(impl.sizes[d] <= 1 || impl.strides[d] != 0,
-                  "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                  "location. Please clone() the tensor before performing the operation.");
-  }
+  TENDRIL_CHECK(!is_expanded(target),
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation.");
   if (!grad_enabled() || !recorded) return;
   const Node* node = grad_fn(target);
   if (impl.view_base) {
@@ -94,6 +104,7 @@ void rebase_history(const Tensor& target, const Tensor& result) {
     Ref<Node> base_before(static_cast<Node*>(base.impl()->history.get()));
     const uint32_t base_output_before = base.impl()->output_number;
     set_history(base, Ref<Node>(static_cast<Node*>(written.impl()->history.get())));
+    base.impl()->frozen.reset();  // a leaf no more
     // Owners: this view, and `base` here.
     Node::forget_changed(*base.impl(), 2, static_cast<Node*>(result.impl()->history.get()), before.get());
     move_retained(base_before.get(), base_output_before, static_cast<Node*>(base.impl()->history.get()), 0);
@@ -102,6 +113,7 @@ void rebase_history(const Tensor& target, const Tensor& result) {
     impl.storage->bump_version();
     Node::forget_changed(impl, 1, static_cast<Node*>(result.impl()->history.get()), before.get());
     set_history(target, Ref<Node>(static_cast<Node*>(result.impl()->history.get())), result.impl()->output_number);
+    impl.frozen.reset();
     move_retained(before.get(), output_before, static_cast<Node*>(impl.history.get()), impl.output_number);
   }
 }
@@ -115,9 +127,19 @@ using autograd::Node;
 
 namespace {
 
+/// Of a leaf that requires a gradient, or did; else null.
 AccumulateGrad* leaf_of(const Tensor& tensor) {
-  Node* node = autograd::grad_fn(tensor);
-  return node && node->is_leaf() ? static_cast<AccumulateGrad*>(node) : nullptr;
+  if (Node* node = autograd::grad_fn(tensor)) return node->is_leaf() ? static_cast<AccumulateGrad*>(node) : nullptr;
+  return static_cast<AccumulateGrad*>(tensor.impl()->frozen.get());
+}
+
+/// The leaf requires no gradient from here on. What it has got, and its hooks, are kept. An alias of it, which a
+/// checkpoint or a hook of saved tensors has made, only leaves its history.
+void freeze(TensorImpl& leaf) {
+  auto& node = static_cast<AccumulateGrad&>(*leaf.history);
+  if (!node.is_of(leaf)) return leaf.history.reset();
+  node.set_frozen(true);
+  leaf.frozen = std::move(leaf.history);
 }
 
 }  // namespace
@@ -138,21 +160,26 @@ const Tensor& Tensor::requires_grad_(bool value) const {
                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
   if (!value) {
-    impl_->history.reset();
+    freeze(*impl_);
     return *this;
   }
   TENDRIL_CHECK_AS(DTypeError, is_floating(dtype()), "only Tensors of floating point dtype can require gradients, got ",
                    dtype());
   impl_->view_base.reset();  // a leaf of its own, which later changes of the base's history do not touch
-  autograd::set_history(*this, Ref<Node>(new AccumulateGrad(*this)));
+  if (impl_->frozen) {
+    leaf_of(*this)->set_frozen(false);
+    impl_->history = std::move(impl_->frozen);
+  } else {
+    autograd::set_history(*this, Ref<Node>(new AccumulateGrad(*this)));
+  }
   return *this;
 }
 
 Tensor Tensor::grad() const {
   detail::check_defined(*this, "grad");
+  if (const AccumulateGrad* leaf = leaf_of(*this)) return leaf->grad();
   Node* node = autograd::grad_fn(*this);
   if (!node) return {};
-  if (node->is_leaf()) return static_cast<AccumulateGrad*>(node)->grad();
   const auto* entry = node->hooks() ? node->hooks()->find_retained(impl_->output_number) : nullptr;
   return entry ? entry->grad : Tensor();
 }
@@ -161,7 +188,7 @@ void Tensor::set_grad(const Tensor& g) const {
   detail::check_defined(*this, "set_grad");
   AccumulateGrad* leaf = leaf_of(*this);
   TENDRIL_CHECK_AS(AutogradError, leaf || !g.defined(),
-                   "set_grad: only a leaf that requires a gradient can be given one");
+                   "set_grad: only a leaf that requires a gradient, or did, can be given one");
   if (g.defined()) {
     TENDRIL_CHECK_AS(AutogradError, !g.is_same(*this), "can't assign Variable as its own grad");
     TENDRIL_CHECK_AS(ShapeError, g.sizes() == sizes(), "assigned grad has data of a different size: got ", g.sizes(),
@@ -192,7 +219,11 @@ const Tensor& Tensor::detach_() const {
   detail::check_defined(*this, "detach_");
   TENDRIL_CHECK_AS(AutogradError, !impl_->view_base || !requires_grad(),
                    "Can't detach views in-place. Use detach() instead.");
-  impl_->history.reset();
+  if (requires_grad() && is_leaf()) {
+    freeze(*impl_);
+  } else {
+    impl_->history.reset();
+  }
   impl_->output_number = 0;
   return *this;
 }

@@ -6,7 +6,10 @@
 #include "tendril/autograd/accumulate_grad.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// How tensors hang in the graph. A tensor's `history` is the node that made it (it is output `output_number` of it),
 /// an AccumulateGrad if it is a leaf that requires a gradient, or null.
@@ -19,6 +22,9 @@ namespace tendril::autograd {
 namespace detail {
 /// The same elements, shape and strides; no history, not a view.
 Tensor alias(const Tensor& tensor);
+/// After a leaf was given elements of another dtype or device: a new node, since the old one speaks of the old ones,
+/// with the same hooks and this gradient. Nothing for what never required one.
+void renew_leaf(const Tensor& leaf, Tensor gradient);
 /// In no graph, and not a view that might yet be: most tensors of a program that does not train.
 inline bool is_plain(const Tensor& tensor) noexcept {
   return !tensor.defined() || (!tensor.impl()->view_base && !tensor.impl()->history);  // of a view not to be asked
@@ -91,3 +97,5 @@ void check_inplace(const Tensor& target, bool recorded);
 void rebase_history(const Tensor& target, const Tensor& result);
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

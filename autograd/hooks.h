@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Functions that see, and may replace, gradients on their way through a run. They are called by the thread that runs
 /// it, in the order of registration, with recording on under create_graph.
@@ -17,7 +20,8 @@ namespace tendril::autograd {
 
 /// Gets the gradient of a tensor, complete (all uses summed) and defined. An undefined result leaves it as it is.
 using TensorHook = std::function<Tensor(const Tensor& gradient)>;
-/// Gets a node's output gradients before it runs; may replace them.
+/// Gets a node's output gradients before it runs; may replace them by others of their shape, dtype and device, or make
+/// them undefined (zero). Backward throws ShapeError, DTypeError or Error of others.
 using NodePreHook = std::function<void(std::span<Tensor> output_grads)>;
 /// Gets a node's results after it ran, and what it was given; may replace the results.
 using NodePostHook = std::function<void(std::span<Tensor> input_grads, std::span<const Tensor> output_grads)>;
@@ -50,20 +54,20 @@ struct NodeHooks {
   /// One hook, and the number it is removed by.
   template <class F>
   struct Hook {
-    F function;
-    std::shared_ptr<bool> active;
-    uint32_t output_number = 0;
+    F function;                    ///< what is called
+    std::shared_ptr<bool> active;  ///< false once its handle has removed it
+    uint32_t output_number = 0;    ///< of the node, for a tensor hook
   };
-  std::vector<Hook<TensorHook>> tensor_hooks;
-  std::vector<Hook<NodePreHook>> pre_hooks;
-  std::vector<Hook<NodePostHook>> post_hooks;
+  std::vector<Hook<TensorHook>> tensor_hooks;  ///< in order of registration
+  std::vector<Hook<NodePreHook>> pre_hooks;    ///< likewise
+  std::vector<Hook<NodePostHook>> post_hooks;  ///< likewise
 
   /// `.grad` of intermediate tensors whose retain_grad() was called.
   struct Retained {
-    uint32_t output_number;
-    Tensor grad;
+    uint32_t output_number;  ///< which output of the node
+    Tensor grad;             ///< what backward has added up
   };
-  std::vector<Retained> retained;
+  std::vector<Retained> retained;  ///< one for each such output
 
   /// Return addresses at the recording, if that was under DetectAnomaly.
   std::vector<void*> recorded_at;
@@ -78,3 +82,5 @@ struct NodeHooks {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

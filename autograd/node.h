@@ -8,8 +8,11 @@
 #include <type_traits>
 
 #include "tendril/autograd/saved.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// The graph. Recording a forward operation `y_0, y_1, ... = op(x_0, x_1, ...)` makes one Node. It takes the
 /// gradients of the outputs y and gives the gradients of the inputs x. Edge i leads to the node that produced x_i, and
@@ -176,7 +179,11 @@ class Node : public History {
 template <class Derived, int Inputs, int Saves = 0, int Outputs = 1>
 class NodeOf : public Node {
  public:
+  // Where these will be is told, and nothing read, before they are made; Clang warns of it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
   NodeOf() noexcept : Node({edges_.data(), outputs_.data(), pending_.data(), saved_.data(), Inputs, Outputs, Saves}) {}
+#pragma GCC diagnostic pop
 
   const char* name() const noexcept override { return Derived::kName; }
   void apply(std::span<Tensor> g, std::span<Tensor> dx) final {
@@ -208,3 +215,5 @@ class NodeOf : public Node {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

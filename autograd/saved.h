@@ -3,7 +3,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::autograd {
 
@@ -77,3 +80,5 @@ class SavedTensor {
 };
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

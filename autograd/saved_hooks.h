@@ -4,7 +4,10 @@
 #include <functional>
 #include <memory>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Functions that decide how tensors are kept from the forward operation until its backward: elsewhere, smaller, or not
 /// at all (autograd/checkpoint.h).
@@ -31,8 +34,8 @@ struct SavedTensorFunctions;
 /// are.
 class SavedTensorHooks {
  public:
-  using Pack = std::function<std::any(const Tensor&)>;
-  using Unpack = std::function<Tensor(const std::any&)>;
+  using Pack = std::function<std::any(const Tensor&)>;    ///< makes of a saved tensor what is kept
+  using Unpack = std::function<Tensor(const std::any&)>;  ///< makes the tensor of it again
 
   /// Throws AutogradError if either is empty.
   SavedTensorHooks(Pack pack, Unpack unpack);
@@ -67,3 +70,5 @@ extern constinit thread_local const SavedTensorHooks* saved_tensor_hooks;
 }  // namespace detail
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

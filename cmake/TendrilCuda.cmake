@@ -34,7 +34,7 @@ elseif(NOT TENDRIL_CUDA STREQUAL "OFF")
   if(NOT TENDRIL_HAS_CUDA AND TENDRIL_CUDA STREQUAL "ON")
     message(FATAL_ERROR "TENDRIL_CUDA=ON, but no CUDA toolkit 12.0 or newer with nvcc, cudart and cuBLAS was found. "
       "Set CUDAToolkit_ROOT to the folder that holds bin/nvcc: /usr/local/cuda, say, or for Python's packages "
-      "(pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13) site-packages/nvidia/cu13")
+      "(pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cublas nvidia-cudnn-cu13) site-packages/nvidia/cu13")
   endif()
 endif()
 

@@ -2,7 +2,7 @@
 #
 # The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
 # (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
-# source tree would loop.) Sources are globbed, so that a new file needs no other file to change, and
+# source tree would loop.) Symbols are hidden but what stands between the marks of tensor/export.h. Sources are globbed, so that a new file needs no other file to change, and
 # TENDRIL_UNITY compiles several in one.
 function(tendril_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
@@ -26,7 +26,11 @@ function(tendril_library name)
   add_library(tendril::${name} ALIAS tendril_${name})
   set_target_properties(tendril_${name} PROPERTIES
     EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    POSITION_INDEPENDENT_CODE ON)
+    POSITION_INDEPENDENT_CODE ON
+    INSTALL_RPATH "$ORIGIN")  # they find each other where a program's own path does not count for them
+  if(NOT TENDRIL_EXPORT_ALL)
+    set_target_properties(tendril_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
+  endif()
   target_compile_features(tendril_${name} PUBLIC cxx_std_20)
   target_include_directories(tendril_${name} PUBLIC
     $<BUILD_INTERFACE:${TENDRIL_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

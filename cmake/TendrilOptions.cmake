@@ -10,6 +10,7 @@ add_library(tendril_options INTERFACE)
 target_compile_features(tendril_options INTERFACE cxx_std_20)
 target_compile_options(tendril_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-pragmas>  # Clang has no ivdep
   $<$<AND:$<BOOL:${TENDRIL_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
 if(TENDRIL_SANITIZE)
   # GCC's own manual: sanitizers give false warnings of this kind. What is really uninitialised, they find themselves.
@@ -20,6 +21,12 @@ if(TENDRIL_SANITIZE)
     # ThreadSanitizer knows no fences, and the compiler says so. Asio's own mutexes order what matters.
     target_compile_definitions(tendril_options INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
   endif()
+endif()
+
+# Tests, benchmarks and fuzzers reach for what programs may not see: beside them shared libraries show everything.
+set(TENDRIL_EXPORT_ALL OFF)
+if(BUILD_SHARED_LIBS AND (TENDRIL_TESTS OR TENDRIL_BENCH OR TENDRIL_FUZZ))
+  set(TENDRIL_EXPORT_ALL ON)
 endif()
 
 find_package(Threads REQUIRED)

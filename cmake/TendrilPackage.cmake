@@ -12,7 +12,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ${BUILD_SHARED_LIBS})
 
-find_package(Boost 1.81 QUIET REQUIRED COMPONENTS json)
+find_package(Boost 1.81 CONFIG QUIET REQUIRED COMPONENTS json)
 set(boost libboost${Boost_VERSION_MAJOR}.${Boost_VERSION_MINOR}-dev)
 string(REPLACE "libboost" "libboost-json" boost_json ${boost})
 set(debian ${boost} ${boost_json} libssl-dev)

@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// How examples become a batch:
 ///
@@ -49,7 +52,8 @@ struct Collate<Tensor> {
 template <class T>
 requires std::integral<T> || std::floating_point<T>
 struct Collate<T> {
-  using Wide = std::conditional_t<std::floating_point<T> || std::same_as<T, bool>, T, int64_t>;
+  using Wide = std::conditional_t<std::floating_point<T> || std::same_as<T, bool>, T,
+                                  int64_t>;  ///< integers become int64, as in PyTorch
   /// Numbers, as a vector.
   static Tensor of(std::vector<T> examples) {
     return detail::vector_of(std::vector<Wide>(examples.begin(), examples.end()));
@@ -135,3 +139,5 @@ void pin(T& batch) {
 }
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

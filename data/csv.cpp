@@ -2,8 +2,12 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
 
 #include "tendril/data/detail/parse.h"
+#include "tendril/tensor/detail/classic_numbers.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -120,7 +124,15 @@ template <class T>
 bool read_number(std::string_view text, T& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (end != text.data() + text.size()) return false;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (error == std::errc::result_out_of_range) {  // of both ends: one has a nearest number
+      const tendril::detail::ClassicNumbers as_in_c;
+      value = std::strtod(std::string(text).c_str(), nullptr);
+      return std::isfinite(value);
+    }
+  }
+  return error == std::errc();
 }
 
 }  // namespace
@@ -188,7 +200,8 @@ Tensor CsvTable::numbers_of(const std::vector<int64_t>& columns, const NumberOpt
 Tensor CsvTable::numbers(const std::vector<int64_t>& columns, const NumberOptions& options) const {
   TENDRIL_CHECK_AS(DTypeError, options.dtype == kFloat32 || options.dtype == kFloat64 || options.dtype == kInt64,
                    "CsvTable::numbers: dtype: got ", options.dtype, ", expected float32, float64 or int64");
-  TENDRIL_CHECK(options.dtype != kInt64 || !options.missing || std::trunc(*options.missing) == *options.missing,
+  TENDRIL_CHECK(options.dtype != kInt64 || !options.missing ||
+                    (std::trunc(*options.missing) == *options.missing && Scalar(*options.missing).fits(kInt64)),
                 "CsvTable::numbers: missing: got ", options.missing.value_or(0), ", which int64 does not hold");
   for (const int64_t column : columns) {
     TENDRIL_CHECK_AS(IndexError, column >= 0 && column < columns_, what_, ": column ", column, " of ", columns_);

@@ -8,14 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::data {
 
 struct CsvOptions {
-  char delimiter = ',';
-  char quote = '"';
-  bool header = true;  ///< the first line names the columns
+  char delimiter = ',';  ///< between two fields
+  char quote = '"';      ///< around a field that has a delimiter, a quote or a line end in it
+  bool header = true;    ///< the first line names the columns
 };
 
 struct NumberOptions {
@@ -52,7 +55,6 @@ class CsvTable {
     bool quoted = false;  ///< then begin and end are within the quotes
   };
   std::string text_of(const Field& field) const;
-  double number_of(const Field& field, int64_t row, int64_t column, const NumberOptions& options) const;
   template <class T>
   Tensor numbers_of(const std::vector<int64_t>& columns, const NumberOptions& options) const;
 
@@ -71,3 +73,5 @@ class CsvTable {
 CsvTable load_csv(const std::filesystem::path& file, const CsvOptions& options = {});
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

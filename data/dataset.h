@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Examples by number, for a DataLoader (loader.h) or a loop of one's own.
 namespace tendril::data {
@@ -218,3 +221,5 @@ requires(std::same_as<More, Dataset<Example>>&&...) Dataset<Example> concat(cons
 }
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

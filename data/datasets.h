@@ -6,7 +6,10 @@
 #include <tuple>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Collections of labelled images in the formats that they are distributed in (unpacked: gunzip, tar).
 /// Errors: Error for what is no such file, is cut short or contradicts itself, for labels out of range, and for a
@@ -50,3 +53,5 @@ LabelledImages load_cifar100(const std::filesystem::path& folder, Split split);
 LabelledImages load_cifar10_file(const std::filesystem::path& file);
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

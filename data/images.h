@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// PNG files by libpng and JPEG files by libjpeg-turbo, where the library was built with them; without, these functions
 /// throw Error and say so. Images are uint8 [channels, height, width], as torchvision's.
@@ -21,7 +24,7 @@ enum class ImageMode : uint8_t {
 };
 
 struct ImageReadOptions {
-  ImageMode mode = ImageMode::rgb;
+  ImageMode mode = ImageMode::rgb;   ///< which channels the result has
   int64_t max_pixels = 178'956'970;  ///< of larger images, none is read (the number is Pillow's)
 };
 
@@ -48,3 +51,5 @@ void save_png(const Tensor& image, const std::filesystem::path& file);
 Tensor image_grid(const Tensor& images, int64_t columns = 8, int64_t padding = 2);
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

@@ -15,16 +15,19 @@
 #include "tendril/data/detail/streams.h"
 #include "tendril/data/sampler.h"
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::data {
 
 struct DataLoaderOptions {
-  int64_t batch_size = 1;
-  bool shuffle = false;  ///< another order in each epoch, which follows from seed and epoch
-  uint64_t seed = 0;     ///< of the order, and of the random numbers that examples draw
-  bool drop_last = false;
+  int64_t batch_size = 1;       ///< examples; positive
+  bool shuffle = false;         ///< another order in each epoch, which follows from seed and epoch
+  uint64_t seed = 0;            ///< of the order, and of the random numbers that examples draw
+  bool drop_last = false;       ///< leave out the last batch if it is not full
   int num_workers = 0;          ///< threads that make batches ahead of the loop; 0: the loop's own thread makes them
   int64_t prefetch_factor = 2;  ///< batches ahead, for each worker
   bool pin_memory = false;      ///< batches in page-locked memory (collate.h); nothing without a CUDA device
@@ -52,10 +55,10 @@ class DataLoaderError : public Error {
 
 /// How much of the time of its loops a program has waited for a loader.
 struct LoaderStats {
-  using Seconds = std::chrono::duration<double>;
-  int64_t batches = 0;
-  Seconds stalled{};  ///< the loop waited for batches; without workers: made them
-  Seconds elapsed{};  ///< from each loop's start to its last batch
+  using Seconds = std::chrono::duration<double>;  ///< with fractions
+  int64_t batches = 0;                            ///< handed to the loop
+  Seconds stalled{};                              ///< the loop waited for batches; without workers: made them
+  Seconds elapsed{};                              ///< from each loop's start to its last batch
 };
 /// "stalled 0.12 s of 3.40 s (3.5 %), 938 batches"
 std::ostream& operator<<(std::ostream& out, const LoaderStats& stats);
@@ -239,3 +242,5 @@ std::shared_ptr<void> DataLoader<Example, Batch>::make(const Dataset<Example>& d
 }
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

@@ -5,6 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// In which order examples are read. An order follows from the sampler's options and the epoch alone: so a run that is
 /// started again goes on in the order that it was in, and the processes of a group agree without talking.
 ///
@@ -31,7 +35,7 @@ class SequentialSampler final : public Sampler {
 };
 
 struct RandomSamplerOptions {
-  uint64_t seed = 0;
+  uint64_t seed = 0;         ///< of the order
   bool replacement = false;  ///< draw each of the others', too, anew
   int64_t num_samples = -1;  ///< in an epoch; -1: as many as there are. More than that only with replacement
 };
@@ -49,8 +53,8 @@ class RandomSampler final : public Sampler {
 };
 
 struct WeightedRandomSamplerOptions {
-  uint64_t seed = 0;
-  bool replacement = true;
+  uint64_t seed = 0;        ///< of the order
+  bool replacement = true;  ///< an example may come again
 };
 
 /// `num_samples` examples, drawn with probabilities in proportion to `weights`: rare classes as often as frequent ones.
@@ -70,9 +74,9 @@ class WeightedRandomSampler final : public Sampler {
 };
 
 struct DistributedSamplerOptions {
-  int64_t rank = 0;
-  int64_t world_size = 1;
-  bool shuffle = true;
+  int64_t rank = 0;        ///< of this worker
+  int64_t world_size = 1;  ///< how many workers share the examples
+  bool shuffle = true;     ///< another order each epoch
   uint64_t seed = 0;       ///< the same on every rank
   bool drop_last = false;  ///< leave out what does not divide; else some examples are read twice, so that all ranks
                            ///< have as many
@@ -111,3 +115,5 @@ class BatchSampler {
 };
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

@@ -8,7 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Text for language models: tokens by number. Texts are UTF-8. Thread-safety: const members on any thread.
 namespace tendril::data {
@@ -56,7 +59,7 @@ std::string load_text(const std::filesystem::path& file);
 
 /// A folder of train.txt, valid.txt and test.txt, at word level: one vocabulary of all three, in this order.
 struct WordCorpus {
-  Vocabulary vocabulary;
+  Vocabulary vocabulary;      ///< of the words of all three
   Tensor train, valid, test;  ///< int64 [n]
 };
 /// The three files of a folder, with one vocabulary.
@@ -67,3 +70,5 @@ WordCorpus load_word_corpus(const std::filesystem::path& folder);
 Tensor batchify(const Tensor& ids, int64_t batch_size);
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

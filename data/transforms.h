@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// What is done to images before they are learnt from; names, formulas and ranges are torchvision's. Images are CPU
 /// tensors [channels, height, width]; where nothing else is said, of any dtype. Random ones draw from the Generator
@@ -53,7 +56,7 @@ struct ToFloat {
 };
 /// (x - mean) / std of each channel.
 struct Normalize {
-  std::vector<double> mean, stddev;
+  std::vector<double> mean, stddev;  ///< of each channel, or one for all
   Tensor operator()(const Tensor& image) const { return normalize(image, mean, stddev); }
 };
 /// The middle of an image.
@@ -69,7 +72,7 @@ struct Resize {
 
 struct RandomCropOptions {
   int64_t padding = 0;  ///< pixels of `value` on each side, before
-  double value = 0;
+  double value = 0;     ///< of the padding
 };
 /// A part of that size, anywhere.
 struct RandomCrop {
@@ -79,7 +82,7 @@ struct RandomCrop {
 };
 /// Flipped with a probability.
 struct RandomHorizontalFlip {
-  double p = 0.5;
+  double p = 0.5;  ///< the probability
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 struct RandomResizedCropOptions {
@@ -96,7 +99,7 @@ struct RandomResizedCrop {
 /// Brightness, contrast, saturation and hue in random order; factors from 1 - v (not below 0) to 1 + v, hue from -v to
 /// v. 0 leaves it as it is.
 struct ColorJitter {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  ///< how far each may go; not negative, hue at most 0.5
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 
@@ -136,3 +139,5 @@ inline auto on_image(Transform transform) {
 }
 
 }  // namespace tendril::data
+
+TENDRIL_API_END

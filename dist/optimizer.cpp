@@ -99,7 +99,7 @@ int64_t split_name(const std::string& name, const std::string& prefix, std::stri
 }
 }  // namespace
 
-StateDict gathered_state(const std::vector<OwnerState>& owners, const std::vector<std::vector<std::size_t>>& groups) {
+StateDict gathered_state(const std::vector<OwnerState>& owners, const GroupMembers& groups) {
   StateDict dict;
   std::string rest;
   for (const OwnerState& owner : owners) {
@@ -126,6 +126,18 @@ StateDict gathered_state(const std::vector<OwnerState>& owners, const std::vecto
   return dict;
 }
 
+StateDict written_state(const OwnerState& owner, const GroupMembers& groups, const std::vector<std::size_t>& first_of) {
+  StateDict written;
+  std::string rest;
+  for (const auto& [name, tensor] : gathered_state({owner}, groups)) {
+    const int64_t group = split_name(name, "param_groups.", rest);
+    const auto number = static_cast<std::size_t>(group);
+    if (group < 0 || std::find(first_of.begin(), first_of.end(), number) != first_of.end())
+      written.insert(name, tensor);
+  }
+  return written;
+}
+
 NamedTensors state_for(const StateDict& dict, const OwnerState& owner) {
   NamedTensors entries;
   std::string rest;
@@ -147,7 +159,7 @@ NamedTensors state_for(const StateDict& dict, const OwnerState& owner) {
   return entries;
 }
 
-void check_state(const StateDict& dict, const std::vector<std::vector<std::size_t>>& groups, const std::string& op) {
+void check_state(const StateDict& dict, const GroupMembers& groups, const std::string& op) {
   std::size_t params = 0;
   for (const auto& group : groups) params += group.size();
   std::string problems, rest;

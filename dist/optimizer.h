@@ -17,7 +17,10 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
@@ -26,8 +29,8 @@ class OptimizerError : public rpc::RpcError {
  public:
   /// One worker's part of a step that failed.
   struct Failure {
-    rpc::WorkerInfo worker = {};
-    std::string reason = {};
+    rpc::WorkerInfo worker = {};  ///< the owner
+    std::string reason = {};      ///< what it said
   };
   OptimizerError(const std::string& message, std::vector<Failure> failures)
       : RpcError(message), failures_(std::move(failures)) {}
@@ -89,11 +92,11 @@ class ReadParameters {
 template <detail::LocallyConstructible O>
 class DistributedOptimizer {
  public:
-  using Options = typename O::Options;
+  using Options = typename O::Options;  ///< those of O
 
   /// Parameters that share options.
   struct Group {
-    std::vector<rpc::RRef<Tensor>> params = {};
+    std::vector<rpc::RRef<Tensor>> params = {};  ///< of any owners
     Options options = {};
   };
 
@@ -147,18 +150,24 @@ class DistributedOptimizer {
   std::vector<rpc::WorkerInfo> owners() const;  ///< who holds parameters, by rank
 
  private:
+  friend class RemotePart;
   using Local = detail::LocalOptimizer<O>;
   struct OfGroups {};
   DistributedOptimizer(OfGroups, rpc::Agent& agent, const std::vector<Group>& groups,
                        const DistributedOptimizerOptions& more);
   struct Owner {
-    rpc::WorkerInfo worker = {};
+    rpc::WorkerInfo worker = {};  ///< the owner
     std::shared_ptr<Local> here;  // of this worker
     rpc::RRef<Local> there;       // of another
     detail::OwnerState where;     // its parameters among all
   };
 
   static std::string name() { return "DistributedOptimizer<" + rpc::type_name(typeid(O)) + ">"; }
+  /// As state_dict and load_state_dict, but that each owner writes a file, of which this is the first, or reads what is
+  /// its own from all of them.
+  void write_files(const detail::PartFile& first) const;
+  void read_files(const detail::PartFile& file, bool check_only);
+  void note_rates(const StateDict& dict);
   /// Asks every owner at the same time and waits for all. `ask(owner)` gives a Future<R> (void for monostate, empty:
   /// not asked), `do_here(owner)` acts.
   template <class R, class Ask, class DoHere>
@@ -172,5 +181,7 @@ class DistributedOptimizer {
 };
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END
 
 #include "tendril/dist/detail/optimizer_inl.h"

@@ -7,22 +7,26 @@
 #include <string_view>
 
 #include "tendril/envs/pcg64.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// CartPole, equal to Gymnasium's CartPole-v1 and CartPole-v0 wrapped in their time limit.
 namespace tendril::envs {
 
 /// The physical constants. SI units, angles in radians; Barto, Sutton and Anderson (1983), numbers as in Gymnasium.
 struct CartPolePhysics {
-  static constexpr double gravity = 9.8;
-  static constexpr double cart_mass = 1.0;
-  static constexpr double pole_mass = 0.1;
-  static constexpr double total_mass = pole_mass + cart_mass;
-  static constexpr double half_length = 0.5;  ///< Half of the pole's length.
-  static constexpr double pole_mass_length = pole_mass * half_length;
-  static constexpr double force = 10.0;  ///< Magnitude of a push.
-  static constexpr double time_step = 0.02;
+  static constexpr double gravity = 9.8;                               ///< m/s^2
+  static constexpr double cart_mass = 1.0;                             ///< kg
+  static constexpr double pole_mass = 0.1;                             ///< kg
+  static constexpr double total_mass = pole_mass + cart_mass;          ///< kg
+  static constexpr double half_length = 0.5;                           ///< Half of the pole's length.
+  static constexpr double pole_mass_length = pole_mass * half_length;  ///< kg m
+  static constexpr double force = 10.0;                                ///< Magnitude of a push.
+  static constexpr double time_step = 0.02;                            ///< s
   static constexpr double x_threshold = 2.4;  ///< Beyond it, on either side, an episode terminates.
-  static constexpr double theta_threshold = 12 * 2 * 3.141592653589793 / 360;
+  static constexpr double theta_threshold =
+      12 * 2 * 3.141592653589793 / 360;  ///< Likewise of the angle: 12 degrees, in radians.
 };
 
 /// How positions follow from speeds.
@@ -32,7 +36,7 @@ enum class CartPoleIntegrator {
 };
 
 struct CartPoleOptions {
-  CartPoleIntegrator integrator = CartPoleIntegrator::euler;
+  CartPoleIntegrator integrator = CartPoleIntegrator::euler;  ///< How positions follow from speeds.
   /// false: 1 a step. true: 0 a step and -1 for the failing one, as in Sutton and Barto's book.
   bool sutton_barto_reward = false;
   /// The step of this number is truncated; 0 for no limit.
@@ -54,7 +58,7 @@ struct CartPoleResetOptions {
   std::optional<std::int64_t> seed = std::nullopt;
   /// Bounds of the uniform distribution each state variable is drawn from.
   double low = -0.05;
-  double high = 0.05;
+  double high = 0.05;  ///< The upper bound.
 };
 
 /// Throws Error for a negative seed and for bounds that are not finite or not in order.
@@ -70,16 +74,16 @@ class CartPole {
 
   /// What a step gives.
   struct StepResult {
-    Observation observation;
-    double reward;
-    bool terminated;  ///< The pole fell or the cart left the track: the future is worth nothing.
-    bool truncated;   ///< The time limit ended the episode: the future still has a value. Both may be true.
+    Observation observation;  ///< Of the state after the step.
+    double reward;            ///< 1, or as sutton_barto_reward says.
+    bool terminated;          ///< The pole fell or the cart left the track: the future is worth nothing.
+    bool truncated;           ///< The time limit ended the episode: the future still has a value. Both may be true.
     /// The episode is over: terminated or truncated.
     bool done() const { return terminated || truncated; }
   };
 
-  static constexpr std::int64_t push_left = 0;
-  static constexpr std::int64_t push_right = 1;
+  static constexpr std::int64_t push_left = 0;   ///< An action: a push to the left.
+  static constexpr std::int64_t push_right = 1;  ///< ... and to the right.
 
   /// Throws Error if max_episode_steps is negative.
   explicit CartPole(CartPoleOptions options = {});
@@ -127,3 +131,5 @@ bool cartpole_failed(const CartPole::State& state);
 CartPole::Observation cartpole_observation(const CartPole::State& state);
 
 }  // namespace tendril::envs
+
+TENDRIL_API_END

@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <span>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// NumPy's default random stream, bit for bit, so that a seed means here what it means to Gymnasium.
 namespace tendril::envs {
 
@@ -61,3 +65,5 @@ class Pcg64 {
 };
 
 }  // namespace tendril::envs
+
+TENDRIL_API_END

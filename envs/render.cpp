@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/detail/classic_numbers.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril::envs {
@@ -143,6 +144,7 @@ bool in_sight(const CartPole::State& state) {
 
 template <class... Numbers>
 void append_formatted(std::string& out, const char* format, Numbers... numbers) {
+  const tendril::detail::ClassicNumbers point;
   std::array<char, 256> line;
   const int length = std::snprintf(line.data(), line.size(), format, numbers...);
   out.append(line.data(), static_cast<std::size_t>(length));

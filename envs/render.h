@@ -3,6 +3,9 @@
 #include <string>
 
 #include "tendril/envs/cartpole.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Pictures of a CartPole: a frame for the terminal, a frame as SVG. Both show Gymnasium's 600 x 400 scene.
 namespace tendril::envs {
@@ -10,7 +13,7 @@ namespace tendril::envs {
 struct TerminalRenderOptions {
   /// Size of the frame in character cells; at least 20 x 5. The cells show the part of the scene around the cart.
   int columns = 60;
-  int rows = 10;
+  int rows = 10;  ///< lines of text
   /// ANSI colours: a brown pole on a blue axle. Without them the frame is plain text.
   bool color = false;
   /// Braille patterns, eight dots a cell (UTF-8). false draws with ASCII characters only.
@@ -26,3 +29,5 @@ std::string render_terminal(const CartPole::State& state, const TerminalRenderOp
 std::string render_svg(const CartPole::State& state);
 
 }  // namespace tendril::envs
+
+TENDRIL_API_END

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "tendril/envs/cartpole.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Several CartPoles stepped together, with Gymnasium's SyncVectorEnv's seeds and autoreset modes.
 namespace tendril::envs {
@@ -25,15 +28,15 @@ enum class AutoresetMode {
 };
 
 struct VectorCartPoleOptions {
-  CartPoleOptions env = {};
-  AutoresetMode autoreset = AutoresetMode::next_step;
+  CartPoleOptions env = {};                            ///< Of each environment.
+  AutoresetMode autoreset = AutoresetMode::next_step;  ///< Who resets one that is done, and when.
 };
 
 struct VectorResetOptions {
   /// Environment i is seeded with seed + i. Without it each continues with its own stream.
   std::optional<std::int64_t> seed = std::nullopt;
-  double low = -0.05;
-  double high = 0.05;
+  double low = -0.05;  ///< Bounds of the uniform distribution of each state variable.
+  double high = 0.05;  ///< The upper one.
   /// Which environments to reset: empty for all, else one flag an environment, at least one of them true.
   std::span<const bool> mask = {};
 };
@@ -41,14 +44,14 @@ struct VectorResetOptions {
 /// The results of one step: views into the environment's buffers, valid until its next reset(), step() or end of life.
 /// Observations are float32, row-major (n, 4); the others have length n.
 struct VectorStep {
-  std::span<const float> observations;
-  std::span<const double> rewards;
-  std::span<const bool> terminated;
-  std::span<const bool> truncated;
+  std::span<const float> observations;  ///< (n, 4).
+  std::span<const double> rewards;      ///< One each.
+  std::span<const bool> terminated;     ///< The pole fell or the cart left the track.
+  std::span<const bool> truncated;      ///< The time limit ended the episode.
   /// AutoresetMode::same_step only: row i is the last observation of the episode that ended in this step where
   /// has_final_observation[i], else zeros. Otherwise empty.
   std::span<const float> final_observations;
-  std::span<const bool> has_final_observation;
+  std::span<const bool> has_final_observation;  ///< Which rows of final_observations count.
 };
 
 /// Not thread-safe. Resets made by the environment itself draw from the default bounds.
@@ -95,3 +98,5 @@ class VectorCartPole {
 Tensor observation_tensor(std::span<const float> observations);
 
 }  // namespace tendril::envs
+
+TENDRIL_API_END

@@ -5,7 +5,10 @@
 
 #include "tendril/autograd/ops/activation.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Activations as modules, for use where a module is asked for. Elsewhere the methods read shorter: `x.relu()`.
 namespace tendril::nn {
@@ -45,7 +48,7 @@ struct GELU : Movable<GELU> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const Approximate approximate;
+  const Approximate approximate;  ///< which form
 };
 
 /// e^x / sum(e^x) along `dim`
@@ -82,7 +85,7 @@ struct LeakyReLU : Movable<LeakyReLU> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double negative_slope;
+  const double negative_slope;  ///< the slope below 0
 };
 
 /// x above 0, alpha * (e^x - 1) below (Clevert et al., 2016)
@@ -92,7 +95,7 @@ struct ELU : Movable<ELU> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double alpha;
+  const double alpha;  ///< what negative values tend to, negated
 };
 
 /// x above 0, alpha * (e^(x / alpha) - 1) below (Barron, 2017)
@@ -102,7 +105,7 @@ struct CELU : Movable<CELU> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double alpha;
+  const double alpha;  ///< what negative values tend to, negated
 };
 
 /// ELU with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)
@@ -125,8 +128,8 @@ struct Softplus : Movable<Softplus> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double beta;
-  const double threshold;
+  const double beta;       ///< how sharp the bend is
+  const double threshold;  ///< from where on x itself is the result
 };
 
 /// x / (1 + |x|)
@@ -154,7 +157,7 @@ struct Softshrink : Movable<Softshrink> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double lambd;
+  const double lambd;  ///< half the width of what becomes 0
 };
 
 /// 0 within [-lambd, lambd], x elsewhere
@@ -164,7 +167,7 @@ struct Hardshrink : Movable<Hardshrink> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double lambd;
+  const double lambd;  ///< half the width of what becomes 0
 };
 
 /// x kept within [min_val, max_val]
@@ -175,8 +178,8 @@ struct Hardtanh : Movable<Hardtanh> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double min_val;
-  const double max_val;
+  const double min_val;  ///< the smallest result
+  const double max_val;  ///< the largest
 };
 
 /// x kept within [0, 6]
@@ -204,8 +207,8 @@ struct Threshold : Movable<Threshold> {
   Tensor operator()(const Tensor& x) const { return call(*this, x); }
   std::string extra_repr() const override;
 
-  const double threshold;
-  const double value;
+  const double threshold;  ///< from where on x itself is the result
+  const double value;      ///< what the others become
 };
 
 /// the first half along dim times the sigmoid of the second
@@ -245,7 +248,7 @@ class RReLU : public Movable<RReLU> {
 
 struct PReLUOptions {
   int64_t num_parameters = 1;  ///< 1, or the channels of x
-  double init = 0.25;
+  double init = 0.25;          ///< the slope to begin with
   DType dtype = kFloat32;
   Device device = default_device();
 };
@@ -263,3 +266,5 @@ class PReLU : public Movable<PReLU> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -6,7 +6,10 @@
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -21,10 +24,10 @@ struct MultiheadAttentionOptions {
 
 /// Masks as PyTorch's nn.MultiheadAttention has them: bool, where true does NOT take part, or floating, which is added.
 struct MultiheadAttentionMasks {
-  Tensor key_padding_mask = {};  ///< [batch, S]: keys that are padding
-  Tensor attn_mask = {};         ///< [L, S] or [batch * heads, L, S]
-  bool is_causal = false;        ///< query i sees keys 0 to i only; not beside an attn_mask
-  bool need_weights = true;
+  Tensor key_padding_mask = {};      ///< [batch, S]: keys that are padding
+  Tensor attn_mask = {};             ///< [L, S] or [batch * heads, L, S]
+  bool is_causal = false;            ///< query i sees keys 0 to i only; not beside an attn_mask
+  bool need_weights = true;          ///< return them, too
   bool average_attn_weights = true;  ///< over the heads
 };
 
@@ -48,8 +51,8 @@ class MultiheadAttention : public Movable<MultiheadAttention> {
   void reset_parameters(Generator& generator = default_generator());
   std::string extra_repr() const override;
 
-  Tensor in_proj_weight, in_proj_bias;
-  Linear out_proj;
+  Tensor in_proj_weight, in_proj_bias;  ///< [3 E, E] and [3 E]: of queries, keys and values, one below the other
+  Linear out_proj;                      ///< of the heads' results together
 
  private:
   int64_t embed_dim_, heads_;
@@ -59,3 +62,5 @@ class MultiheadAttention : public Movable<MultiheadAttention> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -4,7 +4,10 @@
 #include <string>
 
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -81,3 +84,5 @@ class BatchNorm2d : public Movable<BatchNorm2d, BatchNorm> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 /// All that a training run goes on from, in one file. docs/files.md has an example.
 namespace tendril::nn {
@@ -62,7 +65,7 @@ class CheckpointPart {
   std::function<void(const StateDict&, const LoadOptions&)> load_;
 };
 
-using CheckpointParts = std::vector<CheckpointPart>;
+using CheckpointParts = std::vector<CheckpointPart>;  ///< what a run needs to go on
 
 /// Writes all parts, as they are now, to a safetensors file with names like "model.conv1.weight". Atomic: a process
 /// that is killed, or a disk that is full, leaves the checkpoint that was there before. It is on the disk on return.
@@ -75,3 +78,5 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointParts& p
 void load_checkpoint(const std::filesystem::path& file, const CheckpointParts& parts);
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

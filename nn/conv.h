@@ -6,9 +6,12 @@
 
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -156,3 +159,5 @@ class ConvTranspose1d : public Movable<ConvTranspose1d> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -5,8 +5,11 @@
 #include <string>
 
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -41,3 +44,5 @@ class Embedding : public Movable<Embedding> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

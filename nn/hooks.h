@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "tendril/autograd/hooks.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Functions that see what goes into a module and what comes out of it (docs/nn.md). Module::register_forward_hook and
 /// its like register them; they run where the module is called, `layer(x)`, not where its `forward` is.
@@ -131,3 +134,5 @@ auto call(M& module, const Inputs&... inputs) -> decltype(module.forward(inputs.
 }
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Initial values, written over a tensor's elements without being recorded; each returns its tensor. As in PyTorch, a
 /// weight is [out, in, ...]: fan_in = in * (product of the rest), fan_out = out * (product of the rest); it needs at
@@ -17,7 +20,7 @@ enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 
 /// How many inputs an output has, and the reverse.
 struct Fans {
-  int64_t in, out;
+  int64_t in, out;  ///< how many inputs an output has, and outputs an input
 };
 /// Throws ShapeError for fewer than two dimensions.
 Fans calculate_fans(const Tensor& weight);
@@ -26,9 +29,9 @@ Fans calculate_fans(const Tensor& weight);
 double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
 
 struct KaimingOptions {
-  double a = 0;  ///< leaky_relu's slope below zero; 0 makes it relu
-  Fan fan = Fan::in;
-  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
+  double a = 0;                                          ///< leaky_relu's slope below zero; 0 makes it relu
+  Fan fan = Fan::in;                                     ///< which of the two keeps its variance
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;  ///< what follows the layer
   Generator& generator = default_generator();
 };
 
@@ -67,3 +70,5 @@ const Tensor& sparse_(const Tensor& tensor, double sparsity, double stddev = 0.0
                       Generator& generator = default_generator());
 
 }  // namespace tendril::nn::init
+
+TENDRIL_API_END

@@ -5,7 +5,10 @@
 #include <string>
 
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Normalisation that does not look at the rest of the batch (autograd/ops/layer_norm.h), with PyTorch's parameters:
 /// weight starts as ones, bias as zeros. Constructors throw Error for sizes that are not positive and a negative eps.
@@ -38,8 +41,8 @@ class LayerNorm : public Movable<LayerNorm> {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps{};  ///< default: the dtype's distance from 1 to the next number
-  bool elementwise_affine = true;
+  std::optional<double> eps{};     ///< default: the dtype's distance from 1 to the next number
+  bool elementwise_affine = true;  ///< has a weight
   DType dtype = kFloat32;
   Device device = default_device();
 };
@@ -86,3 +89,5 @@ class GroupNorm : public Movable<GroupNorm> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -4,8 +4,11 @@
 #include <string>
 
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -37,3 +40,5 @@ class Linear : public Movable<Linear> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

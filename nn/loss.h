@@ -6,6 +6,9 @@
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/loss_pairs.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Losses as modules, for use where a module is asked for. Elsewhere the functions read shorter (autograd/ops/loss.h
 /// and loss_pairs.h, which say what each is): `cross_entropy(logits, target)`.
@@ -150,3 +153,5 @@ class CTCLoss : public Movable<CTCLoss> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

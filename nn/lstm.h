@@ -8,8 +8,11 @@
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/nn/module.h"
 #include "tendril/nn/utils/rnn.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -29,7 +32,7 @@ struct LSTMOptions {
 /// projection: proj_size), or without the batch for an input without one. The directions of a layer lie together,
 /// forward first.
 struct LSTMState {
-  Tensor h = {}, c = {};
+  Tensor h = {}, c = {};  ///< [layers * directions, batch, size]; undefined: zeros
 
   template <class Self, class F>
   static void for_each_tensor(Self& self, const F& f) {
@@ -109,3 +112,5 @@ class LSTM : public Movable<LSTM> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -10,6 +10,8 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "tendril/autograd/history.h"
+#include "tendril/autograd/hooks.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -187,6 +189,19 @@ std::vector<Module*> Module::modules() {
   return found;
 }
 
+Module& Module::apply(const std::function<void(Module&)>& f) {
+  TENDRIL_CHECK(f, "Module::apply: an empty function");
+  std::unordered_set<const Module*> seen;
+  const auto ascend = [&](const auto& again, Module& module) -> void {
+    if (const bool first = seen.insert(&module).second; !first) return;  // reachable by two names
+    module.check_members();
+    for (const auto& [member, child] : module.children_) again(again, *child);
+    f(module);
+  };
+  ascend(ascend, *this);
+  return *this;
+}
+
 int64_t Module::num_parameters() const {
   int64_t count = 0;
   for (const Tensor& parameter : parameters()) count += parameter.numel();
@@ -244,15 +259,15 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype, s
   for (const std::vector<Tensor>& members : {buffers(), parameters()}) {
     for (const Tensor& tensor : members) {
       const Tensor elements = converted(tensor);
-      if (!elements.is_same(tensor)) conversions.push_back({tensor, elements, converted(tensor.grad())});
+      if (elements.is_same(tensor)) continue;
+      TENDRIL_CHECK_AS(AutogradError, tensor.is_leaf(), "Module::to: a parameter or buffer of ", name(),
+                       " is the result of a recorded operation, expected leaves (detach it first)");
+      conversions.push_back({tensor, elements, converted(tensor.grad())});
     }
   }
   for (auto& [tensor, elements, grad] : conversions) {
-    const bool trained = tensor.requires_grad();
-    tensor.requires_grad_(false);  // the leaf's node remembers the old dtype and device: a new one is made
     replace_elements(tensor, elements);
-    tensor.requires_grad_(trained);
-    if (grad.defined()) tensor.set_grad(grad);
+    autograd::detail::renew_leaf(tensor, grad);
   }
 }
 

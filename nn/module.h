@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -14,8 +15,11 @@
 
 #include "tendril/nn/detail/births.h"
 #include "tendril/nn/hooks.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -56,8 +60,8 @@ namespace tendril::nn {
 /// `to`, `zero_grad`, an optimizer's step) needs the caller's own ordering.
 class Module {
  public:
-  using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-  using NamedModules = std::vector<std::pair<std::string, Module*>>;
+  using NamedTensors = std::vector<std::pair<std::string, Tensor>>;   ///< by their paths, "layer1.0.weight"
+  using NamedModules = std::vector<std::pair<std::string, Module*>>;  ///< likewise; not owned
 
   Module() : birth_(detail::born(*this)) {}
   Module(const Module&) = delete;
@@ -81,6 +85,8 @@ class Module {
   std::vector<Module*> modules();  ///< this one and all below it
   NamedModules named_modules();    ///< this one's name is ""
   int64_t num_parameters() const;  ///< elements, trainable or not
+  /// Calls `f` with each module below it, then with this one: PyTorch's order.
+  Module& apply(const std::function<void(Module&)>& f);
 
   // ---- what can be done to it and all below it
   Module& train(bool mode = true);  ///< dropout drops, batch normalisation uses the batch's statistics
@@ -136,8 +142,8 @@ class Module {
  protected:
   /// From where to where an object lies, all of it.
   struct Extent {
-    const void* begin;
-    std::size_t bytes;
+    const void* begin;  ///< the address of its first byte
+    std::size_t bytes;  ///< its size
   };
   /// Takes the registrations of `from`, of which those within its object are now as far from this. Throws Error unless
   /// `from` is of type `type`, or if its constructor forgot a member.
@@ -202,3 +208,5 @@ class Movable : public Base {
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

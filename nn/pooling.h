@@ -4,6 +4,9 @@
 
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Pooling (autograd/ops/pool.h) as modules.
 namespace tendril::nn {
@@ -93,3 +96,5 @@ struct AdaptiveMaxPool1d : Movable<AdaptiveMaxPool1d> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

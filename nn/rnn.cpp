@@ -10,22 +10,21 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/detail/recurrent_step.h"
 #include "tendril/nn/detail/segments.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::nn {
 
-namespace {
-
-Tensor tanh_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+Tensor detail::tanh_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
   return (x_gates + linear(h, w.weight_hh, w.bias_hh)).tanh();
 }
-Tensor relu_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+Tensor detail::relu_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
   return (x_gates + linear(h, w.weight_hh, w.bias_hh)).relu();
 }
 
-Tensor gru_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
+Tensor detail::gru_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
   const int64_t size = h.size(1);
   const Tensor h_gates = linear(h, w.weight_hh, w.bias_hh);
   const Tensor rz = (x_gates.narrow(1, 0, 2 * size) + h_gates.narrow(1, 0, 2 * size)).sigmoid();
@@ -34,14 +33,12 @@ Tensor gru_step(const Tensor& x_gates, const Tensor& h, const LstmWeights& w) {
   return n + z * (h - n);
 }
 
-}  // namespace
-
 RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options)
-    : Movable("RNN", options.nonlinearity == RNNNonlinearity::tanh ? tanh_step : relu_step, 1, input_size, hidden_size,
-              options) {}
+    : Movable("RNN", options.nonlinearity == RNNNonlinearity::tanh ? detail::tanh_step : detail::relu_step, 1,
+              input_size, hidden_size, options) {}
 
 GRU::GRU(int64_t input_size, int64_t hidden_size, const RNNOptions& options)
-    : Movable("GRU", gru_step, 3, input_size, hidden_size, options) {}
+    : Movable("GRU", detail::gru_step, 3, input_size, hidden_size, options) {}
 
 RNNBase::RNNBase(const char* op, Step step, int64_t gates, int64_t input_size, int64_t hidden_size,
                  const RNNOptions& options)

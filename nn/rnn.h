@@ -8,8 +8,11 @@
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/nn/module.h"
 #include "tendril/nn/utils/rnn.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Recurrent layers that carry one state, as PyTorch's, with its parameters' names ("weight_ih_l0", "weight_hh_l0",
 /// "bias_ih_l0", "bias_hh_l0", "..._reverse"). Initial values: uniform in +-1/sqrt(hidden_size).
@@ -116,3 +119,5 @@ class GRU : public Movable<GRU, RNNBase> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -36,9 +39,10 @@ class Sequential : public Movable<Sequential> {
   Sequential() = default;
   Sequential(Sequential&&) = default;
   /// Of layers that are moved (Movable); one Sequential alone is itself moved.
-  template <GivenModule... M>
-  requires(sizeof...(M) > 0 && (Layer<M> && ...) &&
-           !(sizeof...(M) == 1 && (std::same_as<M, Sequential> && ...))) explicit Sequential(M&&... layers) {
+  // That one is asked for first: whether a Sequential may be given is a question about this constructor.
+  template <class... M>
+  requires(sizeof...(M) > 0 && !(sizeof...(M) == 1 && (std::same_as<M, Sequential> && ...))) &&
+      ((GivenModule<M> && Layer<M>)&&...) explicit Sequential(M&&... layers) {
     (append(std::make_shared<M>(std::move(layers))), ...);
   }
 
@@ -55,6 +59,10 @@ class Sequential : public Movable<Sequential> {
     steps_.push_back({std::move(layer), [&added](const Tensor& x) { return Tensor(call(added, x)); }});
     return added;
   }
+
+  /// Appends a layer that is moved, and returns it.
+  template <GivenModule M>
+  requires Layer<M> M& push_back(M&& layer) { return append(std::make_shared<M>(std::forward<M>(layer))); }
 
   Tensor forward(const Tensor& x) {
     Tensor y = x;
@@ -98,9 +106,9 @@ class ModuleList : public Movable<ModuleList> {
  public:
   ModuleList() = default;
   ModuleList(ModuleList&&) = default;
-  template <GivenModule... M>
-  requires(sizeof...(M) > 0 &&
-           !(sizeof...(M) == 1 && (std::same_as<M, ModuleList> && ...))) explicit ModuleList(M&&... modules) {
+  template <class... M>
+  requires(sizeof...(M) > 0 && !(sizeof...(M) == 1 && (std::same_as<M, ModuleList> && ...))) &&
+      (GivenModule<M> && ...) explicit ModuleList(M&&... modules) {
     (append(std::make_shared<M>(std::move(modules))), ...);
   }
 
@@ -108,6 +116,11 @@ class ModuleList : public Movable<ModuleList> {
   template <std::derived_from<Module> M, class... Arguments>
   M& emplace(Arguments&&... arguments) {
     return append(std::make_shared<M>(std::forward<Arguments>(arguments)...));
+  }
+  /// Appends a module that is moved, and returns it.
+  template <GivenModule M>
+  M& push_back(M&& module) {
+    return append(std::make_shared<M>(std::forward<M>(module)));
   }
   /// Appends a module that others may share.
   template <std::derived_from<Module> M>
@@ -139,3 +152,5 @@ class ModuleList : public Movable<ModuleList> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -4,35 +4,19 @@
 #include <vector>
 
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/detail/transformer_options.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::nn {
 
-namespace {
-
-LinearOptions linear_options(const TransformerEncoderLayerOptions& o) {
-  return {.bias = o.bias, .dtype = o.dtype, .device = o.device, .generator = o.generator};
-}
-LayerNormOptions norm_options(const TransformerEncoderLayerOptions& o) {
-  return {.eps = o.layer_norm_eps, .bias = o.bias, .dtype = o.dtype, .device = o.device};
-}
-
-}  // namespace
-
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  const TransformerEncoderLayerOptions& o)
-    : self_attn(d_model, nhead,
-                {.dropout = o.dropout,
-                 .bias = o.bias,
-                 .batch_first = o.batch_first,
-                 .dtype = o.dtype,
-                 .device = o.device,
-                 .generator = o.generator}),
-      linear1(d_model, o.dim_feedforward, linear_options(o)),
+    : self_attn(d_model, nhead, detail::attention_options(o)),
+      linear1(d_model, o.dim_feedforward, detail::linear_options(o)),
       dropout(o.dropout, o.generator),
-      linear2(o.dim_feedforward, d_model, linear_options(o)),
-      norm1(d_model, norm_options(o)),
-      norm2(d_model, norm_options(o)),
+      linear2(o.dim_feedforward, d_model, detail::linear_options(o)),
+      norm1(d_model, detail::norm_options(o)),
+      norm2(d_model, detail::norm_options(o)),
       dropout1(o.dropout, o.generator),
       dropout2(o.dropout, o.generator),
       activation_(o.activation),

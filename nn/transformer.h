@@ -10,6 +10,9 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/module.h"
 #include "tendril/nn/sequential.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -17,10 +20,10 @@ namespace tendril::nn {
 enum class TransformerActivation : uint8_t { relu, gelu };
 
 struct TransformerEncoderLayerOptions {
-  int64_t dim_feedforward = 2048;
+  int64_t dim_feedforward = 2048;  ///< its width
   double dropout = 0.1;
-  TransformerActivation activation = TransformerActivation::relu;
-  double layer_norm_eps = 1e-5;
+  TransformerActivation activation = TransformerActivation::relu;  ///< of the feed-forward network
+  double layer_norm_eps = 1e-5;                                    ///< the LayerNorms' eps
   bool batch_first = false;
   bool norm_first = false;  ///< normalises before attention and feed-forward, not after
   bool bias = true;
@@ -33,7 +36,7 @@ struct TransformerEncoderLayerOptions {
 struct TransformerMasks {
   Tensor src_mask = {};              ///< [L, L] or [batch * heads, L, L]
   Tensor src_key_padding_mask = {};  ///< [batch, L]
-  bool is_causal = false;
+  bool is_causal = false;            ///< no position sees a later one
 };
 
 /// Self-attention and a feed-forward network, each added to its input and normalised, with PyTorch's names.
@@ -81,7 +84,7 @@ class TransformerEncoder : public Movable<TransformerEncoder> {
 
 struct PositionalEncodingOptions {
   double dropout = 0.1;
-  int64_t max_len = 5000;
+  int64_t max_len = 5000;  ///< the longest sequence
   bool batch_first = false;
   DType dtype = kFloat32;
   Device device = default_device();
@@ -110,3 +113,5 @@ class PositionalEncoding : public Movable<PositionalEncoding> {
 Tensor generate_square_subsequent_mask(int64_t size, DType dtype = kFloat32, Device device = default_device());
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -5,6 +5,9 @@
 
 #include "tendril/autograd/ops/interpolate.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn {
 
@@ -22,3 +25,5 @@ struct Upsample : Movable<Upsample> {
 };
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

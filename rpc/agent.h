@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,13 +20,20 @@
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/message_hook.h"
 #include "tendril/rpc/metrics.h"
-#include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/tls_credentials.h"
-#include "tendril/rpc/transport/link.h"
+#include "tendril/rpc/wire/limits.h"
 #include "tendril/rpc/wire/message.h"
-#include "tendril/rpc/wire/wire.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+namespace tendril::rpc {  // hidden
+class AgentListener;
+class Link;
+enum class RequestStatus : uint8_t;
+}  // namespace tendril::rpc
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -35,9 +43,9 @@ class Trace;
 
 /// Who an agent is, what it keeps and how long it waits.
 struct AgentOptions {
-  std::string name = {};  ///< as WorkerInfo::name
-  WorkerId rank = 0;
-  int world_size = 1;
+  std::string name = {};        ///< as WorkerInfo::name
+  WorkerId rank = 0;            ///< of this worker
+  int world_size = 1;           ///< how many workers there are
   int num_worker_threads = 16;  ///< handlers that run at once, those that go on after a wait aside; one is enough
   int max_threads = 256;        ///< of the pool, those that wait included; near it calls stay queued (docs/rpc.md)
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls that say nothing else; 0 = none
@@ -105,7 +113,7 @@ class Agent {
   };
   /// Where an agent can be reached.
   struct ListenOptions {
-    bool unix_socket = true, tcp = true;
+    bool unix_socket = true, tcp = true;  ///< which kinds of socket
     std::string tcp_host =
         "127.0.0.1";        ///< an address or name of this host; routable ones need AgentOptions::key or tls
     uint16_t tcp_port = 0;  ///< 0: a free one
@@ -212,3 +220,5 @@ class Agent {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -6,6 +6,9 @@
 #include "tendril/rpc/call/typed_call.h"
 #include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Calls of functions on other workers (or this one):
 ///
@@ -77,7 +80,7 @@ requires RemoteFunction<F> && Callable<F, Args...> ResultOf<F> rpc_sync(const De
 }
 
 template <auto F>
-using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;
+using RemoteResult = RRef<detail::StoredType<ResultOf<F>>>;  ///< what remote<F> gives
 
 /// Calls F on worker `to` and leaves the result there: an RRef of it.
 template <auto F, class... Args>
@@ -157,3 +160,5 @@ void serve_to_here() {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -9,6 +9,9 @@
 
 #include "tendril/rpc/lazy_stop.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -50,7 +53,8 @@ struct CallContext {
   static CallContext& current() noexcept;
 };
 
-/// Makes a context current until the end of the scope.
+/// Makes a context current until the end of the scope. By value: one in a coroutine is suspended with it, and may end
+/// on another thread than it began.
 class CallContextScope {
  public:
   explicit CallContextScope(CallContext context) noexcept;
@@ -63,3 +67,5 @@ class CallContextScope {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -8,6 +8,9 @@
 
 #include "tendril/rpc/archive.h"
 #include "tendril/rpc/group.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// What all workers of a group do together. One thread of each worker, and in the same order as barriers.
 namespace tendril::rpc {
@@ -70,3 +73,5 @@ std::vector<T> all_gather_among(Group& group, const std::vector<std::string>& na
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -2,6 +2,10 @@
 
 #include <memory>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 class Agent;
@@ -15,3 +19,5 @@ std::shared_ptr<Agent> default_agent_or_null() noexcept;
 std::shared_ptr<Agent> set_default_agent(std::shared_ptr<Agent> agent) noexcept;
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

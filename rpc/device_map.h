@@ -7,6 +7,9 @@
 
 #include "tendril/rpc/worker.h"
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -20,7 +23,7 @@ class DeviceMap {
  public:
   /// A device here, and what it is there.
   struct Entry {
-    Device local, remote;
+    Device local, remote;                    ///< here, and there
     Entry(int local_cuda, int remote_cuda);  ///< throws UsageError for an index out of range
     Entry(Device from, Device to);
     friend bool operator==(const Entry&, const Entry&) = default;
@@ -64,3 +67,5 @@ void check_device_map(const WorkerInfo& worker, const DeviceReport& of_worker, c
                       const DeviceReport& of_peer);
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -99,3 +102,5 @@ class RRefError : public RpcError {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

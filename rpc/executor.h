@@ -8,17 +8,20 @@
 #include <utility>
 
 #include "tendril/rpc/call_context.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
+
+namespace tendril::rpc::detail {  // hidden
+class JobQueue;
+class Loop;
+enum class Slot;
+}  // namespace tendril::rpc::detail
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
 class FutureCore;
-
-namespace detail {
-class JobQueue;
-class Loop;
-enum class Slot;
-}  // namespace detail
 
 /// One piece of work for a pool thread. One allocation: whoever posts it derives from it.
 class Job {
@@ -116,3 +119,5 @@ decltype(auto) blocking(F&& f) {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

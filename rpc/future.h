@@ -13,6 +13,9 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -24,7 +27,7 @@ class Future;
 template <class T>
 class FutureState : public FutureCore {
  public:
-  using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
+  using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;  ///< what is kept
 
   using FutureCore::FutureCore;
 
@@ -217,5 +220,7 @@ template <class T>
 auto wait_all(std::vector<Future<T>> futures);
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END
 
 #include "tendril/rpc/call/future_inl.h"

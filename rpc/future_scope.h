@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "tendril/rpc/future.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -53,3 +56,5 @@ class FutureScope {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

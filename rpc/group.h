@@ -11,10 +11,13 @@
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/members.h"
-#include "tendril/rpc/reference/rref_table.h"
+#include "tendril/rpc/reference/rref_counters.h"
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/tls_credentials.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Joining and leaving a group of workers, and the functions that act on the one that this process has joined.
 namespace tendril::rpc {
@@ -35,7 +38,7 @@ struct InitOptions {
   std::string master_addr =
       {};  ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key or TLS
   int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
-  int num_worker_threads = 16;
+  int num_worker_threads = 16;                                        ///< how many handlers run at once
   std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
   std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
   Transport transport = Transport::automatic;  ///< or, where this is automatic, what TENDRIL_TRANSPORT says
@@ -43,7 +46,7 @@ struct InitOptions {
   /// made, else the file that TENDRIL_KEY_FILE names, else this user's key, which is good for one host
   /// (shared_key.h).
   SharedKey key = {};
-  std::string key_file = {};
+  std::string key_file = {};  ///< where the shared key is; empty: as shared_key.h says
   /// In place of a key: connections over TCP are made with mutual TLS 1.3. Default: the files that
   /// TENDRIL_TLS_CERTIFICATE_FILE, TENDRIL_TLS_PRIVATE_KEY_FILE and TENDRIL_TLS_AUTHORITY_FILE name, which win over
   /// what rpc::spawn made.
@@ -185,3 +188,5 @@ RRefCounters rref_counters();
 std::vector<LiveReference> references();  ///< Group::references
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

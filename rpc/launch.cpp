@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "tendril/rpc/call/uncaught.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_registry.h"
@@ -105,6 +106,7 @@ void state_process_launch(Launched launched) {
 }
 
 LaunchPlan plan_launch(const LaunchOptions& options) {
+  report_uncaught_as("");  // many a main is nothing but launch()
   const auto sensible = [](int size) { return size >= 1 && size <= 4096; };
   TENDRIL_CHECK_AS(UsageError, options.world_size == -1 || sensible(options.world_size),
                    "rpc::launch: world_size must be 1 to 4096, got ", options.world_size);

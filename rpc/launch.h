@@ -8,6 +8,9 @@
 
 #include "tendril/rpc/spawn.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// One program, however its processes are started: alone it starts its workers itself, under mpirun, srun, torchrun or
 /// Kubernetes it is one of them (docs/deploy.md).
@@ -18,25 +21,25 @@ struct LaunchOptions {
   /// How many workers the user wants. A launcher must have started as many. -1: as many as it started, or else
   /// default_world_size.
   int world_size = -1;
-  int default_world_size = 1;
+  int default_world_size = 1;  ///< positive
   /// Join as this rank of a group whose processes are started by hand. -1: as who the environment says.
   WorkerId rank = -1;
   std::string master_addr = {};  ///< where rank 0 listens; for those who join
   int master_port = -1;          ///< and its port; default: what the launcher says, or else 29500
 
   // Of workers that are spawned (SpawnOptions)
-  std::chrono::milliseconds grace{2000};
-  std::chrono::milliseconds timeout{0};
+  std::chrono::milliseconds grace{2000};  ///< as SpawnOptions'
+  std::chrono::milliseconds timeout{0};   ///< as SpawnOptions'
 };
 
 /// Who this process is among those that were started together. What nobody has said is -1.
 struct LaunchInfo {
-  std::string launcher;  ///< "rpc::spawn", "torchrun", "Open MPI", "Slurm", ..., "hand"; empty: nobody
-  int rank = -1;
-  int world_size = -1;
-  int local_rank = -1;  ///< among those of this host: chooses a device
-  int local_world_size = -1;
-  std::string text;  ///< the same in a line, with the variables that said so
+  std::string launcher;       ///< "rpc::spawn", "torchrun", "Open MPI", "Slurm", ..., "hand"; empty: nobody
+  int rank = -1;              ///< among all
+  int world_size = -1;        ///< how many there are
+  int local_rank = -1;        ///< among those of this host: chooses a device
+  int local_world_size = -1;  ///< how many on this host
+  std::string text;           ///< the same in a line, with the variables that said so
 };
 
 /// Throws UsageError if the environment contradicts itself. With TENDRIL_SHOW_LAUNCH=1 in the environment every worker
@@ -65,7 +68,8 @@ LaunchPlan plan_launch(const LaunchOptions& options);
 /// too. Returns this process's rank: 0 also for the one that spawned all others, which is the one to print results.
 ///
 /// Throws what F throws here; SpawnError if a spawned worker fails or F returns other than 0; UsageError for options
-/// and variables that contradict each other, and in a Slurm allocation without srun, with the line to type.
+/// and variables that contradict each other, and in a Slurm allocation without srun, with the line to type. From
+/// then on what nobody catches ends the process with its text and status 70, not by an abort.
 template <auto F, class... Args>
 WorkerId launch(int argc, char** argv, const LaunchOptions& options, Args&&... arguments) {
   using Values = typename detail::SpawnTarget<F>::Arguments;
@@ -92,3 +96,5 @@ WorkerId launch(int argc, char** argv, const LaunchOptions& options, Args&&... a
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -5,7 +5,10 @@
 #include <stop_token>
 
 #include "tendril/rpc/call/recycled.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -63,3 +66,5 @@ class LazyStopSource {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Who belongs to a group at present (Group::view).
 namespace tendril::rpc {
@@ -19,15 +22,15 @@ enum class MemberState : uint8_t {
 
 /// A worker, and whether it is there.
 struct Member {
-  WorkerInfo worker = {};
-  MemberState state = MemberState::absent;
-  uint64_t epoch = 0;    ///< of its last change: it joined, left, was lost, or has been started anew
-  std::string why = {};  ///< it left or was lost, where that is known
+  WorkerInfo worker = {};                   ///< name and rank
+  MemberState state = MemberState::absent;  ///< what rank 0 knows of it
+  uint64_t epoch = 0;                       ///< of its last change: it joined, left, was lost, or has been started anew
+  std::string why = {};                     ///< it left or was lost, where that is known
 };
 
 /// The members of a group as this worker has heard of them. Epoch 1: all have joined; each change is the next epoch.
 struct GroupView {
-  uint64_t epoch = 0;
+  uint64_t epoch = 0;                ///< counts the changes
   std::vector<Member> members = {};  ///< by rank
 
   /// Those that are there.
@@ -40,3 +43,5 @@ struct GroupView {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -5,6 +5,9 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -27,3 +30,5 @@ class MessageHook {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
 /// Counts of durations in buckets that grow by a quarter of a power of two: quantiles are right to about 19 %.
 struct LatencyHistogram {
-  static constexpr int buckets = 160;  ///< from 1 ns to about 18 minutes
-  std::array<uint64_t, buckets> counts{};
+  static constexpr int buckets = 160;      ///< from 1 ns to about 18 minutes
+  std::array<uint64_t, buckets> counts{};  ///< of calls, by bucket_of
 
   uint64_t sum_ns = 0;  ///< of all durations, exact
 
@@ -40,8 +43,8 @@ struct Metrics {
   uint64_t calls_dropped = 0;    ///< requests not started: cancelled or past their deadline while queued
   uint64_t late_replies = 0;     ///< replies to calls that had ended already
   uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others
-  uint64_t bytes_sent = 0, bytes_received = 0;
-  LatencyHistogram latency = {};  ///< of calls made, from call to result
+  uint64_t bytes_sent = 0, bytes_received = 0;        ///< of frames, with their headers
+  LatencyHistogram latency = {};                      ///< of calls made, from call to result
   // now
   uint64_t pending_calls = 0;     ///< made, not yet ended
   uint64_t open_calls = 0;        ///< these, and those whose outcome is just being told: what it sets off may come yet
@@ -56,15 +59,15 @@ struct Metrics {
 /// What the connections that are open now have carried. Over a group at rest whose workers agree on who is connected
 /// with whom, as many requests have been received as sent: what was on its way when a connection ended counts nowhere.
 struct Traffic {
-  uint64_t requests_sent = 0, requests_received = 0;
-  std::vector<WorkerId> not_connected;  ///< ranks of the group with which there is no connection
+  uint64_t requests_sent = 0, requests_received = 0;  ///< over this connection
+  std::vector<WorkerId> not_connected;                ///< ranks of the group with which there is no connection
 };
 
 /// What a thread of an agent's pool is in, waiting or not.
 struct HandlerRunning {
-  std::string function = {};  ///< that was called, also where its coroutine goes on; else what kind of thing it is
-  WorkerInfo caller = {};     ///< rank -1: none
-  std::chrono::nanoseconds age{};
+  std::string function = {};       ///< that was called, also where its coroutine goes on; else what kind of thing it is
+  WorkerInfo caller = {};          ///< rank -1: none
+  std::chrono::nanoseconds age{};  ///< so far
 };
 
 /// For errors: "'train' for worker 'ps' (rank 0) for 3.2 s; a destructor for 1 s", the longest first.
@@ -72,11 +75,11 @@ std::string describe(std::vector<HandlerRunning> running);
 
 /// One call that has been made and has not ended.
 struct CallInFlight {
-  uint64_t call_id = 0;
-  WorkerInfo peer = {};
-  uint64_t function = 0;
-  std::chrono::nanoseconds age{};
-  std::string function_name = {};
+  uint64_t call_id = 0;            ///< its number among the calls of this worker
+  WorkerInfo peer = {};            ///< who it is
+  uint64_t function = 0;           ///< its number on the wire
+  std::chrono::nanoseconds age{};  ///< so far
+  std::string function_name = {};  ///< empty where this worker has no such function
 };
 
 /// One request that has been received and has not been answered.
@@ -90,11 +93,11 @@ struct CallReceived {
     suspended,               ///< begun, and no thread is in it: a coroutine that awaits, a Future returned, a receiver
                              ///< that is still being made
   };
-  uint64_t call_id = 0;  ///< as the caller's CallInFlight::call_id
-  WorkerInfo caller = {};
-  uint64_t function = 0;
-  std::string function_name = {};
-  State state = State::queued;
+  uint64_t call_id = 0;            ///< as the caller's CallInFlight::call_id
+  WorkerInfo caller = {};          ///< who called
+  uint64_t function = 0;           ///< its number on the wire
+  std::string function_name = {};  ///< empty where this worker has no such function
+  State state = State::queued;     ///< how far it has come
   std::chrono::nanoseconds age{};  ///< since it was received
 };
 
@@ -103,11 +106,11 @@ const char* to_string(CallReceived::State state) noexcept;
 
 /// What there is between an agent and a peer that is connected now, or the agent itself.
 struct Connection {
-  WorkerInfo peer = {};
+  WorkerInfo peer = {};        ///< who it is
   std::string transport = {};  ///< "unix", "tcp", "memory"; "self" for the agent's calls to itself
-  uint64_t bytes_sent = 0, bytes_received = 0, queued_bytes = 0;
-  uint64_t requests_sent = 0, requests_received = 0;
-  uint64_t pending_calls = 0, unanswered_calls = 0;
+  uint64_t bytes_sent = 0, bytes_received = 0, queued_bytes = 0;  ///< of frames; queued: not yet sent
+  uint64_t requests_sent = 0, requests_received = 0;              ///< over this connection
+  uint64_t pending_calls = 0, unanswered_calls = 0;               ///< made here, and served here, without a result yet
   std::chrono::nanoseconds silent{};  ///< since the last byte was received; 0 for links that cannot fall silent
 };
 
@@ -121,13 +124,15 @@ struct LiveReference {
     released,     ///< no handle is left here; the owner will be told
     lost,         ///< a handle that leads nowhere: its owner is gone, or it was lost on its way
   };
-  std::string id = {};  ///< "RRef 0.17": rank of the worker whose call made it, and a number
-  WorkerInfo owner = {}, user = {};
-  std::string type = {};  ///< of the object; only its owner knows it, and only once it has been made
-  State state = State::held;
-  std::chrono::nanoseconds age{};  ///< since this worker has known of this user
+  std::string id = {};               ///< "RRef 0.17": rank of the worker whose call made it, and a number
+  WorkerInfo owner = {}, user = {};  ///< who has the object, and who refers to it
+  std::string type = {};             ///< of the object; only its owner knows it, and only once it has been made
+  State state = State::held;         ///< how far it has come
+  std::chrono::nanoseconds age{};    ///< since this worker has known of this user
 };
 
 const char* to_string(LiveReference::State state) noexcept;  ///< the enumerators' names
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -7,6 +7,9 @@
 
 #include "tendril/rpc/call/typed_call.h"
 #include "tendril/rpc/default_agent.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -58,8 +61,7 @@ class RRef {
       : RRef(agent, std::make_shared<detail::ObjectType<T>>(std::move(value))) {}
   /// A reference to an object that others on this worker may share.
   explicit RRef(std::shared_ptr<detail::ObjectType<T>> object) : RRef(*default_agent(), std::move(object)) {}
-  RRef(Agent& agent, std::shared_ptr<detail::ObjectType<T>> object)
-      : state_(RRefContext::of(agent)->table().make_owner()) {
+  RRef(Agent& agent, std::shared_ptr<detail::ObjectType<T>> object) : state_(detail::make_owner(agent)) {
     detail::store(*state_, std::move(object));
   }
   /// For the library's own use, as `state_pointer`.
@@ -103,8 +105,8 @@ class RRef {
   template <auto F, class... Args>
   requires CallableOn<T, F, Args...> Future<ResultOf<F>> rpc_async(const CallOptions& options, Args&&... arguments)
   const {
-    const auto context = detail::context_of(state());
-    return detail::start_call<detail::Method<T, F>, ResultOf<F>>(*context->agent(), state().owner().id, options, state_,
+    const auto agent = detail::agent_of(state());
+    return detail::start_call<detail::Method<T, F>, ResultOf<F>>(*agent, state().owner().id, options, state_,
                                                                  std::forward<Args>(arguments)...);
   }
   /// As `rpc_async`, and the result stays on the owner.
@@ -115,9 +117,9 @@ class RRef {
   requires CallableOn<T, F, Args...> RRef<detail::StoredType<ResultOf<F>>> remote(const CallOptions& options,
                                                                                   Args&&... arguments)
   const {
-    const auto context = detail::context_of(state());
+    const auto agent = detail::agent_of(state());
     return RRef<detail::StoredType<ResultOf<F>>>::from_state(detail::start_creation<detail::CreatingMethod<T, F>>(
-        *context->agent(), state().owner().id, options, state_, std::forward<Args>(arguments)...));
+        *agent, state().owner().id, options, state_, std::forward<Args>(arguments)...));
   }
 
   /// Whether both refer to the same object.
@@ -155,7 +157,7 @@ RRef(Agent&, std::shared_ptr<T>) -> RRef<T>;
 
 template <class T>
 Future<T> RRef<T>::to_here_async(const CallOptions& options) const {
-  const auto context = detail::context_of(state());
+  const auto agent = detail::agent_of(state());
   if (is_owner()) {
     return state().settled().then([state = state_](Future<void>) -> T {
       const auto object = state->object(typeid(detail::ObjectType<T>));
@@ -163,7 +165,7 @@ Future<T> RRef<T>::to_here_async(const CallOptions& options) const {
     });
   }
   if (const std::exception_ptr failure = state().failure()) return make_error_future<T>(failure);
-  Future<T> fetched = detail::start_call<detail::Fetch<T>, T>(*context->agent(), state().owner().id, options, state_);
+  Future<T> fetched = detail::start_call<detail::Fetch<T>, T>(*agent, state().owner().id, options, state_);
   return confirmed_by_owner() ? fetched : detail::first_of_creation_and<T>(state_, std::move(fetched));
 }
 
@@ -195,3 +197,5 @@ struct Serializer<RRef<T>> {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -5,6 +5,10 @@
 #include <span>
 #include <string>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 /// The secret that the workers of a group share: with it they prove to each other over TCP that they belong together
@@ -12,7 +16,7 @@ namespace tendril::rpc {
 /// goes. Copies share the bytes; safe to read from any thread.
 class SharedKey {
  public:
-  static constexpr std::size_t kMinBytes = 16, kMaxBytes = 1024;
+  static constexpr std::size_t kMinBytes = 16, kMaxBytes = 1024;  ///< how long a key may be
 
   SharedKey() = default;  ///< none
   /// `origin` says in errors where it comes from ("the key that the program states"). Throws UsageError for a length
@@ -45,3 +49,5 @@ inline constexpr const char* kHowToMakeAKey =
     "TENDRIL_KEY_FILE or InitOptions::key_file; or use TLS (TENDRIL_TLS_*_FILE, InitOptions::tls)";
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/launch/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/threads/interrupt_guard.h"
 #include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/wire.h"
@@ -269,6 +271,7 @@ class Launch {
   void poll_workers(int extra_fd, SteadyClock::time_point deadline) {
     std::vector<pollfd> fds;
     if (extra_fd >= 0) fds.push_back({extra_fd, POLLIN, 0});
+    fds.push_back({status_asked_.get(), POLLIN, 0});
     // The control socket closes when the process ends, a moment before it can be reaped. The long interval is for a
     // worker whose own child holds that socket open.
     auto interval = 500ms;
@@ -278,11 +281,20 @@ class Launch {
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
     ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, interval).count()));
+    uint64_t times = 0;
+    if (::read(status_asked_.get(), &times, sizeof times) == sizeof times) ask_for_status();
     for (SpawnedWorker& worker : workers_) {
       if (worker.pid <= 0) continue;
       worker.read_report();
       worker.reap(WNOHANG);
     }
+  }
+
+  /// Over the control socket, for SIGUSR1 would end a worker that is in no group yet.
+  void ask_for_status() {
+    const char byte = 0;
+    for (const SpawnedWorker& worker : workers_)
+      if (worker.control) (void)!::send(worker.control.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
   void signal_all(int signal) noexcept {
@@ -322,8 +334,16 @@ class Launch {
                      first);
   }
 
+  static UniqueFd make_event() {
+    UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!event) fail("eventfd");
+    return event;
+  }
+
   SpawnOptions options_;
   std::vector<SpawnedWorker> workers_;
+  const UniqueFd status_asked_ = make_event();
+  const StatusSignal status_signal_{status_asked_.get()};
 };
 
 }  // namespace

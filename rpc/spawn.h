@@ -12,6 +12,9 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/shared_key.h"
 #include "tendril/rpc/wire/message.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -35,8 +38,8 @@ struct SpawnOptions {
 /// What a worker started by spawn() knows about itself. Its environment says the same to libraries that read it there:
 /// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and OMP_NUM_THREADS where it was not set.
 struct SpawnContext {
-  int rank = 0;
-  int world_size = 1;
+  int rank = 0;              ///< among the workers of this spawn()
+  int world_size = 1;        ///< how many they are
   uint16_t master_port = 0;  ///< on 127.0.0.1, already listening: no other program can take it
   int num_threads = 1;       ///< this worker's share of the cores
   int listener = -1;         ///< rank 0: the descriptor that listens there, open as long as the process; others -1
@@ -119,3 +122,5 @@ void spawn(int world_size, Args&&... arguments) {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -2,6 +2,10 @@
 
 #include <string>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 class Agent;
@@ -21,3 +25,5 @@ std::string prometheus_text(const Agent& agent);
 std::string prometheus_text();
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

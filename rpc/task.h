@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "tendril/rpc/future.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -113,3 +116,5 @@ Task<T> TaskPromiseBase<T>::get_return_object() {
 }  // namespace detail
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

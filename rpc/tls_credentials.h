@@ -3,11 +3,15 @@
 #include <memory>
 #include <string>
 
-namespace tendril::rpc {
+#include "tendril/tensor/export.h"
 
-namespace detail {
-class TlsContext;
+namespace tendril::rpc::detail {
+class TlsContext;  // hidden
 }
+
+TENDRIL_API_BEGIN
+
+namespace tendril::rpc {
 
 /// Where a worker's certificate lies: three files in PEM format (docs/deploy.md says how to make them).
 struct TlsFiles {
@@ -37,3 +41,5 @@ class TlsCredentials {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -3,6 +3,9 @@
 #include <memory>
 
 #include "tendril/rpc/reference/rref_state.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -48,3 +51,5 @@ void attach_self(T* object, RRefState& state) {
 }
 }  // namespace detail
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

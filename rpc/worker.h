@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 /// A worker's rank in its group: 0 <= id < world_size.
@@ -12,7 +16,7 @@ using WorkerId = int32_t;
 /// Who a worker is. A value: compare it, hash it, send it as an argument.
 struct WorkerInfo {
   std::string name = {};  ///< 1 to 127 of [A-Za-z0-9-_:], unique in the group
-  WorkerId id = -1;
+  WorkerId id = -1;       ///< its rank; -1: nobody
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
   friend auto operator<=>(const WorkerInfo&, const WorkerInfo&) = default;
@@ -29,3 +33,5 @@ inline std::string name_of(const WorkerInfo& worker) {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [tensor] [files] [nn] [loading] [rpc] [dist] [cartpole]
+# Builds and runs the benchmarks, tables in Markdown: scripts/bench.sh [ops] [tensor] [files] [nn] [resnet] [loading] [rpc] [dist] [cartpole]
 # [language_model] [resnet50_pipeline]; all of them by default. And cuda, on a machine with a device.
 # The peers run where they are installed; nothing here installs them. Debian's: python3-torch libtorch-dev libopenblas0-openmp;
 # the current one: pip install torch in a virtual environment. TENDRIL_PYTORCH names their Pythons: "venv/bin/python /usr/bin/python3".
 source "$(dirname "$0")/lib.sh"
 source bench/peers.sh
-[ $# -gt 0 ] || set -- ops tensor files nn loading rpc dist cartpole language_model resnet50_pipeline
+[ $# -gt 0 ] || set -- ops tensor files nn resnet loading rpc dist cartpole language_model resnet50_pipeline
 
 install_dependencies
 say "Building (preset release)"
@@ -47,6 +47,7 @@ for what in "$@"; do
     tensor) bench/tensor.sh "$bin/bench_tensor" ;;
     files) bench/files.sh "$bin/bench_files" ;;
     nn) bench/nn.sh "$bin/bench_nn" ;;
+    resnet) bench/resnet.sh "$bin/bench_resnet" ;;
     loading) bench/loading.sh "$bin/bench_loading" ;;
     rpc)
       bench/rpc.sh "$bin/bench_rpc"
@@ -63,7 +64,7 @@ for what in "$@"; do
       bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline --batches 1
       ;;
     cuda) bench/cuda.sh build/release/bench "$(peers | head -1)" ;;
-    *) echo "error: no benchmark is called '$what'; expected ops, tensor, files, nn, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
+    *) echo "error: no benchmark is called '$what'; expected ops, tensor, files, nn, resnet, loading, rpc, dist, cartpole, language_model, resnet50_pipeline or cuda" >&2; exit 2 ;;
   esac
   echo
 done

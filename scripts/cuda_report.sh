@@ -109,6 +109,7 @@ table=$(awk -F '\t' '
       must_load = must_store = argument[1] ~ /^(uint4|Pack<unsigned long, 2> *)$/
     }
   }
+  $1 ~ /(^|void )cub::/ { next }  # not ours
   function fail(what) { print "error: " $1 " (" $2 ".cu): " what > "/dev/stderr"; ++bad }
   {
     kernel = $1; sub(/<.*/, "", kernel); sub(/^void /, "", kernel)

@@ -3,7 +3,9 @@
 # gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
 # one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
 # forward(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
-# a function of autograd/ops, too. All else as it is.
+# a function of autograd/ops, too; members that are data by a name that means the same in every options struct (`usual`).
+# Several that are declared in one line, `double begin, end;  ///< in seconds`, are declared one by one, each with the
+# comment. All else as it is.
 function rows(style,    file, line, part, name, doc, kind, value, all) {
   file = "tensor/pointwise.def"
   all = ""
@@ -21,6 +23,59 @@ function rows(style,    file, line, part, name, doc, kind, value, all) {
   close(file)
   return all
 }
+BEGIN {
+  usual["dtype"] = "The dtype of what is made."
+  usual["device"] = "Where it is made."
+  usual["generator"] = "Where its random numbers come from; must outlive what is made."
+  usual["bias"] = "Whether there is a bias."
+  usual["stride"] = "The distance between two windows, in elements; positive."
+  usual["dilation"] = "The distance between two elements of a window; positive."
+  usual["groups"] = "In how many groups the channels are apart; divides both numbers of channels."
+  usual["kernel_size"] = "The size of a window, in elements."
+  usual["output_size"] = "The size of the result, whatever that of x."
+  usual["options"] = "What it was made with."
+  usual["dim"] = "The dimension along which it works; negative: from the last one on."
+  usual["reduction"] = "What is made of the single losses: their mean, their sum, or nothing."
+  usual["lr"] = "The rate of learning: how far a step goes."
+  usual["momentum"] = "How much of the last step the next one keeps, in [0, 1)."
+  usual["dropout"] = "The probability with which an element becomes 0 in training."
+  usual["eps"] = "What is added to keep divisors from 0."
+  usual["height"] = "Rows, in pixels."
+  usual["width"] = "Columns, in pixels."
+  usual["batch_first"] = "Whether dimension 0 is the batch and 1 the time, or the other way round."
+  usual["bidirectional"] = "Whether it also reads from the end to the beginning."
+  usual["num_layers"] = "How many layers, each of which reads the one below."
+  usual["training"] = "Whether it behaves as in training."
+  usual["value_type"] = usual["difference_type"] = usual["iterator_category"] = usual["element_type"] = \
+    usual["result_type"] = usual["promise_type"] = "As the standard library wants it."
+}
+BEGIN {  # layers that are members of models
+  split("Conv2d BatchNorm2d Linear LayerNorm Dropout Sequential ReLU MaxPool2d AdaptiveAvgPool2d MultiheadAttention", words, " ")
+  for (i in words) part["  " words[i] " "] = 1
+}
+# The names that a line declares, in order, in declared[1...]; what stands before them in `type`. 0: no line of data.
+function declarators(line,    i, c, depth, text, count, n, word) {
+  sub(/; *(\/\/.*)?$/, "", line)
+  if (line ~ /^ *(return|using|typedef|friend|class|struct|enum|template|static_assert|delete|throw|if|else|namespace|goto|extern)([^A-Za-z_]|$)/) return 0
+  count = 0
+  text = ""
+  for (i = 1; i <= length(line); ++i) {
+    c = substr(line, i, 1)
+    if (index("<({[", c)) ++depth
+    if (index(">)}]", c)) --depth
+    if (c == "," && depth == 0) { declared[++count] = text; text = "" } else text = text c
+  }
+  declared[++count] = text
+  text = declared[1]
+  sub(/ *[={].*$/, "", text)
+  if (text ~ /[()]$/ || text !~ /[A-Za-z0-9_>*&] +[A-Za-z_0-9]+$/ || depth != 0) return 0
+  n = match(text, /[A-Za-z_0-9]+$/)
+  type = substr(text, 1, n - 1)
+  declared[1] = substr(declared[1], n)
+  for (i = 2; i <= count; ++i) sub(/^ */, "", declared[i])
+  return count
+}
+function name_in(declarator) { sub(/ *[={].*$/, "", declarator); return declarator }
 BEGIN {  # what autograd/ops has of functions of x
   names = ARGV[1] ~ /tensor\/tensor\.h$/ ? "cat autograd/ops/*.h" : ""
   while (names != "" && (names | getline line) > 0) {
@@ -90,6 +145,8 @@ inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a decl
     if (name == "for_each_field") print "  /// Calls visit with name and value of each member: for saving and for the wire."
     if (name == "for_each_tensor") print "  /// Calls f with each tensor in it."
     if (name in functions) print "  /// The function " name "(), of this tensor."
+    if (FILENAME ~ /ops\/functions\.h$/) print "/// The method " name "() of x."
+    if (/, T dtype\)/) print "/// As with options: {.dtype = dtype}."
     if (name == "serialize") print "  /// For archives (rpc/archive.h)."
   }
   last = name; commented = 0
@@ -97,6 +154,24 @@ inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a decl
   print
   inside = !/[;}]( *\/\/.*)?$/
   next
+}
+# Members that are data, of a class or struct that is open at the indentation before; and constants of a namespace.
+/^ *(class|struct) [^;]*\{$/ { match($0, /^ */); ++open; opened[open] = RLENGTH }
+open && /^ *\};/ { match($0, /^ */); while (open && opened[open] >= RLENGTH) --open }
+/;( *\/\/.*)?$/ && ((open && match($0, /^ */) && RLENGTH == opened[open] + 2) || /^inline constexpr /) && (count = declarators($0)) {
+  comment = match($0, /; *\/\/\/<.*/) ? substr($0, RSTART + 1) : ""
+  for (i = 1; i <= count; ++i) {
+    if (i > 1 && commented && comment == "") printf "%s", said
+    else if (!commented && comment == "" && name_in(declared[i]) in usual) print "  /// " usual[name_in(declared[i])]
+    else if (!commented && comment == "" && type in part) print "  /// A part of it, under the name that PyTorch gives it."
+    print type declared[i] ";" comment
+  }
+  commented = 0; last = ""
+  next
+}
+/^ *using [a-z_]+ = [^;]*;$/ && !commented {
+  name = $2
+  if (name in usual) print "  /// " usual[name]
 }
 /^ *struct [A-Za-z0-9]+Options / && !commented && !/;/ {
   name = $0; sub(/^ *struct /, "", name); sub(/Options .*/, "", name)

@@ -23,7 +23,9 @@ install_packages() {
 }
 
 install_dependencies() {
-  install_packages g++ cmake ninja-build pkg-config libboost1.81-dev libboost-test1.81-dev libboost-context1.81-dev libboost-json1.81-dev zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg62-turbo-dev
+  local boost=  # the distribution's own, which is too old in Debian 12
+  ! grep -q 'VERSION_ID="12"' /etc/os-release || boost=1.81
+  install_packages g++ cmake ninja-build pkg-config "libboost$boost-dev" "libboost-test$boost-dev" "libboost-context$boost-dev" "libboost-json$boost-dev" zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg62-turbo-dev
 }
 
 # Debian has no toolkit: it is NVIDIA's, in its usual places.

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Makes docs/pictures/*.svg of the *.dot beside them. Needs Graphviz (Debian: graphviz), which nothing else does.
-# distributed_graph.dot, tape.dot, unused.dot and stuck.dot are first made anew by examples/pictures, where it is built; a test compares them.
+# Makes docs/pictures anew of what examples/pictures prints and traces, where it is built: the graphs, which a test
+# compares, and the trace of a call. Needs Graphviz (Debian: graphviz) for the SVGs, which nothing else does.
+# (leader.dot is drawn by hand; trace.svg is of a program: scripts/trace_picture.py says how.)
 set -euo pipefail
 cd "$(dirname "$0")/../docs/pictures"
-program=../../build/dev/examples/pictures/pictures
+program=${TENDRIL_PICTURES:-../../build/dev/examples/pictures/pictures}
 if [ -x "$program" ]; then
   "$program" distributed >distributed_graph.dot
-  "$program" tape >tape.dot
-  "$program" unused >unused.dot
-  "$program" stuck >stuck.dot
+  for graph in tape unused stuck forks; do "$program" $graph >$graph.dot; done
+  trace=$(mktemp)
+  trap 'rm -f "$trace"' EXIT
+  TENDRIL_TRACE=$trace "$program" call
+  ../../scripts/trace_picture.py "$trace" asks_back 50 threads >call.svg
 fi
 for source in *.dot; do dot -Tsvg "$source" -o "${source%.dot}.svg"; done

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""A picture of one iteration in a trace (docs/observability.md): scripts/trace_picture.py TRACE CALL NTH > picture.svg
+"""A picture of one iteration in a trace (docs/observability.md): scripts/trace_picture.py TRACE CALL NTH [threads] > picture.svg
 
 What happens from the NTH call (0, 1, ...) of a function whose name contains CALL until the next call of it: a lane a worker, calls
-above its line and handlers below, an arrow from each call to its handler.
+above its line and handlers below, an arrow from each call to its handler. With `threads` a lane is a thread, and a thin line says
+for how long a call waits for its result.
 docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
+docs/pictures/call.svg: TENDRIL_TRACE=call.json pictures call; scripts/trace_picture.py call.json asks_back 20 threads
 """
 import json
 import sys
 from html import escape
 
-if len(sys.argv) != 4:
+if len(sys.argv) not in (4, 5) or sys.argv[4:] not in ([], ["threads"]):
     sys.exit(__doc__)
-path, call, nth = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path, call, nth, by_thread = sys.argv[1], sys.argv[2], int(sys.argv[3]), len(sys.argv) == 5
 events = json.load(open(path))["traceEvents"]
 starts = sorted(e["ts"] for e in events if e["ph"] == "X" and e["name"].startswith("call ") and call in e["name"])
 if nth + 1 >= len(starts):
@@ -20,8 +22,20 @@ begin, end = starts[nth], starts[nth + 1]
 inside = sorted((e for e in events if "ts" in e and begin <= e["ts"] < end), key=lambda e: e["ts"])
 slices = [e for e in inside if e["ph"] == "X"]
 workers = {e["pid"]: e["args"]["worker"] for e in events if e["name"] == "tendril_worker"}
-lanes = {pid: 100 + 150 * i for i, pid in enumerate(sorted(workers))}
-WIDTH, LEFT, RIGHT = 1000, 80, 90
+LANE = 110 if by_thread else 150
+
+
+def lane(event):
+    return (event["pid"], event["tid"]) if by_thread else event["pid"]
+
+
+names = {}
+for e in slices if by_thread else []:  # numbered as they come
+    others = sum(which[0] == e["pid"] for which in names)
+    names.setdefault(lane(e), f"{workers[e['pid']]}, thread {others + 1}")
+names = names or workers
+lanes = {which: 100 + LANE * i for i, which in enumerate(sorted(names, key=lambda which: (names[which] if by_thread else which)))}
+WIDTH, LEFT, RIGHT = 1000, 130 if by_thread else 80, 90
 
 
 def x(ts):
@@ -37,27 +51,32 @@ def short(name):
     return "::".join(parts[-2:]) if len(parts) > 1 and parts[-2][:1].isupper() else parts[-1]
 
 
-height = 100 + 150 * len(lanes)
+height = 100 + LANE * len(lanes)
 out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
        'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
        '<defs><marker id="a" markerWidth="7" markerHeight="6" refX="6" refY="3" orient="auto">'
        '<path d="M0,0 L7,3 L0,6 z" fill="#555"/></marker></defs>']
-for pid, y in lanes.items():
-    out.append(f'<text x="6" y="{y + 5}" font-size="14" font-weight="bold">{escape(workers[pid])}</text>')
+for which, y in lanes.items():
+    out.append(f'<text x="6" y="{y + 5}" font-size="14" font-weight="bold">{escape(names[which])}</text>')
     out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#999"/>')
 labelled = []  # where labels begin
 places = {}  # (worker, time): the middle of that slice's edge
 for e in slices:
-    y, is_call = lanes[e["pid"]], e["name"].startswith("call ")
-    top, wide = (y - 16 if is_call else y), max(3.0, x(e["ts"] + e["dur"]) - x(e["ts"]))
+    y, is_call = lanes[lane(e)], e["name"].startswith("call ")
+    top, wide = (y - 16 if is_call else y), max(3.0, x(min(e["ts"] + e["dur"], end)) - x(e["ts"]))
     out.append(f'<rect x="{x(e["ts"]):.1f}" y="{top}" width="{wide:.1f}" height="16" fill="{"#8fb7e3" if is_call else "#f0b267"}" '
                f'stroke="#333" stroke-width="0.5"><title>{escape(e["name"])}: {e["dur"]:.1f} us</title></rect>')
     # Labels slope away from the line, so that those of short slices side by side can be read.
     turned, at = (-28, y - 20) if is_call else (28, y + 28)
-    crowded = any(p == e["pid"] and 0 < x(e["ts"]) - at_x < 14 for p, at_x in labelled)
-    labelled.append((e["pid"], x(e["ts"])))
+    crowded = any(p == lane(e) and 0 < x(e["ts"]) - at_x < 14 for p, at_x in labelled)
+    labelled.append((lane(e), x(e["ts"])))
     out.append(f'<text transform="translate({x(e["ts"]) + 14 * crowded:.1f},{at}) rotate({turned})">{escape(short(e["name"]))}</text>')
-    places[e["pid"], e["ts"]] = (x(e["ts"]) + wide / 2, y)
+    places[e["pid"], e["ts"]] = (x(e["ts"]) + (0 if by_thread else wide / 2), y)
+ends = {e["id"]: e for e in events if e["ph"] == "e"}
+for e in slices if by_thread else []:
+    if e["args"]["span"] in ends and e["name"].startswith("call "):
+        y, until = lanes[lane(e)], min(ends[e["args"]["span"]]["ts"], end)
+        out.append(f'<line x1="{x(e["ts"]):.1f}" x2="{x(until):.1f}" y1="{y}" y2="{y}" stroke="#3a6ea5" stroke-width="3"/>')
 calls = {e["id"]: e for e in inside if e["ph"] == "s"}
 for e in inside:
     if e["ph"] == "f" and e["id"] in calls:

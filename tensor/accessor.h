@@ -5,6 +5,9 @@
 #include <cstdint>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -56,3 +59,5 @@ class TensorAccessor {
 };
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -10,9 +10,12 @@
 
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Functions that make tensors. Declared here, defined in autograd/creation.cpp, because `options.requires_grad` is
 /// autograd's affair; tensor/ itself uses raw.h. Sizes that are negative or too large are a ShapeError.
@@ -30,6 +33,24 @@ Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});  ///< 
 /// Ones on the diagonal, zeros elsewhere.
 Tensor eye(int64_t rows, TensorOptions options = {});
 Tensor eye(int64_t rows, int64_t columns, TensorOptions options = {});
+
+// ---- as in LibTorch, of a dtype and without other options: `zeros({2, 3}, kFloat64)`
+template <std::same_as<DType> T>
+Tensor empty(const Dims& sizes, T dtype) {
+  return empty(sizes, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor zeros(const Dims& sizes, T dtype) {
+  return zeros(sizes, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor ones(const Dims& sizes, T dtype) {
+  return ones(sizes, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor full(const Dims& sizes, Scalar value, T dtype) {
+  return full(sizes, value, {.dtype = dtype});
+}
 
 /// start, start + step, ... below end (above it for a negative step). Without options: int64 if all three are integers,
 /// else float32. Throws Error for a step of 0 or one that leads away from end.
@@ -75,6 +96,10 @@ struct Elements {
   Dims sizes;
 };
 Tensor tensor_of(const Elements& elements, const TensorOptions* options);
+inline Tensor tensor_of(const Elements& elements, DType dtype) {
+  const TensorOptions options{.dtype = dtype};
+  return tensor_of(elements, &options);
+}
 
 template <class T>
 concept Element = std::integral<T> || std::floating_point<T>;
@@ -99,6 +124,10 @@ Elements elements_of(std::initializer_list<std::initializer_list<T>> list) {
 }  // namespace detail
 
 /// A vector of these values.
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<T> values, D dtype) {
+  return detail::tensor_of(detail::elements_of(values), dtype);
+}
 template <detail::Element T>
 Tensor tensor(std::initializer_list<T> values) {
   return detail::tensor_of(detail::elements_of(values), nullptr);
@@ -143,10 +172,21 @@ Tensor rand(const Dims& sizes, TensorOptions options = {});  ///< uniform in [0,
 Tensor rand(const Dims& sizes, Generator& generator, TensorOptions options = {});
 Tensor randn(const Dims& sizes, TensorOptions options = {});  ///< normal, mean 0, variance 1
 Tensor randn(const Dims& sizes, Generator& generator, TensorOptions options = {});
+template <std::same_as<DType> T>
+Tensor rand(const Dims& sizes, T dtype) {
+  return rand(sizes, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor randn(const Dims& sizes, T dtype) {
+  return randn(sizes, {.dtype = dtype});
+}
 /// Integers in [low, high), int64. Throws Error unless low < high.
 Tensor randint(int64_t low, int64_t high, const Dims& sizes);
+inline Tensor randint(int64_t high, const Dims& sizes) { return randint(0, high, sizes); }  ///< in [0, high)
 Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator);
 Tensor randperm(int64_t n);  ///< 0 .. n-1 in random order, int64
 Tensor randperm(int64_t n, Generator& generator);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// Whether every operation gives the same bits on the same machine, however many threads it uses and however often it
@@ -18,3 +22,5 @@ void set_deterministic(bool on) noexcept;
 bool deterministic() noexcept;
 
 }  // namespace tendril
+
+TENDRIL_API_END

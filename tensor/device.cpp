@@ -3,7 +3,7 @@
 #include <charconv>
 #include <ostream>
 
-#include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/runtime/device.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril {

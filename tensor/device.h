@@ -5,6 +5,10 @@
 #include <iosfwd>
 #include <string_view>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// The kinds of devices.
@@ -12,14 +16,14 @@ enum class DeviceType : uint8_t { cpu = 0, cuda = 1 };
 
 /// Where a tensor's elements live.
 struct Device {
-  DeviceType type = DeviceType::cpu;
-  int8_t index = 0;
+  DeviceType type = DeviceType::cpu;  ///< what kind
+  int8_t index = 0;                   ///< which one of its kind
 
   /// Whether it is the CPU.
   constexpr bool is_cpu() const noexcept { return type == DeviceType::cpu; }
   friend constexpr bool operator==(Device, Device) = default;
 };
-inline constexpr Device kCPU{};
+inline constexpr Device kCPU{};  ///< the CPU, of which there is one
 
 /// "cpu", "cuda" (the first one) or "cuda:1", as PyTorch's torch.device reads them. Throws Error for anything else;
 /// whether the device is there is not asked.
@@ -56,3 +60,5 @@ class DefaultDeviceGuard {
 std::ostream& operator<<(std::ostream& out, Device device);  ///< "cpu", "cuda:0"
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -17,7 +20,7 @@ namespace tendril {
 /// Converts from a number, an initializer list, a span and a vector, so that `x.reshape({2, -1})` reads as expected.
 class Dims {
  public:
-  static constexpr int kMaxDims = 8;
+  static constexpr int kMaxDims = 8;  ///< of a tensor
 
   Dims() noexcept : count_(0) {}
   Dims(std::initializer_list<int64_t> values) : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
@@ -65,9 +68,9 @@ class Dims {
   /// Adds a number in front of a place.
   void insert(int position, int64_t value) {
     TENDRIL_CHECK_AS(ShapeError, count_ < kMaxDims, "a tensor has at most ", kMaxDims, " dimensions");
-    std::copy_backward(begin() + position, end(), end() + 1);
+    // g++ 14 warns of std::copy_backward: it sees a negative length where position is not known.
+    for (int i = count_++; i > position; --i) (*this)[i] = (*this)[i - 1];
     (*this)[position] = value;
-    ++count_;
   }
   /// Takes a number out.
   void erase(int position) noexcept {
@@ -120,3 +123,5 @@ Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op);
 int wrap_dim(int64_t dim, int ndim, const char* op);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// Element types. Values are part of the RPC wire format: never renumber.
@@ -18,10 +22,15 @@ enum class DType : uint8_t {
   float16 = 6,
   bfloat16 = 7,
 };
-inline constexpr int kNumDTypes = 8;
-inline constexpr DType kFloat32 = DType::float32, kFloat64 = DType::float64, kInt64 = DType::int64,
-                       kInt32 = DType::int32, kUInt8 = DType::uint8, kBool = DType::boolean, kFloat16 = DType::float16,
-                       kBFloat16 = DType::bfloat16;
+inline constexpr int kNumDTypes = 8;                 ///< how many there are
+inline constexpr DType kFloat32 = DType::float32;    ///< IEEE 754 binary32, `float`
+inline constexpr DType kFloat64 = DType::float64;    ///< IEEE 754 binary64, `double`
+inline constexpr DType kInt64 = DType::int64;        ///< `int64_t`, the dtype of indices
+inline constexpr DType kInt32 = DType::int32;        ///< `int32_t`
+inline constexpr DType kUInt8 = DType::uint8;        ///< `uint8_t`, a byte
+inline constexpr DType kBool = DType::boolean;       ///< `bool`, a byte that is 0 or 1
+inline constexpr DType kFloat16 = DType::float16;    ///< Half
+inline constexpr DType kBFloat16 = DType::bfloat16;  ///< BFloat16
 
 namespace detail {
 // Not inside the function: there it would be built on the stack for every call.
@@ -50,7 +59,7 @@ DType promote(DType a, DType b) noexcept;
 
 /// IEEE 754 binary16, a storage format: arithmetic happens in float.
 struct Half {
-  uint16_t bits = 0;
+  uint16_t bits = 0;  ///< as stored
   Half() = default;
   explicit Half(float value) noexcept;
   explicit operator float() const noexcept;
@@ -58,7 +67,7 @@ struct Half {
 
 /// The upper half of an IEEE 754 binary32, a storage format: arithmetic happens in float. Rounds to nearest even.
 struct BFloat16 {
-  uint16_t bits = 0;
+  uint16_t bits = 0;  ///< as stored
   BFloat16() = default;
   // Always inline: loops that are compiled for several processors call it, and it becomes vector code.
   [[gnu::always_inline]] explicit BFloat16(float value) noexcept {
@@ -106,6 +115,8 @@ struct DTypeOf<BFloat16> {
   static constexpr DType value = kBFloat16;
 };
 template <class T>
-inline constexpr DType dtype_of = DTypeOf<T>::value;
+inline constexpr DType dtype_of = DTypeOf<T>::value;  ///< of a C++ type
 
 }  // namespace tendril
+
+TENDRIL_API_END

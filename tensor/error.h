@@ -5,6 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// The library's errors. Messages name the operation, the argument, what was given and what was expected.
 namespace tendril {
 
@@ -41,6 +45,7 @@ namespace detail {
 template <class E, class... Parts>
 [[noreturn]] [[gnu::cold]] [[gnu::noinline]] void raise(const Parts&... parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // whatever the program's locale puts between digits
   (out << ... << parts);
   throw E(out.str());
 }
@@ -56,3 +61,5 @@ template <class E, class... Parts>
   } while (false)
 
 #define TENDRIL_CHECK(condition, ...) TENDRIL_CHECK_AS(::tendril::Error, condition, __VA_ARGS__)
+
+TENDRIL_API_END

@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// The shape rules of operations that slide a window over images [..., height, width].
 namespace tendril {
 
@@ -41,3 +45,5 @@ int64_t window_count(int64_t input, int64_t kernel, int64_t stride, int64_t padd
                      bool ceil_mode = false) noexcept;
 
 }  // namespace tendril
+
+TENDRIL_API_END

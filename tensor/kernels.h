@@ -7,10 +7,13 @@
 
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/optim_step.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/view.h"
+
+TENDRIL_API_BEGIN
 
 /// A backend is a table of functions over `View`s: the seam between tensors and machines.
 namespace tendril {
@@ -138,6 +141,14 @@ struct AttentionMask {
   int64_t row = 0, column = 0;       ///< strides, in elements
 };
 
+/// What batch normalisation learns of the batches: [c], each null or of x's dtype or that which mean is of, contiguous.
+/// running = (1 - momentum) running + momentum * (the mean, or the unbiased variance).
+struct RunningStatistics {
+  const View* mean = nullptr;
+  const View* var = nullptr;
+  double momentum = 0;
+};
+
 /// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
 /// that it does not serve with DTypeError and checks the values of indices.
 ///
@@ -216,9 +227,9 @@ struct Kernels {
   void (*lstm_layer_backward)(const LstmLayer& layer, const View& output, void* reserve,
                               const LstmLayerGradients& gradients) = nullptr;
 
-  // ---- images, floating (pooling on CUDA: float32 and float64). x is [n, c, h, w], out [n, o, p, q], weight [o, c /
-  // groups, kernel h, kernel w]; all contiguous and of one dtype, but that on the CPU conv2d's out may be float32
-  // beside operands of a half type; sizes fit the geometry.
+  // ---- images, floating. x is [n, c, h, w], out [n, o, p, q], weight [o, c / groups, kernel h, kernel w]; all
+  // contiguous and of one dtype, but that on the CPU conv2d's out may be float32 beside operands of a half type; sizes
+  // fit the geometry.
   /// The three maps of a convolution (in machine learning's sense: the kernel is not flipped): the result from image
   /// and weight; the image's gradient from the result's and the weight; the weight's gradient from the image and the
   /// result's.
@@ -231,25 +242,29 @@ struct Kernels {
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
   /// `indices` (int64) are places in the h w elements of a plane. NaN wins.
   void (*max_pool2d)(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) = nullptr;
-  /// dx = 0 but for the sums of what of g belongs to each place; of every plane. Null: g is added by index to zeros.
-  void (*max_pool2d_backward)(const View& dx, const View& g, const View& indices) = nullptr;
+  /// dx = 0 but for the sums of what of g belongs to each place; of every plane. `indices` are what max_pool2d gave for
+  /// this geometry.
+  void (*max_pool2d_backward)(const View& dx, const View& g, const View& indices,
+                              const PoolGeometry& geometry) = nullptr;
   /// out = scale_h scale_w (sum over a rectangle); and its transpose, x = scatter of out.
   void (*mean_pool2d)(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) = nullptr;
   void (*mean_pool2d_transpose)(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) = nullptr;
 
-  // ---- batch normalisation of x [n, c, s], contiguous (channels-last: [n, s, c] is), floating (CUDA: float32 and
-  // float64). mean, var (biased), weight and bias are [c] of the same dtype or, beside a half type, float32; weight and
-  // bias may be null: 1 and 0.
-  /// out = (x - mean) / sqrt(var + eps) * weight + bias. With `batch`, mean and var are x's and are written; else read.
+  // ---- batch normalisation of x [n, c, s], contiguous (channels-last: [n, s, c] is), floating. mean and var (biased)
+  // are [c] of the dtype that is computed in; weight and bias [c] of x's dtype or, beside a half type, both float32;
+  // they may be null: 1 and 0.
+  /// out = (x - mean) / sqrt(var + eps) * weight + bias. With `batch`, mean and var are x's and are written, and
+  /// `running` learns of them; else they are read.
   void (*batch_norm)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
-                     const View* bias, double eps, bool batch) = nullptr;
+                     const View* bias, double eps, bool batch, const RunningStatistics& running) = nullptr;
   /// Gradients for g like out, of which any may be null. With `batch`, mean and var depend on x.
   void (*batch_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View& mean, const View& var, const View* weight, double eps, bool batch) = nullptr;
   /// batch_norm, then `residual` (like x; may be null) is added, and what is negative becomes 0 (NaN stays). Null slot:
   /// made of other operations.
   void (*batch_norm_relu)(const View& out, const View& mean, const View& var, const View& x, const View* weight,
-                          const View* bias, const View* residual, double eps, bool batch) = nullptr;
+                          const View* bias, const View* residual, double eps, bool batch,
+                          const RunningStatistics& running) = nullptr;
   /// Its gradients for g, of which any may be null; `out` is its result. dresidual is g where out is above 0 (or NaN).
   void (*batch_norm_relu_backward)(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
                                    const View& g, const View& out, const View& x, const View& mean, const View& var,
@@ -331,3 +346,5 @@ requires std::is_enum_v<Op> F* require(F* slot, Op op, const Kernels& table) {
 }
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -13,14 +13,31 @@ std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
 
 namespace tendril::layout {
 
+namespace {
+
+// Of strides, by unsigned arithmetic: in a tensor without elements they may be absurd (dims.h).
+int64_t product(int64_t a, int64_t b) noexcept {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t sum(int64_t a, int64_t b) noexcept {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+/// How far the first element moves for `steps` along dimension d; there is none in a tensor without elements.
+int64_t way(const Layout& x, int d, int64_t steps) noexcept {
+  return std::ranges::find(x.sizes, 0) == x.sizes.end() ? steps * x.strides[d] : 0;
+}
+
+}  // namespace
+
 bool is_contiguous(const Dims& sizes, const Dims& strides) noexcept {
-  int64_t expected = 1;
+  int64_t expected = 1;  // beside a size of 0 that is yet to come others may be absurd
   bool contiguous = true;
   for (int d = sizes.size() - 1; d >= 0; --d) {
     if (sizes[d] == 0) return true;
     if (sizes[d] == 1) continue;
     contiguous = contiguous && strides[d] == expected;
-    if (contiguous) expected *= sizes[d];
+    if (contiguous) expected = product(expected, sizes[d]);
   }
   return contiguous;
 }
@@ -47,12 +64,12 @@ Dims infer_size(const Dims& sizes, int64_t numel, const char* op) {
     unknown = d;
     known[d] = 1;
   }
-  const int64_t product = numel_of(known);
+  const int64_t others = numel_of(known);
   if (unknown >= 0) {
-    TENDRIL_CHECK_AS(ShapeError, product != 0, op, ": the -1 in ", sizes, " is ambiguous beside a size of 0");
-    known[unknown] = numel / product;
+    TENDRIL_CHECK_AS(ShapeError, others != 0, op, ": the -1 in ", sizes, " is ambiguous beside a size of 0");
+    known[unknown] = numel / others;
   }
-  TENDRIL_CHECK_AS(ShapeError, unknown >= 0 ? numel % product == 0 : product == numel, op, ": shape ", sizes,
+  TENDRIL_CHECK_AS(ShapeError, unknown >= 0 ? numel % others == 0 : others == numel, op, ": shape ", sizes,
                    " does not fit ", numel, " elements");
   return known;
 }
@@ -92,11 +109,12 @@ Dims flatten_sizes(const Dims& sizes, int64_t start_dim, int64_t end_dim) {
   const int end = wrap_dim(end_dim, sizes.size(), "flatten");
   TENDRIL_CHECK_AS(ShapeError, start <= end, "flatten: start_dim ", start_dim, " comes after end_dim ", end_dim);
   if (sizes.empty()) return {1};
-  Dims result;
+  Dims result, merged;
+  for (int d = start; d <= end; ++d) merged.push_back(sizes[d]);
   for (int d = 0; d < sizes.size(); ++d) {
-    if (d > start && d <= end) {
-      result[start] *= sizes[d];
-    } else {
+    if (d == start) {
+      result.push_back(numel_of(merged));  // refuses a product that overflows
+    } else if (d < start || d > end) {
       result.push_back(sizes[d]);
     }
   }
@@ -158,7 +176,7 @@ Layout select(const Layout& x, int64_t dim, int64_t index) {
   TENDRIL_CHECK_AS(IndexError, index >= -size && index < size, "select: index ", index,
                    " is out of range for dimension ", d, " of size ", size, " in ", x.sizes);
   Layout result = x;
-  result.offset += x.strides[d] * (index < 0 ? index + size : index);
+  result.offset += way(x, d, index < 0 ? index + size : index);
   result.sizes.erase(d);
   result.strides.erase(d);
   return result;
@@ -175,8 +193,9 @@ Layout slice(const Layout& x, int64_t dim, int64_t start, int64_t end, int64_t s
   Layout result = x;
   const int64_t span = last - first;
   result.sizes[d] = span == 0 ? 0 : (span - 1) / step + 1;
-  result.offset += first * x.strides[d];
-  result.strides[d] = result.sizes[d] > 1 ? x.strides[d] * step : x.strides[d];  // a huge step must not overflow
+  result.offset += way(x, d, first);
+  // A huge step must not overflow.
+  result.strides[d] = result.sizes[d] > 1 ? product(x.strides[d], step) : x.strides[d];
   return result;
 }
 
@@ -190,7 +209,28 @@ Layout narrow(const Layout& x, int64_t dim, int64_t start, int64_t length) {
                    x.sizes);
   Layout result = x;
   result.sizes[d] = length;
-  result.offset += first * x.strides[d];
+  result.offset += way(x, d, first);
+  return result;
+}
+
+Layout diagonal(const Layout& x, int64_t offset, int64_t given_dim0, int64_t given_dim1) {
+  TENDRIL_CHECK_AS(ShapeError, x.sizes.size() >= 2, "diagonal: got a tensor of shape ", x.sizes,
+                   ", expected two or more dimensions");
+  const int dim0 = wrap_dim(given_dim0, x.sizes.size(), "diagonal");
+  const int dim1 = wrap_dim(given_dim1, x.sizes.size(), "diagonal");
+  TENDRIL_CHECK(dim0 != dim1, "diagonal: got dim ", dim0, " twice, expected two dimensions");
+  offset = std::max(offset, -INT64_MAX);  // -INT64_MIN would be no number
+  const int64_t row = std::max<int64_t>(0, -offset), column = std::max<int64_t>(0, offset);
+  const int64_t rows = x.sizes[dim0], columns = x.sizes[dim1];
+  const int64_t count = row < rows && column < columns ? std::min(rows - row, columns - column) : 0;
+  Layout result = x;
+  for (const int d : {std::max(dim0, dim1), std::min(dim0, dim1)}) {
+    result.sizes.erase(d);
+    result.strides.erase(d);
+  }
+  result.sizes.push_back(count);
+  result.strides.push_back(sum(x.strides[dim0], x.strides[dim1]));
+  if (count > 0) result.offset += way(x, dim0, row) + way(x, dim1, column);
   return result;
 }
 
@@ -218,7 +258,7 @@ Layout unsqueeze(const Layout& x, int64_t dim) {
   const int ndim = x.sizes.size();
   const int d = wrap_dim(dim, ndim + 1, "unsqueeze");
   Layout result = x;
-  result.strides.insert(d, d < ndim ? x.sizes[d] * x.strides[d] : 1);
+  result.strides.insert(d, d < ndim ? product(x.sizes[d], x.strides[d]) : 1);
   result.sizes.insert(d, 1);
   return result;
 }

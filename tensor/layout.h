@@ -4,7 +4,10 @@
 #include <optional>
 
 #include "tendril/tensor/dims.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/memory_format.h"
+
+TENDRIL_API_BEGIN
 
 /// The shape rules of views: pure functions from one layout to another. Strides and offsets are in elements.
 /// Errors name the operation and everything that it was given.
@@ -33,7 +36,8 @@ Dims infer_size(const Dims& sizes, int64_t numel, const char* op);
 /// The strides under which elements laid out as `x` are seen with `sizes` (no -1), if there are such.
 std::optional<Layout> view(const Layout& x, const Dims& sizes);
 
-/// Sizes after merging dimensions start_dim..end_dim (inclusive) into one; a 0-d tensor becomes [1].
+/// Sizes after merging dimensions start_dim..end_dim (inclusive) into one; a 0-d tensor becomes [1]. ShapeError
+/// where their product is over 2^63 - 1.
 Dims flatten_sizes(const Dims& sizes, int64_t start_dim, int64_t end_dim);
 
 /// -1 keeps a size; new dimensions appear at the front.
@@ -47,9 +51,13 @@ Layout select(const Layout& x, int64_t dim, int64_t index);
 Layout slice(const Layout& x, int64_t dim, int64_t start, int64_t end, int64_t step);
 /// `length` elements from `start` along `dim`; nothing is clipped: IndexError.
 Layout narrow(const Layout& x, int64_t dim, int64_t start, int64_t length);
+/// The places i, i + offset of dimensions dim0 and dim1, which differ, as a last dimension.
+Layout diagonal(const Layout& x, int64_t offset, int64_t dim0, int64_t dim1);
 Layout squeeze(const Layout& x);                 ///< drops every dimension of size 1
 Layout squeeze(const Layout& x, int64_t dim);    ///< drops `dim` if its size is 1
 Layout unsqueeze(const Layout& x, int64_t dim);  ///< `dim` in [-ndim - 1, ndim]
 
 }  // namespace layout
 }  // namespace tendril
+
+TENDRIL_API_END

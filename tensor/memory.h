@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// Host memory for tensors, their headers and autograd's nodes. Every block is 64-byte aligned and uninitialised.
 ///
 ///   up to 512 B   multiples of 64 B, carved from slabs that are never given back to the system
@@ -121,3 +125,5 @@ void set_cache_limit(std::size_t bytes) noexcept;
 void trim() noexcept;
 
 }  // namespace tendril::memory
+
+TENDRIL_API_END

@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// The order in which elements without gaps lie in memory. A tensor knows it by its strides alone.
@@ -15,3 +19,5 @@ enum class MemoryFormat : uint8_t {
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
 
 }  // namespace tendril
+
+TENDRIL_API_END

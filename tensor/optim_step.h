@@ -4,8 +4,13 @@
 #include <cstdint>
 #include <variant>
 
-/// Optimizers' arithmetic: one functor each, which the CPU (tensor/cpu/level/optim.cpp) and CUDA (tensor/cuda/optim.cu)
-/// run over all parameters in one go. An optimizer is a functor here, a name in `StepRule`, and its class in nn/optim.
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
+/// Optimizers' arithmetic: one functor each, which the CPU (tensor/cpu/level/optim.cpp) and CUDA
+/// (tensor/cuda/kernels/optim.cu) run over all parameters in one go. An optimizer is a functor here, a name in
+/// `StepRule`, and its class in nn/optim.
 ///
 /// A functor holds the numbers of a step, worked out in double, and says
 ///   kArrays         how many arrays belong together: the parameter, its gradient, and what is kept for it
@@ -175,3 +180,5 @@ struct LionStep {
 using StepRule = std::variant<SgdStep, AdamStep, RmspropStep, AdagradStep, AdamaxStep, LionStep>;
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -3,6 +3,10 @@
 #include <array>
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC'11): a bijection of
 /// 128-bit counters chosen by a 64-bit key. Random access makes streams that do not depend on the number of threads.
 /// `constexpr` so that device compilers may call it too.
@@ -37,3 +41,5 @@ constexpr double uniform_double(uint32_t low, uint32_t high) noexcept {
 }
 
 }  // namespace tendril::philox
+
+TENDRIL_API_END

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "tendril/tensor/detail/classic_numbers.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/print.h"
 #include "tendril/tensor/raw.h"
@@ -17,6 +18,7 @@ std::mutex options_mutex;
 PrintOptions current_options;
 
 std::string formatted(const char* format, int precision, double value) {
+  const detail::ClassicNumbers numbers;
   char text[512];  // %.100f of 1e308 has 410 digits
   const int length = std::snprintf(text, sizeof text, format, precision, value);
   return std::string(text, static_cast<std::size_t>(length));

@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// How tensors are printed: torch.set_printoptions'.
 namespace tendril {
 
@@ -21,3 +25,5 @@ void set_printoptions(const PrintOptions& options);
 PrintOptions printoptions();
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <mutex>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 class StateDict;
@@ -17,7 +21,7 @@ class Generator {
  public:
   /// A seed and a place in its stream.
   struct State {
-    uint64_t seed = 0;
+    uint64_t seed = 0;    ///< what it was seeded with
     uint64_t offset = 0;  ///< the next unused block
     friend bool operator==(const State&, const State&) = default;
   };
@@ -66,3 +70,5 @@ Generator& default_generator() noexcept;
 void manual_seed(uint64_t seed) noexcept;  ///< of the default generator
 
 }  // namespace tendril
+
+TENDRIL_API_END

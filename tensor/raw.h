@@ -8,10 +8,13 @@
 
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/layout.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Operations that autograd never sees: their results have no history, and their operands' is not looked at. For use by
 /// tensor/, rpc/ and envs/, and by autograd/ops as the forward half of an operation. They check shapes, dtypes and
@@ -138,3 +141,5 @@ Tensor randperm(int64_t n, Generator& generator);  ///< int64
 bool equal(const Tensor& x, const Tensor& y, bool nan_equal = false);
 
 }  // namespace tendril::raw
+
+TENDRIL_API_END

@@ -6,6 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// Base of intrusively counted objects. One allocation, one pointer: a `std::shared_ptr` costs two of each, which
@@ -88,3 +92,5 @@ class Ref {
 };
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -80,3 +83,5 @@ void check_fits(Scalar value, DType dtype, const char* op);
 }  // namespace detail
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -23,7 +26,7 @@ namespace tendril {
 /// Ownership: a dict refers to tensors, it copies none; `clone` makes a snapshot. Thread-safety: as a std::vector.
 class StateDict {
  public:
-  using Entry = std::pair<std::string, Tensor>;
+  using Entry = std::pair<std::string, Tensor>;  ///< a path and its tensor
 
   StateDict() = default;
   StateDict(std::initializer_list<Entry> entries);
@@ -131,3 +134,5 @@ class StateReader {
 };
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -1,6 +1,6 @@
 #include "tendril/tensor/storage.h"
 
-#include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/runtime/device.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril {
@@ -20,7 +20,9 @@ Ref<Storage> Storage::allocate_apart(std::size_t bytes, Device device) {
     storage->data_ = memory::allocate(bytes);
   } catch (const std::bad_alloc&) {
     memory::release(storage, kHeader);
-    tendril::detail::raise<Error>("out of memory: cannot allocate ", bytes, " bytes on cpu");
+    const memory::Stats held = memory::stats();  // what was kept for reuse has been given back, and was not enough
+    tendril::detail::raise<Error>("out of memory: cannot allocate ", bytes, " bytes on cpu; ", held.live_bytes,
+                                  " bytes are in use, ", held.cached_bytes, " kept for reuse");
   }
   return Ref<Storage>::first(storage);
 }

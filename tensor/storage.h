@@ -6,8 +6,11 @@
 #include <new>
 
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/ref.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -16,7 +19,7 @@ namespace tendril {
 /// Thread-safety: reference count and version are atomic; the bytes are the users' affair.
 class Storage : public RefCounted {
  public:
-  using Deleter = void (*)(void* context) noexcept;
+  using Deleter = void (*)(void* context) noexcept;  ///< gives wrapped memory back
 
   /// Uninitialised memory. Throws Error where there is none left.
   static Ref<Storage> allocate(std::size_t bytes, Device device = kCPU) {
@@ -69,3 +72,5 @@ inline Ref<Storage> Storage::allocate_inlined(std::size_t bytes) {
 }
 
 }  // namespace tendril
+
+TENDRIL_API_END

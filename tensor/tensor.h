@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <new>
@@ -16,11 +17,14 @@
 #include "tendril/tensor/device.h"
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/memory_format.h"
 #include "tendril/tensor/ref.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/storage.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -28,6 +32,7 @@ class Index;  // of several dimensions at once: autograd/ops/indexing.h
 class Indexed;
 class Generator;  // of random numbers: random.h
 class Tensor;
+struct Unique;  // what unique() finds: autograd/ops/sort.h
 struct TensorImpl;
 
 /// What autograd attaches to a tensor that takes part in a graph. Opaque here: tensor/ only carries it along.
@@ -65,11 +70,11 @@ struct TensorImpl : RefCounted {
     return history.get();
   }
 
-  Ref<Storage> storage;
-  int64_t offset = 0;  ///< of element 0, in elements from the storage's start
-  int64_t numel = 0;
-  Dims sizes;
-  Dims strides;  ///< in elements; 0 where a size is broadcast; never negative
+  Ref<Storage> storage;  ///< where the elements are; views share it
+  int64_t offset = 0;    ///< of element 0, in elements from the storage's start
+  int64_t numel = 0;     ///< the product of sizes
+  Dims sizes;            ///< of each dimension, in elements
+  Dims strides;          ///< in elements; 0 where a size is broadcast; never negative
   DType dtype = kFloat32;
   bool contiguous = true;  ///< row-major without gaps
 
@@ -80,6 +85,7 @@ struct TensorImpl : RefCounted {
   std::atomic<uint32_t> view_version{0};  ///< storage version at which a view's history was made
   std::atomic<bool> was_saved{false};     ///< a node saved this very object, not an alias, and may have it still
   Ref<History> history;                   ///< null unless the tensor requires a gradient
+  Ref<History> frozen;                    ///< a leaf's history from requires_grad_(false) to requires_grad_(true)
   Ref<TensorImpl> view_base;              ///< the tensor that this one is a differentiable view of
 
  private:
@@ -95,12 +101,13 @@ namespace detail {
 struct TensorOptions {
   DType dtype = kFloat32;
   Device device = default_device();
-  bool requires_grad = false;
+  bool requires_grad = false;  ///< whether autograd records what is made of it
 };
 
 namespace autograd {
+class HookHandle;  // hooks.h
 struct BackwardOptions;
-}
+}  // namespace autograd
 
 /// An n-dimensional array, by reference: copying a Tensor copies a pointer. Elements live in a Storage that views
 /// share.
@@ -133,10 +140,17 @@ class Tensor {
   }  ///< of dimension d; negative d from the end
   int64_t stride(int64_t d) const {
     return body("stride").strides[wrap_dim(d, dim(), "stride")];
-  }                                                                        ///< of dimension d; negative d from the end
-  int64_t numel() const { return body("numel").numel; }                    ///< how many elements
-  DType dtype() const { return body("dtype").dtype; }                      ///< the type of the elements
-  Device device() const { return body("device").storage->device(); }       ///< where the elements are
+  }                                                      ///< of dimension d; negative d from the end
+  int64_t numel() const { return body("numel").numel; }  ///< how many elements
+  DType dtype() const { return body("dtype").dtype; }    ///< the type of the elements
+  bool is_floating_point() const { return is_floating(body("is_floating_point").dtype); }  ///< a type with fractions
+  int64_t element_size() const { return static_cast<int64_t>(size_of(body("element_size").dtype)); }  ///< in bytes
+  int64_t nbytes() const { return numel() * element_size(); }         ///< of its elements, without gaps
+  Device device() const { return body("device").storage->device(); }  ///< where the elements are
+  bool is_cpu() const { return device().is_cpu(); }                   ///< whether its elements are on the CPU
+  bool is_cuda() const { return !is_cpu(); }                          ///< whether they are on a CUDA device
+  /// What to create one like it with: `zeros({3}, x.options())`. Without requires_grad, as in PyTorch.
+  TensorOptions options() const { return {.dtype = dtype(), .device = device()}; }
   bool is_contiguous() const { return body("is_contiguous").contiguous; }  ///< row-major without gaps
   /// In that order without gaps; channels_last: false of other than four dimensions. One channel, or one pixel, is
   /// both.
@@ -163,12 +177,18 @@ class Tensor {
     check_data_access(dtype_of<T>);
     return static_cast<T*>(raw_data());
   }
+  /// As `data`.
+  template <class T>
+  T* data_ptr() const {
+    return data<T>();
+  }
   /// The value of a one-element tensor, converted; on a device it is waited for. Throws ShapeError otherwise.
   template <class T>
   T item() const {
     return item_scalar().template to<T>();
   }
-  Scalar item_scalar() const;  ///< as item, in the tensor's own kind of number
+  Scalar item_scalar() const;                    ///< as item, in the tensor's own kind of number
+  Scalar item() const { return item_scalar(); }  ///< likewise
   /// Element by element, `x.accessor<float, 2>()[i][j]`, to read (`accessor<const float, 2>`) and to write: for loops
   /// of one's own. DTypeError, ShapeError and Error unless T, N and the CPU are the tensor's. It refers to its memory,
   /// which must live; changes are not seen by autograd.
@@ -184,15 +204,18 @@ class Tensor {
   std::string to_string() const;  ///< as PyTorch prints it
 
   // ---- the place in the graph (defined in autograd/)
-  bool requires_grad() const;                             ///< whether operations on it are recorded
-  const Tensor& requires_grad_(bool value = true) const;  ///< leaves of floating dtype only
-  bool is_leaf() const;                                   ///< made by no recorded operation
+  bool requires_grad() const;  ///< whether operations on it are recorded
+  /// Leaves of floating dtype only. One that requires none any more keeps grad() and hooks, as in PyTorch.
+  const Tensor& requires_grad_(bool value = true) const;
+  bool is_leaf() const;                  ///< made by no recorded operation
   Tensor grad() const;                   ///< of a leaf or after retain_grad(); undefined if there is none
   void set_grad(const Tensor& g) const;  ///< shape, dtype and device must equal this tensor's; undefined clears
   void zero_grad() const;                ///< drops the gradient
   Tensor detach() const;                 ///< shares elements, has no history
   const Tensor& detach_() const;         ///< drops its own history
   void retain_grad() const;              ///< keep grad() of one that is no leaf, too
+  /// `hook` sees the gradient, and may return another: autograd::register_hook, with its errors.
+  autograd::HookHandle register_hook(std::function<Tensor(const Tensor& gradient)> hook) const;
   /// d(this)/d(leaves), accumulated into the leaves' `.grad`. `gradient` may be undefined for one-element tensors:
   /// `loss.backward({.retain_graph = true})`, `y.backward(g, {.create_graph = true})`. Errors as autograd::backward.
   void backward(const Tensor& gradient = {}) const;
@@ -215,12 +238,28 @@ class Tensor {
   Tensor clamp(std::optional<double> low, std::optional<double> high) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;  ///< `value` where mask (bool, broadcasts) is true
   Tensor bitwise_not() const;                                  ///< integers and bool
+  Tensor add(const Tensor& other, Scalar alpha) const;  ///< x + alpha * y; for integers `alpha` is one too (DTypeError)
+  Tensor sub(const Tensor& other, Scalar alpha) const;  ///< x - alpha * y
+  Tensor clamp_min(double low) const { return clamp(low, std::nullopt); }    ///< kept at `low` or above
+  Tensor clamp_max(double high) const { return clamp(std::nullopt, high); }  ///< kept at `high` or below
+  Tensor addcmul(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  Tensor addcdiv(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight) const;
+  Tensor lerp(const Tensor& end, double weight) const;
+  Tensor where(const Tensor& mask, const Tensor& other) const;  ///< this one where `mask` is true, `other` elsewhere
+  bool equal(const Tensor& other) const;
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
 
   Tensor matmul(const Tensor& other) const;  ///< of vectors, matrices and batches of them; autograd/ops/matmul.h
   Tensor mm(const Tensor& other) const;      ///< [m, k] by [k, n]
   Tensor bmm(const Tensor& other) const;     ///< [batch, m, k] by [batch, k, n]
   Tensor dot(const Tensor& other) const;     ///< [n] by [n]: one number
-  Tensor t() const;                          ///< a view, of a matrix with its dimensions swapped
+  Tensor mv(const Tensor& other) const;      ///< [m, k] by [k]: [m]
+  Tensor outer(const Tensor& other) const;   ///< [m] by [n]: [m, n]
+  Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1) const;    ///< beta x + alpha a b
+  Tensor baddbmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1) const;  ///< ... of batches
+  Tensor t() const;  ///< a view, of a matrix with its dimensions swapped
 
   Tensor sum() const;                                         ///< of all elements; of integers and bool: int64
   Tensor sum(const Dims& dims, bool keepdim = false) const;   ///< along `dims`, empty for all
@@ -234,27 +273,35 @@ class Tensor {
   Tensor prod() const;
   Tensor prod(int64_t dim, bool keepdim = false) const;
   /// The p-norm, (sum of |x|^p)^(1/p), of all elements or along `dims`; p may be 0 (how many are not 0), infinity or
-  /// -infinity. Floating. Its gradient where it is 0 is 0, as in PyTorch; with an infinite p the gradient is that of
-  /// the first of several that tie.
+  /// -infinity. Floating. Its gradient where it is 0 is 0, as in PyTorch; with an infinite p elements
+  /// that tie share the gradient.
   Tensor norm(double p = 2) const;
   Tensor norm(double p, const Dims& dims, bool keepdim = false) const;
   Tensor max() const;  ///< the largest of all; NaN if there is one
   Tensor min() const;  ///< the smallest of all; NaN if there is one
+  /// The largest along `dims`, empty for all. Elements that tie share the gradient, where max(dim)'s goes to one.
+  Tensor amax(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor amin(const Dims& dims = {}, bool keepdim = false) const;           ///< the smallest along `dims`
+  Tensor count_nonzero(const Dims& dims = {}) const;                        ///< how many are not 0 along `dims`: int64
+  Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;         ///< of what is no NaN
   std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
   std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
   Tensor argmax(int64_t dim, bool keepdim = false) const;                   ///< int64 places of the largest along `dim`
-  Tensor argmin(int64_t dim, bool keepdim = false) const;     ///< int64 places of the smallest along `dim`
-  Tensor argmax() const;                                      ///< in row-major order
-  Tensor argmin() const;                                      ///< in row-major order
-  Tensor all() const;                                         ///< whether all elements are non-zero: bool
-  Tensor all(const Dims& dims, bool keepdim = false) const;   ///< ... those along `dims`, empty for all
-  Tensor any() const;                                         ///< whether any element is non-zero: bool
-  Tensor any(const Dims& dims, bool keepdim = false) const;   ///< ... of those along `dims`, empty for all
-  Tensor logsumexp(int64_t dim, bool keepdim = false) const;  ///< log(sum(e^x)), without overflow
-  Tensor cumsum(int64_t dim) const;                           ///< sums of the elements up to each
-  Tensor cumprod(int64_t dim) const;                          ///< products of the elements up to each
-  Tensor softmax(int64_t dim) const;                          ///< e^x / sum(e^x) along `dim`
-  Tensor log_softmax(int64_t dim) const;                      ///< log(softmax(x)), exact where that is small
+  Tensor argmin(int64_t dim, bool keepdim = false) const;    ///< int64 places of the smallest along `dim`
+  Tensor argmax() const;                                     ///< in row-major order
+  Tensor argmin() const;                                     ///< in row-major order
+  Tensor all() const;                                        ///< whether all elements are non-zero: bool
+  Tensor all(const Dims& dims, bool keepdim = false) const;  ///< ... those along `dims`, empty for all
+  Tensor any() const;                                        ///< whether any element is non-zero: bool
+  Tensor any(const Dims& dims, bool keepdim = false) const;  ///< ... of those along `dims`, empty for all
+  /// log(sum(e^x)) along `dims`, empty for all, without overflow. Floating.
+  Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
+  Tensor cumsum(int64_t dim) const;  ///< sums of the elements up to each
+  /// Products of the elements up to each: products of pairs, and of those. On the CPU one after the other where these
+  /// leave the range of the numbers; a device's are not looked at, for that would wait for it.
+  Tensor cumprod(int64_t dim) const;
+  Tensor softmax(int64_t dim) const;      ///< e^x / sum(e^x) along `dim`
+  Tensor log_softmax(int64_t dim) const;  ///< log(softmax(x)), exact where that is small
 
   /// out[i][j] = x[index[i][j]][j] for dim 0: of index's sizes, which are at most x's in other dimensions.
   Tensor gather(int64_t dim, const Tensor& index) const;
@@ -273,6 +320,9 @@ class Tensor {
   /// This tensor with the source's slices along `dim` in place of those that `index` names. Where one is named twice,
   /// one of its slices is kept; all of them get its gradient.
   Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor index(std::initializer_list<Index> indices) const;  ///< a copy or view of what `x[{...}]` reads
+  Tensor take(const Tensor& index) const;                    ///< elements at these places in row-major order
+  Tensor take_along_dim(const Tensor& index, int64_t dim) const;
 
   // ---- in another order, and chosen parts: as the functions of these names (autograd/ops/sort.h, rearrange.h,
   // indexing.h)
@@ -281,25 +331,43 @@ class Tensor {
   std::tuple<Tensor, Tensor> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< values, int64 places
   std::tuple<Tensor, Tensor> median(int64_t dim, bool keepdim = false) const;               ///< values, int64 places
   Tensor median() const;
+  std::tuple<Tensor, Tensor> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
+  Unique unique(std::optional<int64_t> dim = {}) const;
+  Tensor bincount(int64_t minlength = 0) const;
+  Tensor histc(int64_t bins = 100, std::optional<double> low = {}, std::optional<double> high = {}) const;
   Tensor flip(const Dims& dims) const;
-  Tensor roll(int64_t shift, int64_t dim) const;
+  Tensor roll(int64_t shift) const;
+  Tensor roll(const Dims& shifts, const Dims& dims) const;
   Tensor repeat(const Dims& times) const;
+  Tensor tile(const Dims& times) const;
+  Tensor repeat_interleave(int64_t times, std::optional<int64_t> dim = {}) const;
+  Tensor diag(int64_t diagonal = 0) const;
+  Tensor trace() const;
   Tensor tril(int64_t diagonal = 0) const;
   Tensor triu(int64_t diagonal = 0) const;
-  Tensor nonzero() const;                          ///< waits for a device
-  Tensor masked_select(const Tensor& mask) const;  ///< waits for a device
+  Tensor nonzero() const;                                               ///< waits for a device
+  Tensor masked_select(const Tensor& mask) const;                       ///< waits for a device
+  Tensor multinomial(int64_t samples, bool replacement = false) const;  ///< places drawn by these weights
 
   // ---- views: share elements
   Tensor view(const Dims& sizes) const;     ///< one size may be -1; throws ShapeError where strides forbid it
   Tensor reshape(const Dims& sizes) const;  ///< a view where possible, else a copy
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;  ///< dimensions start to end as one
-  Tensor expand(const Dims& sizes) const;                             ///< -1 keeps a size
-  Tensor permute(const Dims& dims) const;                             ///< dimension d is what `dims[d]` was
-  Tensor transpose(int64_t dim0, int64_t dim1) const;                 ///< two dimensions swapped
-  Tensor squeeze() const;                                             ///< without any dimension of size 1
-  Tensor squeeze(int64_t dim) const;                                  ///< without `dim`, if its size is 1
-  Tensor unsqueeze(int64_t dim) const;                                ///< with a new dimension of size 1
-  Tensor select(int64_t dim, int64_t index) const;                    ///< one place along `dim`, which goes
+  /// Dimension `dim` as several, of these sizes: the reverse of flatten. One may be -1.
+  Tensor unflatten(int64_t dim, const Dims& sizes) const;
+  Tensor expand(const Dims& sizes) const;                                  ///< -1 keeps a size
+  Tensor broadcast_to(const Dims& sizes) const { return expand(sizes); }   ///< as expand
+  Tensor view_as(const Tensor& x) const { return view(x.sizes()); }        ///< of x's sizes
+  Tensor reshape_as(const Tensor& x) const { return reshape(x.sizes()); }  ///< of x's sizes
+  Tensor expand_as(const Tensor& x) const { return expand(x.sizes()); }    ///< to x's sizes
+  Tensor diagonal(int64_t offset = 0, int64_t dim0 = 0, int64_t dim1 = 1) const;
+  Tensor movedim(int64_t from, int64_t to) const;
+  Tensor permute(const Dims& dims) const;              ///< dimension d is what `dims[d]` was
+  Tensor transpose(int64_t dim0, int64_t dim1) const;  ///< two dimensions swapped
+  Tensor squeeze() const;                              ///< without any dimension of size 1
+  Tensor squeeze(int64_t dim) const;                   ///< without `dim`, if its size is 1
+  Tensor unsqueeze(int64_t dim) const;                 ///< with a new dimension of size 1
+  Tensor select(int64_t dim, int64_t index) const;     ///< one place along `dim`, which goes
   /// Places start, start + step, ... below end along `dim`; negative ones from the end, and what lies outside is cut.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;  ///< `length` places from `start`
@@ -317,12 +385,21 @@ class Tensor {
   Tensor contiguous() const;  ///< row-major: itself, or a copy
   /// In that order without gaps: itself, or a copy. ShapeError for channels_last of other than four dimensions.
   Tensor contiguous(MemoryFormat format) const;
-  Tensor clone() const;                  ///< a copy in suggest_memory_format(), whose gradient goes to this one
-  Tensor to(DType dtype) const;          ///< converted, in suggest_memory_format(); itself if it is of that dtype
-  Tensor to(MemoryFormat format) const;  ///< as contiguous(format)
+  Tensor clone() const;          ///< a copy in suggest_memory_format(), whose gradient goes to this one
+  Tensor to(DType dtype) const;  ///< converted, in suggest_memory_format(); itself if it is of that dtype
+  Tensor type_as(const Tensor& x) const { return to(x.dtype()); }  ///< converted to x's type
+  Tensor to(MemoryFormat format) const;                            ///< as contiguous(format)
   /// A copy on `device`, or this tensor if it is there. `non_blocking`: copies between a device and pinned memory
   /// (cuda/runtime.h) are not waited for.
   Tensor to(Device device, bool non_blocking = false) const;
+  Tensor cpu() const;   ///< on the CPU: itself, or a copy
+  Tensor cuda() const;  ///< on the default CUDA device: itself, or a copy. Error where there is none
+
+  // ---- new ones of this one's dtype and device, of these sizes
+  Tensor new_empty(const Dims& sizes) const;               ///< uninitialised
+  Tensor new_zeros(const Dims& sizes) const;               ///< all elements 0
+  Tensor new_ones(const Dims& sizes) const;                ///< all elements 1
+  Tensor new_full(const Dims& sizes, Scalar value) const;  ///< all elements `value`
 
   // ---- in place: change the elements, bump the version, return *this. What changes is what the tensor refers to, not
   // the variable, so these are for `const Tensor&` too. Results must not leave the tensor's category (a float does not
@@ -365,7 +442,13 @@ class Tensor {
   const Tensor& fill_(Scalar value) const;          ///< every element
   const Tensor& zero_() const { return fill_(0); }  ///< every element 0
   const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;  ///< within [low, high]
+  const Tensor& clamp_min_(double low) const { return clamp_(low, std::nullopt); }    ///< at `low` or above
+  const Tensor& clamp_max_(double high) const { return clamp_(std::nullopt, high); }  ///< at `high` or below
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;                 ///< where mask is true
+  const Tensor& addcmul_(const Tensor& a, const Tensor& b, Scalar value = 1) const;   ///< adds value * a * b
+  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, Scalar value = 1) const;   ///< adds value * a / b
+  const Tensor& lerp_(const Tensor& end, const Tensor& weight) const;                 ///< moves towards `end`
+  const Tensor& lerp_(const Tensor& end, double weight) const;                        ///< moves towards `end`
   const Tensor& bitwise_not_() const;                                                 ///< integers and bool
   const Tensor& tril_(int64_t diagonal = 0) const;  ///< zeros above the diagonal of the last two dimensions
   const Tensor& triu_(int64_t diagonal = 0) const;  ///< zeros below it
@@ -378,6 +461,9 @@ class Tensor {
   const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& source) const;    ///< see index_add
   const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;           ///< see index_fill
   const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;   ///< see index_copy
+  /// What `x[{...}] = values` writes.
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
+  const Tensor& index_put_(std::initializer_list<Index> indices, Scalar value) const;  ///< likewise
 
   // ---- in place: random numbers, from `generator`'s stream. What was there has gradient 0. Floating dtypes, but for
   // bernoulli_ (DTypeError).
@@ -436,3 +522,5 @@ void check_category(const Tensor& target, DType result, const char* op);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril {
 
 /// How many threads one operation may use: the process's budget, or less where a ThreadLimit says so. At first the
@@ -26,3 +30,5 @@ class ThreadLimit {
 };
 
 }  // namespace tendril
+
+TENDRIL_API_END

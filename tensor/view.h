@@ -3,6 +3,9 @@
 #include <cstdint>
 
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -26,3 +29,5 @@ struct View {
 };
 
 }  // namespace tendril
+
+TENDRIL_API_END

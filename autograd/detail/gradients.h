@@ -1,7 +1,10 @@
 #pragma once
 
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// What the engine does to a gradient between two nodes.
 namespace tendril::autograd {
@@ -32,3 +35,5 @@ inline void add_up(Tensor& sum, Tensor&& gradient) {
 }
 
 }  // namespace tendril::autograd
+
+TENDRIL_API_END

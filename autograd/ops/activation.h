@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Activations of several numbers or operands; those of one operand are rows of tensor/pointwise.def. Any floating
 /// dtype, twice differentiable. DTypeError for other dtypes.
@@ -17,7 +20,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold = 20);
 /// (He et al., "Delving Deep into Rectifiers", 2015)
 Tensor prelu(const Tensor& x, const Tensor& weight);
 struct RReLUOptions {
-  double lower = 1.0 / 8, upper = 1.0 / 3;
+  double lower = 1.0 / 8, upper = 1.0 / 3;  ///< bounds of the slope below 0
   bool training = false;
   Generator& generator = default_generator();  ///< for the slopes
 };
@@ -29,3 +32,5 @@ Tensor rrelu(const Tensor& x, const RReLUOptions& options = {});
 Tensor glu(const Tensor& x, int64_t dim = -1);
 
 }  // namespace tendril
+
+TENDRIL_API_END

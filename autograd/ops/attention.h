@@ -2,8 +2,11 @@
 
 #include <optional>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -45,3 +48,5 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
                                        const AttentionOptions& options = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -4,6 +4,7 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -136,19 +137,30 @@ bool equal(const Tensor& x, const Tensor& y) {
   return raw::compare(Compare::eq, x, y).all().item<bool>();
 }
 
-bool allclose(const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
-  detail::check_defined(x, "allclose", "x");
-  detail::check_defined(y, "allclose", "y");
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == y.dtype(), "allclose: expected one dtype, got ", x.dtype(), " and ",
-                   y.dtype());
-  TENDRIL_CHECK(rtol >= 0 && atol >= 0, "allclose: expected tolerances of 0 or more, got rtol ", rtol, " and atol ",
-                atol);
+namespace {
+
+Tensor close_elements(const char* op, const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() == y.dtype(), op, ": expected one dtype, got ", x.dtype(), " and ", y.dtype());
+  TENDRIL_CHECK(rtol >= 0 && atol >= 0, op, ": expected tolerances of 0 or more, got rtol ", rtol, " and atol ", atol);
   const NoGrad no_grad;
   // An infinity is close to its equal only, and makes the tolerance infinite, too.
   const Tensor a = is_floating(x.dtype()) ? x : x.to(kFloat64), b = is_floating(y.dtype()) ? y : y.to(kFloat64);
-  Tensor close = a.eq(b).logical_or((a - b).abs().le(b.abs() * rtol + atol).logical_and(b.isfinite()));
-  if (equal_nan) close = close.logical_or(a.isnan().logical_and(b.isnan()));
-  return close.all().item<bool>();
+  const Tensor close = a.eq(b).logical_or((a - b).abs().le(b.abs() * rtol + atol).logical_and(b.isfinite()));
+  return equal_nan ? close.logical_or(a.isnan().logical_and(b.isnan())) : close;
+}
+
+}  // namespace
+
+bool allclose(const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+  detail::check_defined(x, "allclose", "x");
+  detail::check_defined(y, "allclose", "y");
+  return close_elements("allclose", x, y, rtol, atol, equal_nan).all().item<bool>();
+}
+
+Tensor isclose(const Tensor& x, const Tensor& y, double rtol, double atol, bool equal_nan) {
+  detail::check_defined(x, "isclose", "x");
+  detail::check_defined(y, "isclose", "y");
+  return close_elements("isclose", x, y, rtol, atol, equal_nan);
 }
 
 }  // namespace tendril

@@ -188,9 +188,15 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   return x.dim() == 3 ? out.squeeze(0) : out;
 }
 
-/// What `window_count` takes back to `count`: the smallest such size, plus `extra`.
+/// What `window_count` takes back to `count`: the smallest such size, plus `extra`. 0 where it leaves 64 bits.
 int64_t size_before(int64_t count, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t extra) {
-  return (count - 1) * stride - 2 * padding + (kernel - 1) * dilation + 1 + extra;
+  int64_t size, reach, around;
+  const bool fits = !__builtin_mul_overflow(count - 1, stride, &size) &&
+                    !__builtin_mul_overflow(kernel - 1, dilation, &reach) &&
+                    !__builtin_mul_overflow(padding, 2, &around) && !__builtin_sub_overflow(size, around, &size) &&
+                    !__builtin_add_overflow(size, reach, &size) && !__builtin_add_overflow(size, extra, &size) &&
+                    !__builtin_add_overflow(size, 1, &size);
+  return fits ? size : 0;
 }
 
 Tensor checked_transpose(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -36,3 +39,5 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
                         const Conv1dGeometry& geometry = {}, int64_t output_padding = 0);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -125,28 +125,30 @@ void forward_variables(const CtcPlan& plan, int64_t n, const T* x, int64_t class
   }
 }
 
+int64_t row_of(const CtcPlan& plan) { return plan.states + 2; }
+
 /// Adds g times the gradient to dx, which is like x: of class k at step t, -(the share of the paths in which it stands
-/// there), which forward and backward variables give (the paper's equations 14 and 15).
+/// there), which forward and backward variables give (the paper's equations 14 and 15). `room` is for two rows of
+/// states and what is beside them.
 template <class T>
 void backward_variables(const CtcPlan& plan, int64_t n, const T* x, int64_t classes, const double* alpha, double g,
-                        T* dx) {
+                        T* dx, double* room) {
   const CtcLine line(plan, n);
   if (line.steps == 0) return;
   const double log_p = line.log_p(alpha + (line.steps - 1) * plan.states);
-  if (log_p == -HUGE_VAL) return;  // of an infinite loss no gradient comes
-  const auto count = static_cast<std::size_t>(plan.states) + 2;
-  std::vector<double> later(count, -HUGE_VAL), here(count, -HUGE_VAL);  // beta, times p of its own state
+  if (log_p == -HUGE_VAL) return;                     // of an infinite loss no gradient comes
+  double *later = room, *here = room + row_of(plan);  // beta, times p of its own state
+  std::fill_n(room, 2 * row_of(plan), -HUGE_VAL);
   for (int64_t t = line.steps - 1; t >= 0; --t) {
     const T* const p = x + (t * plan.batch + n) * classes;
     T* const d = dx + (t * plan.batch + n) * classes;
     for (int64_t s = line.last; s >= 0; --s) {
-      const auto i = static_cast<std::size_t>(s);
       const bool ends = s == line.last || s == line.before_last;
       const double go =
           t == line.steps - 1
               ? (ends ? 0 : -HUGE_VAL)
-              : log_sum_exp(later[i], later[i + 1], s + 2 <= line.last && line.skips(s + 2) ? later[i + 2] : -HUGE_VAL);
-      here[i] = go + static_cast<double>(p[line.label(s)]);
+              : log_sum_exp(later[s], later[s + 1], s + 2 <= line.last && line.skips(s + 2) ? later[s + 2] : -HUGE_VAL);
+      here[s] = go + static_cast<double>(p[line.label(s)]);
       const double path = alpha[t * plan.states + s] + go;
       if (path != -HUGE_VAL) d[line.label(s)] -= static_cast<T>(g * std::exp(path - log_p));
     }
@@ -169,16 +171,18 @@ struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
     const Tensor rows = raw::contiguous(x), alpha = saved(1);
     const std::vector<double> g = given.to_vector<double>();
     dx[0] = raw::zeros(x.sizes(), x.dtype(), x.device());
+    const Tensor rooms = raw::empty({plan->batch, 2, row_of(*plan)}, kFloat64, x.device());  // none may fail below
     const int64_t classes = x.size(2);
     const auto run = [&](auto tag) {
       using T = decltype(tag);
       const T* const from = rows.template data<T>();
       T* const to = dx[0].template data<T>();
       const double* const kept = alpha.data<double>();
+      double* const room = rooms.data<double>();
       cpu::parallel_for(plan->batch, cpu::grain_of(plan->steps * plan->states * 16), [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           backward_variables(*plan, n, from, classes, kept + n * plan->steps * plan->states,
-                             g[static_cast<std::size_t>(n)], to);
+                             g[static_cast<std::size_t>(n)], to, room + n * 2 * row_of(*plan));
         }
       });
     };

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -37,4 +41,12 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcLossOptions& options = {});
 
+/// ... with lengths in braces, of which {0} alone could be either.
+inline Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, std::initializer_list<int64_t> input_lengths,
+                       std::initializer_list<int64_t> target_lengths, const CtcLossOptions& options = {}) {
+  return ctc_loss(log_probs, targets, std::vector(input_lengths), std::vector(target_lengths), options);
+}
+
 }  // namespace tendril
+
+TENDRIL_API_END

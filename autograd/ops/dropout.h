@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -10,3 +13,5 @@ namespace tendril {
 Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator());
 
 }  // namespace tendril
+
+TENDRIL_API_END

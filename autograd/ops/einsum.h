@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "tendril/autograd/ops/matmul.h"  // IWYU pragma: export (baddbmm)
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -20,3 +23,5 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 Tensor outer(const Tensor& a, const Tensor& b);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -14,3 +17,5 @@ namespace tendril {
 Tensor embedding(const Tensor& index, const Tensor& weight, std::optional<int64_t> padding_idx = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -170,11 +170,15 @@ const Tensor& Tensor::exponential_(double rate) const { return exponential_(rate
 const Tensor& Tensor::exponential_(double rate, Generator& generator) const {
   check_drawn(*this, "exponential_");
   TENDRIL_CHECK(rate > 0, "exponential_: expected a rate above 0, got ", rate);
+  // Of a half type the result alone is rounded: its u would have too few digits.
+  const DType wide = computed_in(dtype());
   return draw_over(*this, "exponential_", [&] {  // -log(1 - u) / rate, in which 1 - u is never 0
-    raw::uniform_(*this, 0, 1, generator);
-    raw::unary_(Unary::neg, *this);
-    raw::unary_(Unary::log1p, *this);
-    raw::binary_(Binary::mul, *this, -1 / rate);
+    const Tensor values = dtype() == wide ? *this : raw::empty(sizes(), wide, device());
+    raw::uniform_(values, 0, 1, generator);
+    raw::unary_(Unary::neg, values);
+    raw::unary_(Unary::log1p, values);
+    raw::binary_(Binary::mul, values, -1 / rate);
+    if (dtype() != wide) raw::copy_(*this, values);
   });
 }
 const Tensor& Tensor::bernoulli_(double p) const { return bernoulli_(p, default_generator()); }

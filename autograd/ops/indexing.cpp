@@ -213,11 +213,11 @@ const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, con
 
 const Tensor& Indexed::put(const Tensor& values, const char* op) const {
   detail::check_category(base_, values.dtype(), op);
-  return index_put_(base_, indices_, values);
+  return tendril::index_put_(base_, indices_, values);
 }
 
 const Tensor& Indexed::operator=(Scalar value) && {
-  return index_put_(base_, indices_, raw::scalar(value, base_.dtype(), base_.device()));
+  return tendril::index_put_(base_, indices_, raw::scalar(value, base_.dtype(), base_.device()));
 }
 
 Indexed Tensor::operator[](std::initializer_list<Index> indices) const { return {*this, indices}; }

@@ -6,15 +6,18 @@
 #include <variant>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Several dimensions at once, as NumPy and PyTorch index: `x[{slice(1, 5), None, mask}]`.
 namespace tendril {
 
 /// Elements start, start + step, ... below stop. Negative positions count from the end; what lies outside is cut off.
 struct Slice {
-  std::optional<int64_t> start, stop;
-  int64_t step = 1;  ///< 1 or more
+  std::optional<int64_t> start, stop;  ///< from, and up to but without; negative: from the end; none: all
+  int64_t step = 1;                    ///< 1 or more
 };
 /// A whole dimension: PyTorch's `:`.
 inline Slice slice() { return {}; }
@@ -66,7 +69,7 @@ const Tensor& index_put_(const Tensor& x, const std::vector<Index>& indices, con
 class Indexed : public Tensor {
  public:
   Indexed(const Tensor& base, std::vector<Index> indices)
-      : Tensor(index(base, indices)), base_(base), indices_(std::move(indices)) {}
+      : Tensor(tendril::index(base, indices)), base_(base), indices_(std::move(indices)) {}
   Indexed(const Indexed&) = delete;
   Indexed& operator=(const Indexed& values) & { return *this = static_cast<const Tensor&>(values); }
   Indexed& operator=(const Tensor& values) & {
@@ -81,8 +84,8 @@ class Indexed : public Tensor {
   const Tensor& operator-=(Scalar other) & { return sub_(other); }
   const Tensor& operator*=(Scalar other) & { return mul_(other); }
   const Tensor& operator/=(Scalar other) & { return div_(other); }
-  const Tensor& operator=(const Indexed& values) && { return index_put_(base_, indices_, values); }
-  const Tensor& operator=(const Tensor& values) && { return index_put_(base_, indices_, values); }
+  const Tensor& operator=(const Indexed& values) && { return tendril::index_put_(base_, indices_, values); }
+  const Tensor& operator=(const Tensor& values) && { return tendril::index_put_(base_, indices_, values); }
   const Tensor& operator=(Scalar value) &&;
   const Tensor& operator+=(const Tensor& other) && { return put(add(other), "+="); }
   const Tensor& operator-=(const Tensor& other) && { return put(sub(other), "-="); }
@@ -113,3 +116,5 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim);
 Tensor one_hot(const Tensor& classes, int64_t num_classes);
 
 }  // namespace tendril
+
+TENDRIL_API_END

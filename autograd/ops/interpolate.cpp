@@ -136,7 +136,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     const int64_t size = x.size(2 + d);
     if (options.size) {
       sizes[d] = (*options.size)[options.size->size() == 1 ? 0 : d];
-      TENDRIL_CHECK(sizes[d] > 0, "interpolate: size: got ", *options.size, ", expected positive numbers");
+      TENDRIL_CHECK(sizes[d] > 0 && sizes[d] < 1'000'000'000, "interpolate: size: got ", *options.size,
+                    ", expected positive numbers that fit memory");
       steps[d] = static_cast<double>(size) / static_cast<double>(sizes[d]);
     } else {
       const std::vector<double>& factors = *options.scale_factor;

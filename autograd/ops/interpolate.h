@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "tendril/tensor/dims.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -18,7 +21,7 @@ const char* name_of(InterpolateMode mode) noexcept;
 struct InterpolateOptions {
   std::optional<Dims> size{};                         ///< of the result
   std::optional<std::vector<double>> scale_factor{};  ///< floor(size * factor)
-  InterpolateMode mode = InterpolateMode::nearest;
+  InterpolateMode mode = InterpolateMode::nearest;    ///< how values between elements are made
   bool align_corners = false;  ///< not of nearest ones: the corners' pixels, not their outer edges, stay where they are
 };
 
@@ -32,3 +35,5 @@ struct InterpolateOptions {
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tendril
+
+TENDRIL_API_END

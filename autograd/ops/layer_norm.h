@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Normalisation over the last dimensions, floating, twice differentiable in all arguments. Beside x of a half type
 /// weight and bias are of that type or float32; arithmetic is in float32, and each result is rounded once.
@@ -27,3 +30,5 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, co
                   double eps = 1e-5);
 
 }  // namespace tendril
+
+TENDRIL_API_END

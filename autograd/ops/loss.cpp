@@ -24,18 +24,21 @@ struct Targets {
 /// Losses of the half types are computed in float32, of which the result alone is rounded.
 bool is_half(DType dtype) { return computed_in(dtype) != dtype; }
 
-void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op) {
+void check_shapes(const Tensor& scores, const Tensor& target, const Tensor& weight, const char* op,
+                  bool of_distributions = false) {
   detail::check_defined(scores, op, "the scores");
   detail::check_defined(target, op, "the target");
   TENDRIL_CHECK_AS(DTypeError, is_floating(scores.dtype()), op, ": expected scores of floating dtype, got ",
                    scores.dtype());
-  TENDRIL_CHECK_AS(DTypeError, target.dtype() == kInt64, op, ": expected int64 classes as target, got ",
-                   target.dtype());
+  TENDRIL_CHECK_AS(DTypeError, target.dtype() == kInt64 || of_distributions, op,
+                   ": expected int64 classes as target, got ", target.dtype());
+  TENDRIL_CHECK_AS(DTypeError, !of_distributions || target.dtype() == scores.dtype(), op, ": the target is ",
+                   target.dtype(), ", the scores are ", scores.dtype());
   TENDRIL_CHECK(scores.device() == target.device(), op, ": the scores are on ", scores.device(), ", the target on ",
                 target.device());
   TENDRIL_CHECK_AS(ShapeError, scores.dim() >= 1, op, ": expected scores of [C] or [N, C, ...], got shape []");
   Dims expected = scores.sizes();
-  expected.erase(scores.dim() == 1 ? 0 : 1);
+  if (!of_distributions) expected.erase(scores.dim() == 1 ? 0 : 1);
   TENDRIL_CHECK_AS(ShapeError, target.sizes() == expected, op, ": scores of shape ", scores.sizes(),
                    " need a target of shape ", expected, ", got ", target.sizes());
   if (!weight.defined()) return;
@@ -261,10 +264,39 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllLossOpti
   return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
 }
 
+namespace {
+
+/// Of a target that says how probable each class is.
+Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  TENDRIL_CHECK(options.ignore_index < 0, "cross_entropy: ignore_index: got ", options.ignore_index,
+                " beside a target of probabilities, which has no class to ignore");
+  const int along = logits.dim() == 1 ? 0 : 1;
+  const auto classes = static_cast<double>(logits.sizes()[along]);
+  Tensor wanted = target;
+  if (const double share = options.label_smoothing; share > 0) wanted = wanted * (1 - share) + share / classes;
+  if (options.weight.defined()) {
+    Dims sizes = Dims::filled(logits.dim(), 1);
+    sizes[along] = logits.sizes()[along];
+    wanted = wanted * raw::reshape(options.weight, sizes);
+  }
+  const Tensor each = -(logits.log_softmax(along) * wanted).sum({along});
+  if (options.reduction == LossReduction::sum) return each.sum();
+  return options.reduction == LossReduction::none ? each : each.mean();
+}
+
+}  // namespace
+
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
-  check_shapes(logits, target, options.weight, "cross_entropy");
+  const bool of_distributions =
+      logits.defined() && target.defined() && is_floating(target.dtype()) && target.dim() == logits.dim();
+  check_shapes(logits, target, options.weight, "cross_entropy", of_distributions);
   TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                 "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  if (of_distributions) {
+    if (!is_half(logits.dtype())) return cross_entropy_of_distributions(logits, target, options);
+    const Tensor loss = cross_entropy_of_distributions(logits.to(kFloat32), target.to(kFloat32), widened(options));
+    return autograd::detail::autocast_on() ? loss : loss.to(logits.dtype());
+  }
   if (autograd::detail::autocast_on() && is_half(logits.dtype()))
     return cross_entropy(autograd::detail::raised(logits), target, widened(options));
   if (is_half(logits.dtype())) return cross_entropy(logits.to(kFloat32), target, widened(options)).to(logits.dtype());

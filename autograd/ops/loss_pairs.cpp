@@ -170,7 +170,11 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
   return reduced(each, options.reduction);
 }
 
-Tensor cosine_similarity(const Tensor& x, const Tensor& y, int64_t dim, double eps) {
+Tensor cosine_similarity(const Tensor& given_x, const Tensor& given_y, int64_t dim, double eps) {
+  detail::check_defined(given_x, "cosine_similarity", "x");
+  detail::check_defined(given_y, "cosine_similarity", "y");
+  const Dims sizes = broadcast_shapes(given_x.sizes(), given_y.sizes(), "cosine_similarity");
+  const Tensor x = given_x.expand(sizes), y = given_y.expand(sizes);
   check_pair("cosine_similarity", x, "x", y, "y");
   const int d = wrap_dim(dim, x.dim(), "cosine_similarity");
   if (is_half(x, y)) return cosine_similarity(x.to(kFloat32), y.to(kFloat32), dim, eps).to(raw::result_type(x, y));

@@ -1,7 +1,10 @@
 #pragma once
 
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Losses of predictions beside targets of the same shape, with PyTorch's definitions and defaults. Both are of
 /// floating dtypes, which promote; losses of the half types are computed in float32. All are twice differentiable in
@@ -20,7 +23,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
 
 /// Of binary_cross_entropy_with_logits.
 struct BinaryCrossEntropyWithLogitsOptions {
-  Tensor weight = {};
+  Tensor weight = {};      ///< of each element, broadcasts; undefined: all 1
   Tensor pos_weight = {};  ///< of the summand of target, broadcasts; undefined: all 1. Not differentiated.
   LossReduction reduction = LossReduction::mean;
 };
@@ -56,12 +59,12 @@ struct KlDivOptions {
 /// target (log(target) - x): x is of logarithms of probabilities. 0 where the target is.
 Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 
-/// x y / (|x| |y|) along `dim`, neither length below eps.
+/// x y / (|x| |y|) along `dim`, neither length below eps. Both broadcast.
 Tensor cosine_similarity(const Tensor& x, const Tensor& y, int64_t dim = 1, double eps = 1e-8);
 
 /// Of cosine_embedding_loss.
 struct CosineEmbeddingLossOptions {
-  double margin = 0;
+  double margin = 0;  ///< how alike two of different classes may be
   LossReduction reduction = LossReduction::mean;
 };
 /// For c the cosine of the angle between x1 and x2, [N, D] or [D]: 1 - c where target ([N] or []) is 1, max(c - margin,
@@ -83,3 +86,5 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            const TripletMarginLossOptions& options = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -42,3 +45,5 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& weights, const Te
                            bool reverse = false);
 
 }  // namespace tendril
+
+TENDRIL_API_END

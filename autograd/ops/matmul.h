@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Matrix products. Operands have one floating or integer dtype (DTypeError) and fitting sizes (ShapeError).
 namespace tendril {
@@ -23,3 +26,5 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

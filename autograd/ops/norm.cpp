@@ -62,6 +62,8 @@ void batch_norm_gradients(const BatchNormInputs& of, const Tensor& given, const 
   dx[0] = of_x.to(of.x.dtype());
 }
 
+/// Passes over an operand of x's size, unrecorded: forward reads x twice (its statistics by pieces, then the result)
+/// and writes once; backward reads x and g twice (the channels' sums, then dx) and writes dx.
 struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
   static constexpr const char* kName = "BatchNormBackward";
   double eps = 0;
@@ -99,6 +101,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
 };
 
 /// Of relu(batch_norm(x) + residual), for the kernels' fused form. Saves what BatchNormBackward does, and the result.
+/// Forward reads the residual beside what batch_norm does. Backward reads x, g and the result twice; with a residual
+/// its gradient, the masked g, is written in the first pass, and read in the second for g and the result.
 struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
   static constexpr const char* kName = "BatchNormReluBackward";
   double eps = 0;
@@ -143,29 +147,31 @@ void check_channels(const char* op, const Tensor& x, const Tensor& tensor, const
                 x.device());
 }
 
-/// running = (1 - momentum) running + share value
-void move_towards(const Tensor& running, const Tensor& value, double momentum, double share) {
-  if (!running.defined()) return;
-  const Tensor now = raw::cast(running, value.dtype());  // itself, unless it is of a half type: that is rounded once
-  raw::binary_(Binary::mul, now, 1 - momentum);
-  raw::add_scaled_(now, value, share);
-  if (now.impl() != running.impl()) raw::copy_(running, now);
-  running.storage()->bump_version();
-}
-
-/// The half types on a device whose kernels have none of them.
-Tensor batch_norm_in_float(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                           const Tensor& bias, bool training, double momentum, double eps) {
-  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(kFloat32) : t; };
-  const Tensor mean = wide(running_mean), var = wide(running_var);
-  Tensor out = batch_norm(wide(x), mean, var, wide(weight), wide(bias), training, momentum, eps).to(x.dtype());
-  for (const auto& [running, now] : {std::pair{&running_mean, &mean}, std::pair{&running_var, &var}}) {
-    if (!training || !running->defined() || running->impl() == now->impl()) continue;
-    raw::copy_(*running, *now);
-    running->storage()->bump_version();
+/// The running statistics as the kernels learn them: what has gaps is written back when this ends.
+class Learning {
+ public:
+  Learning(const Tensor& mean, const Tensor& var, double momentum) : mean_(mean), var_(var), momentum_(momentum) {}
+  RunningStatistics running() const { return {mean_.view, var_.view, momentum_}; }
+  void done() const {
+    mean_.done();
+    var_.done();
   }
-  return out;
-}
+
+ private:
+  struct One {
+    explicit One(const Tensor& given) : to(given), view(given) {}
+    void done() const {
+      if (!to.defined()) return;
+      if (view.tensor.impl() != to.impl()) raw::copy_(to, view.tensor);
+      to.storage()->bump_version();
+    }
+    Tensor to;
+    MaybeView view;
+  };
+
+  One mean_, var_;
+  double momentum_;
+};
 
 void check_batch_norm(const char* op, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                       const Tensor& weight, const Tensor& bias, bool training) {
@@ -192,15 +198,6 @@ Tensor statistic(const Tensor& x, const Tensor& running, bool training) {
   return x.numel() > 0 ? raw::empty(sizes, wide, x.device()) : raw::zeros(sizes, wide, x.device());
 }
 
-void learn_statistics(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
-                      const Tensor& var, double momentum) {
-  if (x.numel() == 0) return;  // nothing seen, nothing learned
-  const int64_t count = x.numel() / x.sizes()[1];
-  const auto n = static_cast<double>(count);
-  move_towards(running_mean, mean, momentum, momentum);
-  move_towards(running_var, var, momentum, momentum * (n / (n - 1)));  // the unbiased variance
-}
-
 /// What both nodes keep.
 template <class N>
 void keep_for_backward(N* node, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
@@ -220,19 +217,17 @@ void keep_for_backward(N* node, const Tensor& x, const Tensor& weight, const Ten
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps) {
   check_batch_norm("batch_norm", x, running_mean, running_var, weight, bias, training);
-  if (computed_in(x.dtype()) != x.dtype() && !x.device().is_cpu()) {
-    return batch_norm_in_float(x, running_mean, running_var, weight, bias, training, momentum, eps);
-  }
   const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
   const MemoryFormat format = image_format(x);
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
-  if (x.numel() > 0) {
+  if (x.numel() > 0) {  // nothing seen, nothing learned
+    const Learning learning(training ? running_mean : Tensor(), training ? running_var : Tensor(), momentum);
     const Kernels& table = kernels(x.device());
-    require(table.batch_norm, "batch_norm", table)(raw::view_of(as_channels(out, format)), raw::view_of(mean),
-                                                   raw::view_of(var), raw::view_of(as_channels(x, format)),
-                                                   MaybeView(weight), MaybeView(bias), eps, training);
+    require(table.batch_norm, "batch_norm", table)(
+        raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
+        raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), eps, training, learning.running());
+    if (training) learning.done();
   }
-  if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
   if (auto* node = track<BatchNormBackward>(out, x, weight, bias)) {
     keep_for_backward(node, x, weight, bias, mean, var, training, eps);
   }
@@ -250,9 +245,7 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
                   ", expected x's device ", x.device());
   }
   const Kernels& table = kernels(x.device());
-  const bool in_halves = computed_in(x.dtype()) != x.dtype();
-  if (!table.batch_norm_relu || x.numel() == 0 || (in_halves && !x.device().is_cpu()) ||
-      (residual.defined() && residual.dtype() != x.dtype())) {
+  if (!table.batch_norm_relu || x.numel() == 0 || (residual.defined() && residual.dtype() != x.dtype())) {
     const Tensor y = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps);
     return (residual.defined() ? y + residual : y).relu();
   }
@@ -260,10 +253,11 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
   const MemoryFormat format = image_format(x);
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
   const Tensor rows = residual.defined() ? as_channels(residual, format) : residual;
+  const Learning learning(training ? running_mean : Tensor(), training ? running_var : Tensor(), momentum);
   table.batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
                         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias),
-                        MaybeView::as_it_lies(rows), eps, training);
-  if (training) learn_statistics(x, running_mean, running_var, mean, var, momentum);
+                        MaybeView::as_it_lies(rows), eps, training, learning.running());
+  if (training) learning.done();
   if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {
     keep_for_backward(node, x, weight, bias, mean, var, training, eps);
     node->save_output(4, out);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -33,3 +36,5 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
                        const Tensor& weight = {}, const Tensor& bias = {}, const BatchNormReluOptions& options = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Free functions and operators of the pointwise operations (tensor/pointwise.def says what each is). Operands
 /// broadcast and promote as in PyTorch; a number takes part in promotion by its category only.
@@ -74,12 +77,16 @@ inline Tensor operator>=(const Tensor& x, Scalar y) { return x.ge(y); }
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
 Tensor where(const Tensor& mask, const Tensor& x, Scalar y);
 Tensor where(const Tensor& mask, Scalar x, const Tensor& y);
+Tensor where(const Tensor& mask, Scalar x, Scalar y);  ///< float32, int64 or bool, as `tensor(x)` is
 
 /// Whether sizes and all elements are equal; dtypes must be (DTypeError). NaN equals nothing. Waits for a device.
 bool equal(const Tensor& x, const Tensor& y);
 /// Whether |x - y| <= atol + rtol |y| for all elements; sizes broadcast. Equal infinities are close, and NaNs only with
 /// `equal_nan`. Waits for a device.
 bool allclose(const Tensor& x, const Tensor& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
+
+/// For each element what `allclose` asks of all: bool.
+Tensor isclose(const Tensor& x, const Tensor& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
 
 /// x kept within [low, high]; either bound may be missing, not both. The gradient is 0 on a bound. Where the bounds
 /// cross, the upper one wins; where one is NaN, all become NaN. Integers keep their dtype: DTypeError where none of its
@@ -92,3 +99,5 @@ inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<do
 inline Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) { return x.masked_fill(mask, value); }
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -26,9 +26,6 @@ void check_image(const Tensor& x, const char* op) {
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
 }
 
-/// Of a half type on a device whose kernels have none of them: it goes by float32.
-bool goes_by_float(const Tensor& x) { return !x.device().is_cpu() && computed_in(x.dtype()) != x.dtype(); }
-
 /// How many windows there are; checks the geometry.
 Size2 windows(const Tensor& x, const PoolGeometry& g, bool ceil_mode, const char* op) {
   const auto positive = [&](Size2 size, const char* name) {
@@ -74,18 +71,21 @@ bool all_see_pixels(int64_t count, int64_t size, int64_t kernel, int64_t stride,
   return true;
 }
 
-/// The largest element alone has the gradient. Unrecorded, one pass writes it; recorded, scatter_add is differentiable.
+/// The largest element alone has the gradient. Unrecorded, one pass reads g and the places and writes it, plane by
+/// plane in a cache; recorded, scatter_add is differentiable.
 struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
   static constexpr const char* kName = "MaxPool2dBackward";
   Dims sizes;
   MemoryFormat format = MemoryFormat::contiguous;
+  PoolGeometry geometry;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const auto fused = kernels(g.device()).max_pool2d_backward;
-    if (fused && !autograd::grad_enabled()) {
+    const Kernels& table = kernels(g.device());
+    if (!autograd::grad_enabled()) {
       dx[0] = raw::empty(sizes, g.dtype(), g.device(), format);
-      return fused(raw::view_of(four(dx[0], format)), raw::view_of(four(g, format)),
-                   raw::view_of(four(saved(0), format)));
+      return require(table.max_pool2d_backward, "max_pool2d_backward", table)(
+          raw::view_of(four(dx[0], format)), raw::view_of(four(g, format)), raw::view_of(four(saved(0), format)),
+          geometry);
     }
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
     dx[0] = zeros.flatten(-2).scatter_add(-1, saved(0).flatten(-2), g.flatten(-2)).reshape(sizes);
@@ -183,10 +183,6 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
           all_see_pixels(count.w, x.size(-1), kernel.w, geometry.stride.w, geometry.padding.w, geometry.dilation.w),
       "max_pool2d: a window of ", kernel, ", dilated by ", geometry.dilation, ", sees nothing but the padding of x ",
       x.sizes());
-  if (goes_by_float(x)) {
-    const auto [values, indices] = max_pool2d_with_indices(x.to(kFloat32), kernel, options);
-    return {values.to(x.dtype()), indices};
-  }
   const Dims sizes = with_image(x.sizes(), count);
   const MemoryFormat format = image_format(x);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device(), format),
@@ -198,6 +194,7 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
     n->save(0, indices);
     n->sizes = x.sizes();
     n->format = format;
+    n->geometry = geometry;
   }
   return {out, indices};
 }
@@ -210,7 +207,6 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) 
   check_image(x, "avg_pool2d");
   const PoolGeometry g{kernel, stride_of(options.stride, kernel), options.padding, 1};
   const Size2 count = windows(x, g, options.ceil_mode, "avg_pool2d");
-  if (goes_by_float(x)) return avg_pool2d(x.to(kFloat32), kernel, options).to(x.dtype());
   const bool divided = !options.divisor_override;
   TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");
   auto pool = std::make_shared<MeanPool>();
@@ -229,7 +225,6 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
                 ", expected numbers of 0 or more");
   TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_avg_pool2d: x has shape ", x.sizes(),
                    ", expected at least one pixel");
-  if (goes_by_float(x)) return adaptive_avg_pool2d(x.to(kFloat32), output).to(x.dtype());
   auto pool = std::make_shared<MeanPool>();
   pool->in = x.sizes();
   pool->format = image_format(x);

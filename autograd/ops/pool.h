@@ -3,8 +3,11 @@
 #include <optional>
 #include <tuple>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Pooling of images x [..., height, width] with 3 or 4 dimensions, floating. Errors: ShapeError for a window
 /// that does not fit or that sees no pixel somewhere, Error for a geometry that makes no sense, DTypeError for other
@@ -25,11 +28,11 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
 
 /// Of avg_pool2d.
 struct AvgPoolOptions {
-  Size2 stride = 0;               ///< 0: the kernel
-  Size2 padding = 0;              ///< at most half of the kernel
-  bool ceil_mode = false;         ///< windows may hang over the end
-  bool count_include_pad = true;  ///< padding is zeros that count, rather than nothing
-  std::optional<int64_t> divisor_override = {};
+  Size2 stride = 0;                              ///< 0: the kernel
+  Size2 padding = 0;                             ///< at most half of the kernel
+  bool ceil_mode = false;                        ///< windows may hang over the end
+  bool count_include_pad = true;                 ///< padding is zeros that count, rather than nothing
+  std::optional<int64_t> divisor_override = {};  ///< in place of the window's size
 };
 /// The mean of each window.
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options = {});
@@ -74,3 +77,5 @@ Tensor adaptive_max_pool1d(const Tensor& x, int64_t output);
 std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Drawing by weights, and tensors of random numbers like another. Filling a tensor with them is a method:
 /// `x.uniform_(0, 1)`, `normal_`, `trunc_normal_`, `exponential_`, `bernoulli_`.
@@ -25,3 +28,5 @@ Tensor rand_like(const Tensor& x);   ///< uniform in [0, 1)
 Tensor randn_like(const Tensor& x);  ///< normal, of mean 0 and variance 1
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -149,6 +149,16 @@ Tensor repeat(const Tensor& x, const Dims& times) {
   return out;
 }
 
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+  detail::check_defined(x, "roll", "x");
+  TENDRIL_CHECK_AS(ShapeError, shifts.size() == dims.size() && !dims.empty(), "roll: got shifts ", shifts, " and dims ",
+                   dims, ", expected as many of each, one or more");
+  for (int64_t dim : dims) wrap_dim(dim, x.dim(), "roll");
+  Tensor out = x;
+  for (int i = 0; i < dims.size(); ++i) out = roll(out, shifts[i], dims[i]);
+  return out;
+}
+
 Tensor tile(const Tensor& x, const Dims& times) {
   detail::check_defined(x, "tile", "x");
   Dims all;
@@ -171,6 +181,11 @@ Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t given_dim) {
   }
   wide.insert(dim + 1, times);
   return line.unsqueeze(dim + 1).expand(wide).clone().reshape(sizes);
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t times) {
+  detail::check_defined(x, "repeat_interleave", "x");
+  return repeat_interleave(x.reshape({-1}), times, 0);
 }
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, PadMode mode, Scalar value) {
@@ -208,27 +223,11 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   return x.masked_fill(raw::compare(Compare::lt, above_diagonal(x, "triu"), diagonal), 0);
 }
 
-Tensor diagonal(const Tensor& x, int64_t given_offset, int64_t given_dim0, int64_t given_dim1) {
-  detail::check_defined(x, "diagonal", "x");
-  TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, "diagonal: got a tensor of shape ", x.sizes(),
-                   ", expected two or more dimensions");
-  const int dim0 = wrap_dim(given_dim0, x.dim(), "diagonal"), dim1 = wrap_dim(given_dim1, x.dim(), "diagonal");
-  TENDRIL_CHECK(dim0 != dim1, "diagonal: got dim ", dim0, " twice, expected two dimensions");
-  const Tensor last = movedim(movedim(x, dim0, -1), dim1 > dim0 ? dim1 - 1 : dim1, -1);  // [..., dim0, dim1]
-  const int64_t rows = last.size(-2), columns = last.size(-1);
-  const int64_t offset = std::max(given_offset, -INT64_MAX);  // -INT64_MIN would be no number
-  const int64_t row = std::max<int64_t>(0, -offset), column = std::max<int64_t>(0, offset);
-  const int64_t count = std::max<int64_t>(0, std::min(rows - row, columns - column));
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < count; ++i) places.push_back((row + i) * columns + column + i);
-  return chosen(last.flatten(-2), last.dim() - 2, places);
-}
-
 Tensor diag(const Tensor& x, int64_t offset) {
   detail::check_defined(x, "diag", "x");
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 1 || x.dim() == 2, "diag: got a tensor of shape ", x.sizes(),
                    ", expected a vector or a matrix");
-  if (x.dim() == 2) return diagonal(x, offset);
+  if (x.dim() == 2) return x.diagonal(offset).clone();
   TENDRIL_CHECK_AS(ShapeError, offset > -INT32_MAX && offset < INT32_MAX, "diag: diagonal: got ", offset,
                    ", expected a matrix with fewer than 2^31 rows");
   const int64_t size = x.numel() + std::abs(offset);
@@ -267,8 +266,22 @@ Tensor movedim(const Tensor& x, int64_t given_from, int64_t given_to) {
   return x.permute(order);
 }
 
+Tensor trace(const Tensor& x) {
+  detail::check_defined(x, "trace", "x");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() == 2, "trace: got a tensor of shape ", x.sizes(), ", expected a matrix");
+  return x.diagonal().sum();
+}
+
 Tensor Tensor::flip(const Dims& dims) const { return tendril::flip(*this, dims); }
-Tensor Tensor::roll(int64_t shift, int64_t dim) const { return tendril::roll(*this, shift, dim); }
+Tensor Tensor::roll(int64_t shift) const { return tendril::roll(*this, shift); }
+Tensor Tensor::roll(const Dims& shifts, const Dims& dims) const { return tendril::roll(*this, shifts, dims); }
+Tensor Tensor::tile(const Dims& times) const { return tendril::tile(*this, times); }
+Tensor Tensor::repeat_interleave(int64_t times, std::optional<int64_t> dim) const {
+  return dim ? tendril::repeat_interleave(*this, times, *dim) : tendril::repeat_interleave(*this, times);
+}
+Tensor Tensor::diag(int64_t diagonal) const { return tendril::diag(*this, diagonal); }
+Tensor Tensor::trace() const { return tendril::trace(*this); }
+Tensor Tensor::movedim(int64_t from, int64_t to) const { return tendril::movedim(*this, from, to); }
 Tensor Tensor::repeat(const Dims& times) const { return tendril::repeat(*this, times); }
 Tensor Tensor::tril(int64_t diagonal) const { return tendril::tril(*this, diagonal); }
 Tensor Tensor::triu(int64_t diagonal) const { return tendril::triu(*this, diagonal); }

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/scalar.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Operations that move elements to other places, or repeat them. All are differentiable, take every dtype and work on
 /// every device; results are tensors of their own but where a view is said.
@@ -17,6 +20,8 @@ Tensor flip(const Tensor& x, const Dims& dims);
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim);
 /// ... of all elements in row-major order.
 Tensor roll(const Tensor& x, int64_t shift);
+/// ... along each of `dims`, by the shift that stands at its place. ShapeError unless there are as many of each.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
 
 /// x times[d] times after itself along dimension d. Where there are more times than dimensions, dimensions of size 1
 /// are put in front. ShapeError for fewer times than dimensions, or negative ones.
@@ -25,6 +30,8 @@ Tensor repeat(const Tensor& x, const Dims& times);
 Tensor tile(const Tensor& x, const Dims& times);
 /// Each element `times` times, one copy behind the other, along `dim`.
 Tensor repeat_interleave(const Tensor& x, int64_t times, int64_t dim);
+/// ... of all elements in row-major order: a vector.
+Tensor repeat_interleave(const Tensor& x, int64_t times);
 
 /// What `pad` adds.
 enum class PadMode : uint8_t {
@@ -46,8 +53,12 @@ Tensor triu(const Tensor& x, int64_t diagonal = 0);
 /// Of a vector the square matrix that has it on a diagonal (`diagonal` places above the main one), of a matrix that
 /// diagonal.
 Tensor diag(const Tensor& x, int64_t diagonal = 0);
-/// The diagonal of dimensions dim0 and dim1, as a last dimension.
-Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim0 = 0, int64_t dim1 = 1);
+/// The diagonal of dimensions dim0 and dim1, as a last dimension. A view: `x.diagonal().fill_(0)` changes x.
+inline Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim0 = 0, int64_t dim1 = 1) {
+  return x.diagonal(offset, dim0, dim1);
+}
+/// The sum of the main diagonal of a matrix.
+Tensor trace(const Tensor& x);
 
 /// One tensor for each of the vectors, of all their sizes: element [i, j, ...] of the k-th is the k-th vector's element
 /// number i, j, ... (PyTorch's indexing "ij"). Views of the vectors.
@@ -57,3 +68,5 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
 Tensor movedim(const Tensor& x, int64_t from, int64_t to);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -51,28 +51,31 @@ Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
   return out;
 }
 
-/// The largest or smallest of all; elements that tie share the gradient evenly, as in PyTorch.
+/// The largest or smallest along dimensions; elements that tie share the gradient evenly, as in PyTorch.
 template <bool largest>
-struct ExtremumAllBackward : NodeOf<ExtremumAllBackward<largest>, 1, 2> {
-  static constexpr const char* kName = largest ? "MaxAllBackward" : "MinAllBackward";
+struct SharedExtremumBackward : NodeOf<SharedExtremumBackward<largest>, 1, 2> {
+  static constexpr const char* kName = largest ? "AmaxBackward" : "AminBackward";
+  Dims kept;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = this->saved(0);
-    const Tensor chosen = x.eq(this->saved(1)).logical_or(x.isnan());  // with a NaN among them all NaN are
+    // With a NaN among them all NaN are.
+    const Tensor chosen = x.eq(this->saved(1).reshape(kept)).logical_or(x.isnan());
     const Tensor mask = chosen.to(computed_in(g.dtype()));
-    dx[0] = mask * (g.to(mask.dtype()) / mask.sum());
+    dx[0] = mask * (g.reshape(kept).to(mask.dtype()) / sum_to(mask, kept));
   }
 };
 
 template <bool largest>
-Tensor extremum_all(const Tensor& x) {
-  const char* name = largest ? "max" : "min";
-  detail::check_defined(x, name);
-  TENDRIL_CHECK_AS(ShapeError, x.numel() > 0, name, ": of no elements; give a dim");
-  Tensor out = drivers::reduce_to(largest ? Reduction::max : Reduction::min, x, Dims::filled(x.dim(), 1), {}, name);
-  if (auto* n = track<ExtremumAllBackward<largest>>(out, x)) {
+Tensor shared_extremum(const Tensor& x, const Dims& dims, bool keepdim, const char* name) {
+  const drivers::Reduced to(x, dims, name);
+  TENDRIL_CHECK_AS(ShapeError, to.count > 0, name, ": of no elements: shape ", x.sizes());
+  Tensor out =
+      drivers::reduce_to(largest ? Reduction::max : Reduction::min, x, to.kept, keepdim ? to.kept : to.squeezed, name);
+  if (auto* n = track<SharedExtremumBackward<largest>>(out, x)) {
     n->save(0, x);
     n->save_output(1, out);
+    n->kept = to.kept;
   }
   return out;
 }
@@ -119,12 +122,32 @@ Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepd
   return keepdim ? indices : raw::view(indices, without(indices.sizes(), dim));
 }
 
+/// Whether a product of two finite numbers, none of them 0, is infinite or has lost digits below the normal numbers: by
+/// what comes before them it might have stayed in range.
+bool strays(const Tensor& a, const Tensor& b, const Tensor& product) {
+  const NoGrad no_grad;
+  const double least = product.dtype() == kFloat64 ? std::numeric_limits<double>::min()
+                                                   : static_cast<double>(std::numeric_limits<float>::min());
+  const Tensor small = product.abs().lt(least).logical_and(a.ne(0)).logical_and(b.ne(0));
+  const Tensor large = product.isfinite().logical_not().logical_and(a.isfinite()).logical_and(b.isfinite());
+  return small.logical_or(large).any().item<bool>();
+}
+
+/// The products up to each slice along `dim`, one after the other.
+std::vector<Tensor> running_products(const Tensor& x, int dim) {
+  std::vector<Tensor> products = {x.select(dim, 0)};
+  for (int64_t i = 1; i < x.sizes()[dim]; ++i) products.push_back(products.back() * x.select(dim, i));
+  return products;
+}
+
 /// Products of pairs, and of those: a product's gradient needs no division then, which a zero among the factors
 /// forbids.
-Tensor product_along(Tensor x, int dim) {
+Tensor product_along(const Tensor& given, int dim) {
+  Tensor x = given;
   while (x.sizes()[dim] > 1) {
     const int64_t size = x.sizes()[dim], half = size / 2;
-    const Tensor pairs = x.narrow(dim, 0, half) * x.narrow(dim, half, half);
+    const Tensor low = x.narrow(dim, 0, half), high = x.narrow(dim, half, half), pairs = low * high;
+    if (x.device().is_cpu() && strays(low, high, pairs)) return running_products(given, dim).back().unsqueeze(dim);
     x = size % 2 == 0 ? pairs : cat({pairs, x.narrow(dim, size - 1, 1)}, dim);
   }
   return x;
@@ -188,8 +211,19 @@ Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
   return out;
 }
 
-Tensor Tensor::max() const { return extremum_all<true>(*this); }
-Tensor Tensor::min() const { return extremum_all<false>(*this); }
+Tensor Tensor::max() const { return shared_extremum<true>(*this, {}, false, "max"); }
+Tensor Tensor::min() const { return shared_extremum<false>(*this, {}, false, "min"); }
+Tensor Tensor::amax(const Dims& dims, bool keepdim) const {
+  return shared_extremum<true>(*this, dims, keepdim, "amax");
+}
+Tensor Tensor::amin(const Dims& dims, bool keepdim) const {
+  return shared_extremum<false>(*this, dims, keepdim, "amin");
+}
+Tensor Tensor::nansum(const Dims& dims, bool keepdim) const { return tendril::nansum(*this, dims, keepdim); }
+Tensor Tensor::count_nonzero(const Dims& dims) const {
+  detail::check_defined(*this, "count_nonzero");
+  return raw::compare(Compare::ne, *this, 0).sum(dims);
+}
 std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, bool keepdim) const { return extremum<true>(*this, dim, keepdim); }
 std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, bool keepdim) const { return extremum<false>(*this, dim, keepdim); }
 Tensor Tensor::argmax(int64_t dim, bool keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
@@ -240,14 +274,12 @@ Tensor Tensor::cumprod(int64_t given_dim) const {
   if (dim() == 0) return out.clone();
   const int64_t size = sizes()[d];
   for (int64_t step = 1; step < size; step *= 2) {
-    out = cat({out.narrow(d, 0, step), out.narrow(d, step, size - step) * out.narrow(d, 0, size - step)}, d);
-  }
-  if (is_floating(out.dtype()) && device().is_cpu() && out.detach().isnan().any().item<bool>() &&
-      !this->detach().isnan().any().item<bool>()) {
-    // Products of later elements have overflown or vanished where the product so far does not: one after the other.
-    std::vector<Tensor> products = {select(d, 0)};
-    for (int64_t i = 1; i < size; ++i) products.push_back(products.back() * select(d, i));
-    return stack(products, d);
+    const Tensor late = out.narrow(d, step, size - step), early = out.narrow(d, 0, size - step);
+    const Tensor product = late * early;
+    if (is_floating(out.dtype()) && device().is_cpu() && strays(late, early, product)) {
+      return stack(running_products(*this, d), d);
+    }
+    out = cat({out.narrow(d, 0, step), product}, d);
   }
   return out.is_same(*this) ? out.clone() : out;
 }
@@ -266,11 +298,8 @@ Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
   if (p == 1) return abs().sum(dims, keepdim);
   if (std::isinf(p)) {
     TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: of no elements, for p = ", p);
-    Tensor out = abs();
-    for (int d = 0; d < dim(); ++d) {  // one dimension after the other; the largest of all is that of the largest
-      if (to.kept[d] != sizes()[d]) out = std::get<0>(p > 0 ? out.max(d, true) : out.min(d, true));
-    }
-    return keepdim ? out : out.reshape(to.squeezed);
+    return p > 0 ? shared_extremum<true>(abs(), dims, keepdim, "norm")
+                 : shared_extremum<false>(abs(), dims, keepdim, "norm");
   }
   // Below 1 the power has no derivative at 0: 0 is taken there, too.
   const Tensor zero = p < 1 ? raw::compare(Compare::eq, *this, 0) : Tensor();

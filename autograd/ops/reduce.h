@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Reductions. `dims` may be negative and must be distinct; empty means all. Methods of Tensor say the rest.
 namespace tendril {
@@ -18,3 +21,5 @@ Tensor sum_to(const Tensor& x, const Dims& sizes);
 #include "tendril/tensor/reductions.def"
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -59,6 +59,13 @@ Tensor where(const Tensor& mask, Scalar x, const Tensor& y) {
   return track_where(raw::where(mask, beside(x, y), y), mask, {}, y);
 }
 
+Tensor where(const Tensor& mask, Scalar x, Scalar y) {
+  detail::check_defined(mask, "where", "the mask");
+  const DType kind = promote(x.category(), y.category());
+  const DType dtype = kind == kFloat64 ? kFloat32 : kind;
+  return raw::where(mask, raw::scalar(x, dtype, mask.device()), raw::scalar(y, dtype, mask.device()));
+}
+
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   detail::check_defined(*this, "masked_fill");
   detail::check_defined(mask, "masked_fill", "the mask");

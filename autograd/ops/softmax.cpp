@@ -4,6 +4,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -100,32 +101,27 @@ Tensor Tensor::cumsum(int64_t given_dim) const {
   return running_sum(*this, wrap_dim(given_dim, dim(), "cumsum"), false);
 }
 
-Tensor Tensor::logsumexp(int64_t given_dim, bool keepdim) const {
+Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
   detail::check_floating(*this, "logsumexp");
-  if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(given_dim, keepdim).to(dtype());
-  const int d = wrap_dim(given_dim, dim(), "logsumexp");
-  Dims kept = sizes(), removed = sizes();
-  if (dim() > 0) {
-    kept[d] = 1;
-    removed.erase(d);
-  }
+  if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(dims, keepdim).to(dtype());
+  const drivers::Reduced to(*this, dims, "logsumexp");
   Tensor out;
   {
     const NoGrad no_grad;
     if (numel() == 0) {
-      out = sum({d}, true).log();  // of no elements: log(0); of no rows: nothing
+      out = sum(dims, true).log();  // of no elements: log(0); of no rows: nothing
     } else {
       // The largest element is taken out, so that nothing overflows; where it is infinite there is nothing to save.
-      const Tensor largest = dim() == 0 ? *this : std::get<0>(max(d, true));
+      const Tensor largest = amax(dims, true);
       const Tensor shift = largest.masked_fill(largest.isfinite().logical_not(), 0);
-      out = (*this - shift).exp().sum({d}, true).log() + shift;
+      out = (*this - shift).exp().sum(dims, true).log() + shift;
     }
-    out = raw::view(out, keepdim ? kept : removed);
+    out = raw::view(out, keepdim ? to.kept : to.squeezed);
   }
   if (auto* n = track<LogsumexpBackward>(out, *this)) {
     n->save(0, *this);
     n->save_output(1, out);
-    n->kept = kept;
+    n->kept = to.kept;
   }
   return out;
 }

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -14,3 +17,5 @@ inline Tensor logsumexp(const Tensor& x, int64_t dim, bool keepdim = false) { re
 inline Tensor cumsum(const Tensor& x, int64_t dim) { return x.cumsum(dim); }
 
 }  // namespace tendril
+
+TENDRIL_API_END

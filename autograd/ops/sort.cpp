@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -68,6 +69,7 @@ std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepd
 
 Tensor median(const Tensor& x) {
   detail::check_defined(x, "median", "x");
+  if (x.numel() == 0 && is_floating(x.dtype())) return x.sum() / 0.0;  // NaN, as in PyTorch
   if (!autograd::grad_enabled() || !x.requires_grad()) return std::get<0>(median(x.reshape({-1}), 0));
   // Those that tie share the gradient, as those of a maximum do: the others are made the smallest.
   const Tensor value = std::get<0>(median(x.detach().reshape({-1}), 0));
@@ -96,7 +98,7 @@ Tensor bincount(const Tensor& x, int64_t minlength) {
 Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std::optional<double> given_high) {
   detail::check_floating(x, "histc");
   TENDRIL_CHECK(bins > 0, "histc: bins: got ", bins, ", expected a positive number");
-  const Tensor flat = raw::cast(raw::reshape(x, {-1}), kFloat64);
+  const Tensor flat = raw::cast(raw::reshape(x, {-1}), computed_in(x.dtype()));
   double low = given_low.value_or(0), high = given_high.value_or(0);
   if (!given_low && flat.numel() > 0) low = drivers::reduce(Reduction::min, flat).item<double>();
   if (!given_high && flat.numel() > 0) high = drivers::reduce(Reduction::max, flat).item<double>();
@@ -106,13 +108,18 @@ Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std
   }
   TENDRIL_CHECK(std::isfinite(low) && std::isfinite(high) && low < high, "histc: got bounds ", low, " and ", high,
                 ", expected finite numbers, the lower one first");
-  const Tensor scaled =
-      raw::binary(Binary::mul, raw::binary(Binary::sub, flat, low), static_cast<double>(bins) / (high - low));
+  // In x's dtype and PyTorch's order: float32's 0.7 is the seventh of ten bounds from 0 to 1, though it is below 0.7.
+  const auto number = static_cast<double>(bins);
+  const bool single = flat.dtype() == kFloat32 && (high - low) * number <= std::numeric_limits<float>::max();
+  const double width = single ? static_cast<double>(static_cast<float>(high) - static_cast<float>(low)) : high - low;
+  const Tensor above = raw::binary(Binary::sub, raw::cast(flat, single ? kFloat32 : kFloat64), low);
+  const Tensor scaled = raw::binary(Binary::div, raw::binary(Binary::mul, above, number), width);
   const Tensor inside = raw::binary(Binary::mul, raw::cast(raw::compare(Compare::ge, flat, low), kInt64),
                                     raw::cast(raw::compare(Compare::le, flat, high), kInt64));
   // What is outside (or NaN) counts nothing, in the first bin.
-  const Tensor kept = raw::where(raw::compare(Compare::ne, inside, 0), scaled, raw::scalar(0.0, kFloat64, x.device()));
-  const Tensor bin = raw::cast(raw::clamp(raw::unary(Unary::floor, kept), 0.0, static_cast<double>(bins - 1)), kInt64);
+  const Tensor kept =
+      raw::where(raw::compare(Compare::ne, inside, 0), scaled, raw::scalar(0.0, scaled.dtype(), x.device()));
+  const Tensor bin = raw::clamp(raw::cast(raw::unary(Unary::floor, kept), kInt64), 0.0, number - 1);
   const Tensor counts = raw::zeros({bins}, kInt64, x.device());
   drivers::index_add_(counts, 0, bin, inside);
   return raw::cast(counts, x.dtype());

@@ -5,7 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Putting elements in order, and counting them. Values are differentiable, places and counts are not. A device without
 /// a kernel for it (CUDA) has the order found on the host, which waits for the device.
@@ -26,7 +29,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1
 /// The middle element along `dim`, of an even number the lower of the two (as PyTorch), and its place. With a NaN among
 /// them it is the first NaN.
 std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keepdim = false);
-Tensor median(const Tensor& x);  ///< of all; those that tie share the gradient evenly
+Tensor median(const Tensor& x);  ///< of all; those that tie share the gradient evenly. NaN of none, if floating
 
 /// What `unique` found.
 struct Unique {
@@ -72,3 +75,5 @@ Histogram histogram(const Tensor& x, const Tensor& bins, const HistogramOptions&
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
 }  // namespace tendril
+
+TENDRIL_API_END

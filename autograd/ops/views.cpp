@@ -2,6 +2,7 @@
 #include "tendril/autograd/detail/window.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/rearrange.h"
 #include "tendril/tensor/layout.h"
 #include "tendril/tensor/raw.h"
 
@@ -180,6 +181,26 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
   return part_of(*this, "narrow", "SliceBackward",
                  [&](const Layout& x) { return layout::narrow(x, dim, start, length); });
+}
+
+Tensor Tensor::diagonal(int64_t offset, int64_t dim0, int64_t dim1) const {
+  return part_of(*this, "diagonal", "DiagonalBackward",
+                 [&](const Layout& x) { return layout::diagonal(x, offset, dim0, dim1); });
+}
+Tensor Tensor::unflatten(int64_t given_dim, const Dims& sizes) const {
+  detail::check_defined(*this, "unflatten");
+  TENDRIL_CHECK_AS(ShapeError, dim() > 0 && !sizes.empty(), "unflatten: got shape ", this->sizes(), " and sizes ",
+                   sizes, ", expected a dimension and one or more sizes");
+  const int d = wrap_dim(given_dim, dim(), "unflatten");
+  const Dims parts = layout::infer_size(sizes, this->sizes()[d], "unflatten");
+  TENDRIL_CHECK_AS(ShapeError, numel_of(parts) == this->sizes()[d], "unflatten: sizes ", sizes,
+                   " do not make the size of dim ", d, " of shape ", this->sizes());
+  Dims all;
+  for (int i = 0; i < dim(); ++i) {
+    if (i != d) all.push_back(this->sizes()[i]);
+    for (int64_t part : i == d ? parts : Dims()) all.push_back(part);
+  }
+  return view(all);
 }
 
 std::vector<Tensor> Tensor::split(const std::vector<int64_t>& sizes, int64_t given_dim) const {

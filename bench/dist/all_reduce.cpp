@@ -1,10 +1,12 @@
 // An all_reduce of a large tensor among processes of this machine over loopback TCP, beside bare sockets that carry in
 // the same directions at the same time as many bytes as the ring does: each member 2 (n-1) / n of the tensor to the
-// next. The two take turns, round by round, in the same processes.
+// next. The two take turns, round by round, in the same processes. Beside the time, the processors' time of all
+// members: what a machine with other work on it still shows.
 //
-//     bench_dist_all_reduce [MEMBERS] [MEGABYTES] [ROUNDS]
+//     bench_dist_all_reduce [MEMBERS] [MEGABYTES] [ROUNDS] [CHUNK KILOBYTES]
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -81,32 +84,51 @@ class Neighbours {
   int to_ = -1, from_ = -1;
 };
 
+/// This process's, in seconds.
+double processor_time() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// What the rounds of one kind took.
+struct Times {
+  std::vector<double> wall, processors;
+};
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-void run(int rank, int size, int megabytes, int rounds) {
+void run(int rank, int size, int megabytes, int rounds, int chunk_kilobytes) {
   set_num_threads(1);
   rpc::init_rpc(std::string("w").append(std::to_string(rank)));
   {
     std::vector<std::string> names;
     for (int r = 0; r < size; ++r) names.push_back(std::string("w").append(std::to_string(r)));
-    dist::ProcessGroup group(names);
+    dist::ProcessGroup group(names, {.chunk_bytes = static_cast<std::size_t>(chunk_kilobytes) << 10});
     const Neighbours sockets(rank, size);
     const int64_t bytes = int64_t{megabytes} * 1'000'000;
     const auto moved = static_cast<std::size_t>(2 * (size - 1) * bytes / size);
     const std::vector<char> out(moved, 1);
     std::vector<char> in(moved);
     const Tensor x = ones({bytes / 4});
-    std::vector<double> raw, ring, by_rank;
-    const auto timed = [&](std::vector<double>& into, int round, const auto& f) {
+    Times raw, ring, by_rank;
+    const auto timed = [&](Times& into, int round, const auto& f) {
       group.barrier();
+      const double before = processor_time();
       const auto start = Clock::now();
       f();
       const std::chrono::duration<double> mine = Clock::now() - start;
-      const std::vector<double> all = rpc::all_gather(mine.count());
-      if (round > 0) into.push_back(*std::max_element(all.begin(), all.end()));  // the first warms up
+      const double processor = processor_time() - before;
+      const std::vector<double> all = rpc::all_gather(mine.count()), processors = rpc::all_gather(processor);
+      if (round == 0) return;  // warms up
+      into.wall.push_back(*std::max_element(all.begin(), all.end()));
+      into.processors.push_back(std::accumulate(processors.begin(), processors.end(), 0.0));
     };
     for (int round = 0; round <= rounds; ++round) {
       timed(raw, round, [&] { sockets.exchange(out, in); });
@@ -114,15 +136,19 @@ void run(int rank, int size, int megabytes, int rounds) {
       timed(by_rank, round, [&] { group.all_reduce(x, dist::ReduceOp::average, {.deterministic = true}); });
     }
     if (rank == 0) {
-      std::printf("| %d members, %d MB | ms | GB/s each way | of the bare sockets' |\n|---|---|---|---|\n", size,
-                  megabytes);
-      const auto line = [&](const char* what, double seconds) {
-        std::printf("| %s | %.1f | %.2f | %.2f |\n", what, 1e3 * seconds, static_cast<double>(moved) / seconds / 1e9,
-                    median(raw) / seconds);
+      std::printf(
+          "| %d members, %d MB | ms | GB/s each way | of the bare sockets' | processors' ms | of the bare sockets' |\n"
+          "|---|---|---|---|---|---|\n",
+          size, megabytes);
+      const auto line = [&](const char* what, const Times& times) {
+        const double wall = median(times.wall), processors = median(times.processors);
+        std::printf("| %s | %.1f | %.2f | %.2f | %.1f | %.2f |\n", what, 1e3 * wall,
+                    static_cast<double>(moved) / wall / 1e9, median(raw.wall) / wall, 1e3 * processors,
+                    median(raw.processors) / processors);
       };
-      line("bare sockets", median(raw));
-      line("all_reduce, ring", median(ring));
-      line("all_reduce, by rank", median(by_rank));
+      line("bare sockets", raw);
+      line("all_reduce, ring", ring);
+      line("all_reduce, by rank", by_rank);
       std::fflush(stdout);
     }
   }
@@ -135,13 +161,15 @@ int main(int argc, char** argv) {
   ::setenv("TENDRIL_TRANSPORT", "tcp", 1);  // workers inherit it
   rpc::worker_main(argc, argv);
   const int members = argc > 1 ? std::atoi(argv[1]) : 2, megabytes = argc > 2 ? std::atoi(argv[2]) : 100,
-            rounds = argc > 3 ? std::atoi(argv[3]) : 15;
-  if (members < 2 || megabytes < 1 || rounds < 1) {
-    std::fprintf(stderr, "usage: %s [MEMBERS >= 2] [MEGABYTES >= 1] [ROUNDS >= 1]\n", argv[0]);
+            rounds = argc > 3 ? std::atoi(argv[3]) : 15, chunk = argc > 4 ? std::atoi(argv[4]) : 0;
+  if (members < 2 || megabytes < 1 || rounds < 1 || chunk < 0) {
+    std::fprintf(stderr,
+                 "usage: %s [MEMBERS >= 2] [MEGABYTES >= 1] [ROUNDS >= 1] [CHUNK KILOBYTES, 0: as by default]\n",
+                 argv[0]);
     return 2;
   }
   try {
-    rpc::spawn<&all_reduce_bench::run>(members, members, megabytes, rounds);
+    rpc::spawn<&all_reduce_bench::run>(members, members, megabytes, rounds, chunk);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

@@ -130,12 +130,12 @@ def run_trainer(args):
         first = last if first is None else first
         print(f"Training epoch {epoch}\tLoss: {last:.4f}", flush=True)
     seconds = time.perf_counter() - start
-    print(f"\n  iterations/s        {iterations / seconds:.0f}")
+    print(f"\n  iterations/s        {iterations / seconds:.4g}")
     print(f"  loss                {first:.4f} in the first epoch, {last:.4f} in the last")
 
 
 def run_worker(rank, args, port):
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed + rank)
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=16, init_method=f"tcp://127.0.0.1:{port}")
     rpc.init_rpc("ps" if rank == 0 else "trainer", rank=rank, world_size=2, rpc_backend_options=options)
@@ -149,6 +149,7 @@ def main():
     for flag, default in (("batch", 5), ("bptt", 5), ("ntoken", 10), ("ninp", 2), ("nhid", 3), ("nlayers", 4),
                           ("epochs", 10), ("tokens", 10_000), ("seed", 1)):
         parser.add_argument(f"--{flag}", type=int, default=default)
+    parser.add_argument("--threads", type=int, default=1, help="of each of the two processes")
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--dropout", type=float, default=0.5)
     parser.add_argument("--seconds", type=float, default=60, help="stop after so many seconds")

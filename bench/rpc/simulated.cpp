@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tendril/rpc/call.h"
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/task.h"
 #include "tendril/rpc/transport/memory_network.h"

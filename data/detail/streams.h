@@ -2,7 +2,10 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
+
+TENDRIL_API_BEGIN
 
 /// Where the random numbers of data loading come from: Philox with counters that no Generator of the same seed reaches.
 namespace tendril::data::detail {
@@ -16,3 +19,5 @@ uint64_t epoch_seed(uint64_t seed, uint64_t epoch, Use use) noexcept;
 Generator::State example_stream(uint64_t epoch_seed, uint64_t position) noexcept;
 
 }  // namespace tendril::data::detail
+
+TENDRIL_API_END

@@ -7,7 +7,10 @@
 
 #include "tendril/dist/autograd/context.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
@@ -19,8 +22,8 @@ enum class Mode : uint8_t {
 
 /// Of a distributed backward.
 struct BackwardOptions {
-  bool retain_graph = false;  ///< keep what a second backward over the same graph needs
-  Mode mode = Mode::smart;
+  bool retain_graph = false;             ///< keep what a second backward over the same graph needs
+  Mode mode = Mode::smart;               ///< which algorithm
   std::chrono::milliseconds timeout{0};  ///< for all of it, on all workers; 0 = as long as the workers live
   /// Refused with an AutogradError: gradients that cross workers are not recorded. Where a derivative of the second
   /// order is needed, fetch the values and call autograd::grad on one worker.
@@ -52,3 +55,5 @@ void backward(const Context& context, const R& root, const BackwardOptions& opti
 }
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

@@ -317,7 +317,12 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
       context, transmitter_);
   TENDRIL_CHECK_AS(AutogradError, context->begin_pass(pass), "backward: another backward of context ", text_of(id),
                    " is running on worker '", self().name, "', or the context was released");
-  pass->run_from(roots);
+  try {
+    pass->run_from(roots);
+  } catch (...) {
+    context->end_pass(*pass, false, 0);  // where memory for that was missing too; else it has ended
+    throw;
+  }
 }
 
 Tensor Container::backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input) {
@@ -342,6 +347,18 @@ Tensor Container::backward_here(ContextId id, const Tensor& output, const Tensor
   task.add_root(std::size_t{0}, gradient);
   task.run();
   return sink.captured;
+}
+
+std::shared_ptr<void> Container::take_gradients(ContextId id, Taker taker) {
+  const auto context = require(id, "backward");
+  TENDRIL_CHECK_AS(AutogradError, context->take_gradients(std::move(taker)),
+                   "backward: another DistributedDataParallel takes the gradients of context ", text_of(id),
+                   " on worker '", self().name, "' already");
+  return {context.get(), [context](void*) { context->stop_taking(); }};
+}
+
+void Container::set_gradients(ContextId id, const std::vector<Gradients::Entry>& entries) {
+  require(id, "backward")->set_gradients(entries);
 }
 
 // ---- recording

@@ -15,14 +15,20 @@
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/message_hook.h"
+#include "tendril/tensor/export.h"
+
+namespace tendril::dist::autograd::detail {  // hidden
+class ContextState;
+class Transmitter;
+}  // namespace tendril::dist::autograd::detail
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
 namespace detail {
-class ContextState;
-class Transmitter;
 struct Census;
-}  // namespace detail
+}
 
 struct RecordedGraph;
 struct RecordedPart;
@@ -56,6 +62,15 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   /// A backward of this worker alone: from `output` with this gradient to leaves, whose gradients the context gets, but
   /// for `input` (a leaf, or undefined), whose gradient is returned.
   Tensor backward_here(ContextId id, const Tensor& output, const Tensor& gradient, const Tensor& input);
+  /// Is shown each gradient of a leaf of this worker before the context gets it, with what the context holds already;
+  /// true: it keeps it. Runs with the context's gradients locked.
+  using Taker =
+      std::function<bool(const Ref<tendril::autograd::Node>& leaf, const Tensor& gradient, const Gradients& held)>;
+  /// ... from now on; not any more once the result is gone. Throws AutogradError if the context is unknown here or has
+  /// one.
+  [[nodiscard]] std::shared_ptr<void> take_gradients(ContextId id, Taker taker);
+  /// The context's gradients of these leaves become these.
+  void set_gradients(ContextId id, const std::vector<Gradients::Entry>& entries);
   /// What graph.h's functions do.
   RecordedGraph graph(ContextId id, const std::vector<Tensor>& roots, std::chrono::milliseconds timeout) const;
   RecordedPart recorded(ContextId id, const std::vector<Tensor>& roots) const;
@@ -113,3 +128,5 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
 };
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

@@ -71,7 +71,7 @@ void detail::backward_from(const Context& context, const rpc::RRef<Tensor>& root
   TENDRIL_CHECK_AS(AutogradError, !options.create_graph,
                    "backward: create_graph is not supported over workers: gradients that cross them are not recorded");
   TENDRIL_CHECK_AS(AutogradError, context.container()->contains(context.id()), "backward: the context was released");
-  const auto agent = rpc::detail::context_of(*root.state_pointer())->agent();
+  const auto agent = rpc::detail::agent_of(*root.state_pointer());
   const dist::detail::Unrecorded scope;
   rpc::rpc_sync<&backward_at_owner>(*agent, root.owner(), rpc::CallOptions{.timeout = options.timeout}, context.id(),
                                     root, options.retain_graph, options.mode, options.timeout);

@@ -6,6 +6,9 @@
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/agent.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Gradients through calls.
 ///
@@ -73,3 +76,5 @@ Gradients get_gradients(ContextId context);
 ContextId current_context() noexcept;
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

@@ -44,4 +44,8 @@ void Gradients::add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient) {
   }
 }
 
+void Gradients::set(const Ref<tendril::autograd::Node>& leaf, Tensor gradient) {
+  entries_[leaf.get()] = {leaf, std::move(gradient)};
+}
+
 }  // namespace tendril::dist::autograd

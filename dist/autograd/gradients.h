@@ -4,7 +4,10 @@
 #include <unordered_map>
 
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
@@ -26,7 +29,7 @@ class Gradients {
   /// A leaf and its gradient.
   struct Entry {
     Ref<tendril::autograd::Node> leaf;  ///< the AccumulateGrad: `gradient_edge(tensor).node`
-    Tensor gradient;
+    Tensor gradient;                    ///< in its sizes
   };
   /// By the leaf's node, in no order. `for (const auto& [node, entry] : gradients.entries())`
   const std::unordered_map<const tendril::autograd::Node*, Entry>& entries() const noexcept { return entries_; }
@@ -35,9 +38,13 @@ class Gradients {
   void scale(const Tensor& leaf, double factor);
   /// `gradient` is added; the first is taken without a copy if nobody else holds it.
   void add(const Ref<tendril::autograd::Node>& leaf, Tensor gradient);
+  /// The leaf's gradient is this one, whatever it was.
+  void set(const Ref<tendril::autograd::Node>& leaf, Tensor gradient);
 
  private:
   std::unordered_map<const tendril::autograd::Node*, Entry> entries_;
 };
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "tendril/dist/autograd/backward.h"
-#include "tendril/dist/autograd/pass_simulation.h"
+#include "tendril/dist/autograd/simulated_graph.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// What a context has recorded on all workers, as one graph and as pictures.
 ///
@@ -20,7 +23,7 @@ namespace tendril::dist::autograd {
 struct RecordedNode {
   /// What it stands for.
   enum class Kind : uint8_t { operation, leaf, send, recv };
-  Kind kind = Kind::operation;
+  Kind kind = Kind::operation;               ///< what it is
   std::string name;                          ///< as `Node::name`
   std::vector<std::vector<int64_t>> shapes;  ///< of its outputs
   bool root = false;                         ///< a root is its output
@@ -38,9 +41,9 @@ struct RecordedNode {
 /// What one worker has recorded: what its roots and what it has sent were computed from. What it received and did not
 /// use is not in it.
 struct RecordedPart {
-  rpc::WorkerId rank = -1;
-  std::string worker;
-  std::vector<RecordedNode> nodes;
+  rpc::WorkerId rank = -1;            ///< the worker's
+  std::string worker;                 ///< its name
+  std::vector<RecordedNode> nodes;    ///< in no order; `next` says how they hang together
   std::vector<rpc::WorkerId> called;  ///< within the context
 
   /// Travels to who asks.
@@ -52,8 +55,8 @@ struct RecordedPart {
 
 /// The parts of all workers that a context has reached, by rank.
 struct RecordedGraph {
-  rpc::WorkerId root = 0;  ///< who asked
-  std::vector<RecordedPart> parts;
+  rpc::WorkerId root = 0;           ///< who asked
+  std::vector<RecordedPart> parts;  ///< one for each worker
 
   /// Its messages as a PassSimulation takes them: which of them depend on which.
   SimulatedGraph messages() const;
@@ -82,3 +85,5 @@ std::string dot(const RecordedGraph& graph);
 std::string dot_steps(const RecordedGraph& graph, Mode mode);
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

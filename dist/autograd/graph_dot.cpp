@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tendril/dist/autograd/graph.h"
+#include "tendril/dist/autograd/pass_simulation.h"
 
 namespace tendril::dist::autograd {
 

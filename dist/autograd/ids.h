@@ -3,11 +3,14 @@
 #include <cstdint>
 
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
 // Names that are unique in the group: the worker that made one in the upper 16 bits, a counter there (from 1) below.
-using ContextId = uint64_t;
+using ContextId = uint64_t;  ///< the same on every worker
 using MessageId = uint64_t;  ///< a recorded message: its send node here, its recv node there
 using PassId = uint64_t;     ///< one backward over a context
 
@@ -21,3 +24,5 @@ constexpr rpc::WorkerId worker_of(uint64_t id) noexcept { return static_cast<rpc
 constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} << 48) - 1); }
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

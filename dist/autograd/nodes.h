@@ -9,7 +9,10 @@
 #include "tendril/autograd/node.h"
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Where a graph leaves one worker and goes on on another: a recorded message is a SendNode where it was sent and a
 /// RecvNode where it came, joined by the message's id. Both have one output for each tensor of the message that
@@ -87,3 +90,5 @@ class RecvNode final : public tendril::autograd::Node {
 };
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

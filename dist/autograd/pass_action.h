@@ -7,6 +7,9 @@
 
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
@@ -75,3 +78,5 @@ using PassAction =
 std::ostream& operator<<(std::ostream& out, const PassAction& action);
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

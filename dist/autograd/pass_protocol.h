@@ -10,6 +10,9 @@
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/dist/autograd/pass_action.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
@@ -111,3 +114,5 @@ class PassProtocol {
 };
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

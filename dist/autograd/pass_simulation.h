@@ -9,18 +9,12 @@
 #include <vector>
 
 #include "tendril/dist/autograd/pass_protocol.h"
+#include "tendril/dist/autograd/simulated_graph.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
-
-/// A recorded message of a simulated graph: its send node is with `sender`, its recv node with `receiver`. The recv
-/// node waits for the gradients of the receiver's send nodes in `users`, and of the roots (which are on the rank that
-/// calls backward).
-struct SimulatedMessage {
-  rpc::WorkerId sender = 0, receiver = 0;
-  std::vector<MessageId> users = {};
-  bool used_by_root = false;
-};
-using SimulatedGraph = std::map<MessageId, SimulatedMessage>;
 
 /// A backward over a graph without tensors, sockets, threads or clocks: every worker has the real
 /// PassProtocol, and whoever holds the simulation chooses what happens next. Whatever is chosen, every message that the
@@ -119,3 +113,5 @@ class PassSimulation {
 };
 
 }  // namespace tendril::dist::autograd
+
+TENDRIL_API_END

@@ -1,9 +1,11 @@
 #include "tendril/dist/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -22,6 +24,7 @@ namespace {
 using detail::Shard;
 using Texts = std::vector<std::string>;
 
+constexpr std::size_t kNumber = 16;              // digits of a save's number, at the head of what a worker says
 constexpr int64_t kMaxText = int64_t{16} << 20;  // of what a worker says of its parts
 
 /// Every worker's text, by rank.
@@ -80,11 +83,15 @@ std::string described(const WorkerParts& parts) {
   append(text, parts.shared, 's');
   append(text, parts.own, 'o');
   append(text, parts.each, 'e');
+  for (const RemotePart& part : parts.remote) {
+    text += 'o' + part.name() + '\0';
+    text += 'f' + std::to_string(part.files()) + ' ' + part.name() + '\0';
+  }
   return text;
 }
 /// Names by kind, as `described` wrote them.
 std::map<char, std::set<std::string>> names_in(const std::string& text, std::size_t begin = 0) {
-  std::map<char, std::set<std::string>> names{{'s', {}}, {'o', {}}, {'e', {}}};
+  std::map<char, std::set<std::string>> names{{'s', {}}, {'o', {}}, {'e', {}}, {'f', {}}};
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find('\0', begin), text.size());
     if (end > begin) names[text[begin]].insert(text.substr(begin + 1, end - begin - 1));
@@ -95,13 +102,31 @@ std::map<char, std::set<std::string>> names_in(const std::string& text, std::siz
 
 void check_names(const WorkerParts& parts) {
   std::set<std::string> names;
+  const auto check = [&](const std::string& name) {
+    TENDRIL_CHECK(name != "each" && name != "shard", "a part is called '", name,
+                  "', which a checkpoint has entries of its own under");
+    TENDRIL_CHECK(names.insert(name).second, "two parts have the name '", name, "'");
+  };
   for (const auto* some : {&parts.shared, &parts.own, &parts.each}) {
-    for (const nn::CheckpointPart& part : *some) {
-      TENDRIL_CHECK(part.name() != "each" && part.name() != "shard", "a part is called '", part.name(),
-                    "', which a checkpoint has entries of its own under");
-      TENDRIL_CHECK(names.insert(part.name()).second, "two parts have the name '", part.name(), "'");
-    }
+    for (const nn::CheckpointPart& part : *some) check(part.name());
   }
+  for (const RemotePart& part : parts.remote) {
+    TENDRIL_CHECK(!part.name().empty() && part.name().find('.') == std::string::npos &&
+                      part.name().find('\0') == std::string::npos,
+                  "a part has the name '", part.name(), "', expected one without dots");
+    check(part.name());
+  }
+}
+
+/// How many files the owners of remote parts write, of each member's parts.
+std::vector<int> files_of_owners(const Texts& said) {
+  std::vector<int> files;
+  for (const std::string& text : said) {
+    files.push_back(0);
+    const auto names = names_in(text, kNumber);
+    for (const std::string& one : names.at('f')) files.back() += std::atoi(one.c_str());
+  }
+  return files;
 }
 
 std::string listed(const std::set<std::string>& names) {
@@ -137,7 +162,6 @@ uint64_t new_number() {
   return uint64_t{random()} << 32 | random();
 }
 
-constexpr std::size_t kNumber = 16;  // digits
 std::string text_of(uint64_t number) {
   std::string text(kNumber, '0');
   for (std::size_t i = kNumber; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
@@ -174,6 +198,25 @@ std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& c
   return problems;
 }
 
+/// The same of what owners load themselves.
+std::string read_remote(const WorkerParts& parts, const std::filesystem::path& folder,
+                        const detail::ReadCheckpoint& checkpoint, bool check_only) {
+  std::string problems;
+  for (const RemotePart& part : parts.remote) {
+    const detail::PartFile file{folder.string(), part.name(), checkpoint.save};
+    if (!check_only) {
+      part.read(file, false);
+      continue;
+    }
+    try {
+      part.read(file, true);
+    } catch (const std::exception& error) {
+      problems += "\n  '" + part.name() + "': " + error.what();
+    }
+  }
+  return problems;
+}
+
 /// The parts of a checkpoint: those of each worker as "each: NAME".
 std::set<std::string> parts_of(const StateDict& entries) {
   std::set<std::string> parts;
@@ -204,19 +247,30 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   for (std::size_t i = 0; i < kNumber && i < said[0].size(); ++i) {
     save = save << 4 | std::string_view("0123456789abcdef").find(said[0][i]) % 16;
   }
-  const Shard shard{save, group.rank(), group.size()};
+  const std::vector<int> owners = files_of_owners(said);
+  const int all = std::accumulate(owners.begin(), owners.end(), group.size());
+  const Shard shard{save, group.rank(), all, group.size()};
+  const int first = std::accumulate(owners.begin(), owners.begin() + group.rank(), group.size());
   bool wrote = false;
   try {
     agree(group, where + ": the checkpoint is the old one", options, [&] {
-      detail::write_shard(folder, shard, entries_of(parts, shard));
       wrote = true;
+      detail::write_shard(folder, shard, entries_of(parts, shard));
+      int file = first;
+      for (const RemotePart& part : parts.remote) {
+        part.write({folder.string(), part.name(), save, file, all, group.size()});
+        file += static_cast<int>(part.files());
+      }
       return std::string();
     });
   } catch (const Error& error) {
     // All know that it has failed, the first too: it commits nothing. After any other error it may have done so.
     std::error_code ignored;
     const bool known = dynamic_cast<const rpc::RpcError*>(&error) == nullptr;
-    if (wrote && known) std::filesystem::remove(folder / shard.file(), ignored);
+    if (!wrote || !known) throw;
+    std::filesystem::remove(folder / shard.file(), ignored);
+    for (int file = first; file < first + owners[static_cast<std::size_t>(shard.rank)]; ++file)
+      std::filesystem::remove(folder / Shard{save, file, all, group.size()}.file(), ignored);
     throw;
   }
   agree(group, where + ": the index could not be written", options, [&] {
@@ -237,15 +291,15 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
     check_names(parts);
     checkpoint = detail::read_checkpoint(folder);
     std::string problems;
-    if (!parts.each.empty() && checkpoint->workers != group.size()) {
-      problems += "\n  it was saved by " + std::to_string(checkpoint->workers) + " workers, expected " +
+    if (!parts.each.empty() && checkpoint->members != group.size()) {
+      problems += "\n  it was saved by " + std::to_string(checkpoint->members) + " workers, expected " +
                   std::to_string(group.size()) + ", as each has parts of its own (";
       for (const nn::CheckpointPart& part : parts.each) {
         problems += (&part == parts.each.data() ? "'" : ", '") + part.name() + "'";
       }
       problems += ")";
     } else {
-      problems = load_parts(parts, *checkpoint, group.rank(), true);
+      problems = load_parts(parts, *checkpoint, group.rank(), true) + read_remote(parts, folder, *checkpoint, true);
     }
     TENDRIL_CHECK(problems.empty(), problems.substr(problems.empty() ? 0 : 1));
     return text_of(checkpoint->save) + described(parts);
@@ -257,6 +311,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
                   group.workers()[0].name, "' and '", group.workers()[rank].name,
                   "' see different checkpoints: is it one folder?");
     for (const auto& [kind, names] : names_in(said[rank], kNumber)) {
+      if (kind == 'f') continue;
       for (const std::string& name : names) asked.insert(kind == 'e' ? "each: " + name : name);
     }
   }
@@ -266,6 +321,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   }
   TENDRIL_CHECK(problems.empty(), refused, problems);
   load_parts(parts, *checkpoint, group.rank(), false);
+  read_remote(parts, folder, *checkpoint, false);
 }
 
 bool has_checkpoint(const std::filesystem::path& folder) {

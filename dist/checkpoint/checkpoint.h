@@ -3,8 +3,12 @@
 #include <chrono>
 #include <filesystem>
 
+#include "tendril/dist/checkpoint/remote_part.h"
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/nn/checkpoint.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// All that a training run on several workers goes on from: one safetensors file a worker, and an index of them.
 ///
@@ -21,7 +25,7 @@ namespace tendril::dist {
 
 /// What one worker has to save and to load: modules, optimizers, generators, numbers (nn::CheckpointPart). It refers to
 /// them. A part of another worker's (a RemoteModule, a DistributedOptimizer) may stand among them: its state then
-/// travels through this worker.
+/// travels through this worker; among the `remote` it does not.
 struct WorkerParts {
   /// The same at all workers, as data-parallel training keeps model and optimizer: the first worker's are saved, all
   /// load them.
@@ -31,6 +35,9 @@ struct WorkerParts {
   /// Of each worker, under the same names: generators, places in the data. They load for as many workers as saved, and
   /// rank r gets what rank r saved.
   nn::CheckpointParts each = {};
+  /// What other workers own, who may be no members, under names that no other has. Which worker names it, and on how
+  /// many owners it is, may differ between save and load.
+  RemoteParts remote = {};
 };
 
 struct CheckpointOptions {
@@ -61,3 +68,5 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
 bool has_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

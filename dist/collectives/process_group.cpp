@@ -1,17 +1,21 @@
 #include "tendril/dist/collectives/process_group.h"
 
 #include <algorithm>
+#include <locale>
 #include <sstream>
 #include <utility>
 
 #include "tendril/autograd/grad_mode.h"
+#include "tendril/dist/collectives/detail/carrier.h"
 #include "tendril/dist/collectives/detail/channel.h"
 #include "tendril/dist/collectives/detail/hub.h"
 #include "tendril/dist/collectives/detail/mpi.h"
+#include "tendril/dist/collectives/detail/nccl.h"
 #include "tendril/dist/collectives/detail/operation.h"
 #include "tendril/dist/collectives/detail/queue.h"
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/default_agent.h"
+#include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/raw.h"
 
@@ -43,8 +47,10 @@ const char* name_of(ReduceOp op) {
 template <class... Parts>
 std::string describe(const Tensor& x, std::size_t chunk_bytes, const Parts&... parts) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());  // members may have others
   (text << ... << parts);
-  text << " of " << x.dtype() << " " << x.sizes() << " in chunks of " << chunk_bytes << " bytes";
+  text << " of " << x.dtype() << " " << x.sizes();
+  if (chunk_bytes != 0) text << " in chunks of " << chunk_bytes << " bytes";
   return text.str();
 }
 
@@ -78,47 +84,85 @@ Combine combination(ReduceOp op, int size) {
   }
   Combine combine{[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::add, into, part); }};
   if (op == ReduceOp::average) {
-    combine.finish = [size](const Tensor& whole) { raw::binary_(Binary::div, whole, Scalar(size)); };
+    // The same bits, as the inverse of a power of two is exact; a product costs half of a quotient.
+    const bool exact = (size & (size - 1)) == 0;
+    combine.finish = [size, exact](const Tensor& whole) {
+      raw::binary_(exact ? Binary::mul : Binary::div, whole, exact ? Scalar(1.0 / size) : Scalar(size));
+    };
   }
   return combine;
 }
 
-/// The elements in order on the CPU: x's own where it lies so.
-Tensor flat_of(const Tensor& x) { return raw::reshape(raw::contiguous(raw::to(x, kCPU)), {x.numel()}); }
-
-int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes) {
-  return std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / size_of(x.dtype())));
+/// Of x's elements in one message. Large ones cost less a byte, as each wakes threads at both ends; but what waits for
+/// the first of a segment waits for so much of it.
+int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes, int size) {
+  constexpr std::size_t kSmallestChunk = std::size_t{1} << 20, kLargestChunk = std::size_t{4} << 20, kOfSegment = 16;
+  const std::size_t element = size_of(x.dtype());
+  if (chunk_bytes == 0) {
+    const std::size_t segment = static_cast<std::size_t>(x.numel()) * element / static_cast<std::size_t>(size);
+    chunk_bytes = std::clamp(segment / kOfSegment, kSmallestChunk, kLargestChunk);
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / element));
 }
 
-/// How sums are made, as members compare it.
-const char* way_of(bool deterministic, bool by_mpi) {
-  return deterministic ? ", by rank)" : by_mpi ? ", by MPI)" : ")";
+/// Who does it with x: null is the ring.
+Carrier* carrier_of(const std::unique_ptr<Carrier>& carrier, const Tensor& x, bool reduces, bool deterministic) {
+  return carrier && !deterministic && (reduces ? carrier->reduces(x) : carrier->moves(x)) ? carrier.get() : nullptr;
 }
 
-void reduce_in_place(Channel& channel, MpiGroup* mpi, std::size_t chunk_bytes, const Tensor& x, ReduceOp op,
+Tensor flat_of(const Carrier* carrier, const Tensor& x) { return carrier ? carrier->flat(x) : flat_on_cpu(x); }
+
+/// How it is done, as members compare it.
+std::string way_of(const Carrier* carrier, bool deterministic = false) {
+  return deterministic ? ", by rank" : carrier ? std::string(", by ") + carrier->name() : "";
+}
+
+/// Has `change` give x's elements new values, in order and where the carrier takes them from. x's version goes up
+/// before: a failure may come when part of it has changed.
+template <class F>
+void change_in_place(const Carrier* carrier, const Tensor& x, const F& change) {
+  const Tensor flat = flat_of(carrier, x);
+  const bool is_a_copy = flat.storage() != x.storage();
+  if (is_a_copy) change(flat);
+  x.storage()->bump_version();
+  if (is_a_copy) return raw::copy_(x, raw::reshape(flat, x.sizes()));
+  change(flat);
+}
+
+void reduce_in_place(Channel& channel, Carrier* carrier, std::size_t chunk_bytes, const Tensor& x, ReduceOp op,
                      bool deterministic, rpc::Clock::time_point deadline) {
-  const bool by_mpi = mpi && !deterministic && MpiGroup::reduces(x.dtype());
-  const std::string what = describe(x, chunk_bytes, "all_reduce(", name_of(op), way_of(deterministic, by_mpi));
+  const std::string what = describe(x, chunk_bytes, "all_reduce(", name_of(op), way_of(carrier, deterministic), ")");
   if (channel.size() == 1) return;
-  in_operation(channel, what, deadline, [&] {
-    const Tensor flat = flat_of(x);
-    if (by_mpi) {
-      mpi->all_reduce(channel, flat, op);
-    } else {
-      const Combine combine = combination(op, channel.size());
-      (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combine, chunk_elements(x, chunk_bytes));
-    }
-    x.storage()->bump_version();
-    if (flat.storage() != x.storage()) raw::copy_(x, raw::reshape(flat, x.sizes()));
-  });
+  const auto reduce = [&](const Tensor& flat) {
+    if (carrier) return carrier->all_reduce(channel, flat, op);
+    (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combination(op, channel.size()),
+                                                         chunk_elements(x, chunk_bytes, channel.size()));
+  };
+  in_operation(channel, what, deadline, [&] { change_in_place(carrier, x, reduce); });
+}
+
+/// Work for another thread on x, which is on a CUDA device: behind what this thread has issued there so far, beside
+/// what it issues meanwhile, and done when it returns.
+std::function<void()> on_a_stream(const Tensor& x, std::function<void()> work) {
+  const int device = x.device().index;
+  const auto so_far = std::make_shared<cuda::Event>();
+  so_far->record(cuda::Stream::current(device));
+  return [x, device, so_far, work = std::move(work)] {
+    const cuda::Stream stream(device);
+    stream.wait(*so_far);
+    cuda::record_stream(x, stream);
+    const cuda::StreamGuard guard(stream);
+    work();
+    stream.synchronize();
+  };
 }
 
 std::shared_ptr<Channel> open_channel(rpc::Agent* given, const std::vector<std::string>& workers,
                                       const ProcessGroup::Options& options) {
   const std::shared_ptr<rpc::Agent> agent = given ? given->share() : rpc::default_agent();
   TENDRIL_CHECK_AS(rpc::UsageError, !workers.empty(), "ProcessGroup: workers: got an empty list");
-  TENDRIL_CHECK_AS(rpc::UsageError, options.chunk_bytes >= 16, "ProcessGroup: chunk_bytes must be at least 16, got ",
-                   options.chunk_bytes);
+  TENDRIL_CHECK_AS(rpc::UsageError, options.chunk_bytes == 0 || options.chunk_bytes >= 16,
+                   "ProcessGroup: chunk_bytes must be at least 16, or 0, got ", options.chunk_bytes);
   std::vector<rpc::WorkerInfo> members;
   int rank = -1;
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -154,10 +198,12 @@ ProcessGroup::ProcessGroup(const bool*, rpc::Agent* agent, const std::vector<std
                            const Options& options)
     : channel_(detail::open_channel(agent, workers, options)),
       queue_(std::make_unique<detail::CollectiveQueue>()),
+      backend_(options.backend),
       chunk_bytes_(options.chunk_bytes) {
-  if (options.backend == Backend::ring) return;
+  if (backend_ == Backend::ring) return;
   try {
-    mpi_ = detail::MpiGroup::make(*channel_, detail::deadline_of(options.timeout));
+    carrier_ = (backend_ == Backend::mpi ? detail::MpiGroup::make : detail::NcclGroup::make)(
+        *channel_, detail::deadline_of(options.timeout));
   } catch (...) {
     channel_->close();
     throw;
@@ -169,7 +215,6 @@ ProcessGroup::~ProcessGroup() {
   queue_.reset();
 }
 
-bool ProcessGroup::uses_mpi() const noexcept { return mpi_ != nullptr; }
 int ProcessGroup::rank() const noexcept { return channel_->rank(); }
 int ProcessGroup::size() const noexcept { return channel_->size(); }
 const std::vector<rpc::WorkerInfo>& ProcessGroup::workers() const noexcept { return channel_->members(); }
@@ -179,8 +224,9 @@ void ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, const CollectiveOpti
   detail::check_reducible("all_reduce", x, op);
   detail::check_options("all_reduce", options);
   const auto deadline = detail::deadline_of(options.timeout);
+  const bool by_rank = options.deterministic.value_or(deterministic());
   queue_->run([&] {
-    detail::reduce_in_place(*channel_, mpi_.get(), chunk_bytes_, x, op, options.deterministic.value_or(deterministic()),
+    detail::reduce_in_place(*channel_, detail::carrier_of(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
                             deadline);
   });
 }
@@ -190,9 +236,12 @@ rpc::Future<void> ProcessGroup::all_reduce_async(const Tensor& x, ReduceOp op, c
   detail::check_reducible("all_reduce", x, op);
   detail::check_options("all_reduce", options);
   const bool by_rank = options.deterministic.value_or(deterministic());
-  return queue_->post([this, x, op, by_rank, deadline = detail::deadline_of(options.timeout)] {
-    detail::reduce_in_place(*channel_, mpi_.get(), chunk_bytes_, x, op, by_rank, deadline);
-  });
+  const auto reduce = [this, x, op, by_rank, deadline = detail::deadline_of(options.timeout)] {
+    detail::reduce_in_place(*channel_, detail::carrier_of(carrier_, x, true, by_rank), chunk_bytes_, x, op, by_rank,
+                            deadline);
+  };
+  if (x.device().type != DeviceType::cuda) return queue_->post(reduce);
+  return queue_->post(detail::on_a_stream(x, reduce));
 }
 
 void ProcessGroup::broadcast(const Tensor& x, int root, const CollectiveOptions& options) {
@@ -202,17 +251,15 @@ void ProcessGroup::broadcast(const Tensor& x, int root, const CollectiveOptions&
   const auto deadline = detail::deadline_of(options.timeout);
   if (size() == 1) return;
   queue_->run([&] {
-    const std::string what =
-        detail::describe(x, chunk_bytes_, "broadcast(from ", root, detail::way_of(false, mpi_ != nullptr));
+    detail::Carrier* const carrier = detail::carrier_of(carrier_, x, false, false);
+    const std::string what = detail::describe(x, chunk_bytes_, "broadcast(from ", root, detail::way_of(carrier), ")");
+    const auto send = [&](const Tensor& flat) {
+      if (carrier) return carrier->broadcast(*channel_, flat, root);
+      detail::chain_broadcast(*channel_, flat, root, detail::chunk_elements(x, chunk_bytes_, size()));
+    };
     detail::in_operation(*channel_, what, deadline, [&] {
-      const Tensor flat = detail::flat_of(x);
-      if (mpi_)
-        mpi_->broadcast(*channel_, flat, root);
-      else
-        detail::chain_broadcast(*channel_, flat, root, detail::chunk_elements(x, chunk_bytes_));
-      if (rank() == root) return;
-      x.storage()->bump_version();
-      if (flat.storage() != x.storage()) raw::copy_(x, raw::reshape(flat, x.sizes()));
+      if (rank() == root) return send(detail::flat_of(carrier, x));
+      detail::change_in_place(carrier, x, send);
     });
   });
 }
@@ -222,16 +269,18 @@ std::vector<Tensor> ProcessGroup::all_gather(const Tensor& x, const CollectiveOp
   detail::check_options("all_gather", options);
   const auto deadline = detail::deadline_of(options.timeout);
   const int64_t each = x.numel();
-  const Tensor all = raw::empty({each * size()}, x.dtype());
-  raw::copy_(raw::narrow(all, 0, each * rank(), each), detail::flat_of(x));
+  detail::Carrier* const carrier = detail::carrier_of(carrier_, x, false, false);
+  const Tensor mine = detail::flat_of(carrier, x);
+  const Tensor all = raw::empty({each * size()}, x.dtype(), mine.device());
+  raw::copy_(raw::narrow(all, 0, each * rank(), each), mine);
   if (size() > 1) {
     queue_->run([&] {
-      const std::string what = detail::describe(x, chunk_bytes_, mpi_ ? "all_gather by MPI" : "all_gather");
+      const std::string what = detail::describe(x, chunk_bytes_, "all_gather", detail::way_of(carrier));
       detail::in_operation(*channel_, what, deadline, [&] {
-        if (mpi_)
-          mpi_->all_gather(*channel_, all);
+        if (carrier)
+          carrier->all_gather(*channel_, all);
         else
-          detail::ring_all_gather(*channel_, all, detail::chunk_elements(x, chunk_bytes_));
+          detail::ring_all_gather(*channel_, all, detail::chunk_elements(x, chunk_bytes_, size()));
       });
     });
   }
@@ -250,16 +299,16 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
                    ", expected a dim 0 that divides by the number of members, ", size());
   const auto deadline = detail::deadline_of(options.timeout);
   const bool by_rank = options.deterministic.value_or(deterministic());
-  const Tensor flat = raw::clone(detail::flat_of(x));
+  detail::Carrier* const carrier = detail::carrier_of(carrier_, x, true, by_rank);
+  const Tensor flat = raw::clone(detail::flat_of(carrier, x));
   if (size() > 1) {
     queue_->run([&] {
-      const bool by_mpi = mpi_ && !by_rank && detail::MpiGroup::reduces(x.dtype());
-      const std::string what =
-          detail::describe(x, chunk_bytes_, "reduce_scatter(", detail::name_of(op), detail::way_of(by_rank, by_mpi));
+      const std::string what = detail::describe(x, chunk_bytes_, "reduce_scatter(", detail::name_of(op),
+                                                detail::way_of(carrier, by_rank), ")");
       detail::in_operation(*channel_, what, deadline, [&] {
-        if (by_mpi) return mpi_->reduce_scatter(*channel_, flat, op);
+        if (carrier) return carrier->reduce_scatter(*channel_, flat, op);
         (by_rank ? detail::chain_reduce_scatter : detail::ring_reduce_scatter)(
-            *channel_, flat, detail::combination(op, size()), detail::chunk_elements(x, chunk_bytes_));
+            *channel_, flat, detail::combination(op, size()), detail::chunk_elements(x, chunk_bytes_, size()));
       });
     });
   }

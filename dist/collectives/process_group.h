@@ -12,7 +12,16 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+namespace tendril::dist::detail {  // hidden
+class Carrier;
+class Channel;
+class CollectiveQueue;
+}  // namespace tendril::dist::detail
+
+TENDRIL_API_BEGIN
 
 /// What several workers do with a tensor of each: all_reduce, broadcast, all_gather, reduce_scatter.
 ///
@@ -23,9 +32,6 @@
 namespace tendril::dist {
 
 namespace detail {
-class Channel;
-class CollectiveQueue;
-class MpiGroup;
 bool enable_collectives_before_main();
 /// Whoever mentions `value` has every agent of this process take part, from before main on.
 template <class>
@@ -49,6 +55,11 @@ enum class Backend : uint8_t {
   /// whatever is to be deterministic, by the ring. Failures and deadlines are the group's; but MPI cannot end what it
   /// has begun, and mpirun ends all processes when one dies.
   mpi,
+  /// NVIDIA's NCCL, loaded at run time, between workers that have a CUDA device each, of which it takes tensors as they
+  /// are: those of the default device, if that is one, or else of cuda::local_device(), as they are when the group is
+  /// made. Tensors elsewhere, and whatever is to be deterministic, go by the ring. A failure or a deadline ends what is
+  /// under way.
+  nccl,
 };
 
 /// How elements of several ranks become one.
@@ -68,8 +79,11 @@ struct CollectiveOptions {
 /// TimeoutError that names who has not called it, PeerLostError for one that died. Nothing waits longer than its
 /// timeout, and for a worker that is lost not even so long.
 ///
-/// What failed may have changed part of a tensor, and members may have got to different places: a group that has failed
-/// stays so, and each further call throws the same. Make a new one, without the lost.
+/// What failed may have changed part of a tensor that it writes to: of its elements some are then the old ones, some
+/// are sums of a part of the members and some are results, and its version has gone up, so that a backward which had
+/// saved it says so (MPI, which cannot end what it has begun, may write to it later, too). Members may have got to
+/// different places: a group that has failed stays so, and each further call throws the same. Make a new one, without
+/// the lost.
 ///
 /// Thread-safety: one thread at a time calls collective functions (their order is what members agree on); `_async`
 /// ones return at once and are done one after the other, in order with the others, by a thread of the group.
@@ -79,17 +93,17 @@ class ProcessGroup {
   struct Options {
     /// Tells groups of the same workers apart that exist at the same time.
     std::string tag = {};
-    std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< for all members to make theirs
-    /// Tensors travel in parts of so many bytes, so that a worker passes on the first while the next arrives. The same
-    /// at all members.
-    std::size_t chunk_bytes = std::size_t{1} << 20;
+    std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< for all to make theirs; 0: while they live
+    /// Tensors travel in parts of so many bytes, so that a worker passes on the first while the next arrives. 0: a
+    /// sixteenth of a member's segment, 1 MiB at least and 4 MiB at most. The same at all members.
+    std::size_t chunk_bytes = 0;
     Backend backend = Backend::ring;  ///< The same at all members.
   };
 
   /// Collective: returns when every one of `workers` has made its own, with the same names in the same order; this
   /// worker is among them. Throws UsageError (this worker is not, a name twice or unknown, a group of the same workers
   /// and tag that it still has), TimeoutError naming who is missing, PeerLostError; CollectiveError naming the worker
-  /// where Backend::mpi is not there.
+  /// where the backend is not there.
   explicit ProcessGroup(const std::vector<std::string>& workers) : ProcessGroup(workers, Options{}) {}
   ProcessGroup(const std::vector<std::string>& workers, const Options& options)
       : ProcessGroup(&detail::CollectivesEnabled<void>::value, nullptr, workers, options) {}
@@ -101,8 +115,8 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   int rank() const noexcept;  ///< this worker's place among `workers()`
-  /// Whether its backend is MPI.
-  bool uses_mpi() const noexcept;
+  /// Who carries its tensors.
+  Backend backend() const noexcept { return backend_; }
   /// How many ranks.
   int size() const noexcept;
   /// The ranks' workers, in their order.
@@ -112,7 +126,8 @@ class ProcessGroup {
   /// averages of floating ones. Half types are rounded after each addition. Throws AutogradError for a tensor that
   /// requires a gradient, unless under NoGrad.
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {});
-  /// x, here and on the other members, must be left alone until the future is ready.
+  /// x, here and on the other members, must be left alone until the future is ready. A tensor of a CUDA device is taken
+  /// as the work that the calling thread has issued there leaves it, beside what it issues next.
   rpc::Future<void> all_reduce_async(const Tensor& x, ReduceOp op = ReduceOp::sum,
                                      const CollectiveOptions& options = {});
   /// x becomes that of member `root`. Any dtype. AutogradError as all_reduce.
@@ -133,7 +148,8 @@ class ProcessGroup {
 
   std::shared_ptr<detail::Channel> channel_;
   std::unique_ptr<detail::CollectiveQueue> queue_;
-  std::unique_ptr<detail::MpiGroup> mpi_;  // null: the ring
+  const Backend backend_;
+  std::unique_ptr<detail::Carrier> carrier_;  // null: the ring
   const std::size_t chunk_bytes_;
 };
 
@@ -144,3 +160,5 @@ void enable_collectives();
 void attach_collectives(rpc::Agent& agent);
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

@@ -11,9 +11,13 @@
 #include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/ids.h"
 #include "tendril/dist/autograd/nodes.h"
+#include "tendril/dist/checkpoint/detail/part_file.h"
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/nn/optim/optimizer.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// The owner's side of a DistributedOptimizer.
 namespace tendril::dist::detail {
@@ -65,7 +69,22 @@ struct OwnerState {
   std::vector<std::size_t> params = {}, groups = {};
   std::vector<std::vector<std::size_t>> members = {};  // of its groups: parameters by its own numbers
   NamedTensors entries = {};
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& params& groups& members& entries;
+  }
 };
+using GroupMembers = std::vector<std::vector<std::size_t>>;  // the parameters of each group
+
+/// The state of all owners under the names that one optimizer would give it.
+StateDict gathered_state(const std::vector<OwnerState>& owners, const GroupMembers& groups);
+/// ... what one of them writes of it: groups that others have too are the first one's.
+StateDict written_state(const OwnerState& owner, const GroupMembers& groups, const std::vector<std::size_t>& first_of);
+/// The owner's own of it, by its own numbers.
+NamedTensors state_for(const StateDict& dict, const OwnerState& owner);
+/// Throws Error that lists what cannot be of an optimizer with these groups.
+void check_state(const StateDict& dict, const GroupMembers& groups, const std::string& op);
 
 /// Parameters of one owner that share options.
 template <class Options>
@@ -139,6 +158,17 @@ class LocalOptimizer {
     const auto lock = step_lock(*census_);
     optimizer_.load_state_dict(dict_of(entries), {.check_only = check_only});
   }
+  void write_file(const PartFile& file, const OwnerState& where, const GroupMembers& groups,
+                  const std::vector<std::size_t>& first_of) const {
+    OwnerState mine = where;
+    mine.entries = state_dict();
+    write_part(file, written_state(mine, groups, first_of));
+  }
+  void read_file(const PartFile& file, const OwnerState& where, const GroupMembers& groups, bool check_only) {
+    const StateDict dict = read_part(file);
+    check_state(dict, groups, "load_checkpoint");
+    load_state_dict(state_for(dict, where), check_only);
+  }
 
   auto state(const rpc::RRef<Tensor>& param) const requires HasState<O> {
     const auto lock = step_lock(*census_);
@@ -180,3 +210,5 @@ class LocalOptimizer {
 };
 
 }  // namespace tendril::dist::detail
+
+TENDRIL_API_END

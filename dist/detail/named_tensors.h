@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "tendril/rpc/call_context.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 /// What modules and optimizers on other workers are asked with.
 namespace tendril::dist::detail {
@@ -39,3 +42,5 @@ class Unrecorded {
 };
 
 }  // namespace tendril::dist::detail
+
+TENDRIL_API_END

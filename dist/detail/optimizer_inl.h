@@ -8,15 +8,14 @@
 
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/dist/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
 namespace detail {
 
-StateDict gathered_state(const std::vector<OwnerState>& owners, const std::vector<std::vector<std::size_t>>& groups);
-NamedTensors state_for(const StateDict& dict, const OwnerState& owner);
-/// Throws Error that lists what cannot be of an optimizer with these groups.
-void check_state(const StateDict& dict, const std::vector<std::vector<std::size_t>>& groups, const std::string& op);
 Tensor members(const std::vector<std::size_t>& of);
 double joined_norm(const std::vector<double>& norms, double norm_type);
 /// What `error` says, without the worker's name that a RemoteError begins with.
@@ -217,12 +216,50 @@ void DistributedOptimizer<O>::load_state_dict(const StateDict& dict, const LoadO
         },
         [&](const Owner& owner) { owner.here->load_state_dict(detail::state_for(dict, owner.where), check_only); });
   }
+  note_rates(dict);
+}
+
+template <detail::LocallyConstructible O>
+void DistributedOptimizer<O>::note_rates(const StateDict& dict) {
   const std::lock_guard lock(mutex_);
   for (std::size_t group = 0; group < lrs_.size(); ++group) {
     if (const Tensor* const lr = dict.find("param_groups." + std::to_string(group) + ".lr")) {
       lrs_[group] = lr->to(kFloat64).template item<double>();
     }
   }
+}
+
+template <detail::LocallyConstructible O>
+void DistributedOptimizer<O>::write_files(const detail::PartFile& first) const {
+  std::vector<detail::PartFile> files(owners_.size(), first);
+  std::vector<std::vector<std::size_t>> first_of(owners_.size());  // groups that each owner writes for all
+  std::vector<bool> written(groups_.size());
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    files[i].rank += static_cast<int>(i);
+    for (const std::size_t group : owners_[i].where.groups) {
+      if (!written[group]) first_of[i].push_back(group);
+      written[group] = true;
+    }
+  }
+  const auto at = [&](const Owner& owner) { return static_cast<std::size_t>(&owner - owners_.data()); };
+  on_every_owner<std::monostate>(
+      "save",
+      [&](const Owner& owner) {
+        return owner.there.template rpc_async<&Local::write_file>(files[at(owner)], owner.where, groups_,
+                                                                  first_of[at(owner)]);
+      },
+      [&](const Owner& owner) { owner.here->write_file(files[at(owner)], owner.where, groups_, first_of[at(owner)]); });
+}
+
+template <detail::LocallyConstructible O>
+void DistributedOptimizer<O>::read_files(const detail::PartFile& file, bool check_only) {
+  on_every_owner<std::monostate>(
+      "load",
+      [&](const Owner& owner) {
+        return owner.there.template rpc_async<&Local::read_file>(file, owner.where, groups_, check_only);
+      },
+      [&](const Owner& owner) { owner.here->read_file(file, owner.where, groups_, check_only); });
+  if (!check_only) note_rates(detail::read_part(file));
 }
 
 template <detail::LocallyConstructible O>
@@ -244,3 +281,5 @@ std::vector<rpc::WorkerInfo> DistributedOptimizer<O>::owners() const {
 }
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

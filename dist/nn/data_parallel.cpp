@@ -1,6 +1,7 @@
 #include "tendril/dist/nn/data_parallel.h"
 
 #include <algorithm>
+#include <locale>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 #include "tendril/autograd/engine.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
+#include "tendril/dist/autograd/container.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist {
@@ -17,12 +19,13 @@ using tendril::autograd::Edge;
 using tendril::autograd::GraphTask;
 using tendril::autograd::Node;
 
-/// Where a backward's gradients go: those of parameters into their buckets, others to `.grad`.
+/// Where a backward's gradients go: those of parameters into their buckets, others to `.grad` or to a context.
 class DistributedDataParallel::Reducer final : public tendril::autograd::GradientSink {
  public:
   struct Parameter {
     std::string name;
     Tensor tensor;
+    Ref<Node> node;  // that a gradient comes to; null while it is frozen
     std::size_t bucket = 0;
     int64_t begin = 0;  // in the bucket
     bool ready = false;
@@ -38,7 +41,6 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     // Backward comes to the last layers first.
     for (auto at = named.rbegin(); at != named.rend(); ++at) {
       if (!at->second.requires_grad()) continue;
-      index_.emplace(tendril::autograd::gradient_edge(at->second).node.get(), parameters_.size());
       parameters_.push_back({at->first, at->second});
     }
     TENDRIL_CHECK(!parameters_.empty(), "DistributedDataParallel: the module has no parameters that require gradients");
@@ -67,15 +69,61 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
   std::size_t num_buckets() const noexcept { return buckets_.size(); }
 
   void backward(const Tensor& loss) {
-    for (Parameter& parameter : parameters_) parameter.ready = false;
-    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
-    next_ = 0;
-    try {
+    run([&] {
       const std::vector<Edge> roots{tendril::autograd::gradient_edge(loss)};
       GraphTask task(roots, *this);
       task.add_root(std::size_t{0}, raw::ones(loss.sizes(), loss.dtype(), loss.device()));
       task.run();
-      finish();
+      for (const auto& [parameter, average] : averages([](const Parameter& one) { return one.tensor.grad(); })) {
+        if (parameter->node) parameter->tensor.set_grad(average);
+      }
+    });
+  }
+
+  /// `backward` runs the context's.
+  template <class F>
+  void backward_in(const autograd::Context& context, const F& backward) {
+    run([&] {
+      autograd::Container& container = *context.container();
+      {
+        const auto taking = container.take_gradients(
+            context.id(), [this](const Ref<Node>& leaf, const Tensor& gradient, const autograd::Gradients& held) {
+              const auto before = held.entries().find(leaf.get());
+              return take(*leaf, gradient, before == held.entries().end() ? Tensor() : before->second.gradient);
+            });
+        backward();
+      }
+      const autograd::Gradients held = container.gradients(context.id());
+      std::vector<autograd::Gradients::Entry> entries;
+      for (auto& [parameter, average] : averages([&](const Parameter& one) { return held.find(one.tensor); })) {
+        if (parameter->node) entries.push_back({parameter->node, std::move(average)});
+      }
+      container.set_gradients(context.id(), entries);
+    });
+  }
+
+  void accumulate(const Edge& target, Tensor gradient) override {
+    auto& leaf = static_cast<tendril::autograd::AccumulateGrad&>(*target.node);
+    if (!take(leaf, gradient, leaf.grad())) leaf.accumulate(std::move(gradient));
+  }
+
+ private:
+  template <class F>
+  void run(const F& backward) {
+    // Anew each time: a parameter that was cast has another node since, perhaps where another's was, and a frozen one
+    // has none.
+    index_.clear();
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      Parameter& parameter = parameters_[i];
+      parameter.ready = false;
+      parameter.node =
+          parameter.tensor.requires_grad() ? tendril::autograd::gradient_edge(parameter.tensor).node : nullptr;
+      if (parameter.node) index_.emplace(parameter.node.get(), i);
+    }
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+    next_ = 0;
+    try {
+      backward();
     } catch (const std::exception& error) {
       wait_for_launched();  // they write into the buckets
       group_.abort(error.what());
@@ -83,21 +131,20 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     }
   }
 
-  void accumulate(const Edge& target, Tensor gradient) override {
-    const auto found = index_.find(target.node.get());
-    if (found == index_.end()) {
-      return static_cast<tendril::autograd::AccumulateGrad&>(*target.node).accumulate(std::move(gradient));
-    }
+  /// A parameter's gradient and what there was of it before go into its bucket. False: it is none of the module's.
+  bool take(const Node& leaf, const Tensor& gradient, const Tensor& before) {
+    const auto found = index_.find(&leaf);
+    if (found == index_.end()) return false;
     Parameter& parameter = parameters_[found->second];
+    TENDRIL_CHECK_AS(AutogradError, !parameter.ready, "DistributedDataParallel::backward: '", parameter.name,
+                     "' got gradients of two backwards at the same time");
     raw::copy_(part_of(parameter), gradient);
-    if (const Tensor before = parameter.tensor.grad(); before.defined()) {
-      raw::binary_(Binary::add, part_of(parameter), before);
-    }
+    if (before.defined()) raw::binary_(Binary::add, part_of(parameter), before);
     parameter.ready = true;
     if (--buckets_[parameter.bucket].missing == 0) launch();
+    return true;
   }
 
- private:
   Tensor part_of(const Parameter& parameter) const {
     const Tensor flat = raw::narrow(buckets_[parameter.bucket].flat, 0, parameter.begin, parameter.tensor.numel());
     return raw::reshape(flat, parameter.tensor.sizes());
@@ -118,7 +165,10 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     }
   }
 
-  void finish() {
+  /// Of the parameters that have gradients at some member, when all are there. `held`: what there was of one before; of
+  /// a frozen one that is nobody's business.
+  template <class Held>
+  std::vector<std::pair<const Parameter*, Tensor>> averages(const Held& held) {
     std::vector<const Parameter*> unused;
     for (const Parameter& parameter : parameters_) {
       if (!parameter.ready) unused.push_back(&parameter);
@@ -130,7 +180,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
                   ": the loss does not depend on them at this member; find_unused_parameters allows that");
     }
     for (const Parameter* parameter : unused) {
-      const Tensor before = parameter->tensor.grad();
+      const Tensor before = parameter->node ? held(*parameter) : Tensor();
       if (before.defined()) {
         raw::copy_(part_of(*parameter), before);
       } else {
@@ -142,16 +192,18 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     const Tensor used = raw::zeros({std::ssize(parameters_)}, kUInt8);
     if (options_.find_unused_parameters) {
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const bool has = parameters_[i].ready || parameters_[i].tensor.grad().defined();
+        const bool has = parameters_[i].ready || (parameters_[i].node && held(parameters_[i]).defined());
         if (has) raw::fill_(raw::select(used, 0, static_cast<int64_t>(i)), 1);
       }
       group_.all_reduce(used, ReduceOp::max, options_.collectives);
     }
     for (Bucket& bucket : buckets_) std::exchange(bucket.reduced, {}).wait();
+    std::vector<std::pair<const Parameter*, Tensor>> averages;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const bool any = !options_.find_unused_parameters || used.data<uint8_t>()[i] != 0;
-      if (any) parameters_[i].tensor.set_grad(raw::clone(part_of(parameters_[i])));
+      if (any) averages.emplace_back(&parameters_[i], raw::clone(part_of(parameters_[i])));
     }
+    return averages;
   }
 
   ProcessGroup& group_;
@@ -168,6 +220,7 @@ namespace {
 /// "conv.weight float32 [8, 3, 3, 3]", a line each.
 std::string describe(nn::Module& module) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());  // members may have others
   for (const auto& [name, tensor] : module.named_parameters()) {
     text << name << " " << tensor.dtype() << " " << tensor.sizes() << (tensor.requires_grad() ? "" : " frozen") << "\n";
   }
@@ -232,6 +285,16 @@ void DistributedDataParallel::backward(const Tensor& loss) {
   TENDRIL_CHECK_AS(AutogradError, loss.defined() && loss.numel() == 1 && loss.requires_grad(),
                    "DistributedDataParallel::backward: loss must be one element that requires a gradient");
   reducer_->backward(loss);
+}
+
+void DistributedDataParallel::backward(const autograd::Context& context, const Tensor& loss,
+                                       const autograd::BackwardOptions& options) {
+  reducer_->backward_in(context, [&] { autograd::backward(context, {loss}, options); });
+}
+
+void DistributedDataParallel::backward_from(const autograd::Context& context, const rpc::RRef<Tensor>& loss,
+                                            const autograd::BackwardOptions& options) {
+  reducer_->backward_in(context, [&] { autograd::backward(context, loss, options); });
 }
 
 void DistributedDataParallel::broadcast_buffers() {

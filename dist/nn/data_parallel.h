@@ -1,13 +1,18 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "tendril/dist/autograd/backward.h"
 #include "tendril/dist/collectives/process_group.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
@@ -27,6 +32,13 @@ namespace tendril::dist {
 /// the members' parts have the same size and the loss is a mean, gradients are those of one process on the whole batch.
 /// A plain `loss.backward()` adds to `.grad` on this worker alone (PyTorch's no_sync); the next `ddp.backward` averages
 /// the sums.
+///
+/// Where the model is only in part here, each member computes in an autograd context of its own, and
+///
+///     ddp.backward(context, loss);                       // get_gradients(context): the averages
+///
+/// is dist::autograd::backward after which the context has the averages of the module's parameters, and `.grad` is left
+/// alone. Gradients of other parameters, here or on other workers, are those of this member's context, not averaged.
 ///
 /// Thread-safety: one thread at a time, the one that calls the group's collectives. All members do the same.
 class DistributedDataParallel {
@@ -53,6 +65,16 @@ class DistributedDataParallel {
   /// Collective. `loss` has one element. Throws what backward and all_reduce throw; after that the group has failed.
   /// `.grad` of parameters is the average only once it has returned.
   void backward(const Tensor& loss);
+  /// Collective, each member with a context of its own: through calls to workers that need not be members. The module's
+  /// parameters get no gradient in the context before it returns; what the context held of them is averaged with them.
+  /// Throws what dist::autograd::backward and all_reduce throw; after that the group has failed, and the context has
+  /// what it held of the module's parameters and may have got gradients of others.
+  void backward(const autograd::Context& context, const Tensor& loss, const autograd::BackwardOptions& options = {});
+  /// ... from a loss that another worker, or this one, owns.
+  template <std::same_as<rpc::RRef<Tensor>> R>
+  void backward(const autograd::Context& context, const R& loss, const autograd::BackwardOptions& options = {}) {
+    backward_from(context, loss, options);
+  }
   /// Collective: buffers (running statistics) become the first member's.
   void broadcast_buffers();
 
@@ -63,6 +85,8 @@ class DistributedDataParallel {
 
  private:
   class Reducer;
+  void backward_from(const autograd::Context& context, const rpc::RRef<Tensor>& loss,
+                     const autograd::BackwardOptions& options);
 
   nn::Module& module_;
   ProcessGroup& group_;
@@ -71,3 +95,5 @@ class DistributedDataParallel {
 };
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

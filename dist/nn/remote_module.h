@@ -9,13 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/dist/checkpoint/detail/part_file.h"
 #include "tendril/dist/detail/named_tensors.h"
 #include "tendril/dist/optimizer.h"
 #include "tendril/nn/module.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
@@ -27,7 +31,7 @@ struct RemoteModuleCalls {
   static void train(const rpc::RRef<M>& module, bool mode) { module.local_value().train(mode); }
   static bool is_training(const rpc::RRef<M>& module) { return module.local_value().is_training(); }
   static std::vector<rpc::RRef<Tensor>> parameters(const rpc::RRef<M>& module) {
-    const auto agent = rpc::detail::context_of(*module.state_pointer())->agent();
+    const auto agent = rpc::detail::agent_of(*module.state_pointer());
     return parameter_rrefs(*agent, module.local_value());
   }
   static void to(const rpc::RRef<M>& module, const std::string& device, const std::optional<DType>& dtype) {
@@ -40,6 +44,12 @@ struct RemoteModuleCalls {
     } else {
       here.to(parse_device(device));
     }
+  }
+  static void write_file(const rpc::RRef<M>& module, const PartFile& file) {
+    write_part(file, module.local_value().state_dict());
+  }
+  static void read_file(const rpc::RRef<M>& module, const PartFile& file, bool check_only) {
+    module.local_value().load_state_dict(read_part(file), {.check_only = check_only});
   }
   static NamedTensors state(const rpc::RRef<M>& module) { return entries_of(module.local_value().state_dict()); }
   static std::pair<std::vector<std::string>, std::vector<std::string>> load(const rpc::RRef<M>& module,
@@ -122,12 +132,16 @@ class RemoteModule {
   }
 
  private:
+  friend class RemotePart;
   using Calls = detail::RemoteModuleCalls<M>;
+
+  void write_file(const detail::PartFile& file) const { call<&Calls::write_file>(file); }
+  void read_file(const detail::PartFile& file, bool check_only) const { call<&Calls::read_file>(file, check_only); }
 
   template <auto F, class... Args>
   auto call(Args&&... arguments) const {
     const detail::Unrecorded scope;
-    const auto agent = rpc::detail::context_of(*module_.state_pointer())->agent();
+    const auto agent = rpc::detail::agent_of(*module_.state_pointer());
     return rpc::rpc_sync<F>(*agent, module_.owner(), module_, std::forward<Args>(arguments)...);
   }
   static std::string text_of(Device device) {
@@ -140,3 +154,5 @@ class RemoteModule {
 };
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

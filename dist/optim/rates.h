@@ -6,6 +6,9 @@
 #include "tendril/dist/optimizer.h"
 #include "tendril/nn/optim/optimizer.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::dist {
 
@@ -49,3 +52,5 @@ class Rates final : public optim::Optimizer {
 };
 
 }  // namespace tendril::dist
+
+TENDRIL_API_END

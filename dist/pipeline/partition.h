@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "tendril/nn/sequential.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Where to cut a model into stages.
 namespace tendril::dist::pipeline {
@@ -17,7 +20,7 @@ std::vector<std::size_t> partition(const std::vector<double>& costs, int parts);
 
 /// Seconds that a layer takes.
 struct LayerCost {
-  double forward = 0, backward = 0;
+  double forward = 0, backward = 0;  ///< in any unit, the same for all
 
   double both() const noexcept { return forward + backward; }  ///< their sum
 };
@@ -29,3 +32,5 @@ struct LayerCost {
 std::vector<LayerCost> measure_layers(nn::Sequential& model, const Tensor& input, int repeats = 3);
 
 }  // namespace tendril::dist::pipeline
+
+TENDRIL_API_END

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <stop_token>
 #include <tuple>
 
 #include "tendril/autograd/history.h"
@@ -64,14 +65,13 @@ std::vector<rpc::RRef<Tensor>> stage_parameters(const rpc::RRef<Stage>& stage);
 
 struct Stage::State {
   using Place = std::tuple<uint64_t, uint8_t, int>;  // batch, what, micro-batch
-  struct Kept {
-    Tensor input, output;
-  };
 
-  /// What has come, or an error; waits for it.
-  Tensor take(const Place& place, Clock::time_point deadline) {
+  /// What has come, or an error; waits for it, until nobody waits for the batch any more.
+  Tensor take(const Place& place, Clock::time_point deadline, const std::stop_token& stop) {
+    const std::stop_callback stopped(stop, [this] { change([] {}); });  // before the lock, which it takes
     std::unique_lock lock(mutex);
     for (;;) {
+      if (stop.stop_requested()) throw rpc::CancelledError("pipeline: nobody waits for the batch any more");
       const auto failed = cancelled.find(std::get<0>(place));
       if (failed != cancelled.end()) throw rpc::CancelledError("pipeline: " + failed->second);
       const auto found = came.find(place);
@@ -80,7 +80,8 @@ struct Stage::State {
         came.erase(found);
         return tensor;
       }
-      wake = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(rpc::Executor::current()));
+      // A batch that was given up may still wait here beside the one that runs.
+      if (!wake) wake = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(rpc::Executor::current()));
       const Ref<rpc::FutureState<void>> mine = wake;
       lock.unlock();
       if (!mine->wait_until(deadline)) throw rpc::TimeoutError("pipeline: what a stage waits for did not come in time");
@@ -105,7 +106,6 @@ struct Stage::State {
   std::mutex mutex;
   std::map<Place, Tensor> came;
   std::map<uint64_t, std::string> cancelled;
-  std::map<int, Kept> kept;  // of the batch that is running
   Ref<rpc::FutureState<void>> wake;
 };
 
@@ -133,13 +133,14 @@ void Stage::cancel(uint64_t batch, const std::string& why) {
 detail::StageResult run_stages(const detail::StageWork& work) {
   const auto container = autograd::Container::current();
   const Clock::time_point deadline = rpc::CallContext::current().deadline;
+  const std::stop_token stop = rpc::CallContext::current().stop;
   const int64_t all = std::accumulate(work.sizes.begin(), work.sizes.end(), int64_t{0});
   detail::StageResult result;
   enum : std::size_t { kForward, kBackward, kReceiving, kSending, kKinds };
   double* times = nullptr;  // of the stage that is at work
   const auto take = [&](Stage& stage, What what, int micro_batch) {
     const auto before = Clock::now();
-    Tensor tensor = stage.state_->take({work.batch, what, micro_batch}, deadline);
+    Tensor tensor = stage.state_->take({work.batch, what, micro_batch}, deadline, stop);
     times[kReceiving] += seconds(Clock::now() - before);
     return tensor;
   };
@@ -150,9 +151,14 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     sent.add(work.stages.at(stage).rpc_async<&Stage::put>(work.batch, static_cast<uint8_t>(what), micro_batch, tensor));
     times[kSending] += seconds(Clock::now() - before);
   };
+  // Between forward and backward, by stage and micro-batch. Not the stage's: a batch that was given up may still be in
+  // a forward there when the next one runs.
+  struct Kept {
+    Tensor input, output;
+  };
+  std::map<std::pair<int, int>, Kept> under_way;
   std::set<int> mine;
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
-  for (const int number : mine) work.stages.at(number).local_value().state_->kept.clear();
   result.seconds.resize(kKinds * mine.size());
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) {
     const int number = work.actions[i + 1], micro_batch = work.actions[i + 2];
@@ -172,10 +178,12 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       } else {
         send(number + 1, kInput, micro_batch, output.detach());
       }
-      stage.state_->kept[micro_batch] = {input, output};
+      under_way[{number, micro_batch}] = {input, output};
     } else {
-      const Stage::State::Kept kept = stage.state_->kept.at(micro_batch);
-      stage.state_->kept.erase(micro_batch);
+      const auto node = under_way.extract({number, micro_batch});
+      TENDRIL_CHECK_AS(rpc::MessageError, node, "pipeline: a backward of micro-batch ", micro_batch, " of stage ",
+                       number, " without its forward");
+      const Kept& kept = node.mapped();
       Tensor gradient;
       if (stage.loss_) {
         const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;
@@ -198,7 +206,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 
 namespace {
 std::vector<rpc::RRef<Tensor>> parameters_of(const rpc::RRef<Stage>& stage) {
-  const auto agent = rpc::detail::context_of(*stage.state_pointer())->agent();
+  const auto agent = rpc::detail::agent_of(*stage.state_pointer());
   return parameter_rrefs(*agent, *stage.local_value().module());
 }
 }  // namespace

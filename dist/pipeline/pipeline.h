@@ -16,7 +16,10 @@
 #include "tendril/nn/module.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/rref.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Training a model that is cut into stages on several workers, by a schedule.
 ///
@@ -35,12 +38,12 @@ struct StageWork;
 struct StageResult;
 }  // namespace detail
 
-/// One stage, where it lives: a module from Tensor to Tensor and, of the last, a loss; with the micro-batches that are
-/// between forward and backward. Made by make_stage. Thread-safe; a batch at a time uses it.
+/// One stage, where it lives: a module from Tensor to Tensor and, of the last, a loss; with what has come for it and
+/// waits its turn. Made by make_stage. Thread-safe; a batch at a time uses it.
 class Stage {
  public:
-  using Forward = std::function<Tensor(const Tensor&)>;
-  using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+  using Forward = std::function<Tensor(const Tensor&)>;                            ///< what a stage computes
+  using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;  ///< of the last stage
 
   Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss);
   ~Stage();
@@ -97,8 +100,8 @@ struct PipelineOptions {
 /// How a stage spent a batch, in seconds of its worker. The four and `idle` of all stages of a worker add up to the
 /// batch's duration.
 struct StageTime {
-  int stage = 0;
-  std::string worker = {};
+  int stage = 0;                     ///< its number
+  std::string worker = {};           ///< where it lives
   double forward = 0, backward = 0;  ///< busy; on a CUDA device the launches
   double receiving = 0;              ///< waited for what its neighbours send
   double sending = 0;                ///< waited to get rid of what it sends
@@ -109,8 +112,8 @@ struct StageTime {
 
 /// What became of a schedule.
 struct Report {
-  double duration = 0;  ///< seconds, of `train` where it was called
-  int workers = 0;
+  double duration = 0;                 ///< seconds, of `train` where it was called
+  int workers = 0;                     ///< that have stages
   std::vector<StageTime> stages = {};  ///< by stage
   /// What `simulate` says of the schedule where all stages take the mean of what they took and messages take no time.
   double ideal_idle_share = 0;
@@ -149,3 +152,5 @@ class Pipeline {
 };
 
 }  // namespace tendril::dist::pipeline
+
+TENDRIL_API_END

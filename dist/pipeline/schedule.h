@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// Who does what when in a pipeline of stages through which a batch goes in micro-batches: data, which is checked and
 /// simulated without a worker.
 ///
@@ -19,19 +23,19 @@ enum class Work : uint8_t {
 
 /// One thing that a worker does.
 struct Action {
-  Work work = Work::forward;
-  int stage = 0;
-  int micro_batch = 0;
+  Work work = Work::forward;  ///< forward or backward
+  int stage = 0;              ///< its number
+  int micro_batch = 0;        ///< its number
 
   friend bool operator==(const Action&, const Action&) = default;
 };
 
 /// For each worker what it does, in this order and one after the other. A value.
 struct Schedule {
-  std::string name = {};
-  int workers = 0;
-  int stages = 0;  ///< a multiple of workers
-  int micro_batches = 0;
+  std::string name = {};                     ///< "gpipe", "1f1b", ...
+  int workers = 0;                           ///< numbered from 0
+  int stages = 0;                            ///< a multiple of workers
+  int micro_batches = 0;                     ///< of a batch
   std::vector<std::vector<Action>> of = {};  ///< by worker
 
   int worker_of(int stage) const noexcept { return stage % workers; }  ///< where a stage lives
@@ -52,19 +56,19 @@ Schedule interleaved(int workers, int micro_batches, int stages_per_worker);
 
 /// What the stages' work takes, in any unit, all stages alike; what is sent arrives at once.
 struct Costs {
-  double forward = 1;
-  double backward = 2;
+  double forward = 1;   ///< of a micro-batch at a stage
+  double backward = 2;  ///< likewise
 };
 
 /// One action and its time.
 struct Span {
-  Action action;
-  double begin = 0, end = 0;
+  Action action;              ///< what was done
+  double begin = 0, end = 0;  ///< in the costs' unit
 };
 
 /// What a schedule comes to.
 struct Timeline {
-  double duration = 0;
+  double duration = 0;                        ///< until the last action ends
   std::vector<double> busy = {};              ///< by worker
   std::vector<int> peak = {};                 ///< by worker: micro-batches (of all its stages) that it keeps at once
   std::vector<std::vector<Span>> spans = {};  ///< by worker, in order
@@ -80,3 +84,5 @@ Timeline simulate(const Schedule& schedule, const Costs& costs = {});
 std::string draw(const Schedule& schedule, const Costs& costs = {});
 
 }  // namespace tendril::dist::pipeline
+
+TENDRIL_API_END

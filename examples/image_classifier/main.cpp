@@ -8,6 +8,7 @@
 #include <tendril/nn/optim/adam.h>
 #include <tendril/nn/optim/lr_scheduler.h>
 #include <tendril/nn/utils/summary_writer.h>
+#include <tendril/tensor/error.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -52,7 +53,10 @@ void train(const Options& options) {
 
   data::LabelledImages images = load_images(options, data::Split::train),
                        test = load_images(options, data::Split::test);
-  const bool colours = images.images.size(1) == 3;
+  const tendril::Dims size = images.images[0].sizes(), test_size = test.images[0].sizes();
+  TENDRIL_CHECK(size == test_size, "--data: images to learn from are ", size, " and those to test ", test_size,
+                ", expected one size");
+  const bool colours = size[0] == 3;
   const Tensor test_images = test.images;  // as they are, for the picture of mistakes
   if (options.model == "resnet18") {       // wants three channels
     images.images = images.images.expand({-1, 3, -1, -1});

@@ -19,7 +19,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--workers", options.workers, {0, 64}, "Threads that prepare images");
   flags.add_device(options.device, "Where the model computes: cpu, cuda or cuda:N");
   flags.add_checkpoint(options.checkpoint, options.resume, "after each epoch");
-  flags.add("--mistakes", options.mistakes, "A PNG of test images that are taken for others");
+  flags.add_output("--mistakes", options.mistakes, "A PNG of test images that are taken for others",
+                   {.replaced = true});
   flags.add_logdir(options.logdir);
   return flags.parse(argc, argv, options, exit_status, [&] { options.effective = flags.effective(); });
 }

@@ -5,14 +5,20 @@
 //                             the other's RecvBackward
 //   ./pictures unused         the worked example of docs/distributed_autograd.md, of which a result is not used
 //   ./pictures stuck          where FAST waits for ever in it
+//   ./pictures forks          who refers to an object, as its owner and its users list it (docs/rref.md)
+//   ./pictures call           nothing, but makes calls for a trace of them: scripts/trace_picture.py
 #include <tendril/dist/autograd/graph.h>
 #include <tendril/tendril.h>
 
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <regex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 using namespace tendril;
 
@@ -77,18 +83,91 @@ std::string unused(bool stuck) {
   return steps.substr(steps.rfind("digraph {"));
 }
 
+Tensor halves(const Tensor& x) { return x * 0.5; }
+
+using Reference = rpc::RRef<Tensor>;
+std::vector<Reference>& kept() {
+  static std::vector<Reference> references;
+  return references;
+}
+void keep(const Reference& reference) { kept().push_back(reference); }
+void pass_on(const std::string& to) { rpc::rpc_sync<&keep>(to, kept().front()); }
+void forget() { kept().clear(); }
+/// Waits until owners have confirmed what this worker refers to: that may come after the reply of the call before.
+void settle() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto unconfirmed = [](const rpc::LiveReference& one) { return one.state != rpc::LiveReference::State::held; };
+  while (std::ranges::any_of(rpc::references(), unconfirmed)) {
+    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("references that nobody confirms");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+/// What this worker knows of references to other workers' objects: "id, state" by lines.
+std::string users_here() {
+  settle();
+  std::string lines;
+  for (const rpc::LiveReference& one : rpc::references()) {
+    if (one.user.id == rpc::get_worker_info().id) lines += "\\n" + one.id + ", " + rpc::to_string(one.state);
+  }
+  return lines;
+}
+
+/// Whom this worker, as an owner, knows: an arrow from each user.
+std::string users_of_objects_here() {
+  std::string arrows;
+  for (const rpc::LiveReference& one : rpc::references()) {
+    if (one.owner.id == rpc::get_worker_info().id)
+      arrows += "  " + one.user.name + " -> " + one.owner.name + " [style=dashed label=\"" + one.id + ", " +
+                rpc::to_string(one.state) + "\"]\n";
+  }
+  return arrows;
+}
+
+/// alice makes an object on bob and keeps it there; carol passes her reference on to dave; bob passes one to carol,
+/// too.
+std::string forks() {
+  const auto mine = rpc::remote<&halves>("bob", ones({4}));
+  mine.to_here();
+  rpc::rpc_sync<&keep>("bob", mine);
+  rpc::rpc_sync<&keep>("carol", mine);
+  rpc::rpc_sync<&pass_on>("carol", "dave");
+  rpc::rpc_sync<&pass_on>("bob", "carol");
+  std::string picture =
+      "digraph {\n  graph [rankdir=LR ranksep=1.5]\n  node [fontname=monospace fontsize=10 shape=box style=filled "
+      "fillcolor=lightblue]\n  edge [fontname=monospace fontsize=9]\n";
+  for (const rpc::WorkerInfo& worker : rpc::get_worker_infos())
+    picture += "  " + worker.name + " [label=\"" + worker.name + rpc::rpc_sync<&users_here>(worker.name) + "\"]\n";
+  picture += "  bob [fillcolor=darkolivegreen1]\n" + rpc::rpc_sync<&users_of_objects_here>("bob") +
+             "  alice -> carol [label=\"a call\"]\n  carol -> dave [label=\"a call\"]\n  bob -> carol [label=\"a "
+             "call\"]\n}\n";
+  for (const char* worker : {"dave", "carol", "bob"}) rpc::rpc_sync<&forget>(worker);
+  return picture;
+}
+
+Tensor asks_back(const Tensor& x) { return rpc::rpc_sync<&halves>("alice", x) + x; }
+std::string calls() {
+  for (int i = 0; i < 100; ++i) rpc::rpc_sync<&asks_back>("bob", ones({4}));
+  return "";
+}
+
 void run(int rank, const std::string& which) {
-  rpc::init_rpc(rank == 0 ? "alice" : "bob");
-  if (rank == 0) std::cout << (which == "distributed" ? distributed() : unused(which == "stuck"));
+  rpc::init_rpc(std::vector<std::string>{"alice", "bob", "carol", "dave"}.at(static_cast<std::size_t>(rank)));
+  if (rank == 0) {
+    std::cout << (which == "distributed" ? distributed()
+                  : which == "forks"     ? forks()
+                  : which == "call"      ? calls()
+                                         : unused(which == "stuck"));
+  }
   rpc::shutdown();
 }
 
 int main(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "";
-  if (which == "distributed" || which == "unused" || which == "stuck")
+  if (which == "distributed" || which == "unused" || which == "stuck" || which == "call")
     return rpc::launch<&run>(argc, argv, {.world_size = 2}, which);
+  if (which == "forks") return rpc::launch<&run>(argc, argv, {.world_size = 4}, which);
   if (which != "tape") {
-    std::cerr << "pictures: expected tape, distributed, unused or stuck, got '" << which << "'\n";
+    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks or call, got '" << which << "'\n";
     return 2;
   }
   const Tensor x = ones({3}), w = ones({2, 3}, {.requires_grad = true});

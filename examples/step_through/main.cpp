@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   examples::Flags flags("step_through", "A backward over several workers, step by step");
   flags.add("--graph", settings.graph, graphs, "what was recorded");
   flags.add("--mode", settings.mode, std::vector<std::string>{"smart", "fast"}, "the algorithm");
-  flags.add("--html", settings.html, "write a page for a browser into this file");
+  flags.add_output("--html", settings.html, "write a page for a browser into this file");
   if (const auto status = flags.parse(argc, argv)) return *status;
   return step_through::run(settings);
 }

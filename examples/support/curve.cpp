@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "tendril/tensor/detail/classic_numbers.h"
+
 namespace examples {
 namespace {
 
@@ -20,6 +22,7 @@ constexpr double kBottom = 50;
 
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
+  const tendril::detail::ClassicNumbers numbers;
   std::array<char, 256> buffer;
   const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
   return {buffer.data(), std::min(static_cast<std::size_t>(length), buffer.size() - 1)};

@@ -1,14 +1,20 @@
 #include "flags.h"
 
+#include <tendril/rpc/error.h>
 #include <tendril/rpc/launch.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <sstream>
 
 #include "device.h"
+#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace examples {
 namespace {
@@ -54,12 +60,36 @@ bool mentions(const std::vector<std::string>& arguments, const std::string& flag
   });
 }
 
+// Why a file of this name cannot be written: 0 or an errno. The system is asked; a file made for a try would stay if
+// the program is killed before it takes it away.
+int why_not_written(const std::filesystem::path& file, const Output& output) {
+  std::error_code failed;
+  if (!file.has_filename() || std::filesystem::is_directory(file, failed)) return EISDIR;
+  std::filesystem::path place = std::filesystem::absolute(file, failed);
+  if (failed) return failed.value();
+  if (output.replaced) {
+    const auto target = std::filesystem::weakly_canonical(place, failed);  // a link stays one
+    if (!failed) place = target;
+  } else {
+    if (::access(place.c_str(), W_OK) == 0) return 0;
+    if (errno != ENOENT) return errno;
+  }
+  do {
+    place = place.parent_path();
+    if (::access(place.c_str(), F_OK) == 0 && !std::filesystem::is_directory(place, failed)) return ENOTDIR;
+    if (::access(place.c_str(), W_OK | X_OK) == 0) return 0;
+  } while (output.makes_folders && errno == ENOENT);
+  return errno;
+}
+
 }  // namespace
 
 struct Flags::Impl {
   CLI::App app;
   std::string program;
   std::string* device = nullptr;
+  const tendril::rpc::LaunchOptions* launch = nullptr;
+  std::vector<std::function<void()>> checks = {};  // of what is written
 
   template <class T>
   CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
@@ -124,6 +154,16 @@ void Flags::add(const std::string& flag, std::string& value, const std::vector<s
   impl_->add(flag, value, help)->check(one_of(choices));
 }
 
+void Flags::add_output(const std::string& flag, std::string& value, const std::string& help, const Output& output) {
+  add_output(flag, value, help, [output] { return output; });
+}
+
+void Flags::add_output(const std::string& flag, std::string& value, const std::string& help,
+                       std::function<Output()> as) {
+  add(flag, value, help);
+  impl_->checks.emplace_back([this, flag, &value, as = std::move(as)] { check(flag, value, as()); });
+}
+
 void Flags::add_device(std::string& device, const std::string& help) {
   impl_->device = &device;
   impl_->add("--device", device, help)->check([](const std::string& text) -> std::string {
@@ -138,6 +178,7 @@ void Flags::add_device(std::string& device, const std::string& help) {
 
 void Flags::add_launch(tendril::rpc::LaunchOptions& options) {
   CLI::App& app = impl_->app;
+  impl_->launch = &options;
   app.add_option_function<int>(
          "--rank", [&options](int rank) { options.rank = rank; },
          "Be this rank of a group that is started by hand, one process each")
@@ -173,23 +214,42 @@ void Flags::add_temperature(double& temperature, const std::string& help) {
   add("--temperature", temperature, {0, 100}, help);
 }
 
-void Flags::add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written) {
-  add("--checkpoint", checkpoint, "Written " + written + ", and on SIGTERM or Ctrl-C");
+void Flags::add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written,
+                           std::function<Output()> as) {
+  const auto one_file = [] { return Output{.replaced = true}; };
+  add_output("--checkpoint", checkpoint, "Written " + written + ", and on SIGTERM or Ctrl-C",
+             as ? std::move(as) : one_file);
   impl_->app
       .add_option_function<std::string>(
           "--resume", [&resume](const std::string& word) { resume = word == "auto"; },
-          "auto: go on from the checkpoint, if it is there")
+          "auto: go on from the checkpoint, if it is there, at its learning rate")
       ->default_str(resume ? "auto" : "no")
       ->check(one_of({"no", "auto"}));
 }
 
-void Flags::add_logdir(std::string& logdir) { add("--logdir", logdir, "A folder for TensorBoard's curves"); }
+void Flags::add_logdir(std::string& logdir, std::function<int()> writer) {
+  add_output("--logdir", logdir, "A folder for TensorBoard's curves", [writer = std::move(writer)] {
+    return Output{.endings = {"/events"}, .makes_folders = true, .writer = writer ? writer() : 0};
+  });
+}
+
+void Flags::check(const std::string& flag, const std::string& name, const Output& output) const {
+  if (name.empty()) return;
+  const auto* const launch = impl_->launch;  // on another host the folder may be missing
+  const int rank = launch == nullptr ? -1 : launch->rank >= 0 ? launch->rank : tendril::rpc::launch_info().rank;
+  if (rank >= 0 && rank != output.writer) return;
+  for (const std::string& ending : output.endings) {
+    const int why = why_not_written(name + ending, output);
+    if (why != 0) throw FlagError(flag, "cannot write " + name + ending + ": " + std::strerror(why));
+  }
+}
 
 void Flags::exclude(const std::string& one, const std::string& other) {
   impl_->app.get_option(one)->excludes(impl_->app.get_option(other));
 }
 
 std::optional<int> Flags::parse(int argc, const char* const* argv, const std::function<void()>& finish) {
+  const tendril::detail::ClassicNumbers numbers;
   try {
     std::vector<std::string> arguments;
     for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));
@@ -198,7 +258,10 @@ std::optional<int> Flags::parse(int argc, const char* const* argv, const std::fu
     impl_->app.parse(std::move(arguments));
     try {
       if (finish) finish();
+      for (const auto& check_output : impl_->checks) check_output();
     } catch (const FlagError& error) {
+      throw CLI::ValidationError(error.what());
+    } catch (const tendril::rpc::UsageError& error) {  // the environment contradicts itself
       throw CLI::ValidationError(error.what());
     }
   } catch (const CLI::ParseError& error) {

@@ -27,6 +27,15 @@ struct Range {
   bool below = false;  ///< `high` itself is out of range
 };
 
+/// What a program writes under the name that a flag gives. `Flags::parse` checks that it can, before anything begins,
+/// and leaves nothing behind.
+struct Output {
+  std::vector<std::string> endings = {""};  ///< of the files: name + ending
+  bool makes_folders = false;               ///< those that are missing; else the file's folder is there
+  bool replaced = false;                    ///< a new file takes the old one's place: its folder is what is written to
+  int writer = 0;                           ///< which rank does it, if the processes are started one by one
+};
+
 /// The flags of a program, over CLI11, which this file keeps from those who include it: it is slow to compile.
 ///
 /// A value comes from the command line, else from the environment (PROGRAM_FLAG_NAME), else from the file that --config
@@ -46,6 +55,10 @@ class Flags {
            const std::string& help);
   void add(const std::string& flag, std::string& value, const std::string& help);
   void add(const std::string& flag, bool& value, const std::string& help);
+  /// A file to write; empty: none.
+  void add_output(const std::string& flag, std::string& value, const std::string& help, const Output& output = {});
+  /// ... as `as` says once all flags are read.
+  void add_output(const std::string& flag, std::string& value, const std::string& help, std::function<Output()> as);
   /// One of `choices`.
   void add(const std::string& flag, std::string& value, const std::vector<std::string>& choices,
            const std::string& help);
@@ -63,9 +76,12 @@ class Flags {
   void add_learning_rate(double& lr, const std::string& help);
   void add_clip(double& clip);
   void add_temperature(double& temperature, const std::string& help);
-  /// --checkpoint, a file that is written when `written` says, and --resume, which is "no" or "auto".
-  void add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written);
-  void add_logdir(std::string& logdir);
+  /// --checkpoint, a file that is written when `written` says, or what `as` makes of it once all flags are read, and
+  /// --resume, which is "no" or "auto".
+  void add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written,
+                      std::function<Output()> as = {});
+  /// --logdir; `writer` says, once all flags are read, which rank writes: 0 without.
+  void add_logdir(std::string& logdir, std::function<int()> writer = {});
   /// Not both of them.
   void exclude(const std::string& one, const std::string& other);
 
@@ -97,6 +113,7 @@ class Flags {
 
  private:
   void show(const std::string& flag, const std::string& value);
+  void check(const std::string& flag, const std::string& name, const Output& output) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

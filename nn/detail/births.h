@@ -4,6 +4,10 @@
 #include <string_view>
 #include <thread>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::nn {
 
 class Module;
@@ -31,3 +35,5 @@ bool is_constructor(std::string_view function_name);
 
 }  // namespace detail
 }  // namespace tendril::nn
+
+TENDRIL_API_END

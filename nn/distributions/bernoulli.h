@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::distributions {
 
@@ -45,3 +48,5 @@ class Bernoulli {
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);
 
 }  // namespace tendril::distributions
+
+TENDRIL_API_END

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::distributions {
 
@@ -57,3 +60,5 @@ class Categorical {
 Tensor kl_divergence(const Categorical& p, const Categorical& q);
 
 }  // namespace tendril::distributions
+
+TENDRIL_API_END

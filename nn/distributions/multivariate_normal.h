@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::distributions {
 
@@ -57,3 +60,5 @@ class MultivariateNormal {
 Tensor kl_divergence(const MultivariateNormal& p, const MultivariateNormal& q);
 
 }  // namespace tendril::distributions
+
+TENDRIL_API_END

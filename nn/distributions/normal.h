@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::distributions {
 
@@ -46,3 +49,5 @@ class Normal {
 Tensor kl_divergence(const Normal& p, const Normal& q);
 
 }  // namespace tendril::distributions
+
+TENDRIL_API_END

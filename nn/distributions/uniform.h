@@ -1,7 +1,10 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::distributions {
 
@@ -41,3 +44,5 @@ class Uniform {
 Tensor kl_divergence(const Uniform& p, const Uniform& q);
 
 }  // namespace tendril::distributions
+
+TENDRIL_API_END

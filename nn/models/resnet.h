@@ -12,6 +12,9 @@
 #include "tendril/nn/pooling.h"
 #include "tendril/nn/sequential.h"
 #include "tendril/nn/utils/fusion.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2015), with the structure and the
 /// parameter names of torchvision's: "conv1.weight", "layer1.0.bn2.running_mean", "layer4.0.downsample.0.weight".
@@ -46,7 +49,7 @@ class BasicBlock : public Module {
 /// "1.5") and a 1x1 one up to 4 width.
 class Bottleneck : public Module {
  public:
-  static constexpr int64_t kExpansion = 4;
+  static constexpr int64_t kExpansion = 4;  ///< output channels are kExpansion width
 
   Bottleneck(int64_t in_channels, int64_t width, int64_t stride = 1, DType dtype = kFloat32,
              Generator& generator = default_generator());
@@ -59,7 +62,7 @@ class Bottleneck : public Module {
   BatchNorm2d bn2;
   Conv2d conv3;
   BatchNorm2d bn3;
-  std::unique_ptr<Sequential> downsample;
+  std::unique_ptr<Sequential> downsample;  ///< null where the shortcut is x itself
 
   void fuse_conv_bn();  ///< see ResNet::fuse_conv_bn
 
@@ -85,7 +88,7 @@ int64_t fill_resnet_stage(Sequential& stage, int64_t in_channels, int64_t width,
 void init_resnet_(Module& module, Generator& generator = default_generator());
 
 struct ResNetOptions {
-  int64_t num_classes = 1000;
+  int64_t num_classes = 1000;  ///< numbers of a result
   int64_t base = 64;  ///< channels of the first convolution and width of the first stage; each stage doubles it
   DType dtype = kFloat32;
   Generator& generator = default_generator();  ///< for the initial values
@@ -130,3 +133,5 @@ ResNet<Bottleneck> resnet101(const ResNetOptions& options = {});
 ResNet<Bottleneck> resnet152(const ResNetOptions& options = {});
 
 }  // namespace tendril::nn
+
+TENDRIL_API_END

@@ -4,12 +4,15 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
 struct AdagradOptions {
   double lr = 1e-2;
-  double lr_decay = 0;
+  double lr_decay = 0;                   ///< the rate is lr / (1 + (step - 1) lr_decay)
   double weight_decay = 0;               ///< L2: adds weight_decay * parameter to the gradient
   double initial_accumulator_value = 0;  ///< what s starts from
   double eps = 1e-10;                    ///< added to the denominator
@@ -68,3 +71,5 @@ class Adagrad final : public OptimizerOf<AdagradOptions, AdagradState> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -36,12 +39,12 @@ struct AdamOptions {
 
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  double beta1 = 0.9;    ///< as AdamOptions'
+  double beta2 = 0.999;  ///< as AdamOptions'
   double eps = 1e-8;
   double weight_decay = 1e-2;  ///< of the parameter itself: multiplies it by 1 - lr * weight_decay
-  bool amsgrad = false;
-  bool maximize = false;
+  bool amsgrad = false;        ///< as AdamOptions'
+  bool maximize = false;       ///< steps up the gradient
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -116,3 +119,5 @@ class AdamW final : public AdamOf<AdamWOptions> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

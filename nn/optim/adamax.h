@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -71,3 +74,5 @@ class Adamax final : public OptimizerOf<AdamaxOptions, AdamaxState> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

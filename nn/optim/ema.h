@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -63,3 +66,5 @@ class ExponentialMovingAverage {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

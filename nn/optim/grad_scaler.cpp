@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
@@ -53,6 +54,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
                      ": the gradient of parameter ", i,
                      " is float16, expected another dtype (keep parameters in "
                      "float32 and let Autocast cast them)");
+    if (parameters[i].grad().defined()) autograd::check_inplace(parameters[i].grad(), false);
   }
   const double inverse = as_float(1 / scale_);
   Iteration now{Stage::unscaled, {}};

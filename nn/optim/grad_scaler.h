@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
 struct GradScalerOptions {
-  double init_scale = 65536;
+  double init_scale = 65536;       ///< what losses are multiplied by at first
   double growth_factor = 2;        ///< above 1
   double backoff_factor = 0.5;     ///< in (0, 1)
   int64_t growth_interval = 2000;  ///< steps without an infinite gradient before the scale grows
@@ -75,3 +78,5 @@ class GradScaler {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

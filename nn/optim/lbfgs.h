@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -13,13 +16,13 @@ enum class LineSearch : uint8_t { none, strong_wolfe };
 
 struct LBFGSOptions {
   double lr = 1;
-  int64_t max_iter = 20;           ///< directions that one step may take
-  int64_t max_eval = 0;            ///< calls of the closure within one step, about; 0: max_iter * 5 / 4
-  double tolerance_grad = 1e-7;    ///< a step ends where no element of the gradient is larger
-  double tolerance_change = 1e-9;  ///< ... or parameters or loss change by no more
-  int64_t history_size = 100;      ///< pairs of vectors that are kept, of all parameters' size each
-  LineSearch line_search_fn = LineSearch::none;
-  bool maximize = false;  ///< steps up the gradient
+  int64_t max_iter = 20;                         ///< directions that one step may take
+  int64_t max_eval = 0;                          ///< calls of the closure within one step, about; 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7;                  ///< a step ends where no element of the gradient is larger
+  double tolerance_change = 1e-9;                ///< ... or parameters or loss change by no more
+  int64_t history_size = 100;                    ///< pairs of vectors that are kept, of all parameters' size each
+  LineSearch line_search_fn = LineSearch::none;  ///< how far along the direction
+  bool maximize = false;                         ///< steps up the gradient
 
   void validate(const char* op) const;  ///< throws Error
 };
@@ -40,7 +43,7 @@ struct LBFGSOptions {
 /// parameters together. Thread-safety: one thread at a time.
 class LBFGS final : public Optimizer {
  public:
-  using Options = LBFGSOptions;
+  using Options = LBFGSOptions;  ///< of all parameters
 
   /// Throws Error for bad options, no parameters, or parameters of several dtypes or devices.
   explicit LBFGS(const std::vector<Tensor>& params, const LBFGSOptions& options = {});
@@ -104,3 +107,5 @@ class LBFGS final : public Optimizer {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -61,3 +64,5 @@ class Lion final : public OptimizerOf<LionOptions, LionState> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

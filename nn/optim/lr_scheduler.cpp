@@ -43,24 +43,53 @@ void LRScheduler::set_rates() {
   last_lr_.swap(rates);
 }
 
-void LRScheduler::step() {
-  std::vector<int64_t> counts;
-  for_each_count([&](const char*, int64_t& count) { counts.push_back(count); });
-  ++last_epoch_;
+LRScheduler::Place LRScheduler::place() {
+  Place now{last_epoch_, {}, last_lr_, {}, {}};
+  for_each_count([&](const char*, int64_t& count) { now.counts.push_back(count); });
+  for (std::size_t group = 0; group < optimizer_->num_groups(); ++group) {
+    now.rates.push_back(optimizer_->lr(group));
+    now.momenta.push_back(optimizer_->momentum(group));
+  }
+  return now;
+}
+
+void LRScheduler::go_back(const Place& before) {
+  last_epoch_ = before.last_epoch;
+  last_lr_ = before.last_lr;
+  std::size_t i = 0;
+  for_each_count([&](const char*, int64_t& count) { count = before.counts[i++]; });
+  for (std::size_t group = 0; group < before.rates.size(); ++group) {
+    optimizer_->set_lr(group, before.rates[group]);
+    if (before.momenta[group]) optimizer_->set_momentum(group, *before.momenta[group]);
+  }
+}
+
+void LRScheduler::as_a_whole(std::span<LRScheduler* const> schedulers, const std::function<void()>& change) {
+  std::vector<Place> before;
+  for (LRScheduler* each : schedulers) before.push_back(each->place());
   try {
-    on_step();
-    set_rates();
+    change();
   } catch (...) {
-    --last_epoch_;
-    std::size_t i = 0;
-    for_each_count([&](const char*, int64_t& count) { count = counts[i++]; });
+    for (std::size_t i = 0; i < before.size(); ++i) schedulers[i]->go_back(before[i]);
     throw;
   }
 }
 
+void LRScheduler::step() {
+  LRScheduler* const self = this;
+  as_a_whole({&self, 1}, [this] {
+    ++last_epoch_;
+    on_step();
+    set_rates();
+  });
+}
+
 void LRScheduler::restart() {
-  for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_lr(group, base_lrs_[group]);
-  start();
+  LRScheduler* const self = this;
+  as_a_whole({&self, 1}, [this] {
+    for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_lr(group, base_lrs_[group]);
+    start();
+  });
 }
 
 void LRScheduler::start() {
@@ -264,7 +293,9 @@ ChainedScheduler::ChainedScheduler(std::vector<LRScheduler*> schedulers) : sched
 }
 
 void ChainedScheduler::step() {
-  for (LRScheduler* each : schedulers_) each->step();
+  LRScheduler::as_a_whole(schedulers_, [this] {
+    for (LRScheduler* each : schedulers_) each->step();
+  });
   last_lr_ = schedulers_.back()->get_last_lr();
 }
 
@@ -277,21 +308,18 @@ SequentialLR::SequentialLR(std::vector<LRScheduler*> schedulers, std::vector<int
     TENDRIL_CHECK(milestones_[i] > (i == 0 ? 0 : milestones_[i - 1]), "SequentialLR: milestones: got ", milestones_[i],
                   " in place ", i, ", expected increasing positive numbers");
   }
-  Optimizer& optimizer = schedulers_[0]->optimizer();
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-    optimizer.set_lr(group, optimizer.initial_lr(group));
-  }
   schedulers_[0]->restart();
 }
 
 void SequentialLR::step() {
-  ++last_epoch_;
-  if (current_ < milestones_.size() && last_epoch_ == milestones_[current_]) {
-    ++current_;
-    schedulers_[current_]->restart();
+  const bool begins = current_ < milestones_.size() && last_epoch_ + 1 == milestones_[current_];
+  if (begins) {
+    schedulers_[current_ + 1]->restart();
   } else {
     schedulers_[current_]->step();
   }
+  current_ += begins ? 1 : 0;  // now that nothing can throw
+  ++last_epoch_;
 }
 
 // ---- by a metric

@@ -1,13 +1,19 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 /// Learning rates that change from epoch to epoch (or batch to batch), with PyTorch's names, defaults and arithmetic:
 ///
@@ -36,7 +42,7 @@ class LRScheduler {
   const std::vector<double>& get_last_lr() const noexcept { return last_lr_; }
   /// Whose rates it changes.
   Optimizer& optimizer() const noexcept { return *optimizer_; }
-  /// Goes back to epoch 0, from the initial rates.
+  /// Goes back to epoch 0, from the initial rates. Errors as step().
   void restart();
 
   /// Where it is: "last_epoch", "base_lrs" and "_last_lr" (one per group), and what a kind of schedule has beside them.
@@ -67,6 +73,18 @@ class LRScheduler {
   void set_base_lr(std::size_t group, double lr) { base_lrs_[group] = lr; }
 
  private:
+  friend class ChainedScheduler;
+  /// All that a step changes.
+  struct Place {
+    int64_t last_epoch;
+    std::vector<int64_t> counts;
+    std::vector<double> last_lr, rates;          // the latter: the optimizer's, by group
+    std::vector<std::optional<double>> momenta;  // likewise
+  };
+  Place place();
+  void go_back(const Place& before);
+  /// Calls `change`; if it throws, the schedules and their optimizer are as before.
+  static void as_a_whole(std::span<LRScheduler* const> schedulers, const std::function<void()>& change);
   void set_rates();
 
   Optimizer* optimizer_;
@@ -76,12 +94,15 @@ class LRScheduler {
 
 struct StepLROptions {
   int64_t step_size = 1;  ///< epochs; positive
-  double gamma = 0.1;
+  double gamma = 0.1;     ///< the factor
 };
 /// Times gamma every step_size epochs.
 class StepLR final : public LRScheduler {
  public:
   StepLR(Optimizer& optimizer, const StepLROptions& options);
+  /// `StepLR(optimizer, 10, 0.1)`.
+  StepLR(Optimizer& optimizer, std::integral auto step_size, double gamma = 0.1)
+      : StepLR(optimizer, StepLROptions{.step_size = step_size, .gamma = gamma}) {}
 
  private:
   double next_lr(std::size_t group, double lr) const override;
@@ -90,12 +111,15 @@ class StepLR final : public LRScheduler {
 
 struct MultiStepLROptions {
   std::vector<int64_t> milestones = {};  ///< epochs; one that is there twice counts twice
-  double gamma = 0.1;
+  double gamma = 0.1;                    ///< the factor
 };
 /// Times gamma at each milestone.
 class MultiStepLR final : public LRScheduler {
  public:
   MultiStepLR(Optimizer& optimizer, const MultiStepLROptions& options);
+  /// `MultiStepLR(optimizer, {10, 20}, 0.1)`.
+  MultiStepLR(Optimizer& optimizer, const std::vector<int64_t>& milestones, double gamma = 0.1)
+      : MultiStepLR(optimizer, MultiStepLROptions{.milestones = milestones, .gamma = gamma}) {}
 
  private:
   double next_lr(std::size_t group, double lr) const override;
@@ -136,6 +160,9 @@ struct CosineAnnealingLROptions {
 class CosineAnnealingLR final : public LRScheduler {
  public:
   CosineAnnealingLR(Optimizer& optimizer, const CosineAnnealingLROptions& options);
+  /// `CosineAnnealingLR(optimizer, 100)`.
+  CosineAnnealingLR(Optimizer& optimizer, std::integral auto T_max, double eta_min = 0)
+      : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{.T_max = T_max, .eta_min = eta_min}) {}
 
  private:
   double next_lr(std::size_t group, double lr) const override;
@@ -145,7 +172,7 @@ class CosineAnnealingLR final : public LRScheduler {
 struct CosineAnnealingWarmRestartsOptions {
   int64_t T_0 = 1;     ///< epochs of the first cycle; positive
   int64_t T_mult = 1;  ///< each cycle is so many times as long as the one before; positive
-  double eta_min = 0;
+  double eta_min = 0;  ///< the lowest rate
 };
 /// Half a cosine down to eta_min, from the top again each cycle. (Loshchilov and Hutter, "SGDR", 2017)
 class CosineAnnealingWarmRestarts final : public LRScheduler {
@@ -178,13 +205,13 @@ class LambdaLR final : public LRScheduler {
 enum class AnnealStrategy : uint8_t { cos, linear };
 
 struct OneCycleLROptions {
-  double max_lr = 0;        ///< the peak, for all groups; positive
-  int64_t total_steps = 0;  ///< of the cycle; positive
-  double pct_start = 0.3;   ///< the share of steps until the peak, in [0, 1]
-  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  bool cycle_momentum = true;  ///< momentum (or beta1) falls while the rate rises; needs an optimizer that has one
-  double base_momentum = 0.85;
-  double max_momentum = 0.95;
+  double max_lr = 0;                                     ///< the peak, for all groups; positive
+  int64_t total_steps = 0;                               ///< of the cycle; positive
+  double pct_start = 0.3;                                ///< the share of steps until the peak, in [0, 1]
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;  ///< the form of the slopes
+  bool cycle_momentum = true;     ///< momentum (or beta1) falls while the rate rises; needs an optimizer that has one
+  double base_momentum = 0.85;    ///< at the peak of the rate
+  double max_momentum = 0.95;     ///< at its beginning and end
   double div_factor = 25;         ///< the first rate is max_lr / div_factor
   double final_div_factor = 1e4;  ///< the last one is the first / final_div_factor
   bool three_phase = false;       ///< down as fast as up, then to the last rate
@@ -214,7 +241,7 @@ class ChainedScheduler {
  public:
   /// The schedules must outlive it. Error unless there is one at least and all are of one optimizer.
   explicit ChainedScheduler(std::vector<LRScheduler*> schedulers);
-  /// One epoch further.
+  /// One epoch further. Errors as LRScheduler's: no schedule has stepped then.
   void step();
   /// The rate of each group.
   const std::vector<double>& get_last_lr() const noexcept { return last_lr_; }
@@ -234,7 +261,7 @@ class SequentialLR {
   /// The schedules must outlive it. Error unless they are of one optimizer, there is one milestone less than schedules,
   /// and milestones are positive and increase.
   SequentialLR(std::vector<LRScheduler*> schedulers, std::vector<int64_t> milestones);
-  /// One epoch further.
+  /// One epoch further. Errors as LRScheduler's: nothing has changed then.
   void step();
   /// How many steps there have been.
   int64_t last_epoch() const noexcept { return last_epoch_; }
@@ -258,14 +285,14 @@ enum class PlateauMode : uint8_t { min, max };
 enum class ThresholdMode : uint8_t { rel, abs };
 
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::min;  ///< whether the metric should fall or rise
-  double factor = 0.1;                  ///< below 1
-  int64_t patience = 10;                ///< epochs without improvement that are let pass
-  double threshold = 1e-4;              ///< what counts as an improvement
-  ThresholdMode threshold_mode = ThresholdMode::rel;
-  int64_t cooldown = 0;  ///< epochs after a reduction that do not count
-  double min_lr = 0;
-  double eps = 1e-8;  ///< smaller changes of the rate are not made
+  PlateauMode mode = PlateauMode::min;                ///< whether the metric should fall or rise
+  double factor = 0.1;                                ///< below 1
+  int64_t patience = 10;                              ///< epochs without improvement that are let pass
+  double threshold = 1e-4;                            ///< what counts as an improvement
+  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< what the threshold is a part of
+  int64_t cooldown = 0;                               ///< epochs after a reduction that do not count
+  double min_lr = 0;                                  ///< no rate falls below it
+  double eps = 1e-8;                                  ///< smaller changes of the rate are not made
 };
 /// Times `factor` when a metric has stopped improving for more than `patience` epochs.
 class ReduceLROnPlateau {
@@ -298,3 +325,5 @@ class ReduceLROnPlateau {
 };
 
 }  // namespace tendril::optim::lr_scheduler
+
+TENDRIL_API_END

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tendril/nn/optim/lr_scheduler.h"
+#include "tendril/tensor/detail/classic_numbers.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::optim::lr_scheduler {
@@ -17,6 +18,7 @@ void read_rates(StateReader& reader, const std::string& name, std::vector<double
   const Tensor* const found = reader.tensor(name, {static_cast<int64_t>(rates.size())}, kFloat64);
   if (!found) return;
   rates = found->to_vector<double>();
+  const tendril::detail::ClassicNumbers numbers;
   for (const double rate : rates) {
     if (!(std::isfinite(rate) && rate >= 0)) {
       reader.refuse(name, "got " + std::to_string(rate) + ", expected a finite number, 0 or more");

@@ -12,9 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 struct StepBlock;  // tensor/optim_step.h
@@ -28,7 +32,7 @@ namespace tendril::optim {
 ///                     {.params = head.parameters(), .options = {.lr = 1e-3}}});
 template <class Options>
 struct ParamGroup {
-  std::vector<Tensor> params = {};
+  std::vector<Tensor> params = {};  ///< handles: the same tensors
   Options options = {};
 };
 
@@ -59,6 +63,17 @@ class Optimizer {
   /// Steps by gradients that are kept elsewhere: one per parameter in the order of `parameters()`, undefined where
   /// there is none. `.grad` is not looked at.
   void step(const std::vector<Tensor>& gradients);
+  /// Calls `closure`, which clears the gradients, computes a loss and goes backward through it, with recording on; then
+  /// steps. Gives the loss.
+  template <class F>
+  requires std::is_invocable_r_v<Tensor, F&> Tensor step(F&& closure) {
+    Tensor loss = [&] {
+      const EnableGrad recording;
+      return closure();
+    }();
+    step();
+    return loss;
+  }
   /// Drops the parameters' `.grad`.
   void zero_grad();
 
@@ -91,9 +106,9 @@ class Optimizer {
  protected:
   /// What `update` works on: a parameter and its gradient, without gaps.
   struct Ready {
-    std::size_t index;
-    Tensor param;
-    Tensor grad;
+    std::size_t index;  ///< its place among all parameters
+    Tensor param;       ///< to be changed
+    Tensor grad;        ///< defined
   };
 
   /// `name` is the class's, for error messages.
@@ -182,9 +197,9 @@ void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const
 template <class OptionsT, class StateT>
 class OptimizerOf : public Optimizer {
  public:
-  using Options = OptionsT;
-  using State = StateT;
-  using Group = ParamGroup<OptionsT>;
+  using Options = OptionsT;            ///< of a group
+  using State = StateT;                ///< of a parameter
+  using Group = ParamGroup<OptionsT>;  ///< parameters that share options
 
   /// Options of a group.
   const Options& options(std::size_t group = 0) const;
@@ -381,3 +396,5 @@ void OptimizerOf<OptionsT, StateT>::read_state(StateReader& reader, const StateD
 }
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -76,3 +79,5 @@ class RMSprop final : public OptimizerOf<RMSpropOptions, RMSpropState> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

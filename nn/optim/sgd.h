@@ -3,6 +3,9 @@
 #include <vector>
 
 #include "tendril/nn/optim/optimizer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
@@ -62,3 +65,5 @@ class SGD final : public OptimizerOf<SGDOptions, SGDState> {
 };
 
 }  // namespace tendril::optim
+
+TENDRIL_API_END

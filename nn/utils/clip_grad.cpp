@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tendril/autograd/accumulate_grad.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -11,11 +12,16 @@ namespace tendril::nn::utils {
 
 namespace {
 
+/// All are fit to be changed in place.
 std::vector<Tensor> gradients_of(const char* op, const std::vector<Tensor>& parameters) {
   std::vector<Tensor> gradients;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     TENDRIL_CHECK(parameters[i].defined(), op, ": parameters[", i, "] is an undefined tensor");
-    if (Tensor g = parameters[i].grad(); g.defined()) gradients.push_back(g);
+    const Tensor g = parameters[i].grad();
+    if (!g.defined()) continue;
+    TENDRIL_CHECK(!autograd::is_expanded(g), op, ": the gradient of parameters[", i,
+                  "] is expanded, expected one whose elements are all its own (clone() it); nothing was clipped");
+    gradients.push_back(g);
   }
   return gradients;
 }

@@ -2,11 +2,14 @@
 
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
 
+TENDRIL_API_BEGIN
+
 /// Gradients kept small, between backward and the optimizer's step. `.grad`s are changed in place; parameters without
-/// one are passed over. Nothing is read back to the host unless an error is asked for. Thread-safety: one thread at a
-/// time for the same parameters.
+/// one are passed over; one that is expanded is an Error before any is changed. Nothing is read back to the host unless
+/// an error is asked for. Thread-safety: one thread at a time for the same parameters.
 namespace tendril::nn::utils {
 
 struct ClipGradNormOptions {
@@ -26,3 +29,5 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type = 2);
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
 
 }  // namespace tendril::nn::utils
+
+TENDRIL_API_END

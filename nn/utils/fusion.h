@@ -4,7 +4,10 @@
 
 #include "tendril/nn/batch_norm.h"
 #include "tendril/nn/conv.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Batch normalisation of evaluation taken into the convolution before it (PyTorch's torch.nn.utils.fusion): it is
 /// linear by then, out = (conv(x) - mean) / sqrt(var + eps) * weight + bias.
@@ -27,8 +30,10 @@ struct FusedConv {
   Tensor operator()(const Tensor& x) const;
   Tensor relu(const Tensor& x) const;  ///< relu of that, in one pass
 
-  Tensor weight, bias;
-  ConvGeometry geometry;
+  Tensor weight, bias;    ///< with the normalisation in them
+  ConvGeometry geometry;  ///< the convolution's
 };
 
 }  // namespace tendril::nn::utils
+
+TENDRIL_API_END

@@ -5,7 +5,10 @@
 #include <tuple>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// Batches of sequences of different lengths, as torch.nn.utils.rnn's: packed, they hold no padding, and a recurrent
 /// layer computes each to its own end.
@@ -48,8 +51,8 @@ PackedSequence pack_padded_sequence(const Tensor& input, const std::vector<int64
 PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths, const PackOptions& options = {});
 
 struct PadOptions {
-  bool batch_first = false;  ///< the result is [batch, steps, ...]
-  Scalar padding_value = 0;
+  bool batch_first = false;                  ///< the result is [batch, steps, ...]
+  Scalar padding_value = 0;                  ///< what fills up the shorter ones
   std::optional<int64_t> total_length = {};  ///< steps of the result; default the longest's (of pad_packed_sequence)
 };
 
@@ -66,3 +69,5 @@ PackedSequence pack_sequence(const std::vector<Tensor>& sequences, bool enforce_
 std::vector<Tensor> unpack_sequence(const PackedSequence& sequence);
 
 }  // namespace tendril::nn::utils
+
+TENDRIL_API_END

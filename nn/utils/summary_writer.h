@@ -11,7 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::nn::utils {
 
@@ -58,3 +61,5 @@ class SummaryWriter {
 };
 
 }  // namespace tendril::nn::utils
+
+TENDRIL_API_END

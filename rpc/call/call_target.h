@@ -12,6 +12,9 @@
 #include "tendril/rpc/call/recycled.h"
 #include "tendril/rpc/reference/rref_state.h"
 #include "tendril/rpc/weak_self.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// The callee's side of a typed call: reads the arguments, runs the function, answers. Each kind of call is a type, so
 /// that its mangled name is the function's identity.
@@ -235,3 +238,5 @@ struct Fetch {
 };
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

@@ -1,12 +1,13 @@
 #include "tendril/rpc/call/function.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <sstream>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "tendril/rpc/call/type_name.h"
 #include "tendril/rpc/error.h"
@@ -14,26 +15,71 @@
 namespace tendril::rpc {
 namespace {
 
-class Registry final : public FunctionTable {
- public:
-  const ServedFunction* find(uint64_t id) const noexcept override {
-    const std::shared_lock lock(mutex_);
-    const auto found = entries_.find(id);
-    return found == entries_.end() ? nullptr : &found->second->served;
-  }
+using Entry = detail::FunctionEntry;
 
-  void add(const detail::FunctionEntry& entry) {
-    const std::unique_lock lock(mutex_);
-    const auto [at, inserted] = entries_.emplace(entry.id, &entry);
-    if (inserted || at->second->signature == entry.signature) return;
-    std::fprintf(stderr, "tendril: two remote functions have the same id %016llx, rename one of them:\n  %s\n  %s\n",
-                 static_cast<unsigned long long>(entry.id), at->second->signature.c_str(), entry.signature.c_str());
-    std::abort();
+/// Functions by id, to be read without a lock: a place is filled once (open addressing; the id is the hash).
+class Places {
+ public:
+  explicit Places(std::size_t size) : places_(size) {}  // a power of two
+  std::size_t size() const noexcept { return places_.size(); }
+  const Entry* find(uint64_t id) const noexcept { return places_[place_of(id)].load(std::memory_order_acquire); }
+  void add(const Entry& entry) noexcept { places_[place_of(entry.id)].store(&entry, std::memory_order_release); }
+  void add_all_of(const Places& others) noexcept {
+    for (const Place& place : others.places_) {
+      if (const Entry* const entry = place.load(std::memory_order_relaxed)) add(*entry);
+    }
   }
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<uint64_t, const detail::FunctionEntry*> entries_;
+  using Place = std::atomic<const Entry*>;
+  /// Where it is, or would be.
+  std::size_t place_of(uint64_t id) const noexcept {
+    std::size_t i = id & (places_.size() - 1);
+    for (const Entry* entry; (entry = places_[i].load(std::memory_order_acquire)) && entry->id != id;) {
+      i = (i + 1) & (places_.size() - 1);
+    }
+    return i;
+  }
+  std::vector<Place> places_;
+};
+
+/// Looked into for every request. Places that have become too few are kept beside more of them, for whoever still reads
+/// them.
+class Registry final : public FunctionTable {
+ public:
+  Registry() { grow(kLeast); }
+  const ServedFunction* find(uint64_t id) const noexcept override {
+    const Entry* const entry = places_.load(std::memory_order_acquire)->find(id);
+    return entry ? &entry->served : nullptr;
+  }
+
+  void add(const Entry& entry) {
+    const std::lock_guard lock(mutex_);
+    if (const Entry* const same = all_.back()->find(entry.id)) {
+      if (same->signature == entry.signature) return;
+      std::fprintf(stderr, "tendril: two remote functions have the same id %016llx, rename one of them:\n  %s\n  %s\n",
+                   static_cast<unsigned long long>(entry.id), same->signature.c_str(), entry.signature.c_str());
+      std::abort();
+    }
+    if (2 * (size_ + 1) > all_.back()->size()) grow(2 * all_.back()->size());
+    all_.back()->add(entry);
+    ++size_;
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 64;
+
+  void grow(std::size_t size) {
+    auto larger = std::make_unique<Places>(size);
+    if (!all_.empty()) larger->add_all_of(*all_.back());
+    all_.push_back(std::move(larger));
+    places_.store(all_.back().get(), std::memory_order_release);
+  }
+
+  std::mutex mutex_;  // of those who add
+  std::vector<std::unique_ptr<Places>> all_;
+  std::size_t size_ = 0;
+  std::atomic<const Places*> places_{nullptr};
 };
 
 Registry& registry() {

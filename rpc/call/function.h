@@ -6,6 +6,9 @@
 #include <typeinfo>
 
 #include "tendril/rpc/call/served_function.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -68,3 +71,5 @@ const FunctionEntry& entry_of() {
 
 }  // namespace detail
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -11,6 +11,9 @@
 #include <variant>
 
 #include "tendril/rpc/task.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// What can be told of a function from its type.
 namespace tendril::rpc::detail {
@@ -162,3 +165,5 @@ template <auto F>
 using ResultOf = typename detail::ResultOf<std::remove_cvref_t<typename detail::Signature<decltype(F)>::Return>>::type;
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -6,7 +6,10 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/rpc/threads/short_mutex.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -91,3 +94,5 @@ class FutureCore : public RefCounted {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -6,6 +6,9 @@
 #include <memory>
 
 #include "tendril/rpc/threads/release.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
@@ -246,3 +249,5 @@ auto wait_all(std::vector<Future<T>> futures) {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

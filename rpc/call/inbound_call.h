@@ -5,16 +5,19 @@
 
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+namespace tendril::rpc::detail {  // hidden
+class Staging;
+struct InboundState;
+}  // namespace tendril::rpc::detail
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
 class Agent;
 struct CallContext;
-
-namespace detail {
-class Staging;
-struct InboundState;
-}  // namespace detail
 
 /// A request that is being served, and the duty to answer it once. Moves (a deferred reply takes it to the heap), never
 /// copies; one that goes away unanswered answers with an error. Used by one thread at a time.
@@ -51,3 +54,5 @@ class InboundCall {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -6,6 +6,9 @@
 
 #include "tendril/rpc/call/future_core.h"
 #include "tendril/rpc/wire/message.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -41,3 +44,5 @@ class PendingCallRef {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

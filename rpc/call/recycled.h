@@ -3,6 +3,10 @@
 #include <cstddef>
 #include <new>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc::detail {
 
 /// Memory for what comes and goes with every call. A piece that is freed is kept for the next one of about that size
@@ -32,3 +36,5 @@ struct RecyclingAllocator {
 };
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 class InboundCall;
@@ -34,3 +38,5 @@ class FunctionTable {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

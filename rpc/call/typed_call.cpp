@@ -1,5 +1,6 @@
 #include "tendril/rpc/call/typed_call.h"
 
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/rref.h"
 
 namespace tendril::rpc::detail {

@@ -10,7 +10,10 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/call_target.h"
 #include "tendril/rpc/call/recycled.h"
-#include "tendril/rpc/reference/rref_context.h"
+#include "tendril/rpc/reference/rref_state.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -147,3 +150,5 @@ std::shared_ptr<RRefState> start_creation(Agent& agent, WorkerId to, const CallO
 }
 }  // namespace detail
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -27,8 +27,8 @@ bool is_default(std::terminate_handler handler) {
 
 [[noreturn]] void report_and_end() {
   if (std::current_exception() != nullptr) {
-    std::fprintf(stderr, "rpc: worker '%s' ends, since nobody caught %s\n", worker_name,
-                 describe_current_exception().c_str());
+    const std::string who = worker_name[0] == '\0' ? "this process" : std::string("worker '") + worker_name + "'";
+    std::fprintf(stderr, "rpc: %s ends, since nobody caught %s\n", who.c_str(), describe_current_exception().c_str());
     if (is_default(previous_handler)) std::_Exit(kFailedExitCode);
   }
   if (previous_handler != nullptr) previous_handler();
@@ -52,7 +52,7 @@ std::string describe_current_exception() {
 void report_uncaught_as(const std::string& worker) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  std::snprintf(worker_name, sizeof worker_name, "%s", worker.c_str());
+  if (!worker.empty()) std::snprintf(worker_name, sizeof worker_name, "%s", worker.c_str());
   if (std::get_terminate() != report_and_end) previous_handler = std::set_terminate(report_and_end);
 }
 

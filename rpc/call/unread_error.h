@@ -5,6 +5,9 @@
 #include <string>
 
 #include "tendril/rpc/executor.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -29,3 +32,5 @@ void report_unread_error(Executor* executor, const char* function, const std::ex
 }  // namespace detail
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -1,6 +1,7 @@
 #include "tendril/rpc/launch/drain.h"
 
 #include <algorithm>
+#include <locale>
 #include <set>
 #include <sstream>
 #include <string>
@@ -49,6 +50,7 @@ Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point 
 
 std::string write(const Traffic& traffic) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());  // whatever the program's locale puts between digits
   text << traffic.requests_sent << ' ' << traffic.requests_received;
   for (const WorkerId rank : traffic.not_connected) text << ' ' << rank;
   return text.str();
@@ -57,6 +59,7 @@ std::string write(const Traffic& traffic) {
 Traffic parse(const std::string& text) {
   Traffic traffic;
   std::istringstream in(text);
+  in.imbue(std::locale::classic());
   in >> traffic.requests_sent >> traffic.requests_received;
   if (!in) throw MessageError("rendezvous: a malformed count of calls");
   for (WorkerId rank; in >> rank;) traffic.not_connected.push_back(rank);

@@ -1,5 +1,8 @@
 #include "tendril/rpc/launch/launcher.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -32,7 +35,14 @@ std::optional<Number> parse_number(std::string_view text) {
 /// Reads variables and notes which. An empty one counts as not set.
 class Variables {
  public:
-  explicit Variables(const Environment& environment) : environment_(environment) {}
+  Variables(const Environment& environment, const std::function<std::optional<int>(int)>& maker_of)
+      : environment_(environment), maker_of_(maker_of) {}
+
+  /// Who made the socket whose number a variable says.
+  std::optional<int> maker_of(const char* name) {
+    const auto descriptor = number(name);
+    return descriptor ? maker_of_(*descriptor) : std::nullopt;
+  }
 
   bool has(const char* name) const {
     const char* value = environment_(name);
@@ -62,6 +72,7 @@ class Variables {
 
  private:
   const Environment& environment_;
+  const std::function<std::optional<int>(int)>& maker_of_;
   std::vector<std::string> noted_;
   std::string read_;
 };
@@ -98,17 +109,21 @@ void read_torchrun(Variables& variables, Launched& launched) {
     launched.master_port = *agents < 65535 ? *agents + 1 : *agents - 1;
 }
 
-/// The host of "...;tcp://10.0.0.1,172.17.0.1:41123;tcp6://..." or "...;tcp4://10.0.0.1:41123"; empty: there is none.
+/// The host of "...;tcp://10.0.0.1,172.17.0.1:41123;tcp6://..."; empty: there is none.
 std::string host_of_uri(const std::string& uri) {
-  for (const char* scheme : {"tcp://", "tcp4://"}) {
-    const auto at = uri.find(scheme);
-    if (at == std::string::npos) continue;
-    const auto begin = at + std::char_traits<char>::length(scheme);
-    return uri.substr(begin, uri.find_first_of(",:;", begin) - begin);
-  }
+  if (const auto at = uri.find("tcp://"); at != std::string::npos)
+    return uri.substr(at + 6, uri.find_first_of(",:;", at + 6) - (at + 6));
   const auto at = uri.find("tcp6://[");
   if (at == std::string::npos) return "";
   return uri.substr(at + 8, uri.find_first_of(",]", at + 8) - (at + 8));
+}
+
+/// mpirun's host in the name that it gives its job, "prterun-<host>-<pid>@1"; empty: there is none.
+std::string host_of_job(const std::string& name) {
+  const auto begin = name.find('-'), end = name.rfind('-');
+  if (begin == end || name.find('@', end) == std::string::npos) return "";
+  const std::string host = name.substr(begin + 1, end - begin - 1);
+  return host.starts_with("localhost") || host.starts_with("127.") ? "" : host;  // each host's own
 }
 
 void read_open_mpi(Variables& variables, Launched& launched) {
@@ -123,14 +138,10 @@ void read_open_mpi(Variables& variables, Launched& launched) {
     host = host_of_uri(*uri);
     // Of a job's id the lower 16 bits number its parts.
     if (const auto id = parse_number<uint64_t>(uri->substr(0, uri->find('.')))) port = port_of_job(*id >> 16);
-  } else {  // version 5
-    for (const char* name :
-         {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"}) {
-      if (!host.empty() || !variables.has(name)) continue;
-      host = host_of_uri(*variables.text(name));
-    }
-    if (host.rfind("127.", 0) == 0) host.clear();  // each host's own
-    if (const auto name = variables.text("PMIX_NAMESPACE")) port = port_of_job(fnv1a(*name));
+  } else if (const auto name = variables.text("PMIX_NAMESPACE")) {
+    // Version 5. Its PMIX_SERVER_URI* are each host's own daemon, not mpirun.
+    host = host_of_job(*name);
+    port = port_of_job(fnv1a(*name));
   }
   if (launched.master_addr.empty()) launched.master_addr = launched.all_local() ? kLoopback : host;
   if (!launched.master_port) launched.master_port = port;
@@ -142,7 +153,12 @@ void read_hydra(Variables& variables, Launched& launched) {
   launched.world_size = stated_size(variables, "PMI_SIZE");
   launched.local_rank = variables.number("MPI_LOCALRANKID");
   launched.local_world_size = variables.number("MPI_LOCALNRANKS");
-  if (launched.master_addr.empty() && launched.all_local()) launched.master_addr = kLoopback;
+  if (!launched.all_local()) return;
+  if (launched.master_addr.empty()) launched.master_addr = kLoopback;
+  // The process that serves all ranks of this host: else two jobs would meet at one port, and mix.
+  if (launched.master_port) return;
+  if (const auto proxy = variables.maker_of("PMI_FD"))
+    launched.master_port = port_of_job(static_cast<uint64_t>(*proxy));
 }
 
 const char* slurm_size(const Variables& variables) {
@@ -231,7 +247,14 @@ std::string Launched::text() const {
   return by.empty() ? "no launcher was detected" + read : "started by " + by + read;
 }
 
-Launched detect_launcher(const Environment& environment) {
+std::optional<int> maker_of_socket(int descriptor) {
+  ucred maker{};
+  socklen_t size = sizeof maker;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &maker, &size) != 0) return std::nullopt;
+  return maker.pid > 0 && maker.pid != ::getpid() ? std::optional<int>(maker.pid) : std::nullopt;
+}
+
+Launched detect_launcher(const Environment& environment, const std::function<std::optional<int>(int)>& maker_of) {
   struct Launcher {
     const char* name;
     bool (*is_there)(Variables&);
@@ -247,7 +270,7 @@ Launched detect_launcher(const Environment& environment) {
       {"hand", [](Variables& v) { return v.has("RANK"); }, read_plain},
   };
   Launched launched;
-  Variables variables(environment);
+  Variables variables(environment, maker_of);
   try {
     const auto* const one = std::find_if(std::begin(launchers), std::end(launchers),
                                          [&](const Launcher& l) { return l.is_there(variables); });

@@ -11,6 +11,10 @@ namespace tendril::rpc::detail {
 /// Returns a variable's value, or null, as std::getenv does.
 using Environment = std::function<const char*(const char*)>;
 
+/// The process that made the pair of sockets of which this descriptor is one; nothing where it is none, or this
+/// process's own.
+std::optional<int> maker_of_socket(int descriptor);
+
 /// Where rank 0 listens if nobody says: torchrun's default too.
 inline constexpr int kDefaultPort = 29500;
 inline constexpr const char* kLoopback = "127.0.0.1";
@@ -34,9 +38,11 @@ struct Launched {
 /// Launchers in the order in which they are asked: torchrun; RANK with MASTER_ADDR; Open MPI; MPICH and Intel MPI,
 /// where Slurm does not say the same; Slurm (srun); Kubernetes (Indexed Job); RANK alone. Everywhere MASTER_ADDR, and
 /// TENDRIL_PORT before MASTER_PORT, win over what a launcher says; but under torchrun MASTER_PORT is its agent's own.
-/// Where all processes are on one host, rank 0 listens on loopback. Throws UsageError for what is malformed or
-/// contradictory, naming the variables.
-Launched detect_launcher(const Environment& environment);
+/// Where all processes are on one host, rank 0 listens on loopback. Hydra gives its jobs no number: on one host
+/// `maker_of` its socket (PMI_FD) is it. Throws UsageError for what is malformed or contradictory, naming the
+/// variables.
+Launched detect_launcher(const Environment& environment,
+                         const std::function<std::optional<int>(int)>& maker_of = maker_of_socket);
 
 /// The first host of a list as Slurm writes them: n[001-015,020],h2 -> n001. Throws UsageError.
 std::string first_host(const std::string& list);

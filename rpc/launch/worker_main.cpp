@@ -19,6 +19,7 @@
 #include "tendril/rpc/launch/process_launch.h"
 #include "tendril/rpc/launch/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
+#include "tendril/rpc/observe/status_signal.h"
 #include "tendril/rpc/threads/signal_mask.h"
 #include "tendril/rpc/wire/wire.h"
 
@@ -103,8 +104,9 @@ SharedKey receive_key() {
   return key;
 }
 
-/// Ends this process when the one that called spawn() is gone. A thread of our own, since PDEATHSIG alone is lost if
-/// the parent died before it was set; and PDEATHSIG besides, since it also ends a process that is stopped.
+/// Ends this process when the one that called spawn() is gone, and writes its status when that one asks for it. A
+/// thread of our own, since PDEATHSIG alone is lost if the parent died before it was set; and PDEATHSIG besides, since
+/// it also ends a process that is stopped.
 void watch_lifeline() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const SignalMask mask;
@@ -113,6 +115,7 @@ void watch_lifeline() {
     for (;;) {
       const ssize_t n = ::recv(kControlFd, &byte, 1, 0);
       if (n == 0 || (n < 0 && errno != EINTR)) ::kill(::getpid(), SIGKILL);
+      if (n > 0) write_status();
     }
   }).detach();
 }
@@ -188,6 +191,9 @@ void worker_main(int argc, char** argv) {
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / spawn_context.world_size);
   if (spawn_context.rank == 0) spawn_context.listener = kListenerFd;
   is_worker = true;
+  // Not "exe", as it was started: ps, pgrep and traces show it as they show the program.
+  const std::string& path = program_arguments.front();
+  ::prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
   state_process_launch({.by = "rpc::spawn",
                         .rank = spawn_context.rank,
                         .world_size = spawn_context.world_size,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <locale>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/status.h"
+#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace tendril::rpc {
 namespace {
@@ -30,6 +32,7 @@ std::string escaped_label(const std::string& value) {
 }
 
 std::string number_text(double value) {
+  const tendril::detail::ClassicNumbers numbers;
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", value);
   return text;
@@ -62,7 +65,7 @@ struct Snapshot {
 
 class Text {
  public:
-  explicit Text(const std::vector<Snapshot>& agents) : agents_(agents) {}
+  explicit Text(const std::vector<Snapshot>& agents) : agents_(agents) { out_.imbue(std::locale::classic()); }
 
   void begin(const std::string& name, const char* type, const char* help) {
     name_ = "tendril_rpc_" + name;

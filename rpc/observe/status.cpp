@@ -9,6 +9,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/observe/agents.h"
 #include "tendril/rpc/reference/rref_context.h"
+#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace tendril::rpc {
 namespace {
@@ -16,12 +17,14 @@ namespace {
 constexpr std::size_t kMostLines = 100;  // of a list
 
 std::string age_text(std::chrono::nanoseconds age) {
+  const tendril::detail::ClassicNumbers numbers;
   char text[32];
   std::snprintf(text, sizeof text, "%10.3f s  ", std::chrono::duration<double>(age).count());
   return text;
 }
 
 std::string microseconds_text(std::chrono::nanoseconds time) {
+  const tendril::detail::ClassicNumbers numbers;
   char text[32];
   std::snprintf(text, sizeof text, "%.1f us", static_cast<double>(time.count()) / 1e3);
   return text;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 #include "tendril/rpc/observe/observer.h"
@@ -21,7 +22,8 @@ namespace {
 std::mutex signal_mutex;
 int signal_event = -1;  // never closed: the handler may run at any time
 pid_t signal_process = -1;
-int watches = 0;
+int watching_groups = 0;
+std::set<int> spawned_by;  // eventfds of those that have spawned workers
 
 /// Only what is safe in a signal handler. A forked child that has no observer ends, as it would have without us.
 void note_status_signal(int signal) {
@@ -66,7 +68,22 @@ void write_to_stderr(std::string_view text) {
 
 }  // namespace
 
-/// Reads the event on the observer's thread. Several groups may watch: the one that reads it writes for all.
+void write_status() { write_to_stderr(status()); }
+
+namespace {
+void answer() {
+  bool in_group = false;
+  {
+    const std::lock_guard lock(signal_mutex);
+    const uint64_t one = 1;
+    for (const int event : spawned_by) (void)!::write(event, &one, sizeof one);
+    in_group = watching_groups > 0;
+  }
+  if (in_group) write_status();
+}
+}  // namespace
+
+/// Reads the event on the observer's thread. Several may watch: the one that reads it answers for all.
 class StatusSignal::Watch : public std::enable_shared_from_this<Watch> {
  public:
   Watch(boost::asio::io_context& io, int event) : stream_(io, event) {}
@@ -76,9 +93,7 @@ class StatusSignal::Watch : public std::enable_shared_from_this<Watch> {
                        [self = shared_from_this()](const boost::system::error_code& error) {
                          if (error) return;
                          uint64_t count = 0;
-                         if (::read(self->stream_.native_handle(), &count, sizeof count) == sizeof count) {
-                           write_to_stderr(status());
-                         }
+                         if (::read(self->stream_.native_handle(), &count, sizeof count) == sizeof count) answer();
                          self->arm();
                        });
   }
@@ -91,14 +106,22 @@ class StatusSignal::Watch : public std::enable_shared_from_this<Watch> {
   boost::asio::posix::stream_descriptor stream_;
 };
 
-StatusSignal::StatusSignal() {
+StatusSignal::StatusSignal() { watch(); }
+StatusSignal::StatusSignal(int spawned) : spawned_(spawned) { watch(); }
+
+void StatusSignal::watch() {
   const std::lock_guard lock(signal_mutex);
   if (!take_signal()) return;
+  observer_ = Observer::get();  // first: it may throw
   const int event = ::fcntl(signal_event, F_DUPFD_CLOEXEC, 0);
   if (event < 0) return;
-  observer_ = Observer::get();
   uint64_t stale = 0;
-  if (watches++ == 0) (void)!::read(event, &stale, sizeof stale);  // of a signal that came when nobody watched
+  if (watching_groups == 0 && spawned_by.empty())
+    (void)!::read(event, &stale, sizeof stale);  // it came when nobody watched
+  if (spawned_ < 0)
+    ++watching_groups;
+  else
+    spawned_by.insert(spawned_);
   watch_ = std::make_shared<Watch>(observer_->io(), event);
   boost::asio::post(observer_->io(), [watch = watch_] { watch->arm(); });
 }
@@ -106,7 +129,10 @@ StatusSignal::StatusSignal() {
 StatusSignal::~StatusSignal() {
   if (!watch_) return;
   const std::lock_guard lock(signal_mutex);
-  --watches;
+  if (spawned_ < 0)
+    --watching_groups;
+  else
+    spawned_by.erase(spawned_);
   boost::asio::post(observer_->io(), [watch = watch_] { watch->end(); });
 }
 

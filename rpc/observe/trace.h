@@ -15,6 +15,9 @@
 #include "tendril/rpc/observe/trace_clock.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
@@ -123,3 +126,5 @@ class TraceSend {
 };
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

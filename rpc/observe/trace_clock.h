@@ -3,6 +3,9 @@
 #include <cstdint>
 
 #include "tendril/rpc/call_context.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 class Agent;
@@ -30,3 +33,5 @@ struct ClockFit {
 };
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

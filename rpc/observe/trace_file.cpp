@@ -19,6 +19,7 @@
 #include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/transport/unique_fd.h"
 #include "tendril/rpc/wire/wire.h"
+#include "tendril/tensor/detail/json_text.h"
 
 namespace tendril::rpc::detail {
 namespace {
@@ -161,23 +162,30 @@ void lock_file(int fd, const std::string& path) {
   }
 }
 
-/// Where to go on writing in a file of this run: 0 if it is not one of it. What follows the last complete line is of a
-/// worker that was killed while it wrote.
+/// Whether the text, which begins as an event does, is all of it: one that was cut has not closed its first brace.
+bool is_whole_event(std::string_view text) {
+  return text.ends_with('}') && tendril::detail::scan_json(text, [](char, int) {}) == 0;
+}
+
+/// Where to go on writing in a file of this run: 0 if it is not one of it. What follows the last whole event is of a
+/// worker that was killed while it wrote: the beginning of an event or of the trailer, or nothing.
 off_t end_of_events(int fd, std::string_view header, off_t size) {
-  std::string text(header.size(), '\0');
-  if (::pread(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) || text != header) return 0;
+  std::string tail(header.size(), '\0');
+  if (::pread(fd, tail.data(), tail.size(), 0) != static_cast<ssize_t>(tail.size()) || tail != header) return 0;
   const off_t from = std::max<off_t>(static_cast<off_t>(header.size()), size - (off_t{64} << 10));
-  text.resize(static_cast<std::size_t>(size - from));
-  if (::pread(fd, text.data(), text.size(), from) != static_cast<ssize_t>(text.size())) return 0;
-  std::size_t end = text.size();
-  if (text.ends_with(kTrailer)) {
-    end -= kTrailer.size();
-  } else {
-    const std::size_t line = text.rfind(",\n");
-    if (line == text.npos) return static_cast<off_t>(header.size());
-    end = line;
+  tail.resize(static_cast<std::size_t>(size - from));
+  if (::pread(fd, tail.data(), tail.size(), from) != static_cast<ssize_t>(tail.size())) return 0;
+  std::string_view text = tail;
+  if (text.ends_with(kTrailer)) return size - static_cast<off_t>(kTrailer.size());
+  for (std::size_t n = kTrailer.size() - 1; n > 0; --n) {
+    if (!text.ends_with(kTrailer.substr(0, n))) continue;
+    text.remove_suffix(n);
+    break;
   }
-  return from + static_cast<off_t>(end);
+  if (text.ends_with(',')) text.remove_suffix(1);
+  const std::size_t before = text.rfind(",\n");  // no event has a line break
+  if (is_whole_event(text.substr(before == text.npos ? 0 : before + 2))) return from + static_cast<off_t>(text.size());
+  return before == text.npos ? static_cast<off_t>(header.size()) : from + static_cast<off_t>(before);
 }
 
 }  // namespace

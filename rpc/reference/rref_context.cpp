@@ -58,12 +58,13 @@ void RRefContext::agent_closing() noexcept {
 
 namespace detail {
 
-std::shared_ptr<RRefContext> context_of(const RRefState& state) {
-  auto context = std::static_pointer_cast<RRefContext>(state.home().lock());
+std::shared_ptr<Agent> agent_of(const RRefState& state) {
+  const auto context = std::static_pointer_cast<RRefContext>(state.home().lock());
   if (!context) throw UsageError("RRef: its agent is gone");
-  context->agent();
-  return context;
+  return context->agent();
 }
+
+std::shared_ptr<RRefState> make_owner(Agent& agent) { return RRefContext::of(agent)->table().make_owner(); }
 
 void check_owner(const RRefState& state) {
   if (state.is_owner()) return;

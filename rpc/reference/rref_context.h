@@ -66,12 +66,4 @@ class RRefContext final : public AgentListener,
   std::shared_ptr<RRefTable> table_;  // holds this as its host until it is closed
 };
 
-namespace detail {
-
-/// The context a handle belongs to. Throws UsageError after its agent's shutdown.
-std::shared_ptr<RRefContext> context_of(const RRefState& state);
-/// Throws UsageError naming both workers if the object is not here.
-void check_owner(const RRefState& state);
-
-}  // namespace detail
 }  // namespace tendril::rpc

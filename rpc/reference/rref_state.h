@@ -9,8 +9,13 @@
 
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/wire/ids.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
+
+class Agent;
 
 /// Whom a state tells that its last handle is gone: the worker's RRef tables.
 class RRefHome {
@@ -88,4 +93,17 @@ std::shared_ptr<RRefState> lend_for_creation(std::shared_ptr<RRefState> state);
 /// "RRef 0.5 of 'ps'", with the fork if it is a user's.
 std::ostream& operator<<(std::ostream& out, const RRefState& state);
 
+namespace detail {
+
+/// Whose handle it is. Throws UsageError after its shutdown.
+std::shared_ptr<Agent> agent_of(const RRefState& state);
+/// A reference to an object that is to come, which this agent's worker owns. Throws UsageError for an agent without
+/// references.
+std::shared_ptr<RRefState> make_owner(Agent& agent);
+/// Throws UsageError naming both workers if the object is not here.
+void check_owner(const RRefState& state);
+
+}  // namespace detail
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

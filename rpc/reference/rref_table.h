@@ -16,24 +16,13 @@
 
 #include "tendril/rpc/metrics.h"
 #include "tendril/rpc/reference/control.h"
+#include "tendril/rpc/reference/rref_counters.h"
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/rpc/wire/ids.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/worker.h"
 
 namespace tendril::rpc {
-
-/// What a worker holds of references right now. All zero when nobody refers to anything.
-struct RRefCounters {
-  std::size_t owner_rrefs = 0;       ///< objects of this worker that others refer to
-  std::size_t forks = 0;             ///< users of them, on other workers
-  std::size_t users = 0;             ///< references of this worker to others' objects
-  std::size_t pending_users = 0;     ///< of these: not yet confirmed by their owner
-  std::size_t pending_children = 0;  ///< forks in messages whose receiver has not yet said that it has them
-
-  bool none() const noexcept { return owner_rrefs + forks + users + pending_users + pending_children == 0; }
-  friend bool operator==(const RRefCounters&, const RRefCounters&) = default;
-};
 
 /// Who refers to what: the owner's side and the users' side of every reference of one worker, as a state machine that
 /// does no I/O (docs/rref.md has the protocol and why it is right). It hears what AgentListener hears and acts through

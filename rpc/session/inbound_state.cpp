@@ -94,7 +94,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   (void)self.release();
   std::unique_ptr<InboundState> owned(this);
   if (!function->may_park) begin();
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point start = ThreadState::current().job_began;
   if (context.stop.stop_requested() || context.deadline <= start) {
     return session->drop(call_id);
   }

@@ -33,14 +33,14 @@ Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t i
       routes_(std::move(routes)),
       reach_(std::move(reach)) {}
 
-void Session::received(Link&, Message&& message) {
+void Session::received(Link&, Message&& message, Clock::time_point when) {
   const IoCallbackScope io_callback;  // also where a link without a loop delivers
   switch (message.kind) {
     case MessageKind::request:
-      return request_received(std::move(message));
+      return request_received(std::move(message), when);
     case MessageKind::reply:
     case MessageKind::error:
-      return reply_received(std::move(message));
+      return reply_received(std::move(message), when);
     case MessageKind::cancel:
       return served_.cancel(message.call_id);
     case MessageKind::control:

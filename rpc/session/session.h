@@ -81,7 +81,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void end(const std::exception_ptr& error);
 
   // LinkEvents
-  void received(Link& link, Message&& message) override;
+  void received(Link& link, Message&& message, Clock::time_point when) override;
   void closed(Link& link, std::exception_ptr reason) override;
   void uncongested(Link& link) override;
   void disconnected(Link& link) override;
@@ -93,9 +93,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void fail(CallMade call, const std::exception_ptr& error) noexcept;
   void fail_overdue(CallsMade::Overdue&& overdue);
   void group_received(Bytes part);
-  void reply_received(Message&& reply);
-  void complete(Message&& reply) noexcept;
-  void request_received(Message&& request);
+  void reply_received(Message&& reply, Clock::time_point now);
+  void complete(Message&& reply, Clock::time_point now) noexcept;
+  void request_received(Message&& request, Clock::time_point now);
   void start(Message&& request, LazyStopToken stop, Clock::time_point now);
   bool awaits() const;
   bool ping(Clock::time_point now);

@@ -29,7 +29,7 @@ class ParkedReply final : public ParkedMessage {
  public:
   ParkedReply(Message&& reply, std::shared_ptr<Session> session)
       : ParkedMessage(std::move(reply)), call_id_(message.call_id), session_(std::move(session)) {}
-  void resume(Message&& confirmed) noexcept override { session_->complete(std::move(confirmed)); }
+  void resume(Message&& confirmed) noexcept override { session_->complete(std::move(confirmed), Clock::now()); }
   void refuse(std::exception_ptr error) noexcept override {
     if (auto call = session_->made_.take(call_id_)) session_->fail(std::move(*call), error);
   }
@@ -118,7 +118,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   try {
     if (staging) staging->wait();
     if (is_self()) {
-      request_received(looped_back(std::move(request)));
+      request_received(looped_back(std::move(request)), Clock::now());
       sent = true;
     } else {
       if (refers) {
@@ -202,7 +202,7 @@ void Session::say_cancelled(uint64_t call_id, bool leaving) noexcept {
   }
 }
 
-void Session::reply_received(Message&& reply) {
+void Session::reply_received(Message&& reply, Clock::time_point now) {
   if (!reply.forks.empty() && agent_->listener) {
     if (made_.contains(reply.call_id)) {
       agent_->listener->message_arrived(peer_, std::make_unique<ParkedReply>(std::move(reply), shared_from_this()));
@@ -212,10 +212,10 @@ void Session::reply_received(Message&& reply) {
     agent_->listener_told();
     return;
   }
-  complete(std::move(reply));
+  complete(std::move(reply), now);
 }
 
-void Session::complete(Message&& reply) noexcept {
+void Session::complete(Message&& reply, Clock::time_point now) noexcept {
   auto pending = made_.take(reply.call_id);
   if (!pending) {
     Counters::add(agent_->counters.late_replies);
@@ -233,7 +233,6 @@ void Session::complete(Message&& reply) noexcept {
   } catch (...) {
     return fail(std::move(*pending), std::current_exception());
   }
-  const Clock::time_point now = Clock::now();
   const std::chrono::nanoseconds took = now - pending->started;
   if (pending->span != 0) trace_end(*pending, now, false);
   Counters::add(agent_->counters.latency[static_cast<std::size_t>(LatencyHistogram::bucket_of(took))]);

@@ -23,10 +23,9 @@ bool Session::send_group(const Bytes& payload) {
     const std::size_t size = std::min(most, payload.size() - at);
     Message message;
     message.kind = MessageKind::group;
-    message.payload.reserve(1 + size);
-    message.payload.push_back(std::byte{at + size < payload.size()});
-    message.payload.insert(message.payload.end(), payload.begin() + static_cast<std::ptrdiff_t>(at),
-                           payload.begin() + static_cast<std::ptrdiff_t>(at + size));
+    message.payload.resize(1 + size);  // appended to, g++ 14 warns of freeing what no vector allocated
+    message.payload[0] = std::byte{at + size < payload.size()};
+    std::copy_n(payload.begin() + static_cast<std::ptrdiff_t>(at), size, message.payload.begin() + 1);
     at += size;
     sent = say(std::move(message)) && sent;
   } while (at < payload.size());

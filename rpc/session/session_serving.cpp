@@ -54,8 +54,7 @@ class ParkedRequest final : public ParkedMessage {
   const Clock::time_point arrived_ = Clock::now();
 };
 
-void Session::request_received(Message&& request) {
-  const Clock::time_point now = Clock::now();
+void Session::request_received(Message&& request, Clock::time_point now) {
   // Before it is counted as received: a shutdown that sees it arrive must see that it is not answered yet.
   const bool parks = !request.forks.empty() && agent_->listener;
   std::optional<LazyStopToken> stop =
@@ -90,6 +89,7 @@ void Session::start(Message&& request, LazyStopToken stop, Clock::time_point now
   state->cost = cost_of(state->request);
   if (function->on_reader) {
     const IoCallbackScope io_callback;  // also where this agent calls itself
+    ThreadState::current().job_began = now;
     InboundState* const raw = state.get();
     raw->run(std::move(state));
     return;
@@ -128,7 +128,7 @@ void Session::answer(Message&& reply) {
   std::optional<CallServed> entry = served_.take(call_id);
   if (!entry) return;
   Counters::add(agent_->counters.served);
-  if (is_self()) return complete(std::move(reply));
+  if (is_self()) return complete(std::move(reply), Clock::now());
   bool forked = false;
   bool sent = false;
   try {

@@ -7,8 +7,8 @@
 #include "tendril/rpc/call_context.h"
 #include "tendril/rpc/wire/message.h"
 #include "tendril/rpc/wire/wire_tensor.h"
-#include "tendril/tensor/cuda/index_owner.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/runtime/index_owner.h"
 
 /// Tensors of devices on their way between workers: through host memory, which is page-locked as long as there is not
 /// too much of it. What arrives on a device is in order with its default stream.

@@ -102,12 +102,28 @@ void Loop::hand_off_or_poll_locked() {
   if (!leadership_.hand_to_waiter()) ensure_poller_locked();
 }
 
+/// Jobs that compute need the cores, and so does the peer; those that sleep do not.
+bool Loop::has_cores_to_poll(Clock::time_point now) {
+  if (slots_.busy() <= spare_cores_) return true;
+  int computing = 0;
+  const std::lock_guard lock(mutex_);
+  for (Worker& worker : workers_) {
+    if (worker.runs == Slot::none || worker.thread.get_id() == std::this_thread::get_id()) continue;
+    computing += worker.use.computes(worker.since, now, [&] {
+      timespec used{};
+      clock_gettime(worker.processor_time, &used);
+      return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+    });
+    if (computing > spare_cores_) return false;
+  }
+  return true;
+}
+
 /// True: something came while it polled.
 bool Loop::poll(Clock::time_point deadline) {
-  if (slots_.busy() > spare_cores_) return false;  // they need the cores, and so does the peer
   const Clock::time_point start = Clock::now();
   const std::chrono::nanoseconds budget = polling_.budget(start);
-  if (budget.count() == 0) return false;
+  if (budget.count() == 0 || !has_cores_to_poll(start)) return false;
   Clock::time_point now = start;
   bool came = false;
   while (!came && now - start < budget && now < deadline) {

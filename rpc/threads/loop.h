@@ -128,12 +128,13 @@ class Loop final : public Executor {
   bool lead_waiting(Waiter& waiter, Clock::time_point deadline, std::unique_lock<std::mutex>& lock);
   void run_some(Clock::time_point deadline);
   bool poll(Clock::time_point deadline);
+  bool has_cores_to_poll(Clock::time_point now);
   void start_leading_locked() noexcept;
   void stop_leading(std::unique_lock<std::mutex>& lock);
   void hand_off_or_poll_locked();
 
   const LoopOptions options_;
-  const int spare_cores_;  // beside one: so many jobs may run while the leader polls
+  const int spare_cores_;  // beside two: so many jobs may compute while the leader polls
   Reactor reactor_;
   Polling polling_;  // the leader's
   mutable std::mutex mutex_;

@@ -36,6 +36,7 @@ void Loop::post(std::unique_ptr<Job> job) {
       return;
     }
   }
+  ThreadState::current().job_began = Clock::now();
   Job* const raw = job.get();
   raw->run(std::move(job));
 }
@@ -113,6 +114,7 @@ void Loop::work(Worker& self) {
   set_current(this);
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
   std::unique_lock lock(mutex_);
+  pthread_getcpuclockid(pthread_self(), &self.processor_time);
   if (self.woken) --arriving_;
   for (;;) {
     if (phase_ == Phase::stopped && !self.keeps) break;  // somebody joins it, and must not wait for a job
@@ -165,6 +167,7 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   if (!held_sends_.any()) self.held_since = self.since;
   thread.slot = slot;
   thread.more_follows = more_follows;
+  thread.job_began = self.since;
   Job* const raw = job.get();
   raw->run(std::move(job));
   thread.slot = Slot::none;

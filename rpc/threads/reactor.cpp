@@ -10,6 +10,8 @@
 #include <climits>
 #include <system_error>
 
+#include "tendril/rpc/transport/direct_calls.h"
+
 namespace tendril::rpc::detail {
 
 namespace {
@@ -66,17 +68,16 @@ void Reactor::change(int descriptor, uint32_t more_events) noexcept {
 }
 
 void Reactor::watch(int descriptor, std::shared_ptr<Watched> watched) {
-  const auto [at, is_new] = watches_.insert_or_assign(descriptor, std::move(watched));
-  try {
-    if (is_new) add(descriptor, EPOLLIN | EPOLLRDHUP | EPOLLET);
-  } catch (...) {
-    watches_.erase(at);
-    throw;
-  }
+  const auto index = static_cast<std::size_t>(descriptor);
+  if (index >= watches_.size()) watches_.resize(index + 1);
+  if (!watches_[index]) add(descriptor, EPOLLIN | EPOLLRDHUP | EPOLLET);
+  watches_[index] = std::move(watched);
 }
 
 void Reactor::unwatch(int descriptor) noexcept {
-  if (watches_.erase(descriptor) == 0) return;
+  const std::shared_ptr<Watched> gone = watched(descriptor);
+  if (!gone) return;
+  watches_[static_cast<std::size_t>(descriptor)].reset();
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   // The number may be another descriptor's soon.
   for (std::size_t i = next_event_; i < num_events_; ++i) {
@@ -127,9 +128,7 @@ bool Reactor::read_again() {
     read_again_ = 0;
     return false;
   }
-  const auto found = watches_.find(last_read_);
-  const std::shared_ptr<Watched> watched = found->second;
-  return watched->ready(EPOLLIN);
+  return watched(last_read_)->ready(EPOLLIN);
 }
 
 /// One of the things that have been noticed. False: there is none.
@@ -159,9 +158,8 @@ bool Reactor::handle(const epoll_event& event) {
     io_due_ = true;
     return false;
   }
-  const auto found = watches_.find(event.data.fd);
-  if (found == watches_.end()) return false;  // the eventfd, or one that is not watched any more
-  const std::shared_ptr<Watched> watched = found->second;
+  const std::shared_ptr<Watched> watched = this->watched(event.data.fd);
+  if (!watched) return false;  // the eventfd, or one that is not watched any more
   last_read_ = event.data.fd;
   watched->ready(event.events);
   return true;
@@ -172,7 +170,7 @@ void Reactor::look(int timeout_ms) {
     sleeping_.store(true);
     if (has_posted_.load() || interrupted_.load()) timeout_ms = 0;
   }
-  const int count = ::epoll_wait(epoll_.get(), events_.data(), kMaxEvents, timeout_ms);
+  const int count = direct::epoll_wait(epoll_.get(), events_.data(), kMaxEvents, timeout_ms);
   sleeping_.store(false, std::memory_order_relaxed);
   next_event_ = 0;
   num_events_ = static_cast<std::size_t>(std::max(count, 0));  // EINTR: nothing

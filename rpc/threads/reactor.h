@@ -8,7 +8,6 @@
 #include <boost/asio/io_context.hpp>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -78,9 +77,12 @@ class Reactor {
     virtual ~Posted() = default;
     virtual void run() = 0;
   };
-  using Watches = std::unordered_map<int, std::shared_ptr<Watched>>;
 
   void push(std::unique_ptr<Posted> posted);
+  std::shared_ptr<Watched> watched(int descriptor) const noexcept {
+    const auto index = static_cast<std::size_t>(descriptor);
+    return index < watches_.size() ? watches_[index] : nullptr;
+  }
   bool run_next();
   bool has_more() const noexcept { return next_event_ < num_events_ || next_taken_ < taken_.size() || io_due_; }
   void look(int timeout_ms);
@@ -105,8 +107,8 @@ class Reactor {
   std::atomic<bool> sleeping_{false};  // whoever posts or interrupts wakes the leader, and resets it
 
   // The leader's.
-  Watches watches_;
-  std::array<epoll_event, kMaxEvents> events_;  // those from next_event_ on are still to be handled
+  std::vector<std::shared_ptr<Watched>> watches_;  // by descriptor
+  std::array<epoll_event, kMaxEvents> events_;     // those from next_event_ on are still to be handled
   std::size_t next_event_ = 0, num_events_ = 0;
   std::vector<std::unique_ptr<Posted>> taken_;  // likewise
   std::size_t next_taken_ = 0;

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "tendril/rpc/executor.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
@@ -28,3 +31,5 @@ void release(T object, Executor* executor) noexcept {
 }
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

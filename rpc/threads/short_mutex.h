@@ -2,6 +2,10 @@
 
 #include <atomic>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc::detail {
 
 /// A mutex for a few instructions at a time: taken and given back without a call where nobody else wants it, which is
@@ -36,3 +40,5 @@ class ShortMutex {
 };
 
 }  // namespace tendril::rpc::detail
+
+TENDRIL_API_END

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <condition_variable>
+#include <ctime>
 #include <thread>
 
 #include "tendril/rpc/call/future_core.h"
+#include "tendril/rpc/threads/processor_use.h"
 #include "tendril/rpc/threads/thread_state.h"
 
 namespace tendril::rpc::detail {
@@ -42,6 +44,8 @@ struct Worker {
   CallOrigin origin;             ///< of that job
   Clock::time_point since;       ///< when it was begun
   Clock::time_point held_since;  ///< when what is held back by its jobs may have begun to be
+  clockid_t processor_time{};    ///< the clock that says how much of it the thread has used
+  ProcessorUse use;              ///< whether its job computes
   Ref<Executor> keeps;           ///< the loop, which has been stopped; the thread is left to itself, nobody joins it
 };
 

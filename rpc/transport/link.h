@@ -63,7 +63,8 @@ class Link {
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
-  virtual void received(Link& link, Message&& message) = 0;
+  /// `when`: about when it was read.
+  virtual void received(Link& link, Message&& message, Clock::time_point when) = 0;
   virtual void closed(Link& link, std::exception_ptr reason) = 0;
   virtual void uncongested(Link& /*link*/) {}
   /// The connection was lost, or there never was one and something is to be sent: the link waits for another, and keeps

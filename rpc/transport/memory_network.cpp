@@ -72,9 +72,9 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
       if (reason_) return false;
     }
     const std::shared_ptr<MemoryLink> other = other_.lock();
-    const Frame frame(std::move(message), peer_limits_);
+    const Frame frame(std::as_const(message), peer_limits_);
     bytes_sent_.fetch_add(frame.size(), std::memory_order_relaxed);
-    const MessageFate fate = network_->fate(self_, peer_, frame.message());
+    const MessageFate fate = network_->fate(self_, peer_, message);
     if (fate.cut) {
       network_->cut(self_, peer_);
       return true;
@@ -157,9 +157,10 @@ class MemoryLink final : public Link, public std::enable_shared_from_this<Memory
         }
       }
       if (reason) return events->closed(*this, reason);
-      loop_->message_read(Clock::now());
+      const Clock::time_point now = Clock::now();
+      loop_->message_read(now);
       try {
-        events->received(*this, std::move(message));
+        events->received(*this, std::move(message), now);
       } catch (...) {
         end(std::current_exception(), true);
         if (const auto other = other_.lock()) other->end(lost("the peer closed it"), false);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/transport/direct_calls.h"
 #include "tendril/rpc/transport/sockets.h"
 #include "tendril/rpc/wire/byte_order.h"
 
@@ -112,7 +113,7 @@ bool SocketLink::read(bool until_empty) {
       room += buffer.size;
     }
     const ssize_t got = tls_ ? tls_->read(vectors.data(), static_cast<int>(count))
-                             : ::readv(socket_.get(), vectors.data(), static_cast<int>(count));
+                             : direct::readv(socket_.get(), vectors.data(), static_cast<int>(count));
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
@@ -172,7 +173,7 @@ bool SocketLink::deliver(std::size_t bytes) {
         default:
           loop_->reactor().io_used();  // joining, leaving and what else has timers
       }
-      events->received(*this, std::move(message));
+      events->received(*this, std::move(message), now);
     }
   } catch (...) {
     finish(std::current_exception());
@@ -223,7 +224,7 @@ void SocketLink::request_started(uint64_t cost) noexcept try {
 
 /// Who has begun a message must go on with it: its memory is taken. Ends the connection after one to two timeouts.
 void SocketLink::watch_for_stall() {
-  if (watching_ || options_.stall_timeout.count() == 0 || !events_ || reader_.idle()) return;
+  if (reader_.idle() || watching_ || options_.stall_timeout.count() == 0 || !events_) return;
   watching_ = true;
   watched_bytes_ = bytes_received_.load(std::memory_order_relaxed);
   stall_timer_.expires_after(options_.stall_timeout);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -107,7 +110,10 @@ class SocketLink final : public Link,
   void admit_waiting(std::unique_lock<ShortMutex>& lock);
   void update_congestion_locked();
   void write(std::unique_lock<ShortMutex>& lock);
+  void write_alone(std::unique_lock<ShortMutex>& lock);
+  void make_room(std::unique_lock<ShortMutex>& lock);
   bool write_once(std::size_t& written, FrameBytes& finished, FrameList& done);
+  ssize_t send_now(std::span<const ConstBuffer> buffers) noexcept;
   void write_failed(int error) noexcept;
   bool may_hold_locked(bool request, std::size_t size);
   void writable_or_lost(bool lost);

@@ -132,13 +132,12 @@ void SocketLink::resume(StreamConnection connection, uint64_t received_by_peer) 
 bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uint64_t>& not_sent) {
   for (auto at = queue_.begin(); at != end; ++at) {
     if (at->unchanged()) continue;
-    const Message& message = at->message();
-    if (brings_references(message.forks)) return false;
+    if (at->brings_references()) return false;
     Message instead;
-    if (message.kind == MessageKind::request) {
+    if (at->kind() == MessageKind::request) {
       count_reserved_locked(*at);
       send_window_.not_sent(request_cost(at->size()));
-      not_sent.push_back(message.call_id);
+      not_sent.push_back(at->call_id());
       instead.kind = MessageKind::ping;
     } else {
       instead = error_message(
@@ -146,7 +145,7 @@ bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uin
                                                 "tensors have been changed since, so that it could not be sent again",
                                                 true)),
           options_.send_limits.max_payload_bytes);
-      instead.call_id = message.call_id;
+      instead.call_id = at->call_id();
     }
     *at = Frame(std::move(instead), options_.send_limits);
   }

@@ -9,12 +9,14 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/thread_state.h"
+#include "tendril/rpc/transport/direct_calls.h"
 #include "tendril/rpc/transport/socket_link.h"
 
 namespace tendril::rpc::detail {
 
 namespace {
 constexpr std::size_t kMaxBuffers = 64;  // of one sendmsg; more gains nothing
+constexpr std::size_t kFewBuffers = 4;   // of most frames that go alone
 /// Bytes that a leader writes in one go: then others get their turn, above all those who read.
 constexpr std::size_t kWriteBudget = std::size_t{1} << 20;
 
@@ -29,7 +31,7 @@ constexpr std::chrono::microseconds kSoon{20};
 /// Small requests and large ones have a limit each on what is unfinished, so that neither waits for the other's room.
 bool SocketLink::has_room_locked(const Frame& request) const noexcept {
   const uint64_t cost = request_cost(request.size());
-  const uint8_t depth = request.message().depth;
+  const uint8_t depth = request.depth();
   const FrameBytes unfinished = unfinished_locked();
   if (is_apart(request)) {
     return unfinished.large <= options_.max_queued_bytes && send_window_.open_large(cost, depth);
@@ -47,7 +49,7 @@ bool SocketLink::large_waits_for_window_locked() const noexcept {
 /// Others that wait are first: of its kind, and a large one for which the receiver has no room because of small ones.
 bool SocketLink::must_wait_locked(const Frame& request) const noexcept {
   if (num_waiting_.load(std::memory_order_relaxed) == 0) return !has_room_locked(request);
-  const uint8_t depth = request.message().depth;
+  const uint8_t depth = request.depth();
   if (is_apart(request)) return waiting_large_.is_before(depth) || !has_room_locked(request);
   return waiting_.is_before(depth) || (large_waits_for_window_locked() && waiting_large_.is_before(depth)) ||
          !has_room_locked(request);
@@ -56,7 +58,7 @@ bool SocketLink::must_wait_locked(const Frame& request) const noexcept {
 void SocketLink::admitted_locked(const Frame& request) {
   const uint64_t cost = request_cost(request.size());
   if (is_apart(request)) {
-    reserved_.push_back(request.message().call_id);
+    reserved_.push_back(request.call_id());
     send_window_.reserve(cost);
   } else {
     send_window_.sent(cost);
@@ -67,8 +69,8 @@ void SocketLink::admitted_locked(const Frame& request) {
 
 /// The last part of a large request leaves: from here on it counts as the others. Not again if it is sent again.
 void SocketLink::count_reserved_locked(const Frame& request) noexcept {
-  const auto found = std::find(reserved_.begin(), reserved_.end(), request.message().call_id);
-  if (found == reserved_.end() || request.message().kind != MessageKind::request) return;
+  const auto found = std::find(reserved_.begin(), reserved_.end(), request.call_id());
+  if (found == reserved_.end() || request.kind() != MessageKind::request) return;
   reserved_.erase(found);
   send_window_.reserved_left(request_cost(request.size()));
 }
@@ -100,7 +102,12 @@ bool SocketLink::send(Message&& message) {
     update_congestion_locked();
     return true;
   }
-  if (!holds) write(lock);
+  if (holds) return true;
+  if (queue_.size() > 1 || size > kLargeFrame) {
+    write(lock);
+  } else {
+    write_alone(lock);
+  }
   return true;
 }
 
@@ -131,11 +138,11 @@ void SocketLink::admit_waiting(std::unique_lock<ShortMutex>& lock) {
   const auto admit = [&](const Frame& request) {
     if (!has_room_locked(request)) return false;
     admitted_locked(request);
-    if (auto waiter = waiters_.extract(request.message().call_id)) admitted.insert(std::move(waiter));
+    if (auto waiter = waiters_.extract(request.call_id())) admitted.insert(std::move(waiter));
     return true;
   };
   waiting_large_.admit(queue_, -1, admit);
-  waiting_.admit(queue_, large_waits_for_window_locked() ? waiting_large_.front().message().depth : -1, admit);
+  waiting_.admit(queue_, large_waits_for_window_locked() ? waiting_large_.front().depth() : -1, admit);
   num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
   if (admitted.empty()) return;
   lock.unlock();
@@ -199,6 +206,46 @@ void SocketLink::update_congestion_locked() {
   }
 }
 
+/// As `write`, of one small frame and nothing else, as most are: it need not be put in order with others. What the
+/// socket does not take at once, and what has come meanwhile, is for `write`.
+void SocketLink::write_alone(std::unique_lock<ShortMutex>& lock) {
+  writing_ = true;
+  const bool keeps = options_.terms.grace.count() > 0;
+  FrameList one, done;
+  one.swap(queue_);
+  Frame& frame = one.front();
+  const std::size_t size = frame.size();
+  if (keeps) {
+    frame.acknowledge(received_.say());
+    sent_.taken(1);
+  }
+  lock.unlock();
+  std::array<ConstBuffer, kFewBuffers> buffers;
+  const ssize_t sent = send_now(std::span(buffers).first(frame.gather(0, buffers)));
+  const bool whole = sent == static_cast<ssize_t>(size);
+  if (whole && !keeps) one.clear();
+  if (!whole) {
+    outgoing_.push(one);
+    outgoing_.written(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)), done);
+  }
+  lock.lock();
+  if (whole) {
+    queued_.small -= size;
+    if (keeps) done = sent_.written(one);
+    make_room(lock);
+  }
+  if (!whole || !queue_.empty() || closed_ || !connected_) return write(lock);
+  writing_ = false;
+}
+
+/// Something has been written: there may be room for what waits.
+void SocketLink::make_room(std::unique_lock<ShortMutex>& lock) {
+  update_congestion_locked();
+  if (num_waiting_.load(std::memory_order_relaxed) == 0) return;
+  const FrameBytes unfinished = unfinished_locked();
+  if (std::min(unfinished.small, unfinished.large) <= options_.max_queued_bytes / 2) admit_waiting(lock);
+}
+
 /// `lock` is held, nobody writes, and something is queued or left over. Leaves the rest to the leader if the socket is
 /// full.
 void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
@@ -231,9 +278,7 @@ void SocketLink::write(std::unique_lock<ShortMutex>& lock) {
     lock.lock();
     queued_ -= finished;
     if (keeps) done = sent_.written(done);
-    update_congestion_locked();
-    const FrameBytes unfinished = unfinished_locked();
-    if (std::min(unfinished.small, unfinished.large) <= options_.max_queued_bytes / 2) admit_waiting(lock);
+    make_room(lock);
     total += written;
     if (took && (total < kWriteBudget || !ThreadState::current().leading)) continue;
     loop_->post_io([self = shared_from_this(), took] {
@@ -266,28 +311,35 @@ void SocketLink::go_on_writing() {
 /// `done`, and is counted in `finished` (Outgoing::written).
 bool SocketLink::write_once(std::size_t& written, FrameBytes& finished, FrameList& done) {
   std::array<ConstBuffer, kMaxBuffers> buffers;
-  const std::size_t count = outgoing_.gather(buffers);
+  const auto all = std::span(buffers).first(outgoing_.gather(buffers));
   std::size_t wanted = 0;
-  std::array<iovec, kMaxBuffers> vectors;
-  for (std::size_t i = 0; i < count; ++i) {
-    vectors[i] = {const_cast<void*>(buffers[i].data), buffers[i].size};
-    wanted += buffers[i].size;
-  }
-  msghdr header{};
-  header.msg_iov = vectors.data();
-  header.msg_iovlen = count;
-  const ssize_t sent = tls_ ? tls_->write(vectors.data(), static_cast<int>(count))
-                            : ::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0) {
-    if (errno == EINTR) return true;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-    write_failed(errno);
-    return true;
-  }
-  bytes_sent_.fetch_add(static_cast<uint64_t>(sent), std::memory_order_relaxed);
+  for (const ConstBuffer& buffer : all) wanted += buffer.size;
+  const ssize_t sent = send_now(all);
+  if (sent <= 0) return sent == 0;
   written = static_cast<std::size_t>(sent);
   finished = outgoing_.written(written, done);
   return written == wanted;
+}
+
+/// How many bytes the socket took; -1: none at present. 0: it was interrupted, or the connection is lost.
+ssize_t SocketLink::send_now(std::span<const ConstBuffer> buffers) noexcept {
+  std::array<iovec, kMaxBuffers> vectors;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    vectors[i] = {const_cast<void*>(buffers[i].data), buffers[i].size};
+  }
+  msghdr header{};
+  header.msg_iov = vectors.data();
+  header.msg_iovlen = buffers.size();
+  const ssize_t sent = tls_ ? tls_->write(vectors.data(), static_cast<int>(buffers.size()))
+                            : direct::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) {
+    if (errno == EINTR) return 0;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return -1;
+    write_failed(errno);
+    return 0;
+  }
+  bytes_sent_.fetch_add(static_cast<uint64_t>(sent), std::memory_order_relaxed);
+  return sent;
 }
 
 void SocketLink::write_failed(int error) noexcept {

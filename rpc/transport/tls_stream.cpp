@@ -27,7 +27,10 @@ constexpr char kFirstOfHandshake = 0x16, kFirstOfAlert = 0x15, kFirstOfProof = '
 
 /// Why OpenSSL's last call on this thread has failed, in its words.
 std::string reason_text() {
-  const unsigned long code = ERR_peek_last_error();
+  unsigned long code = ERR_peek_last_error();
+#ifdef SSL_R_RECORD_LAYER_FAILURE  // OpenSSL 3.2 and later: it says no more than that, behind the reason
+  if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_RECORD_LAYER_FAILURE) code = ERR_peek_error();
+#endif
   const char* const reason = ERR_reason_error_string(code);
   return reason != nullptr ? reason : "unknown error";
 }

@@ -7,6 +7,9 @@
 #include <type_traits>
 
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -36,3 +39,5 @@ inline std::byte* put(std::byte* to, Device device) noexcept {
 }
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

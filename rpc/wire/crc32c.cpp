@@ -38,8 +38,8 @@ const bool kHasSse42 = __builtin_cpu_supports("sse4.2");
 
 }  // namespace
 
-uint32_t crc32c(std::span<const std::byte> bytes) noexcept {
-  uint32_t crc = ~0u;
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) noexcept {
+  uint32_t crc = ~before;
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
 #if defined(__x86_64__)

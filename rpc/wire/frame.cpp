@@ -54,38 +54,52 @@ std::byte* put_fork(std::byte* at, const ForkDescriptor& fork) {
   return put<uint64_t>(at, fork.fork_id.number);
 }
 
-void put_acknowledged(std::array<std::byte, kFrameHeaderBytes>& header, uint32_t received) noexcept {
-  std::byte* const at = put<uint32_t>(header.data() + kAcknowledgedOffset, received);
-  put<uint32_t>(at, crc32c({header.data(), kFrameHeaderBytes - 4}));
+using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+uint32_t checksum_before_acknowledged(const HeaderBytes& header) noexcept {
+  return crc32c(std::span(header).first(kAcknowledgedOffset));
+}
+
+/// The count is the last of what is summed, so that it may be written again and again: `before` is the checksum of the
+/// rest.
+void put_acknowledged(HeaderBytes& header, uint32_t before, uint32_t received) noexcept {
+  std::byte* const count = header.data() + kAcknowledgedOffset;
+  std::byte* const checksum = put<uint32_t>(count, received);
+  put<uint32_t>(checksum, crc32c({count, sizeof received}, before));
 }
 
 }  // namespace
 
-Frame::Frame(Message&& message, const Limits& limits) : message_(std::move(message)) {
-  check_fits("bytes of extension", message_.extension.size(), limits.max_extension_bytes);
-  check_fits("bytes of arguments", message_.payload.size(), limits.max_payload_bytes);
-  check_fits("tensors", message_.tensors.size(), limits.max_tensors);
-  check_fits("references", message_.forks.size(), limits.max_references);
+Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
+    : kind_(message.kind),
+      depth_(message.depth),
+      brings_references_(rpc::brings_references(message.forks)),
+      call_id_(message.call_id),
+      payload_(std::move(payload)) {
+  check_fits("bytes of extension", message.extension.size(), limits.max_extension_bytes);
+  check_fits("bytes of arguments", payload_.size(), limits.max_payload_bytes);
+  check_fits("tensors", message.tensors.size(), limits.max_tensors);
+  check_fits("references", message.forks.size(), limits.max_references);
 
   std::size_t descriptors = 0;
   uint64_t written_out = 0;  // as if nothing were broadcast: what the receiver's operations have to cope with
-  for (const Tensor& tensor : message_.tensors) {
+  for (const Tensor& tensor : message.tensors) {
     check_can_travel(tensor);
     descriptors += tensor_descriptor_bytes(tensor.dim());
     written_out += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
   }
   check_fits("bytes of tensors", written_out, limits.max_tensor_bytes);
 
-  metadata_.resize(message_.extension.size() + descriptors + message_.forks.size() * kForkDescriptorBytes);
-  std::byte* at = std::copy(message_.extension.begin(), message_.extension.end(), metadata_.data());
-  const std::size_t before_tensors = kFrameHeaderBytes + metadata_.size() + message_.payload.size();
+  metadata_.resize(message.extension.size() + descriptors + message.forks.size() * kForkDescriptorBytes);
+  std::byte* at = std::copy(message.extension.begin(), message.extension.end(), metadata_.data());
+  const std::size_t before_tensors = kFrameHeaderBytes + metadata_.size() + payload_.size();
   size_ = before_tensors;
-  blocks_.reserve(message_.tensors.size());
-  for (std::size_t i = 0; i < message_.tensors.size(); ++i) {
-    const Tensor& tensor = message_.tensors[i];
+  blocks_.reserve(message.tensors.size());
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    const Tensor& tensor = message.tensors[i];
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
     const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
-    at = put_tensor(at, message_, i, layout, bytes);
+    at = put_tensor(at, message, i, layout, bytes);
     Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), tensor.storage(), 0};
     if (!layout.direct) {
       block.memory = pack(tensor, layout);
@@ -95,38 +109,39 @@ Frame::Frame(Message&& message, const Limits& limits) : message_(std::move(messa
     size_ += block.padding + bytes;
     blocks_.push_back(std::move(block));
   }
-  for (const ForkDescriptor& fork : message_.forks) at = put_fork(at, fork);
-  const auto tensors = static_cast<uint32_t>(message_.tensors.size());
+  for (const ForkDescriptor& fork : message.forks) at = put_fork(at, fork);
+  const auto tensors = static_cast<uint32_t>(message.tensors.size());
 
   // task 2.1: the header's fields into header_, one after the other, as docs/wire.md has them
   at = header_.data();
   at = put<uint32_t>(at, kFrameMagic);
   at = put<uint8_t>(at, kWireVersion);
-  at = put<uint8_t>(at, static_cast<uint8_t>(message_.kind));
-  at = put<uint8_t>(at, message_.flags);
-  at = put<uint8_t>(at, message_.depth);
-  at = put<uint64_t>(at, message_.call_id);
-  at = put<uint64_t>(at, message_.function);
-  at = put<uint64_t>(at, message_.timeout_us);
-  at = put<uint64_t>(at, message_.autograd_context);
-  at = put<uint64_t>(at, message_.autograd_message);
-  at = put<uint64_t>(at, message_.trace_id);
-  at = put<uint64_t>(at, message_.span_id);
-  at = put<uint64_t>(at, message_.payload.size());
+  at = put<uint8_t>(at, static_cast<uint8_t>(message.kind));
+  at = put<uint8_t>(at, message.flags);
+  at = put<uint8_t>(at, message.depth);
+  at = put<uint64_t>(at, message.call_id);
+  at = put<uint64_t>(at, message.function);
+  at = put<uint64_t>(at, message.timeout_us);
+  at = put<uint64_t>(at, message.autograd_context);
+  at = put<uint64_t>(at, message.autograd_message);
+  at = put<uint64_t>(at, message.trace_id);
+  at = put<uint64_t>(at, message.span_id);
+  at = put<uint64_t>(at, payload_.size());
   at = put<uint64_t>(at, size_ - before_tensors);
-  at = put<uint32_t>(at, static_cast<uint32_t>(message_.extension.size()));
+  at = put<uint32_t>(at, static_cast<uint32_t>(message.extension.size()));
   at = put<uint32_t>(at, static_cast<uint32_t>(descriptors));
   at = put<uint32_t>(at, tensors);
-  put<uint32_t>(at, static_cast<uint32_t>(message_.forks.size()));
+  put<uint32_t>(at, static_cast<uint32_t>(message.forks.size()));
   // end of task
+  unacknowledged_ = checksum_before_acknowledged(header_);
   acknowledge(0);
-  message_.tensors.clear();
 }
 
-void Frame::acknowledge(uint32_t received) noexcept { put_acknowledged(header_, received); }
+void Frame::acknowledge(uint32_t received) noexcept { put_acknowledged(header_, unacknowledged_, received); }
 
 void Frame::announce_parts() noexcept {
   header_[kFlagsOffset] |= std::byte{kFrameInParts};
+  unacknowledged_ = checksum_before_acknowledged(header_);
   acknowledge(0);  // the last part says it
 }
 
@@ -136,7 +151,7 @@ std::array<std::byte, kFrameHeaderBytes> part_header(std::size_t bytes, uint32_t
   put<uint8_t>(header.data() + 4, kWireVersion);
   put<uint8_t>(header.data() + 5, kPartOfFrame);
   put<uint64_t>(header.data() + kPayloadBytesOffset, bytes);
-  put_acknowledged(header, acknowledged);
+  put_acknowledged(header, checksum_before_acknowledged(header), acknowledged);
   return header;
 }
 
@@ -157,7 +172,7 @@ std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const no
   };
   add(header_.data(), header_.size());
   add(metadata_.data(), metadata_.size());
-  add(message_.payload.data(), message_.payload.size());
+  add(payload_.data(), payload_.size());
   for (const Block& block : blocks_) {
     if (count == out.size()) break;
     add(kZeros, block.padding);

@@ -104,25 +104,35 @@ ForkDescriptor read_fork(const std::byte* at) {
   return fork;
 }
 
-/// A message without anything in its containers; those of `to` are empty in most cases. To move them as well would be
-/// most of what reading it costs.
-void give_bare(const Message& from, Message& to) {
+/// What a header says of its message, whatever follows.
+void read_message(const std::byte* at, Message& message) noexcept {
+  message.kind = static_cast<MessageKind>(get<uint8_t>(at + 5));
+  message.flags = get<uint8_t>(at + 6) & kKnownFlags;
+  message.depth = get<uint8_t>(at + 7);
+  message.call_id = get<uint64_t>(at + 8);
+  message.function = get<uint64_t>(at + 16);
+  message.timeout_us = get<uint64_t>(at + 24);
+  message.autograd_context = get<uint64_t>(at + 32);
+  message.autograd_message = get<uint64_t>(at + 40);
+  message.trace_id = get<uint64_t>(at + 48);
+  message.span_id = get<uint64_t>(at + 56);
+  message.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
+}
+
+/// Nothing follows the header.
+bool is_bare(const std::byte* at) noexcept {
+  return (get<uint64_t>(at + 64) | get<uint64_t>(at + 72) | get<uint64_t>(at + 80) | get<uint64_t>(at + 88)) == 0;
+}
+
+/// An empty call, its reply, a ping: half of what is sent by many programs. Nothing is in the message's containers, nor
+/// in most cases in those of `to`: to move them as well would be most of what reading it costs.
+void read_bare(const std::byte* at, Message& to) {
   if (!to.extension.empty() || !to.payload.empty() || !to.tensors.empty() || !to.requires_grad.empty() ||
       !to.placements.empty() || !to.forks.empty() || !to.references.empty()) {
     to = Message();
   }
-  to.kind = from.kind;
-  to.flags = from.flags;
-  to.depth = from.depth;
-  to.call_id = from.call_id;
-  to.function = from.function;
-  to.timeout_us = from.timeout_us;
-  to.autograd_context = from.autograd_context;
-  to.autograd_message = from.autograd_message;
-  to.trace_id = from.trace_id;
-  to.span_id = from.span_id;
-  to.frame_bytes = from.frame_bytes;
-  to.acknowledged = from.acknowledged;
+  read_message(at, to);
+  to.frame_bytes = kFrameHeaderBytes;
   to.has_receiver = false;
 }
 
@@ -143,7 +153,8 @@ std::size_t FrameReader::Header::metadata() const noexcept {
   return extension + tensor_descriptors + references * kForkDescriptorBytes;
 }
 
-void FrameReader::parse_header() {
+/// True: it was the whole of a message, which is in `bare`.
+bool FrameReader::parse_header(Message& bare) {
   const std::byte* at = buffer_.get() + begin_;
   if (get<uint32_t>(at) != kFrameMagic) refuse("it does not start with \"TDRL\"");
   if (get<uint8_t>(at + 4) != kWireVersion) {
@@ -151,26 +162,25 @@ void FrameReader::parse_header() {
   }
   if (get<uint32_t>(at + 100) != crc32c({at, kFrameHeaderBytes - 4})) refuse("the header's checksum is wrong");
   const auto kind = get<uint8_t>(at + 5), flags = get<uint8_t>(at + 6), depth = get<uint8_t>(at + 7);
-  if (kind == kPartOfFrame) return begin_part(at);
+  if (kind == kPartOfFrame) {
+    begin_part(at);
+    return false;
+  }
   if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::group)) refuse("unknown kind of message ", int{kind});
   if ((flags & ~(kKnownFlags | kFrameInParts)) != 0) refuse("unknown flags");
   if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
   const bool in_parts = (flags & kFrameInParts) != 0;
   if (in_parts && in_parts_) refuse("it comes in parts, and so does one that has not ended");
 
+  if (!in_parts && is_bare(at)) {
+    read_bare(at, bare);
+    begin_ += kFrameHeaderBytes;
+    return true;
+  }
+
   Unfinished& frame = in_parts ? in_parts_frame_ : whole_;
-  Message& message = frame.message;  // what was in it has been moved out by `finish`
-  message.kind = static_cast<MessageKind>(kind);
-  message.flags = flags & kKnownFlags;
-  message.depth = depth;
-  message.call_id = get<uint64_t>(at + 8);
-  message.function = get<uint64_t>(at + 16);
-  message.timeout_us = get<uint64_t>(at + 24);
-  message.autograd_context = get<uint64_t>(at + 32);
-  message.autograd_message = get<uint64_t>(at + 40);
-  message.trace_id = get<uint64_t>(at + 48);
-  message.span_id = get<uint64_t>(at + 56);
-  message.acknowledged = get<uint32_t>(at + kAcknowledgedOffset);
+  Message& message = frame.message;  // what was in it has been moved out by `next`
+  read_message(at, message);
   const Header& header = frame.header = {.extension = get<uint32_t>(at + 80),
                                          .tensor_descriptors = get<uint32_t>(at + 84),
                                          .tensors = get<uint32_t>(at + 88),
@@ -195,14 +205,12 @@ void FrameReader::parse_header() {
     in_parts_ = true;
     unannounced_ = header.body();
     frame.begin();
-    return;
+    return false;
   }
   now_ = Comes::whole;
   left_ = header.body();
-  bare_ = left_ == 0;
-  if (!bare_) return frame.begin();
-  // An empty call, its reply, a ping: half of what is sent by many programs.
-  message.frame_bytes = kFrameHeaderBytes;
+  frame.begin();
+  return false;
 }
 
 void FrameReader::begin_part(const std::byte* header) {
@@ -330,11 +338,7 @@ bool FrameReader::next(Message& message) try {
   for (;;) {
     if (now_ == Comes::header) {
       if (end_ - begin_ < kFrameHeaderBytes) return false;
-      parse_header();
-      if (!bare_) continue;
-      bare_ = false;
-      now_ = Comes::header;
-      give_bare(whole_.message, message);
+      if (!parse_header(message)) continue;
       return true;
     }
     Unfinished& frame = now_ == Comes::whole ? whole_ : in_parts_frame_;

@@ -7,6 +7,9 @@
 #include <string>
 
 #include "tendril/rpc/worker.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -53,3 +56,5 @@ template <>
 struct std::hash<tendril::rpc::RRefId> : std::hash<tendril::rpc::GlobalId> {};
 template <>
 struct std::hash<tendril::rpc::ForkId> : std::hash<tendril::rpc::GlobalId> {};
+
+TENDRIL_API_END

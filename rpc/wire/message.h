@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "tendril/rpc/wire/ids.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -94,3 +97,5 @@ struct Message {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

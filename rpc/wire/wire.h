@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tendril/rpc/error.h"
+#include "tendril/rpc/wire/limits.h"
 #include "tendril/rpc/wire/message.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 /// Frames: messages as bytes (docs/wire.md says which byte is what). Nothing here does I/O.
 namespace tendril::rpc {
@@ -21,18 +26,6 @@ inline constexpr std::size_t kMaxPartBytes = 256 << 10;
 /// Bytes that a request or reply between parts may have, and bytes of tensors that another frame may: so that nobody
 /// has memory for two large ones.
 inline constexpr uint64_t kMaxBytesBetweenParts = 1 << 20;
-
-/// What one message may hold. Checked before it is sent (against the peer's limits) and, from the header, before
-/// anything is allocated for a received one.
-struct Limits {
-  uint64_t max_extension_bytes = 64 << 10;
-  uint64_t max_payload_bytes = 256 << 20;
-  uint64_t max_tensor_bytes = uint64_t{16} << 30;  ///< all tensors of a message, broadcast dimensions written out
-  uint64_t max_tensors = 1 << 16;
-  uint64_t max_references = 1 << 16;
-
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
 
 /// Every worker takes payloads of at least so many bytes: what cannot be refused (an error, a control message) is made
 /// to fit. Who states less is not connected.
@@ -48,22 +41,26 @@ struct MutableBuffer {
 };
 
 /// A message on its way out: its frame as a list of buffers that point into the message's own memory, so that tensors'
-/// elements are not copied: of tensors it keeps the memory alone, not their histories. Not thread-safe. The elements
-/// must not change until the frame has been written.
+/// elements are not copied. Of the message it keeps the arguments, its tensors' memory (not their histories), and who
+/// it is. Not thread-safe. The elements must not change until the frame has been written.
 ///
 /// A view travels without the rest of its storage. A tensor whose elements fill a block without gaps in any order of
 /// its dimensions (a transpose, say) goes as that block with its strides; broadcast dimensions (stride 0) go once;
 /// anything else is packed first, in the order of its strides.
 class Frame {
  public:
-  /// Throws MessageError if the message exceeds the limits or holds a tensor that is not on the CPU.
-  explicit Frame(Message&& message, const Limits& limits = {});
-  explicit Frame(const Message& message, const Limits& limits = {}) : Frame(Message(message), limits) {}
+  /// Takes the message's arguments or result (its payload). Throws MessageError if the message exceeds the limits or
+  /// holds a tensor that is not on the CPU.
+  explicit Frame(Message&& message, const Limits& limits = {}) : Frame(message, std::move(message.payload), limits) {}
+  explicit Frame(const Message& message, const Limits& limits = {}) : Frame(message, Bytes(message.payload), limits) {}
   Frame(Frame&&) noexcept = default;
   Frame& operator=(Frame&&) noexcept = default;
 
   std::size_t size() const noexcept { return size_; }
-  const Message& message() const noexcept { return message_; }  ///< without its tensors
+  MessageKind kind() const noexcept { return kind_; }
+  uint64_t call_id() const noexcept { return call_id_; }
+  uint8_t depth() const noexcept { return depth_; }
+  bool brings_references() const noexcept { return brings_references_; }
   /// Writes into the header how many frames of the other direction have been received, modulo 2^32. Before the frame's
   /// first byte leaves; again when it leaves once more.
   void acknowledge(uint32_t received) noexcept;
@@ -72,7 +69,7 @@ class Frame {
   /// It is a large request or reply, which leaves in parts (transport/outgoing.h).
   bool goes_in_parts() const noexcept {
     // Others are short, or must keep their order.
-    return size_ > kMaxPartBytes && (message_.kind == MessageKind::request || message_.kind == MessageKind::reply);
+    return size_ > kMaxPartBytes && (kind_ == MessageKind::request || kind_ == MessageKind::reply);
   }
   /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
   bool unchanged() const noexcept;
@@ -89,9 +86,16 @@ class Frame {
     uint32_t version;     // of `memory` when the frame was made
   };
 
-  Message message_;
+  Frame(const Message& message, Bytes&& payload, const Limits& limits);
+
+  MessageKind kind_;
+  uint8_t depth_;
+  bool brings_references_;
+  uint32_t unacknowledged_ = 0;  // the checksum of what comes before the count of frames received
+  uint64_t call_id_;
   std::array<std::byte, kFrameHeaderBytes> header_;
   Bytes metadata_;  // extension, tensor descriptors, fork descriptors
+  Bytes payload_;
   std::vector<Block> blocks_;
   std::size_t size_ = 0;
 };
@@ -150,7 +154,7 @@ class FrameReader {
     bool phase_complete(const Limits& limits);
   };
 
-  void parse_header();
+  bool parse_header(Message& bare);
   void begin_part(const std::byte* header);
   void fill_from_buffer(Unfinished& frame);
 
@@ -163,7 +167,6 @@ class FrameReader {
   std::size_t begin_ = 0, end_ = 0;
   Comes now_ = Comes::header;
   std::size_t left_ = 0;  // bytes until the next header
-  bool bare_ = false;     // what has come whole is a header and nothing else
   Unfinished whole_, in_parts_frame_;
   bool in_parts_ = false;        // in_parts_frame_ has begun
   std::size_t unannounced_ = 0;  // its bytes that are in no part yet
@@ -175,6 +178,9 @@ class FrameReader {
 Message looped_back(Message message);
 
 /// CRC-32C (Castagnoli), as in RFC 3720: reflected polynomial 0x82F63B78, initial value and final xor all ones.
-uint32_t crc32c(std::span<const std::byte> bytes) noexcept;
+/// `before`: the checksum of the bytes before these, to go on from.
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0) noexcept;
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -102,8 +102,10 @@ bool convolve_in_parts(Map map, const View& x, const View& weight, const View& o
                        const View* bias) {
   if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
   const Parts parts{map, x, weight, out, geometry, bias};
-  const int64_t threads =
-      std::min<int64_t>(num_threads(), out.numel * (weight.numel / weight.sizes[0]) / kConvolutionShare);
+  const int64_t multiplications = out.numel * (weight.numel / weight.sizes[0]);
+  const bool ours = !parts.order.images && !parts.order.weight && geometry.groups == 1;
+  if (ours && multiplications < kFewMultiplications) return false;
+  const int64_t threads = std::min<int64_t>(num_threads(), multiplications / kConvolutionShare);
   if (threads < 2) {
     const ThreadLimit alone(1);
     return parts.whole();

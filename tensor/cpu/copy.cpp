@@ -34,11 +34,11 @@ void copy_loop(char* const* pointers, const int64_t* steps, int64_t count) {
 
 /// Both lie together, but along different dimensions: by tiles, so that each cache line is fetched once.
 void transpose(Nest<2> nest, int crossing, TransposeTile transpose_tile, int64_t unit) {
-  const auto along = static_cast<std::size_t>(nest.ndim - 1), across = static_cast<std::size_t>(crossing);
-  const int64_t width = nest.sizes[along], height = nest.sizes[across];
-  const int64_t out_step = nest.steps[0][across], x_step = nest.steps[1][along];
+  const auto across = static_cast<std::size_t>(crossing);
+  const int64_t width = nest.inner(), height = nest.sizes[across];
+  const int64_t out_step = nest.strides[0][across], x_step = nest.strides[1][0];
   const int64_t columns = (width + kTileAlong - 1) / kTileAlong, lines = (height + kTileAcross - 1) / kTileAcross;
-  nest.sizes[along] = nest.sizes[across] = 1;
+  nest.sizes[0] = nest.sizes[across] = 1;
   parallel_for(nest.rows() * lines * columns, grain_of(kTileAlong * kTileAcross), [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t column = tile % columns * kTileAlong, line = tile / columns % lines * kTileAcross;
@@ -55,7 +55,7 @@ bool copy_transposed(const View& out, const View& x) {
   if (out.dtype != x.dtype || out.numel < 4096 || (out.contiguous && x.contiguous)) return false;
   const auto unit = static_cast<int64_t>(size_of(out.dtype));
   const Nest<2> nest = nest_of<2>({&out, &x});
-  if (nest.steps[0][static_cast<std::size_t>(nest.ndim - 1)] != unit) return false;
+  if (nest.strides[0][0] != unit) return false;
   const int crossing = crossing_dim<2>(nest, {unit, unit});
   if (crossing < 0) return false;
   transpose(nest, crossing, transpose_tile_of(unit), unit);

@@ -39,15 +39,15 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
-void max_pool2d_backward(const View& dx, const View& g, const View& indices);
+void max_pool2d_backward(const View& dx, const View& g, const View& indices, const PoolGeometry& geometry);
 void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w);
 void mean_pool2d_transpose(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w);
 void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
-                double eps, bool batch);
+                double eps, bool batch, const RunningStatistics& running);
 void batch_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View& mean, const View& var, const View* weight, double eps, bool batch);
 void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
-                     const View* bias, const View* residual, double eps, bool batch);
+                     const View* bias, const View* residual, double eps, bool batch, const RunningStatistics& running);
 void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
                               const View& g, const View& out, const View& x, const View& mean, const View& var,
                               const View* weight, double eps, bool batch);

@@ -18,8 +18,8 @@ void extremum(bool largest, const View* values, const View* indices, const View&
     const auto better = [&](auto candidate, auto seen) {  // NaN wins
       return (largest ? candidate > seen : candidate < seen) || candidate != candidate;
     };
-    const FoldRow fold = loops().fold_row[static_cast<std::size_t>(largest ? Reduction::max : Reduction::min)]
-                                         [static_cast<std::size_t>(x.dtype)];
+    const FoldRows fold = loops().fold_rows[static_cast<std::size_t>(largest ? Reduction::max : Reduction::min)]
+                                           [static_cast<std::size_t>(x.dtype)];
     using Limits = std::numeric_limits<Compute<T>>;
     const Compute<T> lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
     const Compute<T> worst = largest ? lowest : Limits::has_infinity ? Limits::infinity() : Limits::max();
@@ -31,7 +31,8 @@ void extremum(bool largest, const View* values, const View* indices, const View&
       for (int64_t first = 0; first < length && !(seen != seen); first += kBlock) {
         const int64_t count = std::min(kBlock, length - first);
         Compute<T> top = worst;
-        fold(&top, reinterpret_cast<const char*>(line + first * step), step * static_cast<int64_t>(sizeof(T)), count);
+        fold(&top, reinterpret_cast<const char*>(line + first * step), step * static_cast<int64_t>(sizeof(T)), count, 0,
+             1);
         if (!better(top, seen)) continue;
         seen = top;
         for (best = first; load(line + best * step) != top && !(top != top); ++best) {

@@ -31,14 +31,14 @@ inline bool is_repeated(const View& x) noexcept {
 /// Whether operand k lies together along dimension `d` and not along the innermost.
 template <int N>
 bool lies_across(const Nest<N>& nest, std::size_t k, std::size_t d, int64_t unit) noexcept {
-  return nest.steps[k][d] == unit && nest.steps[k][static_cast<std::size_t>(nest.ndim - 1)] >= 64;
+  return nest.strides[k][d] == unit && nest.strides[k][0] >= 64;
 }
 
 /// The dimension along which an operand lies across operand 0; -1: there is none that it is worth turning.
 template <int N>
 int crossing_dim(const Nest<N>& nest, const std::array<int64_t, N>& units) noexcept {
   for (std::size_t k = 1; k < N; ++k) {
-    for (int d = 0; d < nest.ndim - 1; ++d) {
+    for (int d = nest.ndim - 1; d > 0; --d) {
       if (nest.sizes[static_cast<std::size_t>(d)] >= 8 &&
           lies_across<N>(nest, k, static_cast<std::size_t>(d), units[k])) {
         return d;
@@ -51,22 +51,22 @@ int crossing_dim(const Nest<N>& nest, const std::array<int64_t, N>& units) noexc
 /// Where operands lie across the others: by tiles, in which those are turned first.
 template <int N, class Body>
 void run_by_tiles(const Body& loop, Nest<N> nest, int crossing, const std::array<int64_t, N>& units) {
-  const auto inner = static_cast<std::size_t>(nest.ndim - 1), cross = static_cast<std::size_t>(crossing);
+  const auto cross = static_cast<std::size_t>(crossing);
   const int64_t along = nest.inner(), across = nest.sizes[cross];
   std::array<int64_t, N> inner_steps, cross_steps, steps;
   std::array<bool, N> turned{};
   for (std::size_t k = 0; k < N; ++k) {
-    inner_steps[k] = nest.steps[k][inner];
-    cross_steps[k] = nest.steps[k][cross];
+    inner_steps[k] = nest.strides[k][0];
+    cross_steps[k] = nest.strides[k][cross];
     turned[k] = k > 0 && lies_across<N>(nest, k, cross, units[k]);
     steps[k] = turned[k] ? units[k] : inner_steps[k];
   }
   // What is left are strips of tiles: the crossing dimension is walked along in steps of a tile.
-  nest.sizes[inner] = 1;
+  nest.sizes[0] = 1;
   nest.sizes[cross] = (across + kTileAcross - 1) / kTileAcross;
-  for (auto& each : nest.steps) each[cross] *= kTileAcross;
-  int64_t after = 1;  // strips that differ in a later dimension
-  for (std::size_t d = cross + 1; d < inner; ++d) after *= nest.sizes[d];
+  for (auto& each : nest.strides) each[cross] *= kTileAcross;
+  int64_t after = 1;  // strips that differ in a faster dimension
+  for (std::size_t d = 1; d < cross; ++d) after *= nest.sizes[d];
   parallel_for(nest.rows(), grain_of(along * kTileAcross), [&](int64_t begin, int64_t end) {
     alignas(64) std::array<std::array<char, kTileAlong * kTileAcross * sizeof(int64_t)>, N> buffers;
     int64_t strip = begin;

@@ -72,20 +72,23 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
 
 namespace {
 
-/// f(product) for each of the batch, until one gives false.
+int64_t batch_of(const View& out) noexcept { return out.ndim == 3 ? out.sizes[0] : 1; }
+
+/// f(product) for those of the batch from `begin` to `end`, until one gives false.
 template <class F>
-bool for_batch(const View& out, const View& a, const View& b, F f) {
+bool for_batch(const View& out, const View& a, const View& b, int64_t begin, int64_t end, F f) {
   const bool batched = out.ndim == 3;
   const int r = batched ? 1 : 0, c = r + 1;
   Gemm g{out.sizes[r], out.sizes[c], a.sizes[c],   a.data,   a.strides[r],   a.strides[c],
          b.data,       b.strides[r], b.strides[c], out.data, out.strides[r], out.strides[c]};
-  const auto bytes = [](const View& v) { return v.strides[0] * static_cast<int64_t>(size_of(v.dtype)); };
-  for (int64_t i = 0; i < (batched ? out.sizes[0] : 1); ++i) {
+  const auto place = [batched](const View& v, int64_t i) {
+    return v.as<char>() + (batched ? i * v.strides[0] * static_cast<int64_t>(size_of(v.dtype)) : 0);
+  };
+  for (int64_t i = begin; i < end; ++i) {
+    g.a = place(a, i);
+    g.b = place(b, i);
+    g.out = place(out, i);
     if (!f(g)) return false;
-    if (!batched) break;
-    g.a = static_cast<const char*>(g.a) + bytes(a);
-    g.b = static_cast<const char*>(g.b) + bytes(b);
-    g.out = static_cast<char*>(g.out) + bytes(out);
   }
   return true;
 }
@@ -94,7 +97,7 @@ bool for_batch(const View& out, const View& a, const View& b, F f) {
 /// may depend on the number of threads.
 bool in_bfloat16(const View& out, const View& a, const View& b) {
   if (a.dtype != kBFloat16 || deterministic()) return false;
-  return for_batch(out, a, b, [&](const Gemm& g) {
+  return for_batch(out, a, b, 0, batch_of(out), [&](const Gemm& g) {
     return g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge && onednn::bfloat16_gemm(g, out.dtype == kFloat32);
   });
 }
@@ -108,10 +111,19 @@ void matmul(const View& out, const View& a, const View& b) {
     matmul(result, InFloat(a), InFloat(b));
     return result.write_back();
   }
-  for_batch(out, a, b, [&](const Gemm& g) {
-    multiply(out.dtype, g, "matmul");
-    return true;
-  });
+  const auto all = [&](int64_t begin, int64_t end) {
+    for_batch(out, a, b, begin, end, [&](const Gemm& g) {
+      multiply(out.dtype, g, "matmul");
+      return true;
+    });
+  };
+  const int64_t products = batch_of(out);
+  if (products < 4) return all(0, products);
+  // Many products are shared out whole: then none waits for the parts of another.
+  const int64_t threads = num_threads(), share = out.numel * a.sizes[2] / kShare;
+  if (threads < 2 || products < 2 * threads || share < 2) return all(0, products);
+  const int64_t parts = std::min({products, share, 4 * threads});
+  for_each_part(parts, [&](int64_t i) { all(products * i / parts, products * (i + 1) / parts); });
 }
 
 }  // namespace tendril::cpu

@@ -49,25 +49,45 @@ void forward(const ChannelLoops& channel, const View& mean, const View& var, con
 
 const void* at_offset(const View* v, int64_t at) { return v ? v->as<const char>() + at : nullptr; }
 
+void learn(const RunningStatistics& running, const View& mean, const View& var, const View& x) {
+  const auto count = static_cast<double>(x.sizes[0] * x.sizes[2]), momentum = running.momentum;
+  const auto move = [&](const View* to, const View& value, double factor) {
+    if (!to) return;
+    for (int64_t c = 0; c < x.sizes[1]; ++c) {
+      put(*to, c, (1 - momentum) * get(*to, c) + momentum * factor * get(value, c));
+    }
+  };
+  move(running.mean, mean, 1);
+  move(running.var, var, count / (count - 1));  // the unbiased variance
+}
+
 }  // namespace
 
 void batch_norm(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
-                double eps, bool batch) {
-  if (!x.contiguous) return batch_norm_pixels(out, mean, var, x, weight, bias, nullptr, false, eps, batch);
-  const ChannelLoops& channel = channel_loops(x, "batch_norm");
-  forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
-    channel.affine(out.as<char>() + at, x.as<const char>() + at, m, scale, shift, x.sizes[2]);
-  });
+                double eps, bool batch, const RunningStatistics& running) {
+  if (!x.contiguous) {
+    batch_norm_pixels(out, mean, var, x, weight, bias, nullptr, false, eps, batch);
+  } else {
+    const ChannelLoops& channel = channel_loops(x, "batch_norm");
+    forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
+      channel.affine(out.as<char>() + at, x.as<const char>() + at, m, scale, shift, x.sizes[2]);
+    });
+  }
+  if (batch) learn(running, mean, var, x);
 }
 
 void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
-                     const View* bias, const View* residual, double eps, bool batch) {
-  if (!x.contiguous) return batch_norm_pixels(out, mean, var, x, weight, bias, residual, true, eps, batch);
-  const ChannelLoops& channel = channel_loops(x, "batch_norm_relu");
-  forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
-    channel.affine_relu(out.as<char>() + at, x.as<const char>() + at, at_offset(residual, at), m, scale, shift,
-                        x.sizes[2]);
-  });
+                     const View* bias, const View* residual, double eps, bool batch, const RunningStatistics& running) {
+  if (!x.contiguous) {
+    batch_norm_pixels(out, mean, var, x, weight, bias, residual, true, eps, batch);
+  } else {
+    const ChannelLoops& channel = channel_loops(x, "batch_norm_relu");
+    forward(channel, mean, var, x, weight, bias, eps, batch, [&](double m, double scale, double shift, int64_t at) {
+      channel.affine_relu(out.as<char>() + at, x.as<const char>() + at, at_offset(residual, at), m, scale, shift,
+                          x.sizes[2]);
+    });
+  }
+  if (batch) learn(running, mean, var, x);
 }
 
 namespace {

@@ -6,7 +6,10 @@
 #include <exception>
 #include <utility>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/threads.h"
+
+TENDRIL_API_BEGIN
 
 /// One kernel on several threads: the caller and workers that help it (workers.h).
 namespace tendril::cpu {
@@ -61,3 +64,5 @@ inline int64_t grain_of(int64_t elements) {
 }
 
 }  // namespace tendril::cpu
+
+TENDRIL_API_END

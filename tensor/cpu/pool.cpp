@@ -87,10 +87,10 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
   });
 }
 
-void max_pool2d_backward(const View& dx, const View& g, const View& indices) {
+void max_pool2d_backward(const View& dx, const View& g, const View& indices, const PoolGeometry& geometry) {
   if (is_half(dx.dtype)) {
     const InFloat result(dx, InFloat::Use::write);
-    max_pool2d_backward(result, InFloat(g), indices);
+    max_pool2d_backward(result, InFloat(g), indices, geometry);
     return result.write_back();
   }
   if (!is_row_major({&dx, &g, &indices})) return max_pool2d_backward_pixels(dx, g, indices);

@@ -79,21 +79,21 @@ constexpr ByOp<Reduction, Totals> kAllTotals = {
 /// A reduction of one dtype.
 struct Fold {
   Fold(Reduction op, DType dtype)
-      : rows(loops().fold_row[static_cast<std::size_t>(op)]),
+      : rows(loops().fold_rows[static_cast<std::size_t>(op)]),
         columns(loops().fold_columns[static_cast<std::size_t>(op)]),
         totals(kAllTotals[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)]),
         of_elements(static_cast<std::size_t>(dtype)),
         operation(op) {}
 
   /// Of what has been folded.
-  FoldRow merge_row() const noexcept {
-    return loops().fold_row[static_cast<std::size_t>(fold_of(operation))][static_cast<std::size_t>(totals.dtype)];
+  FoldRows merge_rows() const noexcept {
+    return loops().fold_rows[static_cast<std::size_t>(fold_of(operation))][static_cast<std::size_t>(totals.dtype)];
   }
   FoldColumns merge_columns() const noexcept {
     return loops().fold_columns[static_cast<std::size_t>(fold_of(operation))][static_cast<std::size_t>(totals.dtype)];
   }
 
-  const ByDType<FoldRow>& rows;
+  const ByDType<FoldRows>& rows;
   const ByDType<FoldColumns>& columns;
   const Totals& totals;
   const std::size_t of_elements;  ///< the dtype's index
@@ -106,17 +106,28 @@ constexpr int64_t kPiece = 32 * 1024;
 
 /// Each result is made of rows of `size` elements, `step` apart, at the places of `reduced`.
 void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, Axes reduced) {
-  int64_t size, step, unused;
-  reduced.take_inner(size, step, unused);
+  std::array<int64_t, 2> steps;  // of x, and of the result
+  const int64_t size = plan::take_first(reduced, steps), step = steps[0];
   const int64_t results = kept.numel(), rows = reduced.numel();
-  const FoldRow fold_row = fold.rows[fold.of_elements];
+  const FoldRows fold_rows = fold.rows[fold.of_elements];
   if (results >= 16 || rows * size < 2 * kPiece) {
     return parallel_for(results, grain_of(rows * size), [&](int64_t begin, int64_t end) {
-      kept.for_range(x, out, begin, end - begin, [&](const char* from, char* to) {
-        Total total = fold.totals.nothing;
-        reduced.for_each(from, nullptr, [&](const char* row, char*) { fold_row(&total, row, step, size); });
-        fold.totals.finish(to, 0, &total, 1);
-      });
+      // Results beside each other at once.
+      std::array<Total, 64> totals;
+      std::array<int64_t, 2> next;  // of x, and of the result
+      Axes others = kept;
+      const int64_t width = plan::take_first(others, next);
+      for (int64_t i = begin; i < end;) {
+        const int64_t first = i % width,
+                      count = std::min({end - i, width - first, static_cast<int64_t>(totals.size())});
+        others.for_range(x + first * next[0], out + first * next[1], i / width, 1, [&](const char* from, char* to) {
+          fold.totals.start(totals.data(), count);
+          reduced.for_each(from, nullptr,
+                           [&](const char* row, char*) { fold_rows(totals.data(), row, step, size, next[0], count); });
+          fold.totals.finish(to, next[1], totals.data(), count);
+        });
+        i += count;
+      }
     });
   }
   // A piece is several rows, or a part of one.
@@ -130,22 +141,23 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
         const int64_t first = piece / cuts * height, start = piece % cuts * length;
         char* const total = totals + piece * fold.totals.bytes;
         fold.totals.start(total, 1);
-        reduced.for_range(from + start * step, nullptr, first, std::min(height, rows - first),
-                          [&](const char* row, char*) { fold_row(total, row, step, std::min(length, size - start)); });
+        reduced.for_range(
+            from + start * step, nullptr, first, std::min(height, rows - first),
+            [&](const char* row, char*) { fold_rows(total, row, step, std::min(length, size - start), 0, 1); });
       }
     });
     Total total = fold.totals.nothing;
-    fold.merge_row()(&total, totals, fold.totals.bytes, pieces);
+    fold.merge_rows()(&total, totals, fold.totals.bytes, pieces, 0, 1);
     fold.totals.finish(to, 0, &total, 1);
   });
 }
 
 /// Results that lie beside each other are made together, row after row.
 void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes reduced) {
-  constexpr int64_t kWidth = 512;  // accumulators that stay in the first cache
-  int64_t size, x_step, out_step, rows, row_step, unused;
-  kept.take_inner(size, x_step, out_step);
-  reduced.take_inner(rows, row_step, unused);
+  constexpr int64_t kWidth = 512;           // accumulators that stay in the first cache
+  std::array<int64_t, 2> steps, row_steps;  // of x, and of the result
+  const int64_t size = plan::take_first(kept, steps), rows = plan::take_first(reduced, row_steps);
+  const int64_t x_step = steps[0], out_step = steps[1], row_step = row_steps[0];
   const int64_t width = std::min(size, kWidth), strips = (size + width - 1) / width;
   const int64_t places = kept.numel(), slabs = reduced.numel();
   const FoldColumns fold_columns = fold.columns[fold.of_elements];
@@ -208,23 +220,19 @@ void reduce(Reduction op, const View& out, const View& x) {
   TENDRIL_CHECK_AS(DTypeError, fold.rows[fold.of_elements], name_of(op), ": no cpu kernel for ", x.dtype);
   if (out.numel == 1 && x.contiguous && x.numel < 2 * kPiece) {  // nothing to sort out
     Total total = fold.totals.nothing;
-    fold.rows[fold.of_elements](&total, x.as<const char>(), bytes, x.numel);
+    fold.rows[fold.of_elements](&total, x.as<const char>(), bytes, x.numel, 0, 1);
     fold.totals.finish(out.as<char>(), 0, &total, 1);
     return;
   }
   Axes kept, reduced;
-  for (int d = 0; d < x.ndim; ++d) {
-    if (x.sizes[d] == 1) continue;
-    if (out.sizes[d] == x.sizes[d]) {
-      kept.add(x.sizes[d], x.strides[d] * bytes, out.strides[d] * bytes);
-    } else {
-      reduced.add(x.sizes[d], x.strides[d] * bytes, 0);
-    }
+  for (int d = x.ndim - 1; d >= 0; --d) {
+    const bool keeps = out.sizes[d] == x.sizes[d];
+    const std::array<int64_t, 2> by{x.strides[d] * bytes, keeps ? out.strides[d] * bytes : 0};
+    plan::insert(keeps ? kept : reduced, x.sizes[d], by);
   }
-  kept.merge();
-  reduced.merge();
-  const auto last_step = [](const Axes& axes) { return axes.x_steps[static_cast<std::size_t>(axes.count - 1)]; };
-  if (kept.count == 0 || (reduced.count > 0 && last_step(reduced) < last_step(kept))) {
+  plan::merge<2>(kept);
+  plan::merge<2>(reduced);
+  if (kept.ndim == 0 || (reduced.ndim > 0 && reduced.stride(0, 0) < kept.stride(0, 0))) {
     reduce_rows(fold, x.as<const char>(), out.as<char>(), kept, reduced);
   } else {
     reduce_columns(fold, x.as<const char>(), out.as<char>(), kept, reduced);

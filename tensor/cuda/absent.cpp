@@ -1,6 +1,6 @@
-#include "tendril/tensor/cuda/device.h"
-#include "tendril/tensor/cuda/index_owner.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/runtime/device.h"
+#include "tendril/tensor/cuda/runtime/index_owner.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/kernels.h"
 
@@ -51,6 +51,16 @@ void Event::reach() const {}
 double Event::milliseconds_since(const Event&) const { no_cuda("milliseconds_since"); }
 StreamGuard::StreamGuard(const Stream& stream) : stream_(stream), before_(nullptr) {}
 StreamGuard::~StreamGuard() = default;
+struct Graph::State {};
+Graph::Graph(int) { no_cuda("Graph"); }
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+void Graph::capture(const std::function<void()>&) { no_cuda("Graph::capture"); }
+void Graph::replay() const { no_cuda("Graph::replay"); }
+CopyAhead::CopyAhead(int device) : stream_(device) {}
+void CopyAhead::push(const std::vector<Tensor>&) { no_cuda("CopyAhead::push"); }
+std::vector<Tensor> CopyAhead::pop() { no_cuda("CopyAhead::pop"); }
 void record_stream(const Tensor&, const Stream&) {}
 
 void set_call_of_thread(CallStamp (*)() noexcept) noexcept {}

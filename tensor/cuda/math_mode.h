@@ -2,6 +2,10 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// How CUDA devices compute products and convolutions: settings of the process, readable and writable from any thread,
 /// that hold for what is issued from then on. They may be set in any build and on any machine.
 namespace tendril::cuda {
@@ -35,13 +39,12 @@ ConvolutionPaths convolution_paths() noexcept;
 
 /// How many LSTM layers (forward) cuDNN has done since the start of the process.
 int64_t lstm_layers_by_cudnn() noexcept;
-/// And how many batch normalisations, forward and backward.
-int64_t batch_norms_by_cudnn() noexcept;
 
 namespace detail {
 void count_convolution(bool cudnn) noexcept;
 void count_lstm_layer() noexcept;
-void count_batch_norm() noexcept;
 }  // namespace detail
 
 }  // namespace tendril::cuda
+
+TENDRIL_API_END

@@ -2,6 +2,10 @@
 
 #include <cstdint>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::cuda {
 
 /// Counters of a device's caching allocator, in bytes and blocks. Live: handed out and not yet released.
@@ -17,3 +21,5 @@ struct MemoryStats {
 };
 
 }  // namespace tendril::cuda
+
+TENDRIL_API_END

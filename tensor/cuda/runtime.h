@@ -1,13 +1,19 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tendril/tensor/cuda/math_mode.h"     // IWYU pragma: export
 #include "tendril/tensor/cuda/memory_stats.h"  // IWYU pragma: export
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 /// What a program may say to CUDA devices beyond putting tensors on them. In a library without CUDA, and on a machine
 /// without a device, everything that needs one throws Error and says why there is none.
@@ -116,6 +122,31 @@ class StreamGuard {
 /// come so far. Needed for tensors that are used on another stream than the one they were made on. No-op on the CPU.
 void record_stream(const Tensor& x, const Stream& stream);
 
+/// Work of one device that is recorded once and then issued as a whole, such as a training step: it costs the host one
+/// call, however many kernels it has. What was made while it was recorded (a loss, gradients) is written anew by each
+/// replay; other inputs are tensors that the caller writes before one (`copy_`), and that stay, as the parameters do.
+/// Not thread-safe; may outlive nothing that it reads.
+class Graph {
+ public:
+  explicit Graph(int device = 0);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();  ///< waits for its replays
+
+  /// Calls `step` with work of this thread going to a stream of the graph's own; none of it happens before a replay.
+  /// Run the step once as usual before: libraries get ready then. Throws what `step` throws, and Error where it does
+  /// what cannot be replayed: reading a value or copying between the host (or devices) and the device, random numbers
+  /// (each replay would draw the same), an optimizer whose numbers change from step to step (all but SGD); nothing is
+  /// recorded then. Memory that was taken meanwhile stays the graph's. Not within a call of rpc.
+  void capture(const std::function<void()>& step);
+  /// Issues what was recorded, in order with the thread's current stream. Does not wait. Throws Error before `capture`.
+  void replay() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // ---- memory
 
 /// What the allocator of this device holds and held.
@@ -157,4 +188,36 @@ Tensor pinned_empty(const Dims& sizes, DType dtype = kFloat32);
 /// library's is seen to. Ordinary host memory is waited for. Host to host is a memcpy.
 void copy_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
+/// Copies to a device that run beside its computing, on a stream of their own: `push` the next batch, then compute with
+/// the one that `pop` gives. From page-locked memory (`pinned_empty`, a DataLoader's `pin_memory`) that overlaps; other
+/// memory is copied before `push` returns. One thread at a time.
+///
+///     for (auto& [images, labels] : loader) {
+///       ahead.push({images, labels});
+///       if (ahead.size() == 2) train(ahead.pop());
+///     }
+///     while (ahead.size() > 0) train(ahead.pop());
+class CopyAhead {
+ public:
+  explicit CopyAhead(int device = 0);
+
+  /// Issues copies of `tensors`, which may be dropped at once, and does not wait for what the device computes. Throws
+  /// Error for an undefined tensor; nothing is queued then.
+  void push(const std::vector<Tensor>& tensors);
+  /// The copies of the oldest `push`, for work on the thread's current stream, which waits for them. Throws Error
+  /// without one.
+  std::vector<Tensor> pop();
+  std::size_t size() const noexcept { return queued_.size(); }  ///< pushed and not popped
+
+ private:
+  struct Batch {
+    std::vector<Tensor> tensors;
+    Event copied;
+  };
+  Stream stream_;
+  std::deque<Batch> queued_;
+};
+
 }  // namespace tendril::cuda
+
+TENDRIL_API_END

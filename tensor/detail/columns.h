@@ -2,6 +2,10 @@
 
 #include <string_view>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 /// What an expansion of tensor/pointwise.def asks of a column's text.
 namespace tendril::detail {
 
@@ -23,3 +27,5 @@ consteval bool mentions(std::string_view text, char letter) {
 consteval bool is_fused(std::string_view text) { return text != "unfused"; }
 
 }  // namespace tendril::detail
+
+TENDRIL_API_END

@@ -15,18 +15,25 @@ namespace tendril::detail {
 template <class C>
 using Drawn = std::array<C, sizeof(C) == 8 ? 2 : 4>;
 
-/// low + (high - low) u, u in [0, 1)
+/// low + (high - low) u, u in [0, 1). What rounding makes `high` of is the number before it.
 template <class C>
 struct DrawUniform {
-  C low, range;
+  C low, range, last;
 
-  DrawUniform(double from, double to) : low(static_cast<C>(from)), range(static_cast<C>(to - from)) {}
+  DrawUniform(double from, double to)
+      : low(static_cast<C>(from)),
+        range(static_cast<C>(to - from)),
+        last(std::nextafter(static_cast<C>(to), static_cast<C>(from))) {}
+  constexpr C at(C u) const {
+    const C x = low + range * u;
+    return x > last ? last : x;
+  }
   constexpr Drawn<C> operator()(const philox::Block& w) const {
     if constexpr (sizeof(C) == 8) {
-      return {low + range * philox::uniform_double(w[0], w[1]), low + range * philox::uniform_double(w[2], w[3])};
+      return {at(philox::uniform_double(w[0], w[1])), at(philox::uniform_double(w[2], w[3]))};
     } else {
-      return {low + range * philox::uniform_float(w[0]), low + range * philox::uniform_float(w[1]),
-              low + range * philox::uniform_float(w[2]), low + range * philox::uniform_float(w[3])};
+      return {at(philox::uniform_float(w[0])), at(philox::uniform_float(w[1])), at(philox::uniform_float(w[2])),
+              at(philox::uniform_float(w[3]))};
     }
   }
 };
@@ -34,9 +41,23 @@ struct DrawUniform {
 /// Box and Muller's pair of normal numbers from two uniform ones; u is in [0, 1), so 1 - u has a logarithm.
 template <class C>
 constexpr std::array<C, 2> normal_pair(C u, C v) {
+#ifdef __CUDA_ARCH__
+  // In multiples of pi an angle is not large, and the square root need not be right to the last bit: half the
+  // instructions, and no branches.
+  C sine, cosine, radius = C(-2) * std::log(C(1) - u);
+  if constexpr (sizeof(C) == 4) {
+    sincospif(C(2) * v, &sine, &cosine);
+    radius = radius > 0 ? radius * rsqrtf(radius) : C(0);
+  } else {
+    sincospi(C(2) * v, &sine, &cosine);
+    radius = std::sqrt(radius);
+  }
+  return {radius * cosine, radius * sine};
+#else
   const C radius = std::sqrt(C(-2) * std::log(C(1) - u));
   const C angle = C(2) * std::numbers::pi_v<C> * v;
   return {radius * std::cos(angle), radius * std::sin(angle)};
+#endif
 }
 
 template <class C>

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/raw.h"
+
+TENDRIL_API_BEGIN
 
 /// The driver of operations along one dimension: shape rule, dtype, allocation, kernel, errors. A 0-d tensor has one
 /// line, along dimension 0 (or -1). Results have no history: autograd/ops adds it. The CPU walks along lines in the
@@ -30,3 +33,5 @@ Extremum extremum(bool largest, const Tensor& x, int64_t dim, bool want_values, 
 Tensor sort_places(const Tensor& x, int dim, bool descending);
 
 }  // namespace tendril::drivers
+
+TENDRIL_API_END

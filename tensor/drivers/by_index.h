@@ -1,6 +1,9 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/raw.h"
+
+TENDRIL_API_BEGIN
 
 /// The driver of operations by index: shape rule, dtypes, allocation, kernel, errors. A 0-d tensor is one of one
 /// element. Results have no history: autograd/ops adds it.
@@ -32,3 +35,5 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, IndexUse 
 void index_add_(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 
 }  // namespace tendril::drivers
+
+TENDRIL_API_END

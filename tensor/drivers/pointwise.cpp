@@ -41,6 +41,9 @@ void check_divisor(Binary op, const Tensor& y, DType dtype) {
 }
 void check_divisor(Binary op, Scalar y, DType dtype) {
   TENDRIL_CHECK(!divides_integers(op, dtype) || y.to<int64_t>() != 0, name_of(op), ": division of an integer by 0");
+  // (Of a tensor of exponents nothing is read: there it is a fraction that is cut off, as in PyTorch.)
+  TENDRIL_CHECK(op != Binary::pow || is_floating(dtype) || y.to<int64_t>() >= 0, "pow: got an exponent of ", y,
+                " for integers, expected 0 or more");
 }
 
 /// `x` in another dtype, where it has to be: then it lives here. Otherwise `x` itself, without a reference.

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/raw.h"
+
+TENDRIL_API_BEGIN
 
 /// The driver of reductions: shape rule, dtype, allocation, kernel, errors. Results have no history: autograd/ops adds
 /// it. The CPU's plan (dimensions sorted by strides, merged, split over threads) is in tensor/cpu/reduce.cpp, a
-/// device's in tensor/cuda/reduction_plan.h.
+/// device's in tensor/cuda/kernels/reduction_plan.h.
 namespace tendril::drivers {
 
 /// What is left of a shape. No `dims` means all of them. IndexError for a dimension that there is not, Error for one
@@ -56,3 +59,5 @@ constexpr DType reduced_in(Reduction op, DType dtype) noexcept {
 Tensor reduce(Reduction op, const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 
 }  // namespace tendril::drivers
+
+TENDRIL_API_END

@@ -2,7 +2,10 @@
 
 #include <filesystem>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 /// NumPy's files: .npy, one array (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1
 /// to 3), and .npz, a zip archive of them. docs/files.md says what all formats have in common.
@@ -28,3 +31,5 @@ void save_npz(const StateDict& dict, const std::filesystem::path& file);
 StateDict load_npz(const std::filesystem::path& file);
 
 }  // namespace tendril
+
+TENDRIL_API_END

@@ -2,8 +2,11 @@
 
 #include <filesystem>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/files/safetensors.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril {
 
@@ -24,3 +27,5 @@ namespace tendril {
 StateDict load_pytorch(const std::filesystem::path& file, FileMetadata* texts = nullptr);
 
 }  // namespace tendril
+
+TENDRIL_API_END

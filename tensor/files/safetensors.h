@@ -5,7 +5,10 @@
 #include <map>
 #include <string>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
 
 /// safetensors, the format of the Python package of this name: a header in JSON, then the elements of all tensors
 /// without gaps (https://github.com/huggingface/safetensors, "Format"). Files go both ways between the two; ours are
@@ -47,3 +50,5 @@ void save_safetensors_sharded(const StateDict& dict, const std::filesystem::path
                               const ShardOptions& options = {});
 
 }  // namespace tendril
+
+TENDRIL_API_END

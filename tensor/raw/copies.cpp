@@ -1,7 +1,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tendril/tensor/cuda/device.h"
+#include "tendril/tensor/cuda/runtime/device.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/layout.h"
 #include "tendril/tensor/raw.h"

@@ -111,6 +111,9 @@ Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
   return result;
 }
 
+// Again: an instantiation is as visible as its template's definition.
+TENDRIL_API_BEGIN
+
 template <class T>
 Tensor from_data(std::span<const T> values, const Dims& sizes) {
   TENDRIL_CHECK_AS(ShapeError, numel_of(sizes) == static_cast<int64_t>(values.size()), "from_vector: ", values.size(),
@@ -127,6 +130,8 @@ template Tensor from_data(std::span<const uint8_t>, const Dims&);
 template Tensor from_data(std::span<const bool>, const Dims&);
 template Tensor from_data(std::span<const Half>, const Dims&);
 template Tensor from_data(std::span<const BFloat16>, const Dims&);
+
+TENDRIL_API_END
 
 Tensor from_data(const std::vector<bool>& values, const Dims& sizes) {
   const auto copy = std::make_unique<bool[]>(values.size());

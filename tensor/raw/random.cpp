@@ -24,12 +24,29 @@ void fill_in_order(const Tensor& out, Fill&& fill) {
 
 void check(const Tensor& out, const char* op) { detail::check_defined(out, op); }
 
+/// The largest number of half type T below `high`.
+template <class T>
+double before(double high) {
+  T x(static_cast<float>(high));
+  if (static_cast<double>(static_cast<float>(x)) >= high) {
+    const bool zero = (x.bits & 0x7fff) == 0, negative = (x.bits & 0x8000) != 0;
+    x.bits = static_cast<uint16_t>(zero ? 0x8001 : negative ? x.bits + 1 : x.bits - 1);
+  }
+  return static_cast<double>(static_cast<float>(x));
+}
+
 }  // namespace
 
 void uniform_(const Tensor& out, double low, double high, Generator& generator) {
   check(out, "uniform_");
   TENDRIL_CHECK(low <= high, "uniform_: the bounds ", low, " and ", high, " are not in order");
   TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "uniform_: needs a floating dtype, got ", out.dtype());
+  if (const DType wide = computed_in(out.dtype()); wide != out.dtype() && low < high) {
+    // Many numbers next to `high` would be rounded to it.
+    const Tensor values = empty(out.sizes(), wide, out.device());
+    uniform_(values, low, high, generator);
+    return copy_(out, clamp(values, {}, out.dtype() == kFloat16 ? before<Half>(high) : before<BFloat16>(high)));
+  }
   const Kernels& table = kernels(out.device());
   const auto kernel = require(table.uniform, "uniform_", table);
   const auto at = generator.reserve(blocks_for(out, floats_per_block(out.dtype())));

@@ -42,6 +42,19 @@ BOOST_AUTO_TEST_CASE(the_function_runs_again_in_backward_and_not_before) {
   CHECK_RAISES(AutogradError, "second time", y.sum().backward());
 }
 
+BOOST_AUTO_TEST_CASE(a_function_that_detaches_what_it_is_given_again_freezes_no_leaf) {
+  int runs = 0;
+  const Tensor x = leaf({0.5, 2});
+  const auto f = [&](const Tensor& in) {
+    const Tensor y = in * in;
+    if (++runs == 2) in.detach_();
+    return y;
+  };
+  checkpoint(f, x).sum().backward();
+  BOOST_TEST(runs == 2);
+  BOOST_TEST(values(x.grad()) == Values({1, 4}), per_element);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_that_it_computes_is_kept) {
   int alive = 0;
   std::vector<float> memory(4, 0.5f);

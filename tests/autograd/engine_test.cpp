@@ -284,8 +284,9 @@ BOOST_AUTO_TEST_CASE(roots_that_were_not_declared_or_do_not_fit_are_refused) {
   GraphTask task({gradient_edge(a)}, sink);
   const Tensor one = tensor({1.}, {.dtype = kFloat64});
   CHECK_RAISES(AutogradError, "not declared", task.add_root(gradient_edge(b), one));
-  CHECK_RAISES(ShapeError, "the gradient has shape [1, 1]", task.add_root(gradient_edge(a), one.reshape({1, 1})));
-  CHECK_RAISES(DTypeError, "the gradient is float32", task.add_root(gradient_edge(a), ones({1})));
+  CHECK_RAISES(ShapeError, "the gradient of a root has shape [1, 1]",
+               task.add_root(gradient_edge(a), one.reshape({1, 1})));
+  CHECK_RAISES(DTypeError, "the gradient of a root is float32", task.add_root(gradient_edge(a), ones({1})));
   task.add_root(gradient_edge(a), one);
   CHECK_RAISES(AutogradError, "fed before", task.add_root(gradient_edge(a), one));
   BOOST_TEST(task.run());

@@ -130,4 +130,12 @@ BOOST_AUTO_TEST_CASE(bad_requests_are_refused) {
                derivatives::vhp(scalar, Tensors{x, x}, Tensors{}));
 }
 
+BOOST_AUTO_TEST_CASE(rows_are_in_the_order_of_the_outputs_elements_however_these_lie) {
+  const Tensor x = arange(0, 12, 1, {.dtype = kFloat64}).reshape({1, 3, 2, 2});
+  const auto as_image = [](const Tensor& v) { return cube(v).to(MemoryFormat::channels_last); };
+  BOOST_TEST(equal(derivatives::jacobian(as_image, x), derivatives::jacobian(cube, x)));
+  const auto lie = x.to(MemoryFormat::channels_last);
+  BOOST_TEST(equal(derivatives::hessian(sum_of_cubes, lie), derivatives::hessian(sum_of_cubes, x)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

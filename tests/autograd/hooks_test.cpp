@@ -136,6 +136,36 @@ BOOST_AUTO_TEST_CASE(bad_hooks_are_refused) {
   CHECK_RAISES(ShapeError, "the hook changed the shape of the gradient from [2] to []", (x * 2).sum().backward());
 }
 
+BOOST_AUTO_TEST_CASE(a_pre_hook_must_leave_a_gradient_that_fits) {
+  const Tensor x = leaf();
+  const Tensor y = (x * 3).relu();
+  Tensor given;
+  register_pre_hook(*autograd::grad_fn(y), [&](std::span<Tensor> g) { g[0] = given; });
+  const auto run = [&] { y.sum().backward({.retain_graph = true}); };
+  given = ones({1});
+  CHECK_RAISES(ShapeError, "gradient 0 that a hook of ReluBackward left has shape [1], expected [2]", run());
+  given = ones({2}, {.dtype = kFloat64});
+  CHECK_RAISES(DTypeError, "gradient 0 that a hook of ReluBackward left is float64, expected float32", run());
+  BOOST_TEST(!x.grad().defined());
+  given = {};  // zero
+  run();
+  BOOST_TEST(!x.grad().defined());
+  given = tensor({2., 4.});
+  run();
+  BOOST_TEST(values(x.grad()) == Values({6, 12}));
+}
+
+BOOST_AUTO_TEST_CASE(a_pre_hook_of_a_leaf_must_leave_a_gradient_that_fits) {
+  const Tensor x = leaf();
+  Tensor given = ones({3});
+  register_pre_hook(*autograd::grad_fn(x), [&](std::span<Tensor> g) { g[0] = given; });
+  CHECK_RAISES(ShapeError, "gradient 0 that a hook of AccumulateGrad left has shape [3], expected [2]",
+               x.sum().backward());
+  given = {};
+  x.sum().backward();
+  BOOST_TEST(!x.grad().defined());
+}
+
 BOOST_AUTO_TEST_CASE(a_hook_may_run_another_backward) {
   const Tensor x = leaf(), w = leaf();
   register_hook(x, [&](const Tensor& g) {

@@ -522,6 +522,7 @@ BOOST_AUTO_TEST_CASE(every_other_pointwise_method_has_its_form_in_place) {
   int count = 0;
   for (std::sregex_iterator match(part.begin(), part.end(), method), none; match != none; ++match, ++count) {
     const std::string name = (*match)[1];
+    if (name == "where" || name == "isclose") continue;  // PyTorch has none either
     BOOST_TEST(text.find("const Tensor& " + name + "_(") != std::string::npos, name << " has no form in place");
   }
   BOOST_TEST(count >= 3);

@@ -1,5 +1,6 @@
 // devices: cpu cuda
 #include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/raises.h"
@@ -43,6 +44,54 @@ BOOST_AUTO_TEST_CASE(a_frozen_leaf_gets_no_gradient) {
   (x * w).sum().backward();
   BOOST_TEST(!x.grad().defined());
   BOOST_TEST(values(w.grad()) == Values({1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_leaf_keeps_its_gradient_and_its_hooks) {
+  const Tensor x = leaf();
+  int calls = 0;
+  autograd::register_hook(x, [&](const Tensor& g) { return ++calls, g * 2; });
+  const Tensor before = (x * 3).sum();
+  (x * 2).sum().backward();
+  x.requires_grad_(false);
+  BOOST_TEST(!x.requires_grad());
+  BOOST_TEST(values(x.grad()) == Values({4, 4}));
+  before.backward();  // recorded when it still required one
+  BOOST_TEST(values(x.grad()) == Values({4, 4}));
+  BOOST_TEST(calls == 2);
+  x.requires_grad_();
+  (x * 2).sum().backward();
+  BOOST_TEST(values(x.grad()) == Values({8, 8}));
+  BOOST_TEST(calls == 3);
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_a_frozen_leaf_can_be_changed) {
+  const Tensor x = leaf();
+  x.sum().backward();
+  x.requires_grad_(false);
+  x.set_grad(tensor({5., 6.}));
+  BOOST_TEST(values(x.grad()) == Values({5, 6}));
+  x.detach_();
+  BOOST_TEST(values(x.grad()) == Values({5, 6}));
+  x.zero_grad();
+  BOOST_TEST(!x.grad().defined());
+  x.requires_grad_();
+  x.sum().backward();
+  x.detach_();
+  BOOST_TEST(!x.requires_grad());
+  BOOST_TEST(values(x.grad()) == Values({1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_leaf_that_a_recorded_change_makes_a_result_keeps_no_gradient) {
+  const Tensor x = leaf(), w = leaf();
+  x.sum().backward();
+  x.detach_();
+  x.mul_(w);
+  BOOST_TEST(!x.is_leaf());
+  BOOST_TEST(!x.grad().defined());
+  x.detach_();
+  x.requires_grad_();
+  x.sum().backward();
+  BOOST_TEST(values(x.grad()) == Values({1, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(detach_shares_elements_and_versions_but_no_history) {
@@ -129,6 +178,14 @@ BOOST_AUTO_TEST_CASE(a_view_of_a_plain_tensor_may_become_a_leaf) {
   (row * 3).sum().backward();
   BOOST_TEST(values(row.grad()) == Values({3, 3}));
   BOOST_TEST(!base.requires_grad());
+}
+
+BOOST_AUTO_TEST_CASE(gradients_add_up_beside_an_expanded_one_that_was_given) {
+  const Tensor x = leaf(), given = ones({1}).expand({2});
+  x.set_grad(given);
+  (x * tensor({1.f, 2.f})).sum().backward();
+  BOOST_TEST(values(x.grad()) == Values({2, 3}));
+  BOOST_TEST(values(given) == Values({1, 1}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -93,4 +93,15 @@ BOOST_AUTO_TEST_CASE(sizes_beyond_64_bits_are_refused) {
   BOOST_TEST((diagonal(x.reshape({2, 2}), INT64_MIN).sizes() == Dims{0}));
 }
 
+BOOST_AUTO_TEST_CASE(a_diagonal_is_a_view_and_diag_a_copy) {
+  const Tensor x = zeros({2, 3}, {.dtype = kFloat64});
+  diagonal(x, 1).add_(1);
+  BOOST_TEST(x.to_vector<double>() == (std::vector<double>{0, 1, 0, 0, 0, 1}));
+  BOOST_TEST((diag(x).storage() != x.storage()));
+  const Tensor w = ones({2, 2}, {.dtype = kFloat64, .requires_grad = true}), y = w * 2;
+  diagonal(y).mul_(3);
+  y.sum().backward();
+  BOOST_TEST(w.grad().to_vector<double>() == (std::vector<double>{6, 2, 2, 6}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

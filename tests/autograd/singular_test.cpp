@@ -186,4 +186,34 @@ BOOST_AUTO_TEST_CASE(a_product_of_nothing_is_1_and_has_a_gradient) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(elements_that_tie_for_an_infinite_norm_share_its_gradient) {
+  const Tensor x = tensor({{1., -3., 3.}, {2., 2., 0.}}, {.requires_grad = true});
+  for (const Dims& dims : {Dims{}, Dims{1}}) {
+    const Tensor y = x.norm(kInf, dims);
+    const double second_row = dims.empty() ? 0 : 0.5;
+    BOOST_TEST(values(autograd::grad({y.sum()}, {x})[0]) == (Values{0, -0.5, 0.5, second_row, second_row, 0}),
+               per_element());
+  }
+  const Tensor least = autograd::grad({x.norm(-kInf, {0, 1})}, {x})[0];
+  BOOST_TEST(values(least) == (Values{0, 0, 0, 0, 0, 0}), per_element());  // of |x| at 0
+}
+
+BOOST_AUTO_TEST_CASE(a_running_product_is_right_where_products_of_later_elements_leave_the_range) {
+  const Tensor special = tensor({2., 0., kInf, 3.}).cumprod(0);
+  BOOST_TEST(values(special)[1] == 0);
+  BOOST_TEST(std::isnan(values(special)[3]));
+  if (!default_device().is_cpu()) return;  // elsewhere nobody waits for the products to look at them
+  const Tensor small = tensor({1e30, 1e-30, 1e-30, 1e30}, {.dtype = kFloat32, .requires_grad = true});
+  const Tensor product = small.cumprod(0);
+  const Tensor apart = product.detach() / tensor({1e30, 1., 1e-30, 1.}, {.dtype = kFloat32}) - 1.0;
+  BOOST_TEST(apart.abs().max().item<double>() < 1e-6);
+  const Tensor g = autograd::grad({product.sum()}, {small})[0];
+  BOOST_TEST(std::abs(g[1].item<double>() / 2e30 - 1) < 1e-6);
+  const Tensor large = tensor({{1e-200, 1e200}, {1e200, 1e-200}, {1e200, 1e-200}}, {.dtype = kFloat64}).cumprod(0);
+  const Tensor expected = tensor({{1e-200, 1e200}, {1., 1.}, {1e200, 1e-200}}, {.dtype = kFloat64});
+  BOOST_TEST(allclose(large, expected, 1e-12, 0));
+  const Tensor factors = tensor({1e200, 1e-200, 1e200, 1e-200}, {.dtype = kFloat64});
+  BOOST_TEST(std::abs(factors.clone().requires_grad_().prod().item<double>() - 1) < 1e-12);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -58,6 +58,9 @@ BOOST_AUTO_TEST_CASE(values_are_counted) {
   BOOST_TEST(values(bincount(tensor({1, 3, 1}), 6)) == (V{0, 2, 0, 1, 0, 0}));
   BOOST_TEST(values(histc(tensor({0.0, 1.0, 1.5, 2.0, 9.0, -1.0}), 2, 0.0, 2.0)) == (V{1, 3}));
   BOOST_TEST(values(histc(tensor({1.0, 1.0}), 4)) == (V{0, 0, 2, 0}));
+  const Tensor tenths = tensor({0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f, 0.9f, 1.0f});
+  BOOST_TEST(values(histc(tenths, 10, 0.0, 1.0)) == (V{0, 1, 1, 1, 1, 1, 1, 1, 1, 2}));  // PyTorch 2.15's
+  BOOST_TEST(values(histc(tensor({-3e38f, 0.0f, 3e38f}), 3)) == (V{1, 1, 1}));
   const Tensor line = tensor({1, 3, 3, 5});
   BOOST_TEST(values(searchsorted(line, tensor({0, 3, 4, 9}))) == (V{0, 1, 3, 4}));
   BOOST_TEST(values(searchsorted(line, tensor({0, 3, 4, 9}), true)) == (V{0, 3, 3, 4}));

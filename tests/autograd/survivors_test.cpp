@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_root_given_by_its_place_is_checked) {
   const Tensor x = leaf({1, 2}), y = x * 2;
   autograd::GradSink sink;
   autograd::GraphTask task({autograd::gradient_edge(y)}, sink);
-  CHECK_RAISES(ShapeError, "the gradient has shape [3]",
+  CHECK_RAISES(ShapeError, "the gradient of a root has shape [3]",
                task.add_root(std::size_t{0}, zeros({3}, {.dtype = kFloat64})));
 }
 

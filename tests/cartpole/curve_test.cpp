@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/decimal_comma.h"
+
 using examples::CurvePoint;
 
 namespace {
@@ -22,6 +24,14 @@ BOOST_AUTO_TEST_SUITE(curve)
 BOOST_AUTO_TEST_CASE(the_csv_has_a_line_an_episode) {
   BOOST_TEST(examples::curve_csv(kPoints) ==
              "episode,reward,running_reward,steps,seconds\n1,20,1.0000,45,0.1250\n2,500,25.9500,1045,0.5000\n");
+}
+
+BOOST_AUTO_TEST_CASE(curves_do_not_depend_on_the_locale,
+                     *boost::unit_test::precondition(tendril::testing::DecimalComma::possible)) {
+  const std::string csv = examples::curve_csv(kPoints), svg = examples::curve_svg(kPoints, 475, "title");
+  const tendril::testing::DecimalComma comma;
+  BOOST_TEST(examples::curve_csv(kPoints) == csv);
+  BOOST_TEST(examples::curve_svg(kPoints, 475, "title") == svg);
 }
 
 BOOST_AUTO_TEST_CASE(the_svg_shows_both_curves_the_threshold_and_the_title) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/decimal_comma.h"
 #include "tests/temporary_folder.h"
 
 using cartpole::Options;
@@ -42,6 +43,18 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_tutorial_with_two_observers) 
   BOOST_TEST(options.launch.default_world_size == 3);
 }
 
+BOOST_AUTO_TEST_CASE(the_world_size_is_shown_as_a_launcher_says_it) {
+  setenv("PMI_RANK", "0", 1);
+  setenv("PMI_SIZE", "7", 1);
+  const auto started = parse({}).options, told = parse({"--world-size", "4"}).options;
+  unsetenv("PMI_RANK");
+  unsetenv("PMI_SIZE");
+  BOOST_TEST(started.value().world_size == 7);
+  BOOST_TEST(started.value().effective.starts_with("world-size=7\n"));
+  BOOST_TEST(started.value().launch.world_size == -1);
+  BOOST_TEST(told.value().launch.world_size == 4);  // which rpc::launch refuses
+}
+
 BOOST_AUTO_TEST_CASE(flags_may_be_spelled_with_underscores) {
   const auto options =
       parse({"--world_size", "4", "--log_interval=7", "--steps_per_call", "8", "--curve=a_b"}).options.value();
@@ -49,6 +62,12 @@ BOOST_AUTO_TEST_CASE(flags_may_be_spelled_with_underscores) {
   BOOST_TEST(options.log_interval == 7);
   BOOST_TEST(options.steps_per_call == 8);
   BOOST_TEST(options.curve == "a_b");
+}
+
+BOOST_AUTO_TEST_CASE(flags_do_not_depend_on_the_locale,
+                     *boost::unit_test::precondition(tendril::testing::DecimalComma::possible)) {
+  const tendril::testing::DecimalComma comma;
+  BOOST_TEST(parse({"--gamma", "0.5"}).options.value().gamma == 0.5);
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_that_is_started_by_hand_can_say_where_to_meet) {

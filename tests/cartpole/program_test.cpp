@@ -106,7 +106,10 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--gamma 2", "--gamma: expected a number from 0 to below 1, got 2"},
       {"--rank 3 --world-size 3", "the rank must be 0 to 2 in a group of world size 3, got 3"},
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
+      {"--curve /dev/null/curve", "--curve: cannot write /dev/null/curve.csv: Not a directory"},
+      {"--curve folder/curve", "--curve: cannot write folder/curve.svg: Is a directory"},
       {"--speed 9", "--speed"}};
+  fs::create_directories(folder / "folder/curve.svg");
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
     BOOST_TEST(result.status != 0);
@@ -115,10 +118,17 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_curve_that_cannot_be_written_is_an_error) {
-  const Result result = run("--world-size 1 --episodes 1 --curve /dev/null/curve");
-  BOOST_TEST(result.status != 0);
-  BOOST_TEST(contains(result.err, "cannot write /dev/null/curve"), result.err);
+BOOST_AUTO_TEST_CASE(a_run_that_ends_before_it_has_a_curve_leaves_no_file) {
+  BOOST_TEST(run("--rank 3 --world-size 3 --curve new/curve").status != 0);
+  BOOST_TEST(!fs::exists(folder / "new"));
+  BOOST_TEST(run("--rank 3 --world-size 3").status != 0);
+  BOOST_TEST(!fs::exists(folder / "out"));
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_does_not_write_the_curve_may_lack_the_place_for_it) {
+  BOOST_TEST(contains(run("--world-size 1 --rank 0 --curve /dev/null/curve").err, "--curve: cannot write"));
+  const Result result = run("--world-size 1 --rank 1 --curve /dev/null/curve");
+  BOOST_TEST(result.err == "error: rpc::launch: the rank must be 0 to 0 in a group of world size 1, got 1\n");
 }
 
 BOOST_AUTO_TEST_CASE(an_episode_of_the_policy_is_drawn_when_asked_for) {

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/autograd/ops/conv.h"
-#include "tendril/tensor/cuda/conv.h"
+#include "tendril/tensor/cuda/kernels/conv.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/kernels.h"
 #include "tests/cuda/compare.h"
@@ -166,6 +166,35 @@ BOOST_AUTO_TEST_CASE(cudnn_gives_what_the_cpu_gives) {
   BOOST_TEST(taken.cudnn + taken.products == 3 * 2 * non_empty());
   if (built_with_it) BOOST_TEST(taken.cudnn > taken.products);
   if (built_with_it && is_emulated()) BOOST_TEST(taken.products == 0);
+}
+
+BOOST_AUTO_TEST_CASE(images_in_channels_last_order_are_convolved_as_they_lie_with_weights_in_either) {
+  const auto last = [](const Tensor& x) { return raw::contiguous(x, MemoryFormat::channels_last); };
+  for (const bool cudnn : {true, false}) {
+    const Exact exact(cudnn);
+    Generator generator(12);
+    const auto before = cuda::convolution_paths();
+    for (const DType dtype : {kFloat32, kFloat64}) {  // float64 is more than the emulated cuDNN does in this order
+      const double atol = dtype == kFloat32 ? 2e-5 : 1e-13;
+      for (const Case& c : cases()) {
+        if (numel_of(c.x) == 0 || numel_of(c.weight) == 0) continue;
+        const Tensor x = last(noise(c.x, dtype, generator)), out = last(noise(c.out(), dtype, generator));
+        for (const bool as_images : {true, false}) {
+          const auto laid = [&](const Tensor& t) { return as_images ? last(t) : t; };
+          const Tensor weight = laid(noise(c.weight, dtype, generator));
+          BOOST_TEST_CONTEXT(c.name << ", " << dtype << (cudnn ? ", cuDNN" : ", products")) {
+            compare_into(map_of(0, c.geometry), last(unwritten(c.out(), dtype)), {x, weight}, 0, atol);
+            compare_into(map_of(1, c.geometry), last(unwritten(c.x, dtype)), {out, weight}, 0, atol);
+            compare_into(map_of(2, c.geometry), laid(unwritten(c.weight, dtype)), {x, out}, 0, atol);
+          }
+        }
+      }
+    }
+    const auto taken = paths_since(before);
+    BOOST_TEST(taken.cudnn + taken.products == 3 * 2 * 2 * non_empty());
+    if (!cudnn) BOOST_TEST(taken.cudnn == 0);
+    if (cudnn && is_emulated() && has_cudnn()) BOOST_TEST(taken.products == 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_cudnn_refuses_is_computed_all_the_same) {

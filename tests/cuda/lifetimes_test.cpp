@@ -2,6 +2,7 @@
 // Memory and streams that are let go while a device still has work with them.
 #include <boost/test/unit_test.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tendril/autograd/ops/pointwise.h"
@@ -20,6 +21,37 @@ std::vector<float> all(float value) { return std::vector<float>(kNumbers, value)
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(lifetimes)
+
+BOOST_AUTO_TEST_CASE(copies_ahead_are_there_when_their_batch_is_computed_with) {
+  cuda::CopyAhead ahead;
+  BOOST_CHECK_EXCEPTION(ahead.pop(), Error,
+                        [](const Error& e) { return std::string(e.what()) == "CopyAhead::pop: nothing was pushed"; });
+  BOOST_CHECK_EXCEPTION(ahead.push({raw::zeros({2}), Tensor()}), Error, [](const Error& e) {
+    return std::string(e.what()) == "CopyAhead::push: tensor 1 is undefined";
+  });
+  BOOST_TEST(ahead.size() == 0U);
+  const Tensor sum = raw::zeros({kNumbers}, kFloat32, kGPU);
+  const auto compute = [&] {
+    const std::vector<Tensor> batch = ahead.pop();
+    raw::binary_(Binary::add, sum, batch[0]);
+    raw::binary_(Binary::mul, sum, batch[1]);
+  };
+  float want = 0;
+  for (int i = 1; i <= 12; ++i) {
+    {
+      const Tensor numbers = i % 3 == 0 ? raw::empty({kNumbers}) : cuda::pinned_empty({kNumbers});
+      const Tensor factor = cuda::pinned_empty({1});
+      raw::fill_(numbers, i);
+      raw::fill_(factor, i % 2 == 0 ? 2 : 1);
+      ahead.push({numbers, factor});
+    }  // the next batch may be written where this one was, once it is copied
+    want = (want + static_cast<float>(i)) * (i % 2 == 0 ? 2.0F : 1.0F);
+    if (ahead.size() == 2) compute();
+  }
+  compute();
+  BOOST_TEST(ahead.size() == 0U);
+  BOOST_TEST(sum.to_vector<float>() == all(want));
+}
 
 BOOST_AUTO_TEST_CASE(a_pinned_block_is_not_reused_under_a_copy_that_another_stream_has_yet_to_make) {
   const cuda::Stream side;

@@ -110,6 +110,18 @@ BOOST_AUTO_TEST_CASE(long_rows_and_columns_are_shared_by_blocks) {
   check_close(raw::to(maps, kCuda).sum({0, 2, 3}), maps.sum({0, 2, 3}), 1e-6, 1e-4);
 }
 
+BOOST_AUTO_TEST_CASE(few_columns_of_much_that_is_kept_share_blocks) {
+  for (const Dims& sizes : {Dims{5001, 3, 4}, Dims{4099, 2, 3}, Dims{3000, 40, 2}}) {
+    for (const DType dtype : {kFloat32, kFloat64, kInt32}) {
+      const Tensor x = numbers(sizes, dtype), y = raw::to(x, kCuda);
+      BOOST_TEST_CONTEXT(dtype << sizes) {
+        check_close(y.sum({1}), x.sum({1}), 4 * tolerance(dtype), 1e-5);
+        check_close(drivers::reduce(Reduction::max, y, {1}), drivers::reduce(Reduction::max, x, {1}), 0, 0);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(broadcast_operands_reduce) {
   const Tensor x = numbers({5, 1, 3}), y = raw::to(x, kCuda);
   for (const Dims& dims : {Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}, Dims{0, 1, 2}}) {
@@ -234,12 +246,14 @@ BOOST_AUTO_TEST_CASE(softmax_is_that_of_the_cpu_for_rows_of_every_length) {
   BOOST_CHECK_THROW(softmax(raw::empty({2, 2}, kInt64, kCuda), 0), DTypeError);
 }
 
-BOOST_AUTO_TEST_CASE(softmax_of_a_row_that_two_launches_cannot_keep_reads_it_twice) {
-  const Tensor x = numbers({2, 20003}), broken = raw::clone(x);
-  check_close(softmax(raw::to(x, kCuda), 1), softmax(x, 1), 1e-5, 0);
-  for (const double value : {kInf, -kInf, kNan}) {
-    raw::fill_(raw::narrow(broken, 1, 9999, 2), value);
-    check_close(log_softmax(raw::to(broken, kCuda), 1), log_softmax(broken, 1), 1e-5, 0);
+BOOST_AUTO_TEST_CASE(softmax_of_long_rows_keeps_them_where_a_block_has_the_memory_and_reads_others_twice) {
+  for (const int64_t length : {20'003, 32'768, 70'001}) {  // in more memory than blocks have unasked; in none
+    const Tensor x = numbers({2, length}), broken = raw::clone(x);
+    check_close(softmax(raw::to(x, kCuda), 1), softmax(x, 1), 1e-5, 0);
+    for (const double value : {kInf, -kInf, kNan}) {
+      raw::fill_(raw::narrow(broken, 1, 9999, 2), value);
+      check_close(log_softmax(raw::to(broken, kCuda), 1), log_softmax(broken, 1), 1e-5, 0);
+    }
   }
   const Tensor nothing = raw::full({1, 2000}, -kInf);
   check_close(softmax(raw::to(nothing, kCuda), 1), softmax(nothing, 1), 0, 0);

@@ -31,14 +31,11 @@ BOOST_AUTO_TEST_SUITE(table)
 BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
   const std::vector<bool> here = filled(kernels(kCPU)), there = filled(kernels({DeviceType::cuda, 0}));
   BOOST_REQUIRE(here.size() > 35);
-  // A gradient that CUDA adds by index instead (autograd/ops/pool.cpp), an order that is found on the host (sort.cpp),
-  // and what is made of other operations there (layer_norm.cpp, norm.cpp, conv.cpp, attention.cpp).
+  // What is made of other operations there (layer_norm.cpp, conv.cpp, attention.cpp).
   Kernels elsewhere;
   elsewhere.layer_norm = kernels(kCPU).layer_norm;
   elsewhere.layer_norm_backward = kernels(kCPU).layer_norm_backward;
   elsewhere.conv2d_relu = kernels(kCPU).conv2d_relu;
-  elsewhere.max_pool2d_backward = kernels(kCPU).max_pool2d_backward;
-  elsewhere.sort_places = kernels(kCPU).sort_places;
   elsewhere.attention = kernels(kCPU).attention;
   elsewhere.attention_backward = kernels(kCPU).attention_backward;
   const std::vector<bool> without = filled(elsewhere);

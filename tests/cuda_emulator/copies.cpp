@@ -111,10 +111,6 @@ cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* f
   return note(copy(lock, to, from, bytes, cudaMemcpyDeviceToDevice, *stream, false));
 }
 
-cudaError_t CUDARTAPI cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
-  return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, nullptr);
-}
-
 cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t handle) {
   Lock lock;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);

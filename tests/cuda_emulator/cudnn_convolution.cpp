@@ -1,7 +1,7 @@
 // cuDNN's convolutions for the emulated device, as loops that run in stream order. Which algorithms there are, for
 // what, and what they need is made up, so that callers meet every case: some that are not supported, one that is
 // fastest but needs more memory than there is (kernels of 5 by 5), some that are not deterministic, and convolutions
-// that none of them serves (bfloat16 with dilation).
+// that none of them serves (bfloat16 with dilation, float64 in the order NHWC).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -24,10 +24,11 @@ std::atomic<int> last_algorithm{-1};
 std::atomic<int> next_status{CUDNN_STATUS_SUCCESS};
 std::atomic<const char*> next_message{""};
 
-/// One convolution, in NCHW.
+/// One convolution, all operands in the order NCHW or, `last`, NHWC.
 struct Sizes {
   int n, c, h, w, k, r, s, p, q, groups;  // c: of x; k: of the result
   int padding[2], stride[2], dilation[2];
+  bool last;
 };
 
 struct Request {
@@ -54,8 +55,9 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
   }
   if (x->type == CUDNN_DATA_INT32) return refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "integers");
   if (conv->mode != CUDNN_CROSS_CORRELATION) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "flipped kernels");
-  if (!x->is_packed() || !y->is_packed() || w->format != CUDNN_TENSOR_NCHW) {
-    return refuse(CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, "the emulator serves packed NCHW only");
+  const bool last = w->format == CUDNN_TENSOR_NHWC;
+  if (last ? !x->is_channels_last() || !y->is_channels_last() : !x->is_packed() || !y->is_packed()) {
+    return refuse(CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, "the emulator serves packed operands of one order only");
   }
   request = {{x->size[0],
               x->size[1],
@@ -69,7 +71,8 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
               conv->groups,
               {conv->padding[0], conv->padding[1]},
               {conv->stride[0], conv->stride[1]},
-              {conv->dilation[0], conv->dilation[1]}},
+              {conv->dilation[0], conv->dilation[1]},
+              last},
              x->type,
              conv->math};
   const Sizes& s = request.sizes;
@@ -83,6 +86,10 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
 template <class F>
 void for_each_product(const Sizes& z, F f) {
   const int in = z.c / z.groups, out = z.k / z.groups;
+  const auto at = [&](int n, int c, int channels, int y, int height, int x, int width) {
+    return z.last ? ((std::int64_t(n) * height + y) * width + x) * channels + c
+                  : ((std::int64_t(n) * channels + c) * height + y) * width + x;
+  };
   for (int n = 0; n < z.n; ++n) {
     for (int k = 0; k < z.k; ++k) {
       for (int i = 0; i < z.p; ++i) {
@@ -94,8 +101,8 @@ void for_each_product(const Sizes& z, F f) {
               for (int s = 0; s < z.s; ++s) {
                 const int x = j * z.stride[1] + s * z.dilation[1] - z.padding[1];
                 if (x < 0 || x >= z.w) continue;
-                f(((std::int64_t(n) * z.c + k / out * in + c) * z.h + y) * z.w + x,
-                  ((std::int64_t(k) * in + c) * z.r + r) * z.s + s, ((std::int64_t(n) * z.k + k) * z.p + i) * z.q + j);
+                f(at(n, k / out * in + c, z.c, y, z.h, x, z.w), at(k, c, in, r, z.r, s, z.s),
+                  at(n, k, z.k, i, z.p, j, z.q));
               }
             }
           }
@@ -159,7 +166,8 @@ struct Algorithm {
 /// The fastest first; those that are not supported last.
 std::vector<Algorithm> algorithms(Which which, const Request& request) {
   const Sizes& z = request.sizes;
-  const bool served = !(request.type == CUDNN_DATA_BFLOAT16 && (z.dilation[0] > 1 || z.dilation[1] > 1));
+  const bool served = !(request.type == CUDNN_DATA_BFLOAT16 && (z.dilation[0] > 1 || z.dilation[1] > 1)) &&
+                      !(request.type == CUDNN_DATA_DOUBLE && z.last);
   const bool winograd = served && request.type != CUDNN_DATA_DOUBLE && z.r == 3 && z.s == 3 && z.stride[0] == 1 &&
                         z.stride[1] == 1 && z.dilation[0] == 1 && z.dilation[1] == 1 && z.groups == 1;
   const bool fft = served && z.r == 5 && z.s == 5;

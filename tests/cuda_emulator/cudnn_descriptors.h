@@ -24,6 +24,14 @@ struct cudnnTensorStruct {
     }
     return true;
   }
+  /// Of four dimensions, in the order NHWC.
+  bool is_channels_last() const {
+    const int expected[] = {size[1] * size[2] * size[3], 1, size[3] * size[1], size[1]};
+    for (int d = 0; d < 4; ++d) {
+      if (size[d] > 1 && stride[d] != expected[d]) return false;
+    }
+    return dims == 4;
+  }
 };
 struct cudnnFilterStruct {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;

@@ -53,123 +53,29 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int de
   properties->totalGlobalMem = memory_size(device);
   properties->sharedMemPerBlock = 48 * 1024;
   properties->sharedMemPerBlockOptin = 227 * 1024;
-  properties->sharedMemPerMultiprocessor = 228 * 1024;
-  properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
   properties->warpSize = 32;
-  properties->memPitch = 0x7fffffff;
   properties->maxThreadsPerBlock = 1024;
-  properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
-  properties->maxThreadsDim[2] = 64;
-  properties->maxGridSize[0] = 0x7fffffff;
-  properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-  properties->totalConstMem = 65536;
   properties->major = 9;
-  properties->minor = 0;
-  properties->multiProcessorCount = 2;
-  properties->maxThreadsPerMultiProcessor = 2048;
-  properties->maxBlocksPerMultiProcessor = 32;
-  properties->canMapHostMemory = 1;
-  properties->concurrentKernels = 1;
-  properties->asyncEngineCount = 1;
   properties->unifiedAddressing = 1;
-  properties->memoryPoolsSupported = 1;
-  properties->hostRegisterSupported = 1;
-  properties->l2CacheSize = 4 << 20;
-  properties->memoryBusWidth = 64;
-  properties->pciBusID = device + 1;
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, device); error != cudaSuccess) return error;
-  switch (attribute) {
+  switch (attribute) {  // what somebody asks for
     case cudaDevAttrMaxThreadsPerBlock:
       *value = properties.maxThreadsPerBlock;
-      break;
-    case cudaDevAttrMaxBlockDimX:
-      *value = properties.maxThreadsDim[0];
-      break;
-    case cudaDevAttrMaxBlockDimY:
-      *value = properties.maxThreadsDim[1];
-      break;
-    case cudaDevAttrMaxBlockDimZ:
-      *value = properties.maxThreadsDim[2];
-      break;
-    case cudaDevAttrMaxGridDimX:
-      *value = properties.maxGridSize[0];
-      break;
-    case cudaDevAttrMaxGridDimY:
-      *value = properties.maxGridSize[1];
-      break;
-    case cudaDevAttrMaxGridDimZ:
-      *value = properties.maxGridSize[2];
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = static_cast<int>(properties.sharedMemPerBlock);
-      break;
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(properties.sharedMemPerBlockOptin);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
-      break;
-    case cudaDevAttrWarpSize:
-      *value = properties.warpSize;
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = properties.multiProcessorCount;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = properties.maxThreadsPerMultiProcessor;
-      break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-      *value = properties.maxBlocksPerMultiProcessor;
-      break;
-    case cudaDevAttrMaxRegistersPerBlock:
-      *value = properties.regsPerBlock;
-      break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-      *value = properties.regsPerMultiprocessor;
-      break;
+      return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = properties.major;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = properties.minor;
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = properties.l2CacheSize;
-      break;
-    case cudaDevAttrUnifiedAddressing:
-      *value = properties.unifiedAddressing;
-      break;
-    case cudaDevAttrMemoryPoolsSupported:
-      *value = properties.memoryPoolsSupported;
-      break;
-    case cudaDevAttrClockRate:
-      *value = 1'000'000;
-      break;  // kHz
-    case cudaDevAttrMemoryClockRate:
-      *value = 1'000'000;
-      break;
-    case cudaDevAttrGlobalMemoryBusWidth:
-      *value = properties.memoryBusWidth;
-      break;
-    case cudaDevAttrPciBusId:
-      *value = properties.pciBusID;
-      break;
-    case cudaDevAttrPciDeviceId:
-      *value = properties.pciDeviceID;
-      break;
-    case cudaDevAttrPciDomainId:
-      *value = properties.pciDomainID;
-      break;
+      return cudaSuccess;
     default:
-      *value = 0;
-      break;
+      return note(cudaErrorNotSupported);
   }
-  return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
@@ -194,14 +100,6 @@ cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer) {
   if (!exists(peer)) return note(cudaErrorInvalidDevice);
   const bool was = world().peers.erase({current_device(), peer}) != 0;
   return note(was ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  Lock lock;
-  if (const cudaError_t error = need_device(); error != cudaSuccess) return note(error);
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
-  return cudaSuccess;
 }
 
 /// The driver's functions that somebody asks for.

@@ -32,6 +32,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 struct Counters {
   std::uint64_t launches = 0;
   std::uint64_t enqueued = 0;  ///< by `enqueue`
+  std::uint64_t graphs = 0;    ///< launches of graphs
   std::uint64_t copies = 0;
   std::uint64_t copied_bytes = 0;
   std::uint64_t fills = 0;

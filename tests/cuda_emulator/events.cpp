@@ -30,15 +30,12 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   if (stream == nullptr || world().events.count(event) == 0 || event->device != stream->device) {
     return note(cudaErrorInvalidResourceHandle);
   }
+  if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   auto record = std::make_shared<Record>();
   event->record = record;
   record->ticket = {stream, stream->issued + 1};
   push(lock, *stream, {[record] { record->when = std::chrono::steady_clock::now(); }, {}, Work::kMark});
   return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned) {
-  return cudaEventRecord(event, handle);
 }
 
 cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {

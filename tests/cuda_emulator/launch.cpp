@@ -59,12 +59,4 @@ cudaError_t CUDARTAPI cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute
   return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads,
-                                                                    size_t shared) {
-  Lock lock;
-  if (blocks == nullptr || threads <= 0 || threads > 1024) return note(cudaErrorInvalidValue);
-  *blocks = shared > kSharedOptIn ? 0 : 2048 / threads;
-  return cudaSuccess;
-}
-
 }  // extern "C"

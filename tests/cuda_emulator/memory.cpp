@@ -109,7 +109,7 @@ Region* region_of(const void* address) {
   return nullptr;
 }
 
-cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
+cudaError_t allocate(void** pointer, std::size_t bytes) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   *pointer = nullptr;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return error;
@@ -118,11 +118,7 @@ cudaError_t allocate(Lock& lock, void** pointer, std::size_t bytes) {
   Region& region = regions()[static_cast<std::size_t>(device)];
   if (bytes > region.size || world().refuses_memory) return cudaErrorMemoryAllocation;
   const Block block{bytes, (bytes + kAlignment - 1) / kAlignment * kAlignment};
-  std::size_t offset = region.find(block);
-  if (offset == kNowhere) {
-    drive_device(lock, device);  // a cudaFreeAsync may be on its way
-    offset = region.find(block);
-  }
+  const std::size_t offset = region.find(block);
   if (offset == kNowhere) return cudaErrorMemoryAllocation;
   region.blocks.emplace(offset, block);
   region.used += block.rounded;
@@ -244,7 +240,7 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaMalloc(void** pointer, size_t bytes) {
   Lock lock;
-  return note(allocate(lock, pointer, bytes));
+  return note(allocate(pointer, bytes));
 }
 
 cudaError_t CUDARTAPI cudaFree(void* pointer) {
@@ -261,32 +257,6 @@ cudaError_t CUDARTAPI cudaFree(void* pointer) {
   return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
-  return note(allocate(lock, pointer, bytes));
-}
-
-cudaError_t CUDARTAPI cudaFreeAsync(void* pointer, cudaStream_t handle) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  if (pointer == nullptr) return cudaSuccess;
-  Region* const region = region_of(pointer);
-  if (region == nullptr) return note(cudaErrorInvalidValue);
-  const auto offset = static_cast<std::size_t>(static_cast<unsigned char*>(pointer) - region->base);
-  if (region->blocks.count(offset) == 0) return note(cudaErrorInvalidValue);
-  push(lock, *stream,
-       {[region, offset] {
-          const auto block = region->blocks.find(offset);
-          if (block != region->blocks.end()) release(*region, block);
-        },
-        {}});
-  return cudaSuccess;
-}
-
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
   Lock lock;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
@@ -294,11 +264,6 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
   if (free != nullptr) *free = world().refuses_memory ? 0 : region.size - region.used;
   if (total != nullptr) *total = region.size;
   return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaMallocHost(void** pointer, size_t bytes) {
-  Lock lock;
-  return note(pin(pointer, bytes));
 }
 
 cudaError_t CUDARTAPI cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
@@ -315,21 +280,6 @@ cudaError_t CUDARTAPI cudaFreeHost(void* pointer) {
   ++world().counters.synchronisations;
   pinned().erase(range);
   std::free(pointer);
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaHostRegister(void* pointer, size_t bytes, unsigned) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  if (pointer == nullptr || bytes == 0) return note(cudaErrorInvalidValue);
-  if (locate(pointer).place != Place::kPageable) return note(cudaErrorHostMemoryAlreadyRegistered);
-  pinned().emplace(static_cast<unsigned char*>(pointer), bytes);
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaHostUnregister(void* pointer) {
-  Lock lock;
-  if (pinned().erase(static_cast<unsigned char*>(pointer)) == 0) return note(cudaErrorHostMemoryNotRegistered);
   return cudaSuccess;
 }
 

@@ -42,6 +42,7 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   ++world().counters.synchronisations;
   drive(lock, {stream, stream->issued});
   return cudaSuccess;
@@ -52,6 +53,7 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   return poll(lock, {stream, stream->issued}) ? cudaSuccess : note(cudaErrorNotReady);
 }
 
@@ -61,42 +63,8 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
   if (flags != cudaEventWaitDefault) return note(cudaErrorInvalidValue);
+  if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   if (event->record) push(lock, *stream, {{}, {event->record->ticket}});
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t handle, int* priority) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  *priority = stream->priority;
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  *flags = stream->flags;
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  *device = stream->device;
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  if (find_stream(handle) == nullptr) return note(cudaErrorInvalidResourceHandle);
-  *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
@@ -113,6 +81,9 @@ cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
 cudaError_t CUDARTAPI cudaDeviceSynchronize() {
   Lock lock;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
+  for (const auto& stream : world().streams[static_cast<std::size_t>(current_device())]) {
+    if (breaks_capture(stream.get())) return note(cudaErrorStreamCaptureUnsupported);
+  }
   ++world().counters.synchronisations;
   drive_device(lock, current_device());
   return cudaSuccess;

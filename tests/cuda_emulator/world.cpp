@@ -84,6 +84,11 @@ cudaError_t need_device() {
   return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
+bool breaks_capture(CUstream_st* stream) {
+  if (stream->recorded) stream->recorded->broken = true;
+  return stream->recorded != nullptr;
+}
+
 int& current_device() {
   thread_local int device = 0;
   return device;
@@ -97,6 +102,10 @@ CUstream_st* find_stream(cudaStream_t handle) {
 }
 
 Ticket push(Lock& lock, CUstream_st& stream, Work work) {
+  if (stream.recorded) {
+    stream.recorded->work.push_back(std::move(work));
+    return {&stream, stream.issued};
+  }
   const auto device = static_cast<std::size_t>(stream.device);
   const auto follow = [&](CUstream_st& other) {
     if (&other != &stream && other.done < other.issued) work.after.push_back({&other, other.issued});

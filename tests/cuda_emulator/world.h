@@ -41,6 +41,16 @@ struct Record {
 
 }  // namespace cuda_emulator
 
+/// What was captured, in its order: a stream's alone.
+struct CUgraph_st {
+  std::vector<cuda_emulator::Work> work;
+  bool broken = false;  ///< something was asked of its stream that cannot be captured
+};
+struct CUgraphExec_st {
+  int device;
+  std::vector<cuda_emulator::Work> work;
+};
+
 /// What is behind a stream's handle, forever; the handle is the runtime's to give to another (World::handles).
 struct CUstream_st {
   int device;
@@ -48,6 +58,7 @@ struct CUstream_st {
   int priority;
   bool legacy;           ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
   bool running = false;  ///< a host thread is at its next piece of work
+  std::unique_ptr<CUgraph_st> recorded{};  ///< of a stream that is being captured: what it would have run
   std::uint64_t issued = 0, done = 0;
   std::deque<cuda_emulator::Work> queue;
 };
@@ -97,6 +108,8 @@ class Lock {
 
 /// The calling thread's device.
 int& current_device();
+/// Whether `stream` is captured, which is then broken: for what cannot be.
+bool breaks_capture(CUstream_st* stream);
 /// Notes the error for cudaGetLastError and gives it back.
 cudaError_t note(cudaError_t error);
 /// cudaErrorNoDevice where there is none; cudaErrorNotPermitted in a host function of a stream.

@@ -245,6 +245,13 @@ BOOST_AUTO_TEST_CASE(columns_of_a_csv_file_are_numbers) {
   BOOST_TEST(table.line(2) == 5);
   const data::CsvTable gaps = table_of("1;;3\n", {.delimiter = ';', .header = false});
   BOOST_TEST(gaps.all_numbers({.missing = -1}).to_vector<double>()[1] == -1);
+  for (const double no_integer : {1e300, -0x1.8p63, HUGE_VAL, 0.5}) {
+    const data::NumberOptions options{.dtype = kInt64, .missing = no_integer};
+    BOOST_CHECK_EXCEPTION(gaps.all_numbers(options), Error, says("missing", "int64"));
+  }
+  const auto tiny =
+      table_of("1e-400,-1e-320\n", {.header = false}).all_numbers({.dtype = kFloat64}).to_vector<double>();
+  BOOST_TEST((tiny[0] == 0 && tiny[1] == -1e-320));
   BOOST_TEST(table_of("a,b\n").all_numbers().numel() == 0);
 }
 
@@ -255,7 +262,7 @@ BOOST_AUTO_TEST_CASE(errors_in_a_csv_file_name_line_and_column) {
   refuses("x.csv", "a,b\n1,2\n1,\"2\"x\n", read, "line 3", "behind a closing quote");
   const auto numbers = [](const auto& file) { data::load_csv(file).all_numbers(); };
   refuses("x.csv", "a,b\n\n1,2\n3,four\n", numbers, "line 4, column 2 ('b'): got 'four', expected a number of float32");
-  for (const std::string bad : {"", "1e", "0x10", "--1", "+-1", "1 2", "1_0"}) {
+  for (const std::string bad : {"", "1e", "0x10", "--1", "+-1", "1 2", "1_0", "1e400"}) {
     refuses("x.csv", "a\n\"" + bad + "\"\n", numbers, "line 2, column 1", "got '" + bad + "'");
   }
   const data::CsvTable table = table_of("a,b,a\n1,2.5,99999999999999999999\n");

@@ -70,6 +70,23 @@ BOOST_AUTO_TEST_CASE(a_member_killed_in_an_all_reduce_is_an_error_at_all_others_
   BOOST_TEST(workers[1].wait().signal == SIGKILL);
 }
 
+BOOST_AUTO_TEST_CASE(a_member_stopped_before_a_broadcast_is_missed_though_it_owes_nobody_an_answer) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (int rank = 0; rank < 3; ++rank) {
+    workers.push_back(Process({program, "stopped_in_broadcast"},
+                              {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()), "WORLD_SIZE=3",
+                               "RANK=" + std::to_string(rank)}));
+  }
+  for (const std::size_t rank : {0u, 2u}) {
+    const std::string error = workers[rank].line();
+    BOOST_TEST(error.starts_with("PeerLostError: "), error);
+    BOOST_TEST(error.find("worker 'w1'") != std::string::npos, error);
+    BOOST_TEST(workers[rank].line() == "done");
+    BOOST_TEST(workers[rank].wait().code == 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_stage_killed_in_the_middle_of_a_batch_is_an_error_that_names_it_and_the_others_train_on) {
   for (const char* const scenario : {"stage_killed_in_forward", "stage_killed_in_backward"}) {
     const test::ReservedPort port;

@@ -1,9 +1,10 @@
 // Graphs that go on on another worker and another device.
 // devices: cuda
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/dist/nn/data_parallel.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/cuda/runtime.h"
-#include "tests/dist/group.h"
+#include "tests/dist/collectives/members.h"
 
 BOOST_AUTO_TEST_SUITE(gpu)
 
@@ -71,6 +72,23 @@ BOOST_AUTO_TEST_CASE(a_map_from_the_cpu_brings_the_gradient_back_to_it) {
   const Group group(2, mapped({{"w1", {{kCPU, cuda_device(0)}}}}));
   const Tensor x = leaf_on(kCPU);
   BOOST_TEST(slope(group, x, [&](const Tensor& t) { return rpc::rpc_sync<&squared>(group[0], 1, t); }) == 6);
+}
+
+BOOST_AUTO_TEST_CASE(averages_of_a_context_are_on_the_parameters_device) {
+  const Group group(3);
+  at_all(2, [&](int rank) {
+    struct Net : nn::Module {
+      Net() { register_parameter("w", w); }
+      Tensor w = leaf_on(cuda_device(0));
+    } net;
+    ProcessGroup members(group[rank], names(2));
+    dist::DistributedDataParallel ddp(net, members);
+    const Context context(group[rank]);
+    ddp.backward(context, rpc::rpc_sync<&squared>(group[rank], 2, net.w * (rank + 1)));  // slopes 6 and 24
+    const Tensor gradient = get_gradients(context).at(net.w);
+    check(gradient.device() == net.w.device());
+    check(gradient.item<double>() == 15);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(contexts_hold_device_memory_until_they_are_released) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tests/decimal_comma.h"
 
 BOOST_AUTO_TEST_SUITE(render)
 
@@ -82,6 +83,13 @@ BOOST_AUTO_TEST_CASE(an_svg_frame_has_the_geometry_of_gymnasium) {
   BOOST_TEST(contains(svg, "<line x1=\"0\" y1=\"300\" x2=\"600\" y2=\"300\""));
   BOOST_TEST(contains(svg, "</svg>"));
   BOOST_TEST(contains(render_svg({2.4, 0, 0, 0}), "<circle cx=\"600.00\""));
+}
+
+BOOST_AUTO_TEST_CASE(an_svg_frame_does_not_depend_on_the_locale,
+                     *boost::unit_test::precondition(tendril::testing::DecimalComma::possible)) {
+  const std::string expected = render_svg({0.3, 0, -0.1, 0});
+  const tendril::testing::DecimalComma comma;
+  BOOST_TEST(render_svg({0.3, 0, -0.1, 0}) == expected);
 }
 
 BOOST_AUTO_TEST_CASE(states_out_of_sight_leave_only_the_track) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# headers_alone.sh COMPILER SOURCE_DIR INCLUDE_DIR [more flags]
-# Each header compiles alone; one outside detail/ and the rooms that do I/O draws in neither Asio nor JSON, CUDA, oneDNN, spdlog or
+# headers_alone.sh COMPILER SOURCE_DIR INCLUDE_DIR -E|-v PATTERN [more flags]
+# Each header whose path matches the pattern (-E), or does not (-v), compiles alone; one outside detail/ and the rooms that do I/O draws in neither Asio nor JSON, CUDA, oneDNN, spdlog or
 # OpenSSL.
 set -euo pipefail
-compiler=$1 source=$2 include=$3
-shift 3
+compiler=$1 source=$2 include=$3 which=$4 pattern=$5
+shift 5
 export compiler include flags="$*"
 
 check() {
@@ -26,6 +26,6 @@ export -f check
 
 cd "$source"
 # Headers that only the CUDA backend reads include CUDA's; on machines without it they cannot compile.
-private=$(grep -lE '#include <(cu(da|blas|dnn)[^>]*)>|tensor/cuda/(check|current|dnn|blas)\.h"' tensor/cuda/*.h | sed 's/^/! -path /')
+private=$(grep -lE '#include <(cu(da|blas|dnn)[^>]*)>|tensor/cuda/(runtime/check|runtime/current|cudnn/dnn|cublas/blas)\.h"' $(find tensor/cuda -name '*.h') | sed 's/^/! -path /')
 # name_inl.h is the second half of name.h and read only by it.
-find tensor autograd nn data rpc dist envs -name '*.h' ! -name '*_inl.h' $private | sort | xargs -P "$(nproc)" -I{} bash -c 'check {}'
+find tensor autograd nn data rpc dist envs -name '*.h' ! -name '*_inl.h' $private | sort | grep -E "$which" -e "$pattern" | xargs -P "$(nproc)" -I{} bash -c 'check {}'

@@ -19,14 +19,14 @@ struct Program : tendril::test::ExampleProgram {
   Program() { use_one_thread(); }
 
   /// Images of one brightness for each label, 0 to 9, as MNIST's files.
-  void write_mnist(const std::string& prefix, int count) const {
+  void write_mnist(const std::string& prefix, int count, int width = 12) const {
     const auto number = [](int value) {
       return std::string{0, 0, static_cast<char>(value >> 8), static_cast<char>(value & 255)};
     };
-    std::string images = std::string("\0\0\x08\3", 4) + number(count) + number(8) + number(12);
+    std::string images = std::string("\0\0\x08\3", 4) + number(count) + number(8) + number(width);
     std::string labels = std::string("\0\0\x08\1", 4) + number(count);
     for (int i = 0; i < count; ++i) {
-      images += std::string(8 * 12, static_cast<char>(25 * (i % 10)));
+      images += std::string(static_cast<std::size_t>(8 * width), static_cast<char>(25 * (i % 10)));
       labels += static_cast<char>(i % 10);
     }
     write(prefix + "-images-idx3-ubyte", images);
@@ -103,8 +103,12 @@ BOOST_FIXTURE_TEST_CASE(what_is_wrong_ends_the_program_with_a_clear_error, Progr
   std::filesystem::create_directory(folder / "empty");
   write_mnist("empty/train", 0);
   write_mnist("empty/t10k", 0);
+  std::filesystem::create_directory(folder / "sizes");
+  write_mnist("sizes/train", 6);
+  write_mnist("sizes/t10k", 1, 10);
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--data none", "cannot open \"none/train-images-idx3-ubyte\""},
+      {"--data none", "--data: \"none\" is no folder with data_batch_1.bin (CIFAR-10)"},
+      {"--data sizes", "--data: images to learn from are [1, 8, 12] and those to test [1, 8, 10], expected one size"},
       {"--data .", "is no IDX file"},
       {"--data empty", "empty/train-images-idx3-ubyte\" has no images"},
       {"--epochs 0", "--epochs: expected an integer from 1"},
@@ -114,7 +118,9 @@ BOOST_FIXTURE_TEST_CASE(what_is_wrong_ends_the_program_with_a_clear_error, Progr
       {"--device gpu", "--device: expected cpu, cuda or cuda:N, got gpu"},
       {"--examples 60 --checkpoint c --resume auto --batch-size 8", "'loader': "},
       {"--examples 60 --checkpoint c --resume auto --model resnet18", "'model': "},
-      {"--examples 60 --epochs 1 --checkpoint none/c", "none/c"}};
+      {"--checkpoint none/c", "--checkpoint: cannot write none/c: No such file or directory"},
+      {"--mistakes none/c.png", "--mistakes: cannot write none/c.png: No such file or directory"},
+      {"--logdir c", "--logdir: cannot write c/events: Not a directory"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);
     BOOST_TEST(result.status != 0);

@@ -1,12 +1,16 @@
 # shellcheck shell=bash disable=SC2034  # its variables are for those who source it
 # Sourced by the tests of real launchers: each runs the CartPole example with three processes.
 # usage: NAME.sh CARTPOLE
+# TENDRIL_MPIRUN names an Open MPI's mpirun, TENDRIL_MPIEXEC a Hydra's mpiexec, to be tested instead of those installed.
 set -euo pipefail
 cartpole=$1
 here=$(cd "$(dirname "$0")" && pwd)
 
 # CTest's code for a test that could not be run.
 skip() { echo "skipped: $*"; exit 77; }
+
+mpiruns=(${TENDRIL_MPIRUN:-mpirun.openmpi mpirun})
+mpiexecs=(${TENDRIL_MPIEXEC:-mpiexec.hydra mpiexec.mpich})
 
 # Nothing that a launcher around this test has set shall count.
 for name in $(compgen -e | grep -E '^(RANK|WORLD_SIZE|LOCAL_|MASTER_|TENDRIL_|OMPI_|PMI_|PMIX_|MPI_|SLURM_|TORCHELASTIC_|JOB_COMPLETION_)' || true); do
@@ -48,4 +52,22 @@ refuse() {
   if timeout -k 10 150 "$@" >"$folder/out" 2>&1 </dev/null; then echo "failed: it should have been refused"; exit 1; fi
   cat "$folder/out"
   grep -qF -- "$text" "$folder/out" || { echo "failed: expected '$text'"; exit 1; }
+}
+
+# Sets mpirun to Open MPI's, with what it asks of root.
+find_mpirun() {
+  for mpirun in "${mpiruns[@]}" ""; do
+    [ -n "$mpirun" ] || skip "${mpiruns[0]}: there is no Open MPI's mpirun (Debian: openmpi-bin)"
+    [[ $("$mpirun" --version 2>/dev/null) =~ 'Open MPI'|OpenRTE ]] && break
+  done
+  mpirun=("$mpirun")
+  [ "$(id -u)" -ne 0 ] || mpirun+=(--allow-run-as-root)
+}
+
+# Sets mpiexec to that of MPICH, or of Intel MPI.
+find_mpiexec() {
+  for mpiexec in "${mpiexecs[@]}" ""; do
+    [ -n "$mpiexec" ] || skip "${mpiexecs[0]}: there is no Hydra's mpiexec (Debian: mpich)"
+    [[ $("$mpiexec" --version 2>/dev/null) =~ HYDRA|'Intel(R) MPI' ]] && break
+  done
 }

@@ -2,12 +2,8 @@
 # Collectives by Open MPI. usage: mpi_collectives.sh PROGRAM (tests/dist/programs/mpi_collectives.cpp)
 source "$(dirname "$0")/lib.sh"
 program=$1
-for mpirun in mpirun.openmpi mpirun ""; do
-  [ -n "$mpirun" ] || skip "Open MPI's mpirun is not installed (Debian: openmpi-bin)"
-  "$mpirun" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE' && break
-done
-flags=(--oversubscribe)
-[ "$(id -u)" -ne 0 ] || flags+=(--allow-run-as-root)
+find_mpirun
+mpirun+=(--oversubscribe)
 
 # expect COUNT TEXT COMMAND...: the command ends well, and says so on that many lines.
 expect() {
@@ -19,7 +15,7 @@ expect() {
   [ "$(grep -cF -- "$text" "$folder/out")" -eq "$count" ] || { echo "failed: expected '$text' $count times"; exit 1; }
 }
 
-expect 2 "of 2: MPI and the ring agree" "$mpirun" "${flags[@]}" -n 2 "$program" agree
-expect 3 "of 3: MPI and the ring agree" "$mpirun" "${flags[@]}" -n 3 "$program" agree
-expect 2 "calls all_reduce(sum, by MPI) of float32 [3]" "$mpirun" "${flags[@]}" -n 2 "$program" differ
+expect 2 "of 2: MPI and the ring agree" "${mpirun[@]}" -n 2 "$program" agree
+expect 3 "of 3: MPI and the ring agree" "${mpirun[@]}" -n 3 "$program" agree
+expect 2 "calls all_reduce(sum, by MPI) of float32 [3]" "${mpirun[@]}" -n 2 "$program" differ
 expect 1 "this process was not started by Open MPI's mpirun" env RANK=0 WORLD_SIZE=1 MASTER_PORT="$port" "$program" alone

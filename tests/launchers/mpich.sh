@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 source "$(dirname "$0")/lib.sh"
-for mpiexec in mpiexec.hydra mpiexec.mpich ""; do
-  [ -n "$mpiexec" ] || skip "MPICH's mpiexec.hydra is not installed (Debian: mpich)"
-  "$mpiexec" --version 2>/dev/null | grep -q HYDRA && break
-done
+find_mpiexec
+
+# Two jobs at once, whose ports are theirs, do not meet.
+"$mpiexec" -n 3 "$cartpole" --episodes 3 --curve "$folder/other" >"$folder/other.out" 2>&1 </dev/null &
+other=$!
+started+=("$other")
+check 3 "$mpiexec" -n 3 "${command[@]}"
+wait "$other" || { cat "$folder/other.out"; exit 1; }
+grep -q "world size 3," "$folder/other.svg"
 
 check 3 "$mpiexec" -n 3 -genv MASTER_PORT "$port" "${command[@]}"
 check 3 "$mpiexec" -n 3 -genv TENDRIL_PORT "$port" -genv TENDRIL_SHOW_LAUNCH 1 "${command[@]}"

@@ -55,9 +55,9 @@ tendril_nn(loss autograd/ops/loss "reduction == LossReduction::mean ? each.mean(
 # Without the check of the classes nothing would change: the kernel that looks them up checks and says the same.
 
 # Layers and modules.
-tendril_nn(batch_norm autograd/ops/norm "n / (n - 1)" "1.0")
-tendril_nn(batch_norm autograd/ops/norm "raw::add_scaled_(now, value, share);" "raw::add_scaled_(now, value, 1 - share);")
-tendril_nn(survivors autograd/ops/norm "running.storage()->bump_version();" ";")
+tendril_nn(batch_norm tensor/cpu/norm "count / (count - 1)" "1.0")
+tendril_nn(batch_norm tensor/cpu/norm "(1 - momentum) * get(*to, c)" "momentum * get(*to, c)")
+tendril_nn(survivors autograd/ops/norm "to.storage()->bump_version();" ";")
 tendril_nn(batch_norm nn/batch_norm "raw::binary_(Binary::add, num_batches_tracked, 1);" ";")
 tendril_nn(batch_norm nn/batch_norm "num_batches_tracked.item<int64_t>() + 1" "num_batches_tracked.item<int64_t>() + 2")
 tendril_nn(batch_norm nn/batch_norm "!is_training() || !tracked" "!tracked")
@@ -80,8 +80,8 @@ tendril_nn(init nn/init "fans.in + fans.out" "fans.in")
 tendril_nn(init nn/init "1 + slope * slope" "1 + slope")
 tendril_nn(init nn/init "options.fan == Fan::in" "true")
 tendril_nn(module nn/module "parameter.requires_grad_();" ";")
-tendril_nn(module nn/module "tensor.requires_grad_(trained);" "tensor.requires_grad_(true);")
-tendril_nn(module nn/module "if (grad.defined()) tensor.set_grad(grad);" ";")
+tendril_nn(module nn/module "autograd::detail::renew_leaf(tensor, grad);" ";")
+tendril_nn(module nn/module "converted(tensor.grad())" "Tensor()")
 tendril_nn(module nn/module "module->training_ = mode" "training_ = mode")
 tendril_nn(survivors nn/module "impl.view_base.reset();" ";")
 tendril_nn(survivors nn/module "if (!seen.insert(&module).second) return;" ";")

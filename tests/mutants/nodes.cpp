@@ -30,8 +30,8 @@ Kind kind;
 
 /// The gradient is 0 everywhere: scaling it changes nothing, and it has no derivative to lose.
 bool is_always_zero(const Place& place) {
-  static const std::set<std::string> zero = {"SignBackward",  "FloorBackward", "CeilBackward",
-                                             "TruncBackward", "RoundBackward", "FillBackward"};
+  static const std::set<std::string> zero = {"SignBackward",  "FloorBackward", "CeilBackward",        "TruncBackward",
+                                             "RoundBackward", "FillBackward",  "Floor_divideBackward"};
   return zero.contains(place.first) || place == Place{"CopyBackward", 0};
 }
 

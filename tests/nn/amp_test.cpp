@@ -314,6 +314,15 @@ BOOST_AUTO_TEST_CASE(a_half_loss_is_scaled_in_float32_and_gradients_may_be_looke
   BOOST_TEST(scaler.get_scale() == 32);
 }
 
+BOOST_AUTO_TEST_CASE(gradients_that_share_memory_are_not_unscaled_in_place) {
+  const Tensor p = raw::ones({3}).requires_grad_();
+  p.set_grad(raw::expand(raw::full({1}, 65536, kFloat32), {3}));
+  optim::SGD sgd({p}, {.lr = 1});
+  optim::GradScaler scaler;
+  BOOST_CHECK_EXCEPTION(scaler.step(sgd), Error, says("single memory location"));
+  BOOST_TEST(p.grad()[0].item<double>() == 65536);
+}
+
 BOOST_AUTO_TEST_CASE(a_scaler_that_is_used_out_of_order_says_so) {
   const Tensor p = raw::ones({3}).requires_grad_();
   optim::SGD sgd({p}, {.lr = 1});

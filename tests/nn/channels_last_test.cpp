@@ -1,3 +1,4 @@
+// devices: cpu cuda
 // Networks over images in channels-last order give what they give in the other.
 #include <boost/test/unit_test.hpp>
 
@@ -24,7 +25,7 @@ Tensor noise(const Dims& sizes, uint64_t seed) {
   Generator generator(seed);
   const Tensor x = raw::empty(sizes, kFloat64);
   raw::normal_(x, 0, 1, generator);
-  return x;
+  return raw::to(x, default_device());
 }
 
 nn::ResNet<nn::Bottleneck> network() {
@@ -40,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_residual_network_trains_and_evaluates_as_in_the_other_for
   last.to(kLast);
   optim::SGD sgd(rows.parameters(), {.lr = 0.01, .momentum = 0.9});
   optim::SGD other(last.parameters(), {.lr = 0.01, .momentum = 0.9});
-  const Tensor target = raw::from_data(std::vector<int64_t>{0, 4, 2}, {3});
+  const Tensor target = raw::to(raw::from_data(std::vector<int64_t>{0, 4, 2}, {3}), default_device());
   for (uint64_t step = 0; step < 3; ++step) {
     const Tensor x = noise({3, 3, 40, 48}, step);
     // The optimizer goes on where parameters have been put in the other order.
@@ -113,7 +114,7 @@ BOOST_AUTO_TEST_CASE(state_dicts_go_from_one_format_to_the_other) {
   BOOST_TEST((raw::equal(last.weight, rows.weight) && rows.weight.is_contiguous()));
   optim::Adam adam(last.parameters(), {.lr = 0.1});
   raw::fill_(last.bias, 0);
-  last(raw::ones({1, 3, 5, 5})).sum().backward();
+  last(raw::to(raw::ones({1, 3, 5, 5}), default_device())).sum().backward();
   adam.step();
   const StateDict saved = adam.state_dict();
   optim::Adam again(rows.parameters(), {.lr = 0.1});

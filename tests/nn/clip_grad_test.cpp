@@ -86,6 +86,17 @@ BOOST_AUTO_TEST_CASE(an_infinite_norm_is_an_error_where_one_is_asked_for) {
   BOOST_TEST(std::isinf(clip_grad_norm_(params, 1).item<double>()));
 }
 
+BOOST_AUTO_TEST_CASE(a_gradient_that_cannot_be_changed_is_refused_before_any_is) {
+  const std::vector<Tensor> params = parameters(tendril::kFloat32);
+  params[1].set_grad(make::ones({1}).expand(params[1].sizes()));
+  const std::vector<double> before = params[0].grad().to_vector<double>();
+  BOOST_CHECK_EXCEPTION(clip_grad_norm_(params, 1e-3), Error,
+                        says("clip_grad_norm_", "parameters[1]", "expanded", "clone"));
+  BOOST_CHECK_EXCEPTION(clip_grad_value_(params, 1e-3), Error,
+                        says("clip_grad_value_", "parameters[1]", "expanded", "clone"));
+  BOOST_TEST(params[0].grad().to_vector<double>() == before, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   BOOST_CHECK_EXCEPTION(clip_grad_norm_({}, -1), Error, says("clip_grad_norm_", "max_norm", "-1"));
   BOOST_CHECK_EXCEPTION(clip_grad_norm_({}, 1, {.norm_type = 0}), Error, says("norm_type", "0"));

@@ -17,11 +17,14 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+#include "tests/own_new.h"
 
 BOOST_AUTO_TEST_SUITE(ctc)
 
 using namespace tendril;
+using tendril::testing::allocated;
 using tendril::testing::Golden;
+using tendril::testing::kHasOwnNew;
 using tendril::testing::says;
 using Integers = std::vector<int64_t>;
 
@@ -106,6 +109,13 @@ BOOST_AUTO_TEST_CASE(it_is_the_sum_over_all_paths) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(lengths_in_braces_are_numbers) {
+  const Tensor x = log_probs_of({1, 1, 3});
+  const Tensor nothing = ctc_loss(x, as_tensor({}), {0}, {0});
+  BOOST_TEST(nothing.item<double>() == 0);  // no steps
+  BOOST_TEST(equal(ctc_loss(x, as_tensor({1}), {1}, {1}), ctc_loss(x, as_tensor({1}), Integers{1}, Integers{1})));
+}
+
 BOOST_AUTO_TEST_CASE(its_derivatives_of_both_orders_agree_with_differences) {
   const Tensor targets = as_tensor({1, 1, 2, 1});
   const auto f = [&](const std::vector<Tensor>& in) {
@@ -152,6 +162,28 @@ BOOST_AUTO_TEST_CASE(it_does_not_depend_on_the_number_of_threads) {
   // On a device outside the deterministic mode gradients are added up in any order.
   const double close = !x.device().is_cpu() && !cuda::deterministic() ? 1e-5 : 0;
   for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(testing::difference(results[0][i], results[1][i], close, close) == "");
+}
+
+BOOST_AUTO_TEST_CASE(backward_allocates_no_more_for_more_sequences) {
+  const int before = thread_budget();
+  set_num_threads(1);
+  const auto allocations = [](int64_t batch) {
+    const Tensor x = raw::cast(raw::to(log_probs_of({5, batch, 4}), kCPU), kFloat32).requires_grad_();
+    const Integers labels(static_cast<std::size_t>(batch), 1), steps(static_cast<std::size_t>(batch), 5);
+    const Tensor targets = raw::from_data(labels, {batch});
+    uint64_t counted = 0;
+    for (int i = 0; i < 2; ++i) {  // the second finds room that the first gave back
+      const Tensor loss = ctc_loss(x, targets, steps, labels, {.reduction = LossReduction::sum});
+      const uint64_t start = allocated.load();
+      loss.backward();
+      counted = allocated.load() - start;
+    }
+    return counted;
+  };
+  const uint64_t few = allocations(2), many = allocations(32);
+  set_num_threads(before);
+  BOOST_TEST(few == many);
+  if (kHasOwnNew) BOOST_TEST(allocated.load() > 0);
 }
 
 BOOST_AUTO_TEST_CASE(no_steps_and_impossible_classes_have_their_losses) {

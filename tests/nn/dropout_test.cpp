@@ -104,4 +104,22 @@ BOOST_AUTO_TEST_CASE(a_probability_outside_of_0_to_1_is_refused) {
                         says("dropout", "int64", "floating"));
 }
 
+BOOST_AUTO_TEST_CASE(channels_are_dropped_as_a_whole) {
+  Generator generator(7);
+  tendril::nn::Dropout2d layer(0.25, generator);
+  const Tensor y = layer(make::ones({40, 50, 2, 3}, tendril::kFloat64));
+  const std::vector<double> sums = y.sum({2, 3}).flatten().to_vector<double>();
+  const auto dropped = static_cast<double>(std::count(sums.begin(), sums.end(), 0.0));
+  for (const double sum : sums) BOOST_TEST((sum == 0 || std::abs(sum - 8) < 1e-12));
+  BOOST_TEST(std::abs(dropped - 500) < 5 * std::sqrt(2000 * 0.25 * 0.75));
+  layer.eval();
+  const Tensor x = make::ones({1, 2, 3, 4});
+  BOOST_TEST(layer(x).is_same(x));
+  BOOST_CHECK_EXCEPTION(layer(make::ones({2, 3, 4})), tendril::ShapeError, says("Dropout2d", "[2, 3, 4]", "4"));
+  BOOST_CHECK_EXCEPTION(tendril::nn::Dropout1d(1.5), Error, says("Dropout1d", "1.5"));
+  BOOST_TEST((tendril::nn::Dropout1d()(make::ones({2, 3, 4})).dim() == 3 &&
+              tendril::nn::Dropout3d()(make::ones({2, 3, 4, 1, 1})).dim() == 5));
+  BOOST_TEST(tendril::nn::Dropout2d(0.25).to_string() == "Dropout2d(p=0.25)");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

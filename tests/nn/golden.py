@@ -280,14 +280,18 @@ def categorical():
 STEPS = 10
 
 
-def optimizer(name, cases, state_names):
+def optimizer(name, cases, state_names, more=0):
     """STEPS steps by given gradients for each case: a dict of options, or a list of two (a group for each parameter).
+
+    `more` steps follow, whose gradients are of a generator of their own: other files do not depend on how many there are.
 
     The second parameter has no gradient in the fourth step. A case with "later_lr" uses that from the sixth step on.
     """
     out = Writer(name.lower())
     start = [draw(3, 2), draw(5)]
     grads = [torch.stack([draw(*p.shape) for _ in range(STEPS)]) for p in start]
+    other = torch.Generator().manual_seed(20)
+    grads = [torch.cat([g, (torch.rand(more, *p.shape, generator=other) * 4 - 2).float().double()]) for g, p in zip(grads, start)]
     for i in range(2):
         out(f"start{i}", start[i])
         out(f"grads{i}", grads[i])
@@ -301,7 +305,7 @@ def optimizer(name, cases, state_names):
         else:
             opt = getattr(torch.optim, name)(params, **groups[0])
         taken = [[], []]
-        for step in range(STEPS):
+        for step in range(STEPS + more):
             if later is not None and step == 5:
                 for group in opt.param_groups:
                     group["lr"] = later
@@ -331,7 +335,7 @@ def sgd():
         "maximize_plain": dict(lr=0.1, maximize=True),
         "later_lr": dict(lr=0.1, momentum=0.9, later_lr=0.01),
         "groups": [dict(lr=0.1, momentum=0.9), dict(lr=0.02, weight_decay=0.5)],
-    }, ["momentum_buffer"])
+    }, ["momentum_buffer"], more=10)
 
 
 def adam():
@@ -345,7 +349,7 @@ def adam():
         "maximize": dict(lr=0.1, weight_decay=0.1, maximize=True),
         "later_lr": dict(lr=0.1, later_lr=0.01),
         "groups": [dict(lr=0.1), dict(lr=0.02, betas=(0.8, 0.9), amsgrad=True)],
-    }, ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
+    }, ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], more=10)
 
 
 def training():

@@ -129,6 +129,54 @@ def packed():
     out.save()
 
 
+def soft_targets():
+    """Cross entropy where the target says how probable each class is."""
+    golden.RANDOM.manual_seed(52)
+    out = golden.Writer("soft_targets")
+    for shape, sizes in {"rows": (5, 4), "pixels": (2, 4, 2, 1), "one": (4,)}.items():
+        scores, weight = draw(*sizes, low=-4, high=4), draw(4, low=0.2, high=3)
+        likely = torch.softmax(draw(*sizes), dim=1 if len(sizes) > 1 else 0)
+        for key, value in (("scores", scores), ("likely", likely), ("weight", weight)):
+            out(f"{shape}.{key}", value)
+        for reduction in ("none", "mean", "sum"):
+            for which, options in (("plain", dict()), ("all", dict(weight=weight, label_smoothing=0.2))):
+                value_and_gradients(out, f"{shape}.{reduction}.{which}", lambda s, t: F.cross_entropy(
+                    s, t, reduction=reduction, **options), {"scores": scores, "likely": likely})
+    out.save()
+
+
+def cells_and_decoders():
+    golden.RANDOM.manual_seed(53)
+    out = golden.Writer("cells_and_decoders")
+    for name, module in (("rnn", nn.RNNCell(2, 3)), ("rnn_relu", nn.RNNCell(2, 3, nonlinearity="relu", bias=False)),
+                         ("gru", nn.GRUCell(2, 3)), ("lstm", nn.LSTMCell(2, 3)), ("lstm_no_bias", nn.LSTMCell(2, 3, bias=False))):
+        fill(module)
+        for at, batch in (("", (4,)), ("_one", ())):
+            inputs = {"x": draw(*batch, 2), "h": draw(*batch, 3)}
+            if "lstm" in name:
+                inputs["c"] = draw(*batch, 3)
+                with_parameters(out, name + at, module, inputs, lambda m, x, h, c: torch.cat(m(x, (h, c))))
+            else:
+                with_parameters(out, name + at, module, inputs)
+    hidden = torch.ones(3, 3).triu(1).bool()
+    padding = torch.tensor([[False, False, False, True, True], [False] * 5])
+    out("hidden", hidden.double())
+    out("padding", padding.double())
+    for name, options in (("decoder", dict()), ("decoder_options", dict(
+            norm_first=True, activation="gelu", batch_first=True, bias=False, layer_norm_eps=1e-3))):
+        first = options.get("batch_first")
+        inputs = {"x": draw(2, 3, 6) if first else draw(3, 2, 6), "memory": draw(2, 5, 6) if first else draw(5, 2, 6)}
+        module = nn.TransformerDecoderLayer(6, 2, 8, dropout=0.0, **options)
+        fill(module)
+        with_parameters(out, name, module, inputs)
+        with_parameters(out, f"{name}_masks", module, inputs, lambda m, x, memory: m(
+            x, memory, tgt_mask=hidden, memory_key_padding_mask=padding))
+    module = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 3, dropout=0.0), 2, nn.LayerNorm(4))
+    fill(module)
+    with_parameters(out, "decoders", module, {"x": draw(3, 2, 4), "memory": draw(4, 2, 4)})
+    out.save()
+
+
 def ctc():
     """Gradients are of what log_softmax reads: PyTorch's own of log_probs is not the derivative."""
     golden.RANDOM.manual_seed(45)
@@ -224,8 +272,27 @@ def places_and_sizes():
     out.save()
 
 
+def adaptive_softmax():
+    golden.RANDOM.manual_seed(49)
+    out = golden.Writer("adaptive_softmax")
+    target = torch.tensor([3, 19, 6, 0, 11, 12, 6])
+    out("target", target)
+    for name, module in (("two", nn.AdaptiveLogSoftmaxWithLoss(9, 20, [6, 12], div_value=2.0, head_bias=True)),
+                         ("one", nn.AdaptiveLogSoftmaxWithLoss(4, 20, [15]))):
+        fill(module)
+        if name == "two":
+            module.head.bias.data[6:] += 2  # so that some predictions are of clusters
+        x = draw(len(target), module.in_features)
+        with_parameters(out, name, module, {"x": x}, lambda m, a: m(a, target).output)
+        out(f"{name}.loss", module(x, target).loss)
+        out(f"{name}.log_prob", module.log_prob(x))
+        out(f"{name}.predict", module.predict(x))
+    out.save()
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
     for family in (transposed, pooling, lbfgs, packed, ctc, multivariate, resizing_of_lines_and_volumes,
-                   places_and_sizes):
+                   places_and_sizes, soft_targets, cells_and_decoders,
+                   adaptive_softmax):
         family()

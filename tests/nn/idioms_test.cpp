@@ -3,21 +3,28 @@
 
 #include <cmath>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/checkpoint.h"
 #include "tendril/autograd/grad_mode.h"
+#include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/activation.h"
+#include "tendril/autograd/ops/combined.h"
 #include "tendril/autograd/ops/einsum.h"
+#include "tendril/autograd/ops/functions.h"
 #include "tendril/autograd/ops/indexing.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/random.h"
 #include "tendril/nn/activation.h"
+#include "tendril/nn/flatten.h"
+#include "tendril/nn/init.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/loss.h"
 #include "tendril/nn/optim/adam.h"
+#include "tendril/nn/optim/lr_scheduler.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/sequential.h"
 #include "tendril/tensor/creation.h"
@@ -109,6 +116,107 @@ BOOST_AUTO_TEST_CASE(what_is_infinite_or_ties_is_as_in_pytorch) {
   BOOST_TEST(middle.item<double>() == 2);
   middle.backward();
   BOOST_TEST(allclose(ties.grad(), tensor({1., 0., 1., 0., 1.}, {.dtype = kFloat64}) / 3));
+}
+
+BOOST_AUTO_TEST_CASE(methods_are_functions_and_functions_are_methods) {
+  const Tensor x = tensor({{1., 5., 3.}, {4., 2., 6.}});
+  BOOST_TEST((sum(x).item<float>() == 21 && sum(x, {0, 1}).item().to<int>() == 21 && mean(x, 1).sizes() == Dims{2}));
+  BOOST_TEST((max(x).item<float>() == 6 && min(x).item<float>() == 1 && equal(max(x, 2 * x), 2 * x)));
+  const auto [largest, places] = max(x, 1);
+  BOOST_TEST((equal(largest, x.amax(1)) && equal(places, argmax(x, 1))));
+  BOOST_TEST(equal(amin(x, {0, 1}, true), full({1, 1}, 1)));
+  BOOST_TEST((all(x > 0).item<bool>() && !any(x > 6).item<bool>() && x.count_nonzero().item<int>() == 6));
+  BOOST_TEST((equal(transpose(x, 0, 1), x.t()) && squeeze(unsqueeze(x, 0)).dim() == 2 && split(x, 2, 1).size() == 2));
+  BOOST_TEST((x[0].outer(x[1]).sizes() == Dims{3, 3} && x.mv(x[0]).equal(x.matmul(x[0]))));
+  BOOST_TEST((x.addmm(x, eye(3)).equal(2 * x) && x.diagonal().sum().item<float>() == 3 && x.trace().item<int>() == 3));
+  BOOST_TEST((x.add(x, 2).equal(3 * x) && sub(x, x, 0.5).allclose(x / 2) && x.isclose(x + 1e-9).all().item<bool>()));
+  BOOST_TEST((x.where(x > 2, 0 * x).equal(x.clamp_min(2) * (x > 2)) && where(x > 2, 1, 0).dtype() == kInt64));
+  BOOST_TEST((x.take(tensor({0, -1})).equal(tensor({1., 6.})) && x.index({slice(), 1}).equal(tensor({5., 2.}))));
+  BOOST_TEST((x.unflatten(1, {3, -1}).sizes() == Dims{2, 3, 1} && x.expand_as(ones({2, 2, 3})).dim() == 3));
+  BOOST_TEST((hstack({x, x}).sizes() == Dims{2, 6} && vstack({x, x}).sizes() == Dims{4, 3}));
+  const auto [deviation, centre] = std_mean(x, 1);
+  BOOST_TEST((deviation.equal(tendril::std(x, 1)) && centre.equal(x.mean(1))));
+}
+
+BOOST_AUTO_TEST_CASE(steps_in_place_and_what_a_tensor_is) {
+  Tensor x = zeros({2, 2}, kFloat64);
+  x.addcmul_(ones({2, 2}), ones({2}), 3).addcdiv_(ones({2, 2}), full({2, 2}, 2)).lerp_(zeros({2, 2}), 0.5);
+  BOOST_TEST((x.equal(full({2, 2}, 1.75, kFloat64))));
+  x.clamp_max_(1).index_put_({0}, 5.0);
+  x.index_put_({slice(), 1}, zeros({2}));
+  BOOST_TEST(x.flatten().to_vector<double>() == (std::vector<double>{5, 0, 1, 0}));
+  x.diagonal().fill_(7);  // a view
+  BOOST_TEST(x.sum().item<double>() == 15);
+  BOOST_TEST((x.is_floating_point() && x.is_cpu() && !x.is_cuda() && x.element_size() == 8 && x.nbytes() == 32));
+  BOOST_TEST((zeros({3}, x.options()).dtype() == kFloat64 && x.data_ptr<double>() == x.data<double>()));
+  BOOST_TEST((x.new_full({2}, 3).sum().item<double>() == 6 && x.type_as(ones({1})).dtype() == kFloat32));
+  BOOST_TEST(randint(3, {5}).max().item<int>() < 3);
+  BOOST_TEST((tensor({1, 2}, kFloat64).dtype() == kFloat64 && tensor({0.5}, kFloat16).dtype() == kFloat16));
+  const Tensor w = ones({2}, {.requires_grad = true});
+  auto handle = w.register_hook([](const Tensor& g) { return g * 2; });
+  w.sum().backward();
+  BOOST_TEST(equal(w.grad(), full({2}, 2)));
+  handle.remove();
+  {
+    const NoGradGuard no_grad;
+    BOOST_TEST(!(w * 2).requires_grad());
+  }
+  BOOST_CHECK_EXCEPTION(ones({2}, kInt64).add(ones({2}, kInt64), 0.5), DTypeError,
+                        tendril::testing::says("add", "alpha", "0.5", "int64"));
+  BOOST_CHECK_EXCEPTION(arange(3).pow(-1), Error, tendril::testing::says("pow", "-1", "0 or more"));
+  BOOST_CHECK_EXCEPTION(x.unflatten(0, {3, -1}), ShapeError, tendril::testing::says("unflatten"));
+  BOOST_CHECK_EXCEPTION(x.roll({1}, {0, 1}), ShapeError, tendril::testing::says("roll", "[1]", "[0, 1]"));
+  BOOST_CHECK_EXCEPTION(x.take(tensor({4})), IndexError, tendril::testing::says("4"));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_of_a_diagonal_is_recorded) {
+  const Tensor w = ones({2, 3}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor x = w * 2;
+  x.diagonal(1).mul_(10);
+  (x * x).sum().backward();
+  BOOST_TEST(w.grad().flatten().to_vector<double>() == (std::vector<double>{8, 800, 8, 8, 8, 800}));
+}
+
+BOOST_AUTO_TEST_CASE(lists_grow_and_are_walked) {
+  nn::Sequential net;
+  net.push_back(nn::Linear(2, 3));
+  net.push_back(nn::Identity());
+  net.push_back(nn::Unflatten(1, {3, 1}));
+  BOOST_TEST((net(ones({4, 2})).sizes() == Dims{4, 3, 1}));
+  BOOST_TEST(net[2].to_string() == "Unflatten(dim=1, unflattened_size=(3, 1))");
+  nn::ModuleList list;
+  for (int i = 0; i < 3; ++i) list.push_back(nn::Linear(2, 2));
+  BOOST_TEST(list.parameters().size() == 6u);
+  std::vector<std::string> names;
+  net.apply([&](nn::Module& module) { names.push_back(module.name()); });
+  BOOST_TEST(names == (std::vector<std::string>{"Linear", "Identity", "Unflatten", "Sequential"}));
+  net.apply([](nn::Module& module) {
+    if (auto* linear = dynamic_cast<nn::Linear*>(&module)) nn::init::constant_(linear->weight, 1);
+  });
+  BOOST_TEST(net.parameters()[0].sum().item<float>() == 6);
+  BOOST_CHECK_EXCEPTION(net.apply({}), Error, tendril::testing::says("apply", "empty"));
+}
+
+BOOST_AUTO_TEST_CASE(a_closure_gives_the_loss_and_schedules_take_numbers) {
+  nn::Linear layer(2, 1);
+  optim::SGD optimizer(layer.parameters(), 0.1);
+  const Tensor x = ones({3, 2}), y = zeros({3, 1});
+  const auto closure = [&] {
+    optimizer.zero_grad();
+    const Tensor loss = mse_loss(layer(x), y);
+    loss.backward();
+    return loss;
+  };
+  const NoGrad no_grad;  // the closure records all the same
+  const double before = optimizer.step(closure).item<double>();
+  BOOST_TEST(optimizer.step(closure).item<double>() < before);
+  optim::lr_scheduler::StepLR steps(optimizer, 2, 0.5);
+  steps.step();
+  steps.step();
+  BOOST_TEST(optimizer.lr() == 0.05);
+  optim::lr_scheduler::MultiStepLR milestones(optimizer, {1, 3});
+  optim::lr_scheduler::CosineAnnealingLR cosine(optimizer, 10);
+  BOOST_TEST(cosine.last_epoch() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_some_leaves) {

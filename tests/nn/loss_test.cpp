@@ -77,6 +77,35 @@ BOOST_AUTO_TEST_CASE(classification_losses_and_gradients_equal_pytorchs) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(targets_may_be_distributions_over_the_classes) {
+  const Golden soft(TENDRIL_TEST_DATA "/soft_targets.txt");
+  for (DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
+    for (const std::string shape : {"rows", "pixels", "one"}) {
+      const Tensor scores = soft.get(shape + ".scores", dtype).requires_grad_();
+      const Tensor likely = soft.get(shape + ".likely", dtype).requires_grad_();
+      const Tensor weight = soft.get(shape + ".weight", dtype);
+      for (const auto& [name, reduction] : kReductions) {
+        const std::string at = shape + "." + name;
+        check_layer(soft, at + ".plain", dtype, [&] { return cross_entropy(scores, likely, {.reduction = reduction}); },
+                    {{"scores", scores}, {"likely", likely}});
+        check_layer(soft, at + ".all", dtype,
+                    [&] {
+                      return nn::CrossEntropyLoss({.weight = weight, .reduction = reduction, .label_smoothing = 0.2})(
+                          scores, likely);
+                    },
+                    {{"scores", scores}, {"likely", likely}});
+      }
+    }
+  }
+  const Tensor scores = make::ones({2, 3});
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, make::ones({2, 4})), ShapeError,
+                        says("cross_entropy", "[2, 3]", "[2, 4]"));
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, raw::cast(scores, tendril::kFloat64)), DTypeError,
+                        says("cross_entropy", "float64", "float32"));
+  BOOST_CHECK_EXCEPTION(cross_entropy(scores, scores, {.ignore_index = 1}), Error,
+                        says("cross_entropy", "ignore_index"));
+}
+
 BOOST_AUTO_TEST_CASE(squared_errors_and_gradients_equal_pytorchs) {
   for (DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     const Tensor x = golden().get("mse.x", dtype).requires_grad_();

@@ -5,6 +5,8 @@
 #include <memory>
 #include <sstream>
 
+#include "tendril/autograd/hooks.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
@@ -148,6 +150,37 @@ BOOST_AUTO_TEST_CASE(requires_grad_freezes_and_thaws) {
   BOOST_TEST(net.block.first.weight.requires_grad());
 }
 
+BOOST_AUTO_TEST_CASE(frozen_parameters_keep_gradients_and_hooks_through_a_cast) {
+  Affine layer(2);
+  int calls = 0;
+  tendril::autograd::register_hook(layer.weight, [&](const Tensor& g) { return ++calls, g; });
+  layer.weight.sum().backward();
+  layer.requires_grad_(false);
+  layer.to(tendril::kFloat64);
+  BOOST_TEST(!layer.weight.requires_grad());
+  BOOST_TEST((layer.weight.grad().dtype() == tendril::kFloat64));
+  layer.requires_grad_(true);
+  layer.weight.sum().backward();
+  BOOST_TEST((layer.weight.grad().to_vector<double>() == std::vector<double>(4, 2.0)));
+  BOOST_TEST(calls == 2);
+}
+
+BOOST_AUTO_TEST_CASE(hooks_on_parameters_stay_through_a_cast) {
+  Affine layer(2);
+  int calls = 0;
+  tendril::autograd::HookHandle handle = tendril::autograd::register_hook(layer.weight, [&](const Tensor& g) {
+    ++calls;
+    return g * 2;
+  });
+  layer.to(tendril::kFloat64);
+  layer.weight.sum().backward();
+  BOOST_TEST(calls == 1);
+  BOOST_TEST((layer.weight.grad().to_vector<double>() == std::vector<double>(4, 2.0)));
+  handle.remove();
+  layer.weight.sum().backward();
+  BOOST_TEST(calls == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_cast_keeps_identity_ties_gradients_and_integers) {
   Block block;
   block.second.weight = block.first.weight;
@@ -165,6 +198,14 @@ BOOST_AUTO_TEST_CASE(a_cast_keeps_identity_ties_gradients_and_integers) {
   BOOST_TEST(!block.second.bias.requires_grad());
   BOOST_TEST((block.second.bias.dtype() == tendril::kFloat64));
   BOOST_TEST((block.first.count.dtype() == tendril::kInt64));
+}
+
+BOOST_AUTO_TEST_CASE(a_recorded_result_is_refused_where_it_would_be_cast_and_only_there) {
+  Affine affine(2);
+  affine.weight = affine.weight * 2;
+  affine.to(tendril::kFloat32);
+  BOOST_CHECK_EXCEPTION(affine.to(tendril::kFloat64), tendril::AutogradError, says("Module::to", "Affine", "detach"));
+  BOOST_TEST((affine.weight.dtype() == tendril::kFloat32));
 }
 
 BOOST_AUTO_TEST_CASE(gradients_flow_after_a_cast) {

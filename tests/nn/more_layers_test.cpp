@@ -398,6 +398,9 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
                         says("interpolate", "[1, 1, 2, 2]", "three", "trilinear"));
   BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = Dims{2, 2, 2}}), ShapeError,
                         says("interpolate", "size", "3 numbers"));
+  BOOST_CHECK_EXCEPTION(
+      tendril::interpolate(make::ones({1, 1, 2, 2}), {.size = Dims{int64_t{1} << 40, int64_t{1} << 40}}), Error,
+      says("interpolate", "size", "fit memory"));
   BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.scale_factor = std::vector<double>{}}), ShapeError,
                         says("interpolate", "scale_factor", "0 numbers"));
   BOOST_CHECK_EXCEPTION(tendril::interpolate(image, {.size = Dims{2, 0}}), Error, says("interpolate", "[2, 0]"));

@@ -125,6 +125,10 @@ BOOST_AUTO_TEST_CASE(transposed_convolutions_refuse_what_does_not_fit) {
                         says("conv_transpose2d", "[1, 4, 3, 3]", "3"));
   BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w, {}, {.groups = 3}), ShapeError, says("conv_transpose2d", "4", "3"));
   BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w, {}, {.stride = 2}, 2), Error, says("output_padding", "[2, 2]"));
+  for (const ConvGeometry& g : {ConvGeometry{.stride = INT64_MAX / 2}, ConvGeometry{.padding = INT64_MAX},
+                                ConvGeometry{.dilation = INT64_MAX}}) {
+    BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w, {}, g), ShapeError, says("conv_transpose2d", "the result would be"));
+  }
   BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w, {}, {.padding = 3}), ShapeError, says("conv_transpose2d", "padding"));
   BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w, make::ones({2})), ShapeError, says("bias", "[2]", "[1]"));
   BOOST_CHECK_EXCEPTION(conv_transpose2d(x, w.to(kFloat64)), DTypeError, says("weight", "float64"));

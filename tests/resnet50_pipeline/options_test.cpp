@@ -96,6 +96,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_are_refused) {
       {"--micro-batches", "two"},
       {"--micro-batch-size", "0"},
       {"--micro-batch-size", "121"},
+      {"--batch-size", "1000000000", "--micro-batch-size", "100"},
       {"--micro-batches", "2", "--micro-batch-size", "60"},
       {"--tiny", "--micro-batches", "16"},                         // one pixel of one image
       {"--tiny", "--batch-size", "5", "--micro-batch-size", "2"},  // likewise, the last

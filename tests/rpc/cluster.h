@@ -14,6 +14,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/function.h"
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/transport/memory_network.h"
 
 /// Agents of one group in this process, each connected with each, for tests of typed calls.

@@ -60,7 +60,7 @@ class HandLink final : public Link {
   void close() noexcept override {}
   const char* transport() const noexcept override { return "hand"; }
 
-  void deliver(Message message) { events_->received(*this, std::move(message)); }
+  void deliver(Message message) { events_->received(*this, std::move(message), Clock::now()); }
   /// What every link does in the end; until then, link and agent hold each other.
   void end() {
     std::exchange(events_, nullptr)->closed(*this, std::make_exception_ptr(PeerLostError("the test is over", true)));

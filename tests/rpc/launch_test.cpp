@@ -149,6 +149,14 @@ BOOST_AUTO_TEST_CASE(combinations_that_cannot_be_meant_are_refused) {
   BOOST_TEST(contains(outcome("meet", {"SLURM_JOB_ID=5", "SLURM_NTASKS=2"}), program + " meet (or unset SLURM_JOB_ID"));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_main_does_not_catch_is_one_line_and_no_abort) {
+  Process process = start("bare", {"PMI_RANK=0", "PMI_SIZE=3"});
+  BOOST_TEST(process.rest(120s) ==
+             "rpc: this process ends, since nobody caught tendril::rpc::UsageError: rpc::launch: this program was told "
+             "to have 2 workers, but there are 3 processes: started by MPICH's Hydra (PMI_RANK=0, PMI_SIZE=3)\n");
+  BOOST_TEST(process.wait().code == 70);
+}
+
 BOOST_AUTO_TEST_CASE(a_function_that_returns_other_than_0_has_failed_wherever_it_ran) {
   BOOST_TEST(contains(outcome("fail"), "SpawnError of rank 0: rpc::launch: the function returned 3 for rank 0"));
   BOOST_TEST(

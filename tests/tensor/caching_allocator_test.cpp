@@ -1,5 +1,5 @@
 // The allocator of device memory, over a source that counts: no device is needed.
-#include "tendril/tensor/cuda/caching_allocator.h"
+#include "tendril/tensor/cuda/runtime/caching_allocator.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

@@ -138,11 +138,11 @@ BOOST_AUTO_TEST_CASE(batch_normalisation_agrees_with_that_of_rows_in_float64) {
       const View *const pw = affine ? &vw : nullptr, *const pb = affine ? &vb : nullptr;
       if (relu) {
         table.batch_norm_relu(view(r.out), raw::view_of(r.mean), raw::view_of(r.var), view(image), pw, pb,
-                              residual ? &vr : nullptr, 1e-3, batch);
+                              residual ? &vr : nullptr, 1e-3, batch, {});
         table.batch_norm_relu_backward(&vdx, &vdw, &vdb, residual ? &vdr : nullptr, view(gradient), view(r.out),
                                        view(image), raw::view_of(r.mean), raw::view_of(r.var), pw, 1e-3, batch);
       } else {
-        table.batch_norm(view(r.out), raw::view_of(r.mean), raw::view_of(r.var), view(image), pw, pb, 1e-3, batch);
+        table.batch_norm(view(r.out), raw::view_of(r.mean), raw::view_of(r.var), view(image), pw, pb, 1e-3, batch, {});
         table.batch_norm_backward(&vdx, &vdw, &vdb, view(gradient), view(image), raw::view_of(r.mean),
                                   raw::view_of(r.var), pw, 1e-3, batch);
       }
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(pooling_agrees_with_that_of_rows) {
       const Tensor gradient =
           raw::contiguous(raw::cast(raw::view(raw::arange(0, r[0].numel()), out), image.dtype()), format);
       table.max_pool2d_backward(raw::view_of(r[2]), raw::view_of(raw::binary(Binary::remainder, gradient, 7)),
-                                raw::view_of(r[1]));
+                                raw::view_of(r[1]), g);
       return r;
     };
     std::vector<int64_t> begin[2], end[2];

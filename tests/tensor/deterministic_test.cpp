@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(everything_else_has_them_without) {
          const Tensor x = noise({4, 30, 400}), out = raw::empty_like(x), mean = raw::empty({30}),
                       var = raw::empty({30});
          kernels(kCPU).batch_norm(raw::view_of(out), raw::view_of(mean), raw::view_of(var), raw::view_of(x), nullptr,
-                                  nullptr, 1e-5, true);
+                                  nullptr, 1e-5, true, {});
          return out;
        }},
   };

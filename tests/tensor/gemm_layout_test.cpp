@@ -1,4 +1,4 @@
-#include "tendril/tensor/cuda/gemm_layout.h"
+#include "tendril/tensor/cuda/cublas/gemm_layout.h"
 
 #include <algorithm>
 

@@ -21,11 +21,11 @@ own = {
 floats = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.3, -0.7, 3.25, 12.0, -12.0, 30.0, -30.0, 1e-8, inf, -inf, nan]
 integers = [0, 1, -1, 2, -3, 7, 100]
 unary_float = """neg abs sign square relu floor ceil trunc round reciprocal sqrt rsqrt exp expm1 log log1p log2 log10
-    sin cos tan asin acos atan sinh cosh tanh erf sigmoid logsigmoid softplus silu gelu elu mish
+    sin cos tan asin acos atan sinh cosh tanh erf erfc exp2 asinh acosh atanh frac sigmoid logsigmoid softplus silu gelu elu mish
     selu softsign tanhshrink relu6 hardsigmoid hardswish celu hardshrink softshrink""".split()
 unary_kept = "neg abs sign square relu floor ceil trunc round".split()
 predicates = "logical_not isnan isinf isfinite".split()
-binary = "add sub mul div pow maximum minimum atan2 remainder fmod".split()
+binary = "add sub mul div pow maximum minimum atan2 hypot remainder floor_divide fmod".split()
 integral = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
 compares = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
 
@@ -64,10 +64,10 @@ with open(folder / "pointwise.txt", "w") as f:
             for a, b in itertools.product(few, few):
                 x, y = torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
                 line(kind, name, "float64", [x, y], function(name)(x, y))
-            if name in ("div", "atan2"):
+            if name in ("div", "atan2", "hypot"):
                 continue
             for a, b in itertools.product(integers, integers):
-                if (name == "pow" and b < 0) or (name in ("remainder", "fmod") and b == 0):
+                if (name == "pow" and b < 0) or (name in ("remainder", "floor_divide", "fmod") and b == 0):
                     continue
                 x, y = torch.tensor(a), torch.tensor(b)
                 line(kind, name, "int64", [x, y], function(name)(x, y))

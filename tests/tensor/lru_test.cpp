@@ -1,4 +1,4 @@
-#include "tendril/tensor/cuda/lru.h"
+#include "tendril/tensor/cuda/runtime/lru.h"
 
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>

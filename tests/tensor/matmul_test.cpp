@@ -112,6 +112,25 @@ BOOST_AUTO_TEST_CASE(a_large_product_is_shared_out_among_threads) {
   BOOST_TEST(parts == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
+  const DefaultDeviceGuard here(kCPU);
+  Generator generator(13);
+  const Tensor a = noise({9, 128, 64}, kFloat32, generator), b = noise({9, 64, 128}, kFloat32, generator);
+  const int budget = num_threads();
+  Tensor first;
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    const uint64_t before = cpu::onednn::sgemm_count();
+    const Tensor out = make::full({9, 128, 128}, NAN, kFloat32);
+    kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+    if (cpu::onednn::available()) BOOST_TEST(cpu::onednn::sgemm_count() - before == 9U);
+    if (!first.defined()) first = out;
+    BOOST_TEST(raw::equal(out, first), threads << " threads");
+  }
+  set_num_threads(budget);
+  for (int64_t i = 0; i < 9; ++i) BOOST_TEST(worst(first[i], product(a[i], b[i])) < 5e-5);
+}
+
 BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instructions_and_without) {
   const DefaultDeviceGuard here(kCPU);
   Generator generator(12);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "tendril/tensor/raw.h"
@@ -261,8 +262,16 @@ BOOST_AUTO_TEST_CASE(memory_from_outside_is_given_back_once) {
   BOOST_CHECK_THROW(raw::from_blob(nullptr, {2}), Error);
 }
 
-BOOST_AUTO_TEST_CASE(an_absurd_size_is_an_error_not_a_crash) {
-  BOOST_CHECK_THROW(raw::empty({int64_t{1} << 58}), Error);
+BOOST_AUTO_TEST_CASE(an_absurd_size_is_an_error_that_says_how_much_was_asked_and_what_is_live) {
+  const Tensor live = raw::empty({3 << 20});
+  const auto too_much = [] { raw::empty({int64_t{1} << 58}); };
+  const auto says_both = [](const Error& e) {
+    const std::string text = e.what(), before = "cannot allocate 1152921504606846976 bytes on cpu; ";
+    const std::size_t at = text.find(before);
+    return at != std::string::npos && std::stoull(text.substr(at + before.size())) >= 12 << 20 &&
+           text.find(" bytes are in use, ") != std::string::npos;
+  };
+  BOOST_CHECK_EXCEPTION(too_much(), Error, says_both);
 }
 
 BOOST_AUTO_TEST_CASE(data_is_given_out_under_its_own_type_only) {

@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     const Tensor rows = raw::view(x, {3, 16, 1600}), g_rows = raw::view(g, {3, 16, 1600});
     Tensor out = raw::empty_like(rows), mean = raw::empty({16}), var = raw::empty({16}), dx = raw::empty_like(rows);
     table.batch_norm(raw::view_of(out), raw::view_of(mean), raw::view_of(var), raw::view_of(rows), nullptr, nullptr,
-                     1e-5, true);
+                     1e-5, true, {});
     const View to = raw::view_of(dx);
     table.batch_norm_backward(&to, nullptr, nullptr, raw::view_of(g_rows), raw::view_of(rows), raw::view_of(mean),
                               raw::view_of(var), nullptr, 1e-5, true);
@@ -311,7 +311,8 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     table.conv2d_data(raw::view_of(di), raw::view_of(y), raw::view_of(weight), geometry);
     table.conv2d_filter(raw::view_of(dw), raw::view_of(image), raw::view_of(y), geometry);
     Tensor dpool = raw::empty_like(x);
-    table.max_pool2d_backward(raw::view_of(dpool), raw::view_of(pooled), raw::view_of(indices));
+    table.max_pool2d_backward(raw::view_of(dpool), raw::view_of(pooled), raw::view_of(indices),
+                              {.kernel = 2, .stride = 2});
     for (const Tensor& t : {out, mean, var, dx, pooled, indices, y, dw, di, dpool}) results.push_back(t);
 
     Generator generator(8);
@@ -373,6 +374,9 @@ BOOST_AUTO_TEST_CASE(windows_are_counted_as_pytorch_counts_them) {
   BOOST_TEST(window_count(2, 3, 1, 0, 1, true) == 0);
   BOOST_TEST(window_count(2, 3, 2, 0, 1, true) == 1);  // it hangs over the end
   BOOST_TEST(window_count(1, 3, 2, 0, 1, true) == 0);
+  BOOST_TEST(window_count(4, 1, 1, INT64_MAX, 1) == 0);  // and these leave 64 bits
+  BOOST_TEST(window_count(4, 5, 1, 0, int64_t{1} << 62) == 0);
+  BOOST_TEST(window_count(4, 2, INT64_MAX, 4, 1, true) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

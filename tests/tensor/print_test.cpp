@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <fstream>
+#include <locale>
 #include <map>
 #include <regex>
 #include <string>
@@ -9,6 +10,7 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/tensor/print.h"
 #include "tendril/tensor/raw.h"
+#include "tests/decimal_comma.h"
 #include "tests/golden.h"
 #include "tests/make.h"
 
@@ -139,6 +141,34 @@ BOOST_AUTO_TEST_CASE(options_are_pytorchs) {
   BOOST_CHECK_THROW(set_printoptions({.precision = -1}), Error);
   BOOST_CHECK_THROW(set_printoptions({.linewidth = -1}), Error);
   BOOST_TEST(printoptions().precision == 4);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_do_not_depend_on_the_locale,
+                     *boost::unit_test::precondition(testing::DecimalComma::possible)) {
+  const testing::DecimalComma comma;
+  BOOST_REQUIRE(std::to_string(0.5) == "0,500000");
+  const auto printed = [](const Tensor& x) { return raw::to(x, kCPU).to_string(); };
+  BOOST_TEST(printed(floats({1.5, 1000}, {2})) == "tensor([   1.5000, 1000.0000])");
+  BOOST_TEST(printed(floats({1, 2}, {2})) == "tensor([1., 2.])");
+  BOOST_TEST(printed(floats({1e9f, 0.5}, {2})) == "tensor([1.0000e+09, 5.0000e-01])");
+  BOOST_TEST(std::to_string(0.5) == "0,500000");
+}
+
+BOOST_AUTO_TEST_CASE(messages_do_not_depend_on_the_locale) {
+  struct Dotted : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Dotted));
+  std::string message;
+  try {
+    detail::raise<Error>(12345, " and ", 0.5);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  std::locale::global(before);
+  BOOST_TEST(message == "12345 and 0.5");
 }
 
 BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) { BOOST_TEST(Tensor().to_string() == "tensor(undefined)"); }

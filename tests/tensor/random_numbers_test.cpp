@@ -149,4 +149,21 @@ BOOST_AUTO_TEST_CASE(wrong_parameters_are_refused_and_draw_nothing) {
   BOOST_TEST(generator.state().offset == 0);
 }
 
+BOOST_AUTO_TEST_CASE(the_upper_bound_of_a_uniform_number_is_never_reached) {
+  Generator generator(3);
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    for (const auto& [low, high] : {std::pair{0.0, 1.0}, std::pair{-1.0, 0.0}, std::pair{-4.0, -2.0}}) {
+      const Tensor x = make::empty({100'000}, dtype);
+      raw::uniform_(x, low, high, generator);
+      const Moments m = moments(x);
+      BOOST_TEST((m.lowest >= low && m.highest < high && m.highest > high - (high - low) / 64));
+      BOOST_TEST(std::abs(m.mean - (low + high) / 2) < 0.01 * (high - low));
+    }
+  }
+  // Of the numbers from 2^24 on, float32 has every other: half of those drawn would be rounded to the bound.
+  const Tensor x = make::empty({1000}, kFloat32);
+  raw::uniform_(x, 0x1p24, 0x1p24 + 2, generator);
+  BOOST_TEST(moments(x).highest == 0x1p24);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -256,12 +256,27 @@ BOOST_AUTO_TEST_CASE(sums_of_float32_are_as_exact_as_their_bound_says) {
     const double error = std::abs(static_cast<double>(x.sum().item<float>()) - exact);
     BOOST_TEST(error <= 0x1p-24 * (4.001 * magnitude + std::abs(exact)), length);
   };
-  for (const int64_t length : {255, 256, 1000, 4096, 70'001}) {
+  for (const int64_t length : {255, 256, 1000, 4096, 8192, 12'345, 70'001}) {
     check(length, [](int64_t i) { return std::sin(static_cast<double>(i * i)); });
     check(length, [](int64_t i) { return std::exp(8 * std::sin(static_cast<double>(i * i))); });
     check(length, [](int64_t i) { return (i % 2 ? -1 : 1) * (1e8 + static_cast<double>(i % 97)); });
     check(length, [](int64_t i) { return (i / 16 % 2 ? -1 : 1) * (1e8 + static_cast<double>(i % 97)); });
     check(length, [](int64_t i) { return i % 3 == 1 ? -0.001 * static_cast<double>(i) : i % 3 ? -3e7 : 3e7; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_any_length_and_type_take_each_element_once) {
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16, kInt32}) {
+    for (const int64_t length : {1, 15, 63, 64, 257, 1023, 8191, 8192, 8193, 9000, 20'031, 33'000}) {
+      std::vector<double> numbers, exact(3);
+      for (int64_t i = 0; i < 3 * length; ++i) {
+        numbers.push_back(static_cast<double>(i * i % 13 - 5));
+        exact[static_cast<std::size_t>(i / length)] += numbers.back();
+      }
+      const Tensor rows = raw::cast(raw::from_data(std::move(numbers), {3, length}), dtype), sums = rows.sum(Dims{1});
+      BOOST_TEST(raw::equal(sums, raw::cast(raw::from_data(std::move(exact), {3}), sums.dtype())),
+                 dtype << ", " << length);
+    }
   }
 }
 

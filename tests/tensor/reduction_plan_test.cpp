@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "tendril/tensor/cuda/reduction_plan.h"
+#include "tendril/tensor/cuda/kernels/reduction_plan.h"
 
 BOOST_AUTO_TEST_SUITE(reduction_plan)
 
@@ -125,6 +125,7 @@ BOOST_AUTO_TEST_CASE(every_element_is_summed_once_and_where_it_belongs) {
           BOOST_TEST((planned(plan) == expected(out.view, x.view)));
           BOOST_TEST(plan.lanes <= 256);
           BOOST_TEST(plan.lanes % plan.across == 0);
+          BOOST_TEST(plan.lanes * plan.stacked <= 256);
           BOOST_TEST(plan.splits() <= 1024);
           if (plan.width > 1) BOOST_TEST(plan.step == 1);
           if (plan.width > 1 && !plan.by_row) BOOST_TEST(plan.length % plan.width == 0);
@@ -141,6 +142,19 @@ BOOST_AUTO_TEST_CASE(few_long_rows_and_few_long_columns_are_cut) {
   BOOST_TEST(plan_reduction(eight.view, columns.view, 4, 4).splits() > 50);
   const Shape many(Dims{1 << 16, 64}), sums(Dims{1 << 16, 1});
   BOOST_TEST(plan_reduction(sums.view, many.view, 4, 4).splits() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(much_that_is_kept_beside_few_columns_shares_blocks) {
+  const auto plan_of = [](const Dims& sizes) {
+    const Shape x(sizes), out({sizes[0], 1, sizes[2]});
+    return plan_reduction(out.view, x.view, 4, 4);
+  };
+  const ReductionPlan many = plan_of({1'000'000, 3, 4});
+  BOOST_TEST(!many.by_row);
+  BOOST_TEST(many.lanes * many.stacked == 256);
+  BOOST_TEST(many.splits() == 1);
+  const ReductionPlan few = plan_of({500, 3, 4});  // a block each: more would leave a device idle
+  BOOST_TEST(few.stacked == 1);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_empty_has_results_all_the_same) {

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "tendril/tensor/cuda/strided.h"
+#include "tendril/tensor/cpu/nest.h"
+#include "tendril/tensor/cuda/kernels/strided.h"
 
 BOOST_AUTO_TEST_SUITE(strided)
 
@@ -115,6 +116,27 @@ BOOST_AUTO_TEST_CASE(dimensions_merge_where_all_operands_permit_it_and_every_ele
         BOOST_TEST(s.strides[0][i] >= s.strides[0][i - 1]);
       }
       BOOST_TEST((pairs_in_pieces(s, cuda::kMaxOffset) == pairs_of(out.view, x.view)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_cpu_walks_by_the_same_plan) {
+  for (const Case& c : cases) {
+    BOOST_TEST_CONTEXT(c.sizes << " " << c.out << " " << c.x) {
+      const Shape out(c.sizes, c.out), x(c.sizes, c.x);
+      const auto device = collapse<2>({&out.view, &x.view});
+      const auto host = cpu::nest_of<2>({&out.view, &x.view});  // in bytes
+      BOOST_TEST_REQUIRE(host.ndim == device.ndim);
+      for (std::size_t d = 0; d < static_cast<std::size_t>(host.ndim); ++d) {
+        BOOST_TEST(host.sizes[d] == device.sizes[d]);
+        for (std::size_t k = 0; k < 2; ++k) BOOST_TEST(host.strides[k][d] == device.strides[k][d] * 4);
+      }
+      std::map<int64_t, int64_t> walked;
+      cpu::for_each_row<2>(host, [&](char* const* at, const int64_t* steps, int64_t count) {
+        const auto a = reinterpret_cast<intptr_t>(at[0]), b = reinterpret_cast<intptr_t>(at[1]);
+        for (int64_t i = 0; i < count; ++i) walked.emplace((a + i * steps[0]) / 4, (b + i * steps[1]) / 4);
+      });
+      BOOST_TEST((walked == pairs_of(out.view, x.view)));
     }
   }
 }

@@ -152,6 +152,24 @@ BOOST_AUTO_TEST_CASE(dimensions_are_permuted_dropped_and_added) {
   BOOST_CHECK_THROW(layout::unsqueeze(dense({1, 1, 1, 1, 1, 1, 1, 1}), 0), ShapeError);
 }
 
+BOOST_AUTO_TEST_CASE(layouts_without_elements_may_have_absurd_sizes) {
+  constexpr int64_t big = int64_t{1} << 40;
+  BOOST_TEST(layout::flatten_sizes({0, big, big}, 0, -1) == Dims({0}));
+  BOOST_TEST(layout::flatten_sizes({big, big, 0}, 0, -1) == Dims({0}));
+  BOOST_CHECK_THROW(layout::flatten_sizes({0, big, big}, 1, 2), ShapeError);
+  BOOST_CHECK_THROW(layout::flatten_sizes({big, big, 0}, 0, 1), ShapeError);
+  const Layout x = layout::expand(dense({0, 1, 1}), {0, big, big});
+  BOOST_TEST(x.sizes == Dims({0, big, big}));
+  BOOST_TEST(layout::view(x, {big, 0, big})->sizes == Dims({big, 0, big}));
+  const Layout wide = dense({0, big, big});
+  BOOST_TEST(layout::is_contiguous(wide.sizes, wide.strides));
+  BOOST_TEST(layout::unsqueeze(wide, 1).sizes == Dims({0, 1, big, big}));
+  BOOST_TEST(layout::select(wide, 1, big - 1).offset == 0);
+  BOOST_TEST(layout::slice(wide, 1, big / 2, big, big / 4).offset == 0);
+  BOOST_TEST(layout::narrow(wide, 1, big / 2, 1).offset == 0);
+  BOOST_TEST(layout::diagonal(wide, 1, 1, 2).sizes == Dims({0, big - 1}));
+}
+
 BOOST_AUTO_TEST_CASE(only_sizes_of_one_expand) {
   BOOST_TEST(layout::expand(dense({3, 1}), {2, -1, 4}).strides == Dims({0, 1, 0}));
   BOOST_TEST(layout::expand(dense({1}), {0}).sizes == Dims({0}));

@@ -1,12 +1,11 @@
-# Makes one program of every ```cpp block of the pages that are given, which compiles them all and runs those that can
-# run. Comments of the page before a block say what its reader is to imagine, or cannot have here:
+# Makes one program of every ```cpp block of the pages that are given, which runs them all. Comments of the page before a
+# block say what its reader is to imagine (snippets.h has what makes workers and files):
 #
 #   <!-- before: Tensor x = rand({2, 3}); -->   statements before the snippet, in the function that it becomes
 #   <!-- snippet of a file -->                  it defines functions, and is a namespace
 #   <!-- run: CODE -->                          ... which CODE runs
-#   <!-- compiled only: PARAMETERS -->          it needs other workers or files; the parameters of its function
 #
-# A program (with a main) is a namespace and does not run here.
+# A program (with a main) is compiled here; house/the_readmes_program_runs runs it. A block that nothing runs is an error.
 BEGIN {
   print "// Made of the pages' snippets by tests/tutorial/snippets.awk.\n#include <tendril/tendril.h>\n\n#include <iostream>"
   print "#include \"snippets.h\"\n"
@@ -16,11 +15,10 @@ function comment(text) {
   sub(/ -->$/, "", text)
   return text
 }
-function forget() { parameters = before = code = ""; whole = file = only = 0 }
+function forget() { before = code = ""; whole = file = program = 0 }
 FNR == 1 { open = 0; forget() }
 /^<!-- before: .* -->$/ { before = comment($0); next }
 /^<!-- run: .* -->$/ { code = comment($0); next }
-/^<!-- compiled only: .* -->$/ { only = 1; parameters = comment($0); next }
 /^<!-- snippet of a file -->$/ { file = 1; next }
 /^```cpp$/ { open = 1; body = ""; first = FNR + 1; whole = file; next }
 /^```/ && open {
@@ -31,18 +29,24 @@ FNR == 1 { open = 0; forget() }
     printf "%s\n%s", line, body
     if (code != "") printf "void run() {\n%s\n%s\n}\n", line, code
   } else {
-    printf "[[maybe_unused]] void run(%s) {\n%s\n%s\n%s\n%s}\n", parameters, line, before, line, body
+    printf "void run() {\n%s\n%s\n%s\n%s}\n", line, before, line, body
   }
   print "}"
-  if (whole ? code != "" : !only) runs = runs sprintf("  {\"%s:%d\", &snippet_%d::run},\n", FILENAME, first, number)
+  if (program) ++programs
+  else if (whole && code == "") { print FILENAME ":" first ": nothing runs this snippet" >"/dev/stderr"; bad = 1 }
+  else runs = runs sprintf("  {\"%s:%d\", &snippet_%d::run},\n", FILENAME, first, number)
   open = 0
   forget()
   next
 }
 open {
   if ($0 ~ /^#include/) { body = body "\n"; next }  # the head of this source has them
-  if ($0 ~ /^int main\(/) { whole = 1; sub(/main/, "main_of_the_page") }
+  if ($0 ~ /^int main\(/) { whole = program = 1; sub(/main/, "main_of_the_page") }
   body = body $0 "\n"
   next
 }
-END { printf "const std::vector<Snippet> kSnippets{\n%s};\nconst int kCompiled = %d;\n", runs, number }
+END {
+  printf "const std::vector<Snippet> kSnippets{\n%s};\n", runs
+  printf "const int kPrograms = %d;\n", programs
+  exit bad
+}

@@ -11,6 +11,7 @@ constexpr std::size_t kFailedPasses = 64;
 }
 
 ContextState::ContextState(ContextId id, std::shared_ptr<Census> census) : id_(id), census_(std::move(census)) {
+  failed_.reserve(kFailedPasses);
   census_->contexts.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -37,7 +38,25 @@ void ContextState::add_send(Ref<SendNode> node) {
 
 void ContextState::accumulate(const tendril::autograd::Edge& target, Tensor gradient) {
   const std::lock_guard lock(gradients_mutex_);
+  if (taker_ && taker_(target.node, gradient, gradients_)) return;
   gradients_.add(target.node, std::move(gradient));
+}
+
+bool ContextState::take_gradients(Container::Taker taker) {
+  const std::lock_guard lock(gradients_mutex_);
+  if (taker_) return false;
+  taker_ = std::move(taker);
+  return true;
+}
+
+void ContextState::stop_taking() noexcept {
+  const std::lock_guard lock(gradients_mutex_);
+  taker_ = nullptr;
+}
+
+void ContextState::set_gradients(const std::vector<Gradients::Entry>& entries) {
+  const std::lock_guard lock(gradients_mutex_);
+  for (const Gradients::Entry& one : entries) gradients_.set(one.leaf, one.gradient);
 }
 
 Gradients ContextState::gradients() const {
@@ -97,8 +116,8 @@ ContextState::Past ContextState::past(PassId pass) const {
 void ContextState::note_failed(PassId pass) {
   const std::lock_guard lock(mutex_);
   if (std::find(failed_.begin(), failed_.end(), pass) != failed_.end()) return;
-  failed_.push_back(pass);
-  if (failed_.size() > kFailedPasses) failed_.pop_front();
+  if (failed_.size() == kFailedPasses) failed_.erase(failed_.begin());
+  failed_.push_back(pass);  // there is room: a pass that ends for lack of memory is noted, too
 }
 
 uint64_t ContextState::reports_made() const {

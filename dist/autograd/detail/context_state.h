@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "tendril/autograd/engine.h"
+#include "tendril/dist/autograd/container.h"
 #include "tendril/dist/autograd/gradients.h"
 #include "tendril/dist/autograd/nodes.h"
 
@@ -37,6 +37,10 @@ class ContextState final : public tendril::autograd::GradientSink {
   void accumulate(const tendril::autograd::Edge& target, Tensor gradient) override;
   Gradients gradients() const;
   void scale_gradients(const std::vector<Tensor>& leaves, double factor);
+  /// As Container's. False: there is one.
+  bool take_gradients(Container::Taker taker);
+  void stop_taking() noexcept;
+  void set_gradients(const std::vector<Gradients::Entry>& entries);
 
   // ---- passes
   std::vector<Ref<SendNode>> sends() const;
@@ -68,12 +72,13 @@ class ContextState final : public tendril::autograd::GradientSink {
   std::vector<rpc::WorkerId> known_;
   std::unordered_map<MessageId, Ref<SendNode>> sends_;
   std::shared_ptr<Pass> pass_;
-  PassId finished_ = 0;        // the last that did not fail
-  std::deque<PassId> failed_;  // the last few that did: late messages of theirs are refused
+  PassId finished_ = 0;         // the last that did not fail
+  std::vector<PassId> failed_;  // the last few that did: late messages of theirs are refused
   uint64_t reports_made_ = 0;
 
   mutable std::mutex gradients_mutex_;
   Gradients gradients_;
+  Container::Taker taker_;
 };
 
 }  // namespace tendril::dist::autograd::detail

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/dist/checkpoint/detail/part_file.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/files/detail/atomic_file.h"
 #include "tendril/tensor/files/detail/safetensors_header.h"
@@ -73,6 +74,7 @@ void write_shard(const std::filesystem::path& folder, const Shard& shard, const 
   StateDict all = entries;
   all.insert(shard.marks() + ".save", static_cast<int64_t>(shard.save));
   all.insert(shard.marks() + ".workers", int64_t{shard.workers});
+  if (shard.members != shard.workers) all.insert(shard.marks() + ".members", int64_t{shard.members});
   save_safetensors(all, folder / shard.file(), {.metadata = kFormat});
 }
 
@@ -121,7 +123,12 @@ ReadCheckpoint read_checkpoint(const std::filesystem::path& folder) {
   // Each worker has two numbers in it: more workers than entries are no truth.
   TENDRIL_CHECK(workers >= 1 && workers <= static_cast<int64_t>(read.size()), "checkpoint: ", index, ": speaks of ",
                 workers, " workers");
+  const bool remote = read.contains(first.marks() + ".members");
+  const int64_t members = remote ? number_of(read, first.marks() + ".members", index) : workers;
+  TENDRIL_CHECK(members >= 1 && members <= workers, "checkpoint: ", index, ": speaks of ", members, " members of ",
+                workers);
   result.workers = static_cast<int>(workers);
+  result.members = static_cast<int>(members);
   result.save = static_cast<uint64_t>(save);
   std::set<std::string> marks;
   for (int rank = 0; rank < result.workers; ++rank) {
@@ -132,11 +139,25 @@ ReadCheckpoint read_checkpoint(const std::filesystem::path& folder) {
                     prefix, key, ": got ", got, ", expected ", expected, ")");
       marks.insert(prefix + key);
     }
+    if (remote) marks.insert(prefix + ".members");
   }
   for (const auto& [name, tensor] : read) {
     if (!marks.contains(name)) result.entries.insert(name, tensor);
   }
   return result;
+}
+
+void write_part(const PartFile& file, const StateDict& entries) {
+  StateDict all;
+  all.insert(file.part, entries);
+  write_shard(file.folder, {file.save, file.rank, file.workers, file.members}, all);
+}
+
+StateDict read_part(const PartFile& file) {
+  const ReadCheckpoint checkpoint = read_checkpoint(file.folder);
+  TENDRIL_CHECK(checkpoint.save == file.save, "checkpoint: ", file.folder, ": part '", file.part,
+                "': its owner sees another checkpoint there: is it one folder?");
+  return checkpoint.entries.section(file.part);
 }
 
 }  // namespace tendril::dist::detail

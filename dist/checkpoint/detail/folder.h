@@ -10,7 +10,8 @@
 ///
 /// A save has a number, which is in the name of each of its files, "checkpoint-SAVE-RANK-of-WORKERS.safetensors".
 /// Beside a worker's tensors each file has two numbers, "shard.RANK.save" and "shard.RANK.workers", by which readers
-/// know that all files are there and of one save. The index, "checkpoint.index.json", is that of a safetensors in
+/// know that all files are there and of one save; with remote parts, whose owners' files come after the members', also
+/// "shard.RANK.members". The index, "checkpoint.index.json", is that of a safetensors in
 /// several files; until it is renamed into its place a save does not exist.
 namespace tendril::dist::detail {
 
@@ -18,6 +19,7 @@ namespace tendril::dist::detail {
 struct Shard {
   uint64_t save = 0;
   int rank = 0, workers = 1;
+  int members = workers;  ///< of the process group that saved; the first ranks
 
   std::string file() const;
   std::string marks() const;  ///< "shard.RANK", under which the two numbers are
@@ -36,7 +38,7 @@ void remove_stale_shards(const std::filesystem::path& folder, uint64_t save);
 struct ReadCheckpoint {
   StateDict entries;  ///< of all workers, on mapped memory
   uint64_t save = 0;
-  int workers = 0;
+  int workers = 0, members = 0;
 };
 /// Throws Error for a folder without a checkpoint, and for files that are missing, of another save or damaged.
 ReadCheckpoint read_checkpoint(const std::filesystem::path& folder);

@@ -13,8 +13,10 @@ using rpc::Clock;
 
 namespace {
 
-/// How long who waited in vain asks the others where they are, and how long telling them of a failure may take.
-constexpr std::chrono::milliseconds kEnquiry{1000}, kTelling{5000};
+/// How long telling the others of a failure may take.
+constexpr std::chrono::milliseconds kTelling{5000};
+/// How long a member waits for what others owe nobody before it asks whether they live.
+constexpr std::chrono::milliseconds kPatience{1000};
 /// Parts of one member that may wait for this one to come to them. A ring is never so far ahead.
 constexpr std::size_t kMaxParked = 4096;
 
@@ -61,22 +63,50 @@ int Channel::rank_of(rpc::WorkerId worker) const noexcept {
 
 // ---- waiting
 
+Channel::Ranks Channel::awaited() const {
+  Ranks ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    const bool has_joined = generation_ == 0 && joins_.contains(members_[static_cast<std::size_t>(rank)].id);
+    if (rank != rank_ && !has_joined) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 template <class Ready>
-bool Channel::wait(Lock& lock, Ready ready) {
+bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
   for (;;) {
     check_locked();
     if (ready()) return true;
     // A future, not a condition variable: who waits for one drives the agent's I/O.
     wake_ = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
     const Ref<rpc::FutureState<void>> wake = wake_;
-    const Deadline deadline = deadline_;
+    const Deadline deadline = deadline_, until = of ? std::min(deadline, Clock::now() + kPatience) : deadline;
     lock.unlock();
-    const bool woken = wake->wait_until(deadline);
+    const bool woken = wake->wait_until(until);
     lock.lock();
     if (woken) continue;
     check_locked();
-    return ready();
+    if (until == deadline || ready()) return ready();
+    ask_whether_they_live(lock, of());
   }
+}
+
+/// The session with who owes an answer notices that it is silent, stopped or cut off from here, and calls it lost. The
+/// answers themselves are of no interest.
+void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
+  if (asking_ > 0) return;
+  asking_ = ranks.size();
+  const Deadline deadline = deadline_;
+  lock.unlock();
+  for (const int rank : ranks) {
+    transmitter_->call(members_[static_cast<std::size_t>(rank)].id,
+                       write_request(CollectiveRequest::whereabouts, GroupName{key_, 0}), deadline,
+                       [self = shared_from_this()](rpc::Message*, const std::exception_ptr&) {
+                         const std::lock_guard locked(self->mutex_);
+                         --self->asking_;
+                       });
+  }
+  lock.lock();
 }
 
 void Channel::wake(Lock& lock) {
@@ -97,81 +127,6 @@ void Channel::check() const {
 Failure Channel::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
-}
-
-std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
-  struct Answers {
-    std::mutex mutex;
-    std::size_t left;
-    std::vector<std::optional<WhereaboutsMessage>> of;
-    Ref<rpc::FutureState<void>> all;
-  };
-  const auto answers = std::make_shared<Answers>();
-  answers->left = members_.size() - 1;
-  answers->of.resize(members_.size());
-  answers->all = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
-  const GroupName group{key_, 0};
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (static_cast<int>(i) == rank_) continue;
-    transmitter_->call(members_[i].id, write_request(CollectiveRequest::whereabouts, group), Clock::now() + kEnquiry,
-                       [answers, i](rpc::Message* reply, const std::exception_ptr&) {
-                         Ref<rpc::FutureState<void>> all;
-                         {
-                           const std::lock_guard lock(answers->mutex);
-                           try {
-                             if (reply) answers->of[i] = read_request<WhereaboutsMessage>(*reply);
-                           } catch (const rpc::RpcError&) {  // as good as none
-                           }
-                           if (--answers->left == 0) all = answers->all;
-                         }
-                         if (all) all->try_set_value();
-                       });
-  }
-  answers->all->wait_until(Clock::now() + 2 * kEnquiry);
-  const std::lock_guard lock(answers->mutex);
-  return answers->of;
-}
-
-std::string Channel::who_is_missing(uint64_t operation) const {
-  const auto answers = ask_all();
-  std::string text;
-  const auto note = [&](std::size_t i, const std::string& problem) {
-    text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
-  };
-  // While they join only the first member knows who has, as others may be about to time out as this one is.
-  const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
-  if (operation == 0 && !first.made && !first.what.empty())
-    return "worker '" + members_[0].name + "' said: " + first.what;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (static_cast<int>(i) == rank_) continue;
-    const auto& answer = answers[i];
-    if (operation == 0) {
-      const bool knows = i == 0 || first.made;
-      if (!answer) {
-        note(i, "does not answer");
-      } else if (knows && std::find(first.joined.begin(), first.joined.end(), members_[i].id) == first.joined.end()) {
-        note(i, "has not made it");
-      }
-    } else if (!answer) {
-      note(i, "does not answer");
-    } else if (!answer->made) {
-      note(i, "has left it");
-    } else if (answer->operations < operation) {
-      note(i, "has not called it" + (answer->operations > 0 ? " (its last was " + answer->what + ")" : ""));
-    }
-  }
-  return text.empty() ? "all members are in it, and it takes longer" : text;
-}
-
-void Channel::too_late(const std::string& doing) {
-  uint64_t operation = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (generation_ != 0) operation = operation_;
-  }
-  fail({Failure::timeout, doing + ": not done in time: " + who_is_missing(operation)}, true);
-  const std::lock_guard lock(mutex_);
-  failure_.raise();
 }
 
 // ---- failing
@@ -273,7 +228,9 @@ void Channel::join(Deadline deadline) {
     complete_join(lock);
   }
   Lock lock(mutex_);
-  if (wait(lock, [&] { return generation_ != 0; })) return;
+  const auto all_are_in = [&] { return generation_ != 0; };
+  // The first member owes the others an answer, and they do not owe it one.
+  if (rank_ == 0 ? wait(lock, all_are_in, [&] { return awaited(); }) : wait(lock, all_are_in)) return;
   lock.unlock();
   too_late(doing);
 }
@@ -355,6 +312,7 @@ void Channel::begin(std::string what, Deadline deadline) {
     ++operation_;
     what_ = std::move(what);
     deadline_ = deadline;
+    asks_at_ = Clock::now() + kPatience;
     in_operation_ = true;
     for (const auto& [place, one] : parked_) {
       if (std::get<1>(place) != operation_ || one.what == what_) continue;
@@ -393,7 +351,8 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
   const rpc::WorkerInfo& sender = members_[static_cast<std::size_t>(from)];
   Lock lock(mutex_);
   const Place place{generation_, operation_, stage, chunk, sender.id};
-  if (!wait(lock, [&] { return parked_.contains(place); })) {
+  if (!wait(
+          lock, [&] { return parked_.contains(place); }, [&] { return Ranks{from}; })) {
     const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
     lock.unlock();
     too_late(doing);
@@ -422,13 +381,16 @@ void Channel::flush(std::size_t at_most) {
 }
 
 void Channel::check_time() {
-  std::string doing;
-  {
-    const std::lock_guard lock(mutex_);
-    check_locked();
-    if (Clock::now() < deadline_) return;
-    doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  Lock lock(mutex_);
+  check_locked();
+  const auto now = Clock::now();
+  if (now < deadline_) {
+    if (now < asks_at_) return;
+    asks_at_ = now + kPatience;
+    return ask_whether_they_live(lock, awaited());
   }
+  const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  lock.unlock();
   too_late(doing);
 }
 
@@ -457,13 +419,6 @@ void Channel::deliver(rpc::InboundCall call, PartMessage part) {
   }
   call.reply(write_answer(failure));
   if (tell) fail(failure, true);
-}
-
-WhereaboutsMessage Channel::whereabouts() const {
-  const std::lock_guard lock(mutex_);
-  WhereaboutsMessage here{.made = true, .joined = {members_[0].id}, .operations = operation_, .what = what_};
-  for (const auto& [worker, call] : joins_) here.joined.push_back(worker);
-  return here;
 }
 
 }  // namespace tendril::dist::detail

@@ -58,7 +58,8 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Tensor receive(int from, uint32_t stage, uint32_t chunk, int64_t numel, DType dtype);
   /// Returns when at most so many parts that were sent have not been taken.
   void flush(std::size_t at_most = 0);
-  /// Throws if it has failed or the operation's time is over: for who waits for something else than the channel.
+  /// Throws if it has failed or the operation's time is over: for who waits for something else than the channel, again
+  /// and again. Now and then it asks whether the others live.
   void check_time();
   void end();
 
@@ -85,9 +86,13 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   };
 
   int rank_of(rpc::WorkerId worker) const noexcept;  ///< -1: no member
-  /// Waits until `ready()`. False: the deadline has passed. Throws once the channel has failed.
+  using Ranks = std::vector<int>;
+  /// Waits until `ready()`. False: the deadline has passed. Throws once the channel has failed. `of`: says, with the
+  /// lock, the ranks of the members that are waited for and owe no answer that they could be missed by.
   template <class Ready>
-  bool wait(Lock& lock, Ready ready);
+  bool wait(Lock& lock, Ready ready, const std::function<Ranks()>& of = {});
+  void ask_whether_they_live(Lock& lock, const Ranks& ranks);
+  Ranks awaited() const;  ///< while they join, those who have not, as the first member knows. With the lock.
   void wake(Lock& lock);
   [[noreturn]] void too_late(const std::string& doing);
   std::string who_is_missing(uint64_t operation) const;
@@ -118,6 +123,8 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Deadline deadline_ = Deadline::max();
   std::map<Place, Parked> parked_;
   std::size_t unanswered_ = 0;
+  std::size_t asking_ = 0;          // so many members whether they live
+  rpc::Clock::time_point asks_at_;  // `check_time` does
   Ref<rpc::FutureState<void>> wake_;
 };
 

@@ -35,13 +35,24 @@ std::shared_ptr<CollectiveHub> CollectiveHub::of(const rpc::Agent& agent) {
 
 CollectiveHub::CollectiveHub(rpc::Agent& agent) : transmitter_(std::make_shared<Transmitter>(agent)) {}
 
+/// Those whose callers wait no more. With the lock; they are answered, with an error, when it has been given back.
+void CollectiveHub::drop_stale(std::vector<rpc::InboundCall>& stale) {
+  const auto now = rpc::Clock::now();
+  for (auto at = early_.begin(); at != early_.end();) {
+    const bool over = at->second.context().deadline < now || at->second.context().stop.stop_requested();
+    if (over) stale.push_back(std::move(at->second));
+    at = over ? early_.erase(at) : std::next(at);
+  }
+}
+
 void CollectiveHub::add(const std::shared_ptr<Channel>& channel) {
-  std::vector<rpc::InboundCall> early;
+  std::vector<rpc::InboundCall> early, stale;
   {
     const std::lock_guard lock(mutex_);
     const bool is_new = channels_.emplace(channel->key(), channel).second;
     TENDRIL_CHECK_AS(rpc::UsageError, is_new, channel->name(), ": worker '", transmitter_->self().name,
                      "' has one already; groups of the same workers that exist at the same time need tags");
+    drop_stale(stale);
     const auto [first, last] = early_.equal_range(channel->key());
     for (auto at = first; at != last; ++at) early.push_back(std::move(at->second));
     early_.erase(first, last);
@@ -73,21 +84,20 @@ std::shared_ptr<Channel> CollectiveHub::find(uint64_t key) const {
   return found == channels_.end() ? nullptr : found->second;
 }
 
-void CollectiveHub::park_join(uint64_t key, rpc::InboundCall call) {
-  std::vector<rpc::InboundCall> stale;  // answered, with an error, after the lock is given back
+void CollectiveHub::join(uint64_t key, rpc::InboundCall call) {
+  std::vector<rpc::InboundCall> stale;
+  std::shared_ptr<Channel> channel;
   {
+    // One lock for looking and keeping: a channel that was added between them would never hear of this call.
     const std::lock_guard lock(mutex_);
-    const auto now = rpc::Clock::now();
-    for (auto at = early_.begin(); at != early_.end();) {
-      const bool over = at->second.context().deadline < now || at->second.context().stop.stop_requested();
-      if (over) stale.push_back(std::move(at->second));
-      at = over ? early_.erase(at) : std::next(at);
-    }
-    if (early_.size() < kMaxEarly) {
+    if (const auto found = channels_.find(key); found != channels_.end()) channel = found->second;
+    drop_stale(stale);
+    if (!channel && early_.size() < kMaxEarly) {
       early_.emplace(key, std::move(call));
       return;
     }
   }
+  if (channel) return channel->joined(std::move(call));
   call.reply(write_answer({Failure::other, "process group: too many workers wait for worker '" +
                                                transmitter_->self().name + "' to make it"}));
 }

@@ -29,8 +29,8 @@ class CollectiveHub final : public rpc::MessageHook {
   std::shared_ptr<Channel> find(uint64_t key) const;
   /// Why the last channel of this key, which is gone, was: what late messages are answered with.
   Failure last_failure(uint64_t key) const;
-  /// Of a member that is earlier than this one.
-  void park_join(uint64_t key, rpc::InboundCall call);
+  /// Another member's: of the channel of this key, or kept until there is one.
+  void join(uint64_t key, rpc::InboundCall call);
 
   // MessageHook
   void before_send(const rpc::WorkerInfo&, rpc::Message&) override {}
@@ -42,6 +42,7 @@ class CollectiveHub final : public rpc::MessageHook {
 
  private:
   std::vector<std::shared_ptr<Channel>> channels() const;
+  void drop_stale(std::vector<rpc::InboundCall>& stale);
 
   const std::shared_ptr<Transmitter> transmitter_;
   mutable std::mutex mutex_;

@@ -40,11 +40,7 @@ struct CollectiveJoin {
   static void invoke(rpc::InboundCall& call) {
     const auto group = read_request<GroupName>(call.request());
     const auto hub = CollectiveHub::of(call.agent());
-    if (const auto channel = hub->find(group.key)) {
-      channel->joined(std::move(call));
-    } else {
-      hub->park_join(group.key, std::move(call));
-    }
+    hub->join(group.key, std::move(call));
   }
 };
 

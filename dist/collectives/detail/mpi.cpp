@@ -184,7 +184,7 @@ int64_t hash_of_job() {
 
 }  // namespace
 
-std::unique_ptr<MpiGroup> MpiGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
+std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point deadline) {
   constexpr int64_t kFields = 2;  // of each member: its rank in MPI's world, or -1; its job
   const Library* library = nullptr;
   std::string problem;
@@ -226,10 +226,13 @@ std::unique_ptr<MpiGroup> MpiGroup::make(Channel& channel, rpc::Clock::time_poin
       library->group_free(&world);
     });
   });
-  return std::unique_ptr<MpiGroup>(new MpiGroup(*library, comm));
+  return std::unique_ptr<Carrier>(new MpiGroup(*library, comm));
 }
 
-bool MpiGroup::reduces(DType dtype) noexcept {
+Tensor MpiGroup::flat(const Tensor& x) const { return flat_on_cpu(x); }
+
+bool MpiGroup::reduces(const Tensor& x) const noexcept {
+  const DType dtype = x.dtype();
   return dtype == kFloat32 || dtype == kFloat64 || dtype == kUInt8 || dtype == kInt32 || dtype == kInt64;
 }
 
@@ -271,14 +274,6 @@ void MpiGroup::wait(Channel& channel, std::initializer_list<Tensor> kept, const 
 }
 
 namespace {
-
-/// Members see that they are in the same operation: each hears from the one before it.
-void agree(Channel& channel) {
-  const int size = channel.size(), rank = channel.rank();
-  channel.send((rank + 1) % size, 0, 0, raw::empty({0}, kUInt8));
-  channel.receive((rank + size - 1) % size, 0, 0, 0, kUInt8);
-  channel.flush();
-}
 
 constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;  // elements in one call: MPI counts in ints
 

@@ -4,30 +4,27 @@
 #include <functional>
 #include <memory>
 
-#include "tendril/dist/collectives/detail/channel.h"
-#include "tendril/dist/collectives/process_group.h"
-#include "tendril/tensor/tensor.h"
+#include "tendril/dist/collectives/detail/carrier.h"
 
 namespace tendril::dist::detail {
 
-/// A group's collectives by Open MPI, whose library is loaded at run time. Over flat, contiguous tensors of the CPU,
-/// within an operation of the group's channel, by which members first see that they agree. MPI works in the
+/// A group's collectives by Open MPI, whose library is loaded at run time. Over tensors of the CPU. MPI works in the
 /// background; who waits looks again and again whether it is done, the time is over, or the channel has failed. What
 /// MPI was given and has not given back by then stays allocated.
-class MpiGroup {
+class MpiGroup final : public Carrier {
  public:
   /// Collective over the members of the channel. Throws CollectiveError that names the member where MPI is not there or
   /// that belongs to another job, and what a channel throws.
-  static std::unique_ptr<MpiGroup> make(Channel& channel, rpc::Clock::time_point deadline);
+  static std::unique_ptr<Carrier> make(Channel& channel, rpc::Clock::time_point deadline);
 
-  /// Whether MPI has a type for it: not for half types and bool.
-  static bool reduces(DType dtype) noexcept;
-  void all_reduce(Channel& channel, const Tensor& flat, ReduceOp op);  ///< averages: divided in the end
-  void broadcast(Channel& channel, const Tensor& flat, int root);
-  /// Segment `rank` of `size` equal ones to all.
-  void all_gather(Channel& channel, const Tensor& flat);
-  /// The sum in segment `rank`; the others stay.
-  void reduce_scatter(Channel& channel, const Tensor& flat, ReduceOp op);
+  const char* name() const noexcept override { return "MPI"; }
+  bool moves(const Tensor&) const noexcept override { return true; }
+  bool reduces(const Tensor& x) const noexcept override;  ///< MPI has no types for halves and bool
+  Tensor flat(const Tensor& x) const override;
+  void all_reduce(Channel& channel, const Tensor& flat, ReduceOp op) override;  ///< averages: divided in the end
+  void broadcast(Channel& channel, const Tensor& flat, int root) override;
+  void all_gather(Channel& channel, const Tensor& flat) override;
+  void reduce_scatter(Channel& channel, const Tensor& flat, ReduceOp op) override;
 
  private:
   struct Library;

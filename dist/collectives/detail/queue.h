@@ -39,8 +39,9 @@ class CollectiveQueue {
   rpc::Future<void> post(std::function<void()> operation) {
     auto promise = std::make_shared<rpc::Promise<void>>();
     const std::lock_guard lock(mutex_);
-    jobs_.push_back({std::move(operation), promise});
+    // First: where the system gives no thread, nothing may be left that others would wait for in vain.
     if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    jobs_.push_back({std::move(operation), promise});
     changed_.notify_all();
     return promise->future();
   }

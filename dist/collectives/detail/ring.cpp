@@ -75,8 +75,18 @@ struct Ring {
     const auto stage = static_cast<int>(one.stage);
     const Tensor mine = one.of(flat);
     if (stage >= reducing) return raw::copy_(mine, part);
+    if (stage == reducing - 1 && combine.finish) return add_and_finish(mine, part);
     combine.add(mine, part);
-    if (stage == reducing - 1 && combine.finish) combine.finish(mine);
+  }
+  /// A little at a time, so that what was added is still in the processor's own cache.
+  void add_and_finish(const Tensor& mine, const Tensor& part) {
+    constexpr int64_t kElements = 32 * 1024;
+    for (int64_t at = 0; at < mine.numel(); at += kElements) {
+      const int64_t length = std::min(kElements, mine.numel() - at);
+      const Tensor here = raw::narrow(mine, 0, at, length);
+      combine.add(here, raw::narrow(part, 0, at, length));
+      combine.finish(here);
+    }
   }
 };
 

@@ -1,5 +1,5 @@
 // The device's limits, measured.
-#include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/kernel.cuh"
 
 #include <tendril/tensor/creation.h>
 #include <tendril/tensor/cuda/runtime.h>

@@ -4,7 +4,7 @@
 
 #include "lessons.h"
 #include "product.h"
-#include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/kernel.cuh"
 
 namespace kernels::on_cuda {
 namespace {

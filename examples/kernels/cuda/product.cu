@@ -1,6 +1,6 @@
 #include "product.h"
 
-#include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/kernel.cuh"
 
 namespace kernels::on_cuda {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tendril/tensor/cuda/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/kernel.cuh"
 
 /// What lessons about rows share: results of the threads of a warp, or of a block, made one that all of them have.
 namespace kernels::on_cuda {

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <tendril/rpc/launch.h>
+
 #include "../flags.h"
 
 namespace cartpole {
@@ -20,13 +22,19 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--episodes", options.episodes, {0, 1000 * kMany},
             "Stop after so many episodes even if unsolved; 0: never");
   flags.add("--render", options.render, "Afterwards, show an episode of the trained policy in the terminal");
-  flags.add("--curve", options.curve, "The learning curve goes to CURVE.csv and CURVE.svg");
+  flags.add_output("--curve", options.curve, "The learning curve goes to CURVE.csv and CURVE.svg",
+                   {.endings = {".csv", ".svg"}, .makes_folders = true});
   flags.add_device(options.device, "Where the policy computes: cpu, cuda or cuda:N; environments stay on the CPU");
   flags.add_launch(options.launch);
   return flags.parse(argc, argv, options, exit_status, [&] {
-    options.effective = flags.effective();
+    const tendril::rpc::LaunchInfo started = tendril::rpc::launch_info();
+    if (flags.given("--world-size")) {
+      options.launch.world_size = options.world_size;
+    } else if (!started.launcher.empty()) {
+      flags.imply("--world-size", options.world_size, started.world_size);
+    }
     options.launch.default_world_size = options.world_size;
-    if (flags.given("--world-size")) options.launch.world_size = options.world_size;
+    options.effective = flags.effective();
   });
 }
 

@@ -4,7 +4,7 @@
 #include <tendril/nn/rnn.h>
 #include <tendril/nn/transformer.h>
 
-#include <optional>
+#include <memory>
 
 #include "options.h"
 #include "part.h"
@@ -20,11 +20,12 @@ class Body : public Part {
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const;
 
  private:
-  std::optional<nn::LSTM> lstm_;
-  std::optional<nn::GRU> gru_;
-  std::optional<nn::RNN> rnn_;
-  std::optional<nn::PositionalEncoding> positions_;
-  std::optional<nn::TransformerEncoder> transformer_;
+  // Not std::optional: g++ 14 warns that emplace() in a constructor may destroy what never was.
+  std::unique_ptr<nn::LSTM> lstm_;
+  std::unique_ptr<nn::GRU> gru_;
+  std::unique_ptr<nn::RNN> rnn_;
+  std::unique_ptr<nn::PositionalEncoding> positions_;
+  std::unique_ptr<nn::TransformerEncoder> transformer_;
   double scale_;  ///< of the vectors, before positions are added
 };
 

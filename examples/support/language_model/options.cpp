@@ -31,18 +31,26 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--nlayers", options.nlayers, kSize, "Its layers");
   flags.add("--nhead", options.nhead, kSize, "Heads of a Transformer's attention: --ninp is a multiple of it");
   flags.add("--tied", options.tied, "The decoder's weight is the embedding's");
-  flags.add("--graph", options.graph,
-            "Write the graph of the first iteration, on all workers, and each step of its backward, for Graphviz");
-  flags.add("--losses", options.losses, "Write the loss of every iteration to this file");
-  flags.add_logdir(options.logdir);
+  const auto trainer = [&] { return options.world_size == 1 ? 0 : 1; };
+  const auto by_trainer = [trainer] { return examples::Output{.writer = trainer()}; };
+  flags.add_output(
+      "--graph", options.graph,
+      "Write the graph of the first iteration, on all workers, and each step of its backward, for Graphviz",
+      by_trainer);
+  flags.add_output("--losses", options.losses, "Write the loss of every iteration to this file", by_trainer);
+  flags.add_logdir(options.logdir, trainer);
   flags.add("--samples", options.samples, {0, kSize.high}, "Words to write after training on a text");
   flags.add_temperature(options.temperature, "Of what is written: 0 takes the likeliest word");
   flags.add_clip(options.clip);
   flags.add("--log-interval", options.log_interval, {0, kSize.high},
             "Iterations between lines within an epoch, 0 for none");
   flags.add("--dry-run", options.dry_run, "One iteration of one epoch, to see that all works");
-  flags.add("--save", options.save, "The weights that did best with what is kept aside, a safetensors file");
-  flags.add_checkpoint(options.checkpoint, options.resume, "after each epoch (with several workers a folder)");
+  flags.add_output("--save", options.save, "The weights that did best with what is kept aside, a safetensors file",
+                   [trainer] { return examples::Output{.replaced = true, .writer = trainer()}; });
+  flags.add_checkpoint(options.checkpoint, options.resume, "after each epoch (with several workers a folder)", [&] {
+    if (options.world_size == 1) return examples::Output{.replaced = true};
+    return examples::Output{.endings = {"/index"}, .makes_folders = true, .replaced = true, .writer = 1};
+  });
   flags.add_device(options.device, "Where both workers compute: cpu, cuda or cuda:N");
   flags.add("--cuda", cuda, "As --device cuda");
   flags.add("--tiny", tiny, "Two times through a corpus of 500 tokens: done at once");

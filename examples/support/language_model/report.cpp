@@ -6,6 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tendril/tensor/detail/classic_numbers.h"
+
 namespace language_model {
 
 Report::Report(const Options& options, bool shows, std::size_t batches)
@@ -27,6 +29,7 @@ Report::~Report() {
 }
 
 void Report::iteration(double loss) {
+  const tendril::detail::ClassicNumbers numbers;
   if (losses_ != nullptr) std::fprintf(losses_, "%.9g\n", loss);  // enough to tell any two floats apart
   ++all_iterations_;
   ++iterations;
@@ -80,7 +83,10 @@ void Report::finish(std::uint64_t rpcs) {
   std::printf("\n");
   std::printf("  loss                %.4f in the first epoch, %.4f in the last\n", first_loss, last_);
   if (rpcs > 0) std::printf("  RPCs per iteration  %.2f\n", static_cast<double>(rpcs) / count);
-  if (losses_ != nullptr) std::printf("  losses              %s\n", path_.c_str());
+  if (losses_ == nullptr) return;
+  if (std::ferror(losses_) != 0 || std::fflush(losses_) != 0)
+    throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
+  std::printf("  losses              %s\n", path_.c_str());
 }
 
 }  // namespace language_model

@@ -83,7 +83,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
             "Who does what when; by-hand: the tutorial's form");
   flags.add("--workers", options.workers, {1, 64}, "Workers that have a part of the network");
   flags.add("--stages-per-worker", options.stages_per_worker, {1, 16}, "With --schedule interleaved");
-  flags.add(
+  flags.add_output(
       "--graph", options.graph,
       "With --schedule by-hand: write the graph of the first batch, on all workers, and each step of its backward, "
       "for Graphviz");
@@ -104,6 +104,12 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if (!sizes.empty()) counts.clear();
     check_at_most("--micro-batches", counts, options.batch_size);
     check_at_most("--micro-batch-size", sizes, options.batch_size);
+    for (const auto size : sizes) {
+      if (options.batch_size / size > kSize.high)
+        throw FlagError("--micro-batch-size",
+                        "expected at most " + std::to_string(kSize.high) + " micro-batches, got a batch of " +
+                            std::to_string(options.batch_size) + " in micro-batches of " + std::to_string(size));
+    }
     for (const auto count : counts) options.runs.push_back(split_into(options.batch_size, count));
     for (const auto size : sizes) options.runs.push_back(split_by(options.batch_size, size));
     check_smallest(options);

@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "tendril/rpc/wire/archive/serializer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 namespace detail {
@@ -171,3 +174,5 @@ struct Serializer<std::unordered_map<K, V, P...>>
     : detail::AssociativeSerializer<std::unordered_map<K, V, P...>, true> {};
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

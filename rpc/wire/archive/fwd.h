@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::rpc {
 
 class OutputArchive;
@@ -29,3 +33,5 @@ constexpr void check_default_constructible() {
 inline constexpr int kMaxNesting = 100;
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

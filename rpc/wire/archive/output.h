@@ -10,6 +10,9 @@
 #include "tendril/rpc/wire/archive/fwd.h"
 #include "tendril/rpc/wire/byte_order.h"
 #include "tendril/rpc/wire/message.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -77,3 +80,5 @@ class OutputArchive {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -8,6 +8,9 @@
 
 #include "tendril/rpc/wire/archive/input.h"
 #include "tendril/rpc/wire/archive/output.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace boost::serialization {
 template <class T>
@@ -137,3 +140,5 @@ struct Serializer<Tensor> {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

@@ -7,6 +7,9 @@
 #include <variant>
 
 #include "tendril/rpc/wire/archive/serializer.h"
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
@@ -93,3 +96,5 @@ struct Serializer<std::chrono::duration<Rep, Period>> {
 };
 
 }  // namespace tendril::rpc
+
+TENDRIL_API_END

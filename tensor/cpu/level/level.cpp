@@ -9,7 +9,7 @@ extern const ByOp<Compare, Loop> compare_loops;
 extern const ByOp<Unary, Loop> unary_gradient_loops;
 extern const std::array<ByOp<Binary, Loop>, 2> binary_gradient_loops;
 extern const HalfCasts half_casts;
-extern const ByOp<Reduction, FoldRow> fold_row_loops;
+extern const ByOp<Reduction, FoldRows> fold_rows_loops;
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
 extern const ByDType<SoftmaxLine> log_softmax_lines;
@@ -35,7 +35,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .unary_gradient = unary_gradient_loops,
                              .binary_gradient = binary_gradient_loops,
                              .half_casts = half_casts,
-                             .fold_row = fold_row_loops,
+                             .fold_rows = fold_rows_loops,
                              .fold_columns = fold_columns_loops,
                              .softmax = softmax_lines,
                              .log_softmax = log_softmax_lines,

@@ -24,8 +24,10 @@ namespace tendril::cpu {
 /// Operand k starts at `pointers[k]` and advances by `steps[k]` bytes; operand 0 is the output. The pointer behind the
 /// last operand's is to the number (a double) of an operation that has one.
 using Loop = void (*)(char* const* pointers, const int64_t* steps, int64_t count);
-/// Folds `count` elements, `step` bytes apart, into the one accumulator.
-using FoldRow = void (*)(void* accumulator, const char* x, int64_t step, int64_t count);
+/// Folds each of `rows` rows, `row_step` bytes apart, of `count` elements, `step` bytes apart, into an accumulator of
+/// its own.
+using FoldRows = void (*)(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step,
+                          int64_t rows);
 /// Folds element j of each row, in order, into accumulator j, for `count` of them; rows lie `row_step` bytes apart.
 using FoldColumns = void (*)(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step,
                              int64_t rows);
@@ -179,7 +181,7 @@ struct Loops {
   const ByOp<Unary, Loop>& unary_gradient;                   ///< out, g, what was kept
   const std::array<ByOp<Binary, Loop>, 2>& binary_gradient;  ///< for x, for y: out, g, x, y
   const HalfCasts& half_casts;
-  const ByOp<Reduction, FoldRow>& fold_row;
+  const ByOp<Reduction, FoldRows>& fold_rows;
   const ByOp<Reduction, FoldColumns>& fold_columns;
   const ByDType<SoftmaxLine>& softmax;
   const ByDType<SoftmaxLine>& log_softmax;

@@ -24,9 +24,9 @@ A combine(A a, A x) {
       return a * x;
     }
   } else if constexpr (fold == Reduction::max) {  // x != x: a NaN wins and stays; | has no branch in its way
-    return (x > a) | (x != x) ? x : a;
+    return ((x > a) | (x != x)) ? x : a;
   } else if constexpr (fold == Reduction::min) {
-    return (x < a) | (x != x) ? x : a;
+    return ((x < a) | (x != x)) ? x : a;
   } else if constexpr (fold == Reduction::all) {
     return a && x;
   } else {
@@ -54,20 +54,50 @@ using Floats = Lanes<float>::Vector;
 using Doubles = Lanes<double>::Vector;
 constexpr int64_t kFloats = Lanes<float>::count, kDoubles = Lanes<double>::count;
 constexpr int64_t kBlockLanes = 16, kBlockRows = 16, kSumBlock = kBlockLanes * kBlockRows;
+/// A long row is read at so many places at once: one alone has too few lines on their way from memory.
+constexpr int64_t kPlaces = 8, kPlaceElements = kSumBlock / kPlaces, kApart = 1024;
 
-/// The sums of `rows` numbers each, `kBlockLanes` apart, in pairs.
-template <int64_t rows>
-Floats sum_in_pairs(const float* x) {
-  if constexpr (rows == 1) {
-    return *reinterpret_cast<const Floats*>(x);
+/// Lanes `lane` and those behind it of a row of 16 numbers that are summed up in float32. Of bfloat16, whose bits are
+/// the upper half of a float's, lanes 0 to 7 are the numbers at even places: one instruction each, without shuffles.
+template <class T>
+Floats floats_at(const T* x, int64_t lane) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    typedef uint32_t Pairs __attribute__((vector_size(kRegisterBytes), aligned(2), may_alias));
+    const Pairs pairs = *reinterpret_cast<const Pairs*>(x + lane % 8 * 2);
+    return reinterpret_cast<Floats>(lane < 8 ? pairs << 16 : pairs & 0xffff0000u);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return *reinterpret_cast<const Floats*>(x + lane);
   } else {
-    return sum_in_pairs<rows / 2>(x) + sum_in_pairs<rows / 2>(x + rows / 2 * kBlockLanes);
+    alignas(Floats) float wide[kFloats];
+    widen(x + lane, kFloats, wide);
+    return *reinterpret_cast<const Floats*>(wide);
   }
 }
 
-/// The first half of the lanes as doubles, or the second.
-template <bool second>
-Doubles as_doubles(Floats v) {
+/// The sums of `rows` numbers each, `kBlockLanes` apart, in pairs.
+template <int64_t rows, class T>
+[[gnu::always_inline]] inline Floats sum_in_pairs(const T* x, int64_t lane) {
+  if constexpr (rows == 1) {
+    return floats_at(x, lane);
+  } else {
+    return sum_in_pairs<rows / 2>(x, lane) + sum_in_pairs<rows / 2>(x + rows / 2 * kBlockLanes, lane);
+  }
+}
+
+/// ... of a block that is made of rows at `places` places, `apart` from one another.
+template <int64_t places, class T>
+[[gnu::always_inline]] inline Floats sum_of_places(const T* x, int64_t apart, int64_t lane) {
+  if constexpr (places == 1) {
+    return sum_in_pairs<kBlockRows / kPlaces>(x, lane);
+  } else {
+    return sum_of_places<places / 2>(x, apart, lane) + sum_of_places<places / 2>(x + places / 2 * apart, apart, lane);
+  }
+}
+
+/// The first half of the lanes of Floats as doubles, or the second. (A template, so that Clang passes by the branch
+/// that is for other registers.)
+template <bool second, class V>
+Doubles as_doubles(V v) {
   if constexpr (kFloats == 8) {
     constexpr int k = second ? 4 : 0;
     return __builtin_convertvector(__builtin_shufflevector(v, v, k, k + 1, k + 2, k + 3), Doubles);
@@ -77,28 +107,32 @@ Doubles as_doubles(Floats v) {
   }
 }
 
-/// Adds `rows` rows of 16 numbers to their lanes.
-template <int64_t rows>
-void add_rows(Doubles* lanes, const float* x) {
+/// Adds sums(first lane) to the lanes.
+template <class Sums>
+[[gnu::always_inline]] inline void add_to_lanes(Doubles* lanes, Sums sums) {
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kBlockLanes / kFloats; ++i) {
-    const Floats sums = sum_in_pairs<rows>(x + i * kFloats);
-    lanes[2 * i] += as_doubles<false>(sums);
-    lanes[2 * i + 1] += as_doubles<true>(sums);
+    const Floats added = sums(i * kFloats);
+    lanes[2 * i] += as_doubles<false>(added);
+    lanes[2 * i + 1] += as_doubles<true>(added);
   }
+}
+/// Adds `rows` rows of 16 numbers to their lanes.
+template <int64_t rows, class T>
+[[gnu::always_inline]] inline void add_rows(Doubles* lanes, const T* x) {
+  add_to_lanes(
+      lanes, [&](int64_t lane) __attribute__((always_inline)) { return sum_in_pairs<rows>(x, lane); });
 }
 
 /// What is folded of `count` numbers: those themselves, or as put into `block`.
 template <Reduction op, class T>
-const float* numbers(float* block, const T* x, int64_t count) {
-  if constexpr (op == fold_of(op) && std::is_same_v<T, float>) {
+auto numbers([[maybe_unused]] float* block, const T* x, [[maybe_unused]] int64_t count) {
+  if constexpr (op == fold_of(op)) {
     return x;
   } else {
     widen(x, count, block);
-    if constexpr (op != fold_of(op)) {
-      for (int64_t l = 0; l < count; ++l) block[l] = element<op>(block[l]);
-    }
-    return block;
+    for (int64_t l = 0; l < count; ++l) block[l] = element<op>(block[l]);
+    return static_cast<const float*>(block);
   }
 }
 
@@ -112,10 +146,26 @@ template <Reduction op, class T>
 double sum_of_rows(const T* x, int64_t rows) {
   Doubles lanes[kBlockLanes / kDoubles] = {};
   float block[kSumBlock];
+  if (rows * kBlockLanes >= kPlaces * kApart) {  // places in pages of their own
+    const int64_t blocks = rows / kBlockRows, apart = blocks * kPlaceElements;
+    for (int64_t i = 0; i < blocks; ++i, x += kPlaceElements) {
+      if constexpr (op == fold_of(op)) {
+        add_to_lanes(
+            lanes, [&](int64_t lane) __attribute__((always_inline)) { return sum_of_places<kPlaces>(x, apart, lane); });
+      } else {
+        for (int64_t p = 0; p < kPlaces; ++p) {
+          numbers<op>(block + p * kPlaceElements, x + p * apart, kPlaceElements);
+        }
+        add_rows<kBlockRows>(lanes, static_cast<const float*>(block));
+      }
+    }
+    x += (kPlaces - 1) * apart;
+    rows -= blocks * kBlockRows;
+  }
   for (; rows >= kBlockRows; rows -= kBlockRows, x += kSumBlock) {
     add_rows<kBlockRows>(lanes, numbers<op>(block, x, kSumBlock));
   }
-  const float* rest = numbers<op>(block, x, rows * kBlockLanes);
+  auto rest = numbers<op>(block, x, rows * kBlockLanes);
   if (rows & 8) add_rows<8>(lanes, rest);
   rest += (rows & 8) * kBlockLanes;
   if (rows & 4) add_rows<4>(lanes, rest);
@@ -133,10 +183,9 @@ double sum_of_rows(const T* x, int64_t rows) {
 
 constexpr int64_t kLanes = 32;  // enough independent chains to hide the adder's latency
 
-/// Folds the many elements that fill lanes, or blocks; returns how many those were. Not inline: few elements would pay
-/// for its stack frame.
+/// Folds the many elements that fill lanes, or blocks; returns how many those were.
 template <Reduction op, class T>
-[[gnu::noinline]] int64_t fold_lanes(Accumulator<op, T>& total, const T* x, int64_t count) {
+[[gnu::always_inline]] inline int64_t fold_lanes(Accumulator<op, T>& total, const T* x, int64_t count) {
   using A = Accumulator<op, T>;
   using C = Compute<T>;
   int64_t i = 0;
@@ -162,14 +211,29 @@ template <Reduction op, class T>
   return i;
 }
 
+/// Rows whose elements lie together, and are many. Not inline: few elements would pay for its stack frame.
 template <Reduction op, class T>
-void fold_row(void* accumulator, const char* x, int64_t step, int64_t count) {
-  using A = Accumulator<op, T>;
-  A& total = *static_cast<A*>(accumulator);
-  const bool contiguous = step == sizeof(T);
-  int64_t i = contiguous && count >= 2 * kLanes ? fold_lanes<op, T>(total, reinterpret_cast<const T*>(x), count) : 0;
-  for (; i < count; ++i) {
-    total = combine<op>(total, taken<op>(*reinterpret_cast<const T*>(x + i * step)));
+[[gnu::noinline]] void fold_long_rows(Accumulator<op, T>* totals, const char* x, int64_t count, int64_t row_step,
+                                      int64_t rows) {
+  for (; rows > 0; --rows, x += row_step, ++totals) {
+    const T* const row = reinterpret_cast<const T*>(x);
+    Accumulator<op, T> total = *totals;
+    for (int64_t i = fold_lanes<op, T>(total, row, count); i < count; ++i)
+      total = combine<op>(total, taken<op>(row[i]));
+    *totals = total;
+  }
+}
+
+template <Reduction op, class T>
+void fold_rows(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step, int64_t rows) {
+  auto* totals = static_cast<Accumulator<op, T>*>(accumulators);
+  if (step == sizeof(T) && count >= 2 * kLanes) return fold_long_rows<op, T>(totals, x, count, row_step, rows);
+  for (; rows > 0; --rows, x += row_step, ++totals) {
+    Accumulator<op, T> total = *totals;
+    for (int64_t i = 0; i < count; ++i) {
+      total = combine<op>(total, taken<op>(*reinterpret_cast<const T*>(x + i * step)));
+    }
+    *totals = total;
   }
 }
 
@@ -215,9 +279,9 @@ constexpr bool serves() {
   return logical == is_bool;
 }
 template <Reduction op, class T>
-constexpr FoldRow row() {
+constexpr FoldRows row() {
   if constexpr (serves<op, T>()) {
-    return fold_row<op, T>;
+    return fold_rows<op, T>;
   } else {
     return nullptr;
   }
@@ -231,7 +295,7 @@ constexpr FoldColumns column() {
   }
 }
 template <Reduction op>
-constexpr ByDType<FoldRow> rows() {
+constexpr ByDType<FoldRows> rows() {
   return {row<op, float>(),   row<op, double>(), row<op, int64_t>(), row<op, int32_t>(),
           row<op, uint8_t>(), row<op, bool>(),   row<op, Half>(),    row<op, BFloat16>()};
 }
@@ -250,8 +314,8 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
   T* out = static_cast<T*>(to);
   const T* x = static_cast<const T*>(from);
   C largest = -INFINITY;
-  fold_row<Reduction::max, T>(&largest, reinterpret_cast<const char*>(x), x_step * static_cast<int64_t>(sizeof(T)),
-                              count);
+  fold_rows<Reduction::max, T>(&largest, reinterpret_cast<const char*>(x), x_step * static_cast<int64_t>(sizeof(T)),
+                               count, 0, 1);
   double sum = 0;
   C block[kBlock];
   for (int64_t first = 0; first < count; first += kBlock) {
@@ -265,7 +329,7 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
         block[i] = scalar_math::exponential(static_cast<C>(part[i * x_step]) - largest);
       }
     }
-    fold_row<Reduction::sum, C>(&sum, reinterpret_cast<const char*>(block), sizeof(C), length);
+    fold_rows<Reduction::sum, C>(&sum, reinterpret_cast<const char*>(block), sizeof(C), length, 0, 1);
     if constexpr (!logarithm && std::is_same_v<C, T>) {
       for (int64_t i = 0; i < length; ++i) out[(first + i) * out_step] = block[i];
     }
@@ -298,8 +362,8 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
 
 }  // namespace
 
-extern const ByOp<Reduction, FoldRow> fold_row_loops;
-const ByOp<Reduction, FoldRow> fold_row_loops = {
+extern const ByOp<Reduction, FoldRows> fold_rows_loops;
+const ByOp<Reduction, FoldRows> fold_rows_loops = {
     rows<Reduction::sum>(), rows<Reduction::prod>(), rows<Reduction::max>(),
     rows<Reduction::min>(), rows<Reduction::all>(),  rows<Reduction::any>(),
 #define TENDRIL_REDUCTION(name, ...) rows<Reduction::name>(),

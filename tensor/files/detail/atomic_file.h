@@ -7,6 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::files::detail {
 
 /// A file that appears under its name when it is whole and on the disk, or not at all: whoever opens the name sees what
@@ -42,3 +46,5 @@ class AtomicFile {
 };
 
 }  // namespace tendril::files::detail
+
+TENDRIL_API_END

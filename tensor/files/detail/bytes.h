@@ -9,7 +9,10 @@
 
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
+
+TENDRIL_API_BEGIN
 
 namespace tendril::files::detail {
 
@@ -59,3 +62,5 @@ uint64_t bytes_of(const Dims& sizes, DType dtype, const std::string& what);
 std::span<const std::byte> elements_of(const Tensor& tensor, Tensor& holder);
 
 }  // namespace tendril::files::detail
+
+TENDRIL_API_END

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "tendril/tensor/detail/json_text.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril::files::detail {
@@ -32,12 +33,20 @@ std::size_t rank_of(DType dtype) {
   return static_cast<std::size_t>(found - kHeaderDTypes.begin());
 }
 
-/// A parser's answer to any text: an object, or Error.
+/// How many members an object's text names, each time one is named. The text is JSON.
+std::size_t members_of(std::string_view text) {
+  std::size_t members = 0;
+  tendril::detail::scan_json(text, [&](char c, int depth) { members += c == ':' && depth == 1 ? 1 : 0; });
+  return members;
+}
+
+/// A parser's answer to any text: an object whose members have names of their own, or Error.
 json::object parse_object(std::string_view text, const std::string& what) {
   boost::system::error_code error;
   json::value parsed = json::parse(json::string_view(text.data(), text.size()), error);
   TENDRIL_CHECK(!error, what, " is not JSON: ", error.message());
   TENDRIL_CHECK(parsed.is_object(), what, " is no JSON object");
+  TENDRIL_CHECK(members_of(text) == parsed.get_object().size(), what, " names an entry twice");  // the last would win
   return std::move(parsed.get_object());
 }
 

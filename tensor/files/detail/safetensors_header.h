@@ -7,8 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/files/detail/bytes.h"
 #include "tendril/tensor/files/safetensors.h"
+
+TENDRIL_API_BEGIN
 
 /// The parts of the format that do no I/O.
 namespace tendril::files::detail {
@@ -30,3 +33,5 @@ WeightMap parse_index(std::string_view json, const std::string& what);
 std::string write_index(const WeightMap& files, uint64_t total_bytes);
 
 }  // namespace tendril::files::detail
+
+TENDRIL_API_END

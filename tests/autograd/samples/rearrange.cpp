@@ -48,6 +48,16 @@ std::vector<OpSample> rearrange_samples() {
       {"diag of a vector", [](const auto& x) { return Tensors{diag(x[0], -1)}; }, {{{3}}, {{1}}, {{2}}}},
       {"diag of a matrix", [](const auto& x) { return Tensors{diag(x[0], 1)}; }, {{{3, 3}}, {{2, 4}}, {{3, 1}}}},
       {"diagonal", [](const auto& x) { return Tensors{diagonal(x[0], 1, -1, 0)}; }, {{{3, 2, 3}}, {{2, 4}}, {{1, 1}}}},
+      {"roll of dims, repeat_interleave of all, trace",
+       [](const auto& x) {
+         return Tensors{x[0].roll({1, -1}, {0, 1}), x[0].repeat_interleave(2), trace(x[0])};
+       },
+       {{{3, 3}}, {{2, 4}}, {{1, 1}}}},
+      {"unflatten",
+       [](const auto& x) {
+         return Tensors{x[0].unflatten(-1, {2, -1})};
+       },
+       {{{2, 4}}, {{2}}, {{0, 6}}}},
       {"meshgrid",
        [](const auto& x) {
          return meshgrid({x[0], x[1]});

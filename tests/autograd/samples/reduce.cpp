@@ -43,6 +43,13 @@ std::vector<OpSample> reduce_samples() {
        true},
       {"max", [](const auto& x) { return std::vector{x[0].max()}; }, some, {}, true},
       {"min", [](const auto& x) { return std::vector{x[0].min()}; }, some, {}, true},
+      {"amax and amin",
+       [](const auto& x) {
+         return std::vector{x[0].amax({0}), x[0].amin({-1, 0}, true)};
+       },
+       filled_rows,
+       {},
+       true},
       {"max of a dim",
        [](const auto& x) {
          const auto [values, indices] = x[0].max(-1);

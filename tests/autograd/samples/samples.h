@@ -50,6 +50,7 @@ std::vector<OpSample> index_samples();
 std::vector<OpSample> indexing_samples();
 std::vector<OpSample> rearrange_samples();
 std::vector<OpSample> sort_samples();
+std::vector<OpSample> combined_samples();
 std::vector<OpSample> einsum_samples();
 std::vector<OpSample> copies_samples();
 std::vector<OpSample> dropout_samples();

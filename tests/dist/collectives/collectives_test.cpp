@@ -6,9 +6,11 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/reduce.h"
+#include "tendril/dist/collectives/detail/hub.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
+#include "tests/rpc/chaos/hang.h"
 
 BOOST_AUTO_TEST_SUITE(collectives)
 
@@ -282,6 +284,83 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
     rest.all_reduce(x);
     check(values(x)[4] == 3);
   });
+}
+
+BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what_a_backward_had_saved) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  const auto reduce = [](ProcessGroup& members, const Tensor& x) {
+    members.all_reduce(x, ReduceOp::sum, {.timeout = 1s});
+  };
+  const auto broadcast = [](ProcessGroup& members, const Tensor& x) { members.broadcast(x, 0, {.timeout = 1s}); };
+  for (const auto operation : {+reduce, +broadcast}) {
+    std::latch others_done(2);
+    at_all(kSize, [&](int rank) {
+      ProcessGroup members(group[rank], names(kSize), kSmallChunks);
+      members.barrier();
+      if (rank == 2) return others_done.wait();  // the parts that w0 has sent to w1 are there, w2's never come
+      const Tensor weight = random_of(9, {600}).requires_grad_(), x = random_of(rank, {600});
+      const Tensor loss = (weight * x).sum();
+      check_throws<rpc::TimeoutError>([&] { operation(members, x); }, "'w2' has not called it");
+      others_done.count_down();
+      if (rank == 0) return;
+      check(!equal(x, random_of(rank, {600})));
+      check_throws<AutogradError>([&] { loss.backward(); }, "expected version");
+    });
+  }
+}
+
+namespace {
+
+/// Of 3, of which w2 stops at the first reply to it.
+struct WithOneThatHangs {
+  const std::shared_ptr<rpc_test::Hang> hang = std::make_shared<rpc_test::Hang>();
+  const Cluster cluster{
+      3, {.ping_interval = 500ms, .liveness_timeout = 3s}, rpc::served_functions(), nullptr, [this](Agent& agent) {
+        dist::attach_collectives(agent);
+        if (agent.self().id == 2) agent.add_hook(hang);
+      }};
+};
+
+void check_that_w2_is_lost(const std::vector<std::string>& said) {
+  for (const std::string& mine : said)
+    BOOST_TEST((has(mine, "PeerLostError: ") && has(mine, "worker 'w2' is lost")), mine);
+}
+
+}  // namespace
+
+int answer_nothing() { return 0; }
+
+BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_before_it_joins_is_missed_by_a_group_without_a_deadline) {
+  const WithOneThatHangs workers;
+  const rpc_test::LetGo let_go{workers.hang};
+  const rpc::Future<int> hangs = rpc::rpc_async<&answer_nothing>(workers.cluster[2], 1, {.timeout = 0us});
+  BOOST_REQUIRE(Cluster::eventually([&] { return workers.hang->hangs(); }));
+  check_that_w2_is_lost(
+      outcomes(2, [&](int rank) { ProcessGroup(workers.cluster[rank], names(3), {.timeout = 0ms}).barrier(); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_is_missed_by_those_who_wait_for_another_library) {
+  const WithOneThatHangs workers;
+  const auto join = [&](int rank) {
+    const auto hub = dist::detail::CollectiveHub::of(workers.cluster[rank]);
+    std::vector<rpc::WorkerInfo> members;
+    for (const std::string& name : names(3)) members.push_back(workers.cluster[rank].worker(name));
+    auto channel = std::make_shared<dist::detail::Channel>(hub->transmitter(), std::move(members), rank, "");
+    hub->add(channel);
+    channel->join(rpc::Clock::now() + 30s);
+    return channel;
+  };
+  const std::jthread w2([&] { (void)outcomes(1, [&](int) { join(2); }); });  // stops as it hears that all have joined
+  const rpc_test::LetGo let_go{workers.hang};
+  check_that_w2_is_lost(outcomes(2, [&](int rank) {
+    const auto channel = join(rank);
+    channel->begin("what another library does", rpc::Clock::time_point::max());
+    for (const auto end = rpc::Clock::now() + 30s; rpc::Clock::now() < end;) {
+      channel->check_time();
+      std::this_thread::sleep_for(1ms);
+    }
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {

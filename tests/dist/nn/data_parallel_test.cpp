@@ -141,6 +141,40 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_got_no_gradient_is_named_at_all_members_or
   });
 }
 
+BOOST_AUTO_TEST_CASE(parameters_that_were_frozen_thawed_and_cast_get_their_own_gradients) {
+  struct Twins : nn::Module {
+    Tensor a = leaf({1, 2}), b = leaf({3, 4});
+    Twins() {
+      register_parameter("a", a);
+      register_parameter("b", b);
+    }
+  } twins;
+  const Group group(1);
+  ProcessGroup alone(group[0], names(1));
+  DistributedDataParallel ddp(twins, alone, {.find_unused_parameters = true});
+  for (const Tensor* first : {&twins.a, &twins.b}) {  // memory that one gives up another may get
+    const Tensor& second = first == &twins.a ? twins.b : twins.a;
+    for (const bool thawed : {false, true}) {
+      first->requires_grad_(thawed);
+      second.requires_grad_(thawed);
+    }
+    twins.to(kFloat32);
+    twins.to(kFloat64);
+    twins.zero_grad();
+    ddp.backward((twins.a * twins.b).sum());
+    BOOST_TEST(values(twins.a.grad()) == Values({3, 4}));
+    BOOST_TEST(values(twins.b.grad()) == Values({1, 2}));
+  }
+  twins.a.requires_grad_(false);
+  twins.b.requires_grad_(false);
+  twins.b.requires_grad_(true);
+  twins.b.zero_grad();
+  const Tensor kept = twins.a.grad();
+  ddp.backward((twins.a * twins.b).sum());
+  BOOST_TEST(twins.a.grad().is_same(kept));
+  BOOST_TEST(values(twins.b.grad()) == Values({1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {

@@ -1,6 +1,8 @@
 // A model cut into stages on several workers, run by each schedule, and the same model in one piece.
 #include "tendril/dist/pipeline/pipeline.h"
 
+#include <future>
+
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/nn/linear.h"
@@ -36,6 +38,25 @@ struct Layer : nn::Module {
 struct Plain : Layer {  // never fails
   using Layer::Layer;
   Tensor forward(const Tensor& x) { return linear(x).tanh(); }
+};
+/// One of whose next forwards lasts until it is let go.
+template <int which>
+struct Held : Layer {
+  using Layer::Layer;
+  Tensor forward(const Tensor& x) {
+    const Tensor y = linear(x).tanh();
+    if (countdown > 0 && --countdown == 0) {
+      is_held = true;
+      while (is_held) std::this_thread::sleep_for(1ms);
+    }
+    return y;
+  }
+  struct Hold {  // the n-th from now on; at the latest until this one ends
+    explicit Hold(int n) { countdown = n; }
+    ~Hold() { is_held = false; }
+  };
+  static inline std::atomic<int> countdown{0};
+  static inline std::atomic<bool> is_held{false};
 };
 Tensor mean_square(const Tensor& output, const Tensor& target) { return mse_loss(output, target); }
 
@@ -157,6 +178,62 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_ends_the_batch_at_once) {
   BOOST_CHECK_THROW(model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 6}, {.dtype = kFloat64})),
                     rpc::RpcError);
   BOOST_TEST((rpc::Clock::now() - start < 30s));
+}
+
+BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_next_one) {
+  const Group group(3, {.num_worker_threads = 4});
+  using First = Held<0>;
+  using Last = Held<1>;
+  Generator generator(3);
+  const Tensor x = randn({4, 3}, generator, {.dtype = kFloat64}), y = randn({4, 4}, generator, {.dtype = kFloat64});
+  const auto handlers = [&](int rank) { return group[rank].handlers_running().size(); };
+  std::vector<Values> params[2];
+  for (const bool disturbed : {false, true}) {
+    std::vector<rpc::RRef<Stage>> stages{make_stage<First>(group[0], 1, 3, 5, uint64_t{1}),
+                                         make_loss_stage<Last, &mean_square>(group[0], 2, 5, 4, uint64_t{2})};
+    Pipeline model(group[0], stages, gpipe(2, 2));
+    const First::Hold first(disturbed ? 2 : 0);  // the old batch's second forward
+    if (disturbed) {
+      Pipeline impatient(group[0], stages, gpipe(2, 2), {.timeout = 1s});
+      const Context context(group[0]);
+      BOOST_CHECK_THROW(impatient.train(context, ones({4, 3}, {.dtype = kFloat64}), y), rpc::RpcError);
+      BOOST_REQUIRE(Cluster::eventually([&] { return First::is_held.load() && handlers(2) == 0; }));
+    }
+    const Last::Hold last(disturbed ? 1 : 0);  // before the new batch goes back
+    auto trained = std::async(std::launch::async, [&] {
+      dist::DistributedOptimizer<optim::SGD> opt(group[0], model.parameter_rrefs(), {.lr = 1});
+      const Context context(group[0]);
+      model.train(context, x, y);
+      opt.step(context);
+    });
+    if (disturbed) {
+      BOOST_TEST(Cluster::eventually([&] { return Last::is_held.load(); }));
+      First::is_held = false;
+      BOOST_TEST(Cluster::eventually([&] { return handlers(1) == 1; }));
+      Last::is_held = false;
+    }
+    trained.get();
+    for (const auto& param : model.parameter_rrefs()) params[disturbed].push_back(values(param.to_here()));
+  }
+  BOOST_TEST((params[0] == params[1]));
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
+  const Group group(3);
+  Pipeline model(group[0],
+                 {make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
+                  make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
+                 gpipe(2, 2));
+  const Held<0>::Hold first(1);
+  auto trained = std::async(std::launch::async, [&] {
+    const Context context(group[0]);
+    model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
+  });
+  BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
+  group.network().cut(0, 2);
+  BOOST_TEST(Cluster::eventually([&] { return group[2].handlers_running().empty(); }));
+  Held<0>::is_held = false;
+  BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_runs) {

@@ -199,6 +199,30 @@ void lose_a_member() {
   }
 }
 
+/// w1, from which the others only wait for parts, is stopped before it sends any.
+void stop_a_member() {
+  const int rank = std::atoi(std::getenv("RANK"));
+  rpc::init_rpc(name_of(rank));
+  {
+    dist::ProcessGroup group({"w0", "w1", "w2"});
+    group.barrier();
+    if (rank == 1) {
+      std::this_thread::sleep_for(500ms);  // the others are in their broadcast
+      ::raise(SIGSTOP);
+    }
+    try {
+      group.broadcast(ones({10}), 1, {.timeout = 100s});
+      say("no error");
+    } catch (const rpc::RpcError& e) {
+      say(std::string(dynamic_cast<const rpc::PeerLostError*>(&e) ? "PeerLostError: " : "another error: ") + e.what());
+    }
+  }
+  try {
+    rpc::shutdown({.timeout = 10s});
+  } catch (const rpc::RpcError&) {  // one of them is gone
+  }
+}
+
 }  // namespace dist_scenarios
 using namespace dist_scenarios;
 
@@ -217,6 +241,8 @@ int main(int argc, char** argv) {
       rpc::spawn<&reduce>(3, 3);
     } else if (name == "killed_in_all_reduce") {
       lose_a_member();
+    } else if (name == "stopped_in_broadcast") {
+      stop_a_member();
     } else if (name == "killed_in_forward") {
       lose_a_worker<&dies_at_once>();
     } else if (name == "killed_in_backward") {

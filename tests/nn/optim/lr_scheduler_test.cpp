@@ -260,6 +260,51 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
   BOOST_TEST(others.sgd.initial_lr(0) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_of_several_schedules_that_fails_changes_nothing) {
+  bool bad = false;
+  const auto factor = [&](int64_t epoch) { return bad ? -1.0 : 1.0 / static_cast<double>(1 + epoch); };
+  Two two;
+  ExponentialLR first(two.sgd, 0.5);
+  LambdaLR second(two.sgd, factor);
+  SequentialLR both({&first, &second}, {2});
+  const auto fails = [&](auto& schedule) {
+    const double rate = two.sgd.lr(0);
+    const std::vector<double> last = schedule.get_last_lr();
+    const int64_t epochs = first.last_epoch(), of_second = second.last_epoch();
+    bad = true;
+    for (int i = 0; i < 2; ++i) BOOST_CHECK_EXCEPTION(schedule.step(), Error, says("group 0", "-"));
+    bad = false;
+    BOOST_TEST(two.sgd.lr(0) == rate);
+    BOOST_TEST((schedule.get_last_lr() == last));
+    BOOST_TEST(first.last_epoch() == epochs);
+    BOOST_TEST(second.last_epoch() == of_second);
+  };
+  both.step();
+  fails(both);  // where the second schedule would begin
+  BOOST_TEST(both.last_epoch() == 1);
+  both.step();
+  BOOST_TEST(two.sgd.lr(0) == 1);
+  fails(both);  // within the second
+  BOOST_TEST(both.last_epoch() == 2);
+  both.step();
+  BOOST_TEST(two.sgd.lr(0) == 0.5);
+
+  ChainedScheduler chained({&first, &second});
+  fails(chained);
+  chained.step();
+  BOOST_TEST(first.last_epoch() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_one_cycle_step_that_fails_leaves_the_momentum) {
+  Two two;
+  OneCycleLR cycle(two.sgd, {.max_lr = 0.5, .total_steps = 10});
+  const double momentum = *two.sgd.momentum(0);
+  two.sgd.add_param_group({.params = {make::zeros({1}).requires_grad_()}});
+  BOOST_CHECK_EXCEPTION(cycle.step(), Error, says("3 groups", "2"));
+  BOOST_TEST(cycle.last_epoch() == 0);
+  BOOST_TEST(*two.sgd.momentum(0) == momentum);
+}
+
 BOOST_AUTO_TEST_CASE(a_cycle_may_begin_at_its_peak) {
   Two two;
   OneCycleLR cycle(two.sgd, {.max_lr = 0.5, .total_steps = 10, .pct_start = 0.1});

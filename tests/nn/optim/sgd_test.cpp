@@ -43,7 +43,7 @@ void check_states(const GoldenSteps& steps, const SGD& sgd, const std::string& n
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(ten_steps_equal_pytorchs) {
+BOOST_AUTO_TEST_CASE(twenty_steps_equal_pytorchs) {
   for (tendril::DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     for (const auto& [name, options] : kCases) {
       GoldenSteps steps("sgd.txt", dtype);

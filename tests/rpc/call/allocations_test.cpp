@@ -1,36 +1,19 @@
 // What a call allocates once there have been some before it.
-#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cstdlib>
-#include <new>
 
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/function.h"
+#include "tests/own_new.h"
 
 using namespace tendril;
 using namespace std::chrono_literals;
 
-namespace {
-std::atomic<uint64_t> allocated{0};
-}
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCounts = false;  // these have operators of their own, and nothing is recycled for them
-#else
-constexpr bool kCounts = true;
-
-void* operator new(std::size_t bytes) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
-  if (void* const piece = std::malloc(bytes > 0 ? bytes : 1)) return piece;
-  throw std::bad_alloc();
-}
-void operator delete(void* piece) noexcept { std::free(piece); }
-void operator delete(void* piece, std::size_t) noexcept { std::free(piece); }
-#endif
-
 BOOST_AUTO_TEST_SUITE(allocations)
+
+using testing::allocated;
+using testing::kHasOwnNew;
 
 void nothing() {}
 BOOST_AUTO_TEST_CASE(an_empty_call_allocates_nothing_on_either_side) {
@@ -49,7 +32,7 @@ BOOST_AUTO_TEST_CASE(an_empty_call_allocates_nothing_on_either_side) {
   BOOST_TEST_MESSAGE("allocations a call: " << each);
   // The odd one where threads change places, and what the loops do once in a while. A dozen before things were
   // recycled.
-  if (kCounts) BOOST_TEST(allocated.load() > 0);
+  if (kHasOwnNew) BOOST_TEST(allocated.load() > 0);
   BOOST_TEST(each < 0.2);
 }
 

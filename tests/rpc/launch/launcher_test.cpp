@@ -1,10 +1,15 @@
 #include "tendril/rpc/launch/launcher.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <optional>
 
 #include "tendril/rpc/error.h"
+#include "tests/rpc/process.h"
 
 BOOST_AUTO_TEST_SUITE(launcher)
 
@@ -16,10 +21,12 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 Launched detect(const Variables& variables) {
-  return detail::detect_launcher([&](const char* name) -> const char* {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  return detail::detect_launcher(
+      [&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      [](int descriptor) { return descriptor == 6 ? std::optional<int>(4711) : std::nullopt; });
 }
 
 Variables with(Variables variables, const Variables& more) {
@@ -74,9 +81,9 @@ const Variables open_mpi_5 = {{"PRTE_LAUNCHED", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "2"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
-                              {"PMIX_SERVER_URI41", "prterun-h-12@0.0;tcp4://192.0.2.7:33637"},
-                              {"PMIX_SERVER_URI2", "prterun-h-12@0.0;tcp4://127.0.0.1:1"},
-                              {"PMIX_NAMESPACE", "prterun-h-12@1"}};
+                              {"PMIX_SERVER_URI41", "prterun-node-1-12@0.1;tcp4://192.0.2.7:33637"},
+                              {"PMIX_NAMESPACE", "prterun-node-1-12@1"},
+                              {"PMIX_HOSTNAME", "node-2"}};
 const Variables hydra = {
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_FD", "6"}};
 const Variables srun = {{"SLURM_PROCID", "3"},         {"SLURM_STEP_NODELIST", "n[001-002]"},
@@ -119,25 +126,44 @@ BOOST_AUTO_TEST_CASE(plain_variables_need_no_launcher) {
 BOOST_AUTO_TEST_CASE(open_mpi_names_mpiruns_host_and_its_job_gives_the_port) {
   check(detect(open_mpi_4), "Open MPI", 1, 2, 0, 1, "192.0.2.2", 61440 + 31475 % 4096);
   const int port = detect(open_mpi_5).master_port.value();
-  check(detect(open_mpi_5), "Open MPI", 1, 2, 0, 1, "192.0.2.7", port);
+  check(detect(open_mpi_5), "Open MPI", 1, 2, 0, 1, "node-1", port);
   BOOST_TEST((port >= 61440 && port <= 65535));
-  BOOST_TEST(detect(with(open_mpi_5, {{"PMIX_NAMESPACE", "prterun-h-13@1"}})).master_port.value() != port);
+  BOOST_TEST(detect(with(open_mpi_5, {{"PMIX_NAMESPACE", "prterun-node-1-13@1"}})).master_port.value() != port);
   Variables version_6 = open_mpi_4;
   version_6["OMPI_MCA_orte_hnp_uri"] = "1.0;tcp6://[fd00::2,fd00::3]:42159";
   BOOST_TEST(detect(version_6).master_addr == "fd00::2");
 }
 
-BOOST_AUTO_TEST_CASE(an_address_that_every_host_has_is_no_master) {
-  const Launched got = detect(with(open_mpi_5, {{"PMIX_SERVER_URI41", "x@0.0;tcp4://127.0.0.1:33637"}}));
-  BOOST_TEST(got.master_addr == "");
-  BOOST_TEST(contains(got.advice, "mpirun -x MASTER_ADDR="));
+BOOST_AUTO_TEST_CASE(a_job_whose_name_has_no_host_has_no_master) {
+  for (const char* name :
+       {"slurm.pmix.7.0", "prterun-12@1", "prterun-h-12", "1@1", "prterun-localhost-12@1", "prterun-127.0.0.1-12@1"}) {
+    const Launched got = detect(with(open_mpi_5, {{"PMIX_NAMESPACE", name}}));
+    BOOST_TEST(got.master_addr == "", name << " gives " << got.master_addr);
+    BOOST_TEST(contains(got.advice, "mpirun -x MASTER_ADDR="));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(hydra_says_nothing_about_a_master) {
-  check(detect(hydra), "MPICH's Hydra", 1, 2, 1, 2, "127.0.0.1", -1);
+  check(detect(hydra), "MPICH's Hydra", 1, 2, 1, 2, "127.0.0.1", 61440 + 4711 % 4096);
+  BOOST_TEST(detect(with(hydra, {{"MASTER_PORT", "5"}})).master_port.value() == 5);
+  BOOST_TEST(!detect(with(hydra, {{"PMI_FD", "7"}})).master_port.has_value());
   const Launched several = detect(with(hydra, {{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}));
   BOOST_TEST(several.master_addr == "");
+  BOOST_TEST(!several.master_port.has_value());  // which all hosts would agree on
   BOOST_TEST(contains(several.advice, "mpiexec -genv MASTER_ADDR"));
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_that_another_process_has_made_says_which) {
+  BOOST_TEST(!detail::maker_of_socket(-1).has_value());
+  int pair[2], pipe[2];
+  BOOST_REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
+  BOOST_TEST(!detail::maker_of_socket(pipe[0]).has_value());
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  BOOST_TEST(!detail::maker_of_socket(pair[0]).has_value());  // this process has
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(detail::maker_of_socket(pair[0]) == ::getppid() ? 0 : 1);
+  BOOST_TEST(tendril::test::wait_for_end(child).code == 0);
+  for (const int end : {pair[0], pair[1], pipe[0], pipe[1]}) ::close(end);
 }
 
 BOOST_AUTO_TEST_CASE(srun_gives_the_first_host_and_the_jobs_port) {
@@ -216,7 +242,7 @@ BOOST_AUTO_TEST_CASE(the_users_master_wins_over_the_launchers) {
 BOOST_AUTO_TEST_CASE(what_was_read_is_told) {
   BOOST_TEST(detect({}).text() == "no launcher was detected");
   BOOST_TEST(detect(hydra).text() ==
-             "started by MPICH's Hydra (PMI_RANK=1, PMI_SIZE=2, MPI_LOCALRANKID=1, MPI_LOCALNRANKS=2)");
+             "started by MPICH's Hydra (PMI_RANK=1, PMI_SIZE=2, MPI_LOCALRANKID=1, MPI_LOCALNRANKS=2, PMI_FD=6)");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_malformed_or_contradictory_is_named) {

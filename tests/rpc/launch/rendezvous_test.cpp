@@ -188,6 +188,25 @@ BOOST_AUTO_TEST_CASE(a_gathering_gives_every_contribution_to_everybody_round_aft
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_start_and_a_barrier_cost_one_message_to_each_worker_however_many_there_are) {
+  constexpr int n = 200;
+  Scene scene(n);
+  const auto one_to_each = [&](Kind kind) {
+    BOOST_TEST(scene.sent.size() == static_cast<std::size_t>(n));
+    for (const auto& [session, messages] : scene.sent)
+      if (messages.size() != 1 || messages[0].kind != kind) return false;
+    return true;
+  };
+  for (int rank = 0; rank < n; ++rank) scene.join(10 + rank, rank, rank == 0 ? "a" : "w" + std::to_string(rank), 0, n);
+  BOOST_TEST(one_to_each(Kind::welcome));
+  for (uint32_t round = 0; round < 3; ++round) {  // as of a shutdown's phases
+    scene.sent.clear();
+    for (int rank = 0; rank < n; ++rank) scene.contribute(10 + rank, round, "phase", "");
+    BOOST_TEST(one_to_each(Kind::gathered));
+    BOOST_TEST(scene.sent[10].at(0).parts.empty());  // not n times nothing
+  }
+}
+
 BOOST_AUTO_TEST_CASE(workers_that_miss_a_gathering_are_named) {
   const std::string text =
       "after 2 s these workers have not reached 'joined': worker 'a' (rank 0), worker 'c' (rank 2)";

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tendril/rpc/status.h"
+#include "tests/decimal_comma.h"
 #include "tests/rpc/cluster.h"
 
 BOOST_AUTO_TEST_SUITE(prometheus)
@@ -118,6 +119,15 @@ BOOST_AUTO_TEST_CASE(the_histogram_is_cumulative_in_seconds_and_ends_with_all_ca
   BOOST_TEST(before <= 50);
   const double sum = scrape.at("call_latency_seconds_sum", 0);
   BOOST_TEST((sum > 50 * 1e-7 && sum < 3000));
+}
+
+BOOST_AUTO_TEST_CASE(samples_do_not_depend_on_the_locale,
+                     *boost::unit_test::precondition(tendril::testing::DecimalComma::possible)) {
+  Cluster cluster(2);
+  rpc_sync<&add>(cluster[0], 1, 1, 1);
+  const tendril::testing::DecimalComma comma;
+  const Scrape scrape(prometheus_text(cluster[0]));  // looks at each line
+  BOOST_TEST(scrape.at("call_latency_seconds_bucket", 0, "le=\"1.024e-06\"") >= 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_histogram_holds_each_duration_below_its_bucket_bound) {

@@ -1,5 +1,7 @@
 // SIGUSR1 to real processes.
 #include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <set>
 
 #include "tests/rpc/process.h"
 
@@ -57,6 +59,41 @@ BOOST_AUTO_TEST_CASE(a_signal_after_the_last_worker_has_left_does_nothing_and_a_
   BOOST_TEST(process.line() == "left");
   process.signal(SIGUSR1);
   BOOST_TEST(process.line() == "joined");
+  process.signal(SIGUSR1);
+  BOOST_TEST(process.line().starts_with("== worker 'solo' (rank 0) of 1, process "));
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_has_spawned_its_workers_asks_each_of_them) {
+  Process process = worker("spawned");
+  for (int i = 0; i < 3; ++i) {
+    const std::string pid = process.line().substr(6);  // "ready PID"
+    std::string name;
+    std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
+    BOOST_TEST(name == "status_worker");  // as a user would look for it
+  }
+  for (int round = 0; round < 2; ++round) {
+    process.signal(SIGUSR1);
+    std::multiset<std::string> who;
+    while (who.size() < 3)
+      if (const std::string line = process.line(); line.starts_with("== ")) who.insert(line.substr(0, 14));
+    BOOST_TEST(who == (std::multiset<std::string>{"== no worker i", "== worker 'w0'", "== worker 'w1'"}),
+               boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_is_in_a_group_and_has_spawned_workers_answers_and_asks_them) {
+  Process process = worker("spawner_in_a_group");
+  BOOST_TEST(process.line() == "ready");
+  process.signal(SIGUSR1);
+  std::multiset<std::string> who;
+  while (who.size() < 2)
+    if (const std::string line = process.line(); line.starts_with("== ")) who.insert(line.substr(0, 14));
+  BOOST_TEST(who == (std::multiset<std::string>{"== no worker i", "== worker 'sol"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_was_joined_while_the_program_spawned_answers_when_that_has_ended) {
+  Process process = worker("joins_while_it_spawns");
+  BOOST_TEST(process.line() == "ready");
   process.signal(SIGUSR1);
   BOOST_TEST(process.line().starts_with("== worker 'solo' (rank 0) of 1, process "));
 }

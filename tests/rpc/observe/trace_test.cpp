@@ -225,25 +225,30 @@ BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_killed_writer_has_left_is_cut_off) {
+BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   const TraceFile file;
   Trace first(file.path, {"w0", 0}, 1), second(file.path, {"w1", 1}, 2);
   first.record({.kind = TraceSpan::Kind::handler, .span_id = 7});
   first.write("group", no_offset());
-  const std::string whole = file.text();
-  for (const std::string tail :
-       {"", "\n", "\n]", ",\n", ",\n{\"name\":\"half", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"}) {
-    std::ofstream(file.path) << whole.substr(0, whole.size() - 4) << tail;
+  const std::string whole = file.text(), events = whole.substr(0, whole.size() - std::string("\n]}\n").size());
+  const auto check = [&](const std::string& left, std::size_t slices, std::size_t arrows, std::size_t workers) {
+    std::ofstream(file.path) << left;
     second.write("group", no_offset());
     const Parsed parsed(file.events());
-    BOOST_TEST(parsed.workers.size() == 2u, "after '" << tail << "'");
-    BOOST_TEST(parsed.handlers.size() == 1u);
-  }
-  for (const std::string other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) {
-    std::ofstream(file.path) << other;
-    second.write("group", no_offset());
-    BOOST_TEST(Parsed(file.events()).workers.size() == 1u);
-  }
+    BOOST_TEST(parsed.workers.size() == workers, "after '" << left << "'");
+    BOOST_TEST(parsed.handlers.size() == slices, "after '" << left << "'");
+    BOOST_TEST(parsed.finishes.size() == arrows, "after '" << left << "'");
+  };
+  for (const std::string tail : {"", "\n", "\n]", "\n]}", "\n]}\n", ",", ",\n", ",\n{\"name\":\"half",
+                                 ",\n{\"name\":\"\\\"}\"", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"})
+    check(events + tail, 1, 1, 2);
+  // The arrow is the last event, the slice the one before; the slice's object is closed by two braces.
+  const std::size_t arrow = events.rfind(",\n");
+  for (std::size_t end = arrow + 2; end < events.size(); ++end) check(events.substr(0, end), 1, 0, 2);
+  check(events.substr(0, arrow), 1, 0, 2);
+  check(events.substr(0, arrow - 1), 0, 0, 2);
+  check(whole.substr(0, whole.find("[\n") + 2), 0, 0, 1);
+  for (const std::string other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) check(other, 0, 0, 1);
 }
 
 BOOST_AUTO_TEST_CASE(beyond_its_bound_spans_are_counted_only) {

@@ -67,6 +67,10 @@ int run(int argc, char** argv) {
 }  // namespace launch_scenarios
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "bare") {  // as a short program does it
+    rpc::launch<&launch_scenarios::meet>(argc, argv, {.world_size = 2}, "hello");
+    return 0;
+  }
   try {
     launch_scenarios::run(argc, argv);
   } catch (const rpc::SpawnError& e) {

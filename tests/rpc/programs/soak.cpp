@@ -19,6 +19,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/call/unread_error.h"
 #include "tendril/rpc/observe/status_signal.h"
+#include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/status.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"

@@ -1,5 +1,8 @@
 // What status_signal_test runs: status_worker NAME. Each ends by being killed.
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +16,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/group.h"
+#include "tendril/rpc/spawn.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -82,6 +86,43 @@ void switched_off() {
   stay();
 }
 
+/// Rank 2 is in no group.
+void spawned_worker(int rank) {
+  if (rank < 2) rpc::init_rpc("w" + std::to_string(rank), {.world_size = 2});
+  say("ready " + std::to_string(::getpid()));
+  stay();
+}
+
+void worker_without_a_group(int) {
+  say("ready");
+  stay();
+}
+
+void spawner_in_a_group() {
+  rpc::init_rpc("solo", alone());
+  rpc::spawn<&worker_without_a_group>(1);
+}
+
+/// Until nobody has that pipe open for reading.
+void worker_until(int, const std::string& pipe) {
+  pollfd end{::open(pipe.c_str(), O_WRONLY), 0, 0};
+  while ((end.revents & POLLERR) == 0) ::poll(&end, 1, -1);
+}
+
+/// The group is joined while a spawn goes on, and stays after it.
+void joins_while_it_spawns() {
+  const std::string pipe = "/tmp/tendril_status_" + std::to_string(::getpid());
+  ::mkfifo(pipe.c_str(), 0600);
+  std::thread spawner([&] { rpc::spawn<&worker_until>(1, pipe); });
+  const int reader = ::open(pipe.c_str(), O_RDONLY);  // returns when the worker has it open
+  ::unlink(pipe.c_str());
+  rpc::init_rpc("solo", alone());
+  ::close(reader);
+  spawner.join();
+  say("ready");
+  stay();
+}
+
 void forked() {
   rpc::init_rpc("solo", alone());
   const pid_t child = ::fork();
@@ -130,9 +171,15 @@ int run(const std::string& name) {
   if (name == "own_handler") own_handler();
   if (name == "switched_off") switched_off();
   if (name == "forked") forked();
+  if (name == "spawned") rpc::spawn<&spawned_worker>(3);
+  if (name == "spawner_in_a_group") spawner_in_a_group();
+  if (name == "joins_while_it_spawns") joins_while_it_spawns();
   return 2;
 }
 
 }  // namespace status_worker
 
-int main(int, char** argv) { return status_worker::run(argv[1] ? argv[1] : ""); }
+int main(int argc, char** argv) {
+  rpc::worker_main(argc, argv);
+  return status_worker::run(argv[1] ? argv[1] : "");
+}

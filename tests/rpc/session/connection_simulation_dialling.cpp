@@ -158,7 +158,7 @@ void Network::write(int side) {
     FrameList one;
     one.splice(one.end(), session.queue, session.queue.begin());
     put(session.over, 1 - side,
-        {.kind = Item::frame, .id = one.front().message().call_id, .acknowledged = session.received.say()});
+        {.kind = Item::frame, .id = one.front().call_id(), .acknowledged = session.received.say()});
     session.sent.taken(1);
     session.sent.written(one);
   }

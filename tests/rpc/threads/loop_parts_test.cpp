@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tendril/rpc/threads/held_sends.h"
+#include "tendril/rpc/threads/processor_use.h"
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
@@ -237,6 +238,44 @@ BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_wa
   mutex.unlock();
   waiter.join();
   BOOST_TEST(count == 20'001);
+}
+
+/// Looks at a thread that has been in one job since the beginning and computes for `part` of the time, every 10 us
+/// until `end`; how often its clock was read.
+struct Looks {
+  Looks(ProcessorUse& u, Clock::time_point b) : use(u), begun(b) {}
+  int until(Clock::time_point end, double part) {
+    int reads = 0;
+    for (; now < end; now += 10us) {
+      seen = use.computes(begun, now, [&] { return ++reads, used; });
+      used += std::chrono::nanoseconds(static_cast<int64_t>(1e4 * part));
+    }
+    return reads;
+  }
+  ProcessorUse& use;
+  const Clock::time_point begun;
+  Clock::time_point now = begun + 5us;
+  std::chrono::nanoseconds used{7'000'000};  // of earlier jobs
+  bool seen = false;
+};
+
+BOOST_AUTO_TEST_CASE(a_job_computes_until_its_thread_has_been_seen_to_sleep) {
+  const Clock::time_point begin{1s};
+  ProcessorUse use;
+  Looks looks(use, begin);
+  looks.until(begin + 40us, 0);
+  BOOST_TEST(looks.seen);  // it is too early to tell
+  looks.until(begin + 100us, 0);
+  BOOST_TEST(!looks.seen);
+  BOOST_TEST(looks.until(begin + 20ms, 0.01) < 30);  // it goes on sleeping, and is looked at every millisecond
+  BOOST_TEST(!looks.seen);
+  looks.until(begin + 23ms, 1);
+  BOOST_TEST(looks.seen);
+  looks.until(begin + 24ms, 0.02);
+  BOOST_TEST(!looks.seen);
+  Looks next(use, begin + 25ms);  // nothing is known of the next job
+  next.until(begin + 25ms + 40us, 0);
+  BOOST_TEST(next.seen);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -61,7 +61,7 @@ Bytes write_all(Outgoing& out, FrameList& done) {
 
 std::vector<uint64_t> ids(const FrameList& frames) {
   std::vector<uint64_t> ids;
-  for (const Frame& frame : frames) ids.push_back(frame.message().call_id);
+  for (const Frame& frame : frames) ids.push_back(frame.call_id());
   return ids;
 }
 std::vector<uint64_t> ids(const std::vector<Message>& messages) {

@@ -24,7 +24,7 @@ FrameList frames(uint64_t first, uint64_t count) {
 
 std::vector<uint64_t> ids(const FrameList& list) {
   std::vector<uint64_t> ids;
-  for (const Frame& frame : list) ids.push_back(frame.message().call_id);
+  for (const Frame& frame : list) ids.push_back(frame.call_id());
   return ids;
 }
 
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_in_order) {
     while (seen < 300) {
       if (next <= 300 && !chance(3)) queue.splice(queue.end(), frames(next++, 1));
       if (!queue.empty() && chance(2)) {
-        on_the_way.splice(on_the_way.end(), frames(queue.front().message().call_id, 1));
+        on_the_way.splice(on_the_way.end(), frames(queue.front().call_id(), 1));
         FrameList one;
         one.splice(one.end(), queue, queue.begin());
         sent.taken(1);
         sent.written(one);
       }
       if (!on_the_way.empty() && chance(2)) {
-        BOOST_REQUIRE(on_the_way.front().message().call_id == ++seen);
+        BOOST_REQUIRE(on_the_way.front().call_id() == ++seen);
         on_the_way.pop_front();
         if (received.received(kFrameHeaderBytes)) sent.acknowledged(received.say());
       }

@@ -53,12 +53,16 @@ BOOST_AUTO_TEST_CASE(every_byte_of_a_header_may_lie_with_a_right_checksum) {
 BOOST_AUTO_TEST_CASE(limits_are_checked_from_the_header_before_anything_is_allocated) {
   const Bytes good = bytes_of(Frame(everything()));
   const Bytes header(good.begin(), good.begin() + kFrameHeaderBytes);
-  BOOST_TEST(contains(complaint(patched(header, 64, uint64_t{1} << 62)), "bytes of arguments announced"));
-  BOOST_TEST(contains(complaint(patched(header, 72, uint64_t{1} << 62)), "bytes of tensors announced"));
+  for (const uint64_t length : {uint64_t{1} << 62, uint64_t{1} << 63, UINT64_MAX}) {
+    BOOST_TEST(contains(complaint(patched(header, 64, length)), "bytes of arguments announced"));
+    BOOST_TEST(contains(complaint(patched(header, 72, length)), "bytes of tensors announced"));
+  }
   BOOST_TEST(contains(complaint(patched(header, 80, uint32_t{1} << 31)), "bytes of extension announced"));
   BOOST_TEST(contains(complaint(patched(header, 84, uint32_t{1} << 31)), "tensor descriptors announced"));
   BOOST_TEST(contains(complaint(patched(header, 88, uint32_t{1} << 31)), "tensors announced"));
   BOOST_TEST(contains(complaint(patched(header, 92, uint32_t{1} << 31)), "references announced"));
+  // Also one that has no body at all.
+  BOOST_TEST(contains(complaint(patched(bytes_of(Frame(Message{})), 88, uint32_t{1})), "of tensor 0 is cut off"));
 }
 
 BOOST_AUTO_TEST_CASE(a_message_over_the_receivers_limits_is_refused_by_the_sender) {

@@ -10,6 +10,7 @@ BOOST_AUTO_TEST_CASE(the_checksum_is_crc32c) {
   BOOST_TEST(crc32c(Bytes(32, std::byte{0xFF})) == 0x62A8AB43u);
   BOOST_TEST(crc32c(bytes_of("123456789")) == 0xE3069283u);
   BOOST_TEST(crc32c({}) == 0u);
+  BOOST_TEST(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))) == 0xE3069283u);  // it goes on from a part
 }
 
 BOOST_AUTO_TEST_CASE(small_messages_have_the_golden_bytes_both_ways) {

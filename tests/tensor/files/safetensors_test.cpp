@@ -119,6 +119,11 @@ BOOST_AUTO_TEST_CASE(files_that_contradict_themselves_are_refused_with_the_reaso
   const std::pair<std::string, std::vector<std::string>> cases[] = {
       {file_of("[]"), {"does not begin with '{'"}},
       {file_of("{\"x\":"), {"is not JSON"}},
+      {file_of(
+           R"({"a\"}:":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+           R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+           8),
+       {"names an entry twice"}},
       {file_of(one("F32", "[2]", "[0,8]"), 7), {"cut short", "7 bytes of elements, expected 8"}},
       {file_of(one("F32", "[2]", "[0,8]"), 9), {"9 bytes of elements, expected 8"}},
       {file_of(one("F32", "[2]", "[4,12]"), 12), {"'x'", "begins at byte 4", "expected 0"}},

@@ -1,0 +1,99 @@
+// What a member that waited in vain says of the others: it asks them where they are.
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "tendril/dist/collectives/detail/channel.h"
+#include "tendril/rpc/error.h"
+
+namespace tendril::dist::detail {
+
+using rpc::Clock;
+
+namespace {
+constexpr std::chrono::milliseconds kEnquiry{1000};  // for an answer
+}
+
+std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
+  struct Answers {
+    std::mutex mutex;
+    std::size_t left;
+    std::vector<std::optional<WhereaboutsMessage>> of;
+    Ref<rpc::FutureState<void>> all;
+  };
+  const auto answers = std::make_shared<Answers>();
+  answers->left = members_.size() - 1;
+  answers->of.resize(members_.size());
+  answers->all = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(&transmitter_->executor()));
+  const GroupName group{key_, 0};
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == rank_) continue;
+    transmitter_->call(members_[i].id, write_request(CollectiveRequest::whereabouts, group), Clock::now() + kEnquiry,
+                       [answers, i](rpc::Message* reply, const std::exception_ptr&) {
+                         Ref<rpc::FutureState<void>> all;
+                         {
+                           const std::lock_guard lock(answers->mutex);
+                           try {
+                             if (reply) answers->of[i] = read_request<WhereaboutsMessage>(*reply);
+                           } catch (const rpc::RpcError&) {  // as good as none
+                           }
+                           if (--answers->left == 0) all = answers->all;
+                         }
+                         if (all) all->try_set_value();
+                       });
+  }
+  answers->all->wait_until(Clock::now() + 2 * kEnquiry);
+  const std::lock_guard lock(answers->mutex);
+  return answers->of;
+}
+
+std::string Channel::who_is_missing(uint64_t operation) const {
+  const auto answers = ask_all();
+  std::string text;
+  const auto note = [&](std::size_t i, const std::string& problem) {
+    text += (text.empty() ? "worker '" : "; worker '") + members_[i].name + "' " + problem;
+  };
+  // While they join only the first member knows who has, as others may be about to time out as this one is.
+  const WhereaboutsMessage first = rank_ == 0 ? whereabouts() : answers[0].value_or(WhereaboutsMessage{});
+  if (operation == 0 && !first.made && !first.what.empty())
+    return "worker '" + members_[0].name + "' said: " + first.what;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == rank_) continue;
+    const auto& answer = answers[i];
+    if (operation == 0) {
+      const bool knows = i == 0 || first.made;
+      if (!answer) {
+        note(i, "does not answer");
+      } else if (knows && std::find(first.joined.begin(), first.joined.end(), members_[i].id) == first.joined.end()) {
+        note(i, "has not made it");
+      }
+    } else if (!answer) {
+      note(i, "does not answer");
+    } else if (!answer->made) {
+      note(i, "has left it");
+    } else if (answer->operations < operation) {
+      note(i, "has not called it" + (answer->operations > 0 ? " (its last was " + answer->what + ")" : ""));
+    }
+  }
+  return text.empty() ? "all members are in it, and it takes longer" : text;
+}
+
+void Channel::too_late(const std::string& doing) {
+  uint64_t operation = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (generation_ != 0) operation = operation_;
+  }
+  fail({Failure::timeout, doing + ": not done in time: " + who_is_missing(operation)}, true);
+  const std::lock_guard lock(mutex_);
+  failure_.raise();
+}
+
+WhereaboutsMessage Channel::whereabouts() const {
+  const std::lock_guard lock(mutex_);
+  WhereaboutsMessage here{.made = true, .joined = {members_[0].id}, .operations = operation_, .what = what_};
+  for (const auto& [worker, call] : joins_) here.joined.push_back(worker);
+  return here;
+}
+
+}  // namespace tendril::dist::detail

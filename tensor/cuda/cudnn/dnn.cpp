@@ -1,0 +1,87 @@
+#include "tendril/tensor/cuda/cudnn/dnn.h"
+
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime/current.h"
+#include "tendril/tensor/cuda/runtime/handles.h"
+#include "tendril/tensor/error.h"
+
+namespace tendril::cuda {
+
+namespace {
+
+std::string explained(cudnnStatus_t status, const char* op, const char* call) {
+  char detail[512] = "";
+  cudnnGetLastErrorString(detail, sizeof detail);
+  std::string text(op);
+  text.append(": ").append(call).append(": ").append(cudnnGetErrorString(status));
+  if (*detail) text.append(": ").append(detail);
+  return text;
+}
+
+/// True for the first of its kind.
+bool is_news(const char* op, const char* call, cudnnStatus_t status) {
+  static std::mutex mutex;
+  static std::set<std::tuple<std::string, std::string, int>> said;
+  const std::lock_guard lock(mutex);
+  return said.emplace(op, call, static_cast<int>(status)).second;
+}
+
+}  // namespace
+
+void raise(cudnnStatus_t status, const char* op, const char* call) {
+  tendril::detail::raise<Error>(explained(status, op, call));
+}
+
+bool is_served(cudnnStatus_t status, const char* op, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return true;
+  if (CUDNN_STATUS_CATEGORY(static_cast<int>(status)) == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  if (strict()) raise(status, op, call);
+  const std::string text = explained(status, op, call);
+  if (is_news(op, call, status)) {
+    std::fprintf(stderr, "tendril: %s (done without cuDNN; said once; TENDRIL_CUDA_STRICT=1 makes it an error)\n",
+                 text.c_str());
+  }
+  return false;
+}
+
+namespace {
+
+struct Dnn {
+  Dnn() { TENDRIL_CUDNN("cuDNN", cudnnCreate, &handle); }
+  ~Dnn() { cudnnDestroy(handle); }
+  Dnn(const Dnn&) = delete;
+  Dnn& operator=(const Dnn&) = delete;
+
+  cudnnHandle_t handle = nullptr;
+};
+
+}  // namespace
+
+cudnnHandle_t dnn_handle() {
+  const cudnnHandle_t handle = thread_handle<Dnn>().handle;
+  TENDRIL_CUDNN("cuDNN", cudnnSetStream, handle, current_stream());
+  return handle;
+}
+
+cudnnDataType_t dnn_type(DType dtype, const char* op) {
+  switch (dtype) {
+    case kFloat32:
+      return CUDNN_DATA_FLOAT;
+    case kFloat64:
+      return CUDNN_DATA_DOUBLE;
+    case kFloat16:
+      return CUDNN_DATA_HALF;
+    case kBFloat16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      tendril::detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);
+  }
+}
+
+}  // namespace tendril::cuda

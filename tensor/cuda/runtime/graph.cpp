@@ -1,0 +1,119 @@
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/runtime/capture.h"
+#include "tendril/tensor/cuda/runtime/check.h"
+#include "tendril/tensor/cuda/runtime/current.h"
+#include "tendril/tensor/cuda/runtime/index_owner.h"
+#include "tendril/tensor/cuda/runtime/workspace.h"
+
+namespace tendril::cuda {
+
+namespace {
+
+thread_local bool capturing = false;
+
+cudaStream_t queue(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+/// What a stream is given while it lives is recorded. `end` gives the record; without it all is forgotten.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    // Relaxed: what is in danger of running in the middle (memory from the driver, other threads' work on streams of
+    // their own) does no harm here; what would wait for the recorded stream is refused all the same.
+    TENDRIL_CUDA("Graph::capture", cudaStreamBeginCapture, stream, cudaStreamCaptureModeRelaxed);
+    capturing = true;
+  }
+  ~Capture() {
+    if (!capturing) return;
+    capturing = false;
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(stream_, &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
+    cudaGetLastError();  // a capture that was broken says so again
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  cudaGraph_t end() {
+    capturing = false;
+    cudaGraph_t graph = nullptr;
+    TENDRIL_CUDA("Graph::capture", cudaStreamEndCapture, stream_, &graph);
+    return graph;
+  }
+
+ private:
+  cudaStream_t stream_;
+};
+
+}  // namespace
+
+bool is_capturing() noexcept { return capturing; }
+
+struct Graph::State {
+  explicit State(int device) : stream(device) {}
+  ~State() { forget(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void forget() noexcept {
+    if (!exec) return;
+    const DeviceGuard guard(stream.device(), std::nothrow);
+    cudaStreamSynchronize(queue(stream));  // what fails there, its next use reports
+    cudaGraphExecDestroy(std::exchange(exec, nullptr));
+    keep_memory_of(stream.device(), queue(stream), false);
+  }
+
+  Stream stream;  ///< nobody else's, so that memory which is free in it is the graph's
+  cudaGraphExec_t exec = nullptr;
+};
+
+Graph::Graph(int device) : state_(std::make_unique<State>(device)) {}
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+Graph::~Graph() = default;
+
+void Graph::capture(const std::function<void()>& step) {
+  constexpr const char* op = "Graph::capture";
+  TENDRIL_CHECK(state_, op, ": this graph was moved from");
+  TENDRIL_CHECK(step, op, ": step: got an empty function");
+  TENDRIL_CHECK(!capturing, op, ": this thread records another graph");
+  TENDRIL_CHECK(call_of_thread() == CallStamp(), op, ": not within a call of rpc, whose errors are its own");
+  TENDRIL_CHECK(is_memory_cached(), op, ": TENDRIL_CUDA_CACHE=0 gives memory back that a replay would use");
+  state_->forget();
+  const int device = state_->stream.device();
+  const DeviceGuard on_device(device);
+  const StreamGuard on_stream(state_->stream);
+  const cudaStream_t stream = queue(state_->stream);
+  // From the first kernel on, what is free in the stream is in use whenever the graph runs.
+  keep_memory_of(device, stream, true);
+  try {
+    Capture recorded(stream);
+    step();
+    const cudaGraph_t graph = recorded.end();
+    const cudaError_t status = cudaGraphInstantiate(&state_->exec, graph, 0);
+    cudaGraphDestroy(graph);
+    if (status != cudaSuccess) state_->exec = nullptr;
+    check(status, op, "cudaGraphInstantiate");
+  } catch (...) {
+    keep_memory_of(device, stream, false);
+    throw;
+  }
+}
+
+void Graph::replay() const {
+  TENDRIL_CHECK(state_ && state_->exec, "Graph::replay: nothing was captured");
+  refuse_in_capture("Graph::replay", "a graph within a graph");
+  const int device = state_->stream.device();
+  const DeviceGuard guard(device);
+  const Stream here = Stream::current(device);
+  Event before, after;
+  before.record(here);
+  state_->stream.wait(before);
+  TENDRIL_CUDA("Graph::replay", cudaGraphLaunch, state_->exec, queue(state_->stream));
+  after.record(state_->stream);
+  here.wait(after);
+}
+
+}  // namespace tendril::cuda

@@ -1,0 +1,203 @@
+// timeout: 120
+// Kernels of layers in float32 against themselves in float64, over random shapes and options, on one thread and on
+// three. Results hold NaN before, so that what is not written is seen. (Products and convolutions, which have another
+// path to take, are in matmul_test and conv_test.)
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "tendril/tensor/kernels.h"
+#include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
+
+BOOST_AUTO_TEST_SUITE(float32_kernels)
+
+using namespace tendril;
+
+namespace {
+
+using raw::view_of;
+using Tensors = std::vector<Tensor>;
+using Kernel = std::function<void(const Tensors& out, const Tensors& in)>;
+
+const Kernels& table = kernels(kCPU);
+std::mt19937 dice(23);
+int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+
+/// float32 numbers.
+Tensor noise(const Dims& sizes, double low = -1, double high = 1) {
+  Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
+  const Tensor x = raw::empty(sizes);
+  raw::uniform_(x, low, high, generator);
+  return x;
+}
+
+Tensors run(const Kernel& kernel, const Tensors& in, const std::vector<Dims>& out, DType dtype) {
+  Tensors operands, results;
+  for (const Tensor& x : in) operands.push_back(is_floating(x.dtype()) ? raw::cast(x, dtype) : x);
+  for (const Dims& sizes : out) results.push_back(raw::full(sizes, std::nan(""), dtype));
+  kernel(results, operands);
+  return results;
+}
+
+/// The results of both, of sizes `out`, differ by `tolerance` of the largest at most.
+void check(const char* name, const Tensors& in, const std::vector<Dims>& out, double tolerance, const Kernel& kernel) {
+  const Tensors exact = run(kernel, in, out, kFloat64);
+  for (const int threads : {1, 3}) {
+    const ThreadLimit limit(threads);
+    const Tensors got = run(kernel, in, out, kFloat32);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Tensor apart = raw::binary(Binary::sub, raw::cast(got[i], kFloat64), exact[i]);
+      const double off = raw::unary(Unary::abs, apart).max().item<double>(),
+                   most = raw::unary(Unary::abs, exact[i]).max().item<double>();
+      BOOST_TEST(off <= tolerance * (most + 1), name << ", result " << i << " of sizes " << out[i] << ", " << threads
+                                                     << " threads: off by " << off << ", largest " << most);
+    }
+  }
+}
+
+struct Axis {
+  std::vector<int64_t> begin, end;
+  std::vector<double> scale;
+
+  /// `outputs` windows over `inputs` places, as adaptive pooling has them.
+  Axis(int64_t inputs, int64_t outputs) {
+    for (int64_t i = 0; i < outputs; ++i) {
+      begin.push_back(i * inputs / outputs);
+      end.push_back(((i + 1) * inputs + outputs - 1) / outputs);
+      scale.push_back(1.0 / static_cast<double>(end.back() - begin.back()));
+    }
+  }
+  operator PoolAxis() const { return {begin.data(), end.data(), scale.data()}; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(batch_normalisation_agrees_with_itself_in_float64) {
+  for (int round = 0; round < 16; ++round) {
+    const int64_t n = roll(1, 5), c = roll(1, 40), s = roll(2, round % 4 ? 300 : 9000);
+    const Dims all{n, c, s}, channels{c};
+    const bool batch = round % 2 == 0, with_residual = round % 3 == 0, affine = round % 5 != 0;
+    const double eps = 1e-3;
+    const Tensors in{noise(all), noise(channels), noise(channels),
+                     noise(all), noise(channels), noise(channels, 0.5, 2)};
+    // Statistics are written with `batch`, else read.
+    const auto statistics = [&](const Tensors& out, const Tensors& given) {
+      if (!batch) raw::copy_(out[0], given[4]), raw::copy_(out[1], given[5]);
+    };
+    check("batch_norm", in, {channels, channels, all, all}, 1e-5, [&](const Tensors& out, const Tensors& given) {
+      statistics(out, given);
+      const View weight = view_of(given[1]), bias = view_of(given[2]), residual = view_of(given[3]);
+      table.batch_norm(view_of(out[2]), view_of(out[0]), view_of(out[1]), view_of(given[0]), affine ? &weight : nullptr,
+                       affine ? &bias : nullptr, eps, batch, {});
+      table.batch_norm_relu(view_of(out[3]), view_of(out[0]), view_of(out[1]), view_of(given[0]),
+                            affine ? &weight : nullptr, affine ? &bias : nullptr, with_residual ? &residual : nullptr,
+                            eps, batch, {});
+    });
+    check("batch_norm_backward", in, {channels, channels, all, channels, channels}, 1e-5,
+          [&](const Tensors& out, const Tensors& given) {
+            statistics(out, given);
+            const View weight = view_of(given[1]), bias = view_of(given[2]);
+            table.batch_norm(view_of(out[2]), view_of(out[0]), view_of(out[1]), view_of(given[0]), &weight, &bias, eps,
+                             batch, {});
+            raw::fill_(out[2], std::nan(""));
+            const View dx = view_of(out[2]), dweight = view_of(out[3]), dbias = view_of(out[4]);
+            table.batch_norm_backward(&dx, &dweight, &dbias, view_of(given[3]), view_of(given[0]), view_of(out[0]),
+                                      view_of(out[1]), affine ? &weight : nullptr, eps, batch);
+          });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(layer_normalisation_does) {
+  for (int round = 0; round < 12; ++round) {
+    const int64_t n = roll(1, 200), m = roll(1, round % 3 ? 300 : 3000);
+    const Dims all{n, m}, lines{n}, features{m};
+    const Tensors in{noise(all), noise(features), noise(features), noise(all)};
+    check("layer_norm", in, {lines, lines, all, all, features, features}, 3e-5,
+          [&](const Tensors& out, const Tensors& given) {
+            const View mean = view_of(out[0]), weight = view_of(given[1]), bias = view_of(given[2]);
+            const View *const centred = round % 2 ? &mean : nullptr, *const scaled = round % 5 ? &weight : nullptr;
+            if (!centred) raw::fill_(out[0], 0);
+            table.layer_norm(view_of(out[2]), centred, view_of(out[1]), view_of(given[0]), scaled, &bias, 1e-2);
+            const View dx = view_of(out[3]), dweight = view_of(out[4]), dbias = view_of(out[5]);
+            table.layer_norm_backward(&dx, &dweight, &dbias, view_of(given[3]), view_of(given[0]), centred,
+                                      view_of(out[1]), scaled);
+          });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(pooling_does) {
+  for (int round = 0; round < 16; ++round) {
+    PoolGeometry g{.kernel = {roll(1, 4), roll(1, 4)}, .stride = {roll(1, 3), roll(1, 3)}};
+    g.padding = {roll(0, g.kernel.h / 2), roll(0, g.kernel.w / 2)};
+    const int64_t n = roll(1, 3), c = roll(1, 8), h = roll(8, 40), w = roll(8, 40);
+    const int64_t p = window_count(h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h),
+                  q = window_count(w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w);
+    const Tensors in{noise({n, c, h, w}), noise({n, c, p, q})};
+    check("max_pool2d", in, {{n, c, p, q}, {n, c, h, w}}, 1e-6, [&](const Tensors& out, const Tensors& given) {
+      const Tensor places = raw::full({n, c, p, q}, -1, kInt64);
+      table.max_pool2d(view_of(out[0]), view_of(places), view_of(given[0]), g);
+      table.max_pool2d_backward(view_of(out[1]), view_of(given[1]), view_of(places), g);
+    });
+    const Axis rows(h, p), columns(w, q);
+    check("mean_pool2d", in, {{n, c, p, q}, {n, c, h, w}}, 1e-6, [&](const Tensors& out, const Tensors& given) {
+      table.mean_pool2d(view_of(out[0]), view_of(given[0]), rows, columns);
+      table.mean_pool2d_transpose(view_of(out[1]), view_of(given[1]), rows, columns);
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_does) {
+  for (int round = 0; round < 12; ++round) {
+    const int64_t b = roll(1, 3), l = roll(1, 150), s = roll(1, 150), e = roll(1, 40), v = roll(1, 40);
+    AttentionMask mask{.scale = 0.3, .causal = round % 2 == 0};
+    const Tensors in{noise({b, l, e}), noise({b, s, e}), noise({b, s, v}), noise({b, l, v})};
+    check("attention", in, {{b, l, v}, {b, l}, {b, l, e}, {b, s, e}, {b, s, v}}, 1e-5,
+          [&](const Tensors& out, const Tensors& given) {
+            const View q = view_of(given[0]), k = view_of(given[1]), x = view_of(given[2]);
+            table.attention(view_of(out[0]), view_of(out[1]), q, k, x, mask);
+            table.attention_backward(view_of(out[2]), view_of(out[3]), view_of(out[4]), view_of(given[3]),
+                                     view_of(out[0]), view_of(out[1]), q, k, x, mask);
+          });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy_does_along_any_dimension) {
+  for (int round = 0; round < 12; ++round) {
+    Dims sizes{roll(1, 9), roll(1, round % 3 ? 90 : 9000), roll(1, 9)};
+    const int dim = round % 2 ? 1 : 2;
+    if (dim == 2) std::swap(sizes[1], sizes[2]);
+    Dims lines = sizes;
+    lines[dim] = 1;
+    const Tensor index = raw::empty(lines, kInt64);
+    raw::randint_(index, 0, sizes[dim], default_generator());
+    check("cross_entropy", {noise(sizes, -9, 9), noise(lines)}, {lines, lines, sizes}, 2e-6,
+          [&](const Tensors& out, const Tensors& given) {
+            table.log_sum_exp(view_of(out[0]), view_of(out[1]), view_of(given[0]), dim);
+            table.cross_entropy_backward(view_of(out[2]), view_of(given[0]), dim, view_of(out[0]), view_of(out[1]),
+                                         view_of(index), view_of(given[1]));
+          });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_of_an_lstm_does) {
+  for (int round = 0; round < 12; ++round) {
+    const int64_t n = roll(1, 40), h = roll(1, round % 3 ? 40 : 400);
+    const Dims gates{n, 4 * h}, cells{n, h};
+    const Tensors in{noise(gates, -3, 3), noise(gates, -3, 3), noise(cells), noise(cells), noise(cells), noise(cells)};
+    check("lstm_cell", in, {gates, cells, cells, cells, gates, cells}, 3e-6,
+          [&](const Tensors& out, const Tensors& given) {
+            raw::copy_(out[0], given[0]);
+            table.lstm_cell(view_of(out[0]), view_of(given[1]), view_of(given[2]), view_of(out[1]), view_of(out[2]),
+                            view_of(out[3]));
+            raw::copy_(out[5], given[5]);
+            const View d_out = view_of(given[4]);
+            table.lstm_cell_backward(view_of(out[4]), view_of(out[5]), view_of(given[3]), round % 2 ? &d_out : nullptr,
+                                     view_of(out[0]), view_of(given[2]), view_of(out[2]));
+          });
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
