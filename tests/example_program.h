@@ -47,6 +47,7 @@ struct ExampleProgram {
     Result result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder / "stdout"),
                   read_file(folder / "stderr")};
     BOOST_TEST_MESSAGE(result.out << result.err);
+    BOOST_TEST_INFO("standard error: " << result.err);  // printed if the next check fails
     return result;
   }
 
@@ -54,8 +55,10 @@ struct ExampleProgram {
 
   /// Runs the program until its output, in the file `log`, has a line that matches `pattern`, and then stops it.
   Result run_and_stop(const std::string& flags, const std::string& pattern) const {
+    std::filesystem::remove(folder / "log");
     return shell("'" EXAMPLE_PROGRAM "' " + flags + " > log & pid=$!; until grep -q '" + pattern +
-                 "' log || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat log; exit "
+                 "' log 2>/dev/null || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat "
+                 "log; exit "
                  "$status");
   }
 

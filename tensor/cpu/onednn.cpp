@@ -11,6 +11,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "tendril/tensor/cpu/blocked_signals.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/workers.h"
 #include "tendril/tensor/deterministic.h"
@@ -115,11 +116,17 @@ dnnl::stream& stream() {
   return of_this_thread;
 }
 
+/// oneDNN's products use the stack's register for memory of the heap while they run, until 2026
+/// (https://github.com/uxlfoundation/oneDNN/issues/4845): a signal's handler would write over what lies before it. Up
+/// to so many products a sum they do not, by the size of what they put on the stack.
+constexpr int64_t kSafeSum = 64;
+
 /// Runs a primitive to its end.
 void execute(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
              std::unordered_map<int, dnnl::memory> arguments) {
   const Scratch<char> scratch(static_cast<int64_t>(scratchpad.get_size()));
   arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, engine(), scratch.data()));
+  const BlockedSignals handled_afterwards;
   primitive.execute(stream(), arguments);
   stream().wait();
 }
@@ -353,6 +360,8 @@ bool sgemm(const Gemm& g) {
   const ThreadsForOneDnn threads(g.m * g.n * g.k);
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
+  std::optional<BlockedSignals> handled_afterwards;  // two calls of the system: not for the smallest
+  if (g.k > kSafeSum) handled_afterwards.emplace();
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
                                           g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.out), out.stride);
   TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));

@@ -6,10 +6,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "tendril/tensor/cpu/blocked_signals.h"
 
 namespace tendril::cpu {
 namespace {
@@ -145,17 +146,13 @@ bool is_started(int number) {
   const std::unique_lock lock(starting, std::try_to_lock);
   if (!lock) return false;
   if (number < started.load()) return true;
-  sigset_t all, before;  // signals are for the program's own threads
-  sigfillset(&all);
-  for (const int own_fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF}) sigdelset(&all, own_fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals inherited(false);  // signals are for the program's own threads; a profiler's are for all
   bool runs = true;
   try {
     std::thread(serve, number).detach();  // joined by nobody: asleep it keeps no process from ending
   } catch (...) {                         // no more threads, or no memory for one
     runs = false;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (runs) started.store(number + 1, std::memory_order_release);
   return runs;
 }

@@ -1,0 +1,97 @@
+// Signals that come while oneDNN computes, whose products may keep the stack's register in the heap.
+#include <pthread.h>
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <thread>
+
+#include "tendril/tensor/kernels.h"
+#include "tendril/tensor/raw.h"
+
+BOOST_AUTO_TEST_SUITE(signals)
+
+using namespace tendril;
+
+namespace {
+
+std::atomic<const char*> stack_begin, stack_end;
+std::atomic<int> handled{0}, elsewhere{0};
+
+void handler(int) {
+  const char here = 0;
+  handled.fetch_add(1);
+  if (&here < stack_begin.load() || &here >= stack_end.load()) elsewhere.fetch_add(1);
+}
+
+/// Sends this thread signals while it lives.
+class Sender {
+ public:
+  Sender() : before_(std::signal(SIGUSR1, handler)), thread_([this, to = pthread_self()] { send(to); }) {
+    pthread_attr_t attributes;
+    void* begin = nullptr;
+    std::size_t size = 0;
+    BOOST_REQUIRE(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    pthread_attr_getstack(&attributes, &begin, &size);
+    pthread_attr_destroy(&attributes);
+    stack_begin = static_cast<const char*>(begin);
+    stack_end = static_cast<const char*>(begin) + size;
+    ready_ = true;
+  }
+  ~Sender() {
+    stop_ = true;
+    thread_.join();
+    std::signal(SIGUSR1, before_);
+  }
+
+ private:
+  void send(pthread_t to) const {
+    while (!stop_) {
+      if (ready_) pthread_kill(to, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  void (*before_)(int);
+  std::atomic<bool> ready_{false}, stop_{false};
+  std::thread thread_;
+};
+
+template <class F>
+void check_handlers_stacks(F f) {
+  handled = elsewhere = 0;
+  const Sender sender;
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       handled < 200 && std::chrono::steady_clock::now() < end;) {
+    f();
+  }
+  BOOST_TEST(handled >= 200);
+  BOOST_TEST(elsewhere == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_handler_runs_on_its_threads_stack_within_products_of_any_size) {
+  for (const int64_t inner : {64, 65, 84, 85, 252, 253, 256, 1024}) {
+    const Tensor a = raw::ones({128, inner}), b = raw::ones({inner, 128}), turned = raw::ones({128, inner});
+    check_handlers_stacks([&] {
+      raw::matmul(a, b);
+      raw::matmul(a, raw::transpose(turned, 0, 1));
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_runs_on_its_threads_stack_within_convolutions) {
+  const Tensor x = raw::ones({4, 3, 20, 20}), weight = raw::ones({8, 3, 3, 3}), out = raw::empty({4, 8, 20, 20});
+  ConvGeometry geometry;
+  geometry.padding = 1;
+  const Kernels& table = kernels(kCPU);
+  check_handlers_stacks([&] {
+    table.conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), geometry);
+    table.conv2d_data(raw::view_of(x), raw::view_of(weight), raw::view_of(out), geometry);
+    table.conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(out), geometry);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
