@@ -11,7 +11,7 @@ namespace tendril::dist::detail {
 using rpc::Clock;
 
 namespace {
-constexpr std::chrono::milliseconds kEnquiry{1000};  // for an answer
+constexpr std::chrono::milliseconds kEnquiry{3000};  // for an answer; a busy machine may stand still for a second
 }
 
 std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {

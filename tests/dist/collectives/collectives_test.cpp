@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_come_is_named_by_all_others) {
     if (rank == 1) return others_done.wait();
     const Tensor x = zeros({4});
     try {
-      members.all_reduce(x, ReduceOp::sum, {.timeout = 300ms});
+      members.all_reduce(x, ReduceOp::sum, {.timeout = 2s});  // the others are there in less
     } catch (const rpc::TimeoutError& first) {
       others_done.count_down();
       const std::string text = first.what();
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_does_not_make_its_group_is_named) {
   for (const int missing : {0, 2}) {
     const auto said = outcomes(kSize, [&](int rank) {
       if (rank == missing) return;
-      ProcessGroup(group[rank], names(kSize), {.tag = std::to_string(missing), .timeout = 300ms});
+      ProcessGroup(group[rank], names(kSize), {.tag = std::to_string(missing), .timeout = 1s});
     });
     for (int rank = 0; rank < kSize; ++rank) {
       const std::string& mine = said[static_cast<std::size_t>(rank)];
@@ -274,8 +274,9 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
   BOOST_TEST((rpc::Clock::now() - start < 30s));
   for (const std::size_t rank : {0u, 1u, 3u}) {
     BOOST_TEST(has(said[rank], "PeerLostError: "), said[rank]);
-    // w2 itself, which is alive here, may tell the last ones before it is cut off that it has lost the first.
-    BOOST_TEST((has(said[rank], "worker 'w2'") || has(said[rank], "worker 'w0' is lost")), said[rank]);
+    // w2 itself, which is alive here, may tell the last ones before it is cut off that it has lost the others.
+    const std::string itself = "worker 'w" + std::to_string(rank) + "' is lost";
+    BOOST_TEST((has(said[rank], "' is lost") && !has(said[rank], itself)), said[rank]);
   }
   at_all(4, [&](int rank) {
     if (rank == 2) return;
@@ -290,9 +291,9 @@ BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what
   constexpr int kSize = 3;
   const Group group(kSize);
   const auto reduce = [](ProcessGroup& members, const Tensor& x) {
-    members.all_reduce(x, ReduceOp::sum, {.timeout = 1s});
+    members.all_reduce(x, ReduceOp::sum, {.timeout = 2s});
   };
-  const auto broadcast = [](ProcessGroup& members, const Tensor& x) { members.broadcast(x, 0, {.timeout = 1s}); };
+  const auto broadcast = [](ProcessGroup& members, const Tensor& x) { members.broadcast(x, 0, {.timeout = 2s}); };
   for (const auto operation : {+reduce, +broadcast}) {
     std::latch others_done(2);
     at_all(kSize, [&](int rank) {
@@ -316,7 +317,7 @@ namespace {
 struct WithOneThatHangs {
   const std::shared_ptr<rpc_test::Hang> hang = std::make_shared<rpc_test::Hang>();
   const Cluster cluster{
-      3, {.ping_interval = 500ms, .liveness_timeout = 3s}, rpc::served_functions(), nullptr, [this](Agent& agent) {
+      3, {.ping_interval = 500ms, .liveness_timeout = 8s}, rpc::served_functions(), nullptr, [this](Agent& agent) {
         dist::attach_collectives(agent);
         if (agent.self().id == 2) agent.add_hook(hang);
       }};
