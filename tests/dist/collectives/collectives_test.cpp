@@ -275,8 +275,8 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
   for (const std::size_t rank : {0u, 1u, 3u}) {
     BOOST_TEST(has(said[rank], "PeerLostError: "), said[rank]);
     // w2 itself, which is alive here, may tell the last ones before it is cut off that it has lost the others.
-    const std::string itself = "worker 'w" + std::to_string(rank) + "' is lost";
-    BOOST_TEST((has(said[rank], "' is lost") && !has(said[rank], itself)), said[rank]);
+    BOOST_TEST(has(said[rank], "worker 'w"), said[rank]);
+    BOOST_TEST(!has(said[rank], "worker 'w" + std::to_string(rank) + "'"), said[rank]);
   }
   at_all(4, [&](int rank) {
     if (rank == 2) return;
