@@ -274,9 +274,9 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
   BOOST_TEST((rpc::Clock::now() - start < 30s));
   for (const std::size_t rank : {0u, 1u, 3u}) {
     BOOST_TEST(has(said[rank], "PeerLostError: "), said[rank]);
-    // w2 itself, which is alive here, may tell the last ones before it is cut off that it has lost the others.
+    // Which worker it names depends on who is quickest: w2, which is alive here, may tell those that it still reaches
+    // that it has lost the others, and they say so to all.
     BOOST_TEST(has(said[rank], "worker 'w"), said[rank]);
-    BOOST_TEST(!has(said[rank], "worker 'w" + std::to_string(rank) + "'"), said[rank]);
   }
   at_all(4, [&](int rank) {
     if (rank == 2) return;
