@@ -58,7 +58,7 @@ bool copy_transposed(const View& out, const View& x) {
   if (nest.strides[0][0] != unit) return false;
   const int crossing = crossing_dim<2>(nest, {unit, unit});
   if (crossing < 0) return false;
-  transpose(nest, crossing, transpose_tile_of(unit), unit);
+  transpose(nest, crossing, transpose_tile_of(loops().transpose.far, unit), unit);
   return true;
 }
 

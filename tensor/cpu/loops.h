@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/nest.h"
 #include "tendril/tensor/cpu/parallel.h"
-#include "tendril/tensor/cpu/transpose.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/view.h"
 
 /// How the innermost loops are run over operands.
 namespace tendril::cpu {
+
+/// Of elements of `unit` bytes; `of` is a half of loops().transpose.
+inline TransposeTile transpose_tile_of(const std::array<TransposeTile, 4>& of, int64_t unit) noexcept {
+  return of[static_cast<std::size_t>(std::countr_zero(static_cast<uint64_t>(unit)))];
+}
 
 template <class T>
 Compute<T> load(const T* p) {
@@ -81,7 +86,8 @@ void run_by_tiles(const Body& loop, Nest<N> nest, int crossing, const std::array
           row[k] = at[k] + i * inner_steps[k];
           if (!turned[k]) continue;
           to_next[k] = kTileAlong * units[k];
-          transpose_tile_of(units[k])(buffers[k].data(), to_next[k], row[k], inner_steps[k], width, height);
+          transpose_tile_of(loops().transpose.near, units[k])(buffers[k].data(), to_next[k], row[k], inner_steps[k],
+                                                              width, height);
           row[k] = buffers[k].data();
         }
         for (int64_t j = 0; j < height; ++j) {

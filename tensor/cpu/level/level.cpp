@@ -9,6 +9,7 @@ extern const ByOp<Compare, Loop> compare_loops;
 extern const ByOp<Unary, Loop> unary_gradient_loops;
 extern const std::array<ByOp<Binary, Loop>, 2> binary_gradient_loops;
 extern const HalfCasts half_casts;
+extern const TransposeLoops transpose_loops;
 extern const ByOp<Reduction, FoldRows> fold_rows_loops;
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
@@ -35,6 +36,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .unary_gradient = unary_gradient_loops,
                              .binary_gradient = binary_gradient_loops,
                              .half_casts = half_casts,
+                             .transpose = transpose_loops,
                              .fold_rows = fold_rows_loops,
                              .fold_columns = fold_columns_loops,
                              .softmax = softmax_lines,

@@ -166,6 +166,19 @@ struct HalfCasts {
   Loop widen, narrow;
 };
 
+/// A tile's elements along what is written together, and along what is read together. Of those tried (16 to 256 by 8 to
+/// 64) the fastest for large matrices, also where rows lie a power of two apart.
+inline constexpr int64_t kTileAlong = 64, kTileAcross = 16;
+/// out[j][i] = x[i][j] for i < width, j < height: rows become columns. Neighbours in `out` are those of i, in `x` those
+/// of j; steps in bytes.
+using TransposeTile = void (*)(char* out, int64_t out_step, const char* x, int64_t x_step, int64_t width,
+                               int64_t height);
+/// For elements of 1, 2, 4 and 8 bytes.
+struct TransposeLoops {
+  std::array<TransposeTile, 4> near;  ///< all of `out` stays in the first cache
+  std::array<TransposeTile, 4> far;   ///< its rows lie far apart
+};
+
 template <class F>
 using ByDType = std::array<F, kNumDTypes>;
 template <class Op, class F>
@@ -181,6 +194,7 @@ struct Loops {
   const ByOp<Unary, Loop>& unary_gradient;                   ///< out, g, what was kept
   const std::array<ByOp<Binary, Loop>, 2>& binary_gradient;  ///< for x, for y: out, g, x, y
   const HalfCasts& half_casts;
+  const TransposeLoops& transpose;
   const ByOp<Reduction, FoldRows>& fold_rows;
   const ByOp<Reduction, FoldColumns>& fold_columns;
   const ByDType<SoftmaxLine>& softmax;

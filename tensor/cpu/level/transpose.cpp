@@ -1,16 +1,12 @@
-#pragma once
-
 #include <algorithm>
-#include <cstdint>
+#include <cstring>
 
-/// Small pieces of memory, turned: rows become columns.
-namespace tendril::cpu {
+#include "tendril/tensor/cpu/level/level.h"
 
-/// A tile's elements along what is written together, and along what is read together. Of those tried (16 to 256 by 8 to
-/// 64, through a buffer or not) the fastest for large matrices, also where rows lie a power of two apart.
-inline constexpr int64_t kTileAlong = 64, kTileAcross = 16;
+namespace tendril::cpu::TENDRIL_CPU_LEVEL {
+namespace {
 
-/// Four rows of four become four columns. Steps in bytes; `Bits` has an element's size.
+/// Four rows of four become four columns. `Bits` has an element's size.
 template <class Bits>
 void transpose_4x4(char* out, int64_t out_step, const char* x, int64_t x_step) {
   typedef Bits Four __attribute__((vector_size(4 * sizeof(Bits)), aligned(alignof(Bits)), may_alias));
@@ -24,7 +20,6 @@ void transpose_4x4(char* out, int64_t out_step, const char* x, int64_t x_step) {
   *reinterpret_cast<Four*>(out + 3 * out_step) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 }
 
-/// out[j][i] = x[i][j] for i < width, j < height; neighbours in `out` are those of i, in `x` those of j.
 template <class Bits>
 void transpose_tile(char* out, int64_t out_step, const char* x, int64_t x_step, int64_t width, int64_t height) {
   constexpr int64_t kUnit = sizeof(Bits);
@@ -46,20 +41,31 @@ void transpose_tile(char* out, int64_t out_step, const char* x, int64_t x_step, 
   }
 }
 
-using TransposeTile = void (*)(char* out, int64_t out_step, const char* x, int64_t x_step, int64_t width,
-                               int64_t height);
-/// `unit`: bytes of an element.
-inline TransposeTile transpose_tile_of(int64_t unit) noexcept {
-  switch (unit) {
-    case 1:
-      return transpose_tile<uint8_t>;
-    case 2:
-      return transpose_tile<uint16_t>;
-    case 4:
-      return transpose_tile<uint32_t>;
-    default:
-      return transpose_tile<uint64_t>;
+/// By blocks of a cache line of `out` by kTileAcross, turned in a buffer: rows of `out` a power of two apart share a
+/// few places of the cache, and lines that were written to in pieces would push each other out.
+template <class Bits>
+void transpose_far_tile(char* out, int64_t out_step, const char* x, int64_t x_step, int64_t width, int64_t height) {
+  constexpr int64_t kLine = 64, kUnit = sizeof(Bits), kWidth = kLine / kUnit;
+  int64_t i = 0;
+  for (; height == kTileAcross && i + kWidth <= width; i += kWidth) {
+    alignas(kLine) char block[kLine * kTileAcross];
+    const char* const from = x + i * x_step;
+    for (int64_t k = 0; k < kWidth; k += 4) {
+      for (int64_t j = 0; j < kTileAcross; j += 4) {
+        transpose_4x4<Bits>(block + j * kLine + k * kUnit, kLine, from + k * x_step + j * kUnit, x_step);
+      }
+    }
+    for (int64_t j = 0; j < kTileAcross; ++j) std::memcpy(out + j * out_step + i * kUnit, block + j * kLine, kLine);
   }
+  if (i < width) transpose_tile<Bits>(out + i * kUnit, out_step, x + i * x_step, x_step, width - i, height);
 }
 
-}  // namespace tendril::cpu
+}  // namespace
+
+extern const TransposeLoops transpose_loops;
+const TransposeLoops transpose_loops = {
+    {transpose_tile<uint8_t>, transpose_tile<uint16_t>, transpose_tile<uint32_t>, transpose_tile<uint64_t>},
+    {transpose_far_tile<uint8_t>, transpose_far_tile<uint16_t>, transpose_far_tile<uint32_t>,
+     transpose_far_tile<uint64_t>}};
+
+}  // namespace tendril::cpu::TENDRIL_CPU_LEVEL
