@@ -50,6 +50,9 @@ void transpose(Nest<2> nest, int crossing, TransposeTile transpose_tile, int64_t
   });
 }
 
+/// Up to about the second cache lines that are written to in pieces stay where they are.
+constexpr int64_t kNearBytes = int64_t{256} << 10;
+
 /// True: it has been done.
 bool copy_transposed(const View& out, const View& x) {
   if (out.dtype != x.dtype || out.numel < 4096 || (out.contiguous && x.contiguous)) return false;
@@ -58,7 +61,8 @@ bool copy_transposed(const View& out, const View& x) {
   if (nest.strides[0][0] != unit) return false;
   const int crossing = crossing_dim<2>(nest, {unit, unit});
   if (crossing < 0) return false;
-  transpose(nest, crossing, transpose_tile_of(loops().transpose.far, unit), unit);
+  const auto& tiles = out.numel * unit > kNearBytes ? loops().transpose.far : loops().transpose.near;
+  transpose(nest, crossing, transpose_tile_of(tiles, unit), unit);
   return true;
 }
 

@@ -39,15 +39,23 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
   return false;
 }
 
-/// While it lives, OpenMP gives regions that this thread starts this call's share of the budget, as oneDNN starts them
-/// without saying how many. Then what the user set counts again. The OpenMP runtime is the one that oneDNN was linked
-/// with: found by name.
+/// oneDNN's products keep the stack's register in memory of the heap while they run, until 3.11 and 3.12 of 2026
+/// (https://github.com/uxlfoundation/oneDNN/issues/4845): a signal's handler would write over what lies before it. Up
+/// to so many products a sum they stay on the stack, of which they take four pages: 84 on AVX-512, 252 on AVX2.
+constexpr int64_t kSafeSum = 64;
+
+/// While it lives, signals to this thread wait, and OpenMP gives regions that this thread starts this call's share of
+/// the budget, as oneDNN starts them without saying how many. Then what the user set counts again. The OpenMP runtime
+/// is the one that oneDNN was linked with: found by name.
 class ThreadsForOneDnn {
  public:
   /// What one thread needs tens of microseconds for it does alone: a region waits for all its threads, which on a core
   /// that another process holds takes a time slice.
-  explicit ThreadsForOneDnn(int64_t multiplications)
+  /// `sum`: products in one, if it is no more than a product of matrices: the smallest of one thread, which are safe,
+  /// are spared two calls of the system.
+  explicit ThreadsForOneDnn(int64_t multiplications, int64_t sum = INT64_MAX)
       : share_(is_forked() || multiplications < kAlone ? 1 : num_threads()) {
+    if (sum > kSafeSum || count() > 1) handled_afterwards_.emplace(BlockedSignals::Purpose::no_handler);
     if (!set_threads() || !max_threads()) return;
     before_ = max_threads()();
     if (before_ != count()) set_threads()(count());
@@ -74,6 +82,7 @@ class ThreadsForOneDnn {
   }
 
   const ThreadShare share_;
+  std::optional<BlockedSignals> handled_afterwards_;  // OpenMP's threads that are started meanwhile inherit it
   int before_ = 0;
 };
 
@@ -116,17 +125,11 @@ dnnl::stream& stream() {
   return of_this_thread;
 }
 
-/// oneDNN's products use the stack's register for memory of the heap while they run, until 2026
-/// (https://github.com/uxlfoundation/oneDNN/issues/4845): a signal's handler would write over what lies before it. Up
-/// to so many products a sum they do not, by the size of what they put on the stack.
-constexpr int64_t kSafeSum = 64;
-
 /// Runs a primitive to its end.
 void execute(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
              std::unordered_map<int, dnnl::memory> arguments) {
   const Scratch<char> scratch(static_cast<int64_t>(scratchpad.get_size()));
   arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, engine(), scratch.data()));
-  const BlockedSignals handled_afterwards;
   primitive.execute(stream(), arguments);
   stream().wait();
 }
@@ -357,11 +360,9 @@ bool takes(const Gemm& g) noexcept {
 bool sgemm(const Gemm& g) {
   Operand a, b, out;
   if (!describe(g, a, b, out)) return false;
-  const ThreadsForOneDnn threads(g.m * g.n * g.k);
+  const ThreadsForOneDnn threads(g.m * g.n * g.k, g.k);
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
-  std::optional<BlockedSignals> handled_afterwards;  // two calls of the system: not for the smallest
-  if (g.k > kSafeSum) handled_afterwards.emplace();
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
                                           g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.out), out.stride);
   TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));

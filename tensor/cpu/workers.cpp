@@ -146,7 +146,7 @@ bool is_started(int number) {
   const std::unique_lock lock(starting, std::try_to_lock);
   if (!lock) return false;
   if (number < started.load()) return true;
-  const BlockedSignals inherited(false);  // signals are for the program's own threads; a profiler's are for all
+  const BlockedSignals inherited(BlockedSignals::Purpose::starting_thread);
   bool runs = true;
   try {
     std::thread(serve, number).detach();  // joined by nobody: asleep it keeps no process from ending

@@ -42,7 +42,7 @@ std::vector<std::optional<WhereaboutsMessage>> Channel::ask_all() const {
                          if (all) all->try_set_value();
                        });
   }
-  answers->all->wait_until(Clock::now() + 2 * kEnquiry);
+  answers->all->wait_until(Clock::now() + kEnquiry + std::chrono::seconds(1));
   const std::lock_guard lock(answers->mutex);
   return answers->of;
 }

@@ -167,7 +167,7 @@ struct HalfCasts {
 };
 
 /// A tile's elements along what is written together, and along what is read together. Of those tried (16 to 256 by 8 to
-/// 64) the fastest for large matrices, also where rows lie a power of two apart.
+/// 64, before lines were made in a buffer) the fastest for large matrices, also where rows lie a power of two apart.
 inline constexpr int64_t kTileAlong = 64, kTileAcross = 16;
 /// out[j][i] = x[i][j] for i < width, j < height: rows become columns. Neighbours in `out` are those of i, in `x` those
 /// of j; steps in bytes.
@@ -175,7 +175,7 @@ using TransposeTile = void (*)(char* out, int64_t out_step, const char* x, int64
                                int64_t height);
 /// For elements of 1, 2, 4 and 8 bytes.
 struct TransposeLoops {
-  std::array<TransposeTile, 4> near;  ///< all of `out` stays in the first cache
+  std::array<TransposeTile, 4> near;  ///< all of `out` stays in a near cache
   std::array<TransposeTile, 4> far;   ///< its rows lie far apart
 };
 
