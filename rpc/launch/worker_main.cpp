@@ -20,8 +20,8 @@
 #include "tendril/rpc/launch/spawn_protocol.h"
 #include "tendril/rpc/launch/spawn_registry.h"
 #include "tendril/rpc/observe/status_signal.h"
-#include "tendril/rpc/threads/signal_mask.h"
 #include "tendril/rpc/wire/wire.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc {
 namespace detail {
@@ -109,7 +109,7 @@ SharedKey receive_key() {
 /// it also ends a process that is stopped.
 void watch_lifeline() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const SignalMask mask;
+  const tendril::detail::SignalMask mask;
   std::thread([] {
     char byte;
     for (;;) {

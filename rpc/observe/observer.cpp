@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tendril/rpc/threads/signal_mask.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {
 
@@ -30,7 +30,7 @@ std::shared_ptr<Observer> Observer::get() {
 }
 
 Observer::Observer() : state_(std::make_shared<State>()) {
-  const SignalMask mask;
+  const tendril::detail::SignalMask mask;
   state_->thread = std::thread([state = state_] {
     pthread_setname_np(pthread_self(), "rpc-observer");
     state->io.run();

@@ -9,8 +9,8 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/listener.h"
-#include "tendril/rpc/threads/signal_mask.h"
 #include "tendril/rpc/threads/thread_state.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc {
 
@@ -98,7 +98,7 @@ bool Agent::Impl::tell_closing(Clock::time_point deadline) {
   const std::future<void> told = task.get_future();
   std::thread thread;
   try {
-    const detail::SignalMask mask;
+    const tendril::detail::SignalMask mask;
     thread = std::thread(std::move(task));
   } catch (const std::system_error&) {  // the system gives no more threads
     tell();

@@ -6,8 +6,8 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/loop.h"
-#include "tendril/rpc/threads/signal_mask.h"
 #include "tendril/rpc/threads/thread_state.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {
 
@@ -93,7 +93,7 @@ void Loop::spawn_locked(bool polls) {
   worker.woken = !polls;
   if (polls) has_poller_ = true;
   if (!polls) ++arriving_;
-  const SignalMask mask;
+  const tendril::detail::SignalMask mask;
   try {
     worker.thread = std::thread([this, &worker] { work(worker); });
     if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "tendril/rpc/threads/signal_mask.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {
 
@@ -101,7 +101,7 @@ nanoseconds measure() noexcept try {
   if (other < 0) return kUsualCost;
   std::array<nanoseconds, kRounds> took{};
   Bell bell;
-  const SignalMask mask;
+  const tendril::detail::SignalMask mask;
   std::thread sleeper([&] {
     run_on(other);
     for (nanoseconds& one : took) one = bell.await();

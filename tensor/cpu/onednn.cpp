@@ -11,9 +11,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "tendril/tensor/cpu/blocked_signals.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/workers.h"
+#include "tendril/tensor/detail/signal_mask.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/threads.h"
@@ -55,7 +55,7 @@ class ThreadsForOneDnn {
   /// are spared two calls of the system.
   explicit ThreadsForOneDnn(int64_t multiplications, int64_t sum = INT64_MAX)
       : share_(is_forked() || multiplications < kAlone ? 1 : num_threads()) {
-    if (sum > kSafeSum || count() > 1) handled_afterwards_.emplace(BlockedSignals::Purpose::no_handler);
+    if (sum > kSafeSum || count() > 1) handled_afterwards_.emplace();
     if (!set_threads() || !max_threads()) return;
     before_ = max_threads()();
     if (before_ != count()) set_threads()(count());
@@ -82,7 +82,8 @@ class ThreadsForOneDnn {
   }
 
   const ThreadShare share_;
-  std::optional<BlockedSignals> handled_afterwards_;  // OpenMP's threads that are started meanwhile inherit it
+  std::optional<tendril::detail::SignalMask>
+      handled_afterwards_;  // OpenMP's threads that are started meanwhile inherit it
   int before_ = 0;
 };
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "tendril/tensor/cpu/blocked_signals.h"
+#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::cpu {
 namespace {
@@ -146,7 +146,7 @@ bool is_started(int number) {
   const std::unique_lock lock(starting, std::try_to_lock);
   if (!lock) return false;
   if (number < started.load()) return true;
-  const BlockedSignals inherited(BlockedSignals::Purpose::starting_thread);
+  const tendril::detail::SignalMask mask({SIGPROF});  // a profiler samples them too
   bool runs = true;
   try {
     std::thread(serve, number).detach();  // joined by nobody: asleep it keeps no process from ending
