@@ -5,6 +5,10 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
 namespace tendril::detail {
 
 /// While it lives, this thread and the threads that it starts take no signals that are sent to the process: those are
@@ -29,3 +33,5 @@ class SignalMask {
 };
 
 }  // namespace tendril::detail
+
+TENDRIL_API_END
