@@ -9,6 +9,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/contains.h"
+
 /// Tests of an example as it is run: the real program (EXAMPLE_PROGRAM), with real processes.
 namespace tendril::test {
 
@@ -16,8 +18,6 @@ inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A fixture: runs programs in a folder that is each test case's own.
 struct ExampleProgram {

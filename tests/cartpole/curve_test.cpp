@@ -1,4 +1,5 @@
 #include "curve.h"
+#include "tests/contains.h"
 
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 const std::vector<CurvePoint> kPoints = {{1, 20, 1, 45, 0.125}, {2, 500, 25.95, 1045, 0.5}};
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tendril/rpc/observe/trace.h"
+#include "tests/contains.h"
 #include "tests/dist/group.h"
 #include "tests/temporary_folder.h"
 
@@ -50,7 +51,7 @@ struct Traced {
   }
 };
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "tendril/dist/autograd/graph.h"
+#include "tests/contains.h"
 #include "tests/dist/group.h"
 #include "tests/temporary_folder.h"
 
@@ -37,7 +38,7 @@ int64_t occurrences(const std::string& text, const std::string& part) {
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
 }
-bool contains(const std::string& text, const std::string& part) { return occurrences(text, part) > 0; }
+using tendril::test::contains;
 
 }  // namespace
 

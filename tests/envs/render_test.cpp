@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tendril/tensor/error.h"
+#include "tests/contains.h"
 #include "tests/decimal_comma.h"
 
 BOOST_AUTO_TEST_SUITE(render)
@@ -24,7 +25,7 @@ std::vector<std::string> lines(const std::string& text) {
   return result;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 }  // namespace
 

@@ -16,12 +16,14 @@
 #include "tendril/rpc/call/function.h"
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/transport/memory_network.h"
+#include "tests/contains.h"
 
 /// Agents of one group in this process, each connected with each, for tests of typed calls.
 namespace rpc_test {
 
 using namespace tendril;
 using namespace tendril::rpc;
+using tendril::test::contains;
 using namespace std::chrono_literals;
 
 class Cluster {
@@ -109,7 +111,5 @@ std::string message_of(F f) {
   BOOST_ERROR("no error, one was expected");
   return "";
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace rpc_test

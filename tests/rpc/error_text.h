@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tendril/rpc/error.h"
+#include "tests/contains.h"
 
 namespace tendril::test {
 
@@ -22,7 +23,5 @@ inline std::string text_of_error(const std::function<void()>& run) {
     return e.what();
   }
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace tendril::test

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 
+#include "tests/contains.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -29,7 +30,7 @@ std::string outcome(const std::string& arguments, const Environment& variables =
   return process.rest(120s);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 /// What the program's workers said themselves. Workers that begin slowly also log whom they wait for, and whom they
 /// have refused: not what is asked here.

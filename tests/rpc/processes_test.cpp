@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/contains.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -29,7 +30,7 @@ std::string outcome(const std::string& scenario) {
   return text;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 std::vector<pid_t> read_pids(Process& process, int count) {
   std::vector<pid_t> pids(static_cast<std::size_t>(count));
@@ -225,11 +226,11 @@ BOOST_AUTO_TEST_CASE(a_fault_raised_in_a_handler_ends_its_process) {
 }
 
 BOOST_AUTO_TEST_CASE(whoever_waits_long_for_others_says_for_whom) {
-  const test::ReservedPort port;
+  const test::ReservedPort port, nobodys;
   const auto noted = [](int rank, const test::ReservedPort& at) {
     return member("member", rank, 3, at, {"TENDRIL_LOG=warn"});
   };
-  Process host = noted(0, port), early = noted(1, test::ReservedPort());
+  Process host = noted(0, port), early = noted(1, nobodys);
   BOOST_TEST(contains(host.line(),
                       "rpc: rank 0 has waited 5 s for these workers to join: rank 1, rank 2 (of world "
                       "size 3)"));

@@ -1,4 +1,5 @@
 #include "tendril/rpc/spawn.h"
+#include "tests/contains.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -43,7 +44,7 @@ std::vector<pid_t> read_pids(Process& process, int count) {
   return pids;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 

@@ -18,6 +18,7 @@
 
 #include "tendril/rpc/session/proof.h"
 #include "tendril/tensor/raw.h"
+#include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/chaos/raw_client.h"
@@ -51,7 +52,7 @@ AgentOptions options_of(const char* name, int rank, const TlsCredentials& tls) {
   return options;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 /// What this process says on the error output meanwhile.
 class ErrorOutput {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tendril/rpc/session/proof.h"
+#include "tests/contains.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
@@ -63,7 +64,7 @@ std::string error_of_connecting(Agent& agent, const Agent::Endpoint& endpoint) {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 BOOST_AUTO_TEST_CASE(workers_that_hold_the_key_call_each_other_over_tcp) {
   Agent agent(options_of("server", 0), functions());

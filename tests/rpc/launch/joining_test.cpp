@@ -16,6 +16,7 @@
 #include "tendril/rpc/launch/enquiry.h"
 #include "tendril/rpc/session/proof.h"
 #include "tendril/rpc/wire/hello.h"
+#include "tests/contains.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -40,7 +41,7 @@ std::string error_of(const std::function<void()>& run) {
   return "no exception";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 int add(int a, int b) { return a + b; }
 

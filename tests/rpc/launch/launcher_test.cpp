@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tendril/rpc/error.h"
+#include "tests/contains.h"
 #include "tests/rpc/process.h"
 
 BOOST_AUTO_TEST_SUITE(launcher)
@@ -43,7 +44,7 @@ std::string error_of(const Variables& variables) {
   return "no error";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 /// Unset is -1.
 void check(const Launched& got, const std::string& by, int rank, int size, int local_rank, int local_size,

@@ -6,10 +6,12 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/rendezvous.h"
+#include "tests/contains.h"
 
 namespace tendril::testing {
 
 using namespace tendril::rpc;
+using tendril::test::contains;
 
 using Kind = RendezvousKind;
 
@@ -138,7 +140,5 @@ inline std::string introductions(const RendezvousMessage& welcome) {
   for (const MemberRecord& member : welcome.members) text += member.introduction + " ";
   return text;
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace tendril::testing

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <set>
 
+#include "tests/contains.h"
 #include "tests/rpc/process.h"
 
 BOOST_AUTO_TEST_SUITE(status_signal)
@@ -29,7 +30,7 @@ std::string lines_until(Process& process, const std::string& start) {
   return text;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tendril::test::contains;
 
 }  // namespace
 

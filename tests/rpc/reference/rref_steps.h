@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tendril/rpc/error.h"
+#include "tests/contains.h"
 #include "tests/rpc/reference/rref_simulation.h"
 
 /// What tests of the protocol do with the simulation, step by step.
@@ -14,6 +15,7 @@ namespace rref_steps {
 using namespace tendril::rpc;
 using tendril::rpc::test::Object;
 using tendril::rpc::test::Simulation;
+using tendril::test::contains;
 using Handle = Simulation::Handle;
 using Packet = Simulation::Packet;
 
@@ -25,8 +27,6 @@ inline std::string text(const std::exception_ptr& error) {
     return e.what();
   }
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Delivers the next packet from `from` to `to`, ahead of all others. False if there is none.
 inline bool deliver(Simulation& s, WorkerId from, WorkerId to) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tendril/tensor/raw.h"
+#include "tests/contains.h"
 
 using namespace tendril;
 using namespace tendril::rpc;
@@ -164,7 +165,7 @@ std::string complaint(Bytes bytes) {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+using tendril::test::contains;
 
 }  // namespace
 

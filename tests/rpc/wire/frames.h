@@ -8,6 +8,7 @@
 
 #include "tendril/rpc/wire/wire.h"
 #include "tendril/tensor/raw.h"
+#include "tests/contains.h"
 #include "tests/rpc/messages.h"
 
 /// Messages and the bytes of their frames, right and wrong ones, for the tests beside this file.
@@ -15,6 +16,7 @@ namespace wire_frames {
 
 using namespace tendril;
 using namespace tendril::rpc;
+using tendril::test::contains;
 using namespace tendril::rpc::testing;
 
 inline Message one_message(const Bytes& bytes, const Limits& limits = {}) {
@@ -57,8 +59,6 @@ inline std::string complaint(const Bytes& bytes, const Limits& limits = {}) {
   }
   return "";
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 inline Message everything() {
   Message message;

@@ -1,4 +1,5 @@
 #include "tendril/rpc/wire/hello.h"
+#include "tests/contains.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -39,7 +40,7 @@ std::string complaint(const HelloExpectation& expected, const Hello& theirs) {
 
 Device cuda(int8_t index) { return {DeviceType::cuda, index}; }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+using tendril::test::contains;
 
 }  // namespace
 
