@@ -89,7 +89,6 @@ void Session::start(Message&& request, LazyStopToken stop, Clock::time_point now
   state->cost = cost_of(state->request);
   if (function->on_reader) {
     const IoCallbackScope io_callback;  // also where this agent calls itself
-    ThreadState::current().job_began = now;
     InboundState* const raw = state.get();
     raw->run(std::move(state));
     return;

@@ -36,7 +36,6 @@ void Loop::post(std::unique_ptr<Job> job) {
       return;
     }
   }
-  ThreadState::current().job_began = Clock::now();
   Job* const raw = job.get();
   raw->run(std::move(job));
 }
@@ -167,7 +166,6 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   if (!held_sends_.any()) self.held_since = self.since;
   thread.slot = slot;
   thread.more_follows = more_follows;
-  thread.job_began = self.since;
   Job* const raw = job.get();
   raw->run(std::move(job));
   thread.slot = Slot::none;

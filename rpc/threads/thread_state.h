@@ -1,7 +1,5 @@
 #pragma once
 
-#include "tendril/rpc/call_context.h"
-
 namespace tendril::rpc::detail {
 
 class Loop;
@@ -15,8 +13,6 @@ struct ThreadState {
   Loop* leading = nullptr;  ///< the loop that it leads
   Slot slot = Slot::none;   ///< given back while it waits
   int io_callbacks = 0;     ///< depth of I/O callbacks: it must not block
-  /// When the job that it began last was begun: a look at the clock costs as much as a good part of a small handler.
-  Clock::time_point job_began{};
   /// It runs a job that is known to be short, and another is there for it: what it sends may wait (held_sends.h).
   bool more_follows = false;
 
