@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tendril/rpc/call/run_time.h"
 #include "tendril/rpc/call_context.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/ref.h"
@@ -75,22 +76,28 @@ class Executor : public RefCounted {
   std::atomic<uint64_t> unread_errors_{0};
 };
 
-/// Posts a callable; the caller's CallContext is current where it runs.
+/// Posts a callable; the caller's CallContext is current where it runs. `run_time`: what such callables take, to be
+/// kept; it must live until `f` has ended, which may hold it.
 template <class F>
-void post(Executor& executor, F f, int level = Job::kContinuation) {
+void post(Executor& executor, F f, int level = Job::kContinuation, detail::RunTime* run_time = nullptr) {
   struct CallableJob final : Job {
-    CallableJob(F&& callable, int l) : f(std::move(callable)), at(l) {}
+    CallableJob(F&& callable, int l, detail::RunTime* r) : f(std::move(callable)), at(l), run_time(r) {}
     void run(std::unique_ptr<Job>) noexcept override {
       CallContextScope scope(std::move(context));
+      if (!run_time) return f();
+      const Clock::time_point start = Clock::now();
       f();
+      run_time->note(Clock::now() - start);
     }
+    bool is_short() const noexcept override { return run_time && run_time->is_short(); }
     int level() const noexcept override { return at; }
     CallOrigin origin() const noexcept override { return context.origin; }
     F f;
     const int at;
+    detail::RunTime* const run_time;
     CallContext context = CallContext::current();
   };
-  executor.post(std::make_unique<CallableJob>(std::move(f), level));
+  executor.post(std::make_unique<CallableJob>(std::move(f), level, run_time));
 }
 
 /// Runs `f`, which blocks in a way the library cannot see (a mutex, a sleep, foreign I/O), with the pool's slot given

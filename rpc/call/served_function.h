@@ -1,9 +1,9 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
+#include "tendril/rpc/call/run_time.h"
 #include "tendril/tensor/export.h"
 
 TENDRIL_API_BEGIN
@@ -26,8 +26,7 @@ struct ServedFunction {
   /// `invoke` may put the call aside before the function runs, and says InboundCall::begin when it does. Until then the
   /// request counts against what its caller may send.
   bool may_park = false;
-  /// The longest that `invoke` has taken lately, kept by the agent; 0 until it has run.
-  mutable std::atomic<uint32_t> slowest_ns{0};
+  mutable detail::RunTime run_time;  ///< what `invoke` takes, kept by the agent
 };
 
 /// Which functions an agent serves. Thread-safe.

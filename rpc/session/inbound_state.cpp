@@ -15,13 +15,6 @@ namespace tendril::rpc::detail {
 
 namespace {
 
-/// A function that has not taken longer than this lately is short: nobody is woken to lead while it runs (docs/rpc.md,
-/// rule 4).
-constexpr uint32_t kShortNs = 20'000;
-/// One that took longer is forgiven after a few hundred short runs: one call in a hundred that sleeps is enough.
-constexpr uint32_t kForgottenIn = 32;
-constexpr int64_t kLongestNs = 10'000'000;
-
 /// The handler that this thread runs, and when it answered; what it does after that, writing the reply above all, is
 /// not its own time: the peer that the reply wakes may be given the processor at once. A handler may answer other calls
 /// than its own (it completes their futures), and others may run within it (functions that run on the reading thread).
@@ -50,13 +43,6 @@ void note_answer(const InboundState* call) noexcept {
   }
 }
 
-void note_duration(const ServedFunction& function, std::chrono::nanoseconds took) noexcept {
-  const uint32_t before = function.slowest_ns.load(std::memory_order_relaxed);
-  const auto sample = static_cast<uint32_t>(std::clamp<int64_t>(took.count(), 1, kLongestNs));
-  const uint32_t updated = std::max(sample, before - before / kForgottenIn);
-  if (updated != before) function.slowest_ns.store(updated, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 InboundState::InboundState(std::shared_ptr<Session> s, Message&& r, const ServedFunction* f, LazyStopToken stop,
@@ -82,10 +68,7 @@ InboundState::~InboundState() {
   cuda::end_index_work(stamp_of(context.origin));
 }
 
-bool InboundState::is_short() const noexcept {
-  const uint32_t slowest = function->slowest_ns.load(std::memory_order_relaxed);
-  return slowest > 0 && slowest < kShortNs;
-}
+bool InboundState::is_short() const noexcept { return function->run_time.is_short(); }
 
 int InboundState::level() const noexcept { return std::min<int>(request.depth, Job::kContinuation - 1); }
 
@@ -121,7 +104,7 @@ void InboundState::run(std::unique_ptr<Job> self) noexcept {
   const Clock::time_point answered = std::exchange(timed, outer).answered;
   const bool looks = trace || answered == Clock::time_point::max();  // a look at the clock is not for nothing
   const Clock::time_point end = looks ? Clock::now() : answered;
-  note_duration(served, std::min(answered, end) - start);
+  served.run_time.note(std::min(answered, end) - start);
   if (trace) {
     span.end_ns = trace_ns(end);
     trace->record(span);

@@ -19,6 +19,7 @@ class Transmitter {
 
   const rpc::WorkerInfo& self() const noexcept { return self_; }
   rpc::Executor& executor() const noexcept { return *executor_; }
+  rpc::detail::RunTime& run_time() noexcept { return run_time_; }  ///< of the parts of passes that run here
   std::vector<rpc::WorkerInfo> peers() const;
   void close() noexcept;
   std::shared_ptr<rpc::Agent> agent() const noexcept;  ///< null once it is closed
@@ -46,6 +47,7 @@ class Transmitter {
 
   const rpc::WorkerInfo self_;
   const Ref<rpc::Executor> executor_;  // outlives the agent
+  rpc::detail::RunTime run_time_;
   mutable std::mutex mutex_;
   std::shared_ptr<rpc::Agent> agent_;  // null once it is closed: until then each holds the other
 };
