@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Iterations/s of the language model, parameter server and trainer, beside the same program in PyTorch RPC, in one run, as
 # a Markdown table:
-#   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch]
-# At the tutorial's sizes, and with 10,000 words and 200 units. "one core": both processes pinned to the first allowed
-# core. Every PyTorch that peers.sh finds takes part.
+#   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch [runs]]
+# At the tutorial's sizes, and with 10,000 words and 200 units: the median of so many runs, all programs in turns, with the
+# least and the most, for single runs differ by up to 1.5 times. On the first allowed core alone, and on all. Every PyTorch
+# that peers.sh finds takes part.
 set -euo pipefail
 program=${1:?usage: bench/language_model.sh PROGRAM [seconds]}
-seconds=${2:-10}
+seconds=${2:-10} runs=${3:-5}
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
 scratch=$(mktemp -d)
@@ -18,36 +19,49 @@ placements=("$first" "$allowed")
 [ "$first" = "$allowed" ] && placements=("$first")
 mapfile -t pythons < <(peers)
 
+# measure FILE COMMAND...: one more run; a program that fails is not run again.
+measure() {
+  local file=$1
+  shift
+  [ ! -e "$file.failed" ] || return 0
+  "$@" >"$file" 2>"$file.errors" || touch "$file.failed"
+  figure "$file" 'iterations\/s' >>"$file.all"
+}
+median() { sort -g "$1.all" 2>/dev/null | awk 'NF { v[++n] = $1 } END { if (n) print v[int((n + 1) / 2)] }'; }
 row() {  # label, cores, output file, ratio
-  printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(figure "$3" 'iterations\/s')" "${4:-}" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
+  if [ -e "$3.failed" ]; then
+    printf '| %s | %s | failed: %s | | | | |\n' "$1" "$2" "$(failure "$3" "$3.errors")"
+  else
+    local range
+    range=$(sort -g "$3.all" | sed -n '1p;$p' | paste -sd' ' | sed 's/ / to /')
+    printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(median "$3")" "$range" "${4:-}" "$(figure "$3" 'RPCs per iteration')" "$(figure "$3" 'loss')"
+  fi
 }
 
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), cores $allowed, $(date -u +%F)"
 echo
-# table TITLE FLAGS...: both programs in every placement, and ours in one process.
+# table TITLE FLAGS...: every program in every placement, and ours in one process.
 table() {
-  local title=$1
+  local title=$1 cores run i peer
   shift
-  echo "$title"
-  echo
-  echo "| program | cores | iterations/s | Tendril's over it | RPCs per iteration | loss |"
-  echo "|---|---|---|---|---|---|"
+  printf '%s\n\n' "$title"
+  echo "| program | cores | iterations/s | least and most | Tendril's over it | RPCs per iteration | loss |"
+  echo "|---|---|---|---|---|---|---|"
   for cores in "${placements[@]}"; do
-    taskset -c "$cores" "$program" "$@" >"$scratch/ours"
-    row Tendril "$cores" "$scratch/ours"
-    ours=$(figure "$scratch/ours" 'iterations\/s')
-    for python in "${pythons[@]}"; do
-      label="PyTorch $(torch_version "$python")"
-      taskset -c "$cores" "$python" "$here/pytorch/rnn.py" --seconds "$seconds" "$@" >"$scratch/peer" 2>"$scratch/errors" || true
-      peer=$(figure "$scratch/peer" 'iterations\/s')
-      if [ -n "$peer" ]; then
-        row "$label" "$cores" "$scratch/peer" "$(ratio "$ours" "$peer")"
-      else
-        printf '| %s | %s | failed: %s | | | |\n' "$label" "$cores" "$(failure "$scratch/peer" "$scratch/errors")"
-      fi
+    rm -f "$scratch"/*
+    for ((run = 0; run < runs; ++run)); do
+      measure "$scratch/ours" taskset -c "$cores" "$program" "$@"
+      for i in "${!pythons[@]}"; do
+        measure "$scratch/peer$i" taskset -c "$cores" "${pythons[$i]}" "$here/pytorch/rnn.py" --seconds "$seconds" "$@"
+      done
+      measure "$scratch/alone" taskset -c "$cores" "$program" --world-size 1 "$@"
     done
-    taskset -c "$cores" "$program" --world-size 1 "$@" >"$scratch/ours"
-    row 'Tendril, `--world-size 1`' "$cores" "$scratch/ours"
+    row Tendril "$cores" "$scratch/ours"
+    for i in "${!pythons[@]}"; do
+      peer=$(median "$scratch/peer$i")
+      row "PyTorch $(torch_version "${pythons[$i]}")" "$cores" "$scratch/peer$i" "${peer:+$(ratio "$(median "$scratch/ours")" "$peer")}"
+    done
+    row 'Tendril, `--world-size 1`' "$cores" "$scratch/alone"
   done
   echo
 }

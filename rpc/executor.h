@@ -30,8 +30,9 @@ class Job {
   virtual ~Job() = default;
   /// `self` owns this job: keep it to go on later, or let it end here.
   virtual void run(std::unique_ptr<Job> self) noexcept = 0;
-  /// True if it is known to end within microseconds: then nobody else is woken to lead before it runs (docs/rpc.md).
-  virtual bool is_short() const noexcept { return false; }
+  /// What it is likely to take; max(): not known. If that is short nobody else is woken to lead before it runs
+  /// (docs/rpc.md, rule 4).
+  virtual std::chrono::nanoseconds likely_time() const noexcept { return std::chrono::nanoseconds::max(); }
   /// A call's level says how many handlers wait for it, each for the one before; the pool keeps threads for the higher
   /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
   static constexpr int kContinuation = 16;
@@ -89,7 +90,9 @@ void post(Executor& executor, F f, int level = Job::kContinuation, detail::RunTi
       f();
       run_time->note(Clock::now() - start);
     }
-    bool is_short() const noexcept override { return run_time && run_time->is_short(); }
+    std::chrono::nanoseconds likely_time() const noexcept override {
+      return run_time ? run_time->average() : Job::likely_time();
+    }
     int level() const noexcept override { return at; }
     CallOrigin origin() const noexcept override { return context.origin; }
     F f;

@@ -68,7 +68,7 @@ InboundState::~InboundState() {
   cuda::end_index_work(stamp_of(context.origin));
 }
 
-bool InboundState::is_short() const noexcept { return function->run_time.is_short(); }
+std::chrono::nanoseconds InboundState::likely_time() const noexcept { return function->run_time.average(); }
 
 int InboundState::level() const noexcept { return std::min<int>(request.depth, Job::kContinuation - 1); }
 

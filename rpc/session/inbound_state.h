@@ -17,7 +17,7 @@ struct InboundState final : Job, Recycled {
   /// It is started, or dropped: gives its credit back, once.
   void begin() noexcept { session->started(std::exchange(cost, 0)); }
   void run(std::unique_ptr<Job> self) noexcept override;
-  bool is_short() const noexcept override;
+  std::chrono::nanoseconds likely_time() const noexcept override;
   int level() const noexcept override;
   CallOrigin origin() const noexcept override { return context.origin; }
 

@@ -13,6 +13,10 @@ namespace tendril::rpc::detail {
 
 namespace {
 constexpr std::chrono::milliseconds kPollInterval{1};
+/// A job that is likely to take no longer runs before the others that wait: to wake threads for them takes as long.
+constexpr std::chrono::microseconds kShort{20};
+/// Nobody is woken to lead meanwhile if no others wait: for this long messages may lie unread.
+constexpr std::chrono::microseconds kSoonBack{40};
 /// What short handlers send is held back no longer, if there are many of them.
 constexpr std::chrono::microseconds kMostHeld{100};
 }  // namespace
@@ -146,10 +150,11 @@ void Loop::work(Worker& self) {
 void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   Slot slot = Slot::none;
   std::unique_ptr<Job> job = slots_.take(slot);
-  const bool brief = job->is_short();
+  const std::chrono::nanoseconds likely_time = job->likely_time();
+  const bool brief = likely_time < kShort;
   const bool more_follows = brief && slots_.handlers_wait();
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
-    if (brief) {
+    if (likely_time < (slots_.can_run() ? kShort : kSoonBack)) {
       ensure_poller_locked();
     } else {
       wake_worker_locked();

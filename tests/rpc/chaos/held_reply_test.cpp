@@ -81,7 +81,7 @@ bool eventually(Condition condition) {
 struct Misjudged final : Job {
   explicit Misjudged(std::function<void()> f) : work(std::move(f)) {}
   void run(std::unique_ptr<Job>) noexcept override { work(); }
-  bool is_short() const noexcept override { return true; }
+  std::chrono::nanoseconds likely_time() const noexcept override { return 0ns; }
   std::function<void()> work;
 };
 
