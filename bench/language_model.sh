@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Iterations/s of the language model, parameter server and trainer, beside the same program in PyTorch RPC, in one run, as
-# a Markdown table:
+# Iterations/s of the language model, parameter server and trainer, beside the same program in PyTorch RPC, in one run,
+# as Markdown tables:
 #   bench/language_model.sh build/release/examples/language_model/language_model [seconds of PyTorch [runs]]
-# At the tutorial's sizes, and with 10,000 words and 200 units: the median of so many runs, all programs in turns, with the
-# least and the most, for single runs differ by up to 1.5 times. On the first allowed core alone, and on all. Every PyTorch
-# that peers.sh finds takes part.
+# At the tutorial's sizes, and with 10,000 words and 200 units. The median of so many runs, all programs in turns, with
+# the least and the most: single runs differ by up to 1.7 times. On the first allowed core alone, and on all. Every
+# PyTorch that peers.sh finds takes part.
 set -euo pipefail
-program=${1:?usage: bench/language_model.sh PROGRAM [seconds]}
+program=${1:?usage: bench/language_model.sh PROGRAM [seconds [runs]]}
 seconds=${2:-10} runs=${3:-5}
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/peers.sh"
@@ -26,6 +26,7 @@ measure() {
   [ ! -e "$file.failed" ] || return 0
   "$@" >"$file" 2>"$file.errors" || touch "$file.failed"
   figure "$file" 'iterations\/s' >>"$file.all"
+  [ -s "$file.all" ] || touch "$file.failed"
 }
 median() { sort -g "$1.all" 2>/dev/null | awk 'NF { v[++n] = $1 } END { if (n) print v[int((n + 1) / 2)] }'; }
 row() {  # label, cores, output file, ratio
@@ -57,6 +58,7 @@ table() {
       measure "$scratch/alone" taskset -c "$cores" "$program" --world-size 1 "$@"
     done
     row Tendril "$cores" "$scratch/ours"
+    [ ! -e "$scratch/ours.failed" ] || exit 1
     for i in "${!pythons[@]}"; do
       peer=$(median "$scratch/peer$i")
       row "PyTorch $(torch_version "${pythons[$i]}")" "$cores" "$scratch/peer$i" "${peer:+$(ratio "$(median "$scratch/ours")" "$peer")}"

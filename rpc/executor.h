@@ -31,7 +31,7 @@ class Job {
   /// `self` owns this job: keep it to go on later, or let it end here.
   virtual void run(std::unique_ptr<Job> self) noexcept = 0;
   /// What it is likely to take; max(): not known. If that is short nobody else is woken to lead before it runs
-  /// (docs/rpc.md, rule 4).
+  /// (docs/rpc.md, rule 4). Called on any thread of the pool, under its mutex.
   virtual std::chrono::nanoseconds likely_time() const noexcept { return std::chrono::nanoseconds::max(); }
   /// A call's level says how many handlers wait for it, each for the one before; the pool keeps threads for the higher
   /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
@@ -77,8 +77,8 @@ class Executor : public RefCounted {
   std::atomic<uint64_t> unread_errors_{0};
 };
 
-/// Posts a callable; the caller's CallContext is current where it runs. `run_time`: what such callables take, to be
-/// kept; it must live until `f` has ended, which may hold it.
+/// Posts a callable; the caller's CallContext is current where it runs. `run_time`: where it is kept what such
+/// callables take; it must live as long as the job, for instance by a capture that `f` does not give away.
 template <class F>
 void post(Executor& executor, F f, int level = Job::kContinuation, detail::RunTime* run_time = nullptr) {
   struct CallableJob final : Job {

@@ -59,7 +59,7 @@ for what in "$@"; do
       "$bin/bench_dist_pipeline"
       ;;
     cartpole) bench/cartpole.sh build/release/examples/cartpole/cartpole 20 ;;
-    language_model) bench/language_model.sh build/release/examples/language_model/language_model 20 ;;
+    language_model) bench/language_model.sh build/release/examples/language_model/language_model 5 ;;
     resnet50_pipeline)
       bench/resnet50_pipeline.sh build/release/examples/resnet50_pipeline/resnet50_pipeline --batches 1
       ;;

@@ -11,17 +11,20 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc::detail {
 
-/// How long something that runs on the pool takes on average, of all runs at first, later of one that forgets those
-/// that are long ago: whether it costs less to let others wait for it than to wake a thread for them (docs/rpc.md, rule
-/// 4). Not the longest: a run during which another process had the processor is no reason to wake a thread for each of
-/// the next few hundred. Thread-safe; of two runs that end together one may not count.
+/// How long something that runs on the pool takes: whether it costs less to let others wait for it than to wake a
+/// thread for them (docs/rpc.md, rule 4). The average of all runs at first, later one that forgets those that are long
+/// ago. One that took longer than a handler of any length that matters here has slept, or another process had the
+/// processor: it counts as 5 ms, so that a function of which one run in a hundred sleeps is long, and one that is
+/// interrupted once in a thousand is not. The first run is cold, and counts only until there is a second. Thread-safe;
+/// of two runs that end together one may not count.
 class RunTime {
  public:
   void note(std::chrono::nanoseconds took) noexcept {
-    const auto sample = static_cast<int32_t>(std::clamp<int64_t>(took.count(), 0, kLongest.count()));
+    const auto sample = static_cast<int32_t>((took < kLong ? std::max(took, kNone) : kCountsAs).count());
     const Average before = average_.load(std::memory_order_relaxed);
-    const int32_t runs = std::min(before.runs + 1, kRuns);
-    average_.store({runs, before.ns + (sample - before.ns) / runs}, std::memory_order_relaxed);
+    const int32_t weighs = std::max(1, before.runs);
+    average_.store({std::min(before.runs + 1, kRuns), before.ns + (sample - before.ns) / weighs},
+                   std::memory_order_relaxed);
   }
   /// max() before its first run.
   std::chrono::nanoseconds average() const noexcept {
@@ -33,7 +36,9 @@ class RunTime {
   struct Average {
     int32_t runs = 0, ns = 0;
   };
-  static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(10);  ///< none counts for more
+  static constexpr std::chrono::nanoseconds kNone{0};
+  static constexpr std::chrono::nanoseconds kLong = std::chrono::microseconds(200);
+  static constexpr std::chrono::nanoseconds kCountsAs = std::chrono::milliseconds(5);
   static constexpr int32_t kRuns = 256;
 
   std::atomic<Average> average_{};

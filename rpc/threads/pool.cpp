@@ -152,7 +152,8 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   std::unique_ptr<Job> job = slots_.take(slot);
   const std::chrono::nanoseconds likely_time = job->likely_time();
   const bool brief = likely_time < kShort;
-  const bool more_follows = brief && slots_.handlers_wait();
+  // What goes on with something, a backward pass say, sends at once: somebody waits for it.
+  const bool more_follows = brief && job->level() < Job::kContinuation && slots_.handlers_wait();
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
     if (likely_time < (slots_.can_run() ? kShort : kSoonBack)) {
       ensure_poller_locked();

@@ -13,7 +13,7 @@ struct ThreadState {
   Loop* leading = nullptr;  ///< the loop that it leads
   Slot slot = Slot::none;   ///< given back while it waits
   int io_callbacks = 0;     ///< depth of I/O callbacks: it must not block
-  /// It runs a job that is known to be short, and another is there for it: what it sends may wait (held_sends.h).
+  /// It runs a handler that is likely to be short, and another is there for it: what it sends may wait (held_sends.h).
   bool more_follows = false;
 
   static ThreadState& current() noexcept {

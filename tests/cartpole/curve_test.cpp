@@ -1,5 +1,4 @@
 #include "curve.h"
-#include "tests/contains.h"
 
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "tests/contains.h"
 #include "tests/decimal_comma.h"
 
 using examples::CurvePoint;

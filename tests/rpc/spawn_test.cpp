@@ -1,10 +1,10 @@
 #include "tendril/rpc/spawn.h"
-#include "tests/contains.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
+#include "tests/contains.h"
 #include "tests/rpc/process.h"
 
 BOOST_AUTO_TEST_SUITE(spawn)

@@ -1,8 +1,8 @@
 #include "tendril/rpc/wire/hello.h"
-#include "tests/contains.h"
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/contains.h"
 #include "tests/rpc/messages.h"
 
 BOOST_AUTO_TEST_SUITE(hello)
