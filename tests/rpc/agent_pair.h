@@ -10,7 +10,7 @@ namespace rpc_test {
 
 /// Two agents of this process, "a" (rank 0) and "b" (rank 1), connected over a socket.
 struct AgentPair {
-  explicit AgentPair(const Functions& functions, AgentOptions options = {}, bool tcp = false) {
+  explicit AgentPair(const FunctionTable& functions, AgentOptions options = {}, bool tcp = false) {
     options.world_size = 2;
     options.name = std::string("a");
     options.rank = 0;

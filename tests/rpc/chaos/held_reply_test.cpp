@@ -53,21 +53,13 @@ const Table& functions() {
   return table;
 }
 
-/// As AgentPair, of that table.
-struct Pair {
-  explicit Pair(AgentOptions options = {}) {
-    options.world_size = 2;
-    options.ping_interval = 0ms;  // an answer to a ping would take along what is held back
-    options.name = std::string("a");
-    options.rank = 0;
-    a = std::make_unique<Agent>(options, functions());
-    options.name = std::string("b");
-    options.rank = 1;
-    b = std::make_unique<Agent>(options, functions());
-    a->connect(b->self(), b->listen(), Clock::now() + 30s);
-    BOOST_REQUIRE(b->wait_connected(0, Clock::now() + 30s));
+/// Of that table, without pings: an answer to one would take along what is held back.
+struct Pair : AgentPair {
+  explicit Pair(AgentOptions options = {}) : AgentPair(functions(), without_pings(std::move(options))) {}
+  static AgentOptions without_pings(AgentOptions options) {
+    options.ping_interval = 0ms;
+    return options;
   }
-  std::unique_ptr<Agent> a, b;
 };
 
 /// Calls kWork until it is likely to be short, which a slow build may never make it.
