@@ -161,11 +161,11 @@ void Pass::when_ended(std::function<void()> f) {
 // ---- running the graph
 
 void Pass::request_run() {
-  const auto run = [pass = shared_from_this()] {
+  auto run = [pass = shared_from_this()] {
     while (pass->run_once()) {
     }
   };
-  rpc::post(transmitter_->executor(), run, rpc::Job::kContinuation, &transmitter_->run_time());
+  rpc::post(transmitter_->executor(), std::move(run), rpc::Job::kContinuation, &transmitter_->run_time());
 }
 
 bool Pass::run_once() {

@@ -108,8 +108,10 @@ BOOST_AUTO_TEST_CASE(what_is_written_for_others_before_it_begins_is_not_its_time
     sender = std::make_shared<SlowSender>();
     after_it.reset();
     call(*pair.a, 1, request(kHolds)).wait();
-    while (after_it && !after_it->done()) std::this_thread::yield();  // to wait would be to lead, and to write
-    while (pair.b->metrics().active_handlers > 0) std::this_thread::yield();
+    const auto deadline = Clock::now() + 30s;
+    const auto busy = [&] { return (after_it && !after_it->done()) || pair.b->metrics().active_handlers > 0; };
+    while (busy() && Clock::now() < deadline) std::this_thread::yield();  // to wait would be to lead, and to write
+    BOOST_REQUIRE(!busy());
     if (!after_it || sender->writer.load() != sender->server.load()) continue;
     ++written_first;
     short_then += functions.average(kShort) < kTime;
