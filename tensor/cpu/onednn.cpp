@@ -259,17 +259,15 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
   if (winograd_) winograd_convolutions.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Winograd's form (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks": F(4x4, 3x3)) multiplies
-/// 36 times where the definition does 144 times, but transforms images and weights: it took 0.4 of the time, and more
-/// with few channels or few pixels. It errs by about 1e-6 of a result's size, direct convolution by 3e-7; an infinity
-/// or NaN reaches all results of a tile of 4x4, not only those that read it. Images in channels-last order are turned
-/// for it. Not in deterministic mode: whether it pays depends on how the images were cut into parts.
+/// oneDNN's Winograd's form (winograd.h says what that is) took 0.4 of the time, and more with few channels or few
+/// pixels. Images in channels-last order are turned for it. Not in deterministic mode: whether it pays depends on how
+/// the images were cut into parts.
 bool winograd_pays(const View& x, const View& weight, const View& out, const ConvGeometry& g,
                    ChannelsLast order) noexcept {
   const int64_t pixels = out.sizes[0] * out.sizes[2] * out.sizes[3], channels = std::min(x.sizes[1], out.sizes[1]);
-  return !deterministic() && weight.sizes[2] == 3 && weight.sizes[3] == 3 && g.stride.h == 1 && g.stride.w == 1 &&
-         g.dilation.h == 1 && g.dilation.w == 1 && g.padding.h <= 1 && g.padding.w <= 1 && g.groups == 1 &&
-         channels >= (order.images ? 64 : 16) && pixels >= (channels >= 64 ? 256 : 768);
+  return has_winograd() && !deterministic() && weight.sizes[2] == 3 && weight.sizes[3] == 3 && g.stride.h == 1 &&
+         g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1 && g.padding.h <= 1 && g.padding.w <= 1 &&
+         g.groups == 1 && channels >= (order.images ? 64 : 16) && pixels >= (channels >= 64 ? 256 : 768);
 }
 
 /// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
@@ -321,6 +319,14 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 }  // namespace
 
 uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
+
+bool has_winograd() noexcept {
+  static const bool has = [] {
+    constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+    return DNNL_VERSION_MAJOR == 2 && (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+  }();
+  return has;
+}
 
 uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memory_order_relaxed); }
 

@@ -32,7 +32,9 @@ bool convolve(Map map, const View& x, const View& weight, const View& out, const
               ChannelsLast order, const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
-/// How many of those by Winograd's form (oneDNN 2.6 has it for AVX-512).
+/// Whether this oneDNN has Winograd's form for this processor (2.6 has it for AVX-512) and `convolve` takes it.
+bool has_winograd() noexcept;
+/// How many convolutions by it.
 uint64_t winograd_count() noexcept;
 /// How many images and results of convolutions had to be put in another order, and back.
 uint64_t turned_image_count() noexcept;

@@ -23,6 +23,7 @@ extern const std::array<StepLoops, std::variant_size_v<StepRule>> step_loops;
 extern const ByDType<LstmLoops> lstm_loops;
 extern const ByDType<void (*)(const WindowRow&)> max_pool_rows;
 extern const ByDType<AttentionLoops> attention_loops;
+extern const WinogradLoops winograd_loops;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -49,6 +50,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .step = step_loops,
                              .lstm = lstm_loops,
                              .max_pool = max_pool_rows,
-                             .attention = attention_loops};
+                             .attention = attention_loops,
+                             .winograd = winograd_loops};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -161,6 +161,33 @@ struct WindowRow {
   int64_t* indices;
 };
 
+/// Channels that Winograd's form (winograd.h) maps together, and whose products lie together.
+inline constexpr int64_t kWinogradLanes = 8, kWinogradPanel = 16;
+
+/// 3x3 kernels of kWinogradLanes channels and of others; steps in elements, of either sign.
+struct WinogradKernels {
+  float* data;
+  int64_t lane_step, other_step, row_step, column_step;
+};
+
+/// The maps of Winograd's form, of float32, kWinogradLanes channels at a time. Images come and go by strips: rows of
+/// `columns` pixels of kWinogradLanes channels each, whose tiles lie 4 columns apart. Of each tile there are 36
+/// elements, `step` from one to the next; tiles lie `tile_step` apart.
+struct WinogradLoops {
+  /// Of 6x6 pixels, and of a result's gradient's 4x4.
+  void (*patches)(const float* strip, int64_t columns, int64_t tiles, float* out, int64_t step, int64_t tile_step);
+  void (*gradients)(const float* strip, int64_t columns, int64_t tiles, float* out, int64_t step, int64_t tile_step);
+  /// 4x4 pixels a tile, plus bias (of the channels; may be null), and 0 where that is negative if `relu`.
+  void (*results)(const float* m, int64_t step, int64_t tile_step, int64_t tiles, const float* bias, bool relu,
+                  float* strip, int64_t columns);
+  /// Of `count` other channels, kWinogradPanel apart in `out`.
+  void (*kernels)(const WinogradKernels& w, int64_t count, float* out, int64_t step);
+  void (*kernel_gradients)(const float* m, int64_t step, int64_t count, const WinogradKernels& w);
+  /// out [rows, kWinogradPanel] = x [rows, depth] (steps `row` and `column`) times y [depth, kWinogradPanel], or plus.
+  void (*multiply)(const float* x, int64_t row, int64_t column, const float* y, int64_t depth, float* out, int64_t rows,
+                   bool add);
+};
+
 /// float16 to float32, and back; the result comes first.
 struct HalfCasts {
   Loop widen, narrow;
@@ -208,6 +235,7 @@ struct Loops {
   const ByDType<LstmLoops>& lstm;
   const ByDType<void (*)(const WindowRow&)>& max_pool;
   const ByDType<AttentionLoops>& attention;
+  const WinogradLoops& winograd;
 };
 
 /// The best for this machine.

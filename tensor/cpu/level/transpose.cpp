@@ -20,23 +20,24 @@ void transpose_4x4(char* out, int64_t out_step, const char* x, int64_t x_step) {
   *reinterpret_cast<Four*>(out + 3 * out_step) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 }
 
+/// By blocks of 4x4, of which the last ones overlap those before.
 template <class Bits>
 void transpose_tile(char* out, int64_t out_step, const char* x, int64_t x_step, int64_t width, int64_t height) {
-  constexpr int64_t kUnit = sizeof(Bits);
-  for (int64_t i = 0; i < width; i += 4) {
-    for (int64_t j = 0; j < height; j += 4) {
-      char* const to = out + j * out_step + i * kUnit;
-      const char* const from = x + i * x_step + j * kUnit;
-      if (i + 4 <= width && j + 4 <= height) {
-        transpose_4x4<Bits>(to, out_step, from, x_step);
-        continue;
+  constexpr int64_t kUnit = sizeof(Bits), kBlock = 4;
+  if (width < kBlock || height < kBlock) {
+    for (int64_t i = 0; i < width; ++i) {
+      for (int64_t j = 0; j < height; ++j) {
+        *reinterpret_cast<Bits*>(out + j * out_step + i * kUnit) =
+            *reinterpret_cast<const Bits*>(x + i * x_step + j * kUnit);
       }
-      for (int64_t k = 0; k < std::min<int64_t>(4, width - i); ++k) {
-        for (int64_t l = 0; l < std::min<int64_t>(4, height - j); ++l) {
-          *reinterpret_cast<Bits*>(to + l * out_step + k * kUnit) =
-              *reinterpret_cast<const Bits*>(from + k * x_step + l * kUnit);
-        }
-      }
+    }
+    return;
+  }
+  for (int64_t next = 0; next < width; next += kBlock) {
+    const int64_t i = std::min(next, width - kBlock);
+    for (int64_t after = 0; after < height; after += kBlock) {
+      const int64_t j = std::min(after, height - kBlock);
+      transpose_4x4<Bits>(out + j * out_step + i * kUnit, out_step, x + i * x_step + j * kUnit, x_step);
     }
   }
 }
