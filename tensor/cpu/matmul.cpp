@@ -19,6 +19,15 @@ constexpr int64_t kShare = 512 * 1024;
 /// Lines of a part of a product are a multiple of so many.
 constexpr int64_t kLineBlock = 16;
 
+/// Rows of b, or columns of a, that lie a multiple of 2 KiB apart share a few places of the cache. oneDNN 2.6, which
+/// reads smaller operands where they are, takes up to twice as long then on AVX2 (64 sizes, docs/benchmarks/tensor.md);
+/// our own kernels copy them first.
+bool crowded(const Gemm& g) noexcept {
+  constexpr int64_t kStep = 2048 / sizeof(float);
+  return !onednn::has_avx512() &&
+         ((g.b_column == 1 && g.b_row % kStep == 0) || (g.a_row == 1 && g.a_column % kStep == 0));
+}
+
 /// Rows `begin` to `end` of the product, or its columns.
 Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element) {
   Gemm part = g;
@@ -58,7 +67,7 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
   TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
   const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
-  if (large && by_onednn(g)) return;
+  if (large && !crowded(g) && by_onednn(g)) return;
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;

@@ -320,13 +320,15 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 
 uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
 
-bool has_winograd() noexcept {
+bool has_avx512() noexcept {
   static const bool has = [] {
     constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-    return DNNL_VERSION_MAJOR == 2 && (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
   }();
   return has;
 }
+
+bool has_winograd() noexcept { return DNNL_VERSION_MAJOR == 2 && has_avx512(); }
 
 uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memory_order_relaxed); }
 

@@ -6,6 +6,8 @@
 namespace tendril::cpu::onednn {
 
 bool available() noexcept;
+/// Whether it makes use of AVX-512, which our own loops do not.
+bool has_avx512() noexcept;
 /// Whether oneDNN can take a float32 product's strides, and so those of any of its parts.
 bool takes(const Gemm& g) noexcept;
 /// The float32 product, if oneDNN can take its strides. Uses up to num_threads() threads.

@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/level/transpose.h"
 #include "tendril/tensor/cpu/panels.h"
 
 /// Matrix products. Small ones read their operands in place; large ones are cut into panels that fit the caches, packed
@@ -147,44 +148,74 @@ template <class T>
 struct Blocked {
   using Vector = typename Lanes<T>::Vector;
   static constexpr int64_t L = Lanes<T>::count;
-  static constexpr int64_t kRows = 4;  // of the register tile: 4 x 2 vectors and 3 more in registers
+  static constexpr int64_t kRows = 6;  // of the register tile: 12 sums, 2 vectors of b and one number of a
   static constexpr int64_t kColumns = 2 * L;
   static constexpr int64_t kDepth = 256;  // a tile's panel of b stays in the first cache,
-  static constexpr int64_t kHeight = 64;  // a block of a in the second,
-  static constexpr int64_t kWidth = 512;  // a panel of b there or in the third
+  static constexpr int64_t kHeight = 96;  // a block of a in the second,
+  static constexpr int64_t kWidth = 512;  // a block of b there or in the third
 
   /// [rows, depth] as panels of kRows rows, each panel column by column, padded with zeros.
   static void pack_a(const T* a, int64_t row, int64_t column, int64_t rows, int64_t depth, T* to) {
-    for (int64_t i = 0; i < rows; i += kRows) {
-      const int64_t height = std::min(kRows, rows - i);
-      for (int64_t p = 0; p < depth; ++p, to += kRows) {
-        for (int64_t r = 0; r < height; ++r) to[r] = a[(i + r) * row + p * column];
-        for (int64_t r = height; r < kRows; ++r) to[r] = 0;
+    for (int64_t p = 0; p < depth; ++p, a += column) {
+      T* panel = to + p * kRows;
+      int64_t i = 0;
+      for (; i + kRows <= rows; i += kRows, panel += depth * kRows) {
+        if (row == 1) {
+          __builtin_memcpy(panel, a + i, kRows * sizeof(T));
+        } else {
+          for (int64_t r = 0; r < kRows; ++r) panel[r] = a[(i + r) * row];
+        }
       }
+      for (int64_t r = 0; i < rows && r < kRows; ++r) panel[r] = i + r < rows ? a[(i + r) * row] : T(0);
     }
   }
+  /// [depth, columns] as panels of kColumns columns, each panel row by row, padded with zeros.
   static void pack_b(const T* b, int64_t row, int64_t column, int64_t depth, int64_t columns, T* to) {
-    for (int64_t j = 0; j < columns; j += kColumns) {
+    for (int64_t j = 0; j < columns; j += kColumns, b += kColumns * column, to += kColumns * depth) {
       const int64_t width = std::min(kColumns, columns - j);
-      for (int64_t p = 0; p < depth; ++p, to += kColumns) {
-        for (int64_t c = 0; c < width; ++c) to[c] = b[p * row + (j + c) * column];
-        for (int64_t c = width; c < kColumns; ++c) to[c] = 0;
+      int64_t p = 0;
+      if (width == kColumns && column == 1) {
+        for (; p < depth; ++p) {
+          for (int64_t c = 0; c < kColumns; c += L) {
+            *reinterpret_cast<Vector*>(to + p * kColumns + c) = *reinterpret_cast<const Vector*>(b + p * row + c);
+          }
+        }
+      } else if (width == kColumns && row == 1) {
+        for (; p + 4 <= depth; p += 4) {
+          for (int64_t c = 0; c < kColumns; c += 4) {
+            transpose_4x4<T>(reinterpret_cast<char*>(to + p * kColumns + c), kColumns * sizeof(T),
+                             reinterpret_cast<const char*>(b + c * column + p),
+                             column * static_cast<int64_t>(sizeof(T)));
+          }
+        }
+      }
+      for (; p < depth; ++p) {
+        for (int64_t c = 0; c < width; ++c) to[p * kColumns + c] = b[p * row + c * column];
+        for (int64_t c = width; c < kColumns; ++c) to[p * kColumns + c] = 0;
       }
     }
   }
 
-  /// One register tile: tile[kRows][kColumns] = panel of a times panel of b.
-  static void multiply(const T* a, const T* b, int64_t depth, T* tile) {
-    Vector s00 = {}, s01 = {}, s10 = {}, s11 = {}, s20 = {}, s21 = {}, s30 = {}, s31 = {};
-    for (int64_t p = 0; p < depth; ++p, a += kRows, b += kColumns) {
+  /// One register tile: out[kRows][kColumns] = rows of a (steps `row` and `column`) times a panel of b, or plus.
+  static void multiply(const T* a, int64_t row, int64_t column, const T* b, int64_t depth, T* out, int64_t out_row,
+                       bool add) {
+    Vector sum[kRows][2] = {};
+    for (int64_t p = 0; p < depth; ++p, a += column, b += kColumns) {
       const Vector b0 = *reinterpret_cast<const Vector*>(b), b1 = *reinterpret_cast<const Vector*>(b + L);
-      s00 += a[0] * b0, s01 += a[0] * b1;
-      s10 += a[1] * b0, s11 += a[1] * b1;
-      s20 += a[2] * b0, s21 += a[2] * b1;
-      s30 += a[3] * b0, s31 += a[3] * b1;
+#pragma GCC unroll 6
+      for (int64_t r = 0; r < kRows; ++r) {
+        const T x = a[r * row];
+        sum[r][0] += x * b0, sum[r][1] += x * b1;
+      }
     }
-    auto* to = reinterpret_cast<Vector*>(tile);
-    to[0] = s00, to[1] = s01, to[2] = s10, to[3] = s11, to[4] = s20, to[5] = s21, to[6] = s30, to[7] = s31;
+#pragma GCC unroll 6
+    for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int64_t v = 0; v < 2; ++v) {
+        auto& to = *reinterpret_cast<Vector*>(out + r * out_row + v * L);
+        to = add ? to + sum[r][v] : sum[r][v];
+      }
+    }
   }
 
   static int64_t padded(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
@@ -203,7 +234,7 @@ struct Blocked {
   }
 
   static void run_in(const Gemm& g, T* packed_a, T* packed_b) {
-    T* out = static_cast<T*>(g.out);
+    T* const out = static_cast<T*>(g.out);
     for (int64_t j0 = 0; j0 < g.n; j0 += kWidth) {
       const int64_t width = std::min(kWidth, g.n - j0);
       for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
@@ -212,14 +243,27 @@ struct Blocked {
                packed_b);
         for (int64_t i0 = 0; i0 < g.m; i0 += kHeight) {
           const int64_t height = std::min(kHeight, g.m - i0);
-          pack_a(static_cast<const T*>(g.a) + i0 * g.a_row + p0 * g.a_column, g.a_row, g.a_column, height, depth,
-                 packed_a);
+          const T* const a = static_cast<const T*>(g.a) + i0 * g.a_row + p0 * g.a_column;
+          // Rows that lie together are read where they are, but for the last ones.
+          const int64_t in_place = g.a_column == 1 ? height / kRows * kRows : 0;
+          pack_a(a + in_place * g.a_row, g.a_row, g.a_column, height - in_place, depth, packed_a);
           for (int64_t j = 0; j < width; j += kColumns) {
+            const bool all_columns = j + kColumns <= width && g.out_column == 1;
             for (int64_t i = 0; i < height; i += kRows) {
-              T tile[kRows * kColumns];
-              multiply(packed_a + i * depth, packed_b + j * depth, depth, tile);
-              store(tile, out + (i0 + i) * g.out_row + (j0 + j) * g.out_column, g.out_row, g.out_column,
-                    std::min(kRows, height - i), std::min(kColumns, width - j), g.accumulate || p0 > 0);
+              const bool packed = i >= in_place;
+              const T* const rows = packed ? packed_a + (i - in_place) * depth : a + i * g.a_row;
+              T* const to = out + (i0 + i) * g.out_row + (j0 + j) * g.out_column;
+              const bool add = g.accumulate || p0 > 0;
+              if (all_columns && i + kRows <= height) {
+                multiply(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth, to, g.out_row,
+                         add);
+              } else {
+                T tile[kRows * kColumns];
+                multiply(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth, tile, kColumns,
+                         false);
+                store(tile, to, g.out_row, g.out_column, std::min(kRows, height - i), std::min(kColumns, width - j),
+                      add);
+              }
             }
           }
         }
@@ -228,16 +272,6 @@ struct Blocked {
   }
 
   static void store(const T* tile, T* out, int64_t row, int64_t column, int64_t rows, int64_t columns, bool add) {
-    if (rows == kRows && columns == kColumns && column == 1) {  // a whole tile, in vectors
-      for (int64_t r = 0; r < kRows; ++r) {
-        for (int64_t c = 0; c < kColumns; c += L) {
-          auto& to = *reinterpret_cast<Vector*>(out + r * row + c);
-          const auto& from = *reinterpret_cast<const Vector*>(tile + r * kColumns + c);
-          to = add ? to + from : from;
-        }
-      }
-      return;
-    }
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
         T& o = out[r * row + c * column];
