@@ -212,34 +212,36 @@ inline constexpr bool kOwnFunctions = false;
 inline constexpr bool kOwnFunctions = true;
 #endif
 
-/// x = n ln 2 + r, |r| <= ln 2 / 2, for |x| < 2^21.
+/// x = n ln 2 + r, |r| <= ln 2 / 2, for |x| < 2^21. Where x is NaN r is, and n is any number.
 struct ReducedExponent {
-  float n, r;
+  uint32_t n;  // modulo 2^32
+  float r;
 };
 [[gnu::always_inline]] constexpr ReducedExponent reduced_exponent(float x) {
-  constexpr float kRound = 0x1.8p23F;  // adding it leaves no bits for a fraction
-  const float n = (x * 1.44269504088896341F + kRound) - kRound;
-  return {n, (x - n * 0.693359375F) - n * -2.12194440e-4F};
+  constexpr float kRound = 0x1.8p23F;  // adding it leaves no bits for a fraction: the lowest are n's
+  const float sum = x * 1.44269504088896341F + kRound, n = sum - kRound;
+  return {__builtin_bit_cast(uint32_t, sum) - __builtin_bit_cast(uint32_t, kRound),
+          (x - n * 0.693359375F) - n * -2.12194440e-4F};
 }
-/// 2^n e^r: e^r by a polynomial (Moshier's Cephes, expf), 2^n by its bits.
+/// 2^n e^r for -254 <= n <= 256: e^r by a polynomial (Moshier's Cephes, expf), 2^n by its bits.
 [[gnu::always_inline]] constexpr float exp_of_reduced(ReducedExponent x) {
-  const float n = x.n, r = x.r;
-  float y = 1.9875691500e-4F;
-  y = y * r + 1.3981999507e-3F;
-  y = y * r + 8.3334519073e-3F;
-  y = y * r + 4.1665795894e-2F;
-  y = y * r + 1.6666665459e-1F;
-  y = y * r + 5.0000001201e-1F;
-  y = y * (r * r) + r + 1.0F;
-  // In two factors: 2^n alone may be out of range where the product is not. NaN has no bits for n: any will do.
-  const int32_t whole = n == n ? static_cast<int32_t>(n) : 0, half = whole >> 1;
-  const auto power = [](int32_t e) { return __builtin_bit_cast(float, (e + 127) << 23); };
-  return y * power(half) * power(whole - half);
+  const float r = x.r, square = r * r;
+  // In pairs (Estrin 1960): processors wait for a chain of products longer than they have room for others.
+  const float high = (1.9875691500e-4F * r + 1.3981999507e-3F) * square + (8.3334519073e-3F * r + 4.1665795894e-2F);
+  const float y = (high * square + (1.6666665459e-1F * r + 5.0000001201e-1F)) * square + r + 1.0F;
+  // In two factors, whose exponents' biases (127) are added before the halving: 2^n alone may be out of range where
+  // the product is not.
+  const uint32_t biased = x.n + 254, half = biased >> 1;
+  return y * __builtin_bit_cast(float, half << 23) * __builtin_bit_cast(float, (biased - half) << 23);
 }
 /// e^x. Overflows to infinity, underflows through the subnormal numbers to 0; NaN stays.
 [[gnu::always_inline]] constexpr float exp_without_branches(float x) {
-  const float low = x < -104.0F ? -104.0F : x;
-  return exp_of_reduced(reduced_exponent(low > 89.0F ? 89.0F : low));
+  // Kept within -104 and 89 as whole numbers, of which the former's bits are the largest without a sign, the latter's
+  // with one: of comparisons of floats compilers make twice as many instructions.
+  const auto most = __builtin_bit_cast(int32_t, 89.0F), bits = __builtin_bit_cast(int32_t, x);
+  const auto below = static_cast<uint32_t>(bits < most ? bits : most), least = __builtin_bit_cast(uint32_t, -104.0F);
+  const float y = exp_of_reduced(reduced_exponent(__builtin_bit_cast(float, below < least ? below : least)));
+  return x == x ? y : x;
 }
 
 /// Odd: the sign is put back at the end. Below 0.625 a polynomial (Cephes, tanhf), above 1 - 2 / (e^2x + 1).

@@ -5,7 +5,6 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
-#include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
@@ -23,11 +22,7 @@ constexpr int64_t kQueries = 128, kKeys = 512;  // a block of float32 scores is 
 template <class T>
 void product(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b_row,
              int64_t b_column, T* out, int64_t out_row, bool accumulate) {
-  const Gemm g{m, n, k, a, a_row, a_column, b, b_row, b_column, out, out_row, 1, accumulate};
-  if constexpr (std::is_same_v<T, float>) {
-    if (onednn::sgemm(g)) return;
-  }
-  loops().gemm[static_cast<std::size_t>(dtype_of<T>)](g);
+  multiply_alone(dtype_of<T>, {m, n, k, a, a_row, a_column, b, b_row, b_column, out, out_row, 1, accumulate});
 }
 
 /// One problem for one element type.

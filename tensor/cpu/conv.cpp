@@ -259,6 +259,25 @@ void filter(const Shape& s, const View& weight_view, const View& x_view, const V
                 });
 }
 
+/// Adds what each channel is shifted by (null: nothing), and clips at 0 from below if `relu`; NaN stays.
+template <class T>
+void add_and_clip(const View& out, const T* shift, bool relu) {
+  const bool pixels = !out.contiguous;  // rows of all channels, or of one
+  const int64_t channels = out.sizes[1], length = pixels ? channels : out.sizes[2] * out.sizes[3];
+  const auto clipped = [relu](T y) { return relu && y < T(0) ? T(0) : y; };
+  parallel_for(out.numel / std::max<int64_t>(length, 1), grain_of(length), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      T* const row = out.as<T>() + r * length;
+      if (pixels && shift) {
+        for (int64_t i = 0; i < length; ++i) row[i] = clipped(row[i] + shift[i]);
+      } else {
+        const T by = shift ? shift[r % channels] : T(0);
+        for (int64_t i = 0; i < length; ++i) row[i] = clipped(row[i] + by);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 // Without oneDNN operands in channels-last order are made row-major, and results put back.
@@ -292,21 +311,9 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
     conv2d(out, x, weight, geometry);
   }
   if (!add && !relu) return;  // (oneDNN has a relu, too, but it makes NaN 0)
-  // As rows of `length` elements, of which each has one channel, or is a pixel of all.
-  const bool pixels = !out.contiguous;
-  const int64_t channels = out.sizes[1], places = out.sizes[2] * out.sizes[3], length = pixels ? channels : places;
   visit_float_or_double(out.dtype, "conv2d", [&](auto zero) {
     using T = decltype(zero);
-    parallel_for(out.numel / std::max<int64_t>(length, 1), grain_of(length), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        T* const row = out.as<T>() + r * length;
-        const T* const shift = add ? bias->as<const T>() : nullptr;
-        for (int64_t i = 0; i < length; ++i) {
-          const T y = row[i] + (shift ? shift[pixels ? i : r % channels] : T(0));
-          row[i] = relu && y < T(0) ? T(0) : y;
-        }
-      }
-    });
+    add_and_clip<T>(out, add ? bias->as<const T>() : nullptr, relu);
   });
 }
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {

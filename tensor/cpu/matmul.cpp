@@ -79,6 +79,11 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element)); });
 }
 
+void multiply_alone(DType dtype, const Gemm& g) {
+  if (dtype == kFloat32 && !crowded(g) && onednn::sgemm(g)) return;
+  loops().gemm[static_cast<std::size_t>(dtype)](g);
+}
+
 namespace {
 
 int64_t batch_of(const View& out) noexcept { return out.ndim == 3 ? out.sizes[0] : 1; }

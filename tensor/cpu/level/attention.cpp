@@ -12,26 +12,28 @@ double largest(void* scores, int64_t count, double by, const void* mask) {
   constexpr int64_t L = Lanes<T>::count;
   T* const s = static_cast<T*>(scores);
   const T scale = static_cast<T>(by);
-  if (const T* const added = static_cast<const T*>(mask)) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) s[i] = s[i] * scale + added[i];
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) s[i] *= scale;
-  }
-  const auto at = [s](int64_t j) { return *reinterpret_cast<const Vector*>(s + j); };
+  const T* const added = static_cast<const T*>(mask);
+  const auto scaled = [&](int64_t i) {
+    auto& to = *reinterpret_cast<Vector*>(s + i);
+    to = added ? to * scale + *reinterpret_cast<const Vector*>(added + i) : to * scale;
+    return to;
+  };
   T most = -INFINITY;
   int64_t i = 0;
   if (count >= 2 * L) {
-    Vector a = at(0), b = at(L);
+    Vector a = scaled(0), b = scaled(L);
     for (i = 2 * L; i + 2 * L <= count; i += 2 * L) {
-      a = at(i) > a ? at(i) : a;
-      b = at(i + L) > b ? at(i + L) : b;
+      const Vector x = scaled(i), y = scaled(i + L);
+      a = x > a ? x : a;
+      b = y > b ? y : b;
     }
     a = a > b ? a : b;
     for (int64_t l = 0; l < L; ++l) most = a[l] > most ? a[l] : most;
   }
-  for (; i < count; ++i) most = s[i] > most ? s[i] : most;
+  for (; i < count; ++i) {
+    s[i] = added ? s[i] * scale + added[i] : s[i] * scale;
+    most = s[i] > most ? s[i] : most;
+  }
   return static_cast<double>(most);  // a NaN may be lost here; it makes the sum one
 }
 
