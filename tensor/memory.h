@@ -117,7 +117,7 @@ struct Stats {
 Stats stats() noexcept;
 
 /// Large buffers kept for reuse, at most; the least recently freed goes first. Default: an eighth of the machine's
-/// memory, at most 1 GiB.
+/// memory, or of the control group's limit (of a container) where that is less.
 void set_cache_limit(std::size_t bytes) noexcept;
 
 /// Gives unused memory back to the system: the pool of large buffers, and blocks above 512 B in the shared store and in
