@@ -117,7 +117,8 @@ struct Stats {
 Stats stats() noexcept;
 
 /// Large buffers kept for reuse, at most; the least recently freed goes first. Default: an eighth of the machine's
-/// memory, or of the control group's limit (of a container) where that is less.
+/// memory, or of the control group's limit (of a container) where that is less, and at most 4 GiB. Each process keeps
+/// its own: for many large ones on one machine set less.
 void set_cache_limit(std::size_t bytes) noexcept;
 
 /// Gives unused memory back to the system: the pool of large buffers, and blocks above 512 B in the shared store and in

@@ -17,21 +17,25 @@ std::size_t number_in(const std::string& path) {
   return file >> number ? number : SIZE_MAX;
 }
 
-/// Of version 2; "/" where there is none, as in a container, which sees its own as the root.
-std::string own_group() {
+/// This process's, of version 2, or 1's of memory; "/" where there is none, as in a container, which sees its own as
+/// the root.
+std::string own_group(bool version_2) {
   std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::/", 0) == 0) return line.substr(3);
+  for (std::string line; std::getline(file, line);) {  // "0::/path" or "7:memory,other:/path"
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string kinds = ',' + line.substr(first + 1, second - first - 1) + ',';
+    if (version_2 ? kinds == ",," : kinds.find(",memory,") != std::string::npos) return line.substr(second + 1);
   }
   return "/";
 }
 
 }  // namespace
 
-std::size_t group_memory_limit(const std::string& root, std::string group) {
-  std::size_t least = std::min(number_in(root + "/memory.max"), number_in(root + "/memory/memory.limit_in_bytes"));
+std::size_t group_memory_limit(const std::string& root, std::string group, const std::string& file) {
+  std::size_t least = number_in(root + '/' + file);
   while (group.size() > 1) {
-    least = std::min(least, number_in(root + group + "/memory.max"));
+    least = std::min(least, number_in(root + group + '/' + file));
     const auto end = group.rfind('/');
     group.resize(end == std::string::npos ? 0 : end);
   }
@@ -43,7 +47,8 @@ std::size_t usable_memory() noexcept {
   const std::size_t machine =
       pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
   try {
-    return std::min(machine, group_memory_limit("/sys/fs/cgroup", own_group()));
+    return std::min({machine, group_memory_limit("/sys/fs/cgroup", own_group(true), "memory.max"),
+                     group_memory_limit("/sys/fs/cgroup/memory", own_group(false), "memory.limit_in_bytes")});
   } catch (const std::exception&) {  // no memory for a file's name
     return machine;
   }

@@ -236,8 +236,8 @@ struct ReducedExponent {
 }
 /// e^x. Overflows to infinity, underflows through the subnormal numbers to 0; NaN stays.
 [[gnu::always_inline]] constexpr float exp_without_branches(float x) {
-  // Kept within -104 and 89 as whole numbers, of which the former's bits are the largest without a sign, the latter's
-  // with one: of comparisons of floats compilers make twice as many instructions.
+  // Bits compare as whole numbers: with a sign, those above 89's are of numbers above 89, or NaN; without one, those
+  // above -104's are of numbers below -104, or NaN. Of comparisons of floats compilers make twice as many instructions.
   const auto most = __builtin_bit_cast(int32_t, 89.0F), bits = __builtin_bit_cast(int32_t, x);
   const auto below = static_cast<uint32_t>(bits < most ? bits : most), least = __builtin_bit_cast(uint32_t, -104.0F);
   const float y = exp_of_reduced(reduced_exponent(__builtin_bit_cast(float, below < least ? below : least)));

@@ -287,7 +287,7 @@ void conv2d(const View& out, const View& x, const View& weight, const ConvGeomet
     conv2d(result, InFloat(x), InFloat(weight), geometry);
     return result.write_back();
   }
-  if (winograd::conv2d(out, x, weight, nullptr, false, geometry)) return;
+  if (!onednn::has_winograd() && winograd::conv2d(out, x, weight, nullptr, false, geometry)) return;
   if (convolve_in_parts(onednn::Map::result, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_x(x), rows_of_weight(weight), result(out, InFloat::Use::write);
@@ -303,7 +303,7 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
     conv2d_relu(result, InFloat(x), InFloat(weight), shift.view(), relu, geometry);
     return result.write_back();
   }
-  if (winograd::conv2d(out, x, weight, bias, relu, geometry)) return;
+  if (!onednn::has_winograd() && winograd::conv2d(out, x, weight, bias, relu, geometry)) return;
   bool add = bias;
   if (bias && convolve_in_parts(onednn::Map::result, x, weight, out, geometry, bias)) {
     add = false;
@@ -322,7 +322,7 @@ void conv2d_data(const View& x, const View& out, const View& weight, const ConvG
     conv2d_data(result, InFloat(out), InFloat(weight), geometry);
     return result.write_back();
   }
-  if (winograd::conv2d_data(x, out, weight, geometry)) return;
+  if (!onednn::has_winograd() && winograd::conv2d_data(x, out, weight, geometry)) return;
   if (convolve_in_parts(onednn::Map::data, x, weight, out, geometry)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_out(out), rows_of_weight(weight), result(x, InFloat::Use::write);
@@ -336,7 +336,7 @@ void conv2d_filter(const View& weight, const View& x, const View& out, const Con
     conv2d_filter(result, InFloat(x), InFloat(out), geometry);
     return result.write_back();
   }
-  if (winograd::conv2d_filter(weight, x, out, geometry)) return;
+  if (!onednn::has_winograd() && winograd::conv2d_filter(weight, x, out, geometry)) return;
   {
     std::optional<ThreadLimit> alone;  // parts of the images are added up
     if (deterministic()) alone.emplace(1);

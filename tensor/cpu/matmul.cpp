@@ -20,12 +20,13 @@ constexpr int64_t kShare = 512 * 1024;
 constexpr int64_t kLineBlock = 16;
 
 /// Rows of b, or columns of a, that lie a multiple of 2 KiB apart share a few places of the cache. oneDNN 2.6, which
-/// reads smaller operands where they are, takes up to twice as long then on AVX2 (64 sizes, docs/benchmarks/tensor.md);
-/// our own kernels copy them first.
+/// reads smaller operands where they are, takes up to twice as long then on AVX2 (docs/benchmarks/tensor.md); our own
+/// kernels copy them first, which the other operand's lines must pay for.
 bool crowded(const Gemm& g) noexcept {
-  constexpr int64_t kStep = 2048 / sizeof(float);
-  return !onednn::has_avx512() &&
-         ((g.b_column == 1 && g.b_row % kStep == 0) || (g.a_row == 1 && g.a_column % kStep == 0));
+  constexpr int64_t kStep = 2048 / sizeof(float), kFewLines = 32, kFewRows = 8;
+  const bool b = g.b_column == 1 && g.b_row % kStep == 0 && g.m >= kFewLines;
+  const bool a = g.a_row == 1 && g.a_column % kStep == 0 && g.n >= kFewLines;
+  return (a || b) && g.k > kFewRows && onednn::dislikes_crowded_rows();
 }
 
 /// Rows `begin` to `end` of the product, or its columns.
@@ -41,12 +42,13 @@ Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t eleme
   return part;
 }
 
-/// A large product in parts, which share no element of the result, each by oneDNN on one thread: OpenMP's threads,
-/// which oneDNN would take, look for work for milliseconds on cores that ours want. Deterministic: the sizes alone
-/// decide the parts, so that the bits are the same for any number of threads. False: oneDNN cannot take its strides,
-/// and nothing was written.
-bool by_onednn(const Gemm& g) {
-  if (!onednn::takes(g)) return false;
+/// A large float32 product in parts, which share no element of the result, each by oneDNN on one thread: OpenMP's
+/// threads, which oneDNN would take, look for work for milliseconds on cores that ours want. Or by our own kernel where
+/// rows crowd. Deterministic: the sizes alone decide the parts, so that the bits are the same for any number of
+/// threads. False: oneDNN cannot take its strides, and nothing was written.
+bool in_large_parts(const Gemm& g) {
+  const bool ours = crowded(g);
+  if (!ours && !onednn::takes(g)) return false;
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n;
   const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / kShare);
@@ -55,8 +57,9 @@ bool by_onednn(const Gemm& g) {
   const int64_t height =
       std::max(least, (lines / std::max<int64_t>(1, threads) + kLineBlock - 1) / kLineBlock * kLineBlock);
   for_each_part((lines + height - 1) / height, [&](int64_t i) {
-    const bool done = onednn::sgemm(part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float)));
-    TENDRIL_CHECK(done, "matmul: oneDNN takes a product and refused a part of it");
+    const Gemm part = part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float));
+    if (ours) return loops().gemm[static_cast<std::size_t>(kFloat32)](part);
+    TENDRIL_CHECK(onednn::sgemm(part), "matmul: oneDNN takes a product and refused a part of it");
   });
   return true;
 }
@@ -67,7 +70,7 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
   TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
   const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
-  if (large && !crowded(g) && by_onednn(g)) return;
+  if (large && in_large_parts(g)) return;
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;

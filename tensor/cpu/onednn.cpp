@@ -320,15 +320,24 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 
 uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
 
-bool has_avx512() noexcept {
-  static const bool has = [] {
-    constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
-  }();
+namespace {
+
+bool is_version_2_for(dnnl::cpu_isa isa) {
+  const auto needed = static_cast<unsigned>(isa);
+  return DNNL_VERSION_MAJOR == 2 && (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+}  // namespace
+
+bool has_winograd() noexcept {
+  static const bool has = is_version_2_for(dnnl::cpu_isa::avx512_core);
   return has;
 }
 
-bool has_winograd() noexcept { return DNNL_VERSION_MAJOR == 2 && has_avx512(); }
+bool dislikes_crowded_rows() noexcept {
+  static const bool does = is_version_2_for(dnnl::cpu_isa::avx2) && !has_winograd();
+  return does;
+}
 
 uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memory_order_relaxed); }
 

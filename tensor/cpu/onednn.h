@@ -6,8 +6,9 @@
 namespace tendril::cpu::onednn {
 
 bool available() noexcept;
-/// Whether it makes use of AVX-512, which our own loops do not.
-bool has_avx512() noexcept;
+/// Whether products whose operands' rows crowd the cache (matmul.cpp) take it up to twice as long as others: measured
+/// for version 2.6 on AVX2.
+bool dislikes_crowded_rows() noexcept;
 /// Whether oneDNN can take a float32 product's strides, and so those of any of its parts.
 bool takes(const Gemm& g) noexcept;
 /// The float32 product, if oneDNN can take its strides. Uses up to num_threads() threads.
@@ -34,7 +35,8 @@ bool convolve(Map map, const View& x, const View& weight, const View& out, const
               ChannelsLast order, const View* bias = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
-/// Whether this oneDNN has Winograd's form for this processor (2.6 has it for AVX-512) and `convolve` takes it.
+/// Whether this oneDNN has Winograd's form for this processor (2.6 has it for AVX-512). `convolve` takes it where it
+/// pays, but not in deterministic mode.
 bool has_winograd() noexcept;
 /// How many convolutions by it.
 uint64_t winograd_count() noexcept;

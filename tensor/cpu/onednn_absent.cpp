@@ -12,7 +12,7 @@ bool convolve(Map, const View&, const View&, const View&, const ConvGeometry&, C
   return false;
 }
 uint64_t convolution_count() noexcept { return 0; }
-bool has_avx512() noexcept { return false; }
+bool dislikes_crowded_rows() noexcept { return false; }
 bool has_winograd() noexcept { return false; }
 uint64_t winograd_count() noexcept { return 0; }
 uint64_t turned_image_count() noexcept { return 0; }

@@ -5,12 +5,14 @@
 #include "tendril/tensor/kernels.h"
 
 /// 3x3 convolutions of float32 by Winograd's form (level/winograd.cpp), which multiplies a quarter as often as the
-/// definition. It errs by about 1e-6 of a result's size, direct convolution by 3e-7; an infinity or NaN reaches all
-/// results of a tile of 4x4, not only those that read it. The sizes alone decide whether it is taken, and results do
-/// not depend on the number of threads.
+/// definition. Over 64 channels of normal numbers its error is 8e-7 of the results' size, as root mean squares, where
+/// direct convolution's is 3e-7. It goes by the largest numbers of a patch of 6x6 pixels, and so also reaches those of
+/// a tile's 4x4 results that do not read them; so does an infinity or NaN. One in a kernel reaches all results of its
+/// channels. Results do not depend on the number of threads.
 ///
-/// Each returns false, and has written nothing, where it is not possible or does not pay. Images in row-major and in
-/// channels-last order are taken as they are; a weight may have any strides. Uses up to num_threads() threads.
+/// Each returns false, and has written nothing, where it is not possible or does not pay, which the sizes and strides
+/// alone decide. Images in row-major and in channels-last order are taken as they are; a weight may have any strides.
+/// Uses up to num_threads() threads, and four times the weight's memory and more. Throws std::bad_alloc.
 namespace tendril::cpu::winograd {
 
 /// The kernels of tensor/kernels.h; `bias` may be null.

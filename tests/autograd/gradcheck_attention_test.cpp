@@ -92,6 +92,11 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_number_spreads_and_what_is_large_does_not_ove
   const std::vector<double> y = scaled_dot_product_attention(broken, x, x).to_vector<double>();
   BOOST_TEST(std::isnan(y[0]));
   BOOST_TEST(y[2] == 1);
+  const Tensor keys = make::ones({40, 2});  // a row of several vectors
+  keys[7].fill_(NAN);
+  for (const double z : scaled_dot_product_attention(x, keys, make::ones({40, 2})).to_vector<double>()) {
+    BOOST_TEST(std::isnan(z));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(nothing_of_the_size_of_the_scores_is_kept) {

@@ -9,6 +9,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/cpu/conv_parts.h"
+#include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/winograd.h"
 #include "tendril/tensor/kernels.h"
@@ -162,33 +163,62 @@ BOOST_AUTO_TEST_CASE(winograds_form_agrees_with_float64_for_images_of_any_size_i
   }
 }
 
+/// Our own, also where oneDNN's would be taken.
+struct OwnWinograd {
+  static void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& g) {
+    BOOST_TEST(cpu::winograd::conv2d(out, x, weight, nullptr, false, g));
+  }
+  static void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& g) {
+    BOOST_TEST(cpu::winograd::conv2d_data(x, out, weight, g));
+  }
+  static void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& g) {
+    BOOST_TEST(cpu::winograd::conv2d_filter(weight, x, out, g));
+  }
+};
+
+/// While it lives kernels run the loops of one level (level.h).
+class Level {
+ public:
+  explicit Level(const cpu::Loops* level) : best_(cpu::best_loops) { cpu::best_loops = level; }
+  ~Level() { cpu::best_loops = best_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  const cpu::Loops* best_;
+};
+
 BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number_of_threads) {
-  if (cpu::onednn::has_winograd()) return;  // oneDNN's is taken
-  const int before_all = num_threads();
+  const int budget = num_threads();
   set_num_threads(7);
   const Kernels& table = kernels(kCPU);
+  const auto levels = cpu::all_loops();
+  int checked = 0;
   for (int round = 0; round < 40; ++round) {
-    const int64_t n = roll(4, 9), in = 16 * roll(1, 3), out = 16 * roll(1, 3), h = roll(6, 21), w = roll(6, 70);
+    // Two kinds: images of many tiles and few channels, and the other way round.
+    const bool deep = round % 4 == 0;
+    const int64_t n = deep ? 1 : roll(4, 9), in = 16 * roll(1, 3), out = 16 * (deep ? 7 : roll(1, 3)),
+                  h = roll(deep ? 12 : 6, 21), w = deep ? 12 : roll(6, 70);
     const ConvGeometry g{.padding = {roll(0, 1), roll(0, 1)}};
     const int64_t p = h + 2 * g.padding.h - 2, q = w + 2 * g.padding.w - 2;
     if (p * q * 2 < (p + 3) / 4 * 4 * ((q + 3) / 4 * 4) || n * p * q < 96) continue;
+    ++checked;
     const auto either = [&] { return roll(0, 1) ? MemoryFormat::channels_last : MemoryFormat::contiguous; };
     const Tensor x = raw::contiguous(noise({n, in, h, w}), either()), bias = noise({out}),
                  weight = raw::contiguous(noise({out, in, 3, 3}), either()),
                  y = raw::contiguous(noise({n, out, p, q}), either());
     const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
-    const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
+    const auto run = [&](const Tensor& like, auto kernel, auto reference, const Tensor& a, const Tensor& b) {
       const Tensor exact = raw::full(like.sizes(), 0, kFloat64);
-      kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
+      reference(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
       const double size = std::sqrt((raw::binary(Binary::mul, exact, exact).sum() / exact.numel()).item<double>());
+      const Level level(levels[static_cast<std::size_t>(round) % levels.size()]);
       Tensor first;
       for (const int threads : {1, 2, 3, 7}) {
         const ThreadLimit limit(threads);
-        const uint64_t before = cpu::winograd::convolution_count();
         const Tensor result = raw::empty_in_format_of(like);
         raw::fill_(result, std::nan(""));
         kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
-        BOOST_TEST(cpu::winograd::convolution_count() == before + 1);
         if (threads == 1) {
           BOOST_TEST(difference(result, exact) <= 3e-5 * size,
                      "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
@@ -197,17 +227,40 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
         BOOST_TEST(raw::equal(result, first), "round " << round << ", " << threads << " threads");
       }
     };
-    run(y, table.conv2d, x, weight);
-    run(x, table.conv2d_data, y, weight);
-    run(weight, table.conv2d_filter, x, y);
+    run(y, OwnWinograd::conv2d, table.conv2d, x, weight);
+    run(x, OwnWinograd::conv2d_data, table.conv2d_data, y, weight);
+    run(weight, OwnWinograd::conv2d_filter, table.conv2d_filter, x, y);
+    const bool relu = round % 2 == 0;
     const auto with_bias = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
-      const Tensor shift = raw::cast(bias, to.dtype);
-      const View view = raw::view_of(shift);
-      table.conv2d_relu(to, a, b, &view, round % 2 == 0, geometry);
+      const View shift = raw::view_of(bias);
+      BOOST_TEST(cpu::winograd::conv2d(to, a, b, &shift, relu, geometry));
     };
-    run(y, with_bias, x, weight);
+    const auto reference = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
+      const Tensor shift = raw::cast(bias, kFloat64);
+      const View view = raw::view_of(shift);
+      table.conv2d_relu(to, a, b, &view, relu, geometry);
+    };
+    run(y, with_bias, reference, x, weight);
   }
-  set_num_threads(before_all);
+  BOOST_TEST(checked >= 20);
+  set_num_threads(budget);
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_stays_within_the_tiles_whose_patches_have_it_also_behind_a_relu) {
+  const Tensor x = noise({1, 16, 12, 12}), weight = noise({16, 16, 3, 3}), out = raw::empty({1, 16, 12, 12});
+  x.data<float>()[5 * 12 + 5] = std::nanf("");  // read by results 4 to 6, of tiles from 4 to 8
+  for (const bool relu : {false, true}) {
+    BOOST_TEST(
+        cpu::winograd::conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, relu, {.padding = 1}));
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      const int64_t row = i / 12 % 12, column = i % 12;
+      const float value = out.data<float>()[i];
+      const bool reads = row >= 4 && row <= 6 && column >= 4 && column <= 6;
+      const bool tile = row / 4 == 1 && column / 4 == 1;
+      if (reads) BOOST_TEST_REQUIRE(std::isnan(value));
+      if (!tile) BOOST_TEST_REQUIRE((std::isfinite(value) && (!relu || value >= 0)));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {

@@ -89,13 +89,40 @@ BOOST_AUTO_TEST_CASE(every_level_casts_float16_as_one_element_at_a_time) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(every_level_multiplies) {
-  const Tensor a = raw::view(noise(kFloat32, -1, 1), {17, 59}), b = raw::transpose(a, 0, 1);
-  for (const cpu::Loops* level : cpu::all_loops()) {
-    const Tensor out = raw::empty({17, 17}), expected = raw::matmul(raw::cast(a, kFloat64), raw::cast(b, kFloat64));
-    level->gemm[0]({17, 17, 59, a.raw_data(), 59, 1, b.raw_data(), 1, 59, out.raw_data(), 17, 1});
-    const Tensor error = raw::unary(Unary::abs, raw::binary(Binary::sub, raw::cast(out, kFloat64), expected));
-    BOOST_TEST(error.max().item<double>() < 1e-5, level->name);
+/// Row-major, or column by column.
+Tensor matrix(int64_t rows, int64_t columns, bool turned, DType dtype, Generator& generator) {
+  const Tensor x = raw::empty(turned ? Dims{columns, rows} : Dims{rows, columns}, dtype);
+  raw::normal_(x, 0, 1, generator);
+  return turned ? raw::transpose(x, 0, 1) : x;
+}
+
+BOOST_AUTO_TEST_CASE(every_level_multiplies_matrices_of_any_order) {
+  Generator generator(4);
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const auto& [m, n, k] : {Size{17, 17, 59}, Size{97, 300, 70}, Size{6, 16, 256}, Size{101, 529, 300}}) {
+    for (int order = 0; order < 8; ++order) {
+      for (const DType dtype : {kFloat32, kFloat64}) {
+        const Tensor a = matrix(m, k, order % 2, dtype, generator), b = matrix(k, n, order / 2 % 2, dtype, generator);
+        const Tensor before = matrix(m, n, order / 4 % 2, dtype, generator);
+        const Tensor product = raw::matmul(raw::cast(a, kFloat64), raw::cast(b, kFloat64));
+        for (const cpu::Loops* level : cpu::all_loops()) {
+          for (const bool add : {false, true}) {
+            const Tensor out = raw::clone(before);
+            const auto &x = a.strides(), &y = b.strides(), &to = out.strides();
+            level->gemm[static_cast<std::size_t>(dtype)](
+                {m, n, k, a.raw_data(), x[0], x[1], b.raw_data(), y[0], y[1], out.raw_data(), to[0], to[1], add});
+            const Tensor expected = add ? raw::binary(Binary::add, product, raw::cast(before, kFloat64)) : product;
+            const Tensor error = raw::unary(Unary::abs, raw::binary(Binary::sub, raw::cast(out, kFloat64), expected));
+            // Sums of k products of normal numbers: k^(1/2) in size, each rounded once a product.
+            const double unit = dtype == kFloat32 ? 6e-8 : 1.2e-16;
+            BOOST_TEST(error.max().item<double>() < 4 * unit * static_cast<double>(k),
+                       level->name << " " << m << "x" << n << "x" << k << " order " << order << " " << dtype);
+          }
+        }
+      }
+    }
   }
 }
 

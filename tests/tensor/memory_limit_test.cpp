@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(memory_limit)
 BOOST_AUTO_TEST_CASE(the_least_limit_of_a_group_and_those_around_it_counts) {
   const testing::TemporaryFolder root;
   const auto limit_of = [&](const char* group) {
-    return memory::detail::group_memory_limit(root.path().string(), group);
+    return memory::detail::group_memory_limit(root.path().string(), group, "memory.max");
   };
   BOOST_TEST(limit_of("/") == SIZE_MAX);  // no files
   BOOST_TEST(limit_of("/jobs/ours") == SIZE_MAX);
@@ -26,13 +26,6 @@ BOOST_AUTO_TEST_CASE(the_least_limit_of_a_group_and_those_around_it_counts) {
   BOOST_TEST(limit_of("/somewhere/else") == 2'000'000'000U);
   testing::write_bytes(root / "jobs/ours/memory.max", "1000000000\n");
   BOOST_TEST(limit_of("/jobs/ours") == 1'000'000'000U);
-}
-
-BOOST_AUTO_TEST_CASE(version_1_has_its_own_file) {
-  const testing::TemporaryFolder root;
-  std::filesystem::create_directories(root / "memory");
-  testing::write_bytes(root / "memory/memory.limit_in_bytes", "4096000\n");
-  BOOST_TEST(memory::detail::group_memory_limit(root.path().string(), "/") == 4'096'000U);
 }
 
 BOOST_AUTO_TEST_CASE(this_process_may_use_some_memory) { BOOST_TEST(memory::detail::usable_memory() > 0U); }

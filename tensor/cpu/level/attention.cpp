@@ -6,16 +6,14 @@
 namespace tendril::cpu::TENDRIL_CPU_LEVEL {
 namespace {
 
-template <class T>
-double largest(void* scores, int64_t count, double by, const void* mask) {
+template <class T, bool masked>
+double largest_of(T* s, int64_t count, T scale, const T* added) {
   using Vector = typename Lanes<T>::Vector;
   constexpr int64_t L = Lanes<T>::count;
-  T* const s = static_cast<T*>(scores);
-  const T scale = static_cast<T>(by);
-  const T* const added = static_cast<const T*>(mask);
   const auto scaled = [&](int64_t i) {
-    auto& to = *reinterpret_cast<Vector*>(s + i);
-    to = added ? to * scale + *reinterpret_cast<const Vector*>(added + i) : to * scale;
+    Vector& to = *reinterpret_cast<Vector*>(s + i);
+    to *= scale;
+    if constexpr (masked) to += *reinterpret_cast<const Vector*>(added + i);
     return to;
   };
   T most = -INFINITY;
@@ -31,10 +29,18 @@ double largest(void* scores, int64_t count, double by, const void* mask) {
     for (int64_t l = 0; l < L; ++l) most = a[l] > most ? a[l] : most;
   }
   for (; i < count; ++i) {
-    s[i] = added ? s[i] * scale + added[i] : s[i] * scale;
+    s[i] *= scale;
+    if constexpr (masked) s[i] += added[i];
     most = s[i] > most ? s[i] : most;
   }
   return static_cast<double>(most);  // a NaN may be lost here; it makes the sum one
+}
+template <class T>
+double largest(void* scores, int64_t count, double by, const void* mask) {
+  T* const s = static_cast<T*>(scores);
+  const T scale = static_cast<T>(by);
+  if (!mask) return largest_of<T, false>(s, count, scale, nullptr);
+  return largest_of<T, true>(s, count, scale, static_cast<const T*>(mask));
 }
 
 /// In lanes of T: a block is short enough.

@@ -212,7 +212,7 @@ struct Blocked {
     for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int64_t v = 0; v < 2; ++v) {
-        auto& to = *reinterpret_cast<Vector*>(out + r * out_row + v * L);
+        Vector& to = *reinterpret_cast<Vector*>(out + r * out_row + v * L);
         to = add ? to + sum[r][v] : sum[r][v];
       }
     }
