@@ -194,11 +194,11 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
   const Kernels& table = kernels(kCPU);
   const auto levels = cpu::all_loops();
   int checked = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 20; ++round) {
     // Two kinds: images of many tiles and few channels, and the other way round.
     const bool deep = round % 4 == 0;
-    const int64_t n = deep ? 1 : roll(4, 9), in = 16 * roll(1, 3), out = 16 * (deep ? 7 : roll(1, 3)),
-                  h = roll(deep ? 12 : 6, 21), w = deep ? 12 : roll(6, 70);
+    const int64_t n = deep ? 1 : roll(3, 5), in = 16 * roll(1, 3), out = 16 * (deep ? 7 : roll(1, 3)),
+                  h = roll(deep ? 12 : 6, 21), w = deep ? 12 : roll(6, round % 5 == 1 ? 70 : 25);
     const ConvGeometry g{.padding = {roll(0, 1), roll(0, 1)}};
     const int64_t p = h + 2 * g.padding.h - 2, q = w + 2 * g.padding.w - 2;
     if (p * q * 2 < (p + 3) / 4 * 4 * ((q + 3) / 4 * 4) || n * p * q < 96) continue;
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
       const double size = std::sqrt((raw::binary(Binary::mul, exact, exact).sum() / exact.numel()).item<double>());
       const Level level(levels[static_cast<std::size_t>(round) % levels.size()]);
       Tensor first;
-      for (const int threads : {1, 2, 3, 7}) {
+      for (const int threads : {1, 2, 7}) {
         const ThreadLimit limit(threads);
         const Tensor result = raw::empty_in_format_of(like);
         raw::fill_(result, std::nan(""));
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
     };
     run(y, with_bias, reference, x, weight);
   }
-  BOOST_TEST(checked >= 20);
+  BOOST_TEST(checked >= 10);
   set_num_threads(budget);
 }
 
