@@ -40,8 +40,8 @@ LargePool& LargePool::instance() noexcept {
 
 namespace {
 
-/// As much is kept as the largest of usual steps of training frees: pages given back are cleared when they are taken
-/// again (docs/benchmarks/resnet50_pipeline.md). But workers on one machine keep as much each.
+/// Pages given back are cleared when they are taken again, which costs large steps of training a tenth and more
+/// (docs/benchmarks/resnet50_pipeline.md). But each worker on a machine keeps as much.
 constexpr std::size_t kMostKept = std::size_t{4} << 30;
 
 // While there is one thread: the constructor reads files, and a child of a fork would wait for a thread that is in it.
