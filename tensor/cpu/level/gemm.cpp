@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/level/tile.h"
 #include "tendril/tensor/cpu/level/transpose.h"
 #include "tendril/tensor/cpu/panels.h"
 
@@ -148,7 +149,7 @@ template <class T>
 struct Blocked {
   using Vector = typename Lanes<T>::Vector;
   static constexpr int64_t L = Lanes<T>::count;
-  static constexpr int64_t kRows = 6;  // of the register tile: 12 sums, 2 vectors of b and one number of a
+  static constexpr int64_t kRows = 6;  // of the register tile
   static constexpr int64_t kColumns = 2 * L;
   static constexpr int64_t kDepth = 256;  // a tile's panel of b stays in the first cache,
   static constexpr int64_t kHeight = 96;  // a block of a in the second,
@@ -196,28 +197,6 @@ struct Blocked {
     }
   }
 
-  /// One register tile: out[kRows][kColumns] = rows of a (steps `row` and `column`) times a panel of b, or plus.
-  static void multiply(const T* a, int64_t row, int64_t column, const T* b, int64_t depth, T* out, int64_t out_row,
-                       bool add) {
-    Vector sum[kRows][2] = {};
-    for (int64_t p = 0; p < depth; ++p, a += column, b += kColumns) {
-      const Vector b0 = *reinterpret_cast<const Vector*>(b), b1 = *reinterpret_cast<const Vector*>(b + L);
-#pragma GCC unroll 6
-      for (int64_t r = 0; r < kRows; ++r) {
-        const T x = a[r * row];
-        sum[r][0] += x * b0, sum[r][1] += x * b1;
-      }
-    }
-#pragma GCC unroll 6
-    for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-      for (int64_t v = 0; v < 2; ++v) {
-        Vector& to = *reinterpret_cast<Vector*>(out + r * out_row + v * L);
-        to = add ? to + sum[r][v] : sum[r][v];
-      }
-    }
-  }
-
   static int64_t padded(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
 
   /// False if there is no memory to pack in; then nothing was written.
@@ -255,12 +234,12 @@ struct Blocked {
               T* const to = out + (i0 + i) * g.out_row + (j0 + j) * g.out_column;
               const bool add = g.accumulate || p0 > 0;
               if (all_columns && i + kRows <= height) {
-                multiply(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth, to, g.out_row,
-                         add);
+                multiply_tile<kRows, Vector>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth,
+                                             depth, to, g.out_row, add);
               } else {
                 T tile[kRows * kColumns];
-                multiply(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth, tile, kColumns,
-                         false);
+                multiply_tile<kRows, Vector>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth,
+                                             depth, tile, kColumns, false);
                 store(tile, to, g.out_row, g.out_column, std::min(kRows, height - i), std::min(kColumns, width - j),
                       add);
               }

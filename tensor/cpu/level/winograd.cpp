@@ -1,4 +1,4 @@
-#include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/level/tile.h"
 
 /// Winograd's form of 3x3 convolutions in tiles of 4x4 results (Lavin and Gray 2016, "Fast Algorithms for Convolutional
 /// Neural Networks", F(4x4, 3x3)):
@@ -156,30 +156,11 @@ void kernel_gradients(const float* m, int64_t step, int64_t count, const Winogra
   }
 }
 
-/// `rows` rows of a product, in registers: with six of them 12 sums, 2 vectors of b and one of a.
+static_assert(kWinogradPanel == 2 * kLanes);
+
 template <int rows>
 void multiply_rows(const float* x, int64_t row, int64_t column, const float* y, int64_t depth, float* out, bool add) {
-  constexpr int kVectors = kWinogradPanel / kLanes;
-  Vector sum[rows][kVectors] = {};
-  for (int64_t p = 0; p < depth; ++p, x += column, y += kWinogradPanel) {
-    Vector factor[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) factor[v] = *reinterpret_cast<const Vector*>(y + v * kLanes);
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; ++r) {
-      const float element = x[r * row];
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += element * factor[v];
-    }
-  }
-#pragma GCC unroll 6
-  for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      Vector& to = *reinterpret_cast<Vector*>(out + r * kWinogradPanel + v * kLanes);
-      to = add ? to + sum[r][v] : sum[r][v];
-    }
-  }
+  multiply_tile<rows, Vector>(x, row, column, y, depth, out, kWinogradPanel, add);
 }
 
 void multiply(const float* x, int64_t row, int64_t column, const float* y, int64_t depth, float* out, int64_t rows,
