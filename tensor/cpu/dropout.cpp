@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/words.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/detail/draw.h"
 
@@ -12,19 +13,18 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t o
   detail::visit(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_floating_point_v<Compute<T>>) {
-      const detail::DrawBernoulli draw(1 - p);
+      const uint64_t threshold = detail::DrawBernoulli(1 - p).threshold;
       const auto scale = static_cast<Compute<T>>(p < 1 ? 1 / (1 - p) : 0.0);
       T* const to = out.as<T>();
       const T* const from = x.as<const T>();
       parallel_for((out.numel + 3) / 4, kParallelGrain / 8, [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) {
-          const auto kept = draw(philox::block(seed, offset + static_cast<uint64_t>(block)));
-          const int64_t first = 4 * block, count = std::min<int64_t>(4, out.numel - first);
+        for_random_words(seed, offset, begin, end, [&](int64_t block, const uint32_t* words, int64_t blocks) {
+          const int64_t first = 4 * block, count = std::min(4 * blocks, out.numel - first);
           for (int64_t k = 0; k < count; ++k) {  // not by choosing: a NaN stays; and what is dropped must not overflow
-            to[first + k] = static_cast<T>(load(from + first + k) *
-                                           (scale * static_cast<Compute<T>>(kept[static_cast<std::size_t>(k)])));
+            const auto factor = words[k] < threshold ? scale : Compute<T>(0);
+            to[first + k] = static_cast<T>(load(from + first + k) * factor);
           }
-        }
+        });
       });
     }
   });

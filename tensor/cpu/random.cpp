@@ -3,6 +3,7 @@
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/words.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/detail/draw.h"
 
@@ -16,11 +17,13 @@ void fill_by_block(const View& out, uint64_t seed, uint64_t offset, const Draw& 
   constexpr int64_t kGrain = 4096;  // blocks that one needs tens of microseconds for
   T* data = out.as<T>();
   parallel_for((out.numel + per_block - 1) / per_block, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const auto numbers = draw(philox::block(seed, offset + static_cast<uint64_t>(block)));
-      const int64_t i = block * per_block, count = std::min<int64_t>(per_block, out.numel - i);
-      for (int64_t k = 0; k < count; ++k) data[i + k] = convert<T>(numbers[static_cast<std::size_t>(k)]);
-    }
+    for_random_words(seed, offset, begin, end, [&](int64_t block, const uint32_t* words, int64_t blocks) {
+      for (; blocks > 0; ++block, --blocks, words += 4) {
+        const auto numbers = draw(philox::Block{words[0], words[1], words[2], words[3]});
+        const int64_t i = block * per_block, count = std::min<int64_t>(per_block, out.numel - i);
+        for (int64_t k = 0; k < count; ++k) data[i + k] = convert<T>(numbers[static_cast<std::size_t>(k)]);
+      }
+    });
   });
 }
 

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <vector>
 
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/philox.h"
 #include "tendril/tensor/raw.h"
 
 BOOST_AUTO_TEST_SUITE(loops)
@@ -94,6 +96,23 @@ Tensor matrix(int64_t rows, int64_t columns, bool turned, DType dtype, Generator
   const Tensor x = raw::empty(turned ? Dims{columns, rows} : Dims{rows, columns}, dtype);
   raw::normal_(x, 0, 1, generator);
   return turned ? raw::transpose(x, 0, 1) : x;
+}
+
+BOOST_AUTO_TEST_CASE(every_level_draws_the_words_of_the_same_blocks) {
+  constexpr uint64_t kSeed = 0x0123456789abcdef;
+  for (const cpu::Loops* level : cpu::all_loops()) {
+    for (const uint64_t first : {uint64_t{0}, (uint64_t{1} << 32) - 5, ~uint64_t{0} - 2}) {
+      for (const int64_t blocks : {1, 7, 8, 21}) {
+        std::vector<uint32_t> words(static_cast<std::size_t>(4 * (blocks + cpu::kRandomBlocks)), 0);
+        level->random_words(kSeed, first, blocks, words.data());
+        for (int64_t i = 0; i < blocks; ++i) {
+          const philox::Block expected = philox::block(kSeed, first + static_cast<uint64_t>(i));
+          BOOST_TEST_REQUIRE(std::equal(expected.begin(), expected.end(), words.data() + 4 * i), level->name);
+        }
+        BOOST_TEST(std::all_of(words.end() - 4, words.end(), [](uint32_t w) { return w == 0; }));
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_level_multiplies_matrices_of_any_order) {

@@ -24,6 +24,7 @@ extern const ByDType<LstmLoops> lstm_loops;
 extern const ByDType<void (*)(const WindowRow&)> max_pool_rows;
 extern const ByDType<AttentionLoops> attention_loops;
 extern const WinogradLoops winograd_loops;
+extern const RandomWords random_word_loop;
 
 #define TENDRIL_TEXT_OF(name) #name
 #define TENDRIL_TEXT(name) TENDRIL_TEXT_OF(name)
@@ -51,6 +52,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .lstm = lstm_loops,
                              .max_pool = max_pool_rows,
                              .attention = attention_loops,
-                             .winograd = winograd_loops};
+                             .winograd = winograd_loops,
+                             .random_words = random_word_loop};
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL

@@ -168,6 +168,7 @@ inline constexpr int64_t kWinogradLanes = 8, kWinogradPanel = 16;
 struct WinogradKernels {
   float* data;
   int64_t lane_step, other_step, row_step, column_step;
+  bool operator==(const WinogradKernels&) const = default;
 };
 
 /// The maps of Winograd's form, of float32, kWinogradLanes channels at a time. Images come and go by strips: rows of
@@ -206,6 +207,11 @@ struct TransposeLoops {
   std::array<TransposeTile, 4> far;   ///< its rows lie far apart
 };
 
+/// The words of `blocks` Philox blocks from number `first` of the stream of `seed` on (philox.h). Up to kRandomBlocks -
+/// 1 blocks more may be written.
+using RandomWords = void (*)(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* out);
+inline constexpr int64_t kRandomBlocks = 8;
+
 template <class F>
 using ByDType = std::array<F, kNumDTypes>;
 template <class Op, class F>
@@ -236,6 +242,7 @@ struct Loops {
   const ByDType<void (*)(const WindowRow&)>& max_pool;
   const ByDType<AttentionLoops>& attention;
   const WinogradLoops& winograd;
+  const RandomWords& random_words;
 };
 
 /// The best for this machine.
