@@ -109,8 +109,13 @@ class Loop final : public Executor {
   void work(Worker& self);
   void run_next_job(Worker& self, std::unique_lock<std::mutex>& lock);
   void idle(Worker& self, std::unique_lock<std::mutex>& lock);
-  void wake_worker_locked();
-  void ensure_poller_locked();
+  void wake_worker_locked() { notify(worker_to_wake_locked()); }
+  void ensure_poller_locked() { notify(poller_to_wake_locked()); }
+  std::condition_variable* worker_to_wake_locked();
+  std::condition_variable* poller_to_wake_locked();
+  static void notify(std::condition_variable* due) noexcept {
+    if (due) due->notify_one();
+  }
   void stop_polling_locked(Worker& self) noexcept;
   void spawn_locked(bool polls);
 
@@ -146,6 +151,7 @@ class Loop final : public Executor {
   int arriving_ = 0;           // pool threads that have been woken and have not looked around yet
   bool has_poller_ = false;    // a pool thread looks every poll interval
   std::list<Worker> workers_;  // whose threads have not ended
+  std::list<Worker> ended_;    // and whose have: others may be about to notify them
   std::vector<Worker*> idle_;
   std::condition_variable rested_;  // a job has ended, or a leader stopped, while stopping
 

@@ -52,38 +52,42 @@ void Loop::post_release(std::unique_ptr<Job> job) {
   ensure_poller_locked();
 }
 
-/// Sees to it that some pool thread looks at the queue and for a leader.
-void Loop::wake_worker_locked() {
-  if (arriving_ > 0) return;  // one is on its way, and wakes the next if there is more to do
+/// Sees to it that some pool thread looks at the queue and for a leader, once it has been notified; null: it is
+/// already.
+std::condition_variable* Loop::worker_to_wake_locked() {
+  if (arriving_ > 0) return nullptr;  // one is on its way, and wakes the next if there is more to do
   if (!idle_.empty()) {
     Worker& worker = *idle_.back();
     idle_.pop_back();
     worker.woken = true;
     ++arriving_;
-    worker.wake.notify_one();
-  } else if (static_cast<int>(workers_.size()) < options_.max_threads) {
+    return &worker.wake;
+  }
+  if (static_cast<int>(workers_.size()) < options_.max_threads) {
     spawn_locked(false);
   } else if (leadership_.taken()) {
     reactor_.interrupt();
   }
+  return nullptr;
 }
 
-/// Sees to it that a pool thread finds that nobody leads, or a job that nobody takes, within a poll interval or two.
-void Loop::ensure_poller_locked() {
+/// Likewise, that a pool thread finds that nobody leads, or a job that nobody takes, within a poll interval or two.
+std::condition_variable* Loop::poller_to_wake_locked() {
   if (phase_ != Phase::running) {  // nobody looks for a leader, so nobody polls
-    if (slots_.can_run()) wake_worker_locked();
-    return;
+    return slots_.can_run() ? worker_to_wake_locked() : nullptr;
   }
-  if (has_poller_) return;
+  if (has_poller_) return nullptr;
   if (!idle_.empty()) {
     has_poller_ = true;
     idle_.front()->polls = true;
-    idle_.front()->wake.notify_one();
-  } else if (static_cast<int>(workers_.size()) < options_.max_threads) {
+    return &idle_.front()->wake;
+  }
+  if (static_cast<int>(workers_.size()) < options_.max_threads) {
     spawn_locked(true);
   } else if (leadership_.taken() && slots_.can_run()) {
     reactor_.interrupt();
   }
+  return nullptr;
 }
 
 void Loop::stop_polling_locked(Worker& self) noexcept {
@@ -154,19 +158,17 @@ void Loop::run_next_job(Worker& self, std::unique_lock<std::mutex>& lock) {
   const bool brief = likely_time < kShort;
   // What goes on with something, a backward pass say, sends at once: somebody waits for it.
   const bool more_follows = brief && job->level() < Job::kContinuation && slots_.handlers_wait();
+  std::condition_variable* due = nullptr;
   if ((!leadership_.taken() && phase_ == Phase::running) || slots_.can_run()) {
-    if (likely_time < (slots_.can_run() ? kShort : kSoonBack)) {
-      ensure_poller_locked();
-    } else {
-      wake_worker_locked();
-    }
+    due = likely_time < (slots_.can_run() ? kShort : kSoonBack) ? poller_to_wake_locked() : worker_to_wake_locked();
   } else if (slots_.has_releases()) {
-    ensure_poller_locked();  // this thread may have been the one that polled for them
+    due = poller_to_wake_locked();  // this thread may have been the one that polled for them
   }
   self.runs = slot;
   self.origin = job->origin();
   self.since = Clock::now();
   lock.unlock();
+  notify(due);  // not before: on one core it would run at once, only to wait for the mutex
   ThreadState& thread = ThreadState::current();
   if (held_sends_.any() && (!brief || self.since - self.held_since > kMostHeld)) held_sends_.flush();
   if (!held_sends_.any()) self.held_since = self.since;

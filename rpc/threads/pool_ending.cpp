@@ -1,4 +1,6 @@
 // How a Loop ends: running, stopping, stopped.
+#include <algorithm>
+
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/thread_state.h"
 
@@ -57,6 +59,7 @@ std::vector<Loop::Running> Loop::stop() {
   lock.unlock();
   for (Worker& worker : ending) worker.thread.join();
   lock.lock();
+  ended_.splice(ended_.end(), ending);
   // Not on this thread: it is not known how long they take, and the time is up. Those for which no slot is free are
   // begun by whoever gives one back.
   if (slots_.can_run()) wake_worker_locked();
@@ -67,7 +70,11 @@ std::vector<Loop::Running> Loop::stop() {
 void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
   if (self.keeps && !leadership_.taken()) look_at_io(lock);  // what its function has left there
   const Ref<Executor> kept = std::move(self.keeps);
-  if (kept) workers_.remove_if([&](const Worker& worker) { return &worker == &self; });
+  if (kept) {
+    const auto own =
+        std::find_if(workers_.begin(), workers_.end(), [&](const Worker& worker) { return &worker == &self; });
+    ended_.splice(ended_.end(), workers_, own);
+  }
   ThreadState::current().pool = nullptr;  // destructors of the thread's own objects are yet to come
   set_current(nullptr);
   lock.unlock();  // before `kept` goes
