@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
@@ -46,7 +47,13 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel, const Co
 
 void Conv2d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
 
-Tensor Conv2d::forward(const Tensor& x) const { return conv2d(x, weight, bias, geometry_); }
+Tensor Conv2d::forward(const Tensor& x) const {
+  if (is_training()) {
+    prepared_.clear();
+    return conv2d(x, weight, bias, geometry_);
+  }
+  return autograd::detail::conv2d_prepared(x, weight, bias, geometry_, false, prepared_);
+}
 
 std::string Conv2d::extra_repr() const {
   std::ostringstream out;

@@ -6,6 +6,7 @@
 
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/nn/module.h"
+#include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/random.h"
@@ -28,6 +29,10 @@ struct Conv2dOptions {
 
 /// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
 /// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
+///
+/// In evaluation, under NoGrad, it keeps a copy of the weight in the order that kernels want, of up to four times its
+/// memory, until the weight changes or it trains. A write through weight.data<T>() goes unnoticed there: after one,
+/// call weight.storage()->bump_version().
 class Conv2d : public Movable<Conv2d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
@@ -47,6 +52,7 @@ class Conv2d : public Movable<Conv2d> {
 
  private:
   ConvGeometry geometry_;
+  mutable tendril::detail::PreparedWeight prepared_;
 };
 
 struct Conv1dOptions {

@@ -16,6 +16,10 @@
 TENDRIL_API_BEGIN
 
 /// A backend is a table of functions over `View`s: the seam between tensors and machines.
+namespace tendril::detail {
+class PreparedForms;
+}  // namespace tendril::detail
+
 namespace tendril {
 
 enum class Unary : uint8_t {
@@ -235,9 +239,10 @@ struct Kernels {
   /// result's.
   void (*conv2d)(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) = nullptr;
   /// conv2d, plus bias [o] (of x's dtype or float32; may be null); with `relu`, what is negative becomes 0 (NaN stays).
-  /// Null slot: made of other operations.
+  /// `prepared`, where it is not null, has forms of this weight, whose elements lie where they did when those were
+  /// made, and may get others. Null slot: made of other operations.
   void (*conv2d_relu)(const View& out, const View& x, const View& weight, const View* bias, bool relu,
-                      const ConvGeometry& geometry) = nullptr;
+                      const ConvGeometry& geometry, detail::PreparedForms* prepared) = nullptr;
   void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) = nullptr;
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
   /// `indices` (int64) are places in the h w elements of a plane. NaN wins.

@@ -4,6 +4,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/maybe_view.h"
+#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
@@ -26,7 +27,8 @@ struct How {
   ConvGeometry geometry;
   MemoryFormat images = MemoryFormat::contiguous, weights = MemoryFormat::contiguous;
 };
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu = false);
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu = false,
+            tendril::detail::PreparedWeight* prepared = nullptr);
 Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how);
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how);
 
@@ -81,11 +83,11 @@ void save_operands(N* n, const Tensor& first, const Tensor& second, const How& h
   n->how = how;
 }
 
-Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu) {
-  if (relu && autograd::grad_enabled() &&
-      (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias))) {
-    return conv(x, w, bias, how).relu();
-  }
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu,
+            tendril::detail::PreparedWeight* prepared) {
+  const bool recorded = autograd::grad_enabled() &&
+                        (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias));
+  if (relu && recorded) return conv(x, w, bias, how).relu();
   const ConvGeometry& g = how.geometry;
   const Kernels& table = kernels(x.device());
   Tensor out = raw::empty(
@@ -93,9 +95,19 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
       x.dtype(), x.device(), how.images);
   const Tensor whole_x = raw::contiguous(x, how.images), whole_w = raw::contiguous(w, how.weights);
-  if (table.conv2d_relu && (bias.defined() || relu)) {
+  std::shared_ptr<tendril::detail::PreparedForms> forms;
+  if (prepared) {
+    constexpr int64_t kFew = 1024;  // numbers that are sooner put in order than looked for
+    if (!recorded && x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w)) {
+      forms = prepared->forms_of(w.storage());
+    } else {
+      prepared->clear();
+    }
+  }
+  if (table.conv2d_relu && (bias.defined() || relu || forms)) {
     const Tensor shift = bias.defined() ? raw::contiguous(bias) : bias;
-    table.conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g);
+    table.conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g,
+                      forms.get());
   } else {
     require(table.conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
     if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
@@ -149,8 +161,8 @@ void check_operand(const char* op, const Tensor& x, const Tensor& other, const c
                 x.device());
 }
 
-Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry,
-                    bool relu) {
+Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry, bool relu,
+                    tendril::detail::PreparedWeight* prepared = nullptr) {
   const char* const op = relu ? "conv2d_relu" : "conv2d";
   TENDRIL_CHECK(x.defined() && weight.defined(), op, ": ", x.defined() ? "weight" : "x", " is undefined");
   if (autograd::detail::autocast_on()) [[unlikely]] {
@@ -184,7 +196,7 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
                    op, ": a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
                    image, " padded by ", geometry.padding);
   const Tensor images = x.dim() == 3 ? x.unsqueeze(0) : x;
-  const Tensor out = conv(images, weight, bias, how_of(images, weight, geometry), relu);
+  const Tensor out = conv(images, weight, bias, how_of(images, weight, geometry), relu, prepared);
   return x.dim() == 3 ? out.squeeze(0) : out;
 }
 
@@ -279,6 +291,12 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry) {
   return checked_conv(x, weight, bias, geometry, true);
+}
+
+Tensor autograd::detail::conv2d_prepared(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                         const ConvGeometry& geometry, bool relu,
+                                         tendril::detail::PreparedWeight& prepared) {
+  return checked_conv(x, weight, bias, geometry, relu, &prepared);
 }
 
 }  // namespace tendril

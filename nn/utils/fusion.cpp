@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -66,7 +67,11 @@ FusedConv::FusedConv(const Conv2d& conv, const BatchNorm2d& bn) : geometry(conv.
       fuse_conv_bn_weights(conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps(), bn.weight, bn.bias);
 }
 
-Tensor FusedConv::operator()(const Tensor& x) const { return conv2d(x, weight, bias, geometry); }
-Tensor FusedConv::relu(const Tensor& x) const { return conv2d_relu(x, weight, bias, geometry); }
+Tensor FusedConv::operator()(const Tensor& x) const {
+  return autograd::detail::conv2d_prepared(x, weight, bias, geometry, false, prepared_);
+}
+Tensor FusedConv::relu(const Tensor& x) const {
+  return autograd::detail::conv2d_prepared(x, weight, bias, geometry, true, prepared_);
+}
 
 }  // namespace tendril::nn::utils

@@ -4,6 +4,7 @@
 
 #include "tendril/nn/batch_norm.h"
 #include "tendril/nn/conv.h"
+#include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
 
@@ -32,6 +33,9 @@ struct FusedConv {
 
   Tensor weight, bias;    ///< with the normalisation in them
   ConvGeometry geometry;  ///< the convolution's
+
+ private:
+  mutable tendril::detail::PreparedWeight prepared_;
 };
 
 }  // namespace tendril::nn::utils

@@ -282,33 +282,25 @@ void add_and_clip(const View& out, const T* shift, bool relu) {
 
 // Without oneDNN operands in channels-last order are made row-major, and results put back.
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
-  if (is_half(x.dtype)) {
-    const InFloat result(out, InFloat::Use::write);
-    conv2d(result, InFloat(x), InFloat(weight), geometry);
-    return result.write_back();
-  }
-  if (!onednn::has_winograd() && winograd::conv2d(out, x, weight, nullptr, false, geometry)) return;
-  if (convolve_in_parts(onednn::Map::result, x, weight, out, geometry)) return;
-  const Shape s = shape_of(x, weight, out, geometry);
-  const RowMajor rows_of_x(x), rows_of_weight(weight), result(out, InFloat::Use::write);
-  visit_float_or_double(out.dtype, "conv2d",
-                        [&](auto t) { forward<decltype(t)>(s, result, rows_of_x, rows_of_weight); });
-  result.write_back();
+  conv2d_relu(out, x, weight, nullptr, false, geometry, nullptr);
 }
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
-                 const ConvGeometry& geometry) {
+                 const ConvGeometry& geometry, detail::PreparedForms* prepared) {
   if (is_half(x.dtype)) {
     const InFloat result(out, InFloat::Use::write);
     const MaybeInFloat shift(bias);
-    conv2d_relu(result, InFloat(x), InFloat(weight), shift.view(), relu, geometry);
+    conv2d_relu(result, InFloat(x), InFloat(weight), shift.view(), relu, geometry, nullptr);
     return result.write_back();
   }
-  if (!onednn::has_winograd() && winograd::conv2d(out, x, weight, bias, relu, geometry)) return;
-  bool add = bias;
-  if (bias && convolve_in_parts(onednn::Map::result, x, weight, out, geometry, bias)) {
-    add = false;
-  } else {
-    conv2d(out, x, weight, geometry);
+  if (!onednn::has_winograd() && winograd::conv2d(out, x, weight, bias, relu, geometry, prepared)) return;
+  bool add = false;
+  if (!convolve_in_parts(onednn::Map::result, x, weight, out, geometry, bias, prepared)) {
+    const Shape s = shape_of(x, weight, out, geometry);
+    const RowMajor rows_of_x(x), rows_of_weight(weight), result(out, InFloat::Use::write);
+    visit_float_or_double(out.dtype, "conv2d",
+                          [&](auto t) { forward<decltype(t)>(s, result, rows_of_x, rows_of_weight); });
+    result.write_back();
+    add = bias;
   }
   if (!add && !relu) return;  // (oneDNN has a relu, too, but it makes NaN 0)
   visit_float_or_double(out.dtype, "conv2d", [&](auto zero) {

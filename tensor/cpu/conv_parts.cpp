@@ -43,20 +43,23 @@ struct Parts {
   const View &x, &weight, &out;
   const ConvGeometry& geometry;
   const View* bias;
+  detail::PreparedForms* prepared;
   onednn::ChannelsLast order{!x.contiguous || !out.contiguous, !weight.contiguous};
 
-  bool whole() const { return onednn::convolve(map, x, weight, out, geometry, order, bias); }
+  bool whole() const { return onednn::convolve(map, x, weight, out, geometry, order, bias, prepared); }
 
   bool images(int64_t begin, int64_t end, float* filter) const {
     View gradient = weight;
     if (filter) gradient.data = filter;
-    return onednn::convolve(map, Slice(x, 0, begin, end), gradient, Slice(out, 0, begin, end), geometry, order, bias);
+    return onednn::convolve(map, Slice(x, 0, begin, end), gradient, Slice(out, 0, begin, end), geometry, order, bias,
+                            prepared);
   }
 
   /// Of x for its own gradient, otherwise of the result.
   bool channels(int64_t begin, int64_t end) const {
     if (map == Map::data) {
-      return onednn::convolve(map, Slice(x, 1, begin, end), Slice(weight, 1, begin, end), out, geometry, order, bias);
+      return onednn::convolve(map, Slice(x, 1, begin, end), Slice(weight, 1, begin, end), out, geometry, order, bias,
+                              prepared);
     }
     View shift;
     if (bias) {
@@ -64,7 +67,7 @@ struct Parts {
       shift.data = bias->as<float>() + begin;
     }
     return onednn::convolve(map, x, Slice(weight, 0, begin, end), Slice(out, 1, begin, end), geometry, order,
-                            bias ? &shift : nullptr);
+                            bias ? &shift : nullptr, prepared);
   }
 };
 
@@ -99,9 +102,9 @@ bool filter_by_images(const Parts& parts, int64_t count) {
 }  // namespace
 
 bool convolve_in_parts(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
-                       const View* bias) {
+                       const View* bias, detail::PreparedForms* prepared) {
   if (x.dtype != kFloat32 || x.numel == 0 || weight.numel == 0 || out.numel == 0) return false;
-  const Parts parts{map, x, weight, out, geometry, bias};
+  const Parts parts{map, x, weight, out, geometry, bias, prepared};
   const int64_t multiplications = out.numel * (weight.numel / weight.sizes[0]);
   const bool ours = !parts.order.images && !parts.order.weight && geometry.groups == 1;
   if (ours && multiplications < kFewMultiplications) return false;

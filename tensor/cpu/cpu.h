@@ -35,7 +35,7 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
-                 const ConvGeometry& geometry);
+                 const ConvGeometry& geometry, detail::PreparedForms* prepared);
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);

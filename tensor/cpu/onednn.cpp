@@ -13,6 +13,7 @@
 
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/workers.h"
+#include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/detail/signal_mask.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/error.h"
@@ -87,7 +88,8 @@ class ThreadsForOneDnn {
   int before_ = 0;
 };
 
-std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0}, winograd_convolutions{0}, turned_images{0};
+std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0}, winograd_convolutions{0}, turned_images{0},
+    turned_weights{0};
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -154,8 +156,8 @@ class Convolution {
  public:
   Convolution(dnnl::algorithm algorithm, Map map, const View& x, const View& weight, const View& out,
               const ConvGeometry& g, ChannelsLast order, bool has_bias);
-  /// `bias` is looked at where there is one.
-  void run(const std::array<void*, 3>& data, void* bias) const;
+  /// `bias` is looked at where there is one; `prepared` may be null.
+  void run(const std::array<void*, 3>& data, void* bias, tendril::detail::PreparedForms* prepared) const;
 
  private:
   enum : std::size_t { kX, kWeight, kOut };
@@ -164,6 +166,20 @@ class Convolution {
     dnnl::memory::desc plain, wanted;
     std::optional<dnnl::reorder> turn;  // to what is wanted, or back; none: it lies right
   };
+  /// A weight as it is wanted.
+  struct Turned final : tendril::detail::PreparedForms::Form {
+    Turned(const Operand& weight, const void* elements)
+        : from(elements),
+          plain(weight.plain),
+          wanted(weight.wanted),
+          bytes(static_cast<int64_t>(weight.wanted.get_size())) {}
+    const void* from;
+    dnnl::memory::desc plain, wanted;
+    Scratch<char> bytes;
+  };
+
+  /// Turned now or once.
+  std::shared_ptr<const Turned> weight_as_wanted(void* data, tendril::detail::PreparedForms* prepared) const;
 
   std::array<Operand, 3> operands_;
   std::optional<dnnl::memory::desc> bias_;
@@ -236,13 +252,37 @@ Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, cons
   }
 }
 
-void Convolution::run(const std::array<void*, 3>& data, void* bias) const {
+std::shared_ptr<const Convolution::Turned> Convolution::weight_as_wanted(
+    void* data, tendril::detail::PreparedForms* prepared) const {
+  const Operand& weight = operands_[kWeight];
+  if (prepared) {
+    auto found = prepared->find<Turned>([&](const Turned& form) {
+      return form.from == data && form.wanted == weight.wanted && form.plain == weight.plain;
+    });
+    if (found) return found;
+  }
+  auto turned = std::make_shared<const Turned>(weight, data);
+  dnnl::memory from(weight.plain, engine(), data), to(weight.wanted, engine(), turned->bytes.data());
+  dnnl::reorder(*weight.turn).execute(stream(), from, to);
+  stream().wait();
+  turned_weights.fetch_add(1, std::memory_order_relaxed);
+  if (prepared) prepared->keep(turned);
+  return turned;
+}
+
+void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::detail::PreparedForms* prepared) const {
+  std::shared_ptr<const Turned> weight;
   std::array<std::optional<Scratch<char>>, 3> scratch;
   std::array<dnnl::memory, 3> plain, taken;
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     const Operand& operand = operands_[i];
     taken[i] = plain[i] = dnnl::memory(operand.plain, engine(), data[i]);
     if (!operand.turn) continue;
+    if (i == kWeight && i != written_) {
+      weight = weight_as_wanted(data[i], prepared);
+      taken[i] = dnnl::memory(operand.wanted, engine(), weight->bytes.data());
+      continue;
+    }
     scratch[i].emplace(static_cast<int64_t>(operand.wanted.get_size()));
     taken[i] = dnnl::memory(operand.wanted, engine(), scratch[i]->data());
     if (i != kWeight) turned_images.fetch_add(1, std::memory_order_relaxed);
@@ -319,6 +359,7 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
 }  // namespace
 
 uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
+uint64_t turned_weight_count() noexcept { return turned_weights.load(std::memory_order_relaxed); }
 
 namespace {
 
@@ -344,12 +385,12 @@ uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memo
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
-              ChannelsLast order, const View* bias) try {
+              ChannelsLast order, const View* bias, tendril::detail::PreparedForms* prepared) try {
   const ThreadsForOneDnn threads(out.numel * (weight.numel / weight.sizes[0]));
   const Convolution* const convolution =
       convolution_for(threads.count(), map, x, weight, out, geometry, order, bias != nullptr);
   if (!convolution) return false;
-  convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr);
+  convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr, prepared);
   convolutions.fetch_add(1, std::memory_order_relaxed);
   return true;
 } catch (const dnnl::error& e) {

@@ -28,11 +28,12 @@ struct ChannelsLast {
   bool images, weight;
 };
 /// The three maps of a convolution of float32 (tensor/kernels.h), none of whose operands is empty. False: not done;
-/// oneDNN has none for these sizes. `bias` [o], if there is one, is added to the result. Uses up to num_threads()
-/// threads; what it sums over images and places depends on how many.
+/// oneDNN has none for these sizes. `bias` [o], if there is one, is added to the result; `prepared` (kernels.h) saves
+/// putting the weight of Map::result in order. Uses up to num_threads() threads; what it sums over images and places
+/// depends on how many.
 enum class Map : uint8_t { result, data, filter };
 bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
-              ChannelsLast order, const View* bias = nullptr);
+              ChannelsLast order, const View* bias = nullptr, detail::PreparedForms* prepared = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;
 /// Whether this oneDNN has Winograd's form for this processor (2.6 has it for AVX-512). `convolve` takes it where it
@@ -42,5 +43,7 @@ bool has_winograd() noexcept;
 uint64_t winograd_count() noexcept;
 /// How many images and results of convolutions had to be put in another order, and back.
 uint64_t turned_image_count() noexcept;
+/// And how many weights; one that is kept counts once.
+uint64_t turned_weight_count() noexcept;
 
 }  // namespace tendril::cpu::onednn

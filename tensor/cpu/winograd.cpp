@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/threads.h"
 
 namespace tendril::cpu::winograd {
@@ -17,7 +18,7 @@ constexpr int64_t kTile = 4, kPatch = 6, kElements = kPatch * kPatch;
 constexpr int64_t kTilesAtOnce = 48;  // as fast as any of those tried, from 24 to 512
 constexpr int64_t kGap = 16;  // numbers between elements' matrices, lest all lie in the same places of the cache
 
-std::atomic<uint64_t> convolutions{0};
+std::atomic<uint64_t> convolutions{0}, mapped_weights{0};
 
 /// Rows of pixels of kLanes channels beside each other: of one row of tiles, or some of it.
 class Strip {
@@ -149,6 +150,13 @@ void for_each_part_of(int64_t count, int64_t across, int64_t others, int64_t alo
   });
 }
 
+/// A weight's kernels, mapped.
+struct MappedWeight final : tendril::detail::PreparedForms::Form {
+  MappedWeight(const WinogradKernels& weight, int64_t count) : from(weight), matrices(count) {}
+  WinogradKernels from;
+  Matrices matrices;
+};
+
 /// out = x * kernels, of as many channels as each has; images begin `padding` before the first result.
 struct Convolution {
   const View &out, &x;
@@ -156,12 +164,13 @@ struct Convolution {
   Size2 padding;
   const float* bias = nullptr;
   bool relu = false;
+  tendril::detail::PreparedForms* prepared = nullptr;
 
   void run() const {
     constexpr int64_t kFewTiles = 24;  // with fewer a part, panels are shared out, too
     const int64_t tiles = Tiles(out).count(), panels = out.sizes[1] / kPanel, threads = num_threads();
-    const Matrices mapped(out.sizes[1] * x.sizes[1]);
-    map_kernels(mapped);
+    const std::shared_ptr<const MappedWeight> weight = mapped_weight();
+    const Matrices& mapped = weight->matrices;
     const int64_t across = std::clamp<int64_t>(tiles / kFewTiles, 1, threads),
                   along = std::clamp<int64_t>(threads / across, 1, panels);
     for_each_part_of(tiles, across, panels, along, [&](int64_t begin, int64_t end, int64_t panel, int64_t panel_end) {
@@ -171,6 +180,19 @@ struct Convolution {
   }
 
  private:
+  /// Mapped now or once.
+  std::shared_ptr<const MappedWeight> mapped_weight() const {
+    if (prepared) {
+      auto found = prepared->find<MappedWeight>([&](const MappedWeight& form) { return form.from == kernels; });
+      if (found) return found;
+    }
+    auto mapped = std::make_shared<const MappedWeight>(kernels, out.sizes[1] * x.sizes[1]);
+    map_kernels(mapped->matrices);
+    mapped_weights.fetch_add(1, std::memory_order_relaxed);
+    if (prepared) prepared->keep(mapped);
+    return mapped;
+  }
+
   /// As panels of out's channels, whose rows are x's.
   void map_kernels(const Matrices& to) const {
     const int64_t channels = x.sizes[1], groups = out.sizes[1] / kLanes;
@@ -287,13 +309,15 @@ bool pays(const View& x, const View& weight, const View& out, const ConvGeometry
 
 }  // namespace
 
+uint64_t mapped_weight_count() noexcept { return mapped_weights.load(std::memory_order_relaxed); }
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
-bool conv2d(const View& out, const View& x, const View& weight, const View* bias, bool relu, const ConvGeometry& g) {
+bool conv2d(const View& out, const View& x, const View& weight, const View* bias, bool relu, const ConvGeometry& g,
+            tendril::detail::PreparedForms* prepared) {
   if (!pays(x, weight, out, g)) return false;
   const int64_t* const w = weight.strides;
   const float* const shift = bias ? bias->as<const float>() : nullptr;
-  Convolution{out, x, {weight.as<float>(), w[0], w[1], w[2], w[3]}, g.padding, shift, relu}.run();
+  Convolution{out, x, {weight.as<float>(), w[0], w[1], w[2], w[3]}, g.padding, shift, relu, prepared}.run();
   return true;
 }
 

@@ -15,12 +15,14 @@
 /// Uses up to num_threads() threads, and four times the weight's memory and more. Throws std::bad_alloc.
 namespace tendril::cpu::winograd {
 
-/// The kernels of tensor/kernels.h; `bias` may be null.
+/// The kernels of tensor/kernels.h; `bias` and `prepared` may be null.
 bool conv2d(const View& out, const View& x, const View& weight, const View* bias, bool relu,
-            const ConvGeometry& geometry);
+            const ConvGeometry& geometry, detail::PreparedForms* prepared = nullptr);
 bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 bool conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 
+/// How many weights it has mapped; one that is kept counts once.
+uint64_t mapped_weight_count() noexcept;
 /// How many convolutions it has made, for tests that must know which path they take.
 uint64_t convolution_count() noexcept;
 

@@ -1,10 +1,19 @@
 // devices: cpu cuda
 #include "tendril/nn/conv.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/conv.h"
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/init.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
@@ -143,6 +152,106 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EXCEPTION(Conv2d(3, 4, 3, {.groups = 2}), Error, says("in_channels", "3", "2"));
   BOOST_CHECK_EXCEPTION(Conv2d(4, 3, 3, {.groups = 2}), Error, says("out_channels", "3", "2"));
   BOOST_CHECK_EXCEPTION(Conv2d(4, 4, {3, 0}), Error, says("kernel_size", "[3, 0]"));
+}
+
+/// 1 in each of its places: results are sums of the images'.
+Conv2d ones(int64_t channels, int64_t kernel) {
+  Conv2d layer(channels, channels, kernel, {.bias = false});
+  tendril::nn::init::ones_(layer.weight);
+  layer.eval();
+  return layer;
+}
+
+/// In sixteenths: Winograd's form is not exact.
+double first_of(const Tensor& x) { return std::round(x.flatten(0)[0].item<double>() * 16) / 16; }
+
+BOOST_AUTO_TEST_CASE(in_evaluation_it_computes_with_its_weight_as_that_is_now) {
+  for (const int64_t kernel : {1, 3}) {
+    Conv2d layer = ones(64, kernel);
+    const Tensor x = raw::ones({2, 64, 16, 16});
+    const double sum = static_cast<double>(64 * kernel * kernel);
+    const auto first = [&] {
+      const tendril::NoGrad no_grad;
+      return first_of(layer(x));
+    };
+    BOOST_TEST(first() == sum);
+    BOOST_TEST(first() == sum);
+    {
+      const tendril::NoGrad no_grad;
+      layer.weight *= 2;
+    }
+    BOOST_TEST(first() == 2 * sum);
+    {
+      const tendril::NoGrad no_grad;
+      layer.weight[0].fill_(0.5);  // a view
+    }
+    BOOST_TEST(first() == sum / 2);
+    layer.train();
+    tendril::optim::SGD optimizer(layer.parameters(), {.lr = 1});
+    layer(x).sum().backward();
+    optimizer.step();
+    layer.eval();
+    const double after = first();
+    BOOST_TEST(after != sum / 2);
+    BOOST_TEST(after == first());
+    layer.load_state_dict(ones(64, kernel).state_dict());
+    BOOST_TEST(first() == sum);
+    layer.weight = raw::full({64, 64, kernel, kernel}, 3);
+    BOOST_TEST(first() == 3 * sum);
+    Conv2d moved = std::move(layer);
+    const tendril::NoGrad no_grad;
+    BOOST_TEST(first_of(moved(x)) == 3 * sum);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_write_through_a_raw_pointer_counts_when_it_is_said) {
+  if (!tendril::default_device().is_cpu()) return;
+  Conv2d layer = ones(64, 3);
+  const tendril::NoGrad no_grad;
+  const Tensor x = raw::ones({1, 64, 16, 16});
+  const Tensor before = layer(x);
+  for (int64_t i = 0; i < layer.weight.numel(); ++i) layer.weight.data<float>()[i] = 2;
+  layer.weight.storage()->bump_version();
+  BOOST_TEST(tendril::testing::difference(layer(x), before * 2, 1e-4, 1e-4) == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) {
+  if (!tendril::default_device().is_cpu()) return;
+  Conv2d layer = ones(64, 3);
+  const Tensor x = raw::ones({1, 64, 16, 16});
+  const auto evaluate = [&] {
+    const tendril::NoGrad no_grad;
+    layer(x);
+  };
+  const auto live = [] { return tendril::memory::stats().live_bytes; };
+  const auto before = live();
+  evaluate();
+  const auto kept = live();
+  if (kept == before) return;  // no kernel here wants another form
+  evaluate();
+  BOOST_TEST(live() == kept);
+  layer(x);  // recorded
+  BOOST_TEST(live() == before);
+  evaluate();
+  BOOST_TEST(live() == kept);
+  layer.train();
+  layer(x);
+  BOOST_TEST(live() == before);
+}
+
+BOOST_AUTO_TEST_CASE(several_threads_may_evaluate_one_layer) {
+  Conv2d layer = ones(64, 3);
+  const Tensor x = raw::ones({1, 64, 16, 16});
+  std::atomic<int> right{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const tendril::NoGrad no_grad;
+      for (int round = 0; round < 5; ++round) right += first_of(layer(x)) == 64 * 9;
+    });
+  }
+  threads.clear();
+  BOOST_TEST(right == 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/winograd.h"
+#include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
@@ -97,7 +98,7 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
         const auto with_bias = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
           const Tensor shift = raw::cast(bias, to.dtype);
           const View view = raw::view_of(shift);
-          table.conv2d_relu(to, a, b, &view, relu, geometry);
+          table.conv2d_relu(to, a, b, &view, relu, geometry, nullptr);
         };
         run(y, with_bias, x, weight);
       }
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(winograds_form_agrees_with_float64_for_images_of_any_size_i
     const auto with_bias = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
       const Tensor shift = raw::cast(bias, to.dtype);
       const View view = raw::view_of(shift);
-      table.conv2d_relu(to, a, b, &view, false, geometry);
+      table.conv2d_relu(to, a, b, &view, false, geometry, nullptr);
     };
     run(y, with_bias, x, weight);
   }
@@ -238,7 +239,7 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
     const auto reference = [&](const View& to, const View& a, const View& b, const ConvGeometry& geometry) {
       const Tensor shift = raw::cast(bias, kFloat64);
       const View view = raw::view_of(shift);
-      table.conv2d_relu(to, a, b, &view, relu, geometry);
+      table.conv2d_relu(to, a, b, &view, relu, geometry, nullptr);
     };
     run(y, with_bias, reference, x, weight);
   }
@@ -266,10 +267,57 @@ BOOST_AUTO_TEST_CASE(a_nan_stays_within_the_tiles_whose_patches_have_it_also_beh
 BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {
   const Tensor x = raw::full({1, 16, 6, 6}, -1), weight = raw::ones({16, 16, 1, 1}), out = raw::empty({1, 16, 6, 6});
   x.data<float>()[7] = std::nanf("");
-  kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {});
+  kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {}, nullptr);
   for (int64_t i = 0; i < out.numel(); ++i) {
     const float value = out.data<float>()[i];
     BOOST_TEST_REQUIRE((i % 36 == 7 ? std::isnan(value) : value == 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_results_are_the_same_bits) {
+  const auto changes = [] { return cpu::onednn::turned_weight_count() + cpu::winograd::mapped_weight_count(); };
+  struct Case {
+    int64_t in, out, kernel, side;
+    ConvGeometry geometry;
+  };
+  // Winograd's form, one that is oneDNN's, and one in groups.
+  const Case cases[] = {{32, 32, 3, 16, {.padding = 1}}, {32, 48, 1, 20, {}}, {32, 32, 5, 20, {.groups = 2}}};
+  for (const Case& c : cases) {
+    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+      const Tensor weight = noise({c.out, c.in / c.geometry.groups, c.kernel, c.kernel}), bias = noise({c.out});
+      const View shift = raw::view_of(bias);
+      detail::PreparedForms forms;
+      for (const int threads : {1, 2}) {
+        const ThreadLimit limit(threads);
+        const auto run = [&](const Tensor& x, const View* add, bool relu, detail::PreparedForms* prepared) {
+          const int64_t side = c.side + 2 * c.geometry.padding.h - c.kernel + 1;
+          const Tensor out = raw::empty({x.sizes()[0], c.out, side, side}, kFloat32, kCPU, format);
+          raw::fill_(out, std::nan(""));
+          kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), add, relu, c.geometry,
+                                    prepared);
+          return out;
+        };
+        const Tensor x = raw::contiguous(noise({2, c.in, c.side, c.side}), format),
+                     one = raw::contiguous(noise({1, c.in, c.side, c.side}), format);
+        const uint64_t before = changes();
+        run(x, &shift, true, &forms);
+        run(one, nullptr, false, &forms);
+        uint64_t once = changes();
+        if (cpu::onednn::available() && threads == 1) BOOST_TEST(once > before);  // else there may be nothing to keep
+        for (int round = 0; round < 3; ++round) {
+          const bool relu = round % 2 == 1;
+          const View* const add = round > 0 ? &shift : nullptr;
+          for (const Tensor& image : {x, one}) {
+            const Tensor kept = run(image, add, relu, &forms);
+            BOOST_TEST(changes() == once, c.kernel << "x" << c.kernel << " on " << threads << " threads");
+            detail::PreparedForms nothing;
+            BOOST_TEST(raw::equal(kept, run(image, add, relu, nullptr)));
+            BOOST_TEST(raw::equal(kept, run(image, add, relu, &nothing)));
+            once = changes();
+          }
+        }
+      }
+    }
   }
 }
 
