@@ -37,7 +37,9 @@ AutocastOptions autocast_state() noexcept { return detail::autocast_thread.state
 Tensor detail::lowered(const Tensor& x) {
   const AutocastOptions& state = autocast_thread.state;
   if (!x.defined() || !is_floating(x.dtype()) || x.dtype() == kFloat64 || x.dtype() == state.dtype) return x;
-  if (!state.cache || x.dtype() != kFloat32 || !x.requires_grad() || !x.is_leaf()) return x.to(state.dtype);
+  if (!state.cache || x.dtype() != kFloat32 || !x.requires_grad() || !x.is_leaf() || x.storage()->may_change_unseen()) {
+    return x.to(state.dtype);
+  }
   const auto found = casts.find(x.impl());
   if (found != casts.end()) {
     const Cast& kept = found->second;

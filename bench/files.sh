@@ -15,5 +15,7 @@ echo "|---|---|---|---|"
 {
   echo Tendril
   "$program" "$scratch"
-  if python=$(find_python "torch safetensors"); then "$python" bench/pytorch/files.py "$scratch"; fi
+  if python=$(find_python "torch safetensors"); then
+    "$python" bench/pytorch/files.py "$scratch" 2>"$scratch/errors" || printf 'PyTorch failed: %s\n' "$(tail -n 1 "$scratch/errors")"
+  fi
 } | table

@@ -36,6 +36,7 @@ std::unique_lock<std::shared_mutex> step_lock(Census& census) {
 Tensor unversioned(const Tensor& param) {
   TENDRIL_CHECK(param.device() == kCPU, "DistributedOptimizer: hogwild: a parameter is on ", param.device(),
                 ", expected the CPU");
+  param.storage()->expose();
   return raw::from_blob(param.raw_data(), param.sizes(), param.strides(), param.dtype(), [param](void*) {});
 }
 

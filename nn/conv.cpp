@@ -96,7 +96,12 @@ Tensor Conv1d::forward(const Tensor& x) const {
   TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(-2) == weight.size(1) * geometry_.groups,
                    "Conv1d: x has shape ", x.sizes(), ", expected [batch, ", weight.size(1) * geometry_.groups,
                    ", length] or without the batch");
-  return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry_).squeeze(-2);
+  if (is_training()) prepared_.clear();
+  const Tensor images = x.unsqueeze(-2), kernels = weight.unsqueeze(-2);
+  const Tensor out = is_training()
+                         ? conv2d(images, kernels, bias, geometry_)
+                         : autograd::detail::conv2d_prepared(images, kernels, bias, geometry_, false, prepared_);
+  return out.squeeze(-2);
 }
 
 std::string Conv1d::extra_repr() const {

@@ -30,9 +30,10 @@ struct Conv2dOptions {
 /// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
 /// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
 ///
-/// In evaluation, under NoGrad, it keeps a copy of the weight in the order that kernels want, of up to four times its
-/// memory, until the weight changes or it trains. A write through weight.data<T>() goes unnoticed there: after one,
-/// call weight.storage()->bump_version().
+/// In evaluation, under NoGrad, it keeps its weight in the order that kernels want, too, in up to eight times its
+/// memory, until the weight changes or it trains; but not a weight that a pointer to write through was taken of
+/// (`weight.data<float>()`), nor one in somebody else's memory. Whoever writes to the weight in another way that raises
+/// no version (raw_data(), functions of raw.h) says so: weight.storage()->bump_version().
 class Conv2d : public Movable<Conv2d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
@@ -66,8 +67,8 @@ struct Conv1dOptions {
   Generator& generator = default_generator();  ///< for the initial values
 };
 
-/// The convolution of sequences, [batch, in, length] or [in, length]: that of images of height 1. Initial values as
-/// Conv2d's.
+/// The convolution of sequences, [batch, in, length] or [in, length]: that of images of height 1. Initial values, and
+/// what it keeps in evaluation, as Conv2d's.
 class Conv1d : public Movable<Conv1d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.
@@ -85,6 +86,7 @@ class Conv1d : public Movable<Conv1d> {
 
  private:
   ConvGeometry geometry_;
+  mutable tendril::detail::PreparedWeight prepared_;
 };
 
 struct ConvTranspose2dOptions {

@@ -15,11 +15,11 @@
 
 TENDRIL_API_BEGIN
 
-/// A backend is a table of functions over `View`s: the seam between tensors and machines.
 namespace tendril::detail {
-class PreparedForms;
+class PreparedForms;  // prepared_weight.h
 }  // namespace tendril::detail
 
+/// A backend is a table of functions over `View`s: the seam between tensors and machines.
 namespace tendril {
 
 enum class Unary : uint8_t {

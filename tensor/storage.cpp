@@ -1,7 +1,7 @@
 #include "tendril/tensor/storage.h"
 
 #include "tendril/tensor/cuda/runtime/device.h"
-#include "tendril/tensor/error.h"
+#include "tendril/tensor/detail/out_of_memory.h"
 
 namespace tendril {
 
@@ -20,9 +20,7 @@ Ref<Storage> Storage::allocate_apart(std::size_t bytes, Device device) {
     storage->data_ = memory::allocate(bytes);
   } catch (const std::bad_alloc&) {
     memory::release(storage, kHeader);
-    const memory::Stats held = memory::stats();  // what was kept for reuse has been given back, and was not enough
-    tendril::detail::raise<Error>("out of memory: cannot allocate ", bytes, " bytes on cpu; ", held.live_bytes,
-                                  " bytes are in use, ", held.cached_bytes, " kept for reuse");
+    memory::detail::out_of_memory(bytes);
   }
   return Ref<Storage>::first(storage);
 }

@@ -46,6 +46,14 @@ class Storage : public RefCounted {
   /// It was changed: what was saved before is out of date.
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// Whether elements may change without a new version: it is somebody else's memory, or a pointer to write through was
+  /// handed out (Tensor::data). Nothing that was computed from them is kept then.
+  bool may_change_unseen() const noexcept { return !owns_memory() || exposed_.load(std::memory_order_relaxed); }
+  /// Such a pointer is handed out.
+  void expose() noexcept {
+    if (!exposed_.load(std::memory_order_relaxed)) exposed_.store(true, std::memory_order_relaxed);
+  }
+
  private:
   // Few elements live behind the header, in the same block: one allocation instead of two.
   static constexpr std::size_t kHeader = 64;
@@ -60,6 +68,7 @@ class Storage : public RefCounted {
   Deleter deleter_ = nullptr;  // null: the memory is ours
   void* context_ = nullptr;
   std::atomic<uint32_t> version_{0};
+  std::atomic<bool> exposed_{false};
   Device device_;
 };
 

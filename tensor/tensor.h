@@ -166,15 +166,17 @@ class Tensor {
   const Ref<TensorImpl>& impl_ref() const& noexcept { return impl_; }                ///< null if undefined
   Ref<TensorImpl> impl_ref() && noexcept { return std::move(impl_); }                ///< null if undefined
 
-  /// The address of element 0. Elements follow `strides()`.
+  /// The address of element 0. Elements follow `strides()`. Who writes there says so: storage()->bump_version().
   void* raw_data() const {
     const TensorImpl& it = body("raw_data");
     return static_cast<char*>(it.storage->data()) + it.offset * static_cast<int64_t>(size_of(it.dtype));
   }
-  /// As `raw_data`, checked: DTypeError unless T is the tensor's type, Error unless it is on the CPU.
+  /// As `raw_data`, checked: DTypeError unless T is the tensor's type, Error unless it is on the CPU. To read,
+  /// `data<const float>()`: of what a pointer to write through was taken of, layers keep no form of their own.
   template <class T>
   T* data() const {
-    check_data_access(dtype_of<T>);
+    check_data_access(dtype_of<std::remove_const_t<T>>);
+    if constexpr (!std::is_const_v<T>) impl_->storage->expose();
     return static_cast<T*>(raw_data());
   }
   /// As `data`.
@@ -195,7 +197,7 @@ class Tensor {
   template <class T, int N>
   TensorAccessor<T, N> accessor() const {
     check_accessor(N);
-    return {data<std::remove_const_t<T>>(), sizes().data(), strides().data()};
+    return {data<T>(), sizes().data(), strides().data()};
   }
   /// All elements in row-major order, converted.
   template <class T>

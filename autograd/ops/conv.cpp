@@ -87,7 +87,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
             tendril::detail::PreparedWeight* prepared) {
   const bool recorded = autograd::grad_enabled() &&
                         (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias));
-  if (relu && recorded) return conv(x, w, bias, how).relu();
+  if (relu && recorded) return conv(x, w, bias, how, false, prepared).relu();
   const ConvGeometry& g = how.geometry;
   const Kernels& table = kernels(x.device());
   Tensor out = raw::empty(
@@ -98,7 +98,8 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
   std::shared_ptr<tendril::detail::PreparedForms> forms;
   if (prepared) {
     constexpr int64_t kFew = 1024;  // numbers that are sooner put in order than looked for
-    if (!recorded && x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w)) {
+    if (!recorded && x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w) &&
+        !w.storage()->may_change_unseen()) {
       forms = prepared->forms_of(w.storage());
     } else {
       prepared->clear();
@@ -169,7 +170,7 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
     const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
                  low_bias = autograd::detail::lowered(bias);
     const autograd::detail::AutocastOff done;
-    return checked_conv(low_x, low_weight, low_bias, geometry, relu);
+    return checked_conv(low_x, low_weight, low_bias, geometry, relu, low_weight.is_same(weight) ? prepared : nullptr);
   }
   check_geometry(op, geometry);
   check_operand(op, x, weight, "weight");

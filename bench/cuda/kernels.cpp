@@ -1,5 +1,5 @@
 // Large tensors against the device's copy bandwidth, products against cuBLAS called by hand, and what the host pays for
-// a small operation. bench/cuda.sh runs it beside bench/pytorch/cuda.py and makes a table.
+// a small operation. bench/cuda.sh runs it beside bench/pytorch/gpu.py and makes a table.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 

@@ -1,5 +1,5 @@
 // Training steps: ResNet-50 on 224x224 images, batch 64, TF32 convolutions, SGD with momentum. bench/cuda.sh runs it
-// beside bench/pytorch/cuda.py and makes a table.
+// beside bench/pytorch/gpu.py and makes a table.
 #include <iostream>
 
 #include "bench/cuda/timing.h"

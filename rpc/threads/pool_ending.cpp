@@ -66,7 +66,7 @@ std::vector<Loop::Running> Loop::stop() {
   return left;
 }
 
-/// The last of a pool thread. One that nobody joins takes itself off the list, and the loop may go with it.
+/// The last of a pool thread. One that nobody joins moves to those that have ended, and the loop may go with it.
 void Loop::leave_pool(Worker& self, std::unique_lock<std::mutex>& lock) {
   if (self.keeps && !leadership_.taken()) look_at_io(lock);  // what its function has left there
   const Ref<Executor> kept = std::move(self.keeps);

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <new>
+#include <exception>
+#include <utility>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
@@ -153,17 +154,18 @@ struct Attention {
 /// Calls body(i, room) for [0, count) on several threads, each with room for `elements` of T.
 template <class T, class Body>
 void share(int64_t count, int64_t elements, const Body& body) {
-  std::atomic<bool> no_memory = false;
+  std::atomic<bool> failed = false;
+  std::exception_ptr failure;
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     try {
       const ThreadLimit alone(1);
       const Scratch<T> room(elements);
       for (int64_t i = begin; i < end; ++i) body(i, room.data());
-    } catch (const std::bad_alloc&) {
-      no_memory = true;
+    } catch (...) {                                                    // no memory
+      if (!failed.exchange(true)) failure = std::current_exception();  // read when all have ended
     }
   });
-  if (no_memory) throw std::bad_alloc();
+  if (failure) std::rethrow_exception(std::move(failure));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr bool is_half(DType dtype) noexcept { return computed_in(dtype) != dtyp
 class InFloat {
  public:
   enum class Use : uint8_t { read, write };
-  /// `given` must outlive this. Throws std::bad_alloc.
+  /// `given` must outlive this. Throws Error where there is no memory left.
   explicit InFloat(const View& given, Use use = Use::read);
   InFloat(const InFloat&) = delete;
   InFloat& operator=(const InFloat&) = delete;

@@ -169,7 +169,8 @@ class Convolution {
   /// A weight as it is wanted.
   struct Turned final : tendril::detail::PreparedForms::Form {
     Turned(const Operand& weight, const void* elements)
-        : from(elements),
+        : Form(weight.wanted.get_size()),
+          from(elements),
           plain(weight.plain),
           wanted(weight.wanted),
           bytes(static_cast<int64_t>(weight.wanted.get_size())) {}
@@ -255,19 +256,18 @@ Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, cons
 std::shared_ptr<const Convolution::Turned> Convolution::weight_as_wanted(
     void* data, tendril::detail::PreparedForms* prepared) const {
   const Operand& weight = operands_[kWeight];
+  const auto fits = [&](const Turned& form) {
+    return form.from == data && form.wanted == weight.wanted && form.plain == weight.plain;
+  };
   if (prepared) {
-    auto found = prepared->find<Turned>([&](const Turned& form) {
-      return form.from == data && form.wanted == weight.wanted && form.plain == weight.plain;
-    });
-    if (found) return found;
+    if (auto found = prepared->find<Turned>(fits)) return found;
   }
   auto turned = std::make_shared<const Turned>(weight, data);
   dnnl::memory from(weight.plain, engine(), data), to(weight.wanted, engine(), turned->bytes.data());
   dnnl::reorder(*weight.turn).execute(stream(), from, to);
   stream().wait();
   turned_weights.fetch_add(1, std::memory_order_relaxed);
-  if (prepared) prepared->keep(turned);
-  return turned;
+  return prepared ? prepared->keep<Turned>(std::move(turned), fits) : turned;
 }
 
 void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::detail::PreparedForms* prepared) const {

@@ -10,7 +10,7 @@ namespace tendril::cpu {
 /// An operand without gaps in row-major order for the time of one kernel, as InFloat is in float32; itself if it is so.
 class RowMajor {
  public:
-  /// `given` must outlive this. Throws std::bad_alloc.
+  /// `given` must outlive this. Throws Error where there is no memory left.
   explicit RowMajor(const View& given, InFloat::Use use = InFloat::Use::read)
       : given_(given),
         bytes_(given.contiguous ? 0 : given.numel * static_cast<int64_t>(size_of(given.dtype))),

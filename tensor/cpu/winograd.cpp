@@ -1,6 +1,7 @@
 #include "tendril/tensor/cpu/winograd.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -152,8 +153,13 @@ void for_each_part_of(int64_t count, int64_t across, int64_t others, int64_t alo
 
 /// A weight's kernels, mapped.
 struct MappedWeight final : tendril::detail::PreparedForms::Form {
-  MappedWeight(const WinogradKernels& weight, int64_t count) : from(weight), matrices(count) {}
+  MappedWeight(const WinogradKernels& weight, int64_t out, int64_t in)
+      : Form(static_cast<std::size_t>(kElements * out * in) * sizeof(float)),
+        from(weight),
+        channels{out, in},
+        matrices(out * in) {}
   WinogradKernels from;
+  std::array<int64_t, 2> channels;
   Matrices matrices;
 };
 
@@ -182,15 +188,15 @@ struct Convolution {
  private:
   /// Mapped now or once.
   std::shared_ptr<const MappedWeight> mapped_weight() const {
+    const std::array<int64_t, 2> channels{out.sizes[1], x.sizes[1]};
+    const auto fits = [&](const MappedWeight& form) { return form.from == kernels && form.channels == channels; };
     if (prepared) {
-      auto found = prepared->find<MappedWeight>([&](const MappedWeight& form) { return form.from == kernels; });
-      if (found) return found;
+      if (auto found = prepared->find<MappedWeight>(fits)) return found;
     }
-    auto mapped = std::make_shared<const MappedWeight>(kernels, out.sizes[1] * x.sizes[1]);
+    auto mapped = std::make_shared<const MappedWeight>(kernels, channels[0], channels[1]);
     map_kernels(mapped->matrices);
     mapped_weights.fetch_add(1, std::memory_order_relaxed);
-    if (prepared) prepared->keep(mapped);
-    return mapped;
+    return prepared ? prepared->keep<MappedWeight>(std::move(mapped), fits) : mapped;
   }
 
   /// As panels of out's channels, whose rows are x's.

@@ -12,7 +12,8 @@
 ///
 /// Each returns false, and has written nothing, where it is not possible or does not pay, which the sizes and strides
 /// alone decide. Images in row-major and in channels-last order are taken as they are; a weight may have any strides.
-/// Uses up to num_threads() threads, and four times the weight's memory and more. Throws std::bad_alloc.
+/// Uses up to num_threads() threads, and four times the weight's memory and more. Throws Error where there is no
+/// memory left.
 namespace tendril::cpu::winograd {
 
 /// The kernels of tensor/kernels.h; `bias` and `prepared` may be null.

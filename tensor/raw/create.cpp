@@ -119,7 +119,7 @@ Tensor from_data(std::span<const T> values, const Dims& sizes) {
   TENDRIL_CHECK_AS(ShapeError, numel_of(sizes) == static_cast<int64_t>(values.size()), "from_vector: ", values.size(),
                    " values do not fill shape ", sizes);
   Tensor result = empty(sizes, dtype_of<T>);
-  std::copy(values.begin(), values.end(), result.data<T>());
+  std::copy(values.begin(), values.end(), static_cast<T*>(result.raw_data()));
   return result;
 }
 template Tensor from_data(std::span<const float>, const Dims&);

@@ -85,7 +85,7 @@ void randint_(const Tensor& out, int64_t low, int64_t high, Generator& generator
 Tensor randperm(int64_t n, Generator& generator) {
   TENDRIL_CHECK_AS(ShapeError, n >= 0, "randperm: the number must not be negative, got ", n);
   Tensor result = arange(0, n);
-  auto* order = result.data<int64_t>();
+  auto* const order = static_cast<int64_t*>(result.raw_data());
   for (int64_t i = n - 1; i > 0; --i) {
     std::swap(order[i], order[static_cast<int64_t>(generator.below(static_cast<uint64_t>(i) + 1))]);
   }

@@ -42,6 +42,15 @@ BOOST_AUTO_TEST_CASE(a_step_between_anothers_forward_and_backward_is_an_error_un
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_that_hogwild_trainers_step_on_is_known_to_change_without_a_new_version) {
+  if (default_device() != kCPU) return;
+  const Tensor param = ones({3});
+  BOOST_TEST(!param.storage()->may_change_unseen());
+  const Tensor stepped = dist::detail::unversioned(param);
+  BOOST_TEST(param.storage()->may_change_unseen());
+  BOOST_TEST(stepped.raw_data() == param.raw_data());
+}
+
 BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
   if (default_device() != kCPU) return;  // refused, as the case above says
   const Group group(3);

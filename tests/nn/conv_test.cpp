@@ -1,6 +1,7 @@
 // devices: cpu cuda
 #include "tendril/nn/conv.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -8,9 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/reduce.h"
 #include "tendril/nn/init.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/memory.h"
@@ -204,15 +208,75 @@ BOOST_AUTO_TEST_CASE(in_evaluation_it_computes_with_its_weight_as_that_is_now) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_write_through_a_raw_pointer_counts_when_it_is_said) {
+BOOST_AUTO_TEST_CASE(writes_that_raise_no_version_are_seen_in_evaluation) {
   if (!tendril::default_device().is_cpu()) return;
-  Conv2d layer = ones(64, 3);
   const tendril::NoGrad no_grad;
   const Tensor x = raw::ones({1, 64, 16, 16});
-  const Tensor before = layer(x);
-  for (int64_t i = 0; i < layer.weight.numel(); ++i) layer.weight.data<float>()[i] = 2;
+  const auto check = [&](Conv2d& layer, float* elements) {
+    const double before = first_of(layer(x));
+    std::fill_n(elements, layer.weight.numel(), 2.0F);
+    BOOST_TEST(first_of(layer(x)) == 2 * before);
+  };
+  Conv2d pointed = ones(64, 3);
+  float* const elements = pointed.weight.data<float>();  // and kept
+  check(pointed, elements);
+  std::vector<float> own(64 * 64 * 9, 1);
+  Conv2d wrapped = ones(64, 3);
+  wrapped.weight = raw::from_blob(own.data(), {64, 64, 3, 3});
+  check(wrapped, own.data());
+}
+
+BOOST_AUTO_TEST_CASE(who_writes_by_an_unchecked_address_says_so) {
+  if (!tendril::default_device().is_cpu()) return;
+  const tendril::NoGrad no_grad;
+  Conv2d layer = ones(64, 3);
+  const Tensor x = raw::ones({1, 64, 16, 16});
+  const double before = first_of(layer(x));
+  std::fill_n(static_cast<float*>(layer.weight.raw_data()), layer.weight.numel(), 2.0F);
   layer.weight.storage()->bump_version();
-  BOOST_TEST(tendril::testing::difference(layer(x), before * 2, 1e-4, 1e-4) == "");
+  BOOST_TEST(first_of(layer(x)) == 2 * before);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_weight_is_not_taken_for_the_whole) {
+  const tendril::NoGrad no_grad;
+  Conv2d layer = ones(64, 3);
+  const Tensor whole = layer.weight.detach(), x = raw::ones({1, 64, 16, 16});
+  layer.weight = whole.narrow(0, 0, 32);
+  BOOST_TEST(layer(x).size(1) == 32);
+  layer.weight = whole;
+  BOOST_TEST(layer(x).size(1) == 64);
+  BOOST_TEST(std::abs(layer(x).min().item<double>() - 64 * 9) < 1e-2);
+}
+
+BOOST_AUTO_TEST_CASE(under_autocast_it_computes_with_the_cast_weight) {
+  const tendril::NoGrad no_grad;
+  Conv2d layer = ones(64, 3);
+  const Tensor x = raw::ones({1, 64, 16, 16}), before = layer(x);
+  {
+    const tendril::Autocast low(tendril::kBFloat16);
+    BOOST_TEST(layer(x).dtype() == tendril::kBFloat16);
+    layer.weight *= 2;
+    BOOST_TEST(first_of(layer(x).to(tendril::kFloat32)) == 2 * 64 * 9);
+  }
+  BOOST_TEST(first_of(layer(x)) == 2 * 64 * 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_layer_of_sequences_keeps_its_weight_as_one_of_images_does) {
+  tendril::nn::Conv1d layer(64, 64, 1, {.bias = false});
+  tendril::nn::init::ones_(layer.weight);
+  layer.eval();
+  const Tensor x = raw::ones({2, 64, 200});
+  const auto first = [&] {
+    const tendril::NoGrad no_grad;
+    return first_of(layer(x));
+  };
+  BOOST_TEST(first() == 64);
+  BOOST_TEST(first() == 64);
+  {
+    const tendril::NoGrad no_grad;
+    layer.weight *= 2;
+  }
+  BOOST_TEST(first() == 128);
 }
 
 BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) {
@@ -236,6 +300,16 @@ BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) 
   BOOST_TEST(live() == kept);
   layer.train();
   layer(x);
+  BOOST_TEST(live() == before);
+  layer.eval();
+  tendril::detail::PreparedWeight prepared;
+  const auto with_relu = [&] { tendril::autograd::detail::conv2d_prepared(x, layer.weight, {}, {}, true, prepared); };
+  {
+    const tendril::NoGrad no_grad;
+    with_relu();
+  }
+  BOOST_TEST(live() == kept);
+  with_relu();  // recorded
   BOOST_TEST(live() == before);
 }
 

@@ -11,15 +11,19 @@
 #include "tendril/tensor/cpu/conv_parts.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/winograd.h"
 #include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/kernels.h"
+#include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
+#include "tests/errors.h"
 
 BOOST_AUTO_TEST_SUITE(conv)
 
 using namespace tendril;
+using tendril::testing::says;
 
 std::mt19937 dice(11);
 int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
@@ -280,13 +284,14 @@ BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_
     int64_t in, out, kernel, side;
     ConvGeometry geometry;
   };
+  constexpr std::size_t kAny = 1 << 30;
   // Winograd's form, one that is oneDNN's, and one in groups.
   const Case cases[] = {{32, 32, 3, 16, {.padding = 1}}, {32, 48, 1, 20, {}}, {32, 32, 5, 20, {.groups = 2}}};
   for (const Case& c : cases) {
     for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
       const Tensor weight = noise({c.out, c.in / c.geometry.groups, c.kernel, c.kernel}), bias = noise({c.out});
       const View shift = raw::view_of(bias);
-      detail::PreparedForms forms;
+      detail::PreparedForms forms(kAny);
       for (const int threads : {1, 2}) {
         const ThreadLimit limit(threads);
         const auto run = [&](const Tensor& x, const View* add, bool relu, detail::PreparedForms* prepared) {
@@ -310,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_
           for (const Tensor& image : {x, one}) {
             const Tensor kept = run(image, add, relu, &forms);
             BOOST_TEST(changes() == once, c.kernel << "x" << c.kernel << " on " << threads << " threads");
-            detail::PreparedForms nothing;
+            detail::PreparedForms nothing(kAny);
             BOOST_TEST(raw::equal(kept, run(image, add, relu, nullptr)));
             BOOST_TEST(raw::equal(kept, run(image, add, relu, &nothing)));
             once = changes();
@@ -319,6 +324,40 @@ BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_
       }
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_make_one_form_at_a_time_keep_one_of_them) {
+  const Tensor x = noise({2, 32, 20, 20}), weight = noise({48, 32, 1, 1}), out = raw::empty({2, 48, 20, 20});
+  const auto kept_by = [&](int threads) {
+    const ThreadLimit limit(threads);
+    detail::PreparedForms forms(1 << 30);
+    const std::size_t before = memory::stats().live_bytes;
+    kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, false, {}, &forms);
+    return memory::stats().live_bytes - before;
+  };
+  const int budget = num_threads();
+  set_num_threads(2);
+  const std::size_t one = kept_by(1);
+  for (int round = 0; round < 20; ++round) BOOST_TEST(kept_by(2) == one);
+  set_num_threads(budget);
+}
+
+BOOST_AUTO_TEST_CASE(forms_beyond_the_limit_push_out_the_oldest) {
+  struct Number final : detail::PreparedForms::Form {
+    explicit Number(int n) : Form(40), number(n) {}
+    int number;
+  };
+  detail::PreparedForms forms(100);
+  const auto is = [](int n) { return [n](const Number& form) { return form.number == n; }; };
+  for (int n = 0; n < 3; ++n) BOOST_TEST(forms.keep<Number>(std::make_shared<const Number>(n), is(n))->number == n);
+  BOOST_TEST(!forms.find<Number>(is(0)));
+  BOOST_TEST(forms.find<Number>(is(1)) != nullptr);
+  const auto kept = forms.find<Number>(is(2));
+  BOOST_TEST(forms.keep<Number>(std::make_shared<const Number>(2), is(2)) == kept);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_kernel_needs_for_itself_and_cannot_have_is_said_with_what_is_in_use) {
+  BOOST_CHECK_EXCEPTION(cpu::Scratch<char>(int64_t{1} << 50), Error, says("out of memory", "1125899906842624 bytes"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,13 @@
 // devices: cpu cuda
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/deterministic.h"
@@ -121,6 +123,27 @@ BOOST_AUTO_TEST_CASE(large_products_whose_rows_crowd_the_cache_are_ours_on_any_n
       set_deterministic(true);
       BOOST_TEST(raw::equal(raw::matmul(a, b), first), threads << " threads, deterministic");
       set_deterministic(false);
+    }
+  }
+  set_num_threads(budget);
+}
+
+BOOST_AUTO_TEST_CASE(products_on_different_numbers_of_threads_are_within_the_bound_that_is_stated) {
+  const DefaultDeviceGuard here(kCPU);
+  Generator generator(8);
+  const int budget = num_threads();
+  set_num_threads(3);
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{130, 700, 90}, {257, 1500, 33}, {40, 3000, 300}}) {
+    const Tensor a = noise({m, k}, kFloat32, generator), b = noise({k, n}, kFloat32, generator);
+    const Tensor magnitudes = raw::matmul(raw::unary(Unary::abs, a), raw::unary(Unary::abs, b));
+    const Tensor bound = raw::binary(Binary::mul, magnitudes, 2 * static_cast<double>(k) * 0x1p-24);
+    Tensor one;
+    for (const int threads : {1, 2, 3}) {
+      const ThreadLimit limit(threads);
+      const Tensor out = raw::matmul(a, b);
+      if (threads == 1) one = out;
+      const Tensor apart = raw::unary(Unary::abs, raw::binary(Binary::sub, out, one));
+      BOOST_TEST(raw::binary(Binary::sub, apart, bound).max().item<double>() <= 0, threads << " threads");
     }
   }
   set_num_threads(budget);

@@ -17,7 +17,8 @@ namespace {
 struct FourBlocks {
   __m256i w[4];
 
-  FourBlocks(__m256i index) : w{index, _mm256_srli_epi64(index, 32), _mm256_setzero_si256(), _mm256_setzero_si256()} {}
+  explicit FourBlocks(__m256i index)
+      : w{index, _mm256_srli_epi64(index, 32), _mm256_setzero_si256(), _mm256_setzero_si256()} {}
   /// One of philox::encrypt's.
   void round(__m256i key0, __m256i key1) {
     const __m256i a = _mm256_mul_epu32(w[0], _mm256_set1_epi64x(0xD2511F53)),
@@ -60,6 +61,8 @@ constexpr int64_t kAtOnce = 1;
 void draw(uint64_t seed, uint64_t first, uint32_t* out) { std::ranges::copy(philox::block(seed, first), out); }
 
 #endif
+
+static_assert(kRandomBlocks % kAtOnce == 0);
 
 void random_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* out) {
   for (int64_t i = 0; i < blocks; i += kAtOnce) draw(seed, first + static_cast<uint64_t>(i), out + 4 * i);

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+#include "tendril/tensor/export.h"
+
+TENDRIL_API_BEGIN
+
+namespace tendril::memory::detail {
+
+/// Throws Error: so many bytes of host memory were asked for, and what is in use. For who caught allocate()'s
+/// std::bad_alloc: what was kept for reuse has been given back by then, and was not enough.
+[[noreturn]] void out_of_memory(std::size_t bytes);
+
+}  // namespace tendril::memory::detail
+
+TENDRIL_API_END
