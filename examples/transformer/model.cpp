@@ -15,7 +15,7 @@ GPT::GPT(std::int64_t characters, const Options& options)
                .activation = nn::TransformerActivation::gelu,
                .batch_first = true,
                .norm_first = true}),
-      norm_({options.embedding}),
+      norm_(options.embedding),
       head_(options.embedding, characters, {.bias = false}) {
   register_module("characters", characters_);
   register_module("positions", positions_);

@@ -46,11 +46,11 @@ BOOST_AUTO_TEST_CASE(what_is_chosen_is_written) {
   x[{tensor({2, 0}), slice(1, {})}] = -1;
   BOOST_TEST(values(x) == (V{0, -1, -1, 3, 4, 5, 6, -1, -1}));
   x[{tensor({true, false, false})}] = tensor({7, 8, 9});
-  x[{1}] += 10;
+  x[{Index(1)}] += 10;
   x[{tensor({{0}, {1}}), tensor({0, 1})}] *= 2;
   BOOST_TEST(values(x) == (V{14, 16, 9, 26, 28, 15, 6, -1, -1}));
   x[{slice(2, {})}] = x[{slice(0, 1)}];
-  BOOST_TEST(values(x[{-1}]) == (V{14, 16, 9}));
+  BOOST_TEST(values(x[{Index(-1)}]) == (V{14, 16, 9}));
   index_put_(x, {tensor({0, 0, 1}), 0}, tensor({1, 1, 1}), true);
   BOOST_TEST(values(x[{slice(), 0}]) == (V{16, 27, 14}));
 }

@@ -58,6 +58,8 @@ BOOST_AUTO_TEST_CASE(layers_that_normalise) {
         of.weight = in[1];
         if constexpr (requires { of.bias; }) {
           if (bias) of.bias = in[2];
+        } else {
+          BOOST_REQUIRE(!bias);
         }
         return std::vector<Tensor>{of(in[0])};
       };

@@ -464,7 +464,7 @@ std::vector<Call> functions() {
 
 std::vector<Call> functions_of_places() {
   return {
-      {"Indexed", GIVEN(x()), [](Tensors& t) { (void)t[0][{0}]; }, "index"},
+      {"Indexed", GIVEN(x()), [](Tensors& t) { (void)t[0][{Index(0)}]; }, "index"},
       {"Index", GIVEN(line()), [](Tensors& t) { (void)tendril::index(x(), {t[0]}); }, "index"},
       CALL(index, (void)tendril::index(t[0], {t[1]}), x(), line()),
       CALL(index_put_, index_put_(t[0], {0}, t[1]), x(), x()[0]),
@@ -473,7 +473,8 @@ std::vector<Call> functions_of_places() {
       CALL(take_along_dim, (void)take_along_dim(t[0], t[1], 0), x(), index()),
       CALL(one_hot, (void)one_hot(t[0], 3), line()),
       CALL(flip, (void)flip(t[0], {0}), x()),
-      CALL(roll, (void)roll(t[0], {1}, {0}), x()),
+      CALL(roll, (void)roll(t[0], 1, 0), x()),
+      CALL(roll, (void)roll(t[0], Dims{1}, Dims{0}), x()),
       CALL(roll, (void)roll(t[0], 1), x()),
       CALL(repeat_interleave, (void)repeat_interleave(t[0], 2), x()),
       CALL(where, (void)where(t[0], 1, 2), mask()),

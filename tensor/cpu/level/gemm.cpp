@@ -234,12 +234,12 @@ struct Blocked {
               T* const to = out + (i0 + i) * g.out_row + (j0 + j) * g.out_column;
               const bool add = g.accumulate || p0 > 0;
               if (all_columns && i + kRows <= height) {
-                multiply_tile<kRows, Vector>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth,
-                                             depth, to, g.out_row, add);
+                multiply_tile<kRows, L>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth, to,
+                                        g.out_row, add);
               } else {
                 T tile[kRows * kColumns];
-                multiply_tile<kRows, Vector>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth,
-                                             depth, tile, kColumns, false);
+                multiply_tile<kRows, L>(rows, packed ? 1 : g.a_row, packed ? kRows : 1, packed_b + j * depth, depth,
+                                        tile, kColumns, false);
                 store(tile, to, g.out_row, g.out_column, std::min(kRows, height - i), std::min(kColumns, width - j),
                       add);
               }

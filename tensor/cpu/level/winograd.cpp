@@ -160,7 +160,7 @@ static_assert(kWinogradPanel == 2 * kLanes);
 
 template <int rows>
 void multiply_rows(const float* x, int64_t row, int64_t column, const float* y, int64_t depth, float* out, bool add) {
-  multiply_tile<rows, Vector>(x, row, column, y, depth, out, kWinogradPanel, add);
+  multiply_tile<rows, kLanes>(x, row, column, y, depth, out, kWinogradPanel, add);
 }
 
 void multiply(const float* x, int64_t row, int64_t column, const float* y, int64_t depth, float* out, int64_t rows,

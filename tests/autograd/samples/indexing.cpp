@@ -47,7 +47,7 @@ std::vector<OpSample> indexing_samples() {
        [](const auto& x) {
          Tensor y = x[0] * 2;
          y[{tensor({true, false, true})}] *= x[1];
-         y[{1}] = x[1] * x[1];
+         y[{Index(1)}] = x[1] * x[1];
          return Tensors{y};
        },
        {{{3, 2}, {2}}, {{3}, {}}, {{3, 1}, {1}}}},
