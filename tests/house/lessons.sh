@@ -2,14 +2,14 @@
 # The lessons of the examples are no longer than PyTorch's tutorials: code lines without blanks and comments.
 #   tests/house/lessons.sh SOURCE
 # What measures, draws, prints or reads flags stands elsewhere, or is named here: a new file is a part of the lesson
-# until somebody says that it is beside it.
+# until somebody says that it is beside it. A lesson includes by path, so that its reader sees what is another folder's.
 set -euo pipefail
 cd "${1:?usage: lessons.sh SOURCE}/examples"
 status=0
 
 # lesson FOLDER LIMIT [files beside the lesson...]
 lesson() {
-  local folder=$1 limit=$2 count beside
+  local folder=$1 limit=$2 count beside file include
   shift 2
   for beside in "$@"; do
     [ -f "$folder/$beside" ] || { echo "examples/$folder/$beside is not there"; status=1; }
@@ -18,6 +18,9 @@ lesson() {
     awk '{ sub(/\/\/.*/, "") } NF { ++n } END { print n + 0 }')
   echo "examples/$folder: $count code lines, expected 1 to $limit"
   [ "$count" -ge 1 ] && [ "$count" -le "$limit" ] || status=1
+  while IFS=: read -r file include; do
+    [ -f "$folder/$include" ] || { echo "examples/$file: no such file by its path: \"$include\""; status=1; }
+  done < <(grep -oE '^#include "[^"]+' $(find "$folder" -name '*.h' -o -name '*.cpp') /dev/null | sed 's/#include "//')
 }
 
 lesson cartpole 150
