@@ -7,6 +7,14 @@ set -euo pipefail
 cd "${1:?usage: lessons.sh SOURCE}/examples"
 status=0
 
+# A flag that several programs have is made in one place, support/flags.cpp. Prints "flag: files" of the others.
+for file in support/flags.* */options.cpp support/*/options.cpp; do
+  [ -f "$file" ] || continue
+  tr -d '\n' <"$file" | grep -oE '\badd(_output|_flag|_option|_option_function<[a-z:]+>)?\( *"--[a-z-]+' |
+    sed "s|.*\"\(--.*\)|\1 $file|" | sort -u || true
+done | awk '{ files[$1] = files[$1] " examples/" $2; ++count[$1] }
+  END { for (flag in count) if (count[flag] > 1) { print flag " is made twice:" files[flag]; bad = 1 } exit bad }' || status=1
+
 # lesson FOLDER LIMIT [files beside the lesson...]
 lesson() {
   local folder=$1 limit=$2 count beside file include
