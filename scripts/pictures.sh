@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes docs/pictures anew of what examples/pictures prints and traces, where it is built: the graphs, which a test
-# compares, and the trace of a call. Needs Graphviz (Debian: graphviz) for the SVGs, which nothing else does.
+# Makes docs/pictures anew of what examples/pictures prints and traces, where it is built: graphs, views, a frame and
+# schedules, which tests compare, and the trace of a call. Needs Graphviz (Debian: graphviz) for the SVGs of graphs.
 # (leader.dot is drawn by hand; trace.svg is of a program: scripts/trace_picture.py says how.)
 set -euo pipefail
 cd "$(dirname "$0")/../docs/pictures"
@@ -8,6 +8,7 @@ program=${TENDRIL_PICTURES:-../../build/dev/examples/pictures/pictures}
 if [ -x "$program" ]; then
   "$program" distributed >distributed_graph.dot
   for graph in tape unused stuck forks; do "$program" $graph >$graph.dot; done
+  for picture in strides frame schedules; do "$program" $picture >$picture.svg; done
   trace=$(mktemp)
   trap 'rm -f "$trace"' EXIT
   TENDRIL_TRACE=$trace "$program" call

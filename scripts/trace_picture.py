@@ -20,7 +20,7 @@ if nth + 1 >= len(starts):
     sys.exit(f"{path}: {len(starts)} calls of a name with '{call}', expected more than {nth + 1}")
 begin, end = starts[nth], starts[nth + 1]
 inside = sorted((e for e in events if "ts" in e and begin <= e["ts"] < end), key=lambda e: e["ts"])
-slices = [e for e in inside if e["ph"] == "X"]
+slices = [e for e in inside if e["ph"] == "X" and e["cat"] == "rpc"]  # a pass's own work is within a handler's
 workers = {e["pid"]: e["args"]["worker"] for e in events if e["name"] == "tendril_worker"}
 LANE = 110 if by_thread else 150
 

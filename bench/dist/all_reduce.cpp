@@ -148,7 +148,7 @@ void run(int rank, int size, int megabytes, int rounds, int chunk_kilobytes) {
       };
       line("bare sockets", raw);
       line("all_reduce, ring", ring);
-      line("all_reduce, by rank", by_rank);
+      line("all_reduce, deterministic", by_rank);
       std::fflush(stdout);
     }
   }

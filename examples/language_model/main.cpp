@@ -1,38 +1,30 @@
 // A language model whose embedding table and decoder live on a parameter server ("ps", rank 0) and whose LSTM lives on
-// the trainer (rank 1), after PyTorch's tutorial "Getting started with distributed RPC framework". With more trainers
-// all parameters live on the server (shared_model.h).
-#include <tendril/autograd/ops/loss.h>
-#include <tendril/dist/autograd/backward.h>
-#include <tendril/dist/autograd/context.h>
-#include <tendril/dist/optim/rates.h>
-#include <tendril/nn/optim/sgd.h>
-#include <tendril/rpc/group.h>
-#include <tendril/rpc/launch.h>
+// the trainer (rank 1), after PyTorch's tutorial "Getting started with distributed RPC framework". Read model.h first;
+// flags, reports, checkpoints, and other models (several trainers, a Transformer, one process) are in
+// ../support/language_model.
+#include <tendril/tendril.h>
 
-#include "../support/device.h"
-#include "../support/main.h"
-#include "alone.h"
-#include "run.h"
-#include "shared_model.h"
+#include "../support/language_model/support.h"
+#include "model.h"
 
 namespace language_model {
 
-/// What a trainer does: rank 1, and others if they share a model.
+/// What the trainer does. `Model` is RNNModel; other_model.h and shared_model.h have others.
 template <class Model>
 void run_trainer(int rank, Options options) {
   const Corpus corpus = make_corpus(options);
   Model model("ps", options);
-  dist::DistributedOptimizer<tendril::optim::SGD> opt(model.parameter_rrefs(), {.lr = options.lr},
-                                                      {.hogwild = options.trainers() > 1});
+  dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = options.lr},
+                                             {.hogwild = options.trainers() > 1});
   dist::Rates rates(opt);
-  tendril::optim::lr_scheduler::ReduceLROnPlateau schedule(rates, {.factor = 0.25, .patience = 0, .threshold = 0});
+  optim::lr_scheduler::ReduceLROnPlateau schedule(rates, {.factor = 0.25, .patience = 0, .threshold = 0});
   Run run(rank, options, corpus, model, opt);  // its batches, epoch after epoch; reports and checkpoints
   if (options.trainers() == 1) run.anneal(schedule);
   while (run.next_epoch()) {
     for (const auto& [data, target] : run.batches()) {
       dist::autograd::Context ctx;  // its id travels with every call made here
       const auto [output, state] = model.forward(data, run.hidden);
-      const Tensor loss = tendril::cross_entropy(output, target);
+      const Tensor loss = cross_entropy(output, target);
       run.draw(ctx, loss);
       dist::autograd::backward(ctx, {loss});
       if (options.clip > 0) opt.clip_grad_norm_(ctx, options.clip);
@@ -49,9 +41,12 @@ void run_trainer(int rank, Options options) {
 /// the trainers are done.
 void run_worker(int rank, const Options& options) {
   if (options.world_size == 1) return run_alone(options);
-  tendril::set_default_device(examples::device_of(options.device));
+  set_default_device(examples::device_of(options.device));
   rpc::init_rpc(options.name_of(rank));
-  if (rank > 0) options.trainers() > 1 ? run_trainer<SharedModel>(rank, options) : run_trainer<RNNModel>(rank, options);
+  const auto train = options.trainers() > 1  ? run_trainer<SharedModel>
+                     : options.other_model() ? run_trainer<OtherModel>
+                                             : run_trainer<RNNModel>;
+  if (rank > 0) train(rank, options);
   rpc::shutdown();
 }
 

@@ -1,27 +1,26 @@
 #pragma once
 
-#include <tendril/dist/nn/remote_module.h>
-#include <tendril/nn/dropout.h>
-#include <tendril/nn/embedding.h>
-#include <tendril/nn/init.h>
-#include <tendril/nn/linear.h>
+#include <tendril/tendril.h>
 
-#include <string>
-#include <vector>
+#include "../support/language_model/options.h"
 
-#include "body.h"
-
+/// A language model in three parts: words to vectors, an LSTM, and a score for each word that may come next.
 namespace language_model {
 
-namespace dist = tendril::dist;
-namespace rpc = tendril::rpc;
+using namespace tendril;
 
-/// Words to vectors.
+/// A part of the model, with a generator of its own that it draws from: its numbers are the same wherever it lives.
+struct Part : nn::Module {
+  explicit Part(std::int64_t seed) : generator(static_cast<std::uint64_t>(seed)) {}
+  Generator generator;
+};
+
+/// Words [steps, batch] to vectors [steps, batch, ninp].
 struct EmbeddingTable : Part {
   explicit EmbeddingTable(const Options& options)
       : Part(options.seed + 1),
         encoder(options.ntoken, options.ninp, {.generator = generator}),
-        drop(options.dropout_around(), generator) {
+        drop(options.dropout, generator) {
     register_module("encoder", encoder);
     register_module("drop", drop);
     nn::init::uniform_(encoder.weight, -0.1, 0.1, generator);
@@ -32,32 +31,43 @@ struct EmbeddingTable : Part {
   nn::Dropout drop;
 };
 
-/// What the LSTM makes of them to a score for each word of the vocabulary.
+/// The vectors, and what the LSTM remembers of the words before, to its states [steps, batch, nhid].
+struct Recurrent : Part {
+  explicit Recurrent(const Options& options)
+      : Part(options.seed + 3),
+        rnn(options.ninp, options.nhid,
+            {.num_layers = options.nlayers, .dropout = options.dropout, .generator = generator}) {
+    register_module("rnn", rnn);
+  }
+  nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const { return rnn(input, hidden); }
+
+  nn::LSTM rnn;
+};
+
+/// The states to a score for each word of the vocabulary, [steps * batch, ntoken].
 struct Decoder : Part {
-  Decoder(const Options& options, const EmbeddingTable& table)
+  explicit Decoder(const Options& options)
       : Part(options.seed + 2),
-        drop(options.dropout_around(), generator),
-        decoder(options.width(), options.ntoken, {.generator = generator}) {
+        drop(options.dropout, generator),
+        decoder(options.nhid, options.ntoken, {.generator = generator}) {
     register_module("drop", drop);
     register_module("decoder", decoder);
     nn::init::uniform_(decoder.weight, -0.1, 0.1, generator);
     nn::init::zeros_(decoder.bias);
-    if (options.tied) decoder.weight = table.encoder.weight;
   }
-  Decoder(const Options& options, const rpc::RRef<EmbeddingTable>& table) : Decoder(options, table.local_value()) {}
   Tensor forward(const Tensor& output) const { return decoder(drop(output)).flatten(0, 1); }
 
   nn::Dropout drop;
   nn::Linear decoder;
 };
 
-/// The embedding table and the decoder live on `ps`, what lies between them here.
+/// All three: the embedding table and the decoder live on `ps`, the LSTM here.
 struct RNNModel {
   RNNModel(const std::string& ps, const Options& options)
-      : embedding(ps, options), rnn(options), decoder(ps, options, embedding.module_rref()), tied(options.tied) {}
+      : embedding(ps, options), rnn(options), decoder(ps, options) {}
 
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
-    const Tensor emb = embedding.forward(input);  // forward crosses the border here
+    const Tensor emb = embedding.forward(input);  // forward crosses to the server here
     const auto [output, state] = rnn.forward(emb, hidden);
     return {decoder.forward(output), state};  // and here
   }
@@ -66,14 +76,12 @@ struct RNNModel {
     auto all = embedding.remote_parameters();
     for (const auto& more : {dist::parameter_rrefs(rnn), decoder.remote_parameters()})
       all.insert(all.end(), more.begin(), more.end());
-    if (tied) all.erase(all.end() - 2);  // the decoder's weight, which is the embedding's; its bias is the last
     return all;
   }
 
   dist::RemoteModule<EmbeddingTable> embedding;
-  Body rnn;
+  Recurrent rnn;
   dist::RemoteModule<Decoder> decoder;
-  bool tied;
 };
 
 }  // namespace language_model

@@ -1,4 +1,4 @@
-// Pictures of graphs, by autograd::dot, as the documents have them (scripts/pictures.sh):
+// Pictures as the documents have them (scripts/pictures.sh); of graphs by autograd::dot:
 //
 //   ./pictures tape           a graph of one process
 //   ./pictures distributed    that of the README's program: each worker draws its part, and what one sends stands for
@@ -6,6 +6,9 @@
 //   ./pictures unused         the worked example of docs/distributed_autograd.md, of which a result is not used
 //   ./pictures stuck          where FAST waits for ever in it
 //   ./pictures forks          who refers to an object, as its owner and its users list it (docs/rref.md)
+//   ./pictures strides        views of one storage, an SVG like those below
+//   ./pictures frame          the bytes of a request
+//   ./pictures schedules      the schedules of a pipeline
 //   ./pictures call           nothing, but makes calls for a trace of them: scripts/trace_picture.py
 #include <tendril/dist/autograd/graph.h>
 #include <tendril/tendril.h>
@@ -19,6 +22,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "pictures.h"
 
 using namespace tendril;
 
@@ -151,11 +156,14 @@ std::string calls() {
 }
 
 void run(int rank, const std::string& which) {
-  rpc::init_rpc(std::vector<std::string>{"alice", "bob", "carol", "dave"}.at(static_cast<std::size_t>(rank)));
+  rpc::InitOptions options;
+  if (which == "frame") options.prepare = record_frames;
+  rpc::init_rpc(std::vector<std::string>{"alice", "bob", "carol", "dave"}.at(static_cast<std::size_t>(rank)), options);
   if (rank == 0) {
     std::cout << (which == "distributed" ? distributed()
                   : which == "forks"     ? forks()
                   : which == "call"      ? calls()
+                  : which == "frame"     ? frame()
                                          : unused(which == "stuck"));
   }
   rpc::shutdown();
@@ -163,11 +171,16 @@ void run(int rank, const std::string& which) {
 
 int main(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "";
-  if (which == "distributed" || which == "unused" || which == "stuck" || which == "call")
+  if (which == "distributed" || which == "unused" || which == "stuck" || which == "call" || which == "frame")
     return rpc::launch<&run>(argc, argv, {.world_size = 2}, which);
   if (which == "forks") return rpc::launch<&run>(argc, argv, {.world_size = 4}, which);
+  if (which == "strides" || which == "schedules") {
+    std::cout << (which == "strides" ? strides() : schedules());
+    return 0;
+  }
   if (which != "tape") {
-    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks or call, got '" << which << "'\n";
+    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks, call, strides, frame or schedules, got '"
+              << which << "'\n";
     return 2;
   }
   const Tensor x = ones({3}), w = ones({2, 3}, {.requires_grad = true});

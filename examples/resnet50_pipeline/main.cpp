@@ -42,8 +42,8 @@ pp::Schedule schedule_of(const Options& options, int micro_batches) {
   return pp::interleaved(options.workers, micro_batches, options.stages_per_worker);
 }
 
-/// Measures the layers here, on a few images, and makes the schedule's stages on the workers: cut so that the dearest
-/// one is as cheap as can be.
+/// Measures the layers here, on a few images, and makes the schedule's stages on the workers: cut so that the most
+/// expensive one costs the least.
 std::vector<rpc::RRef<pp::Stage>> make_stages(const Options& options, const pp::Schedule& schedule,
                                               std::int64_t images) {
   const Network& network = options.network;

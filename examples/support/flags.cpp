@@ -214,6 +214,28 @@ void Flags::add_temperature(double& temperature, const std::string& help) {
   add("--temperature", temperature, {0, 100}, help);
 }
 
+void Flags::add_dropout(double& dropout, Range<double> range, const std::string& help) {
+  add("--dropout", dropout, range, help);
+}
+
+void Flags::add_data(std::string& data, const std::string& help) { add("--data", data, help); }
+
+void Flags::add_model(std::string& model, const std::vector<std::string>& choices, const std::string& help) {
+  add("--model", model, choices, help);
+}
+
+void Flags::add_workers(int& workers, Range<std::int64_t> range, const std::string& help) {
+  add("--workers", workers, range, help);
+}
+
+void Flags::add_tiny(bool& tiny, const std::string& help) { add("--tiny", tiny, help); }
+
+void Flags::add_graph(std::string& graph, const std::string& what, std::function<int()> writer) {
+  add_output("--graph", graph,
+             "Write the graph of the first " + what + ", on all workers, and each step of its backward, for Graphviz",
+             [writer = std::move(writer)] { return Output{.writer = writer ? writer() : 0}; });
+}
+
 void Flags::add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written,
                            std::function<Output()> as) {
   const auto one_file = [] { return Output{.replaced = true}; };

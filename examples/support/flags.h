@@ -76,6 +76,21 @@ class Flags {
   void add_learning_rate(double& lr, const std::string& help);
   void add_clip(double& clip);
   void add_temperature(double& temperature, const std::string& help);
+  void add_dropout(double& dropout, Range<double> range, const std::string& help);
+  /// What to learn from: a file or a folder.
+  void add_data(std::string& data, const std::string& help);
+  /// What learns: one of `choices`.
+  void add_model(std::string& model, const std::vector<std::string>& choices, const std::string& help);
+  void add_workers(int& workers, Range<std::int64_t> range, const std::string& help);
+  /// A small run: `finish` looks at it.
+  void add_tiny(bool& tiny, const std::string& help);
+  template <class Int>
+  void add_log_interval(Int& interval, Range<std::int64_t> range, const std::string& help) {
+    add("--log-interval", interval, range, help);
+  }
+  /// --graph, what graph_file.h writes of the first `what`; `writer` says, once all flags are read, which rank: 0
+  /// without.
+  void add_graph(std::string& graph, const std::string& what, std::function<int()> writer = {});
   /// --checkpoint, a file that is written when `written` says, or what `as` makes of it once all flags are read, and
   /// --resume, which is "no" or "auto".
   void add_checkpoint(std::string& checkpoint, bool& resume, const std::string& written,

@@ -15,7 +15,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--layers", options.layers, {1, 1000}, "Transformer layers");
   flags.add("--heads", options.heads, {1, 1000}, "Heads of attention in a layer");
   flags.add("--embedding", options.embedding, {1, 1 << 16}, "Size of a character's vector; a multiple of --heads");
-  flags.add("--dropout", options.dropout, {0, 1, true}, "Dropout in the layers");
+  flags.add_dropout(options.dropout, {0, 1, true}, "Dropout in the layers");
   flags.add_learning_rate(options.lr, "Highest learning rate of AdamW: after a warm-up, before a cosine");
   flags.add_clip(options.clip);
   flags.add_seed(options.seed);

@@ -16,7 +16,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       "Processes: rank 0 is the agent, the others observe; 1 uses no RPC. Under a launcher: its count");
   flags.add("--gamma", options.gamma, {0, 1, true}, "Discount factor");
   flags.add_seed(options.seed);
-  flags.add("--log-interval", options.log_interval, {1, kMany}, "Episodes between status lines");
+  flags.add_log_interval(options.log_interval, {1, kMany}, "Episodes between status lines");
   flags.add("--steps-per-call", options.steps_per_call, {1, 1000},
             "Environments each observer steps together: their observations travel in one call");
   flags.add("--episodes", options.episodes, {0, 1000 * kMany},

@@ -1,7 +1,5 @@
 #include "body.h"
 
-#include <tendril/autograd/ops/pointwise.h>
-
 #include <cmath>
 
 namespace language_model {

@@ -1,13 +1,8 @@
 #pragma once
 
-#include <tendril/nn/lstm.h>
-#include <tendril/nn/rnn.h>
-#include <tendril/nn/transformer.h>
-
 #include <memory>
 
-#include "options.h"
-#include "part.h"
+#include "../../language_model/model.h"
 
 namespace language_model {
 

@@ -1,18 +1,11 @@
 #pragma once
 
-#include <tendril/autograd/grad_mode.h>
-#include <tendril/autograd/ops/loss.h>
-#include <tendril/autograd/ops/pointwise.h>
-#include <tendril/autograd/ops/random.h>
-#include <tendril/nn/lstm.h>
-#include <tendril/tensor/creation.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "../../language_model/model.h"
 #include "corpus.h"
-#include "part.h"
 
 /// What a model has learnt; wherever its parts live.
 namespace language_model {

@@ -1,7 +1,5 @@
 #include "generators.h"
 
-#include <tendril/tensor/creation.h>
-
 namespace language_model {
 
 std::vector<std::int64_t> generator_states(nn::Module& module) {

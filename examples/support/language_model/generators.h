@@ -1,14 +1,10 @@
 #pragma once
 
-#include <tendril/rpc/call.h>
-#include <tendril/rpc/rref.h>
-#include <tendril/tensor/state_dict.h>
-
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "part.h"
+#include "../../language_model/model.h"
 
 namespace language_model {
 

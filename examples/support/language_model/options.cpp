@@ -19,31 +19,27 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add_epochs(options.epochs, "Times through the corpus");
   flags.add_seed(options.seed);
   flags.add_learning_rate(options.lr, "Learning rate of SGD");
-  flags.add("--dropout", options.dropout, {0, 1}, "Dropout of embeddings, between LSTM layers and before the decoder");
-  flags.add("--data", options.data, "A text to learn: a file, or a folder of train.txt and valid.txt");
+  flags.add_dropout(options.dropout, {0, 1}, "Dropout of embeddings, between LSTM layers and before the decoder");
+  flags.add_data(options.data, "A text to learn: a file, or a folder of train.txt and valid.txt");
   flags.add("--tokens", options.tokens, {0, std::int64_t{1} << 40}, "Without a text: length of the one that is made");
   flags.add_batch_size(options.batch, "Sequences side by side");
   flags.add("--bptt", options.bptt, kSize, "Tokens of a sequence in one iteration");
   flags.add("--ntoken", options.ntoken, kSize, "Without a text: size of the vocabulary");
   flags.add("--ninp,--emsize", options.ninp, kSize, "Size of a word vector");
-  flags.add("--model", options.model, {"LSTM", "GRU", "RNN_TANH", "RNN_RELU", "Transformer"}, "What reads the words");
+  flags.add_model(options.model, {"LSTM", "GRU", "RNN_TANH", "RNN_RELU", "Transformer"}, "What reads the words");
   flags.add("--nhid", options.nhid, kSize, "Size of its hidden state; a Transformer's feed-forward part");
   flags.add("--nlayers", options.nlayers, kSize, "Its layers");
   flags.add("--nhead", options.nhead, kSize, "Heads of a Transformer's attention: --ninp is a multiple of it");
   flags.add("--tied", options.tied, "The decoder's weight is the embedding's");
   const auto trainer = [&] { return options.world_size == 1 ? 0 : 1; };
-  const auto by_trainer = [trainer] { return examples::Output{.writer = trainer()}; };
-  flags.add_output(
-      "--graph", options.graph,
-      "Write the graph of the first iteration, on all workers, and each step of its backward, for Graphviz",
-      by_trainer);
-  flags.add_output("--losses", options.losses, "Write the loss of every iteration to this file", by_trainer);
+  flags.add_graph(options.graph, "iteration", trainer);
+  flags.add_output("--losses", options.losses, "Write the loss of every iteration to this file",
+                   [trainer] { return examples::Output{.writer = trainer()}; });
   flags.add_logdir(options.logdir, trainer);
   flags.add("--samples", options.samples, {0, kSize.high}, "Words to write after training on a text");
   flags.add_temperature(options.temperature, "Of what is written: 0 takes the likeliest word");
   flags.add_clip(options.clip);
-  flags.add("--log-interval", options.log_interval, {0, kSize.high},
-            "Iterations between lines within an epoch, 0 for none");
+  flags.add_log_interval(options.log_interval, {0, kSize.high}, "Iterations between lines within an epoch, 0 for none");
   flags.add("--dry-run", options.dry_run, "One iteration of one epoch, to see that all works");
   flags.add_output("--save", options.save, "The weights that did best with what is kept aside, a safetensors file",
                    [trainer] { return examples::Output{.replaced = true, .writer = trainer()}; });
@@ -53,7 +49,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   });
   flags.add_device(options.device, "Where both workers compute: cpu, cuda or cuda:N");
   flags.add("--cuda", cuda, "As --device cuda");
-  flags.add("--tiny", tiny, "Two times through a corpus of 500 tokens: done at once");
+  flags.add_tiny(tiny, "Two times through a corpus of 500 tokens: done at once");
   flags.add_launch(options.launch);
   const auto read = flags.parse(argc, argv, options, exit_status, [&] {
     if (tiny && !flags.given("--epochs")) flags.imply("--epochs", options.epochs, 2);

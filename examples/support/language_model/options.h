@@ -42,10 +42,17 @@ struct Options {
   std::string name_of(int rank) const {
     return rank == 0 ? "ps" : trainers() > 1 ? "trainer" + std::to_string(rank) : "trainer";
   }
+  /// Not the lesson's: another model than its LSTM, or a decoder with the embedding's weight.
+  bool other_model() const { return model != "LSTM" || tied; }
   /// Features of what the decoder reads.
   std::int64_t width() const { return model == "Transformer" ? ninp : nhid; }
-  /// After the embedding and before the decoder: a Transformer has its own.
-  double dropout_around() const { return model == "Transformer" ? 0 : dropout; }
+  /// What embedding and decoder are made of. A Transformer has dropout of its own.
+  Options around_body() const {
+    Options options = *this;
+    options.nhid = width();
+    if (model == "Transformer") options.dropout = 0;
+    return options;
+  }
 
   tendril::rpc::LaunchOptions launch;  ///< How the processes are started.
 

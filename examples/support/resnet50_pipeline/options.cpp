@@ -74,23 +74,19 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add_batch_size(options.batch_size, "Images in a batch");
   flags.add("--batches", options.batches, kSize, "How many batches to train on");
   flags.add("--image", options.image, {1, 4096}, "Height and width of the images");
-  flags.add("--data", options.data,
-            "A folder of CIFAR's (binary) or MNIST's files to learn; without, images are random");
+  flags.add_data(options.data, "A folder of CIFAR's (binary) or MNIST's files to learn; without, images are random");
   flags.add("--classes", options.network.classes, kSize, "How many classes");
   flags.add_seed(options.network.seed);
   flags.add("--threads", options.threads, {0, 1024}, "Threads each worker computes with; 0: as many as cores");
   flags.add("--schedule", options.schedule, std::vector<std::string>{"1f1b", "gpipe", "interleaved", "by-hand"},
             "Who does what when; by-hand: the tutorial's form");
-  flags.add("--workers", options.workers, {1, 64}, "Workers that have a part of the network");
+  flags.add_workers(options.workers, {1, 64}, "Workers that have a part of the network");
   flags.add("--stages-per-worker", options.stages_per_worker, {1, 16}, "With --schedule interleaved");
-  flags.add_output(
-      "--graph", options.graph,
-      "With --schedule by-hand: write the graph of the first batch, on all workers, and each step of its backward, "
-      "for Graphviz");
+  flags.add_graph(options.graph, "batch (with --schedule by-hand)");
   flags.add("--report", options.report, "Print how the network is cut and where the time of each stage went");
   flags.add_device(options.device,
                    "Where the shards compute: cpu, cuda:N, or cuda: each on a GPU of its own if there are two");
-  flags.add("--tiny", tiny, "A narrow network on small images, done in seconds");
+  flags.add_tiny(tiny, "A narrow network on small images, done in seconds");
   flags.add_launch(options.launch);
   return flags.parse(argc, argv, options, exit_status, [&] {
     if (tiny) {

@@ -1,0 +1,10 @@
+#pragma once
+
+/// All that the language model has beside its lesson.
+#include "../device.h"
+#include "../main.h"
+#include "alone.h"
+#include "options.h"
+#include "other_model.h"
+#include "run.h"
+#include "shared_model.h"

@@ -1,0 +1,22 @@
+#!/bin/sh
+# trace_picture.sh SOURCE PICTURE CALL LANES PROGRAM [arguments...]: what docs/pictures/PICTURE.svg shows, but for
+# the times, is what PROGRAM does when it is traced now, from one CALL to the next: lanes (LANES: workers or threads),
+# calls and handlers. 77 where there is no Python.
+command -v python3 >/dev/null || exit 77
+source=$1 picture=$2 call=$3 by=threads
+[ "$4" = threads ] || by=
+shift 4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+set -e
+(cd "$folder" && TENDRIL_TRACE=$folder/trace.json "$@" >"$folder/printed")
+shown() { grep -oE '<text [^>]*(bold|rotate)[^>]*>[^<]*|<title>[^:]*' "$1" | sed 's/.*>//' | sort; }
+shown "$source/docs/pictures/$picture.svg" >"$folder/expected"
+# Threads of a pool, and messages that come when they will, may differ from one call to the next: one like the picture
+# is enough.
+for nth in 10 20 30 40 50 60 70 80; do
+  "$source/scripts/trace_picture.py" "$folder/trace.json" "$call" $nth $by >"$folder/now.svg" || break
+  shown "$folder/now.svg" >"$folder/now"
+  cmp -s "$folder/expected" "$folder/now" && exit 0
+done
+diff "$folder/expected" "$folder/now"
