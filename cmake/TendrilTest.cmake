@@ -7,6 +7,7 @@
 # "// devices: cpu cuda" adds a second test, name_on_cuda, where the build has the CUDA backend (or its emulator): the
 # same suite with the first CUDA device as default device, skipped where there is none (tests/main.cpp).
 # What tests/FOLDER/samples holds is compiled once, as FOLDER_samples, for other programs too (tests/mutants).
+# A suite that prints "suite skipped: REASON" (it lacks a program, or a right) is reported as skipped.
 # Each tests/FOLDER/programs/name.cpp is a program that those tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
 function(tendril_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
@@ -115,7 +116,8 @@ function(tendril_tests folder)
       endif()
       add_test(NAME ${test} COMMAND ${target} --run_test=${suite} --catch_system_errors=no)
       set_tests_properties(${test} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
+        SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
 endfunction()

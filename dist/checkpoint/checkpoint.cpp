@@ -179,8 +179,10 @@ StateDict entries_of(const WorkerParts& parts, const Shard& shard) {
   return entries;
 }
 
-/// What is asked for that does not fit, a line each; or, unless `check_only`, gives the parts what they ask for.
-std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& checkpoint, int rank, bool check_only) {
+/// What is asked for that does not fit, a line each; or, unless `check_only`, gives the parts what they ask for, those
+/// of each worker only `with_each`.
+std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& checkpoint, int rank, bool with_each,
+                       bool check_only) {
   std::string problems;
   const auto load = [&](const nn::CheckpointPart& part, const StateDict& from) {
     if (!check_only) return part.load(from, {});
@@ -193,6 +195,7 @@ std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& c
   for (const auto* some : {&parts.shared, &parts.own}) {
     for (const nn::CheckpointPart& part : *some) load(part, checkpoint.entries);
   }
+  if (!with_each) return problems;
   const StateDict each = checkpoint.entries.section(Shard{.rank = rank}.each());
   for (const nn::CheckpointPart& part : parts.each) load(part, each);
   return problems;
@@ -287,11 +290,13 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
   const std::string where = "load_checkpoint: " + folder.string();
   const std::string refused = where + " does not fit, nothing was loaded";
   std::optional<detail::ReadCheckpoint> checkpoint;
+  bool as_many = false;
   const Texts said = agree(group, refused, options, [&] {
     check_names(parts);
     checkpoint = detail::read_checkpoint(folder);
+    as_many = checkpoint->members == group.size();
     std::string problems;
-    if (!parts.each.empty() && checkpoint->members != group.size()) {
+    if (!parts.each.empty() && !as_many && !options.each_may_stay) {
       problems += "\n  it was saved by " + std::to_string(checkpoint->members) + " workers, expected " +
                   std::to_string(group.size()) + ", as each has parts of its own (";
       for (const nn::CheckpointPart& part : parts.each) {
@@ -299,7 +304,8 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
       }
       problems += ")";
     } else {
-      problems = load_parts(parts, *checkpoint, group.rank(), true) + read_remote(parts, folder, *checkpoint, true);
+      problems =
+          load_parts(parts, *checkpoint, group.rank(), as_many, true) + read_remote(parts, folder, *checkpoint, true);
     }
     TENDRIL_CHECK(problems.empty(), problems.substr(problems.empty() ? 0 : 1));
     return text_of(checkpoint->save) + described(parts);
@@ -320,7 +326,7 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
     if (!asked.contains(part)) problems += "\nhas a part '" + part + "', which no worker asks for";
   }
   TENDRIL_CHECK(problems.empty(), refused, problems);
-  load_parts(parts, *checkpoint, group.rank(), false);
+  load_parts(parts, *checkpoint, group.rank(), as_many, false);
   read_remote(parts, folder, *checkpoint, false);
 }
 

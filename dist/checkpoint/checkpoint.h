@@ -33,7 +33,7 @@ struct WorkerParts {
   /// Of this worker alone, under names that no other has: a stage of a pipeline. Whoever asks for a name loads it.
   nn::CheckpointParts own = {};
   /// Of each worker, under the same names: generators, places in the data. They load for as many workers as saved, and
-  /// rank r gets what rank r saved.
+  /// rank r gets what rank r saved; for others CheckpointOptions::each_may_stay says what happens.
   nn::CheckpointParts each = {};
   /// What other workers own, who may be no members, under names that no other has. Which worker names it, and on how
   /// many owners it is, may differ between save and load.
@@ -43,6 +43,9 @@ struct WorkerParts {
 struct CheckpointOptions {
   /// For each of the times that the workers wait for one another: the slowest disk's.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// Of a load, the same at all workers: where another number of workers saved, the parts `each` stay as they are, and
+  /// all others load. Without it that is an error.
+  bool each_may_stay = false;
 };
 
 /// Collective. Writes all workers' parts, as they are now, into `folder`, which all of them see under this name (one
@@ -56,10 +59,10 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
                      const CheckpointOptions& options = {});
 
 /// Collective. Gives every part what was saved under its name, by whichever worker. The number of workers may be
-/// another one than at the save unless there are parts `each`. Throws Error at all workers, for all that does not fit
-/// anywhere, by worker: no checkpoint, files of different saves, a file that is missing, parts that the checkpoint has
-/// and nobody asks for, or the other way round, `each` of another number of workers, what a part's load_state_dict
-/// says. Nothing has changed at any worker then. Errors of the collectives as in save_checkpoint.
+/// another one than at the save unless there are parts `each` that may not stay. Throws Error at all workers, for all
+/// that does not fit anywhere, by worker: no checkpoint, files of different saves, a file that is missing, parts that
+/// the checkpoint has and nobody asks for, or the other way round, `each` of another number of workers, what a part's
+/// load_state_dict says. Nothing has changed at any worker then. Errors of the collectives as in save_checkpoint.
 void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
                      const CheckpointOptions& options = {});
 

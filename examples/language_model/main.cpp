@@ -19,7 +19,7 @@ void run_trainer(int rank, Options options) {
   dist::Rates rates(opt);
   optim::lr_scheduler::ReduceLROnPlateau schedule(rates, {.factor = 0.25, .patience = 0, .threshold = 0});
   Run run(rank, options, corpus, model, opt);  // its batches, epoch after epoch; reports and checkpoints
-  if (options.trainers() == 1) run.anneal(schedule);
+  run.anneal(schedule);                        // with one trainer
   while (run.next_epoch()) {
     for (const auto& [data, target] : run.batches()) {
       dist::autograd::Context ctx;  // its id travels with every call made here

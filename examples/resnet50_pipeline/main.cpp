@@ -69,7 +69,8 @@ std::vector<rpc::RRef<pp::Stage>> make_stages(const Options& options, const pp::
 /// Any number of stages, each of which does its list of a schedule.
 void run_by_schedule(const Options& options, Batches& batches, const std::vector<std::int64_t>& micro_batches) {
   const pp::Schedule schedule = schedule_of(options, static_cast<int>(micro_batches.size()));
-  pp::Pipeline model(*rpc::default_agent(), make_stages(options, schedule, micro_batches.front()), schedule);
+  pp::Pipeline model(*rpc::default_agent(), make_stages(options, schedule, micro_batches.front()), schedule,
+                     {.checkpoint = options.recompute});
   dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
   train(batches, [&](const dist::autograd::Context& context, const Tensor& inputs, const Tensor& labels) {
     const double loss = model.train(context, inputs, labels, micro_batches);

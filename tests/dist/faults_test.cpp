@@ -17,16 +17,16 @@ struct Outcomes {
   int right = 0, errors = 0;
 };
 
-/// One iteration over three workers, with an unused output on odd seeds.
-void iterate(const Group& group, uint64_t seed, Outcomes& outcomes) {
+/// One iteration over three workers, with an unused output on odd seeds. `deadline`: of each call and the backward.
+void iterate(const Group& group, uint64_t seed, std::chrono::milliseconds deadline, Outcomes& outcomes) {
   const Tensor x = leaf({1, 2});
-  const rpc::CallOptions soon{.timeout = 250ms};
+  const rpc::CallOptions soon{.timeout = deadline};
   const auto start = rpc::Clock::now();
   try {
     const Context context(group[0]);
     const Tensor y = rpc::rpc_sync<&through_2>(group[0], 1, soon, x);
     if (seed % 2) rpc::rpc_sync<&times_itself>(group[0], 2, soon, y);
-    backward(context, {y.sum()}, {.timeout = 250ms});
+    backward(context, {y.sum()}, {.timeout = deadline});
     BOOST_TEST(values(get_gradients(context).at(x)) == Values({8, 16}), "seed " << seed);
     ++outcomes.right;
   } catch (const rpc::RpcError&) {
@@ -34,7 +34,7 @@ void iterate(const Group& group, uint64_t seed, Outcomes& outcomes) {
   } catch (const AutogradError&) {
     ++outcomes.errors;
   }
-  BOOST_TEST((rpc::Clock::now() - start < 10s), "seed " << seed);
+  BOOST_TEST((rpc::Clock::now() - start < 3 * deadline + 30s), "seed " << seed);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(lost_repeated_and_delayed_messages_end_in_right_gradients_o
   Outcomes outcomes;
   for (uint64_t seed = 1; seed <= 14; ++seed) {
     group.network().set_rule(rpc::random_faults(seed, {.lose = 0.03, .repeat = 0.1, .delay = 0.2}));
-    iterate(group, seed, outcomes);
+    iterate(group, seed, 1s, outcomes);  // which a lost message takes
   }
   BOOST_TEST(outcomes.right > 0);
   BOOST_TEST(outcomes.errors > 0);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(repeated_and_delayed_messages_alone_never_fail) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     group.network().set_rule(
         rpc::random_faults(seed, {.repeat = 0.3, .delay = 0.4, .max_delay = std::chrono::microseconds(500)}));
-    iterate(group, seed, outcomes);
+    iterate(group, seed, 60s, outcomes);  // nothing takes it: no machine is so busy
   }
   BOOST_TEST(outcomes.errors == 0);
 }
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_connection_cut_at_any_message_is_an_error_or_right_gradie
   for (uint64_t n = 1; n <= 24; ++n) {
     const Group group(3);
     group.network().set_rule(rpc::nth_message(n, {.cut = true}));
-    iterate(group, n, outcomes);
+    iterate(group, n, 10s, outcomes);
     group.network().set_rule({});
   }
   BOOST_TEST(outcomes.right > 0);

@@ -1,5 +1,7 @@
 // Graphs that go on on another worker and another device.
 // devices: cuda
+#include <cmath>
+
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/dist/nn/data_parallel.h"
 #include "tendril/rpc/rref.h"
@@ -89,6 +91,23 @@ BOOST_AUTO_TEST_CASE(averages_of_a_context_are_on_the_parameters_device) {
     check(gradient.device() == net.w.device());
     check(gradient.item<double>() == 15);
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_backward_on_a_stream_of_its_own_has_its_gradients_when_they_are_read_there) {
+  const Group group(2);
+  const cuda::Stream stream(0);
+  const cuda::StreamGuard guard(stream);
+  for (int i = 1; i <= 10; ++i) {
+    for (const Mode mode : {Mode::smart, Mode::fast}) {
+      const TensorOptions options{.dtype = kFloat64, .device = cuda_device(0)};
+      const Tensor x = full({100'000}, i, options).requires_grad_();
+      const Context context(group[0]);
+      const Tensor h = x * x;
+      const Tensor y = rpc::rpc_sync<&squared>(group[0], 1, h);  // w1 computes on a stream of its own choice
+      backward(context, {(y * h).sum()}, {.mode = mode});        // x to the sixth, and back over w1
+      BOOST_TEST(equal(get_gradients(context).at(x), full({100'000}, 6 * std::pow(i, 5), options)));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(contexts_hold_device_memory_until_they_are_released) {

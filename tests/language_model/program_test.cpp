@@ -1,5 +1,6 @@
-// timeout: 120
+// timeout: 300
 // Runs the real program, with real processes.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <csignal>
@@ -7,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -149,6 +152,19 @@ struct Text : Program {
     for (int i = 0; i < 40; ++i) text += "the cat sat on the mat\nthe dog lay by the door\n";
     write("text", text);
   }
+  /// Kills the program, and its workers with it, when its output has so many lines that match the pattern.
+  Result run_and_kill(const std::string& all, const std::string& pattern, int lines = 1) const {
+    const Result killed =
+        shell("'" EXAMPLE_PROGRAM "' " + all + " > log & pid=$!; until [ \"$(grep -c '" + pattern + "' log)\" -ge " +
+              std::to_string(lines) + " ] || ! kill -0 $pid; do sleep 0.01; done; kill -KILL $pid; wait $pid");
+    BOOST_TEST(killed.status == 128 + SIGKILL, killed.err);
+    return {killed.status, read_file(folder / "log"), killed.err};
+  }
+  /// Of the checkpoint in the folder `part`.
+  std::int64_t epochs_saved() const {
+    return tendril::load_safetensors(folder / "part/checkpoint.index.json").at("epochs").item<std::int64_t>();
+  }
+
   std::string flags = "--data text --emsize 16 --nhid 24 --nlayers 1 --dropout 0.1 --lr 2 --batch-size 4 --bptt 6 ";
 };
 
@@ -172,6 +188,24 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
       events += read_file(file.path());
     BOOST_TEST(contains(events, "loss/valid"));
   }
+}
+
+BOOST_FIXTURE_TEST_CASE(four_trainers_learn_as_much_of_as_many_words_as_one_within_a_tenth, Text) {
+  const auto best = [&](const char* world_size) {
+    const Result result =
+        run("--data text --emsize 16 --nhid 24 --nlayers 1 --dropout 0.1 --lr 1 --clip 0.25 --batch-size 4 --bptt 6 "
+            "--epochs 40 --world-size " +
+            std::string(world_size));
+    BOOST_TEST(result.status == 0, result.err);
+    double least = std::numeric_limits<double>::infinity();  // the last epoch may be a worse one by chance
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("Training epoch ")) least = std::min(least, last_perplexity(line));
+    return least;
+  };
+  const double one = best("2"), four = best("5");
+  BOOST_TEST(one < 1.1);
+  BOOST_TEST(four <= 1.1 * one);
 }
 
 BOOST_FIXTURE_TEST_CASE(the_rate_falls_after_each_epoch_that_does_not_help_unless_trainers_share_the_model, Text) {
@@ -247,11 +281,7 @@ BOOST_FIXTURE_TEST_CASE(a_server_and_a_trainer_that_were_stopped_or_killed_end_a
   const Result stopped = run_and_stop(part, "^Training epoch 1");
   BOOST_TEST(stopped.status == 0, stopped.err);
   BOOST_TEST(contains(stopped.out, "Stopped. --resume auto goes on from part\n"));
-  for (const char* epoch : {"9", "17"}) {  // the one that started both, which end with it
-    const Result killed = shell("'" EXAMPLE_PROGRAM "' " + part + " > log & pid=$!; until grep -q '^Training epoch " +
-                                epoch + "' log || ! kill -0 $pid; do sleep 0.01; done; kill -KILL $pid; wait $pid");
-    BOOST_TEST(killed.status == 128 + SIGKILL, killed.err);
-  }
+  for (const char* epoch : {"9", "17"}) run_and_kill(part, std::string("^Training epoch ") + epoch);
   const Result last = run(part);
   BOOST_TEST(last.status == 0, last.err);
   BOOST_TEST(!contains(last.out, "Training epoch 16\t"));
@@ -269,6 +299,41 @@ BOOST_FIXTURE_TEST_CASE(trainers_that_share_a_model_stop_together_and_go_on, Tex
   BOOST_TEST(last.status == 0, last.err);
   BOOST_TEST(!contains(last.out, "Training epoch 0\t"));
   BOOST_TEST(contains(last.out, "Training epoch 39\t"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_run_that_was_killed_goes_on_with_more_trainers_and_with_one_and_learns_on, Text) {
+  flags += "--checkpoint part --resume auto --world-size ";
+  const auto first_perplexity = [](const std::string& out) {
+    return last_perplexity(out.substr(0, out.find('\n', out.find("Training epoch "))));
+  };
+  const auto begins_with = [](const std::string& out, std::int64_t epoch) {
+    return out.find("Training epoch " + std::to_string(epoch) + "\t") == out.find("Training epoch ");
+  };
+  const Result two = run_and_kill(flags + "3 --epochs 100000", "^Training epoch", 4);
+  std::int64_t saved = epochs_saved();
+  BOOST_TEST(saved >= 3);
+  const Result three = run_and_kill(flags + "4 --epochs 100000", "^Training epoch", 5);
+  BOOST_TEST(begins_with(three.out, saved), three.out);
+  BOOST_TEST(epochs_saved() >= saved + 4);
+  saved = epochs_saved();
+  const Result one = run(flags + "2 --epochs " + std::to_string(saved + 6));
+  BOOST_TEST(one.status == 0, one.err);
+  BOOST_TEST(begins_with(one.out, saved), one.out);
+  // Each begins with what those before have learnt.
+  BOOST_TEST(first_perplexity(three.out) < 0.8 * first_perplexity(two.out), two.out << three.out);
+  BOOST_TEST(first_perplexity(one.out) < 1.1 * first_perplexity(three.out), three.out << one.out);
+  BOOST_TEST(last_perplexity(one.out) < 1.3, one.out);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_epoch_in_whose_middle_a_run_was_stopped_begins_anew_with_other_trainers, Text) {
+  flags += "--checkpoint part --resume auto --world-size ";
+  run_and_stop(flags + "3 --epochs 100000", "^Training epoch 1");
+  const std::int64_t saved = epochs_saved();
+  const Result last = run(flags + "4 --losses losses --epochs " + std::to_string(saved + 1));
+  BOOST_TEST(last.status == 0, last.err);
+  BOOST_TEST(contains(last.out, "Training epoch " + std::to_string(saved) + "\t"), last.out);
+  std::ifstream in(folder / "losses");
+  BOOST_TEST(std::distance(std::istream_iterator<double>(in), {}) == 6);  // all of its part of the 18 batches
 }
 
 BOOST_FIXTURE_TEST_CASE(a_server_that_is_asked_to_stop_passes_it_on, Text) {

@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(the_flags_are_printed_first_with_what_other_flags_imply) {
   BOOST_TEST(result.out.find("schedule=\"1f1b\"") == result.out.rfind("schedule="));  // once
 }
 
-BOOST_AUTO_TEST_CASE(real_images_are_learnt_by_every_form) {
-  std::string records;  // each label has its brightness
+BOOST_AUTO_TEST_CASE(labels_that_are_brightnesses_are_learnt_from_cifar_files_by_a_schedule_and_by_hand) {
+  std::string records;
   for (int i = 0; i < 20; ++i) records += static_cast<char>(i % 4) + std::string(3072, static_cast<char>(80 * (i % 4)));
   for (int i = 1; i <= 5; ++i) write("data_batch_" + std::to_string(i) + ".bin", records);
   write("test_batch.bin", records);
@@ -116,6 +116,21 @@ BOOST_AUTO_TEST_CASE(real_images_are_learnt_by_every_form) {
     BOOST_TEST(*std::min_element(all.begin(), all.end()) < 0.5 * all.front());
     BOOST_TEST(contains(result.out, "trained on 240 images"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(stages_that_compute_again_what_they_did_not_keep_have_the_same_losses) {
+  std::string records;
+  for (int i = 0; i < 20; ++i) records += static_cast<char>(i % 4) + std::string(3072, static_cast<char>(80 * (i % 4)));
+  for (int i = 1; i <= 5; ++i) write("data_batch_" + std::to_string(i) + ".bin", records);
+  write("test_batch.bin", records);
+  const std::string flags = "--data . --batch-size 20 --batches 3 --micro-batches 2 ";
+  const Result kept = run(flags), again = run(flags + "--recompute");
+  BOOST_TEST(again.status == 0, again.err);
+  BOOST_TEST(contains(again.out, "\nrecompute=true\n"), again.out);
+  const std::vector<double> a = losses(kept.out), b = losses(again.out);
+  BOOST_TEST_REQUIRE(a.size() == 3u);
+  BOOST_TEST_REQUIRE(b.size() == 3u);
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(b[i] == a[i], boost::test_tools::tolerance(1e-3));
 }
 
 BOOST_AUTO_TEST_CASE(images_that_are_not_there_or_too_few_end_the_program_with_a_clear_error) {
@@ -164,6 +179,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
       {"--workers 12", "the network has 11 layers, too few for 12 stages"},
       {"--workers 0", "--workers"},
       {"--schedule by-hand --graph none/out.dot", "--graph: cannot write none/out.dot: No such file or directory"},
+      {"--schedule by-hand --recompute", "--recompute: is of the stages of a schedule"},
       {"--speed 9", "--speed"}};
   for (const auto& [flags, message] : cases) {
     const Result result = run(flags);

@@ -49,7 +49,8 @@ Run::Run(int rank, const Options& options, const Corpus& corpus, nn::Module& her
       options_(options),
       share_(share_of(corpus, rank, options)),
       report_(options, reports(), share_.size()),
-      best_(std::numeric_limits<double>::infinity()) {
+      best_(std::numeric_limits<double>::infinity()),
+      generators_(here) {
   if (!alone()) {
     trainers_.emplace(trainers_of(options), dist::ProcessGroup::Options{.timeout = std::chrono::minutes(10)});
     if (!options.checkpoint.empty()) {
@@ -57,13 +58,10 @@ Run::Run(int rank, const Options& options, const Corpus& corpus, nn::Module& her
       stop_.emplace();
     }
   }
-  each_ = {{"hidden", hidden_},
-           {"random", generators_.emplace_back(here)},
-           {"epochs", report_.epochs},
-           {"iterations", report_.iterations},
-           {"loss_sum", report_.loss_sum},
-           {"first_loss", report_.first_loss},
-           {"best", best_}};
+  // What means the same with any number of trainers, and what is of the places in the text that this one has read.
+  shared_ = {{"epochs", report_.epochs}, {"first_loss", report_.first_loss}, {"best", best_}};
+  each_ = {
+      {"hidden", hidden_}, {"random", generators_}, {"iterations", report_.iterations}, {"loss_sum", report_.loss_sum}};
 }
 
 bool Run::any(bool mine) {
@@ -119,7 +117,7 @@ void Run::end_epoch() {
   std::optional<double> valid;
   if (reports()) {
     valid = valid_();
-    if (valid && on_valid) on_valid(*valid);
+    if (valid && on_valid_) on_valid_(*valid);
     if (!options_.save.empty()) save_best(valid);
   }
   report_.epoch(valid);
@@ -135,24 +133,25 @@ void Run::finish() {
   report_.finish(sent_);
 }
 
+nn::CheckpointParts Run::all_parts() const {
+  nn::CheckpointParts all = shared_;
+  for (const auto* some : {&own_, &each_}) all.insert(all.end(), some->begin(), some->end());
+  return all;
+}
+
 void Run::load() {
   if (!options_.resume) return;
-  if (!alone()) {
-    if (dist::has_checkpoint(options_.checkpoint))
-      dist::load_checkpoint(*trainers_, options_.checkpoint, {.own = own_, .each = each_});
-    return;
+  if (alone()) {
+    if (std::filesystem::exists(options_.checkpoint)) nn::load_checkpoint(options_.checkpoint, all_parts());
+  } else if (dist::has_checkpoint(options_.checkpoint)) {
+    dist::load_checkpoint(*trainers_, options_.checkpoint, {.shared = shared_, .own = own_, .each = each_},
+                          {.each_may_stay = true});
   }
-  if (!std::filesystem::exists(options_.checkpoint)) return;
-  nn::CheckpointParts all = own_;
-  all.insert(all.end(), each_.begin(), each_.end());
-  nn::load_checkpoint(options_.checkpoint, all);
 }
 
 void Run::save() {
-  if (!alone()) return dist::save_checkpoint(*trainers_, options_.checkpoint, {.own = own_, .each = each_});
-  nn::CheckpointParts all = own_;
-  all.insert(all.end(), each_.begin(), each_.end());
-  nn::save_checkpoint(options_.checkpoint, all);
+  if (alone()) return nn::save_checkpoint(options_.checkpoint, all_parts());
+  dist::save_checkpoint(*trainers_, options_.checkpoint, {.shared = shared_, .own = own_, .each = each_});
 }
 
 void Run::save_best(std::optional<double> valid) {

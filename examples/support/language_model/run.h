@@ -5,12 +5,11 @@
 #include <tendril/nn/checkpoint.h>
 #include <tendril/nn/optim/lr_scheduler.h>
 
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "../progress.h"
 #include "corpus.h"
@@ -18,6 +17,7 @@
 #include "generators.h"
 #include "report.h"
 #include "stop.h"
+#include "whole_model.h"
 
 namespace language_model {
 
@@ -39,19 +39,15 @@ class Run {
   template <class Model, class Optimizer>
   Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer);
 
-  /// Also belongs into the checkpoint. Before the first epoch.
-  void keep(nn::CheckpointPart part) { each_.push_back(std::move(part)); }
-  /// Called with the loss of what is kept aside, after each epoch, where there is any and this one reports.
-  std::function<void(double)> on_valid;
-
   /// The rate falls where what is kept aside is no better after an epoch. Not for several trainers that share a model:
-  /// from epoch to epoch it is better or worse by chance.
+  /// from epoch to epoch it is better or worse by chance. Before the first epoch.
   void anneal(tendril::optim::lr_scheduler::ReduceLROnPlateau& schedule) {
-    keep({"schedule", schedule});
-    on_valid = [&schedule](double loss) { schedule.step(loss); };
+    shared_.emplace_back("schedule", schedule);
+    if (options_.trainers() <= 1) on_valid_ = [&schedule](double loss) { schedule.step(loss); };
   }
 
-  /// Whether there is one; the first time goes on from a checkpoint.
+  /// Whether there is one; the first time goes on from a checkpoint. One of another number of workers has no places in
+  /// the text for these: an epoch in whose middle it was begins anew.
   bool next_epoch();
   /// What this trainer has yet to read in it: all trainers have as many.
   std::span<const Batch> batches() const { return share_.subspan(static_cast<std::size_t>(report_.iterations)); }
@@ -81,6 +77,7 @@ class Run {
   bool alone() const { return rank_ == 0; }
   /// Whether any trainer says so; returns when all have said something.
   bool any(bool mine);
+  nn::CheckpointParts all_parts() const;
   void load();
   void save();
   void save_best(std::optional<double> valid);
@@ -92,8 +89,10 @@ class Run {
   std::optional<tendril::dist::ProcessGroup> trainers_;
   Report report_;
   double best_;  // loss of what is kept aside, of the model that was saved
-  std::deque<Generators> generators_;
-  nn::CheckpointParts own_, each_;  // dist::WorkerParts
+  Generators generators_;
+  nn::CheckpointParts shared_, own_, each_;  // dist::WorkerParts
+  std::function<void(double)> on_valid_;     // where this one reports and something is kept aside
+  std::shared_ptr<void> whole_;              // the model, of which own_ is
   std::function<std::optional<double>()> valid_;
   std::function<std::string()> sample_;
   std::function<tendril::StateDict()> weights_;
@@ -106,23 +105,19 @@ class Run {
 template <class Model, class Optimizer>
 Run::Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer)
     : Run(rank, options, corpus, here(model)) {
-  keep({"optimizer", optimizer});
+  shared_.emplace_back("optimizer", optimizer);  // trainer 1's: all take their steps by the same options
   if (!reports()) return;
-  for_each_part(model, [this](const std::string& name, auto& part) {
-    const std::string known = name.empty() ? "model" : name;
-    own_.emplace_back(known, part);
-    if constexpr (requires { part.module_rref(); })
-      own_.emplace_back(known + "_random", generators_.emplace_back(part.module_rref()));
+  for_each_part(model, [this](const std::string&, auto& part) {
+    if constexpr (requires { part.module_rref(); }) generators_.add(part.module_rref());
   });
+  const auto whole = std::make_shared<WholeModel<Model>>(model);
+  whole_ = whole;
+  own_.emplace_back("model", *whole);
   valid_ = [&] { return valid_loss(model, corpus); };
   sample_ = [&] { return sample(model, corpus, options); };
-  weights_ = [&model] {  // under the names of PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, ...
-    tendril::StateDict all, named;
-    for_each_part(model, [&all](const std::string& name, auto& part) {
-      const tendril::StateDict state = part.state_dict();
-      name.empty() ? void(all = state) : all.insert(name, state);
-    });
-    for (const auto& [name, tensor] : all) named.insert(name.substr(name.find('.') + 1), tensor);
+  weights_ = [whole] {  // under the names of PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, ...
+    tendril::StateDict named;
+    for (const auto& [name, tensor] : whole->state_dict()) named.insert(name.substr(name.find('.') + 1), tensor);
     return named;
   };
 }

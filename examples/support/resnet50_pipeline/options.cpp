@@ -31,6 +31,8 @@ void check_schedule(const Options& options) {
   const bool interleaved = options.schedule == "interleaved";
   if (!options.graph.empty() && options.schedule != "by-hand")
     throw FlagError("--graph", "needs --schedule by-hand: the stages of a schedule record nothing that crosses them");
+  if (options.recompute && options.schedule == "by-hand")
+    throw FlagError("--recompute", "is of the stages of a schedule, not of the form by hand");
   if (options.schedule == "by-hand" && options.workers != 2)
     throw FlagError("--workers", "the form by hand has two, got " + std::to_string(options.workers));
   const std::int64_t stages = std::int64_t{options.workers} * (interleaved ? options.stages_per_worker : 1);
@@ -82,6 +84,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
             "Who does what when; by-hand: the tutorial's form");
   flags.add_workers(options.workers, {1, 64}, "Workers that have a part of the network");
   flags.add("--stages-per-worker", options.stages_per_worker, {1, 16}, "With --schedule interleaved");
+  flags.add("--recompute", options.recompute,
+            "Stages keep their inputs only and compute the rest again in backward: less memory, more time");
   flags.add_graph(options.graph, "batch (with --schedule by-hand)");
   flags.add("--report", options.report, "Print how the network is cut and where the time of each stage went");
   flags.add_device(options.device,

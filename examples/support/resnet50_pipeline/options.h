@@ -49,6 +49,7 @@ struct Options {
   std::string schedule = "1f1b";
   int workers = 2;            ///< that have stages; by hand two
   int stages_per_worker = 2;  ///< interleaved
+  bool recompute = false;     ///< stages keep their inputs only, and compute the rest again in backward
   std::string graph;          ///< by hand: what the first batch records on all workers, for Graphviz; empty: none
   bool report = false;        ///< prints how the network was cut and where the time went
   /// One entry for each run of the pipeline: the sizes of the micro-batches, which add up to the batch.
@@ -60,8 +61,8 @@ struct Options {
   /// Spawned workers are handed the rest.
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& network& batch_size& batches& image& data& device& threads& schedule& workers& stages_per_worker& graph&
-        report& runs;
+    archive& network& batch_size& batches& image& data& device& threads& schedule& workers& stages_per_worker&
+        recompute& graph& report& runs;
   }
 };
 

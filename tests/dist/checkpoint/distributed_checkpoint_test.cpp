@@ -140,6 +140,20 @@ BOOST_AUTO_TEST_CASE(parts_move_to_another_number_of_workers_but_those_that_each
         dist::load_checkpoint(group, with_each.path(), parts_of(mine, rank));
       },
       "nothing was loaded", "worker 'w0'", "saved by 3 workers, expected 2", "'generator', 'seen'", "worker 'w1'");
+  for (const int size : {2, 3, 4}) {  // unless those may stay; as many workers get them
+    together(workers, size, "stay", [&](ProcessGroup& group, int rank) {
+      Worker mine(rank);
+      mine.seen = -1;
+      dist::WorkerParts parts = parts_of(mine, rank);
+      parts.own.clear();
+      std::vector<std::unique_ptr<nn::Linear>> layers;
+      for (int number = rank; number < 3; number += size)
+        parts.own.emplace_back(layer(number), *layers.emplace_back(std::make_unique<nn::Linear>(2, number + 1)));
+      dist::load_checkpoint(group, with_each.path(), parts, {.each_may_stay = true});
+      check(mine.step == 5);
+      check(mine.seen == (size == 3 ? rank : -1));
+    });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_anywhere_is_one_error_at_all_workers_and_nothing_has_changed) {
@@ -328,23 +342,22 @@ BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_par
   BOOST_CHECK_EXCEPTION(loaded.load_state_dict(saved.state_dict(), {.strict = false}), Error, says("strict"));
 }
 
-BOOST_AUTO_TEST_CASE(a_run_of_which_workers_are_killed_while_they_save_ends_bit_equal_to_one_that_was_left_alone) {
-  constexpr int kWorkers = 3, kKills = 12;
+BOOST_AUTO_TEST_CASE(runs_of_2_to_4_workers_that_are_killed_while_they_save_end_bit_equal_to_runs_left_alone) {
+  constexpr int kKills = 12;
   const std::string program = TENDRIL_TEST_PROGRAMS "/training_scenarios";
-  const TemporaryFolder whole, killed;
   std::mt19937 random(std::random_device{}());
   const auto at_most = [&](int n) { return std::uniform_int_distribution<int>(0, n)(random); };
-  const auto run = [&](const TemporaryFolder& folder, bool kill) {
-    const std::string steps = kill ? "100" : "101";  // the last run has something to save
+  /// Goes on from what is in the folder until a step, or until one of the workers is killed. Whether all came to it.
+  const auto run = [&](const TemporaryFolder& folder, int size, int64_t step, bool kill) {
     const test::ReservedPort port;
     std::vector<test::Process> workers;
-    for (int rank = 0; rank < kWorkers; ++rank) {
-      workers.push_back(test::Process({program, "train", folder.path().string(), steps},
+    for (int rank = 0; rank < size; ++rank) {
+      workers.push_back(test::Process({program, "train", folder.path().string(), std::to_string(step)},
                                       {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port.number()),
-                                       "WORLD_SIZE=" + std::to_string(kWorkers), "RANK=" + std::to_string(rank)}));
+                                       "WORLD_SIZE=" + std::to_string(size), "RANK=" + std::to_string(rank)}));
     }
     if (kill) {
-      const auto victim = static_cast<std::size_t>(at_most(kWorkers - 1));
+      const auto victim = static_cast<std::size_t>(at_most(size - 1));
       for (int saves = 1 + at_most(2); saves > 0; --saves) {
         if (workers[0].line() == "done") break;
       }
@@ -359,24 +372,33 @@ BOOST_AUTO_TEST_CASE(a_run_of_which_workers_are_killed_while_they_save_ends_bit_
     }
     return all;
   };
-  const auto number = [](const TemporaryFolder& folder) {
+  const auto step_in = [](const TemporaryFolder& folder) -> int64_t {
+    if (!dist::has_checkpoint(folder.path())) return 0;  // killed in the first
     return dist::detail::read_checkpoint(folder.path()).entries.at("step").item<int64_t>();
   };
-  BOOST_REQUIRE(run(whole, false));
-  int kills = 0, between = 0;
-  int64_t before = 0;
+  struct Leg {
+    int size;
+    int64_t end;  // the last step that it saved
+  };
+  std::vector<Leg> legs;
+  const TemporaryFolder killed, whole;
+  int kills = 0, between = 0, size = 3;
   for (bool done = false; !done;) {
-    done = run(killed, kills < kKills);
-    kills += !done;
-    if (!dist::has_checkpoint(killed.path())) continue;  // killed in the first
-    const int64_t now = number(killed);                  // whatever the moment, it is whole
+    const bool last = kills == kKills;
+    if (last && !legs.empty()) size = legs.back().size == 4 ? 2 : legs.back().size + 1;
+    done = run(killed, size, last ? 101 : 100, !last) && last;
+    kills += !last;
+    const int64_t now = step_in(killed),
+                  before = legs.empty() ? 0 : legs.back().end;  // whatever the moment, it is whole
     BOOST_TEST(now >= before);
-    before = now;
-    between += killed.size() > kWorkers + 1;
+    if (now > before) legs.push_back({size, now});
+    between += now > 0 && killed.size() > static_cast<std::size_t>(legs.back().size) + 1;
+    size = 2 + at_most(2);
   }
   BOOST_TEST_MESSAGE(kills << " kills, after " << between << " of which the folder had files of two saves");
-  BOOST_TEST(kills > 0);
-  BOOST_TEST(killed.size() == kWorkers + 1u);
+  BOOST_TEST(legs.size() > 1U);
+  BOOST_TEST(killed.size() == static_cast<std::size_t>(legs.back().size) + 1);
+  for (const Leg& leg : legs) BOOST_REQUIRE(run(whole, leg.size, leg.end, false));
   const auto a = dist::detail::read_checkpoint(whole.path()).entries;
   const auto b = dist::detail::read_checkpoint(killed.path()).entries;
   BOOST_TEST(a.size() == b.size());

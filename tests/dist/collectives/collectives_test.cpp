@@ -7,6 +7,7 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/dist/collectives/detail/hub.h"
+#include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
@@ -56,6 +57,28 @@ BOOST_AUTO_TEST_CASE(by_rank_an_all_reduce_equals_a_stars_sum_to_the_last_bit) {
             check(equal(x, expected));
           }
         }
+      }
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(where_all_is_to_be_deterministic_a_reduction_that_says_nothing_goes_by_rank) {
+  struct Deterministic {
+    Deterministic() { set_deterministic(true); }
+    ~Deterministic() { set_deterministic(false); }
+  } const deterministic;
+  for (const int size : {2, 3, 5}) {
+    const Group group(size);
+    at_all(size, [&](int rank) {
+      ProcessGroup members(group[rank], names(size), kSmallChunks);
+      const auto random = [&](int r) { return random_of(r, {size, 217}); };
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+        const Tensor x = random(rank), y = random(rank), expected = star(size, random, op);
+        members.all_reduce(x, op);
+        members.all_reduce_async(y, op).wait();
+        check(equal(x, expected));
+        check(equal(y, expected));
+        check(equal(members.reduce_scatter(random(rank), op), expected.narrow(0, rank, 1)));
       }
     });
   }

@@ -36,7 +36,8 @@ void say(const std::string& line) {
 }
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-/// Data-parallel training with a checkpoint after each step, which goes on from one that is there.
+/// Data-parallel training with a checkpoint after each step, which goes on from one that is there, of any number of
+/// workers.
 void train(int rank, int size, const std::filesystem::path& folder, int64_t steps) {
   rpc::init_rpc(name_of(rank));
   {
@@ -50,7 +51,7 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
     double seen = 0;  // by this worker
     const dist::WorkerParts parts{.shared = {{"model", model}, {"optimizer", sgd}, {"step", step}},
                                   .each = {{"generator", mine}, {"seen", seen}}};
-    if (dist::has_checkpoint(folder)) dist::load_checkpoint(group, folder, parts);
+    if (dist::has_checkpoint(folder)) dist::load_checkpoint(group, folder, parts, {.each_may_stay = true});
     dist::DistributedDataParallel ddp(model, group);
     while (step < steps) {
       const Tensor x = randn({4, 6}, mine);
