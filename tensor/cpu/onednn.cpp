@@ -173,10 +173,10 @@ class Convolution {
           from(elements),
           plain(weight.plain),
           wanted(weight.wanted),
-          bytes(static_cast<int64_t>(weight.wanted.get_size())) {}
+          memory(static_cast<int64_t>(weight.wanted.get_size())) {}
     const void* from;
     dnnl::memory::desc plain, wanted;
-    Scratch<char> bytes;
+    Scratch<char> memory;
   };
 
   /// Turned now or once.
@@ -263,7 +263,7 @@ std::shared_ptr<const Convolution::Turned> Convolution::weight_as_wanted(
     if (auto found = prepared->find<Turned>(fits)) return found;
   }
   auto turned = std::make_shared<const Turned>(weight, data);
-  dnnl::memory from(weight.plain, engine(), data), to(weight.wanted, engine(), turned->bytes.data());
+  dnnl::memory from(weight.plain, engine(), data), to(weight.wanted, engine(), turned->memory.data());
   dnnl::reorder(*weight.turn).execute(stream(), from, to);
   stream().wait();
   turned_weights.fetch_add(1, std::memory_order_relaxed);
@@ -280,7 +280,7 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::det
     if (!operand.turn) continue;
     if (i == kWeight && i != written_) {
       weight = weight_as_wanted(data[i], prepared);
-      taken[i] = dnnl::memory(operand.wanted, engine(), weight->bytes.data());
+      taken[i] = dnnl::memory(operand.wanted, engine(), weight->memory.data());
       continue;
     }
     scratch[i].emplace(static_cast<int64_t>(operand.wanted.get_size()));
