@@ -217,11 +217,13 @@ void run_amid_faults(const Group& group, uint64_t first, uint64_t count, Ends& e
   }
 }
 
-void check_ends(const Ends& ends, int64_t count, const char* what) {
+/// Of `count` at least so many were right: faults that leave nothing to compare show nothing.
+void check_ends(const Ends& ends, int64_t count, int64_t least_right, const char* what) {
   distributed_parameters() = {};
   BOOST_TEST(ends.wrong == "");
   BOOST_TEST(ends.right + ends.failed == count);
-  BOOST_TEST(ends.right > 0);
+  BOOST_TEST(ends.right >= least_right);
+  BOOST_TEST(ends.failed > 0);
   std::cout << what << ": " << ends.right << " graphs right, " << ends.failed << " errors\n";
 }
 
@@ -239,7 +241,7 @@ BOOST_AUTO_TEST_CASE(where_messages_are_lost_gradients_in_overlapping_contexts_a
     run_amid_faults(group, 1, 120, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
-  check_ends(ends, 120, "messages lost");
+  check_ends(ends, 120, 40, "messages lost");
 }
 
 BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
@@ -248,11 +250,11 @@ BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts
   for (int round = 0; round < 12; ++round) {
     distributed_parameters() = random_parameters(7);
     const Group group(kWorkers, {.rpc_timeout = 2s});
-    group.network().set_rule(rpc::nth_message(20 + random() % 300, {.cut = true}));
+    group.network().set_rule(rpc::nth_message(20 + random() % 600, {.cut = true}));
     run_amid_faults(group, 1 + 20 * static_cast<uint64_t>(round), 20, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
-  check_ends(ends, 240, "connections cut");
+  check_ends(ends, 240, 40, "connections cut");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_over_messages_late_and_repeated) {
@@ -260,17 +262,17 @@ BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_ov
   distributed_parameters() = random_parameters(7);
   group.network().set_rule(
       rpc::random_faults(11, {.repeat = 0.2, .delay = 0.3, .max_delay = std::chrono::microseconds(300)}));
-  const int64_t count = setting("TENDRIL_GRAPHS", 640);  // with those above 1,000 with faults
+  const int64_t count =
+      setting("TENDRIL_GRAPHS", 950);  // with those above that must be right more than 1,000 amid faults
   std::atomic<int64_t> next{setting("TENDRIL_GRAPH_SEED", 1)}, done{0};
   const int64_t end = next + count;
-  const auto enough = rpc::Clock::now() + std::chrono::seconds(setting("TENDRIL_GRAPHS", 0) > 0 ? 3600 : 8);
   std::mutex mutex;
   std::string wrong;
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       try {
-        for (int64_t seed = next++; seed < end && rpc::Clock::now() < enough; seed = next++) {
+        for (int64_t seed = next++; seed < end; seed = next++) {
           const std::string differs = compare_graph(group, static_cast<uint64_t>(seed));
           ++done;
           if (differs.empty()) continue;
@@ -285,7 +287,7 @@ BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_ov
   }
   threads.clear();
   BOOST_TEST(wrong == "");
-  BOOST_TEST(done > 0);
+  BOOST_TEST(done == count);
   std::cout << "overlapping, late and repeated: " << done << " graphs\n";
   group.network().set_rule({});
   for (int rank = 0; rank < kWorkers; ++rank) {

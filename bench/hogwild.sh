@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What several trainers that share a parameter server and do not wait for each other ("Hogwild!") have learnt of a real
+# text, beside one trainer that has read as many words, as a Markdown table:
+#   bench/hogwild.sh build/release/examples/language_model/language_model [epochs [seeds [trainers]]]
+# e.g. ... 8 "1 2 3" "1 2 4". The text: the licences that every Debian system has (package base-files, 40,000 words),
+# of each the last tenth kept aside. Medians over the seeds of the perplexity of what is kept aside: after the last
+# epoch, and of the best one. Exit status 1 if a median of several trainers is above 1.1 times that of one.
+set -euo pipefail
+program=${1:?usage: bench/hogwild.sh PROGRAM [epochs [seeds [trainers]]]}
+epochs=${2:-8}
+read -ra seeds <<<"${3:-1 2 3}"
+read -ra counts <<<"${4:-1 2 4}"
+flags=(--emsize 64 --nhid 64 --nlayers 1 --dropout 0.2 --lr 10 --clip 0.25 --batch-size 8 --bptt 16)
+version=$(dpkg-query -W -f='${Version}' base-files 2>/dev/null) ||
+  { echo "error: the text is of Debian's package base-files, which is not installed" >&2; exit 1; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+mkdir "$scratch/text"
+licences=(Apache-2.0 Artistic BSD CC0-1.0 GFDL-1.2 GFDL-1.3 GPL-1 GPL-2 GPL-3 LGPL-2 LGPL-2.1 LGPL-3 MPL-1.1 MPL-2.0)
+for licence in "${licences[@]}"; do
+  file=/usr/share/common-licenses/$licence
+  lines=$(wc -l <"$file")
+  head -n $((lines - lines / 10)) "$file" >>"$scratch/text/train.txt"
+  tail -n $((lines / 10)) "$file" >>"$scratch/text/valid.txt"
+done
+cp "$scratch/text/valid.txt" "$scratch/text/test.txt"  # which the reader wants to see, and nothing here uses
+
+over() { awk "BEGIN { printf \"%.2f\", $1 / $2 }"; }
+median() { sort -g | awk '{ v[++n] = $1 } END { print v[int((n + 1) / 2)] }'; }
+# perplexities FILE: of what is kept aside, an epoch a line.
+perplexities() { sed -n 's/.*Kept aside: .*Perplexity: //p' "$1"; }
+
+processor=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
+echo "$processor, cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F)," \
+  "base-files $version: $(cat "$scratch"/text/{train,valid}.txt | wc -w) words, $epochs epochs, seeds ${seeds[*]}"
+echo
+echo "| trainers | perplexity in the end | over one's | of the best epoch | over one's |"
+echo "|---|---|---|---|---|"
+bad=0 of_one='' best_of_one=''
+for count in "${counts[@]}"; do
+  for seed in "${seeds[@]}"; do
+    "$program" --data "$scratch/text" --world-size $((count + 1)) --epochs "$epochs" --seed "$seed" "${flags[@]}" \
+      >"$scratch/out"
+    perplexities "$scratch/out" | tail -n 1 >>"$scratch/last$count"
+    perplexities "$scratch/out" | sort -g | head -n 1 >>"$scratch/best$count"
+  done
+  last=$(median <"$scratch/last$count") best=$(median <"$scratch/best$count")
+  : "${of_one:=$last}" "${best_of_one:=$best}"
+  printf '| %s | %s (%s) | %s | %s | %s |\n' "$count" "$last" "$(paste -sd' ' "$scratch/last$count")" \
+    "$(over "$last" "$of_one")" "$best" "$(over "$best" "$best_of_one")"
+  awk "BEGIN { exit !($last > 1.1 * $of_one) }" && bad=1
+done
+exit "$bad"
