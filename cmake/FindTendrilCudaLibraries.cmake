@@ -1,5 +1,5 @@
 # Finds the libraries of the CUDA toolkit (12 or newer) that Tendril calls, and cuDNN 9 if it is there, for the build and
-# for projects that link with an installed Tendril. Makes CUDA::cudart, CUDA::cublas and, if found, CUDNN::CUDNN.
+# for projects that link with an installed Tendril. Makes CUDA::cudart, CUDA::cublas, CUDA::cublasLt and, if found, CUDNN::CUDNN.
 #
 # CMake's FindCUDAToolkit knows NVIDIA's layout (/usr/local/cuda) and Debian's (/usr/bin/nvcc, /usr/lib/cuda), but wants
 # the links without a version that Python's packages (site-packages/nvidia/cu13) leave out. So these are looked for
@@ -41,11 +41,11 @@ find_package(CUDAToolkit 12.0 QUIET)
 find_package(CUDNN QUIET)
 
 include(FindPackageHandleStandardArgs)
-foreach(_tendril_name cudart cublas)
+foreach(_tendril_name cudart cublas cublasLt)
   set(_tendril_${_tendril_name} FALSE)
   if(TARGET CUDA::${_tendril_name})
     set(_tendril_${_tendril_name} TRUE)
   endif()
 endforeach()
 find_package_handle_standard_args(TendrilCudaLibraries
-  REQUIRED_VARS CUDAToolkit_FOUND _tendril_cudart _tendril_cublas VERSION_VAR CUDAToolkit_VERSION)
+  REQUIRED_VARS CUDAToolkit_FOUND _tendril_cudart _tendril_cublas _tendril_cublasLt VERSION_VAR CUDAToolkit_VERSION)

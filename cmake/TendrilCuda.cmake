@@ -1,7 +1,8 @@
-# Finds the CUDA toolkit and cuDNN. Sets TENDRIL_HAS_CUDA and TENDRIL_HAS_CUDNN, and makes the target tendril_cuda of
+# Finds the CUDA toolkit, cuDNN and cudnn-frontend. Sets TENDRIL_HAS_CUDA, TENDRIL_HAS_CUDNN and TENDRIL_HAS_CUDNN_FRONTEND, and makes the target tendril_cuda of
 # what the CUDA backend compiles with. TENDRIL_CUDA_LIBRARIES are what it links with, and so do those who link with it.
 
 set(TENDRIL_HAS_CUDNN OFF)
+set(TENDRIL_HAS_CUDNN_FRONTEND OFF)
 set(TENDRIL_CUDA_LIBRARIES "")
 if(TENDRIL_CUDA_EMULATOR)
   # The toolkit's headers, and our own functions behind them: nothing of CUDA runs.
@@ -45,9 +46,14 @@ if(TENDRIL_HAS_CUDA)
     target_include_directories(tendril_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
     target_link_libraries(tendril_cuda INTERFACE tendril_cuda_emulator)
   else()
-    list(APPEND TENDRIL_CUDA_LIBRARIES CUDA::cudart CUDA::cublas)
+    list(APPEND TENDRIL_CUDA_LIBRARIES CUDA::cudart CUDA::cublas CUDA::cublasLt)
     if(TENDRIL_HAS_CUDNN)
       list(APPEND TENDRIL_CUDA_LIBRARIES CUDNN::CUDNN)
+      find_package(CudnnFrontend QUIET)
+      set(TENDRIL_HAS_CUDNN_FRONTEND ${CudnnFrontend_FOUND})
+      if(TENDRIL_HAS_CUDNN_FRONTEND)
+        target_include_directories(tendril_cuda SYSTEM INTERFACE "${CUDNN_FRONTEND_INCLUDE_DIR}")
+      endif()
     endif()
     # CMake 3.25 does not know nvcc's flag for C++20, and would silently fall back to 17.
     target_compile_options(tendril_cuda INTERFACE

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -135,6 +136,13 @@ struct LstmLayerGradients {
   const View *x, *weight_ih, *weight_hh, *bias_ih, *bias_hh, *h0, *c0;
 };
 
+/// The operands of attention: query [batch, queries, width], key [batch, keys, width], value [batch, keys,
+/// value_width].
+struct AttentionShape {
+  DType dtype;
+  int64_t batch, queries, keys, width, value_width;
+  friend auto operator<=>(const AttentionShape&, const AttentionShape&) = default;
+};
 /// Which keys a query of attention sees, and what is added to its scores.
 struct AttentionMask {
   double scale = 1;            ///< of the scores
@@ -210,6 +218,8 @@ struct Kernels {
   // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
   // On the CPU out may be float32 beside operands of a half type.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
+  /// The product of two matrices plus bias [n] in each row, all floating, rounded once. Null slot: matmul, then a sum.
+  void (*linear)(const View& out, const View& a, const View& b, const View& bias) = nullptr;
 
   // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in
   // the order input, forget, cell, output; the rest is [N, H].
@@ -286,10 +296,13 @@ struct Kernels {
   void (*layer_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View* mean, const View& rstd, const View* weight) = nullptr;
 
-  // ---- attention of query [b, l, e], key [b, s, e] and value [b, s, v], all contiguous, float32 or float64, no size
-  // 0. Null slots: made of other operations.
-  /// out [b, l, v] = softmax(scores) value; log_sum [b, l] = the logarithm of the sum of e^score, +infinity where
-  /// nothing is seen (and out 0). No more of the scores than a block a thread is kept.
+  // ---- attention of query [b, l, e], key [b, s, e] and value [b, s, v], all contiguous, floating, no size 0. Null
+  // slots, and what is not served: made of other operations.
+  /// Whether `attention` serves such operands and, with `training`, `attention_backward`. Null slot: both serve float32
+  /// and float64.
+  bool (*attention_served)(const AttentionShape& shape, const AttentionMask& mask, bool training) = nullptr;
+  /// out [b, l, v] = softmax(scores) value; log_sum [b, l], of the dtype that is computed in = the logarithm of the sum
+  /// of e^score, +infinity where nothing is seen (and out 0). No more of the scores than a block a thread is kept.
   void (*attention)(const View& out, const View& log_sum, const View& query, const View& key, const View& value,
                     const AttentionMask& mask) = nullptr;
   /// Gradients for g like out, all written; `out` and `log_sum` are attention's.

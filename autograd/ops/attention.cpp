@@ -139,6 +139,16 @@ class KernelMask {
   AttentionMask view_;
 };
 
+/// Whether the device has a kernel for it, and with `training` one for the gradients.
+bool is_served(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask, bool training) {
+  const Kernels& table = kernels(query.device());
+  if (!table.attention || query.numel() == 0 || key.numel() == 0 || value.numel() == 0) return false;
+  const int64_t queries = query.size(-2), width = query.size(-1);
+  return !table.attention_served || table.attention_served({query.dtype(), query.numel() / (queries * width), queries,
+                                                            key.size(-2), width, value.size(-1)},
+                                                           mask, training);
+}
+
 /// [batch, rows, columns] without gaps, for kernels.
 Tensor block(const Tensor& x) {
   int64_t batch = 1;
@@ -161,21 +171,22 @@ struct AttentionBackward : autograd::NodeOf<AttentionBackward, 3, 6> {
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor q = saved(0), k = saved(1), v = saved(2);
-    if (autograd::grad_enabled()) {
+    const KernelMask mask(scores(q), with_last(q.sizes(), q.size(-2), k.size(-2)));
+    if (autograd::grad_enabled() || !is_served(q, k, v, mask.view(), true)) {  // (settings may have changed)
       composite(g, q, k, v, dx);
     } else {
-      fused(g, q, k, v, dx);
+      fused(g, q, k, v, mask.view(), dx);
     }
   }
 
-  void fused(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, std::span<Tensor> dx) const {
+  void fused(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
+             std::span<Tensor> dx) const {
     const Tensor parts[] = {raw::empty(q.sizes(), q.dtype(), q.device()), raw::empty(k.sizes(), k.dtype(), k.device()),
                             raw::empty(v.sizes(), v.dtype(), v.device())};
-    const KernelMask mask(scores(q), with_last(q.sizes(), q.size(-2), k.size(-2)));
     kernels(q.device())
         .attention_backward(raw::view_of(block(parts[0])), raw::view_of(block(parts[1])), raw::view_of(block(parts[2])),
                             raw::view_of(block(g)), raw::view_of(block(saved(3))), raw::view_of(saved(4)),
-                            raw::view_of(block(q)), raw::view_of(block(k)), raw::view_of(block(v)), mask.view());
+                            raw::view_of(block(q)), raw::view_of(block(k)), raw::view_of(block(v)), mask);
     for (std::size_t i = 0; i < 3; ++i) dx[i] = parts[i];
   }
 
@@ -191,12 +202,15 @@ struct AttentionBackward : autograd::NodeOf<AttentionBackward, 3, 6> {
   }
 };
 
-/// Checked, and of a dtype that is computed in.
+/// Checked, and of what can be fused. Undefined where the device's kernel does not serve it.
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
+  const bool training = autograd::grad_enabled() && (autograd::requires_grad(query) || autograd::requires_grad(key) ||
+                                                     autograd::requires_grad(value));
+  if (!is_served(query, key, value, mask.view(), training)) return {};
   const Tensor q = block(query), k = block(key), v = block(value);
   Tensor out = raw::empty(with_last(query.sizes(), query.size(-2), value.size(-1)), query.dtype(), query.device()),
-         log_sum = raw::empty({q.size(0), q.size(1)}, query.dtype(), query.device());
-  const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
+         log_sum = raw::empty({q.size(0), q.size(1)}, computed_in(query.dtype()), query.device());
   kernels(query.device())
       .attention(raw::view_of(block(out)), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
                  mask.view());
@@ -214,12 +228,11 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   return out;
 }
 
-/// Whether a device's kernel does it, and keeps nothing of the size of the scores.
-bool can_be_fused(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+/// Whether a kernel may do it, which keeps nothing of the size of the scores.
+bool can_be_fused(const AttentionOptions& options) {
   const bool masks_gradient =
       autograd::grad_enabled() && options.attn_mask.defined() && autograd::requires_grad(options.attn_mask);
-  return kernels(query.device()).attention && options.dropout_p == 0 && !masks_gradient && query.numel() > 0 &&
-         key.numel() > 0 && value.numel() > 0;
+  return options.dropout_p == 0 && !masks_gradient;
 }
 
 /// The operands as they are computed with.
@@ -279,8 +292,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
       })) {
     return lowered ? result : result.to(query.dtype());
   }
-  if (!can_be_fused(query, key, value, options)) return attention_with_weights(query, key, value, options).output;
-  return fused_attention(query, key, value, options);
+  const Tensor fused = can_be_fused(options) ? fused_attention(query, key, value, options) : Tensor();
+  return fused.defined() ? fused : attention_with_weights(query, key, value, options).output;
 }
 
 }  // namespace tendril

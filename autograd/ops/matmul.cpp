@@ -205,16 +205,23 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                      bias.sizes(), ", expected [", out_features, "]");
     check_operands(x, bias, "linear", "the bias");
   }
+  const Kernels& table = kernels(x.device());
   // The sum alone is rounded (a GPU wants halves).
   const bool in_float = bias.defined() && x.device().is_cpu();
   const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
   const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
-  Tensor out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear",
-                           in_float ? computed_in(x.dtype()) : x.dtype());
-  if (bias.defined()) raw::binary_(Binary::add, out, bias);
-  if (out.dtype() != x.dtype()) [[unlikely]]
-    out = raw::cast(out, x.dtype());
+  Tensor out;
+  if (bias.defined() && table.linear && is_floating(x.dtype())) {
+    out = raw::empty({rows.sizes()[0], out_features}, x.dtype(), x.device());
+    table.linear(raw::view_of(out), raw::view_of(rows), columns, raw::view_of(bias));
+  } else {
+    out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear",
+                      in_float ? computed_in(x.dtype()) : x.dtype());
+    if (bias.defined()) raw::binary_(Binary::add, out, bias);
+    if (out.dtype() != x.dtype()) [[unlikely]]
+      out = raw::cast(out, x.dtype());
+  }
   if (x.dim() != 2) {
     Dims sizes = x.sizes();
     sizes[x.dim() - 1] = out_features;

@@ -23,6 +23,12 @@ bool convolution_tf32() noexcept;
 void set_cudnn(bool use) noexcept;
 bool cudnn_enabled() noexcept;
 
+/// On: the first convolution of each shape that goes to cuDNN as a graph (forward, of one group, of float32 and the
+/// half types) tries up to eight plans, waits for them, and keeps the fastest, in place of cuDNN's own estimate; so a
+/// program need not do the same arithmetic whenever it runs. Off at first. Needs a build with NVIDIA's cudnn-frontend.
+void set_time_plans(bool on) noexcept;
+bool time_plans() noexcept;
+
 /// What cuDNN says it does not support goes another way in silence. Anything else that it refuses is a mistake in how
 /// it was called, or a device that fails: it is said on the error output, once a call and status, and the other way is
 /// taken; on, it is thrown as an Error. Off at first, unless the environment variable TENDRIL_CUDA_STRICT is 1; tests
@@ -34,14 +40,27 @@ bool strict() noexcept;
 struct ConvolutionPaths {
   int64_t cudnn = 0;
   int64_t products = 0;  ///< our own
+  int64_t graphs = 0;    ///< of cudnn: as graphs
 };
 ConvolutionPaths convolution_paths() noexcept;
+
+/// How many attentions (forward) cuDNN has done since the start of the process.
+int64_t attentions_by_cudnn() noexcept;
 
 /// How many LSTM layers (forward) cuDNN has done since the start of the process.
 int64_t lstm_layers_by_cudnn() noexcept;
 
+/// How many linear layers (forward, with a bias, floating) went which way since the start of the process.
+struct LinearPaths {
+  int64_t fused = 0;     ///< one call of cuBLASLt, which adds the bias to its sums
+  int64_t separate = 0;  ///< a product, then a kernel of ours
+};
+LinearPaths linear_paths() noexcept;
+
 namespace detail {
-void count_convolution(bool cudnn) noexcept;
+void count_linear(bool fused) noexcept;
+void count_attention() noexcept;
+void count_convolution(bool cudnn, bool graph = false) noexcept;
 void count_lstm_layer() noexcept;
 }  // namespace detail
 

@@ -1,17 +1,12 @@
 // cuBLAS for the emulated device: the functions that the library calls, as loops that run in stream order. Arguments
 // are checked as the cuBLAS manual says that cuBLAS checks them, and some more.
 #include <cublas_v2.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <mutex>
 #include <set>
 
-#include "cuda_emulator/emulator.h"
+#include "cuda_emulator/cublas_product.h"
 
 struct cublasContext {
   int device = 0;
@@ -25,8 +20,10 @@ namespace {
 std::mutex mutex;
 std::set<cublasHandle_t> live;  // guarded by mutex
 
+}  // namespace
+
 /// A handle is for the device that was current when it was made.
-cublasStatus_t look_at(cublasHandle_t handle) {
+cublasStatus_t cuda_emulator::look_at(cublasHandle_t handle) {
   {
     const std::lock_guard lock(mutex);
     if (!live.contains(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -36,66 +33,9 @@ cublasStatus_t look_at(cublasHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// The operand of a TF32 product: rounded to 10 bits of fraction, ties away from zero as cvt.rna.tf32.f32 does.
-float to_tf32(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & 0xFFFFE000u) : x;
-}
+namespace {
 
-template <class T, class Sum>
-Sum load(const T* p, bool tf32) {
-  if constexpr (std::is_same_v<T, float>)
-    return tf32 ? to_tf32(*p) : *p;
-  else
-    return static_cast<Sum>(*p);
-}
-
-struct Operand {
-  const void* data;
-  bool transposed;
-  int64_t ld;
-  long long batch_stride;
-};
-
-struct Product {
-  int64_t m, n, k, batch;
-  double alpha, beta;
-  Operand a, b;
-  void* c;
-  int64_t ldc;
-  long long c_batch_stride;
-  bool tf32;
-  void* workspace;
-  std::size_t workspace_bytes;
-};
-
-/// Sums are as good as any order of additions in the type of the sums could make them.
-template <class T, class Value>
-void run(const Product& p) {
-  if (p.workspace) {  // what lies there is nobody else's
-    const std::size_t edge = std::min<std::size_t>(p.workspace_bytes, 4096);
-    std::memset(p.workspace, 0xA5, edge);
-    std::memset(static_cast<char*>(p.workspace) + p.workspace_bytes - edge, 0xA5, edge);
-  }
-  for (int64_t batch = 0; batch < p.batch; ++batch) {
-    const T* a = static_cast<const T*>(p.a.data) + batch * p.a.batch_stride;
-    const T* b = static_cast<const T*>(p.b.data) + batch * p.b.batch_stride;
-    T* c = static_cast<T*>(p.c) + batch * p.c_batch_stride;
-    for (int64_t j = 0; j < p.n; ++j) {
-      for (int64_t i = 0; i < p.m; ++i) {
-        double sum = 0;
-        for (int64_t l = 0; l < p.k; ++l) {
-          sum += load<T, Value>(a + (p.a.transposed ? l + i * p.a.ld : i + l * p.a.ld), p.tf32) *
-                 load<T, Value>(b + (p.b.transposed ? j + l * p.b.ld : l + j * p.b.ld), p.tf32);
-        }
-        T& out = c[i + j * p.ldc];
-        double result = p.alpha * sum;
-        if (p.beta != 0) result += p.beta * static_cast<double>(static_cast<Value>(out));  // 0: `out` is not read
-        out = static_cast<T>(static_cast<Value>(result));
-      }
-    }
-  }
-}
+using cuda_emulator::look_at;
 
 bool is_operation(cublasOperation_t op) { return op == CUBLAS_OP_N || op == CUBLAS_OP_T || op == CUBLAS_OP_C; }
 
@@ -123,39 +63,21 @@ cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperati
   const auto scalar = [&](const void* p) {
     return wide ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
   };
-  const Product p{m,
-                  n,
-                  k,
-                  batch,
-                  scalar(alpha),
-                  scalar(beta),
-                  {a, op_a != CUBLAS_OP_N, lda, stride_a},
-                  {b, op_b != CUBLAS_OP_N, ldb, stride_b},
-                  c,
-                  ldc,
-                  stride_c,
-                  tf32,
-                  handle->workspace,
-                  handle->workspace_bytes};
-  void (*work)(const Product&) = nullptr;
-  switch (type_a) {
-    case CUDA_R_32F:
-      work = run<float, float>;
-      break;
-    case CUDA_R_64F:
-      work = run<double, double>;
-      break;
-    case CUDA_R_16F:
-      work = run<__half, float>;
-      break;
-    case CUDA_R_16BF:
-      work = run<__nv_bfloat16, float>;
-      break;
-    default:
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  return cuda_emulator::enqueue(handle->stream, [p, work] { work(p); }) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                                       : CUBLAS_STATUS_EXECUTION_FAILED;
+  return cuda_emulator::multiply(handle->stream, type_a,
+                                 {.m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .batch = batch,
+                                  .alpha = scalar(alpha),
+                                  .beta = scalar(beta),
+                                  .a = {a, op_a != CUBLAS_OP_N, lda, stride_a},
+                                  .b = {b, op_b != CUBLAS_OP_N, ldb, stride_b},
+                                  .c = c,
+                                  .ldc = ldc,
+                                  .c_batch_stride = stride_c,
+                                  .tf32 = tf32,
+                                  .workspace = handle->workspace,
+                                  .workspace_bytes = handle->workspace_bytes});
 }
 
 }  // namespace

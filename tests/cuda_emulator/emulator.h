@@ -50,6 +50,8 @@ void refuse_memory(bool on);
 /// Whether anything has made the device's context yet.
 bool has_context(int device);
 
+/// The next linear layer of cuBLASLt's answers `status`, a cublasStatus_t.
+void fail_next_linear(int status);
 /// The next of cuDNN's convolutions answers `status`, a cudnnStatus_t, and says `message`, which must stay.
 void fail_next_convolution(int status, const char* message);
 /// The algorithm of the last one that ran, in cuDNN's numbers for its direction; -1 before the first.

@@ -57,32 +57,32 @@ cublasHandle_t Blas::current() {
   Blas& blas = thread_handle<Blas>();
   const cudaStream_t stream = current_stream();
   TENDRIL_CUBLAS("cuBLAS", cublasSetStream, blas.handle_, stream);  // forgets the workspace, so that comes second
-  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, blas.handle_, scratch_of_stream(blas.scratch_bytes_),
-                 blas.scratch_bytes_);
+  const Scratch mine = scratch();
+  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, blas.handle_, mine.data, mine.bytes);
   return blas.handle_;
 }
 
-namespace {
+Blas::Scratch Blas::scratch() {
+  const std::size_t bytes = thread_handle<Blas>().scratch_bytes_;
+  return {scratch_of_stream(bytes), bytes};
+}
 
-struct Types {
-  cudaDataType_t data;
-  cublasComputeType_t compute;
-};
-
-Types types_of(DType dtype, bool tf32, const char* op) {
+BlasTypes blas_types(DType dtype, bool tf32, const char* op) {
   switch (dtype) {
     case kFloat32:
-      return {CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+      return {CUDA_R_32F, CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
     case kFloat64:
-      return {CUDA_R_64F, CUBLAS_COMPUTE_64F};
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     case kFloat16:
-      return {CUDA_R_16F, CUBLAS_COMPUTE_32F};
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case kBFloat16:
-      return {CUDA_R_16BF, CUBLAS_COMPUTE_32F};
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     default:
       tendril::detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);
   }
 }
+
+namespace {
 
 /// A row-major copy of a view, of one matrix where its batch stride is 0.
 class Packed {
@@ -112,7 +112,7 @@ class Packed {
 
 void gemm(const char* op, const GemmLayout& g, DType dtype, const void* first, const void* second, void* out, bool tf32,
           bool accumulate) {
-  const Types types = types_of(dtype, tf32, op);
+  const BlasTypes types = blas_types(dtype, tf32, op);
   // Scalars have the type of the sums.
   const double one64 = 1, beta64 = accumulate;
   const float one32 = 1, beta32 = accumulate;
@@ -148,7 +148,7 @@ void gemm(const char* op, const GemmLayout& g, DType dtype, const void* first, c
 }  // namespace
 
 void multiply(const char* op, const View& out, const View& a, const View& b, bool tf32, bool accumulate) {
-  types_of(out.dtype, tf32, op);
+  blas_types(out.dtype, tf32, op);
   if (out.numel == 0) return;
   if (a.numel == 0) {  // sums of nothing
     if (!accumulate) require(table.fill, "fill", table)(out, Scalar(0));

@@ -29,11 +29,24 @@ class Blas {
   /// The calling thread's handle for its current device and stream, with scratch memory of our allocator's: a stream's,
   /// whichever threads multiply on it, as what is in a stream runs one after the other.
   static cublasHandle_t current();
+  struct Scratch {
+    void* data;
+    std::size_t bytes;
+  };
+  /// That scratch memory.
+  static Scratch scratch();
 
  private:
   cublasHandle_t handle_ = nullptr;
   std::size_t scratch_bytes_ = 0;
 };
+
+/// What cuBLAS is told of a floating dtype: sums are float32 for the half types. DTypeError naming `op` for others.
+struct BlasTypes {
+  cudaDataType_t data, scalars;
+  cublasComputeType_t compute;
+};
+BlasTypes blas_types(DType dtype, bool tf32, const char* op);
 
 /// Kernels::matmul for floating dtypes, by cuBLAS; sums are float32 for the half types. `tf32` is for float32 (see
 /// math_mode.h). With `accumulate` the product is added to what is in `out`. Does not wait. Throws Error, naming `op`.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstdint>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/tensor/cuda/cudnn/conv_key.h"
 #include "tendril/tensor/cuda/cudnn/dnn.h"
 #include "tendril/tensor/cuda/kernels/conv.h"
 #include "tendril/tensor/cuda/math_mode.h"
@@ -107,45 +107,6 @@ bool by_map(ConvMap map, F f) {
   }
 }
 
-/// All that a plan depends on. In the order of `key_of`.
-using Key = std::array<int64_t, 23>;
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const noexcept {  // FNV-1a, by words
-    uint64_t hash = 14695981039346656037u;
-    for (const int64_t word : key) hash = (hash ^ static_cast<uint64_t>(word)) * 1099511628211u;
-    return static_cast<std::size_t>(hash ^ (hash >> 32));
-  }
-};
-
-Key key_of(const Conv& c, bool tf32) {
-  const auto s = [](const View& v, int d) { return v.sizes[d]; };
-  const ConvGeometry& g = c.geometry;
-  return {current_device(),
-          static_cast<int64_t>(c.map),
-          static_cast<int64_t>(c.x.dtype),
-          c.channels_last,
-          tf32,
-          deterministic(),
-          s(c.x, 0),
-          s(c.x, 1),
-          s(c.x, 2),
-          s(c.x, 3),
-          s(c.weight, 0),
-          s(c.weight, 1),
-          s(c.weight, 2),
-          s(c.weight, 3),
-          s(c.out, 2),
-          s(c.out, 3),
-          g.stride.h,
-          g.stride.w,
-          g.padding.h,
-          g.padding.w,
-          g.dilation.h,
-          g.dilation.w,
-          g.groups};
-}
-
 /// An algorithm with the arithmetic that it was recommended with.
 struct Way {
   int algorithm;
@@ -242,14 +203,14 @@ std::shared_ptr<const Plan> make_plan(cudnnHandle_t handle, const Conv& c, bool 
 /// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
   std::mutex mutex;
-  Lru<Key, std::shared_ptr<const Plan>, KeyHash> cache{1024};
+  Lru<ConvKey, std::shared_ptr<const Plan>, WordsHash> cache{1024};
 };
 
 std::shared_ptr<const Plan> plan_for(cudnnHandle_t handle, const Conv& c) {
   static auto& plans = *new Plans;
   const bool tf32 = convolution_tf32();
   const std::lock_guard lock(plans.mutex);
-  return plans.cache.get(key_of(c, tf32), [&] { return make_plan(handle, c, tf32); });
+  return plans.cache.get(conv_key(c, tf32), [&] { return make_plan(handle, c, tf32); });
 }
 
 /// False where the way is closed this time: no memory, or cuDNN has changed its mind.

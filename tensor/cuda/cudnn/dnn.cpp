@@ -1,14 +1,10 @@
 #include "tendril/tensor/cuda/cudnn/dnn.h"
 
-#include <cstdio>
-#include <mutex>
-#include <set>
 #include <string>
-#include <tuple>
 
-#include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/cuda/runtime/handles.h"
+#include "tendril/tensor/cuda/runtime/refusals.h"
 #include "tendril/tensor/error.h"
 
 namespace tendril::cuda {
@@ -24,14 +20,6 @@ std::string explained(cudnnStatus_t status, const char* op, const char* call) {
   return text;
 }
 
-/// True for the first of its kind.
-bool is_news(const char* op, const char* call, cudnnStatus_t status) {
-  static std::mutex mutex;
-  static std::set<std::tuple<std::string, std::string, int>> said;
-  const std::lock_guard lock(mutex);
-  return said.emplace(op, call, static_cast<int>(status)).second;
-}
-
 }  // namespace
 
 void raise(cudnnStatus_t status, const char* op, const char* call) {
@@ -41,12 +29,7 @@ void raise(cudnnStatus_t status, const char* op, const char* call) {
 bool is_served(cudnnStatus_t status, const char* op, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return true;
   if (CUDNN_STATUS_CATEGORY(static_cast<int>(status)) == CUDNN_STATUS_NOT_SUPPORTED) return false;
-  if (strict()) raise(status, op, call);
-  const std::string text = explained(status, op, call);
-  if (is_news(op, call, status)) {
-    std::fprintf(stderr, "tendril: %s (done without cuDNN; said once; TENDRIL_CUDA_STRICT=1 makes it an error)\n",
-                 text.c_str());
-  }
+  refused(op, call, static_cast<int>(status), explained(status, op, call));
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/cudnn/graph.h"
 #include "tendril/tensor/cuda/math_mode.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
@@ -63,16 +64,38 @@ bool in_order(const Conv& conv, bool channels_last, F f) {
   return true;
 }
 
-void convolve(const Conv& conv) {
+/// A bias, one number a channel, and a relu, of what is there.
+void finish(const View& out, const View* bias, bool relu) {
+  if (bias) {
+    const int64_t strides[] = {0, bias->numel == 1 ? 0 : bias->strides[0], 0, 0};
+    std::optional<Workspace> memory;
+    View each{bias->data, out.sizes, strides, out.numel, 4, bias->dtype, false};
+    View there = *bias;
+    if (bias->dtype != out.dtype) {
+      there.data = memory.emplace(static_cast<std::size_t>(bias->numel) * size_of(out.dtype)).data();
+      there.dtype = each.dtype = out.dtype;
+      require(table.copy, "copy", table)(there, *bias);
+      each.data = there.data;
+    }
+    require(table.binary, "add", table)(Binary::add, out, out, each);
+  }
+  if (relu) require(table.unary, "relu", table)(Unary::relu, out, out, 0);
+}
+
+void convolve(const Conv& conv, const View* bias = nullptr, bool relu = false) {
   const View& result = conv.result();
   const char* op = name_of(conv.map);
   TENDRIL_CHECK_AS(DTypeError, is_floating(result.dtype), op, ": no cuda kernel for ", result.dtype);
   if (result.numel == 0) return;
   if (conv.x.numel == 0 || conv.weight.numel == 0 || conv.out.numel == 0) {  // sums of nothing
-    return require(table.fill, "fill", table)(result, Scalar(0));
+    require(table.fill, "fill", table)(result, Scalar(0));
+    return finish(result, bias, relu);
   }
   // What cuDNN does not serve channels-last, it may serve in rows; the products are always of rows.
   const bool last = !conv.x.contiguous || !conv.out.contiguous;
+  const auto by_graph = [&](const Conv& ordered) { return convolve_by_graph(ordered, bias, relu); };
+  const bool as_graph = bias || relu || (time_plans() && conv.map == ConvMap::out);
+  if (cudnn_enabled() && as_graph && in_order(conv, last, by_graph)) return detail::count_convolution(true, true);
   const bool done = cudnn_enabled() &&
                     ((last && in_order(conv, true, convolve_by_cudnn)) || in_order(conv, false, convolve_by_cudnn));
   if (!done) {
@@ -82,12 +105,17 @@ void convolve(const Conv& conv) {
     });
   }
   detail::count_convolution(done);
+  finish(result, bias, relu);
 }
 
 }  // namespace
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) {
   convolve({ConvMap::out, x, weight, out, geometry});
+}
+void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
+                 const ConvGeometry& geometry) {
+  convolve({ConvMap::out, x, weight, out, geometry}, bias, relu);
 }
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
   convolve({ConvMap::data, x, weight, out, geometry});

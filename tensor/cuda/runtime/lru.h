@@ -1,11 +1,23 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <unordered_map>
 #include <utility>
 
 namespace tendril::cuda {
+
+/// Of a key that is an array of words.
+struct WordsHash {
+  template <std::size_t N>
+  std::size_t operator()(const std::array<int64_t, N>& key) const noexcept {  // FNV-1a, by words
+    uint64_t hash = 14695981039346656037u;
+    for (const int64_t word : key) hash = (hash ^ static_cast<uint64_t>(word)) * 1099511628211u;
+    return static_cast<std::size_t>(hash ^ (hash >> 32));
+  }
+};
 
 /// The `capacity` (> 0) values that were used last, by key. Not thread-safe. References stay valid until the value is
 /// dropped, which only `get` does, to others than the one it returns.

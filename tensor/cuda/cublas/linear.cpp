@@ -1,0 +1,160 @@
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "tendril/tensor/cuda/cublas/blas.h"
+#include "tendril/tensor/cuda/cublas/gemm_layout.h"
+#include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/math_mode.h"
+#include "tendril/tensor/cuda/runtime/current.h"
+#include "tendril/tensor/cuda/runtime/lru.h"
+#include "tendril/tensor/cuda/runtime/refusals.h"
+
+/// A linear layer as one product of cuBLASLt's, which adds the bias to its sums before they are rounded. Its epilogues
+/// for activations are not used: its GELU is the approximation by tanh, ours is exact, and it does not say that its
+/// ReLU leaves NaN as it is.
+namespace tendril::cuda {
+namespace {
+
+constexpr const char* kOp = "linear";
+constexpr uint32_t kAlignment = 16;  // bytes; where an address is no multiple of it, the two steps are taken
+
+/// False where cuBLASLt says NOT_SUPPORTED; see refusals.h for what else it may say.
+bool is_served(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  refused(
+      kOp, call, static_cast<int>(status),
+      std::string(kOp) + ": " + call + ": " + cublasGetStatusString(status) + " (" + cublasGetStatusName(status) + ")");
+  return false;
+}
+#define TENDRIL_SERVED(function, ...) is_served(function(__VA_ARGS__), #function)
+
+struct Call {
+  GemmLayout g;
+  BlasTypes types;
+  const void *first, *second, *bias;
+  void* out;
+};
+
+/// What cuBLASLt is told of a call. On the stack: what `Init` makes holds nothing.
+struct Description {
+  cublasLtMatmulDescOpaque_t product{};
+  cublasLtMatrixLayoutOpaque_t first{}, second{}, out{};
+
+  bool init(const Call& c, const void* bias) {
+    const auto operation = [](const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const cublasOperation_t op1 = operation(c.g.first), op2 = operation(c.g.second);
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      return TENDRIL_SERVED(cublasLtMatmulDescSetAttribute, &product, attribute, &value, sizeof value);
+    };
+    const auto layout = [&](cublasLtMatrixLayoutOpaque_t& l, bool transposed, int64_t rows, int64_t columns,
+                            int64_t ld) {
+      return TENDRIL_SERVED(cublasLtMatrixLayoutInit, &l, c.types.data,
+                            static_cast<uint64_t>(transposed ? columns : rows),
+                            static_cast<uint64_t>(transposed ? rows : columns), ld);
+    };
+    return TENDRIL_SERVED(cublasLtMatmulDescInit, &product, c.types.compute, c.types.scalars) &&
+           set(CUBLASLT_MATMUL_DESC_TRANSA, op1) && set(CUBLASLT_MATMUL_DESC_TRANSB, op2) &&
+           set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) && set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias) &&
+           layout(first, c.g.first.transposed, c.g.m, c.g.k, c.g.first.ld) &&
+           layout(second, c.g.second.transposed, c.g.k, c.g.n, c.g.second.ld) &&
+           layout(out, false, c.g.m, c.g.n, c.g.out.ld);
+  }
+};
+
+/// All that an algorithm depends on.
+using Key = std::array<int64_t, 11>;
+Key key_of(const Call& c) {
+  const GemmLayout& g = c.g;
+  return {current_device(), c.types.data, c.types.compute, g.first.transposed, g.second.transposed, g.m, g.n, g.k,
+          g.first.ld,       g.second.ld,  g.out.ld};
+}
+
+using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
+
+/// The fastest, by cuBLASLt's own estimate; none where it has none.
+Algorithm find_algorithm(cublasLtHandle_t handle, const Call& c, std::size_t scratch_bytes) {
+  Description d;
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  // The heuristics take the alignment of a bias from its address, which they do not read: the least that may come.
+  if (!d.init(c, reinterpret_cast<const void*>(std::uintptr_t{kAlignment})) ||
+      !TENDRIL_SERVED(cublasLtMatmulPreferenceInit, &preference)) {
+    return {};
+  }
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    return TENDRIL_SERVED(cublasLtMatmulPreferenceSetAttribute, &preference, attribute, &value, sizeof value);
+  };
+  // A product that is cut along k must not add its parts up in a half type.
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  cublasLtMatmulHeuristicResult_t result{};
+  int count = 0;
+  const bool found = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, scratch_bytes) &&
+                     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) &&
+                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment) &&
+                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment) &&
+                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment) &&
+                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment) &&
+                     TENDRIL_SERVED(cublasLtMatmulAlgoGetHeuristic, handle, &d.product, &d.first, &d.second, &d.out,
+                                    &d.out, &preference, 1, &result, &count);
+  return found && count > 0 && is_served(result.state, "cublasLtMatmulAlgoGetHeuristic") ? Algorithm(result.algo)
+                                                                                         : std::nullopt;
+}
+
+/// For all threads. Never destroyed: the library may be gone before static objects are.
+struct Algorithms {
+  std::mutex mutex;
+  Lru<Key, Algorithm, WordsHash> cache{1024};
+};
+
+bool multiply_and_add(const Call& c) {
+  static auto& algorithms = *new Algorithms;
+  const auto handle = reinterpret_cast<cublasLtHandle_t>(Blas::current());  // each is one, too
+  const Blas::Scratch scratch = Blas::scratch();
+  Algorithm algorithm;
+  {
+    const std::lock_guard lock(algorithms.mutex);
+    algorithm = algorithms.cache.get(key_of(c), [&] { return find_algorithm(handle, c, scratch.bytes); });
+  }
+  Description d;
+  if (!algorithm || !d.init(c, c.bias)) return false;
+  const double one64 = 1, zero64 = 0;
+  const float one32 = 1, zero32 = 0;
+  const bool wide = c.types.scalars == CUDA_R_64F;
+  const void* const one = wide ? static_cast<const void*>(&one64) : &one32;
+  const void* const zero = wide ? static_cast<const void*>(&zero64) : &zero32;
+  return TENDRIL_SERVED(cublasLtMatmul, handle, &d.product, one, c.first, &d.first, c.second, &d.second, zero, c.out,
+                        &d.out, c.out, &d.out, &*algorithm, scratch.data, scratch.bytes, current_stream());
+}
+
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
+
+/// Rows of a result that lies in rows are columns to BLAS, which is where it adds a bias.
+bool in_one_call(const View& out, const View& a, const View& b, const View& bias) {
+  if (a.numel == 0 || b.numel == 0 || !(bias.numel == 1 || bias.strides[0] == 1)) return false;
+  const Call c{gemm_layout(out, a, b), blas_types(out.dtype, matmul_tf32(), kOp), b.data, a.data, bias.data, out.data};
+  return c.g.swapped && !c.g.first.copied && !c.g.second.copied && !c.g.out.copied && is_aligned(a.data) &&
+         is_aligned(b.data) && is_aligned(bias.data) && is_aligned(out.data) && multiply_and_add(c);
+}
+
+}  // namespace
+
+void linear(const View& out, const View& a, const View& b, const View& bias) {
+  blas_types(out.dtype, false, kOp);
+  if (out.numel == 0) return;
+  const bool fused = in_one_call(out, a, b, bias);
+  if (!fused) {
+    multiply(kOp, out, a, b, matmul_tf32());
+    const int64_t strides[] = {0, bias.numel == 1 ? 0 : bias.strides[0]};
+    const View each{bias.data, out.sizes, strides, out.numel, 2, bias.dtype, false};
+    require(table.binary, "add", table)(Binary::add, out, out, each);
+  }
+  detail::count_linear(fused);
+}
+
+}  // namespace tendril::cuda
