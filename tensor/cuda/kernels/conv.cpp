@@ -114,7 +114,7 @@ void conv2d(const View& out, const View& x, const View& weight, const ConvGeomet
   convolve({ConvMap::out, x, weight, out, geometry});
 }
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
-                 const ConvGeometry& geometry) {
+                 const ConvGeometry& geometry, tendril::detail::PreparedForms*) {
   convolve({ConvMap::out, x, weight, out, geometry}, bias, relu);
 }
 void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
