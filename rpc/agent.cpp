@@ -123,6 +123,8 @@ Metrics Agent::metrics() const {
   metrics.calls_served = read(counters.served);
   metrics.calls_dropped = read(counters.dropped);
   metrics.late_replies = read(counters.late_replies);
+  metrics.tensors_lent = read(counters.tensors_lent);
+  metrics.tensors_borrowed = read(counters.tensors_borrowed);
   metrics.requests_sent = read(counters.requests_sent);
   metrics.requests_received = read(counters.requests_received);
   metrics.bytes_sent = read(counters.bytes_sent);
@@ -132,6 +134,7 @@ Metrics Agent::metrics() const {
   for (const auto& session : impl_->sessions()) {
     metrics.pending_calls += session->pending();
     metrics.unanswered_calls += session->unanswered();
+    metrics.tensors_out += session->lent();
     metrics.requests_sent += session->requests_sent();
     metrics.requests_received += session->requests_received();
     if (!session->link()) continue;
@@ -229,7 +232,7 @@ bool Agent::is_idle() const {
   if (before.queued_jobs + before.active + before.blocked > 0) return false;
   if (impl_->counters.open.load(std::memory_order_acquire) > 0) return false;
   for (const auto& session : impl_->sessions()) {
-    if (session->pending() + session->unanswered() > 0) return false;
+    if (session->pending() + session->unanswered() + session->lent() > 0) return false;
   }
   const detail::Loop::Gauges after = impl_->loop->gauges();
   return after.queued_jobs + after.active + after.blocked == 0 && after.jobs_begun == before.jobs_begun;

@@ -72,6 +72,10 @@ struct AgentOptions {
   /// By the peer's name, this worker's own included: which of its devices tensors go to. Default: the same ones.
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
   std::map<std::string, DeviceMap> device_maps = {};
+  /// Tensors on devices go to workers of this host that say so too as handles of device memory (CUDA IPC), not through
+  /// host memory. Takes up to 1 GiB of a device for the life of the process. No device has run it yet (docs/cuda.md). A
+  /// group's workers are also told by TENDRIL_CUDA_IPC=1.
+  bool cuda_ipc = false;
   /// What this agent and its peers prove to each other over TCP. Without one it is this user's on this host
   /// (SharedKey::of_this_user), and routable addresses are refused.
   SharedKey key = {};
@@ -187,8 +191,9 @@ class Agent {
   std::vector<CallInFlight> calls_in_flight() const;  ///< made, oldest first
   std::vector<CallReceived> calls_received() const;   ///< and not answered, oldest first
   std::vector<Connection> connections() const;        ///< open ones by rank, this worker's own included
-  /// True: at some moment during this call nothing was going on, neither calls in either direction nor jobs of the pool
-  /// (that cannot be read off `metrics`, whose fields are read one after the other).
+  /// True: at some moment during this call nothing was going on, neither calls in either direction nor jobs of the
+  /// pool, and no peer had memory to give back (that cannot be read off `metrics`, whose fields are read one after the
+  /// other).
   bool is_idle() const;
   /// How many handlers have begun and not ended.
   std::vector<HandlerRunning> handlers_running() const;

@@ -53,8 +53,9 @@ inline constexpr int kMaxCudaDevices = 128;  ///< that a worker can name: Device
 
 /// What a worker says of its devices when it connects to a peer.
 struct DeviceReport {
-  int cuda_devices = 0;  ///< how many it has
-  DeviceMap map = {};    ///< from its devices to the peer's
+  int cuda_devices = 0;   ///< how many it has
+  DeviceMap map = {};     ///< from its devices to the peer's
+  bool cuda_ipc = false;  ///< AgentOptions::cuda_ipc
 
   friend bool operator==(const DeviceReport&, const DeviceReport&) = default;
 };

@@ -37,6 +37,7 @@ class Group::Impl {
     with_prefix(who + "): ", [&] {
       InitOptions completed = options;
       completed.transport = detail::given_transport(options.transport, std::getenv("TENDRIL_TRANSPORT"));
+      completed.agent.cuda_ipc = detail::given_cuda_ipc(options.agent.cuda_ipc, std::getenv("TENDRIL_CUDA_IPC"));
       detail::join(member_, settings, completed, launched.advice);
     });
     joined_ = true;

@@ -43,8 +43,10 @@ struct Metrics {
   uint64_t calls_dropped = 0;    ///< requests not started: cancelled or past their deadline while queued
   uint64_t late_replies = 0;     ///< replies to calls that had ended already
   uint64_t requests_sent = 0, requests_received = 0;  ///< to and from others
-  uint64_t bytes_sent = 0, bytes_received = 0;        ///< of frames, with their headers
-  LatencyHistogram latency = {};                      ///< of calls made, from call to result
+  uint64_t tensors_lent = 0;                    ///< of devices, that went to others as handles (AgentOptions::cuda_ipc)
+  uint64_t tensors_borrowed = 0;                ///< and came so
+  uint64_t bytes_sent = 0, bytes_received = 0;  ///< of frames, with their headers
+  LatencyHistogram latency = {};                ///< of calls made, from call to result
   // now
   uint64_t pending_calls = 0;     ///< made, not yet ended
   uint64_t open_calls = 0;        ///< these, and those whose outcome is just being told: what it sets off may come yet
@@ -53,6 +55,7 @@ struct Metrics {
   uint64_t blocked_handlers = 0;  ///< that wait, or are in rpc::blocking, and hold none meanwhile
   uint64_t unanswered_calls = 0;  ///< requests received, not yet answered (queued, running or parked)
   uint64_t queued_bytes = 0;      ///< waiting to be sent
+  uint64_t tensors_out = 0;       ///< lent, and not given back yet
   uint64_t threads = 0;           ///< of the pool
 };
 

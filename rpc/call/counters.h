@@ -14,6 +14,7 @@ struct Counters {
   using Count = std::atomic<uint64_t>;
   Count made{0}, completed{0}, failed{0}, timed_out{0}, cancelled{0};
   Count served{0}, dropped{0}, late_replies{0};
+  Count tensors_lent{0}, tensors_borrowed{0};
   Count open{0};  // calls made whose outcome has not been told to the end: what it sets off may still be about to begin
   Count requests_sent{0}, requests_received{0};  // of sessions that have ended
   Count bytes_sent{0}, bytes_received{0};        // of links that are gone

@@ -31,6 +31,7 @@ std::string describe(const Agent& agent) {
   for (std::size_t i = 0; i < std::min<std::size_t>(calls.size(), 4); ++i)
     text += (i == 0 ? " (to '" : ", '") + calls[i].peer.name + "'" +
             (i + 1 == std::min<std::size_t>(calls.size(), 4) ? ")" : "");
+  if (metrics.tensors_out > 0) text += ", " + std::to_string(metrics.tensors_out) + " tensors not given back by others";
   if (metrics.open_calls > metrics.pending_calls)
     text += ", " + std::to_string(metrics.open_calls - metrics.pending_calls) + " calls whose outcome is being told";
   return text;

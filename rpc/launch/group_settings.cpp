@@ -65,4 +65,11 @@ Transport given_transport(Transport option, const char* variable) {
   return Transport::unix_socket;
 }
 
+bool given_cuda_ipc(bool option, const char* variable) {
+  const std::string said = variable == nullptr ? "" : variable;
+  TENDRIL_CHECK_AS(UsageError, said.empty() || said == "0" || said == "1", "TENDRIL_CUDA_IPC must be 0 or 1, got '",
+                   said, "'");
+  return option || said == "1";
+}
+
 }  // namespace tendril::rpc::detail

@@ -149,6 +149,9 @@ void write_counters(Text& text, const std::vector<Snapshot>& agents) {
   counter("requests_received_total", "Requests received from others.", &Metrics::requests_received);
   counter("bytes_sent_total", "Bytes sent to others.", &Metrics::bytes_sent);
   counter("bytes_received_total", "Bytes received from others.", &Metrics::bytes_received);
+  counter("tensors_lent_total", "Tensors on devices sent as handles of their memory.", &Metrics::tensors_lent);
+  counter("tensors_borrowed_total", "Tensors on devices received as handles of their memory.",
+          &Metrics::tensors_borrowed);
   text.begin("call_latency_seconds", "histogram", "Time from a call made to its result.");
   for (const Snapshot& agent : agents) text.latency(agent);
 }
@@ -157,6 +160,7 @@ void write_gauges(Text& text) {
   const auto gauge = [&](const char* name, const char* help, uint64_t Metrics::*field) {
     text.each(name, "gauge", help, [field](const Snapshot& agent) { return agent.metrics.*field; });
   };
+  gauge("tensors_out", "Tensors lent that have not been given back.", &Metrics::tensors_out);
   gauge("pending_calls", "Calls made that have not ended.", &Metrics::pending_calls);
   gauge("unanswered_calls", "Requests received that have not been answered.", &Metrics::unanswered_calls);
   gauge("queued_jobs", "Handlers that wait for a slot.", &Metrics::queued_jobs);

@@ -69,6 +69,10 @@ void describe_counters(std::ostream& out, const Agent& agent, const Metrics& m) 
       << " (timed out " << m.calls_timed_out << ", cancelled " << m.calls_cancelled << "), late replies "
       << m.late_replies << ", errors nobody read " << m.errors_unread << '\n';
   out << "calls served: " << m.calls_served << ", dropped " << m.calls_dropped << '\n';
+  if (m.tensors_lent + m.tensors_borrowed > 0) {
+    out << "tensors on devices: lent " << m.tensors_lent << ", not given back " << m.tensors_out << ", borrowed "
+        << m.tensors_borrowed << '\n';
+  }
   const uint64_t timed = m.latency.total();
   out << "latency of calls made: " << timed << " timed";
   if (timed > 0) {

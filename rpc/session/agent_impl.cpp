@@ -92,7 +92,9 @@ DeviceReport Agent::Impl::devices_for(const std::string& peer) const {
   // Asked once: the driver is slow to answer.
   static const int count = std::min(device_count(DeviceType::cuda), kMaxCudaDevices);
   const auto found = options.device_maps.find(peer);
-  return {.cuda_devices = count, .map = found == options.device_maps.end() ? DeviceMap() : found->second};
+  return {.cuda_devices = count,
+          .map = found == options.device_maps.end() ? DeviceMap() : found->second,
+          .cuda_ipc = options.cuda_ipc && count > 0};
 }
 
 std::shared_ptr<detail::Listener> Agent::Impl::listen(const Agent::ListenOptions& how) {

@@ -20,6 +20,9 @@ class DeviceRoutes {
   /// worker, the device and the map, for a tensor that has no place at the peer.
   void place(Message& message) const;
 
+  /// Whether both sides were told to take part in lending device memory.
+  bool lend() const noexcept { return mine_.cuda_ipc && theirs_.cuda_ipc; }
+
  private:
   Device target(const Message& message, std::size_t index) const;
   template <class Why>

@@ -154,7 +154,8 @@ void InboundCall::reply(Message&& result) {
     const cuda::CallStamp stamp = detail::stamp_of(state_->context.origin);
     const bool staged = !state_->session->is_self() && detail::needs_staging(result);
     if (!staged && !cuda::has_index_work(stamp)) return send(std::move(result), nullptr);
-    detail::Staging staging = staged ? detail::Staging(result, stamp) : detail::Staging(stamp);
+    detail::Staging staging =
+        staged ? detail::Staging(result, stamp, state_->session->lender()) : detail::Staging(stamp);
     if (staging.done() || detail::ThreadState::current().io_callbacks == 0) return send(std::move(result), &staging);
     // This thread drives I/O: it must not wait for a device.
     const Ref<detail::Loop> loop = state_->agent->loop;

@@ -31,10 +31,18 @@ Session::Session(std::shared_ptr<Agent::Impl> agent, WorkerInfo peer, uint64_t i
       incarnation_(incarnation),
       link_(std::move(link)),
       routes_(std::move(routes)),
+      lender_(link_ && routes_.lend()
+                  ? std::make_shared<Lender>(link_, agent_->self.name, name_of(peer_), agent_->counters)
+                  : nullptr),
+      borrower_(lender_ ? std::make_shared<Borrower>(agent_->loop, link_, agent_->counters) : nullptr),
       reach_(std::move(reach)) {}
 
 void Session::received(Link&, Message&& message, Clock::time_point when) {
   const IoCallbackScope io_callback;  // also where a link without a loop delivers
+  if (!message.lent.empty()) [[unlikely]] {
+    TENDRIL_CHECK_AS(MessageError, borrower_, "bad frame: a tensor is lent, to a worker that borrows nothing");
+    borrower_->received(message);
+  }
   switch (message.kind) {
     case MessageKind::request:
       return request_received(std::move(message), when);
@@ -51,6 +59,8 @@ void Session::received(Link&, Message&& message, Clock::time_point when) {
       return;
     case MessageKind::group:
       return group_received(std::move(message.payload));
+    case MessageKind::lending:
+      return lending_received(message.payload);
     case MessageKind::ping: {
       Message pong;
       pong.kind = MessageKind::pong;
@@ -66,6 +76,14 @@ void Session::received(Link&, Message&& message, Clock::time_point when) {
       said_goodbye_ = true;
       return;
   }
+}
+
+void Session::lending_received(const Bytes& payload) {
+  TENDRIL_CHECK_AS(MessageError, lender_, "bad lending message: this worker neither lends nor borrows");
+  const LendingMessage said = decode_lending(payload);
+  if (const auto* const offer = std::get_if<LendingOffer>(&said)) return borrower_->offered(*offer);
+  if (const auto* const answer = std::get_if<LendingAnswer>(&said)) return lender_->answered(*answer);
+  lender_->returned(std::get<LendingReturn>(said));
 }
 
 /// Sends what is not refused and not counted. Whoever cannot even do that has no use for the connection.
@@ -137,6 +155,8 @@ void Session::end(const std::exception_ptr& error) {
   std::optional<CallTable<CallMade>> pending = made_.end();
   if (!pending) return;
   if (link_) link_->close();
+  if (lender_) lender_->end();
+  if (borrower_) borrower_->end();
   agent_->session_ended(shared_from_this());
   for (auto& request : served_.end()) agent_->loop->post(std::move(request));  // they see that nobody waits for them
   pending->for_each([&](uint64_t, CallMade& call) { fail(std::move(call), error); });

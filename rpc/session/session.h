@@ -8,9 +8,11 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/counters.h"
 #include "tendril/rpc/session/agent_listener.h"
+#include "tendril/rpc/session/borrower.h"
 #include "tendril/rpc/session/calls_made.h"
 #include "tendril/rpc/session/calls_served.h"
 #include "tendril/rpc/session/device_routes.h"
+#include "tendril/rpc/session/lender.h"
 #include "tendril/rpc/session/transfer.h"
 #include "tendril/rpc/transport/link.h"
 
@@ -67,6 +69,10 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   std::size_t unanswered() const { return served_.size(); }
   void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;  ///< queued and running: suspended
 
+  /// What lends device memory to the peer; null: nothing does.
+  Lender* lender() const noexcept { return lender_.get(); }
+  std::size_t lent() const { return lender_ ? lender_->lent() : 0; }  ///< tensors that the peer still has to give back
+
   /// Requests that this session has carried. Its end takes them out of the sums that shutdown waits for (drain.h): what
   /// was on the way then never arrives.
   uint64_t requests_sent() const noexcept { return requests_sent_.load(std::memory_order_relaxed); }
@@ -93,6 +99,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void fail(CallMade call, const std::exception_ptr& error) noexcept;
   void fail_overdue(CallsMade::Overdue&& overdue);
   void group_received(Bytes part);
+  void lending_received(const Bytes& payload);
   void reply_received(Message&& reply, Clock::time_point now);
   void complete(Message&& reply, Clock::time_point now) noexcept;
   void request_received(Message&& request, Clock::time_point now);
@@ -112,6 +119,8 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   const uint64_t incarnation_;
   const std::shared_ptr<Link> link_;  // null: the agent itself
   const DeviceRoutes routes_;
+  const std::shared_ptr<Lender> lender_;  // this and the next are null unless both sides said so
+  const std::shared_ptr<Borrower> borrower_;
   Reach reach_;
   Bytes group_message_;  // the leader's: the parts that have come
 

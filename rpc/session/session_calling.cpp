@@ -84,7 +84,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   try {
     routes_.place(request);  // before a hook records what cannot be sent
     for (const auto& hook : agent_->hooks) hook->before_send(peer_, request);
-    if (!is_self() && needs_staging(request)) staging.emplace(request, stamp_of(context.origin));
+    if (!is_self() && needs_staging(request)) staging.emplace(request, stamp_of(context.origin), lender());
   } catch (...) {
     return fail(std::move(pending), std::current_exception());
   }

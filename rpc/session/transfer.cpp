@@ -7,6 +7,8 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/rpc/session/borrower.h"
+#include "tendril/rpc/session/lender.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::rpc::detail {
@@ -75,20 +77,39 @@ void stamp_device_work() noexcept {
 
 Staging::Staging(const cuda::CallStamp& by) : by_(by), copied_(cuda::ends_of_index_work(by)) {}
 
-Staging::Staging(Message& message, const cuda::CallStamp& by) : Staging(by) {
+/// Puts a place in the lender's memory where the tensor was. False: it must be staged.
+bool Staging::lend(Message& message, std::size_t index, const Tensor& block, const DenseLayout& layout,
+                   Lender& lender) {
+  Tensor& tensor = message.tensors[index];
+  if (tensor.dtype() == kBool) return false;  // whose elements are looked at where they come in
+  const Device device = tensor.device();
+  const auto place =
+      lender.lend(block.raw_data(), device, message.placements[index].to, bytes_of(tensor, layout), message.lending);
+  if (!place) return false;
+  copied_.emplace_back();  // at once: the memory serves again if something fails from here on
+  copied_.back().record(cuda::Stream::current(device.index));
+  message.lent.resize(message.tensors.size());
+  message.lent[index] = *place;
+  tensor = without_memory(tensor.sizes(), layout, tensor.dtype());
+  return true;
+}
+
+Staging::Staging(Message& message, const cuda::CallStamp& by, Lender* lender) : Staging(by) {
   message.requires_grad.clear();
-  for (Tensor& tensor : message.tensors) {
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    Tensor& tensor = message.tensors[i];
     TENDRIL_CHECK_AS(MessageError, tensor.defined(), "a message holds an undefined tensor");
     message.requires_grad.push_back(tensor.impl()->current_history() != nullptr);
     const Device device = tensor.device();
     if (device.is_cpu()) continue;
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
     const std::size_t bytes = bytes_of(tensor, layout);
-    Ref<Storage> host = host_block(bytes, device);
     const Tensor block = bytes > 0 ? dense_block(tensor, layout) : tensor;
-    cuda::copy_async(host->data(), kCPU, block.raw_data(), device, bytes);
     sources_.push_back(block);
     if (std::find(devices_.begin(), devices_.end(), device.index) == devices_.end()) devices_.push_back(device.index);
+    if (lender && lend(message, i, block, layout, *lender)) continue;
+    Ref<Storage> host = host_block(bytes, device);
+    cuda::copy_async(host->data(), kCPU, block.raw_data(), device, bytes);
     tensor = raw::on_storage(std::move(host), tensor.sizes(), layout.strides, 0, tensor.dtype());
     targets_.push_back(tensor);
   }
@@ -136,12 +157,18 @@ void land(Message& message) {
     const Device to = message.placements[i].to;
     if (to.is_cpu()) continue;
     Tensor& tensor = message.tensors[i];
+    if (!message.lent.empty() && message.lent[i].id != 0) {
+      tensor = static_cast<Borrower::Borrowed&>(*message.lending).copy(i, tensor, to);
+      continue;
+    }
     const cuda::StreamGuard guard(cuda::Stream::default_of(to.index));
     const Ref<Storage> host = tensor.storage();
     Ref<Storage> there = Storage::allocate(host->bytes(), to);
     cuda::copy_async(there->data(), to, host->data(), kCPU, host->bytes());
     tensor = raw::on_storage(std::move(there), tensor.sizes(), tensor.strides(), 0, tensor.dtype());
   }
+  message.lent.clear();
+  message.lending.reset();  // goes back when the copies are done
 }
 
 namespace {

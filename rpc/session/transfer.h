@@ -11,8 +11,11 @@
 #include "tendril/tensor/cuda/runtime/index_owner.h"
 
 /// Tensors of devices on their way between workers: through host memory, which is page-locked as long as there is not
-/// too much of it. What arrives on a device is in order with its default stream.
+/// too much of it, or, within a host, through device memory that is lent (lender.h). What arrives on a device is in
+/// order with its default stream.
 namespace tendril::rpc::detail {
+
+class Lender;
 
 /// Host memory for elements that come from a device or go to it; ordinary memory if `device` is the CPU or not of this
 /// process. The block may be dropped while a device still copies from it.
@@ -23,12 +26,13 @@ cuda::CallStamp stamp_of(const CallOrigin& origin) noexcept;
 /// From now on what threads issue to devices carries the stamp of their CallContext.
 void stamp_device_work() noexcept;
 
-/// Brings a message's tensors from devices to the host: the constructor begins, on the calling thread's streams, and
-/// puts tensors of the CPU in the place of those of devices; their elements are there after `wait`. `by` is who made
-/// them: it is waited for too if it had kernels look at indices.
+/// Brings a message's tensors from devices to the host, or to memory that `lender`, where there is one, lends: the
+/// constructor begins, on the calling thread's streams, and puts tensors of the CPU in the place of those of devices;
+/// their elements are there after `wait`. `by` is who made them: it is waited for too if it had kernels look at
+/// indices.
 class Staging {
  public:
-  Staging(Message& message, const cuda::CallStamp& by);
+  Staging(Message& message, const cuda::CallStamp& by, Lender* lender = nullptr);
   explicit Staging(const cuda::CallStamp& by);  ///< for what holds no tensors of devices, or hands them on as they are
   ~Staging();  ///< waits: the host memory must not be used again while a device writes to it
   Staging(Staging&&) noexcept = default;
@@ -39,6 +43,8 @@ class Staging {
 
  private:
   cuda::CallStamp by_;
+  bool lend(Message& message, std::size_t index, const Tensor& block, const DenseLayout& layout, Lender& lender);
+
   std::vector<Tensor> sources_, targets_;
   std::vector<int8_t> devices_;
   std::vector<cuda::Event> copied_;  // what is waited for
@@ -47,8 +53,9 @@ class Staging {
 /// Whether a message holds tensors of devices.
 bool needs_staging(const Message& message) noexcept;
 
-/// Puts the tensors of a received message on the devices that its placements say, without waiting. Throws MessageError,
-/// before anything is allocated, for a device that this process lacks.
+/// Puts the tensors of a received message on the devices that its placements say, without waiting; what was lent goes
+/// back to the sender when it has been copied. Throws MessageError, before anything is allocated, for a device that
+/// this process lacks.
 void land(Message& message);
 
 /// A copy of the tensor on `to`, which is not the CPU unless the tensor is not on it, laid out as `layout` says, in

@@ -48,6 +48,9 @@ class Link {
   virtual void close() noexcept = 0;
   virtual const char* transport() const noexcept = 0;  ///< "unix", "tcp", "tls", "memory"
 
+  /// The process at the other end, by what the kernel says; 0: it does not say, or it is of another host.
+  virtual int peer_process() const noexcept { return 0; }
+
   struct Gauges {
     uint64_t bytes_sent = 0, bytes_received = 0;
     uint64_t queued_bytes = 0;                                   ///< taken by `send`, not yet written

@@ -79,6 +79,11 @@ void SocketLink::watch() {
 void SocketLink::take_connection(StreamConnection connection) {
   make_non_blocking(connection.socket.get());
   transport_.store(connection.transport(), std::memory_order_relaxed);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool knows =
+      !connection.tcp && ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  peer_process_.store(knows ? peer.pid : 0, std::memory_order_relaxed);
   tls_ = std::move(connection.tls);
   socket_ = std::move(connection.socket);
   connected_ = true;

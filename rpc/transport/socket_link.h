@@ -63,6 +63,7 @@ class SocketLink final : public Link,
     const char* const now = transport_.load(std::memory_order_relaxed);
     return now ? now : "none";
   }
+  int peer_process() const noexcept override { return peer_process_.load(std::memory_order_relaxed); }
   Gauges gauges() const noexcept override;
 
   // On the leader's thread only.
@@ -129,6 +130,8 @@ class SocketLink final : public Link,
   UniqueFd socket_;                              // changes with no writer at work
   std::unique_ptr<TlsStream> tls_;               // over it; changes likewise
   std::atomic<const char*> transport_{nullptr};  // null: there never was a connection
+
+  std::atomic<int> peer_process_{0};
 
   ConnectionState state_;  // the leader's
   bool started_ = false;   // the leader's

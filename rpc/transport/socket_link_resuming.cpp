@@ -133,6 +133,7 @@ bool SocketLink::replace_changed_locked(FrameList::iterator end, std::vector<uin
   for (auto at = queue_.begin(); at != end; ++at) {
     if (at->unchanged()) continue;
     if (at->brings_references()) return false;
+    at->recall();
     Message instead;
     if (at->kind() == MessageKind::request) {
       count_reserved_locked(*at);

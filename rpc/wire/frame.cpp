@@ -23,6 +23,10 @@ void check_can_travel(const Tensor& tensor) {
                    tensor.device());
 }
 
+bool is_lent(const Message& message, std::size_t index) noexcept {
+  return !message.lent.empty() && message.lent[index].id != 0;
+}
+
 std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, const DenseLayout& layout,
                       std::size_t bytes) {
   const Tensor& tensor = message.tensors[index];
@@ -32,13 +36,17 @@ std::byte* put_tensor(std::byte* at, const Message& message, std::size_t index, 
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dtype()));
   at = put(at, placement.to);
   at = put<uint8_t>(at, static_cast<uint8_t>(tensor.dim()));
-  at = put<uint8_t>(at, requires_grad ? kTensorRequiresGrad : 0);
+  at = put<uint8_t>(at, (requires_grad ? kTensorRequiresGrad : 0) | (is_lent(message, index) ? kTensorLent : 0));
   at = put(at, placement.from);
   at = put<uint8_t>(at, 0);
   at = put<uint64_t>(at, bytes);
   for (int64_t size : tensor.sizes()) at = put(at, size);
   for (int64_t stride : layout.strides) at = put(at, stride);
-  return at;
+  if (!is_lent(message, index)) return at;
+  const LentPlace& place = message.lent[index];
+  at = put(at, place.segment);
+  at = put<uint32_t>(at, 0);
+  return put(put(at, place.offset), place.id);
 }
 
 std::byte* put_fork(std::byte* at, const ForkDescriptor& fork) {
@@ -75,7 +83,8 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
       depth_(message.depth),
       brings_references_(rpc::brings_references(message.forks)),
       call_id_(message.call_id),
-      payload_(std::move(payload)) {
+      payload_(std::move(payload)),
+      lending_(message.lending) {
   check_fits("bytes of extension", message.extension.size(), limits.max_extension_bytes);
   check_fits("bytes of arguments", payload_.size(), limits.max_payload_bytes);
   check_fits("tensors", message.tensors.size(), limits.max_tensors);
@@ -83,9 +92,10 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
 
   std::size_t descriptors = 0;
   uint64_t written_out = 0;  // as if nothing were broadcast: what the receiver's operations have to cope with
-  for (const Tensor& tensor : message.tensors) {
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    const Tensor& tensor = message.tensors[i];
     check_can_travel(tensor);
-    descriptors += tensor_descriptor_bytes(tensor.dim());
+    descriptors += tensor_descriptor_bytes(tensor.dim()) + (is_lent(message, i) ? kLentPlaceBytes : 0);
     written_out += static_cast<uint64_t>(tensor.numel()) * size_of(tensor.dtype());
   }
   check_fits("bytes of tensors", written_out, limits.max_tensor_bytes);
@@ -98,7 +108,8 @@ Frame::Frame(const Message& message, Bytes&& payload, const Limits& limits)
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     const Tensor& tensor = message.tensors[i];
     const DenseLayout layout = dense_layout(tensor.sizes(), tensor.strides());
-    const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
+    const std::size_t bytes =
+        is_lent(message, i) ? 0 : static_cast<std::size_t>(layout.elements) * size_of(tensor.dtype());
     at = put_tensor(at, message, i, layout, bytes);
     Block block{tensor.raw_data(), bytes, padding_to_alignment(size_), tensor.storage(), 0};
     if (!layout.direct) {
@@ -161,6 +172,7 @@ bool Frame::unchanged() const noexcept {
 }
 
 std::size_t Frame::gather(std::size_t from, std::span<ConstBuffer> out) const noexcept {
+  if (lending_) lending_->leaves();
   std::size_t count = 0;
   const auto add = [&](const void* data, std::size_t size) {
     if (from >= size) {

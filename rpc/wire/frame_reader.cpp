@@ -33,8 +33,21 @@ struct TensorPlan {
   DType dtype;
   bool requires_grad;
   Placement placement;
-  std::size_t bytes;
+  LentPlace lent;
+  std::size_t bytes;  // of its elements
+  std::size_t frame_bytes() const noexcept { return lent.id == 0 ? bytes : 0; }
 };
+
+/// Whether the place lies within what was lent is for the session to say, which knows the segment.
+LentPlace read_place(const std::byte* at, const TensorPlan& plan, std::size_t index) {
+  const LentPlace place{.segment = get<uint32_t>(at), .offset = get<uint64_t>(at + 8), .id = get<uint64_t>(at + 16)};
+  if (get<uint32_t>(at + 4) != 0 || place.id == 0) refuse("the place of tensor ", index, " is malformed");
+  // Their elements are looked at once, where they come in.
+  if (plan.dtype == kBool || plan.bytes == 0 || plan.placement.to.is_cpu()) {
+    refuse("tensor ", index, " is lent, which no tensor is that is empty, of dtype bool, or to be on the CPU");
+  }
+  return place;
+}
 
 Device read_device(const std::byte* at, std::size_t index) {
   const auto type = get<uint8_t>(at);
@@ -51,12 +64,16 @@ TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget
   const auto dtype = get<uint8_t>(at), rank = get<uint8_t>(at + 3), flags = get<uint8_t>(at + 4);
   if (dtype >= kNumDTypes) refuse("tensor ", index, " has the unknown dtype ", int{dtype});
   if (rank > Dims::kMaxDims) refuse("tensor ", index, " has ", int{rank}, " dimensions, at most ", Dims::kMaxDims);
-  if ((flags & ~kTensorRequiresGrad) != 0 || at[7] != std::byte{0}) refuse("tensor ", index, " has unknown flags");
-  if (left < tensor_descriptor_bytes(rank)) refuse("the descriptor of tensor ", index, " is cut off");
+  if ((flags & ~(kTensorRequiresGrad | kTensorLent)) != 0 || at[7] != std::byte{0}) {
+    refuse("tensor ", index, " has unknown flags");
+  }
+  const bool lent = (flags & kTensorLent) != 0;
+  const std::size_t descriptor = tensor_descriptor_bytes(rank) + (lent ? kLentPlaceBytes : 0);
+  if (left < descriptor) refuse("the descriptor of tensor ", index, " is cut off");
 
   TensorPlan plan;
   plan.dtype = static_cast<DType>(dtype);
-  plan.requires_grad = flags != 0;
+  plan.requires_grad = (flags & kTensorRequiresGrad) != 0;
   plan.placement = {.from = read_device(at + 5, index), .to = read_device(at + 1, index)};
   const uint64_t element = size_of(plan.dtype);
   const std::byte* numbers = at + 16;
@@ -78,13 +95,14 @@ TensorPlan read_tensor(const std::byte*& at, std::size_t& left, uint64_t& budget
     refuse("tensor ", index, " of sizes ", plan.sizes, " has strides ", strides, " that leave gaps or overlap");
   }
   plan.bytes = static_cast<std::size_t>(plan.layout.elements) * element;
-  if (get<uint64_t>(at + 8) != plan.bytes) {
+  if (lent) plan.lent = read_place(at + tensor_descriptor_bytes(rank), plan, index);
+  if (get<uint64_t>(at + 8) != plan.frame_bytes()) {
     refuse("tensor ", index, " of sizes ", plan.sizes, " announces ", get<uint64_t>(at + 8), " bytes, has ",
-           plan.bytes);
+           plan.frame_bytes());
   }
   budget -= extent * element;
-  at += tensor_descriptor_bytes(rank);
-  left -= tensor_descriptor_bytes(rank);
+  at += descriptor;
+  left -= descriptor;
   return plan;
 }
 
@@ -128,7 +146,7 @@ bool is_bare(const std::byte* at) noexcept {
 /// in most cases in those of `to`: to move them as well would be most of what reading it costs.
 void read_bare(const std::byte* at, Message& to) {
   if (!to.extension.empty() || !to.payload.empty() || !to.tensors.empty() || !to.requires_grad.empty() ||
-      !to.placements.empty() || !to.forks.empty() || !to.references.empty()) {
+      !to.placements.empty() || !to.lent.empty() || !to.forks.empty() || !to.references.empty()) {
     to = Message();
   }
   read_message(at, to);
@@ -166,7 +184,7 @@ bool FrameReader::parse_header(Message& bare) {
     begin_part(at);
     return false;
   }
-  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::group)) refuse("unknown kind of message ", int{kind});
+  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::lending)) refuse("unknown kind of message ", int{kind});
   if ((flags & ~(kKnownFlags | kFrameInParts)) != 0) refuse("unknown flags");
   if (depth != 0 && kind != static_cast<uint8_t>(MessageKind::request)) refuse("a depth in what is no request");
   const bool in_parts = (flags & kFrameInParts) != 0;
@@ -191,7 +209,7 @@ bool FrameReader::parse_header(Message& bare) {
   check_limit("bytes of arguments", header.payload, limits_.max_payload_bytes);
   check_limit("tensors", header.tensors, limits_.max_tensors);
   check_limit("references", header.references, limits_.max_references);
-  const uint64_t most_descriptors = header.tensors * tensor_descriptor_bytes(Dims::kMaxDims);
+  const uint64_t most_descriptors = header.tensors * (tensor_descriptor_bytes(Dims::kMaxDims) + kLentPlaceBytes);
   check_limit("bytes of tensor descriptors", header.tensor_descriptors, most_descriptors);
   check_limit("bytes of tensors", header.tensor_bytes, limits_.max_tensor_bytes + header.tensors * kTensorAlignment);
   if (in_parts_) {
@@ -259,7 +277,7 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
   plans.reserve(header.tensors);
   for (std::size_t i = 0; i < header.tensors; ++i) {
     plans.push_back(read_tensor(at, left, budget, i));
-    offset += padding_to_alignment(offset) + plans.back().bytes;
+    offset += padding_to_alignment(offset) + plans.back().frame_bytes();
   }
   if (left != 0) refuse(left, " bytes follow the last tensor descriptor");
   if (offset - before_tensors != header.tensor_bytes) {
@@ -275,9 +293,15 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
   expect_more(message.payload, header.payload);
   message.tensors.reserve(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    Tensor tensor = raw::on_storage(detail::host_block(plans[i].bytes, plans[i].placement.to), plans[i].sizes,
-                                    plans[i].layout.strides, 0, plans[i].dtype);
-    message.tensors.push_back(std::move(tensor));
+    const TensorPlan& plan = plans[i];
+    if (plan.lent.id != 0) {
+      message.tensors.push_back(without_memory(plan.sizes, plan.layout, plan.dtype));
+      message.lent.resize(plans.size());
+      message.lent[i] = plan.lent;
+    } else {
+      message.tensors.push_back(raw::on_storage(detail::host_block(plan.bytes, plan.placement.to), plan.sizes,
+                                                plan.layout.strides, 0, plan.dtype));
+    }
     message.requires_grad.push_back(plans[i].requires_grad);
     if (plans[i].placement != Placement{}) message.placements.resize(plans.size());
   }
@@ -288,10 +312,12 @@ void FrameReader::Unfinished::parse_metadata(const Limits& limits) {
 
 void FrameReader::Unfinished::expect_tensors() {
   std::size_t offset = kFrameHeaderBytes + header.metadata() + header.payload;
-  for (const Tensor& tensor : message.tensors) {
-    const std::size_t before = padding_to_alignment(offset), bytes = tensor.storage()->bytes();
+  for (std::size_t i = 0; i < message.tensors.size(); ++i) {
+    const Storage& block = *message.tensors[i].storage();
+    const bool lent = !message.lent.empty() && message.lent[i].id != 0;
+    const std::size_t before = padding_to_alignment(offset), bytes = lent ? 0 : block.bytes();
     expect(padding.data(), before);
-    expect(tensor.storage()->data(), bytes);
+    expect(block.data(), bytes);
     offset += before + bytes;
   }
   phase = Phase::tensors;

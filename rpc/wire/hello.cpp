@@ -23,6 +23,7 @@ enum RecordId : uint16_t {
   kResumption = 10,    // u32 milliseconds, u64 incarnation, u64 frames, u32 attempt, then the endpoint; absent: none
   kEnquiry = 11,       // nothing; absent: a session
   kRefusalKind = 12,   // u8; absent: 0
+  kCudaIpc = 13,       // nothing; absent: it neither lends device memory nor borrows
   kFirstFeature = 64   // this and above: Hello::features
 };
 
@@ -55,8 +56,8 @@ Device get_device(const std::byte* from) {
   return {static_cast<DeviceType>(type), get<int8_t>(from + 1)};
 }
 
-DeviceReport get_devices(std::span<const std::byte> data) {
-  DeviceReport report{.cuda_devices = get<uint8_t>(data.data()), .map = {}};
+DeviceReport get_devices(std::span<const std::byte> data, bool cuda_ipc) {
+  DeviceReport report{.cuda_devices = get<uint8_t>(data.data()), .map = {}, .cuda_ipc = cuda_ipc};
   TENDRIL_CHECK_AS(MessageError, report.cuda_devices <= kMaxCudaDevices, "bad hello: ", report.cuda_devices,
                    " CUDA devices, at most ", kMaxCudaDevices);
   std::vector<DeviceMap::Entry> entries;
@@ -130,7 +131,11 @@ void read_record(Hello& hello, uint16_t id, std::span<const std::byte> data) {
       break;
     case kDevices:
       require_size(data.size() % 4 == 1, id);
-      hello.devices = get_devices(data);
+      hello.devices = get_devices(data, hello.devices.cuda_ipc);
+      break;
+    case kCudaIpc:
+      require_size(data.empty(), id);
+      hello.devices.cuda_ipc = true;
       break;
     default:
       if (id >= kFirstFeature) hello.features.push_back({id, Bytes(data.begin(), data.end())});
@@ -174,7 +179,8 @@ Bytes encode(const Hello& hello) {
     put<uint8_t>(number, static_cast<uint8_t>(hello.refusal_kind));
     put_record(out, kRefusalKind, number, 1);
   }
-  if (hello.devices != DeviceReport{}) put_devices(out, hello.devices);
+  if (hello.devices.cuda_devices > 0 || !hello.devices.map.empty()) put_devices(out, hello.devices);
+  if (hello.devices.cuda_ipc) put_record(out, kCudaIpc, nullptr, 0);
   for (const Feature& feature : hello.features) {
     TENDRIL_CHECK_AS(MessageError, feature.id >= kFirstFeature, "features are numbered from ", kFirstFeature);
     put_record(out, feature.id, feature.data.data(), feature.data.size());

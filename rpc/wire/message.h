@@ -27,6 +27,7 @@ enum class MessageKind : uint8_t {
   credit = 9,        ///< flow_control.h; links keep it to themselves
   acknowledge = 10,  ///< nothing but its header's count of frames received; links keep it to themselves
   group = 11,        ///< between rank 0 and the others: joining, gathering, leaving (launch/rendezvous.h)
+  lending = 13,      ///< device memory that one side lends to the other (lending_message.h); 12: wire_layout.h
 };
 
 /// Bits of Message::flags. Unknown bits are an error.
@@ -66,6 +67,25 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// Where the elements of a tensor are that do not travel in the frame: in device memory of the sender's, which the
+/// receiver has opened (session/lender.h).
+struct LentPlace {
+  uint32_t segment = 0;  ///< the sender's number for it
+  uint64_t offset = 0;   ///< in the segment
+  uint64_t id = 0;       ///< what the receiver gives back, 1, 2, 3, ...; 0: not lent
+
+  friend bool operator==(const LentPlace&, const LentPlace&) = default;
+};
+
+/// Keeps account of a message's lent tensors; its destructor says that the message is gone. Its frame, and the message
+/// itself, hold it. Any thread.
+class Lending {
+ public:
+  virtual ~Lending() = default;
+  virtual void leaves() noexcept {}    ///< of one that is sent: the receiver may see the frame from here on
+  virtual void recalled() noexcept {}  ///< after all, it certainly does not
+};
+
 /// A message in memory; what a frame (wire.h) carries. Moves, never copies tensors' elements.
 struct Message {
   MessageKind kind = MessageKind::request;
@@ -88,6 +108,9 @@ struct Message {
   /// For each tensor. Empty: all go from CPU to CPU. Of a message that leaves: filled in where it leaves, by the
   /// workers' device maps, unless the sender has said where to. Between workers all tensors are on the CPU.
   std::vector<Placement> placements = {};
+  /// For each tensor; empty: none is lent. The tensor itself is then of the CPU and has no memory, only its size.
+  std::vector<LentPlace> lent = {};
+  std::shared_ptr<Lending> lending = {};  ///< where `lent` is not empty
   std::vector<ForkDescriptor> forks =
       {};  ///< out of band, in archive order; made from `references` where a message leaves
   std::vector<std::shared_ptr<RRefState>> references = {};  ///< the handles of this process, in archive order

@@ -73,6 +73,10 @@ class Frame {
   }
   /// False: elements were changed in place since the frame was made, so it would hold something else if it left now.
   bool unchanged() const noexcept;
+  /// It was to be sent again, and never is: the receiver has not seen it.
+  void recall() noexcept {
+    if (lending_) lending_->recalled();
+  }
   /// Fills `out` with the frame's bytes from offset `from` on; returns how many buffers were filled. Buffers stay valid
   /// until the frame is moved or destroyed.
   std::size_t gather(std::size_t from, std::span<ConstBuffer> out) const noexcept;
@@ -97,6 +101,7 @@ class Frame {
   Bytes metadata_;  // extension, tensor descriptors, fork descriptors
   Bytes payload_;
   std::vector<Block> blocks_;
+  std::shared_ptr<Lending> lending_;
   std::size_t size_ = 0;
 };
 

@@ -13,8 +13,10 @@ inline constexpr std::size_t kFlagsOffset = 6;          ///< in the header
 inline constexpr std::size_t kPayloadBytesOffset = 64;  ///< in the header
 inline constexpr std::size_t kAcknowledgedOffset = 96;  ///< in the header; the checksum follows
 inline constexpr std::size_t kForkDescriptorBytes = 56;
-inline constexpr uint8_t kTensorRequiresGrad = 1;  ///< flag of a tensor descriptor; the only one
-inline constexpr uint8_t kFrameInParts = 2;        ///< flag of a header, beside MessageFlags: parts of its frame follow
+inline constexpr uint8_t kTensorRequiresGrad = 1;  ///< flag of a tensor descriptor
+inline constexpr uint8_t kTensorLent = 2;          ///< likewise: a place follows the descriptor, and no elements
+inline constexpr std::size_t kLentPlaceBytes = 24;
+inline constexpr uint8_t kFrameInParts = 2;  ///< flag of a header, beside MessageFlags: parts of its frame follow
 inline constexpr uint8_t kPartOfFrame = 12;  ///< kind of a header, beside MessageKind: so much of that frame follows
 
 constexpr std::size_t tensor_descriptor_bytes(int rank) noexcept { return 16 + 16 * static_cast<std::size_t>(rank); }

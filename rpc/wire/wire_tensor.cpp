@@ -62,6 +62,13 @@ Ref<Storage> pack(const Tensor& tensor, const DenseLayout& layout) {
   return raw::clone(raw::as_strided(tensor, sizes, strides, tensor.storage_offset())).storage();
 }
 
+Tensor without_memory(const Dims& sizes, const DenseLayout& layout, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(layout.elements) * size_of(dtype);
+  auto storage = Storage::wrap(
+      nullptr, bytes, kCPU, [](void*) noexcept {}, nullptr);
+  return raw::on_storage(std::move(storage), sizes, layout.strides, 0, dtype);
+}
+
 Tensor make_dense(const Dims& sizes, const DenseLayout& layout, DType dtype) {
   auto storage = Storage::allocate(static_cast<std::size_t>(layout.elements) * size_of(dtype));
   return raw::on_storage(std::move(storage), sizes, layout.strides, 0, dtype);

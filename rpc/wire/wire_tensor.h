@@ -22,6 +22,9 @@ DenseLayout dense_layout(const Dims& sizes, const Dims& strides);
 /// The tensor's elements as `layout` orders them, in memory of their own.
 Ref<Storage> pack(const Tensor& tensor, const DenseLayout& layout);
 
+/// A tensor that knows its sizes and has no memory: what stands in a message for one that is lent.
+Tensor without_memory(const Dims& sizes, const DenseLayout& layout, DType dtype);
+
 /// An uninitialised tensor over a new block. `layout.direct` must hold.
 Tensor make_dense(const Dims& sizes, const DenseLayout& layout, DType dtype);
 

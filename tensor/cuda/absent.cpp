@@ -1,6 +1,7 @@
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/device.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
+#include "tendril/tensor/cuda/runtime/ipc.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/kernels.h"
 
@@ -69,6 +70,22 @@ bool has_index_work(const CallStamp&) noexcept { return false; }
 std::vector<Event> ends_of_index_work(const CallStamp&) { return {}; }
 void throw_index_errors_of(const CallStamp&, int) {}
 void end_index_work(const CallStamp&) noexcept {}
+
+struct SharedBlock::Segment {};
+DeviceId device_id(int) { no_cuda("device_id"); }
+std::optional<SharedBlock> SharedBlock::take(std::size_t, int) noexcept { return std::nullopt; }
+SharedBlock::SharedBlock(SharedBlock&&) noexcept {}
+SharedBlock::~SharedBlock() = default;  // none is ever made
+void* SharedBlock::data() const noexcept { return nullptr; }
+const SharedSegment& SharedBlock::segment() const noexcept {
+  static const SharedSegment none;
+  return none;
+}
+OpenedSegment::OpenedSegment(const DeviceId&, const IpcHandle&, std::size_t bytes, int device)
+    : bytes_(bytes), device_(device) {
+  no_cuda("shared memory");
+}
+OpenedSegment::~OpenedSegment() = default;
 
 MemoryStats memory_stats(int) { no_cuda("memory_stats"); }
 void reset_peak_memory(int) { no_cuda("reset_peak_memory"); }

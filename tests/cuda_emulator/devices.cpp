@@ -1,9 +1,11 @@
 #include <cuda.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
 #include "cuda_emulator/memory.h"
+#include "cuda_emulator/settings.h"
 #include "cuda_emulator/world.h"
 
 /// What the emulated devices say of themselves: an H100's limits, with two multiprocessors, so that a grid of "as many
@@ -50,6 +52,10 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int de
   if (!exists(device)) return note(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated");
+  // The same in every process of a host, which the environment tells apart.
+  const std::uint64_t host = from_environment("TENDRIL_EMULATED_HOST", 0);
+  std::memcpy(properties->uuid.bytes, &host, sizeof host);
+  properties->uuid.bytes[15] = static_cast<char>(device + 1);
   properties->totalGlobalMem = memory_size(device);
   properties->sharedMemPerBlock = 48 * 1024;
   properties->sharedMemPerBlockOptin = 227 * 1024;
@@ -111,8 +117,18 @@ cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char* symbol, void*
     *active = has_context(device) ? 1 : 0;
     return CUDA_SUCCESS;
   };
-  const bool known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
-  *function = known ? reinterpret_cast<void*>(state) : nullptr;
+  CUresult (*const range)(CUdeviceptr*, std::size_t*, CUdeviceptr) = [](CUdeviceptr* base, std::size_t* bytes,
+                                                                        CUdeviceptr address) {
+    Lock lock;
+    const Allocated found_there = allocation_at(reinterpret_cast<const void*>(address));
+    *base = reinterpret_cast<CUdeviceptr>(found_there.begin);
+    *bytes = found_there.bytes;
+    return found_there.bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  };
+  *function = nullptr;
+  if (std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0) *function = reinterpret_cast<void*>(state);
+  if (std::strcmp(symbol, "cuMemGetAddressRange") == 0) *function = reinterpret_cast<void*>(range);
+  const bool known = *function != nullptr;
   *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }

@@ -20,7 +20,8 @@
 /// checked; what an allocation's owner does within it (a caching allocator: TENDRIL_CUDA_CACHE=0) is not seen.
 ///
 /// The environment: TENDRIL_EMULATED_DEVICES (2), TENDRIL_EMULATED_MEMORY (bytes of each device, 1 GiB),
-/// TENDRIL_EMULATED_SEED (of the orders), CUDA_VISIBLE_DEVICES.
+/// TENDRIL_EMULATED_SEED (of the orders), TENDRIL_EMULATED_HOST (a number: whose devices these are),
+/// CUDA_VISIBLE_DEVICES.
 namespace cuda_emulator {
 
 /// Queues host code that stands for a kernel, as cuBLAS and cuDNN queue theirs: `work` runs when the stream comes to

@@ -34,6 +34,8 @@ constexpr Named kErrors[] = {
     NAMED(cudaErrorInvalidDevice, "invalid device ordinal"),
     NAMED(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"),
     NAMED(cudaErrorInvalidResourceHandle, "invalid resource handle"),
+    NAMED(cudaErrorMapBufferObjectFailed, "mapping of buffer object failed"),
+    NAMED(cudaErrorDeviceUninitialized, "invalid device context"),
     NAMED(cudaErrorNotReady, "device not ready"),
     NAMED(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
     NAMED(cudaErrorLaunchOutOfResources, "too many resources requested for launch"),

@@ -1,11 +1,13 @@
 #include "cuda_emulator/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -18,7 +20,9 @@ namespace cuda_emulator {
 namespace {
 
 constexpr std::size_t kNowhere = ~std::size_t{0};
-constexpr std::size_t kAlignment = 512;     // what cudaMalloc gives
+constexpr std::size_t kAlignment = 512;  // what cudaMalloc gives
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kOwnPages = 2 << 20;  // as a device: such an allocation has pages of its own, and can be shared
 constexpr std::size_t kStep = 32 << 20;     // memory comes into use by so much
 constexpr std::size_t kHugePage = 2 << 20;  // opening and closing a region costs per page
 constexpr int kPoison = 0xFF;               // a NaN in every floating type, -1 in every integer
@@ -27,9 +31,13 @@ constexpr int kPoison = 0xFF;               // a NaN in every floating type, -1 
 constexpr std::size_t kGuard = 512;
 
 struct Block {
+  explicit Block(std::size_t wanted)
+      : bytes(wanted), step(wanted < kOwnPages ? kAlignment : kPage), rounded((wanted + step - 1) / step * step) {}
   std::size_t bytes;    // that were asked for
-  std::size_t rounded;  // to kAlignment; what CUDA would take
-  std::size_t length() const { return rounded + kGuard; }
+  std::size_t step;     // where it may begin
+  std::size_t rounded;  // what CUDA would take
+  int shared = -1;      // the file that it lies in
+  std::size_t length() const { return rounded + std::max(step, kGuard); }
 };
 
 /// One device's memory: a reserved region, whose pages come when they are touched.
@@ -47,11 +55,12 @@ struct Region {
   std::size_t find(const Block& wanted) const {
     if (wanted.rounded > size - used) return kNowhere;
     std::size_t at = 0;
+    const auto begin = [&] { return (at + wanted.step - 1) / wanted.step * wanted.step; };
     for (const auto& [offset, block] : blocks) {
-      if (offset - at >= wanted.length()) return at;
+      if (offset >= begin() + wanted.length()) return begin();
       at = offset + block.length();
     }
-    return reserved - at >= wanted.length() ? at : kNowhere;
+    return reserved >= begin() + wanted.length() ? begin() : kNowhere;
   }
   /// Makes the first bytes usable. Few of the reserved pages are: each costs when the region is opened or closed.
   void grow(std::size_t bytes) {
@@ -95,6 +104,32 @@ std::vector<Region>& regions() {
   return it;
 }
 
+/// Another process's allocation, for work of one device.
+struct Mapped {
+  unsigned char* base;
+  std::size_t bytes;
+  int device;
+  bool open = false;
+
+  void protect(bool opened) {
+    if (open != opened) mprotect(base, bytes, opened ? PROT_READ | PROT_WRITE : PROT_NONE);
+    open = opened;
+  }
+};
+
+std::vector<Mapped>& mapped() {
+  static auto& it = *new std::vector<Mapped>;
+  return it;
+}
+
+Mapped* mapped_at(const void* address) {
+  const auto* const byte = static_cast<const unsigned char*>(address);
+  for (Mapped& one : mapped()) {
+    if (byte >= one.base && byte < one.base + one.bytes) return &one;
+  }
+  return nullptr;
+}
+
 /// Pinned memory, by its first byte.
 std::map<const unsigned char*, std::size_t>& pinned() {
   static auto& it = *new std::map<const unsigned char*, std::size_t>;
@@ -117,7 +152,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes) {
   const int device = current_device();
   Region& region = regions()[static_cast<std::size_t>(device)];
   if (bytes > region.size || world().refuses_memory) return cudaErrorMemoryAllocation;
-  const Block block{bytes, (bytes + kAlignment - 1) / kAlignment * kAlignment};
+  const Block block(bytes);
   const std::size_t offset = region.find(block);
   if (offset == kNowhere) return cudaErrorMemoryAllocation;
   region.blocks.emplace(offset, block);
@@ -138,7 +173,7 @@ void check_end(const Region& region, std::size_t offset, const Block& block) {
   if (kAddressSanitizer) return;
   const unsigned char* const begin = region.base + offset + block.bytes;
   const unsigned char* const end = region.base + offset + block.length();
-  static const std::vector<unsigned char> untouched(kAlignment + kGuard, kPoison);
+  static const std::vector<unsigned char> untouched(2 * kPage, kPoison);
   if (std::memcmp(begin, untouched.data(), static_cast<std::size_t>(end - begin)) == 0) return;
   const auto* const written = std::find_if(begin, end, [](unsigned char byte) { return byte != kPoison; });
   std::fprintf(stderr, "cuda_emulator: byte %zu of an allocation of %zu was written, on device %d; last ran %s\n",
@@ -155,6 +190,11 @@ void release(Region& region, std::map<std::size_t, Block>::iterator at) {
   allow(region.base + offset, block.length());
   std::memset(region.base + offset, kPoison, block.length());
   forbid(region.base + offset, block.length());
+  if (block.shared >= 0) {  // whoever still has it open reads what was just written; the next one has pages of its own
+    mmap(region.base + offset, block.rounded, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    close(block.shared);
+  }
   ++world().counters.frees;
   world().counters.allocated_bytes -= block.rounded;
   region.used -= block.rounded;
@@ -181,14 +221,18 @@ void open_memory(int device) {
     const int other = static_cast<int>(i);
     regions()[i].protect(other == device || world().peers.count({device, other}) != 0);
   }
+  for (Mapped& one : mapped()) one.protect(one.device == device);
 }
 
 void open_also(int device) {
-  if (device >= 0) regions()[static_cast<std::size_t>(device)].protect(true);
+  if (device < 0) return;
+  regions()[static_cast<std::size_t>(device)].protect(true);
+  for (Mapped& one : mapped()) one.protect(one.open || one.device == device);
 }
 
 void close_memory() {
   for (Region& region : regions()) region.protect(false);
+  for (Mapped& one : mapped()) one.protect(false);
 }
 
 Location locate(const void* address) {
@@ -202,6 +246,9 @@ Location locate(const void* address) {
     return where;
   }
   const auto* const byte = static_cast<const unsigned char*>(address);
+  if (const Mapped* const one = mapped_at(address)) {
+    return {Place::kDevice, one->device, static_cast<std::size_t>(one->base + one->bytes - byte)};
+  }
   auto range = pinned().upper_bound(byte);
   if (range != pinned().begin() && byte < (--range)->first + range->second) {
     return {Place::kPinned, -1, static_cast<std::size_t>(range->first + range->second - byte)};
@@ -217,8 +264,58 @@ void refuse_memory(bool on) {
 }
 
 int device_at(const void* address) {
+  if (const Mapped* const one = mapped_at(address)) return one->device;
   const Region* const region = region_of(address);
   return region == nullptr ? -1 : static_cast<int>(region - regions().data());
+}
+
+Allocated allocation_at(const void* address) {
+  if (const Mapped* const one = mapped_at(address)) return {one->base, one->bytes};
+  const Location where = locate(address);
+  if (where.place != Place::kDevice || where.bytes == 0) return {};
+  const Region& region = *region_of(address);
+  const auto offset = static_cast<std::size_t>(static_cast<const unsigned char*>(address) - region.base);
+  const auto& [begin, block] = *std::prev(region.blocks.upper_bound(offset));
+  return {region.base + begin, block.bytes};
+}
+
+int share(void* address, const char* name) {
+  Region* const region = region_of(address);
+  if (region == nullptr) return -1;
+  auto* const begin = static_cast<unsigned char*>(address);
+  const auto found = region->blocks.find(static_cast<std::size_t>(begin - region->base));
+  if (found == region->blocks.end() || found->second.step != kPage) return -1;
+  Block& block = found->second;
+  if (block.shared >= 0) return block.shared;
+  const int file = memfd_create(name, MFD_CLOEXEC);
+  if (file < 0) return -1;
+  region->protect(true);
+  bool copied = ftruncate(file, static_cast<off_t>(block.rounded)) == 0;
+  for (std::size_t at = 0; copied && at < block.rounded;) {
+    const ssize_t wrote = pwrite(file, begin + at, block.rounded - at, static_cast<off_t>(at));
+    copied = wrote > 0;
+    at += static_cast<std::size_t>(std::max<ssize_t>(wrote, 0));
+  }
+  if (!copied || mmap(begin, block.rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+    close(file);
+    return -1;
+  }
+  return block.shared = file;
+}
+
+void* map_shared(int descriptor, std::size_t bytes, int device) {
+  void* const base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, descriptor, 0);
+  if (base == MAP_FAILED) return nullptr;
+  mapped().push_back({static_cast<unsigned char*>(base), bytes, device});
+  return base;
+}
+
+bool unmap_shared(void* address) {
+  Mapped* const one = mapped_at(address);
+  if (one == nullptr || one->base != address) return false;
+  munmap(one->base, one->bytes);
+  mapped().erase(mapped().begin() + (one - mapped().data()));
+  return true;
 }
 
 void check_ends() {

@@ -25,6 +25,21 @@ std::size_t memory_size(int device);
 /// The device whose memory, allocated or not, this is; or -1. Needs no lock.
 int device_at(const void* address);
 
+/// The allocation of this process or another's that holds the address; {null, 0} for none.
+struct Allocated {
+  unsigned char* begin = nullptr;
+  std::size_t bytes = 0;
+};
+Allocated allocation_at(const void* address);
+/// Puts the allocation that begins there into a file of that name in memory, where another process finds it; its
+/// descriptor, the same again for the same allocation, which closes it when it is freed. -1: there is none, or it is
+/// too small to have pages of its own.
+int share(void* address, const char* name);
+/// Maps another process's so, for work of `device`. Null: it cannot be.
+void* map_shared(int descriptor, std::size_t bytes, int device);
+/// What work is still queued for it finds nothing there. False: nothing is mapped there.
+bool unmap_shared(void* address);
+
 /// After a piece of work: ends the process if something was written just behind an allocation (of a few of them, in
 /// turn; freeing one checks it too).
 void check_ends();

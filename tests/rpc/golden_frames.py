@@ -11,6 +11,7 @@ import sys
 
 FLOAT32, FLOAT64, INT64, INT32, UINT8, BOOL = range(6)
 REQUEST, REPLY, ERROR, CANCEL, CONTROL, PING, PONG, GOODBYE, CREDIT = range(1, 10)
+LENDING = 13
 
 
 def crc32c(data):
@@ -29,8 +30,9 @@ def cuda(index):
     return (1, index)
 
 
-def tensor(dtype, sizes, strides, data, requires_grad=False, to=CPU, origin=CPU):
-    return (dtype, sizes, strides, data, requires_grad, to, origin)
+def tensor(dtype, sizes, strides, data, requires_grad=False, to=CPU, origin=CPU, lent=None):
+    """`lent`: segment, offset and number of one that has no data here."""
+    return (dtype, sizes, strides, data, requires_grad, to, origin, lent)
 
 
 def fork(kind, owner, owner_incarnation, rref, fork_id):
@@ -41,12 +43,15 @@ def fork(kind, owner, owner_incarnation, rref, fork_id):
 def frame(kind, flags=0, depth=0, call_id=0, function=0, timeout_us=0, autograd_context=0, autograd_message=0, trace_id=0,
           span_id=0, extension=b"", payload=b"", tensors=(), forks=()):
     descriptors = b""
-    for dtype, sizes, strides, data, requires_grad, to, origin in tensors:
-        descriptors += struct.pack("<BBbBBBbxQ", dtype, *to, len(sizes), int(requires_grad), *origin, len(data))
+    for dtype, sizes, strides, data, requires_grad, to, origin, lent in tensors:
+        flags = int(requires_grad) | (2 if lent else 0)
+        descriptors += struct.pack("<BBbBBBbxQ", dtype, *to, len(sizes), flags, *origin, len(data))
         descriptors += struct.pack("<%dq" % len(sizes), *sizes) + struct.pack("<%dq" % len(strides), *strides)
+        if lent:
+            descriptors += struct.pack("<I4xQQ", *lent)
     middle = extension + descriptors + b"".join(forks) + payload
     section = b""
-    for _, _, _, data, _, _, _ in tensors:
+    for _, _, _, data, _, _, _, _ in tensors:
         section += b"\0" * (-(104 + len(middle) + len(section)) % 64) + data
     header = struct.pack("<4sBBBBQQQQQQQQQIIIII", b"TDRL", 0, kind, flags, depth, call_id, function, timeout_us,
                          autograd_context, autograd_message, trace_id, span_id, len(payload), len(section),
@@ -144,6 +149,14 @@ FILES = {
         tensor(FLOAT32, (1,), (1,), floats(3), to=CPU, origin=cuda(127)),
         tensor(FLOAT32, (1,), (1,), floats(4), to=cuda(0), origin=CPU),
     ]),
+    "lent.bin": frame(REPLY, call_id=13, payload=struct.pack("<2I", 0, 1), tensors=[
+        tensor(FLOAT32, (2, 3), (1, 2), b"", requires_grad=True, to=cuda(1), origin=cuda(0), lent=(2, 1536, 7)),
+        tensor(UINT8, (3,), (1,), b"abc", to=cuda(1), origin=cuda(0)),
+    ]),
+    "lending_offer.bin": frame(LENDING, payload=struct.pack("<BIB16sQ64s", 1, 2, 1, bytes(range(16)), 1 << 25,
+                                                            bytes(range(100, 164)))),
+    "lending_answer.bin": frame(LENDING, payload=struct.pack("<BIBB", 2, 2, 1, 0) + b"no such device"),
+    "lending_return.bin": frame(LENDING, payload=struct.pack("<BQQ", 3, 7, 1 << 40)),
     "references.bin": frame(REQUEST, flags=1, call_id=10, function=2, payload=struct.pack("<I", 0), forks=[
         fork(0, 1, 0x1111, (0, 0x2222, 3), (2, 0x3333, 4)),
         fork(1, 1, 0x1111, (2, 0x3333, 5), (2, 0x3333, 6)),

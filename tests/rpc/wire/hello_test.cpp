@@ -63,6 +63,16 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_devices_has_the_golden_bytes_both
   BOOST_TEST((decode_hello(golden("devices_hello.bin")) == hello));
 }
 
+BOOST_AUTO_TEST_CASE(that_a_worker_lends_device_memory_is_said_beside_its_devices) {
+  Hello hello = decode_hello(golden("devices_hello.bin"));
+  hello.devices.cuda_ipc = true;
+  const Bytes bytes = encode(hello);
+  BOOST_TEST(bytes.size() == golden("devices_hello.bin").size() + 4);
+  BOOST_TEST((decode_hello(bytes) == hello));
+  hello.devices = {.cuda_devices = 0, .map = {}, .cuda_ipc = true};
+  BOOST_TEST((decode_hello(encode(hello)) == hello));
+}
+
 BOOST_AUTO_TEST_CASE(a_report_of_devices_that_lies_is_refused) {
   const Bytes good = golden("devices_hello.bin");
   const std::size_t count = good.size() - 9;

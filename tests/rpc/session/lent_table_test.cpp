@@ -1,0 +1,68 @@
+// What one side has lent, and what the other may say of it: no sockets, no devices.
+#include "tendril/rpc/session/lent_table.h"
+
+#include <boost/test/unit_test.hpp>
+#include <vector>
+
+BOOST_AUTO_TEST_SUITE(lent_table)
+
+using namespace tendril::rpc;
+using detail::LentTable;
+
+BOOST_AUTO_TEST_CASE(a_segment_counts_from_the_answer_on) {
+  LentTable table;
+  const LentTable::Opening first{1, 0}, elsewhere{1, 1};
+  BOOST_TEST((table.offer(first) == LentTable::Offer::none));
+  BOOST_CHECK_THROW(table.answered(first, true), MessageError);
+  table.offered(first);
+  BOOST_TEST((table.offer(first) == LentTable::Offer::made));
+  BOOST_CHECK_THROW(table.answered(elsewhere, true), MessageError);
+  table.answered(first, true);
+  BOOST_TEST((table.offer(first) == LentTable::Offer::accepted));
+  BOOST_CHECK_THROW(table.answered(first, false), MessageError);  // once
+  table.offered(elsewhere);
+  table.answered(elsewhere, false);
+  BOOST_TEST((table.offer(elsewhere) == LentTable::Offer::refused));
+  BOOST_TEST((table.offer(first) == LentTable::Offer::accepted));
+}
+
+BOOST_AUTO_TEST_CASE(a_block_is_kept_until_it_comes_back) {
+  LentTable table;
+  const auto block = std::make_shared<int>(0), other = std::make_shared<int>(0);
+  const uint64_t id = table.lend(block), second = table.lend(other);
+  BOOST_TEST(id == 1u);
+  BOOST_TEST(second == 2u);
+  BOOST_TEST(block.use_count() == 2);
+  std::vector<LentTable::Block> out;
+  // All or none: a peer that lies about one is believed nothing.
+  BOOST_CHECK_THROW(table.returned(std::vector<uint64_t>{id, 3}, out), MessageError);
+  BOOST_TEST(table.lent() == 2u);
+  table.returned(std::vector<uint64_t>{id}, out);
+  BOOST_TEST(out.size() == 1u);
+  BOOST_TEST(block.use_count() == 2);
+  out.clear();
+  BOOST_TEST(block.use_count() == 1);
+  BOOST_CHECK_THROW(table.returned(std::vector<uint64_t>{id}, out), MessageError);  // once
+  table.forget(std::vector<uint64_t>{second, second, 9}, out);
+  BOOST_TEST(out.size() == 1u);
+  BOOST_TEST(table.lent() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_number_twice_in_one_return_is_taken_once) {
+  LentTable table;
+  const uint64_t id = table.lend(std::make_shared<int>(0));
+  std::vector<LentTable::Block> out;
+  table.returned(std::vector<uint64_t>{id, id}, out);
+  BOOST_TEST(out.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_takes_all_and_numbers_go_on) {
+  LentTable table;
+  table.lend(std::make_shared<int>(0));
+  table.lend(std::make_shared<int>(0));
+  BOOST_TEST(table.take_all().size() == 2u);
+  BOOST_TEST(table.lent() == 0u);
+  BOOST_TEST(table.lend(std::make_shared<int>(0)) == 3u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
