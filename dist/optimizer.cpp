@@ -21,7 +21,8 @@ std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module) {
 }
 
 ReadParameters::ReadParameters()
-    : census_(autograd::Container::current()->census()), lock_(census_->parameters, std::try_to_lock) {
+    : parameters_(autograd::Container::current()->census(), &autograd::Container::current()->census()->parameters),
+      lock_(*parameters_, std::try_to_lock) {
   if (!lock_.owns_lock()) rpc::blocking([&] { lock_.lock(); });
 }
 

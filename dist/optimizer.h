@@ -68,7 +68,7 @@ class ReadParameters {
   ReadParameters& operator=(const ReadParameters&) = delete;
 
  private:
-  const std::shared_ptr<autograd::detail::Census> census_;
+  const std::shared_ptr<std::shared_mutex> parameters_;  // a part of what it keeps alive
   std::shared_lock<std::shared_mutex> lock_;
 };
 

@@ -10,7 +10,7 @@ namespace tendril::rpc {
 
 class Agent;
 
-/// The agent that `rpc_sync(to, ...)` and its kin act on: init_rpc sets it, shutdown clears it. Thread-safe.
+/// The agent that free functions (`rpc_sync(to, ...)`) act on: init_rpc sets it, shutdown clears it. Thread-safe.
 /// Throws UsageError if there is none.
 std::shared_ptr<Agent> default_agent();
 /// The default agent or null.

@@ -13,7 +13,7 @@ TENDRIL_API_BEGIN
 /// every device; results are tensors of their own but where a view is said.
 namespace tendril {
 
-/// x with the order of elements turned around along each of `dims`.
+/// x with the order of elements reversed along each of `dims`.
 Tensor flip(const Tensor& x, const Dims& dims);
 
 /// x with its elements moved on by `shift` places along `dim`; those that leave at one end come in at the other.

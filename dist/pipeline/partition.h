@@ -12,10 +12,10 @@ TENDRIL_API_BEGIN
 /// Where to cut a model into stages.
 namespace tendril::dist::pipeline {
 
-/// Cuts a row of costs into `parts` parts, none of them empty, so that the dearest part is as cheap as can be: exactly,
-/// by dynamic programming over (first i costs, parts), O(parts costs^2). Returns where each part begins, and
-/// costs.size() last. Among the best cuts the one whose parts, from the last to the first, begin earliest. Throws Error
-/// for fewer costs than parts, no parts, and a cost that is negative or not finite.
+/// Cuts a row of costs into `parts` parts, none of them empty, so that the most expensive part costs as little as can
+/// be: exactly, by dynamic programming over (first i costs, parts), O(parts costs^2). Returns where each part begins,
+/// and costs.size() last. Among the best cuts the one whose parts, from the last to the first, begin earliest. Throws
+/// Error for fewer costs than parts, no parts, and a cost that is negative or not finite.
 std::vector<std::size_t> partition(const std::vector<double>& costs, int parts);
 
 /// Seconds that a layer takes.

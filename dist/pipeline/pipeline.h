@@ -23,9 +23,10 @@ TENDRIL_API_BEGIN
 
 /// Training a model that is cut into stages on several workers, by a schedule.
 ///
-///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>("w1", 64), make_loss_stage<Last, &mse>("w2", 10)};
-///     Pipeline pipeline(stages, one_forward_one_backward(2, 8));
-///     DistributedOptimizer<optim::SGD> opt(pipeline.parameter_rrefs(), {.lr = 0.05});
+///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>(agent, "w1", 64),
+///                                          make_loss_stage<Last, &mse>(agent, "w2", 10)};
+///     Pipeline pipeline(agent, stages, one_forward_one_backward(2, 8));
+///     DistributedOptimizer<optim::SGD> opt(agent, pipeline.parameter_rrefs(), {.lr = 0.05});
 ///     for (...) {
 ///       autograd::Context context;
 ///       double loss = pipeline.train(context, inputs, targets);

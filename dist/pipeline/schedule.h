@@ -48,10 +48,10 @@ Schedule gpipe(int workers, int micro_batches);
 /// most workers - w micro-batches. (PipeDream-Flush: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN
 /// Training", 2021.)
 Schedule one_forward_one_backward(int workers, int micro_batches);
-/// The same with several stages a worker: the pipeline fills with smaller pieces, so that it idles a
-/// `stages_per_worker` of the time, for more messages and memory. (Narayanan et al., "Efficient Large-Scale Language
-/// Model Training on GPU Clusters Using Megatron-LM", 2021.) Throws Error unless micro_batches is a multiple of
-/// workers.
+/// The same with several stages a worker: the pipeline fills with smaller pieces, so that its idle time
+/// is 1/stages_per_worker of the other's, for more messages and memory. (Narayanan et al., "Efficient Large-Scale
+/// Language Model Training on GPU Clusters Using Megatron-LM", 2021.) Throws Error unless micro_batches is a multiple
+/// of workers.
 Schedule interleaved(int workers, int micro_batches, int stages_per_worker);
 
 /// What the stages' work takes, in any unit, all stages alike; what is sent arrives at once.
@@ -76,8 +76,9 @@ struct Timeline {
   double idle_share() const;  ///< of all workers' time: the bubble
 };
 
-/// Runs a schedule in thought. Throws Error that names worker and action for one that is not there or twice, at another
-/// worker's stage, out of range, and for a schedule in which workers wait for each other for ever: what each waits for.
+/// Computes when each action of a schedule runs. Throws Error that names worker and action for one that is not there or
+/// twice, at another worker's stage, out of range, and for a schedule in which workers wait for each other for ever:
+/// what each waits for.
 Timeline simulate(const Schedule& schedule, const Costs& costs = {});
 
 /// A line a worker: "w0 | F0 F1 B0 ...", a column a unit of the cheapest action's time; for lessons and logs.

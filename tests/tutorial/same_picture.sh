@@ -1,6 +1,6 @@
 #!/bin/sh
-# same_picture.sh NOW EXPECTED: two pictures that examples/pictures has drawn are the same, but for bytes of a frame that
-# differ from one compiler or one run to another: two lines before the words that say what they are.
+# same_picture.sh NOW EXPECTED: two pictures that examples/pictures has drawn are the same, but for bytes of a frame
+# that differ from one compiler or one run to another: two lines before the words that say what they are.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 same() {

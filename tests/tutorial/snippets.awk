@@ -1,5 +1,5 @@
-# Makes one program of every ```cpp block of the pages that are given, which runs them all. Comments of the page before a
-# block say what its reader is to imagine (snippets.h has what makes workers and files):
+# Makes one program of every ```cpp block of the pages that are given, which runs them all. Comments of the page before
+# a block say what its reader is to imagine (snippets.h has what makes workers and files):
 #
 #   <!-- before: Tensor x = rand({2, 3}); -->   statements before the snippet, in the function that it becomes
 #   <!-- defined: int f() { return 1; } -->     functions that the snippet calls; both may stand several times
