@@ -42,7 +42,8 @@ struct Page : ExampleProgram {
 /// A list of what it says after each thing that is done to it, under the page.
 const std::string kUse = R"js(
 const said = document.body.appendChild(document.createElement('ol'));
-const say = what => { said.innerHTML += '<li>' + what + ': ' + document.getElementById('where').textContent + '</li>'; };
+const where = () => document.getElementById('where').textContent;
+const say = what => { said.innerHTML += '<li>' + what + ': ' + where() + '</li>'; };
 const click = id => { document.getElementById(id).click(); say(id); };
 const press = key => { document.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true})); say(key); };
 )js";
