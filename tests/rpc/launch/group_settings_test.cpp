@@ -112,11 +112,11 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_malformed_is_named) {
 
 BOOST_AUTO_TEST_CASE(the_environment_may_ask_for_handles_of_device_memory) {
   for (const char* const nothing : {static_cast<const char*>(nullptr), "", "0"}) {
-    BOOST_TEST(!rpc::detail::given_cuda_ipc(false, nothing));
-    BOOST_TEST(rpc::detail::given_cuda_ipc(true, nothing));
+    BOOST_TEST(!detail::given_cuda_ipc(false, nothing));
+    BOOST_TEST(detail::given_cuda_ipc(true, nothing));
   }
-  BOOST_TEST(rpc::detail::given_cuda_ipc(false, "1"));
-  BOOST_CHECK_THROW(rpc::detail::given_cuda_ipc(false, "yes"), rpc::UsageError);
+  BOOST_TEST(detail::given_cuda_ipc(false, "1"));
+  BOOST_CHECK_THROW(detail::given_cuda_ipc(false, "yes"), UsageError);
 }
 
 BOOST_AUTO_TEST_CASE(addresses_and_names_are_left_to_be_checked_and_resolved) {
