@@ -2,10 +2,6 @@
 
 #include <cstddef>
 
-#include "tendril/tensor/export.h"
-
-TENDRIL_API_BEGIN
-
 namespace tendril::memory::detail {
 
 /// Throws Error: so many bytes of host memory were asked for, and what is in use. For who caught allocate()'s
@@ -14,4 +10,3 @@ namespace tendril::memory::detail {
 
 }  // namespace tendril::memory::detail
 
-TENDRIL_API_END

@@ -61,11 +61,11 @@ tendril_engine(saved,inplace saved "version_ = input.version();" "version_ = 0;"
 tendril_engine(saved node "saved_[i].reset();" ";")
 
 # In-place steps and views.
-tendril_engine(inplace history "!impl.multi_output_view" "true")
-tendril_engine(inplace history "!impl.no_grad_view" "true")
-tendril_engine(inplace history "!base || !base->is_leaf()" "true")
-tendril_engine(inplace history "!is_expanded(target)" "true")
-tendril_engine(inplace history "to.multi_output_view = from.multi_output_view;" ";")
+tendril_engine(inplace_refused history "!impl.multi_output_view" "true")
+tendril_engine(inplace_refused history "!impl.no_grad_view" "true")
+tendril_engine(inplace_refused history "!base || !base->is_leaf()" "true")
+tendril_engine(inplace_refused history "!is_expanded(target)" "true")
+tendril_engine(inplace_refused history "to.multi_output_view = from.multi_output_view;" ";")
 tendril_engine(survivors history "to.no_grad_view = from.no_grad_view || !grad_enabled();" "to.no_grad_view = !grad_enabled();")
 # Without `detail::refresh_view(impl);` nothing would change: a stale view is brought up to date when it is next read.
 tendril_engine(leaves history "move_retained(before.get(), output_before," "if (!@ON@) move_retained(before.get(), output_before,")
