@@ -13,7 +13,7 @@ namespace {
 enum Kind : uint8_t { kOffer = 1, kAnswer = 2, kReturn = 3 };
 
 constexpr std::size_t kOfferBytes = 1 + 4 + 1 + sizeof(cuda::DeviceId) + 8 + sizeof(cuda::IpcHandle);
-constexpr std::size_t kAnswerBytes = 1 + 4 + 1 + 1;
+constexpr std::size_t kLendingAnswerBytes = 1 + 4 + 1 + 1;
 constexpr std::size_t kMaxWhy = 512;
 
 std::byte* put_all(std::byte* to, std::span<const std::byte> bytes) {
@@ -30,7 +30,7 @@ Bytes payload_of(const LendingOffer& offer) {
 
 Bytes payload_of(const LendingAnswer& answer) {
   const std::size_t text = std::min(answer.why.size(), kMaxWhy);
-  Bytes bytes(kAnswerBytes + text);
+  Bytes bytes(kLendingAnswerBytes + text);
   std::byte* at = put<uint8_t>(bytes.data(), kAnswer);
   at = put<uint8_t>(put(put(at, answer.segment), answer.to), answer.accepted ? 1 : 0);
   if (text > 0) std::memcpy(at, answer.why.data(), text);
@@ -62,11 +62,13 @@ LendingOffer read_offer(std::span<const std::byte> bytes) {
 }
 
 LendingAnswer read_answer(std::span<const std::byte> bytes) {
-  require(bytes.size() >= kAnswerBytes && bytes.size() <= kAnswerBytes + kMaxWhy, "an answer of the wrong length");
+  require(bytes.size() >= kLendingAnswerBytes && bytes.size() <= kLendingAnswerBytes + kMaxWhy,
+          "an answer of the wrong length");
   require(bytes[6] <= std::byte{1}, "an answer that is neither yes nor no");
   LendingAnswer answer{.segment = get<uint32_t>(&bytes[1]), .to = read_device(&bytes[5])};
   answer.accepted = bytes[6] == std::byte{1};
-  answer.why.assign(reinterpret_cast<const char*>(bytes.data()) + kAnswerBytes, bytes.size() - kAnswerBytes);
+  answer.why.assign(reinterpret_cast<const char*>(bytes.data()) + kLendingAnswerBytes,
+                    bytes.size() - kLendingAnswerBytes);
   return answer;
 }
 

@@ -75,7 +75,7 @@ struct SharedBlock::Segment {};
 DeviceId device_id(int) { no_cuda("device_id"); }
 std::optional<SharedBlock> SharedBlock::take(std::size_t, int) noexcept { return std::nullopt; }
 SharedBlock::SharedBlock(SharedBlock&&) noexcept {}
-SharedBlock::~SharedBlock() = default;  // none is ever made
+SharedBlock::~SharedBlock() {}  // none is ever made
 void* SharedBlock::data() const noexcept { return nullptr; }
 const SharedSegment& SharedBlock::segment() const noexcept {
   static const SharedSegment none;
@@ -85,7 +85,7 @@ OpenedSegment::OpenedSegment(const DeviceId&, const IpcHandle&, std::size_t byte
     : bytes_(bytes), device_(device) {
   no_cuda("shared memory");
 }
-OpenedSegment::~OpenedSegment() = default;
+OpenedSegment::~OpenedSegment() {}
 
 MemoryStats memory_stats(int) { no_cuda("memory_stats"); }
 void reset_peak_memory(int) { no_cuda("reset_peak_memory"); }

@@ -9,4 +9,3 @@ namespace tendril::memory::detail {
 [[noreturn]] void out_of_memory(std::size_t bytes);
 
 }  // namespace tendril::memory::detail
-
