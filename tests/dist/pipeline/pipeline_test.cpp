@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(with_activation_checkpointing_stages_keep_less_and_the_loss
   BOOST_TEST_MESSAGE("kept " << kept[0] << " bytes, with checkpointing " << kept[1]);
   if (memory::stats().live_bytes == 0) return;  // nothing is counted under sanitizers
   BOOST_TEST(kept[0] > 2 * kMicroBatches * 3 * 64 * 512 * sizeof(double));
-  BOOST_TEST(2 * kept[1] < kept[0]);
+  BOOST_TEST(4 * kept[1] < 3 * kept[0]);
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_that_throws_is_an_error_that_names_its_worker_and_the_next_batch_goes_well) {
