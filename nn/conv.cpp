@@ -19,6 +19,14 @@ void draw(const Tensor& weight, const Tensor& bias, Generator& generator) {
   if (bias.defined()) init::uniform_(bias, -bound, bound, generator);
 }
 
+/// In training nothing is kept, also where nothing is recorded: checkpointed layers run so first, to save memory.
+Tensor convolve(const Module& layer, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const ConvGeometry& geometry, tendril::detail::PreparedWeight& prepared) {
+  if (!layer.is_training()) return autograd::detail::conv2d_prepared(x, weight, bias, geometry, false, prepared);
+  prepared.clear();
+  return conv2d(x, weight, bias, geometry);
+}
+
 }  // namespace
 
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel, const Conv2dOptions& options)
@@ -47,13 +55,7 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel, const Co
 
 void Conv2d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
 
-Tensor Conv2d::forward(const Tensor& x) const {
-  if (is_training()) {
-    prepared_.clear();
-    return conv2d(x, weight, bias, geometry_);
-  }
-  return autograd::detail::conv2d_prepared(x, weight, bias, geometry_, false, prepared_);
-}
+Tensor Conv2d::forward(const Tensor& x) const { return convolve(*this, x, weight, bias, geometry_, prepared_); }
 
 std::string Conv2d::extra_repr() const {
   std::ostringstream out;
@@ -96,12 +98,7 @@ Tensor Conv1d::forward(const Tensor& x) const {
   TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(-2) == weight.size(1) * geometry_.groups,
                    "Conv1d: x has shape ", x.sizes(), ", expected [batch, ", weight.size(1) * geometry_.groups,
                    ", length] or without the batch");
-  if (is_training()) prepared_.clear();
-  const Tensor images = x.unsqueeze(-2), kernels = weight.unsqueeze(-2);
-  const Tensor out = is_training()
-                         ? conv2d(images, kernels, bias, geometry_)
-                         : autograd::detail::conv2d_prepared(images, kernels, bias, geometry_, false, prepared_);
-  return out.squeeze(-2);
+  return convolve(*this, x.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry_, prepared_).squeeze(-2);
 }
 
 std::string Conv1d::extra_repr() const {
