@@ -21,7 +21,10 @@ std::vector<rpc::RRef<Tensor>> parameter_rrefs(const nn::Module& module) {
 }
 
 ReadParameters::ReadParameters()
-    : parameters_(autograd::Container::current()->census(), &autograd::Container::current()->census()->parameters),
+    : parameters_([] {
+        const auto census = autograd::Container::current()->census();
+        return std::shared_ptr<std::shared_mutex>(census, &census->parameters);
+      }()),
       lock_(*parameters_, std::try_to_lock) {
   if (!lock_.owns_lock()) rpc::blocking([&] { lock_.lock(); });
 }
