@@ -35,7 +35,8 @@ void backward_from(const Context& context, const rpc::RRef<Tensor>& root, const 
 }
 
 /// Adds d(sum of roots)/d(leaf) to the context's gradients of every leaf the roots were computed from, on every worker.
-/// `.grad` is left alone. Returns when all workers are done.
+/// `.grad` is left alone. Returns when all workers are done. On a CUDA device, this worker's part goes to the default
+/// streams, behind what the calling thread's own streams hold; what these are given afterwards finds the gradients.
 ///
 /// The roots are tensors of this worker with one element each; what they are computed from may be anywhere. A backward
 /// that fails leaves the context usable; gradients that it had added by then stay.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <utility>
 
 #include "tendril/rpc/error.h"
@@ -171,33 +170,10 @@ void land(Message& message) {
   message.lending.reset();  // goes back when the copies are done
 }
 
-namespace {
-
-/// While it lives, the thread's work on a device goes to the default stream, after what the thread has issued.
-class OnDefaultStream {
- public:
-  explicit OnDefaultStream(Device device) {
-    if (device.is_cpu()) return;
-    const cuda::Stream usual = cuda::Stream::default_of(device.index);
-    if (const cuda::Stream mine = cuda::Stream::current(device.index); !(mine == usual)) {
-      cuda::Event issued;
-      issued.record(mine);
-      usual.wait(issued);
-      moved_ = true;
-    }
-    guard_.emplace(usual);
-  }
-  bool moved() const noexcept { return moved_; }
-
- private:
-  std::optional<cuda::StreamGuard> guard_;
-  bool moved_ = false;
-};
-
-}  // namespace
-
 Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
-  const OnDefaultStream here(tensor.device()), there(to);
+  const Device from = tensor.device();
+  const bool on_another = !from.is_cpu() && !(cuda::Stream::current(from.index) == cuda::Stream::default_of(from.index));
+  const cuda::DefaultStreams in_order;
   Ref<Storage> storage;
   if (layout.elements == 0) {
     storage = Storage::allocate(0, to);
@@ -214,7 +190,7 @@ Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
       copied.synchronize();
     }
   }
-  if (here.moved()) cuda::record_stream(tensor, cuda::Stream::default_of(tensor.device().index));
+  if (on_another) cuda::record_stream(tensor, cuda::Stream::default_of(from.index));
   return raw::on_storage(std::move(storage), tensor.sizes(), layout.strides, 0, tensor.dtype());
 }
 

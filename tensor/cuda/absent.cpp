@@ -52,6 +52,8 @@ void Event::reach() const {}
 double Event::milliseconds_since(const Event&) const { no_cuda("milliseconds_since"); }
 StreamGuard::StreamGuard(const Stream& stream) : stream_(stream), before_(nullptr) {}
 StreamGuard::~StreamGuard() = default;
+DefaultStreams::DefaultStreams() = default;
+DefaultStreams::~DefaultStreams() = default;
 struct Graph::State {};
 Graph::Graph(int) { no_cuda("Graph"); }
 Graph::Graph(Graph&&) noexcept = default;

@@ -118,6 +118,19 @@ class StreamGuard {
   void* before_;
 };
 
+/// While it lives, this thread's work goes to the devices' default streams: behind what the thread's own (StreamGuard)
+/// hold when it begins, and before what they are given once it has ended. For work that several threads share.
+class DefaultStreams {
+ public:
+  DefaultStreams();
+  ~DefaultStreams();
+  DefaultStreams(const DefaultStreams&) = delete;
+  DefaultStreams& operator=(const DefaultStreams&) = delete;
+
+ private:
+  std::vector<Stream> own_;
+};
+
 /// Tells the allocator that `stream` uses x's memory up to now, so that it is not handed out again before `stream` has
 /// come so far. Needed for tensors that are used on another stream than the one they were made on. No-op on the CPU.
 void record_stream(const Tensor& x, const Stream& stream);

@@ -160,6 +160,26 @@ BOOST_AUTO_TEST_CASE(a_guard_holds_for_its_thread_and_its_scope) {
   BOOST_TEST((cuda::Stream::current().native() == cuda::Stream::default_of().native()));
 }
 
+BOOST_AUTO_TEST_CASE(work_goes_to_the_default_streams_for_a_scope_in_order_with_the_threads_own) {
+  const cuda::Stream side;
+  const std::vector<float> values = counted(30000);
+  const Tensor source = on_gpu(values);
+  cuda::Event made;
+  made.record();
+  side.wait(made);
+  const cuda::StreamGuard guard(side);
+  const Tensor x = source * 2;
+  Tensor y;
+  {
+    const cuda::DefaultStreams in_order;
+    BOOST_TEST((cuda::Stream::current().native() == cuda::Stream::default_of().native()));
+    y = x + 1;
+  }
+  BOOST_TEST((cuda::Stream::current().native() == side.native()));
+  const std::vector<float> got = (y + x).to_vector<float>();
+  for (std::size_t i = 0; i < got.size(); i += 499) BOOST_TEST(got[i] == 4 * values[i] + 1);
+}
+
 BOOST_AUTO_TEST_CASE(events_say_when_and_how_long) {
   cuda::Event never, start(true), end(true);
   BOOST_TEST(never.done());

@@ -103,8 +103,11 @@ BOOST_AUTO_TEST_CASE(a_backward_on_a_stream_of_its_own_has_its_gradients_when_th
       const Tensor x = full({100'000}, i, options).requires_grad_();
       const Context context(group[0]);
       const Tensor h = x * x;
-      const Tensor y = rpc::rpc_sync<&squared>(group[0], 1, h);  // w1 computes on a stream of its own choice
-      backward(context, {(y * h).sum()}, {.mode = mode});        // x to the sixth, and back over w1
+      const Tensor y = rpc::rpc_sync<&squared>(group[0], 1, h);
+      cuda::Event arrived;  // on the default stream, as everything that comes by RPC
+      arrived.record(cuda::Stream::default_of(0));
+      stream.wait(arrived);
+      backward(context, {(y * h).sum()}, {.mode = mode});  // x to the sixth, and back over w1
       BOOST_TEST(equal(get_gradients(context).at(x), full({100'000}, 6 * std::pow(i, 5), options)));
     }
   }

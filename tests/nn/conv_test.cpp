@@ -172,7 +172,7 @@ double first_of(const Tensor& x) { return std::round(x.flatten(0)[0].item<double
 BOOST_AUTO_TEST_CASE(in_evaluation_it_computes_with_its_weight_as_that_is_now) {
   for (const int64_t kernel : {1, 3}) {
     Conv2d layer = ones(64, kernel);
-    const Tensor x = raw::ones({2, 64, 16, 16});
+    const Tensor x = make::ones({2, 64, 16, 16});
     const double sum = static_cast<double>(64 * kernel * kernel);
     const auto first = [&] {
       const tendril::NoGrad no_grad;
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(in_evaluation_it_computes_with_its_weight_as_that_is_now) {
     BOOST_TEST(after == first());
     layer.load_state_dict(ones(64, kernel).state_dict());
     BOOST_TEST(first() == sum);
-    layer.weight = raw::full({64, 64, kernel, kernel}, 3);
+    layer.weight = make::full({64, 64, kernel, kernel}, 3);
     BOOST_TEST(first() == 3 * sum);
     Conv2d moved = std::move(layer);
     const tendril::NoGrad no_grad;
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(in_evaluation_it_computes_with_its_weight_as_that_is_now) {
 BOOST_AUTO_TEST_CASE(writes_that_raise_no_version_are_seen_in_evaluation) {
   if (!tendril::default_device().is_cpu()) return;
   const tendril::NoGrad no_grad;
-  const Tensor x = raw::ones({1, 64, 16, 16});
+  const Tensor x = make::ones({1, 64, 16, 16});
   const auto check = [&](Conv2d& layer, float* elements) {
     const double before = first_of(layer(x));
     std::fill_n(elements, layer.weight.numel(), 2.0F);
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(who_writes_by_an_unchecked_address_says_so) {
   if (!tendril::default_device().is_cpu()) return;
   const tendril::NoGrad no_grad;
   Conv2d layer = ones(64, 3);
-  const Tensor x = raw::ones({1, 64, 16, 16});
+  const Tensor x = make::ones({1, 64, 16, 16});
   const double before = first_of(layer(x));
   std::fill_n(static_cast<float*>(layer.weight.raw_data()), layer.weight.numel(), 2.0F);
   layer.weight.storage()->bump_version();
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(who_writes_by_an_unchecked_address_says_so) {
 BOOST_AUTO_TEST_CASE(a_part_of_a_weight_is_not_taken_for_the_whole) {
   const tendril::NoGrad no_grad;
   Conv2d layer = ones(64, 3);
-  const Tensor whole = layer.weight.detach(), x = raw::ones({1, 64, 16, 16});
+  const Tensor whole = layer.weight.detach(), x = make::ones({1, 64, 16, 16});
   layer.weight = whole.narrow(0, 0, 32);
   BOOST_TEST(layer(x).size(1) == 32);
   layer.weight = whole;
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_weight_is_not_taken_for_the_whole) {
 BOOST_AUTO_TEST_CASE(under_autocast_it_computes_with_the_cast_weight) {
   const tendril::NoGrad no_grad;
   Conv2d layer = ones(64, 3);
-  const Tensor x = raw::ones({1, 64, 16, 16}), before = layer(x);
+  const Tensor x = make::ones({1, 64, 16, 16}), before = layer(x);
   {
     const tendril::Autocast low(tendril::kBFloat16);
     BOOST_TEST(layer(x).dtype() == tendril::kBFloat16);
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_layer_of_sequences_keeps_its_weight_as_one_of_images_does
   tendril::nn::Conv1d layer(64, 64, 1, {.bias = false});
   tendril::nn::init::ones_(layer.weight);
   layer.eval();
-  const Tensor x = raw::ones({2, 64, 200});
+  const Tensor x = make::ones({2, 64, 200});
   const auto first = [&] {
     const tendril::NoGrad no_grad;
     return first_of(layer(x));
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_layer_of_sequences_keeps_its_weight_as_one_of_images_does
 BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) {
   if (!tendril::default_device().is_cpu()) return;
   Conv2d layer = ones(64, 3);
-  const Tensor x = raw::ones({1, 64, 16, 16});
+  const Tensor x = make::ones({1, 64, 16, 16});
   const auto evaluate = [&] {
     const tendril::NoGrad no_grad;
     layer(x);
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) 
 
 BOOST_AUTO_TEST_CASE(several_threads_may_evaluate_one_layer) {
   Conv2d layer = ones(64, 3);
-  const Tensor x = raw::ones({1, 64, 16, 16});
+  const Tensor x = make::ones({1, 64, 16, 16});
   std::atomic<int> right{0};
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i) {

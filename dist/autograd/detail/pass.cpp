@@ -3,6 +3,7 @@
 #include <shared_mutex>
 
 #include "tendril/rpc/error.h"
+#include "tendril/tensor/cuda/runtime.h"
 
 namespace tendril::dist::autograd::detail {
 
@@ -51,6 +52,7 @@ std::exception_ptr Pass::too_late() {
 // ---- the root
 
 void Pass::run_from(const std::vector<Tensor>& roots) {
+  const cuda::DefaultStreams in_order;  // where gradients arrive
   graph_.set_roots(roots);
   Lock lock(mutex_);
   protocol_.start();

@@ -164,4 +164,34 @@ StreamGuard::StreamGuard(const Stream& stream) : stream_(stream) {
 
 StreamGuard::~StreamGuard() { current_of(stream_.device()) = static_cast<cudaStream_t>(before_); }
 
+namespace {
+
+/// What `later` is given from now on comes after what `earlier` holds.
+void put_behind(const Stream& later, const Stream& earlier) {
+  Event issued;
+  issued.record(earlier);
+  later.wait(issued);
+}
+
+}  // namespace
+
+DefaultStreams::DefaultStreams() {
+  for (int device = 0; device < kMostDevices; ++device) {
+    if (current_of(device) == nullptr) continue;
+    own_.push_back(Stream::current(device));
+    put_behind(Stream::default_of(device), own_.back());
+  }
+  for (const Stream& own : own_) current_of(own.device()) = nullptr;
+}
+
+DefaultStreams::~DefaultStreams() {
+  for (const Stream& own : own_) {
+    current_of(own.device()) = queue(own);
+    try {
+      put_behind(own, Stream::default_of(own.device()));
+    } catch (...) {  // the device has failed: whoever waits for either stream is told
+    }
+  }
+}
+
 }  // namespace tendril::cuda
