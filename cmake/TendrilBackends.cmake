@@ -25,7 +25,7 @@ foreach(format PNG JPEG)
   if(${format}_FOUND)
     set(TENDRIL_HAS_${format} ON)
   elseif(TENDRIL_${format} STREQUAL "ON")
-    message(FATAL_ERROR "TENDRIL_${format}=ON, but it was not found (Debian: libpng-dev, libjpeg62-turbo-dev)")
+    message(FATAL_ERROR "TENDRIL_${format}=ON, but it was not found (Debian: libpng-dev, libjpeg-dev)")
   endif()
 endforeach()
 

@@ -5,9 +5,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
 [ -t 2 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '==> %s\n' "$*" >&2; }
 
-# install_packages NAME...: asks dpkg first, so that a second run costs nothing and needs neither network nor root.
+# install_packages NAME...: asks dpkg first, so that a second run costs nothing and needs neither network nor root. On a
+# distribution that is not of Debian's family, what is needed must be there: configuring says what is not.
 install_packages() {
   local missing=() package
+  command -v dpkg-query >/dev/null || return 0
   for package in "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
   done
@@ -25,7 +27,7 @@ install_packages() {
 install_dependencies() {
   local boost=  # the distribution's own, which is too old in Debian 12
   ! grep -q 'VERSION_ID="12"' /etc/os-release || boost=1.81
-  install_packages g++ cmake ninja-build pkg-config "libboost$boost-dev" "libboost-test$boost-dev" "libboost-context$boost-dev" "libboost-json$boost-dev" zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg62-turbo-dev
+  install_packages g++ cmake ninja-build pkg-config "libboost$boost-dev" "libboost-test$boost-dev" "libboost-context$boost-dev" "libboost-json$boost-dev" zlib1g-dev libcli11-dev libssl-dev libspdlog-dev libdnnl-dev libpng-dev libjpeg-dev
 }
 
 # Debian has no toolkit: it is NVIDIA's, in its usual places.

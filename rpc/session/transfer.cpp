@@ -172,7 +172,8 @@ void land(Message& message) {
 
 Tensor copied_to(const Tensor& tensor, const DenseLayout& layout, Device to) {
   const Device from = tensor.device();
-  const bool on_another = !from.is_cpu() && !(cuda::Stream::current(from.index) == cuda::Stream::default_of(from.index));
+  const bool on_another =
+      !from.is_cpu() && !(cuda::Stream::current(from.index) == cuda::Stream::default_of(from.index));
   const cuda::DefaultStreams in_order;
   Ref<Storage> storage;
   if (layout.elements == 0) {
