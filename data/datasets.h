@@ -23,7 +23,10 @@ Tensor load_idx(const std::filesystem::path& file);
 void save_idx(const Tensor& tensor, const std::filesystem::path& file);
 
 /// Which part of a dataset.
-enum class Split : uint8_t { train, test };
+enum class Split : uint8_t {
+  train,  ///< what to train on
+  test,   ///< what to measure on
+};
 
 /// A dataset: example i is an image, uint8 [channels, height, width], and its label.
 struct LabelledImages {

@@ -38,7 +38,10 @@ struct SiLU : Movable<SiLU> {
 };
 
 /// Which form of GELU.
-enum class Approximate { none, tanh };
+enum class Approximate {
+  none,  ///< exact, by the error function
+  tanh,  ///< by tanh, as in the first GPTs
+};
 
 /// x * Phi(x), Phi the normal distribution's; or its approximation
 /// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016).

@@ -14,9 +14,19 @@ TENDRIL_API_BEGIN
 namespace tendril::nn::init {
 
 /// Which of a weight's sizes counts.
-enum class Fan { in, out };
+enum class Fan {
+  in,   ///< how many inputs each output has: keeps the size of what goes forward
+  out,  ///< how many outputs each input has: keeps the size of gradients
+};
 /// What follows the layer: calculate_gain.
-enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
+enum class Nonlinearity {
+  linear,      ///< nothing, or a convolution: 1
+  sigmoid,     ///< 1
+  tanh,        ///< 5 / 3
+  relu,        ///< sqrt(2)
+  leaky_relu,  ///< sqrt(2 / (1 + slope^2))
+  selu,        ///< 3 / 4
+};
 
 /// How many inputs an output has, and the reverse.
 struct Fans {

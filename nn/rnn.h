@@ -19,7 +19,10 @@ TENDRIL_API_BEGIN
 namespace tendril::nn {
 
 /// What a step applies.
-enum class RNNNonlinearity : uint8_t { tanh, relu };
+enum class RNNNonlinearity : uint8_t {
+  tanh,  ///< the hyperbolic tangent
+  relu,  ///< max(x, 0)
+};
 
 struct RNNOptions {
   int64_t num_layers = 1;

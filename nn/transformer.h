@@ -17,7 +17,10 @@ TENDRIL_API_BEGIN
 namespace tendril::nn {
 
 /// Of the feed-forward part.
-enum class TransformerActivation : uint8_t { relu, gelu };
+enum class TransformerActivation : uint8_t {
+  relu,  ///< max(x, 0)
+  gelu,  ///< exact, by the error function
+};
 
 struct TransformerEncoderLayerOptions {
   int64_t dim_feedforward = 2048;  ///< its width

@@ -73,7 +73,7 @@ struct AgentOptions {
   /// Checked against this process's devices when the agent starts, and against the peer's when it connects.
   std::map<std::string, DeviceMap> device_maps = {};
   /// Tensors on devices go to workers of this host that say so too as handles of device memory (CUDA IPC), not through
-  /// host memory. Takes up to 1 GiB of a device for the life of the process. No device has run it yet (docs/cuda.md). A
+  /// host memory. Takes up to 1 GiB of a device for the life of the process. See "What has run" in docs/cuda.md. A
   /// group's workers are also told by TENDRIL_CUDA_IPC=1.
   bool cuda_ipc = false;
   /// What this agent and its peers prove to each other over TCP. Without one it is this user's on this host

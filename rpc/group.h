@@ -24,9 +24,9 @@ namespace tendril::rpc {
 
 /// How workers of one host talk to each other.
 enum class Transport {
-  automatic,  ///< Unix-domain sockets between workers of one host, TCP where they cannot reach each other so
-  tcp,
-  unix_socket,
+  automatic,    ///< Unix-domain sockets between workers of one host, TCP where they cannot reach each other so
+  tcp,          ///< TCP, between workers of one host, too
+  unix_socket,  ///< Unix-domain sockets; other hosts cannot be reached
 };
 
 /// What is not given here is what rpc::spawn or rpc::launch say, or else read from the environment: MASTER_ADDR,

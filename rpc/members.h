@@ -15,9 +15,9 @@ namespace tendril::rpc {
 /// What is known of a worker.
 enum class MemberState : uint8_t {
   absent = 0,  ///< has not joined yet: none of a group that has met
-  alive = 1,
-  left = 2,  ///< it said so; or it said why it cannot go on
-  lost = 3,  ///< it died, or was cut off from rank 0 for longer than the grace period
+  alive = 1,   ///< in the group, and reachable or within its grace period
+  left = 2,    ///< it said so; or it said why it cannot go on
+  lost = 3,    ///< it died, or was cut off from rank 0 for longer than the grace period
 };
 
 /// A worker, and whether it is there.

@@ -122,7 +122,7 @@ struct Connection {
 struct LiveReference {
   /// How far it has come.
   enum class State : uint8_t {
-    held,
+    held,         ///< both know of it
     unconfirmed,  ///< the owner has not confirmed this user yet, or not heard of the call that makes the object
     released,     ///< no handle is left here; the owner will be told
     lost,         ///< a handle that leads nowhere: its owner is gone, or it was lost on its way

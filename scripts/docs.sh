@@ -3,7 +3,7 @@
 # name without a line of documentation is an error, and so are a page that the book does not list, a dead link and a
 # missing picture. scripts/docs.sh --check makes no site and looks at the names only.
 source "$(dirname "$0")/lib.sh"
-install_packages doxygen
+install_packages doxygen python3
 folder=out/docs html=YES
 [ "${1:-}" != --check ] || html=NO
 [ -z "${1:-}" ] || [ "$1" = --check ] || folder=$1
@@ -22,7 +22,7 @@ trap 'rm -f "$log"' EXIT
   echo "INPUT = docs/reference.md ${headers//$'\n'/ } tensor/cuda/runtime.h"
   echo "OUTPUT_DIRECTORY = $folder"
   echo "GENERATE_HTML = $html"
-  echo "GENERATE_XML = $([ $html = NO ] && echo YES || echo NO)"
+  echo "GENERATE_XML = YES"
   echo "WARN_LOGFILE = $log"
 } | doxygen - >/dev/null
 # Left out, for a line would say what the name says: what the compiler could have made (constructors, destructors,
@@ -33,6 +33,8 @@ sed "s|$PWD/||" "$log" | grep -E '^[^ ]+\.h:.*(\((function|variable|typedef|enum
   grep -vE 'Member (begin|end|min|max)\(|Member value .* of struct .*DTypeOf|Member operator| override | -> |Compound [^ ]*<|Member ~' |
   grep -vE 'Member ([A-Za-z0-9]+)\(.* of (class|struct) ([A-Za-z_:]+::)?\1(<.*>)? is' |
   grep -vE 'OptimizerOf<|AdamOf<|Member (explicit )?(Pair|Triple)Loss\(' | sort -u | tee "$folder/warnings" || true
+/usr/bin/python3 scripts/undocumented_values.py "$folder/xml" | grep -vE "$internal" | tee -a "$folder/warnings" || true
+rm -rf "$folder/xml"
 undocumented=$(wc -l <"$folder/warnings")
 echo "$(wc -w <<<"$headers") headers, $undocumented undocumented"
 if [ $html = YES ]; then

@@ -12,7 +12,10 @@ TENDRIL_API_BEGIN
 namespace tendril {
 
 /// The kinds of devices.
-enum class DeviceType : uint8_t { cpu = 0, cuda = 1 };
+enum class DeviceType : uint8_t {
+  cpu = 0,   ///< this process's memory, and its processor
+  cuda = 1,  ///< a GPU of NVIDIA's
+};
 
 /// Where a tensor's elements live.
 struct Device {

@@ -13,14 +13,14 @@ namespace tendril {
 
 /// Element types. Values are part of the RPC wire format: never renumber.
 enum class DType : uint8_t {
-  float32 = 0,
-  float64 = 1,
-  int64 = 2,
-  int32 = 3,
-  uint8 = 4,
-  boolean = 5,
-  float16 = 6,
-  bfloat16 = 7,
+  float32 = 0,   ///< kFloat32
+  float64 = 1,   ///< kFloat64
+  int64 = 2,     ///< kInt64
+  int32 = 3,     ///< kInt32
+  uint8 = 4,     ///< kUInt8
+  boolean = 5,   ///< kBool
+  float16 = 6,   ///< kFloat16
+  bfloat16 = 7,  ///< kBFloat16
 };
 inline constexpr int kNumDTypes = 8;                 ///< how many there are
 inline constexpr DType kFloat32 = DType::float32;    ///< IEEE 754 binary32, `float`

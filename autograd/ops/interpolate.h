@@ -13,7 +13,14 @@ TENDRIL_API_BEGIN
 namespace tendril {
 
 /// Where a pixel's value is taken from.
-enum class InterpolateMode : uint8_t { nearest, bilinear, bicubic, nearest_exact, linear, trilinear };
+enum class InterpolateMode : uint8_t {
+  nearest,        ///< of the one that its place falls into (PyTorch's "nearest")
+  bilinear,       ///< of 2 x 2 around it, by their distances
+  bicubic,        ///< of 4 x 4 around it, by the cubic convolution with a = -0.75
+  nearest_exact,  ///< of the one whose middle is nearest
+  linear,         ///< of two around it: along one dimension
+  trilinear,      ///< of 2 x 2 x 2 around it
+};
 /// "nearest", "nearest_exact", ...
 const char* name_of(InterpolateMode mode) noexcept;
 

@@ -15,7 +15,7 @@ namespace tendril {
 enum class LossReduction : uint8_t {
   none,  ///< a loss for each target, in the targets' shape
   mean,  ///< weighted by the classes' weights; NaN (with gradient 0) where nothing counts
-  sum,
+  sum,   ///< of all losses
 };
 
 /// Of nll_loss.

@@ -22,7 +22,12 @@ namespace tendril::dist::autograd {
 /// A node of one worker's part.
 struct RecordedNode {
   /// What it stands for.
-  enum class Kind : uint8_t { operation, leaf, send, recv };
+  enum class Kind : uint8_t {
+    operation,  ///< of this worker
+    leaf,       ///< where a gradient is accumulated
+    send,       ///< where gradients come in for what a message took away
+    recv,       ///< where gradients leave for where a message came from
+  };
   Kind kind = Kind::operation;               ///< what it is
   std::string name;                          ///< as `Node::name`
   std::vector<std::vector<int64_t>> shapes;  ///< of its outputs

@@ -63,7 +63,12 @@ enum class Backend : uint8_t {
 };
 
 /// How elements of several ranks become one.
-enum class ReduceOp : uint8_t { sum, average, max, min };
+enum class ReduceOp : uint8_t {
+  sum,      ///< of all
+  average,  ///< their sum over how many there are
+  max,      ///< the largest
+  min,      ///< the smallest
+};
 
 struct CollectiveOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< for all of it; 0: as long as the workers live

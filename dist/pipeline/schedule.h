@@ -17,7 +17,7 @@ namespace tendril::dist::pipeline {
 
 /// What is done with a micro-batch at a stage.
 enum class Work : uint8_t {
-  forward,
+  forward,   ///< computes a micro-batch, and keeps what its backward reads
   backward,  ///< frees what the forward kept
 };
 

@@ -19,7 +19,7 @@ namespace step_through {
 using tendril::dist::autograd::PassSimulation;
 
 struct Settings {
-  std::string graph = "unused", mode = "smart", html;
+  std::string example = "unused", mode = "smart", html;
 };
 
 const Example& example_named(const std::string& name) {
@@ -73,7 +73,7 @@ void in_terminal(PassSimulation& simulation) {
 }
 
 int run(const Settings& settings) {
-  const Example& example = example_named(settings.graph);
+  const Example& example = example_named(settings.example);
   PassSimulation simulation(example.graph, {.workers = example.workers, .fast = settings.mode == "fast"});
   if (settings.html.empty()) {
     std::cout << example.program << "\n\n";
@@ -95,10 +95,10 @@ int run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   step_through::Settings settings;
-  std::vector<std::string> graphs;
-  for (const auto& example : step_through::examples()) graphs.push_back(example.name);
+  std::vector<std::string> names;
+  for (const auto& example : step_through::examples()) names.push_back(example.name);
   examples::Flags flags("step_through", "A backward over several workers, step by step");
-  flags.add("--graph", settings.graph, graphs, "what was recorded");
+  flags.add("--example", settings.example, names, "what was recorded");
   flags.add("--mode", settings.mode, std::vector<std::string>{"smart", "fast"}, "the algorithm");
   flags.add_output("--html", settings.html, "write a page for a browser into this file");
   if (const auto status = flags.parse(argc, argv)) return *status;

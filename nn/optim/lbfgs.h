@@ -12,7 +12,11 @@ TENDRIL_API_BEGIN
 
 namespace tendril::optim {
 
-enum class LineSearch : uint8_t { none, strong_wolfe };
+/// How far a step goes along its direction.
+enum class LineSearch : uint8_t {
+  none,          ///< a step of `lr` along the direction
+  strong_wolfe,  ///< until the strong Wolfe conditions hold
+};
 
 struct LBFGSOptions {
   double lr = 1;

@@ -202,7 +202,10 @@ class LambdaLR final : public LRScheduler {
 };
 
 /// The form of OneCycleLR's slopes.
-enum class AnnealStrategy : uint8_t { cos, linear };
+enum class AnnealStrategy : uint8_t {
+  cos,     ///< half a period of a cosine
+  linear,  ///< a straight line
+};
 
 struct OneCycleLROptions {
   double max_lr = 0;                                     ///< the peak, for all groups; positive
@@ -280,9 +283,15 @@ class SequentialLR {
 };
 
 /// Whether a smaller or a larger number is better.
-enum class PlateauMode : uint8_t { min, max };
+enum class PlateauMode : uint8_t {
+  min,  ///< a smaller one
+  max,  ///< a larger one
+};
 /// Whether the threshold is a part of the best number or a difference to it.
-enum class ThresholdMode : uint8_t { rel, abs };
+enum class ThresholdMode : uint8_t {
+  rel,  ///< a part of it
+  abs,  ///< a difference
+};
 
 struct ReduceLROnPlateauOptions {
   PlateauMode mode = PlateauMode::min;                ///< whether the metric should fall or rise

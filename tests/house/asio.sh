@@ -1,6 +1,6 @@
 #!/bin/sh
 # asio.sh SOURCE: which folders of rpc/ include Asio is what docs/rpc.md says. In those that do not, and in flat headers, no file
-# may reach it through headers of ours either; a flat source may, by the rooms whose work it calls, but names nothing of it.
+# may reach it through headers of ours either; a flat source may, by the folders whose work it calls, but names nothing of it.
 cd "$1" || exit 1
 with=$(sed -n 's/^| `\([a-z]*\)\/` |.*| yes |$/\1/p' docs/rpc.md | tr '\n' ' ')
 without=$(sed -n 's/^| `\([a-z]*\)\/` |.*| no |$/\1/p' docs/rpc.md | tr '\n' ' ')

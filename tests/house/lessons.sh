@@ -8,7 +8,7 @@ cd "${1:?usage: lessons.sh SOURCE}/examples"
 status=0
 
 # A flag that several programs have is made in one place, support/flags.cpp. Prints "flag: files" of the others.
-for file in support/flags.* */options.cpp support/*/options.cpp; do
+for file in support/flags.* */options.cpp support/*/options.cpp */main.cpp; do
   [ -f "$file" ] || continue
   tr -d '\n' <"$file" | grep -oE '\badd(_output|_flag|_option|_option_function<[a-z:]+>)?\( *"--[a-z-]+' |
     sed "s|.*\"\(--.*\)|\1 $file|" | sort -u || true
