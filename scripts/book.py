@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """book.py prepare FOLDER: what Sphinx makes the book of (scripts/docs.sh). Every page of the repository as it stands, but
-that a link to a source leads to a page with that source, one to a folder to a list of its files, and that the lists of
-docs/book.md are the order of the pages.
+that a link to a source leads to a page with that source, one to a folder to a list of its files, that the lists of
+docs/book.md are the order of the pages, and that each chapter of the tutorial ends with its program.
 
 book.py check FOLDER: every link and picture of the site in FOLDER leads to something that is there."""
 import html.parser
@@ -40,10 +40,12 @@ class Book:
             self.write(page, self.folder_page(target, inside, page) if inside else self.file_page(target))
         return page
 
-    def file_page(self, file):
-        text = pathlib.Path(file).read_text()
+    def code(self, file):
         fence = "`" * 8
-        return f"---\norphan: true\n---\n# {file}\n\n{fence}{LANGUAGES.get(pathlib.Path(file).suffix, '')}\n{text}{fence}\n"
+        return f"{fence}{LANGUAGES.get(pathlib.Path(file).suffix, '')}\n{pathlib.Path(file).read_text()}{fence}\n"
+
+    def file_page(self, file):
+        return f"---\norphan: true\n---\n# {file}\n\n{self.code(file)}"
 
     def folder_page(self, folder, inside, page):
         lines = []
@@ -79,6 +81,15 @@ class Book:
             return f"{match[0].rstrip()}\n\n```{{toctree}}\n:hidden:\n:caption: {match[1]}\n\n{entries}\n```\n\n"
         return re.sub(r"^## (.*)\n\n((?:[- ] .*\n)+)", tree, text, flags=re.M)
 
+    def chapters(self, text):
+        """Each chapter of the tutorial ends with its program."""
+        parts = re.split(r"(?=^## )", text, flags=re.M)
+        for i, part in enumerate(parts):
+            if number := re.match(r"## (\d)\. ", part):
+                program, = (f for f in self.files if f.startswith(f"examples/tutorial/0{number[1]}_"))
+                parts[i] = f"{part.rstrip()}\n\nThe program of this chapter:\n\n{self.code(program)}\n"
+        return "".join(parts)
+
     def prepare(self):
         for file in self.files:
             if file.endswith(".md"):
@@ -88,7 +99,8 @@ class Book:
                 if file == "docs/reference.md":
                     text += '\n<p><a href="../reference/namespaces.html">Namespaces</a>, <a href="../reference/annotated.html">classes</a>,' \
                             ' <a href="../reference/namespacemembers.html">functions</a>, <a href="../reference/files.html">headers</a></p>\n'
-                self.write(file, self.prose(file, text))
+                text = self.prose(file, text)
+                self.write(file, self.chapters(text) if file == "docs/tutorial.md" else text)
             elif file.startswith("docs/pictures/") and file.endswith(".svg"):
                 self.write(file, pathlib.Path(file).read_text())
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/autograd/ops/softmax.h"
+#include "tendril/nn/lstm.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/tensor.h"
@@ -51,51 +53,56 @@ void measure(const char* name, double mib, const std::function<void()>& f) {
   std::fflush(stdout);
 }
 
-/// Reads memory in a plain loop, at eight places at once, on the calling thread and others that wait for it.
-class Readers {
+/// The limits: plain loops over memory, each thread its part; the calling thread is one of them.
+class Loops {
  public:
-  explicit Readers(int threads) : start_(threads), end_(threads) {
+  explicit Loops(int threads) : start_(threads), end_(threads) {
     for (int i = 1; i < threads; ++i) {
       others_.emplace_back([this, i] {
         for (;;) {
           start_.arrive_and_wait();
-          if (!data_) return;
-          read_part(i);
+          if (!part_) return;
+          part_(static_cast<std::size_t>(i));
           end_.arrive_and_wait();
         }
       });
     }
   }
-  ~Readers() {
-    data_ = nullptr;
+  ~Loops() {
+    part_ = nullptr;
     start_.arrive_and_wait();
     for (std::thread& other : others_) other.join();
   }
-  void read(const void* data, std::size_t bytes) {
-    data_ = static_cast<const uint64_t*>(data);
-    words_ = bytes / sizeof(uint64_t);
-    start_.arrive_and_wait();
-    read_part(0);
-    end_.arrive_and_wait();
+  void copy(std::vector<float>& to, const std::vector<float>& from) {
+    const std::size_t share = from.size() / (others_.size() + 1);
+    run([&](std::size_t i) { std::memcpy(&to[i * share], &from[i * share], share * sizeof(float)); });
+  }
+  /// At eight places at once: one has too few lines on their way from memory.
+  void read(const std::vector<float>& from, std::size_t bytes) {
+    constexpr std::size_t kPlaces = 8, kLine = 8;
+    const std::size_t apart = bytes / sizeof(uint64_t) / (others_.size() + 1) / kPlaces;
+    run([&, data = reinterpret_cast<const uint64_t*>(from.data())](std::size_t i) {
+      const uint64_t* const part = data + i * kPlaces * apart;
+      uint64_t sums[kLine] = {};
+      for (std::size_t at = 0; at + kLine <= apart; at += kLine) {
+        for (std::size_t place = 0; place < kPlaces; ++place) {
+          for (std::size_t k = 0; k < kLine; ++k) sums[k] += part[place * apart + at + k];
+        }
+      }
+      for (const uint64_t sum : sums) seen_ += sum;
+    });
   }
 
  private:
-  void read_part(int i) {
-    constexpr std::size_t kPlaces = 8, kLine = 8;
-    const std::size_t apart = words_ / (others_.size() + 1) / kPlaces;
-    const uint64_t* const part = data_ + static_cast<std::size_t>(i) * kPlaces * apart;
-    uint64_t sums[kLine] = {};
-    for (std::size_t at = 0; at + kLine <= apart; at += kLine) {
-      for (std::size_t place = 0; place < kPlaces; ++place) {
-        for (std::size_t k = 0; k < kLine; ++k) sums[k] += part[place * apart + at + k];
-      }
-    }
-    for (const uint64_t sum : sums) seen_ += sum;
+  void run(std::function<void(std::size_t)> part) {
+    part_ = std::move(part);
+    start_.arrive_and_wait();
+    part_(0);
+    end_.arrive_and_wait();
   }
 
   std::barrier<> start_, end_;
-  const uint64_t* data_ = nullptr;
-  std::size_t words_ = 0;
+  std::function<void(std::size_t)> part_;
   std::atomic<uint64_t> seen_{0};  // so that the loop is not left out
   std::vector<std::thread> others_;
 };
@@ -116,11 +123,10 @@ void measure_all() {
   {
     const Tensor a = randn({16 << 20}), b = randn({16 << 20});
     std::vector<float> from(16 << 20, 1), to(16 << 20, 2);
-    measure("copy of 64 MiB (memcpy, the limit)", 128,
-            [&] { std::memcpy(to.data(), from.data(), from.size() * sizeof(float)); });
-    Readers readers(num_threads());
-    measure("read of 64 MiB (a plain loop, the limit)", 64, [&] { readers.read(from.data(), 64 << 20); });
-    measure("read of 16 MiB (a plain loop, the limit)", 16, [&] { readers.read(from.data(), 16 << 20); });
+    Loops loops(num_threads());
+    measure("copy of 64 MiB (memcpy, the limit)", 128, [&] { loops.copy(to, from); });
+    measure("read of 64 MiB (a plain loop, the limit)", 64, [&] { loops.read(from, 64 << 20); });
+    measure("read of 16 MiB (a plain loop, the limit)", 16, [&] { loops.read(from, 16 << 20); });
     measure("add 16M", 192, [&] { (void)(a + b); });
     measure("exp 16M", 128, [&] { (void)a.exp(); });
     measure("sum 16M", 64, [&] { (void)a.sum(); });
@@ -175,6 +181,12 @@ void measure_all() {
     const Tensor weight = randn({10000, 200}, learns), index = randint(0, 10000, {700}), g = randn({700, 200});
     measure("embedding 10000x200 of 700 fwd+bwd", 9.7,
             [&] { train([&] { return embedding(index, weight); }, g, {weight}); });
+  }
+  {
+    nn::LSTM lstm(200, 200, {.num_layers = 2});
+    const Tensor x = randn({35, 20, 200}), g = randn({35, 20, 200});
+    measure("LSTM 200x2, 35 steps of 20, fwd+bwd", 0,
+            [&] { train([&] { return lstm(x).output; }, g, lstm.parameters()); });
   }
   {
     const Tensor a = randn({64, 128, 64}), b = randn({64, 64, 128});

@@ -5,7 +5,10 @@ set -e
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for library in "$1"/lib*/libtendril_*.so "$1"/lib*/*/libtendril_*.so; do
-  [ ! -e "$library" ] || nm --dynamic --defined-only --demangle "$library" | sed 's/^[0-9a-f]* . //' >>"$folder/shown"
+  [ -e "$library" ] || continue
+  name=$(objdump -p "$library" | sed -n 's/^ *SONAME *//p')
+  case $name in "$(basename "$library").0."*) ;; *) echo "$library: SONAME $name, expected one with the version"; exit 1 ;; esac
+  nm --dynamic --defined-only --demangle "$library" | sed 's/^[0-9a-f]* . //' >>"$folder/shown"
 done
 status=0
 shown() { grep -qE "$1" "$folder/shown" || { echo "not shown: $1"; status=1; }; }
