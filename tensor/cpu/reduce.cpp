@@ -225,14 +225,10 @@ void reduce(Reduction op, const View& out, const View& x) {
     return;
   }
   Axes kept, reduced;
-  for (int d = x.ndim - 1; d >= 0; --d) {
-    const bool keeps = out.sizes[d] == x.sizes[d];
-    const std::array<int64_t, 2> by{x.strides[d] * bytes, keeps ? out.strides[d] * bytes : 0};
-    plan::insert(keeps ? kept : reduced, x.sizes[d], by);
-  }
+  plan::insert_reduction<2>(kept, reduced, out, x, bytes);
   plan::merge<2>(kept);
   plan::merge<2>(reduced);
-  if (kept.ndim == 0 || (reduced.ndim > 0 && reduced.stride(0, 0) < kept.stride(0, 0))) {
+  if (kept.ndim == 0 || plan::by_rows(kept, reduced)) {
     reduce_rows(fold, x.as<const char>(), out.as<char>(), kept, reduced);
   } else {
     reduce_columns(fold, x.as<const char>(), out.as<char>(), kept, reduced);

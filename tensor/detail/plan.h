@@ -61,6 +61,25 @@ int64_t take_first(P& plan, std::array<int64_t, N>& by) {
   return size;
 }
 
+/// Puts x's dimensions that a reduction to `out` keeps (those of equal sizes; operands x and out) into `kept` and the
+/// others (x, and R - 1 operands of stride 0) into `reduced`, with strides times `unit`.
+template <std::size_t R, class Kept, class Reduced>
+void insert_reduction(Kept& kept, Reduced& reduced, const View& out, const View& x, int64_t unit) {
+  for (int d = x.ndim - 1; d >= 0; --d) {
+    if (out.sizes[d] == x.sizes[d]) {
+      insert(kept, x.sizes[d], std::array<int64_t, 2>{x.strides[d] * unit, out.strides[d] * unit});
+    } else {
+      insert(reduced, x.sizes[d], std::array<int64_t, R>{x.strides[d] * unit});
+    }
+  }
+}
+
+/// Whether a reduction, merged, goes along rows: x's elements are closest in a dimension that is reduced.
+template <class Kept, class Reduced>
+bool by_rows(Kept& kept, Reduced& reduced) {
+  return reduced.ndim > 0 && (kept.ndim == 0 || reduced.stride(0, 0) < kept.stride(0, 0));
+}
+
 }  // namespace tendril::plan
 
 namespace tendril {

@@ -90,19 +90,11 @@ inline void plan_column_threads(ReductionPlan& plan) {
 /// of them are aligned.
 inline ReductionPlan plan_reduction(const View& out, const View& x, int row_vector, int column_vector) {
   ReductionPlan plan;
-  for (int d = x.ndim - 1; d >= 0; --d) {
-    if (x.sizes[d] == 1) continue;
-    if (out.sizes[d] == x.sizes[d]) {
-      plan.kept.insert(x.sizes[d], {x.strides[d], out.strides[d]});
-    } else {
-      plan.reduced.insert(x.sizes[d], {x.strides[d]});
-    }
-  }
+  plan::insert_reduction<1>(plan.kept, plan.reduced, out, x, 1);
   plan.kept.finish();
   plan.reduced.finish();
 
-  plan.by_row = x.numel > 0 && plan.reduced.ndim > 0 &&
-                (plan.kept.ndim == 0 || plan.reduced.strides[0][0] < plan.kept.strides[0][0]);
+  plan.by_row = x.numel > 0 && plan::by_rows(plan.kept, plan.reduced);
   if (plan.by_row) {
     std::array<int64_t, 1> by;
     plan.length = plan.reduced.take_first(by);
