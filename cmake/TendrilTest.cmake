@@ -122,12 +122,15 @@ function(tendril_tests folder)
   endforeach()
 endfunction()
 
+function(tendril_test_flags target)
+  target_compile_options(${target} PRIVATE -O0)
+  if(TENDRIL_SANITIZE MATCHES "undefined")  # saves a part of that time; what tests instantiate of a library's headers goes without
+    target_compile_options(${target} PRIVATE -fno-sanitize=alignment)
+  endif()
+endfunction()
 # Half of a test's build time is optimising it, and most of the rest is reading headers; the library it tests stays optimised.
 function(tendril_test_options target folder)
-  target_compile_options(${target} PRIVATE -O0)
-  if(TENDRIL_SANITIZE MATCHES "undefined")  # saves a third of that time; the library has all checks, what tests instantiate of its headers goes without these
-    target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment,vptr,object-size)
-  endif()
+  tendril_test_flags(${target})
   target_link_libraries(${target} PRIVATE Boost::unit_test_framework)  # programs too: it is among what is precompiled
   target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
   if(TARGET ${folder}_tests_precompiled)
