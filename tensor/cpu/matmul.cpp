@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kLarge = 24 * 1024;
 /// A thread's least share of the multiplications of our own kernels: what one needs tens of microseconds for.
 constexpr int64_t kShare = 512 * 1024;
+constexpr int64_t kBFloat16Share = 2 * kShare;  // they take half as long
 /// Lines of a part of a product are a multiple of so many.
 constexpr int64_t kLineBlock = 16;
 
@@ -29,8 +31,8 @@ bool crowded(const Gemm& g) noexcept {
   return (a || b) && g.k > kFewRows && onednn::dislikes_crowded_rows();
 }
 
-/// Rows `begin` to `end` of the product, or its columns.
-Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element) {
+/// Rows `begin` to `end` of the product, or its columns; bytes of an element of the operands, and of the result.
+Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t element, int64_t out_element) {
   Gemm part = g;
   (rows ? part.m : part.n) = end - begin;
   if (rows) {
@@ -38,26 +40,33 @@ Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t eleme
   } else {
     part.b = static_cast<const char*>(g.b) + begin * g.b_column * element;
   }
-  part.out = static_cast<char*>(g.out) + begin * (rows ? g.out_row : g.out_column) * element;
+  part.out = static_cast<char*>(g.out) + begin * (rows ? g.out_row : g.out_column) * out_element;
   return part;
 }
 
-/// A large float32 product in parts, which share no element of the result, each by oneDNN on one thread: OpenMP's
-/// threads, which oneDNN would take, look for work for milliseconds on cores that ours want. Or by our own kernel where
-/// rows crowd. Deterministic: the sizes alone decide the parts, so that the bits are the same for any number of
-/// threads. False: oneDNN cannot take its strides, and nothing was written.
-bool in_large_parts(const Gemm& g) {
-  const bool ours = crowded(g);
-  if (!ours && !onednn::takes(g)) return false;
+/// body(rows, begin, end) for parts of a large product, its rows or columns, which share no element of the result.
+/// `share`: multiplications worth a thread. Deterministic: the sizes alone decide the parts, so that the bits are the
+/// same for any number of threads; otherwise the sizes and num_threads().
+template <class Body>
+void for_large_parts(const Gemm& g, int64_t share, const Body& body) {
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n;
-  const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / kShare);
+  const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / share);
   // Each part packs the other operand anew: few and large ones, of whole blocks of oneDNN's.
   const int64_t least = deterministic() ? 128 : kLineBlock;
   const int64_t height =
       std::max(least, (lines / std::max<int64_t>(1, threads) + kLineBlock - 1) / kLineBlock * kLineBlock);
-  for_each_part((lines + height - 1) / height, [&](int64_t i) {
-    const Gemm part = part_of(g, rows, i * height, std::min(lines, (i + 1) * height), sizeof(float));
+  for_each_part((lines + height - 1) / height,
+                [&](int64_t i) { body(rows, i * height, std::min(lines, (i + 1) * height)); });
+}
+
+/// A large float32 product, each part by oneDNN, or by our own kernel where rows crowd. False: oneDNN cannot take its
+/// strides, and nothing was written.
+bool in_large_parts(const Gemm& g) {
+  const bool ours = crowded(g);
+  if (!ours && !onednn::takes(g)) return false;
+  for_large_parts(g, kShare, [&](bool rows, int64_t begin, int64_t end) {
+    const Gemm part = part_of(g, rows, begin, end, sizeof(float), sizeof(float));
     if (ours) return loops().gemm[static_cast<std::size_t>(kFloat32)](part);
     TENDRIL_CHECK(onednn::sgemm(part), "matmul: oneDNN takes a product and refused a part of it");
   });
@@ -79,7 +88,7 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
       std::max<int64_t>({32, kShare / std::max<int64_t>(1, across * g.k), lines / (4 * int64_t{num_threads()})});
   const auto element = static_cast<int64_t>(size_of(dtype));
   if (lines < 2 * grain) return gemm(g);
-  parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element)); });
+  parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element, element)); });
 }
 
 void multiply_alone(DType dtype, const Gemm& g) {
@@ -110,12 +119,35 @@ bool for_batch(const View& out, const View& a, const View& b, int64_t begin, int
   return true;
 }
 
-/// By the processor's instructions for bfloat16. All of a batch lie alike, so that the first tells. What oneDNN adds up
-/// may depend on the number of threads.
+/// multiply(product) for all of the batch, as long as it gives true.
+template <class Multiply>
+bool for_whole_batch(const View& out, const View& a, const View& b, const Multiply& multiply) {
+  const int64_t products = batch_of(out);
+  if (products < 4) return for_batch(out, a, b, 0, products, multiply);
+  // Many products are shared out whole: then none waits for the parts of another.
+  const int64_t threads = num_threads(), share = out.numel * a.sizes[2] / kShare;
+  if (threads < 2 || products < 2 * threads || share < 2) return for_batch(out, a, b, 0, products, multiply);
+  const int64_t parts = std::min({products, share, 4 * threads});
+  std::atomic<bool> all = true;
+  for_each_part(parts, [&](int64_t i) {
+    if (!for_batch(out, a, b, products * i / parts, products * (i + 1) / parts, multiply)) all = false;
+  });
+  return all;
+}
+
+/// By the processor's instructions for bfloat16, in parts as those of float32. False: not done, and what was written
+/// means nothing.
 bool in_bfloat16(const View& out, const View& a, const View& b) {
   if (a.dtype != kBFloat16 || deterministic()) return false;
-  return for_batch(out, a, b, 0, batch_of(out), [&](const Gemm& g) {
-    return g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge && onednn::bfloat16_gemm(g, out.dtype == kFloat32);
+  const auto element = static_cast<int64_t>(size_of(a.dtype)), out_element = static_cast<int64_t>(size_of(out.dtype));
+  return for_whole_batch(out, a, b, [&](const Gemm& g) {
+    if (g.m <= 2 || g.n <= 2 || g.m * g.n * g.k < kLarge) return false;
+    std::atomic<bool> all = true;
+    for_large_parts(g, kBFloat16Share, [&](bool rows, int64_t begin, int64_t end) {
+      const Gemm part = part_of(g, rows, begin, end, element, out_element);
+      if (!onednn::bfloat16_gemm(part, out.dtype == kFloat32)) all = false;
+    });
+    return all.load();
   });
 }
 
@@ -128,19 +160,10 @@ void matmul(const View& out, const View& a, const View& b) {
     matmul(result, InFloat(a), InFloat(b));
     return result.write_back();
   }
-  const auto all = [&](int64_t begin, int64_t end) {
-    for_batch(out, a, b, begin, end, [&](const Gemm& g) {
-      multiply(out.dtype, g, "matmul");
-      return true;
-    });
-  };
-  const int64_t products = batch_of(out);
-  if (products < 4) return all(0, products);
-  // Many products are shared out whole: then none waits for the parts of another.
-  const int64_t threads = num_threads(), share = out.numel * a.sizes[2] / kShare;
-  if (threads < 2 || products < 2 * threads || share < 2) return all(0, products);
-  const int64_t parts = std::min({products, share, 4 * threads});
-  for_each_part(parts, [&](int64_t i) { all(products * i / parts, products * (i + 1) / parts); });
+  for_whole_batch(out, a, b, [&](const Gemm& g) {
+    multiply(out.dtype, g, "matmul");
+    return true;
+  });
 }
 
 }  // namespace tendril::cpu

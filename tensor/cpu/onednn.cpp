@@ -12,12 +12,10 @@
 #include <unordered_map>
 
 #include "tendril/tensor/cpu/scratch.h"
-#include "tendril/tensor/cpu/workers.h"
 #include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/detail/signal_mask.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/error.h"
-#include "tendril/tensor/threads.h"
 
 namespace tendril::cpu::onednn {
 namespace {
@@ -45,32 +43,27 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
 /// to so many products a sum they stay on the stack, of which they take four pages: 84 on AVX-512, 252 on AVX2.
 constexpr int64_t kSafeSum = 64;
 
-/// While it lives, signals to this thread wait, and OpenMP gives regions that this thread starts this call's share of
-/// the budget, as oneDNN starts them without saying how many. Then what the user set counts again. The OpenMP runtime
-/// is the one that oneDNN was linked with: found by name.
-class ThreadsForOneDnn {
+/// While it lives, signals to this thread wait, and OpenMP gives regions that this thread starts no other thread: how
+/// many there are would decide the last bits, and how many can be had depends on who else computes. Our threads have a
+/// part each instead (conv_parts.cpp, matmul.cpp). Then what the user set counts again. The OpenMP runtime is the one
+/// that oneDNN was linked with: found by name.
+class OneThread {
  public:
-  /// What one thread needs tens of microseconds for it does alone: a region waits for all its threads, which on a core
-  /// that another process holds takes a time slice.
-  /// `sum`: products in one, if it is no more than a product of matrices: the smallest of one thread, which are safe,
-  /// are spared two calls of the system.
-  explicit ThreadsForOneDnn(int64_t multiplications, int64_t sum = INT64_MAX)
-      : share_(is_forked() || multiplications < kAlone ? 1 : num_threads()) {
-    if (sum > kSafeSum || count() > 1) handled_afterwards_.emplace();
+  /// `sum`: products in one, if it is no more than a product of matrices: the smallest, which are safe, are spared two
+  /// calls of the system.
+  explicit OneThread(int64_t sum = INT64_MAX) {
+    if (sum > kSafeSum) handled_afterwards_.emplace();
     if (!set_threads() || !max_threads()) return;
     before_ = max_threads()();
-    if (before_ != count()) set_threads()(count());
+    if (before_ != 1) set_threads()(1);
   }
-  ~ThreadsForOneDnn() {
-    if (before_ > 0) set_threads()(before_);
+  ~OneThread() {
+    if (before_ > 1) set_threads()(before_);
   }
-  ThreadsForOneDnn(const ThreadsForOneDnn&) = delete;
-  ThreadsForOneDnn& operator=(const ThreadsForOneDnn&) = delete;
-
-  int count() const noexcept { return share_.threads(); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
 
  private:
-  static constexpr int64_t kAlone = int64_t{1} << 20;
   using SetThreads = void (*)(int);
   using MaxThreads = int (*)();
   static SetThreads set_threads() {
@@ -82,9 +75,7 @@ class ThreadsForOneDnn {
     return found;
   }
 
-  const ThreadShare share_;
-  std::optional<tendril::detail::SignalMask>
-      handled_afterwards_;  // OpenMP's threads that are started meanwhile inherit it
+  std::optional<tendril::detail::SignalMask> handled_afterwards_;
   int before_ = 0;
 };
 
@@ -139,12 +130,14 @@ void execute(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch
 
 /// From one row of the last three dimensions to the next, in elements.
 int64_t step_of(const View& v) noexcept { return v.sizes[0] > 1 ? v.strides[0] : v.numel; }
+/// From one channel's plane to the next in row-major order: larger than a plane where `v` is some rows of each.
+int64_t plane_step_of(const View& v) noexcept { return v.sizes[1] > 1 ? v.strides[1] : v.sizes[2] * v.sizes[3]; }
 
 /// Of images, or of a weight whose output channels are cut into groups.
 dnnl::memory::dims strides_of(const View& v, bool channels_last, int64_t groups = 1) {
-  const int64_t c = v.sizes[1], h = v.sizes[2], w = v.sizes[3], step = step_of(v);
+  const int64_t c = v.sizes[1], w = v.sizes[3], step = step_of(v);
   dnnl::memory::dims strides =
-      channels_last ? dnnl::memory::dims{step, 1, w * c, c} : dnnl::memory::dims{step, h * w, w, 1};
+      channels_last ? dnnl::memory::dims{step, 1, w * c, c} : dnnl::memory::dims{step, plane_step_of(v), w, 1};
   if (groups > 1) strides.insert(strides.begin(), v.sizes[0] / groups * step);
   return strides;
 }
@@ -155,7 +148,7 @@ dnnl::memory::dims strides_of(const View& v, bool channels_last, int64_t groups 
 class Convolution {
  public:
   Convolution(dnnl::algorithm algorithm, Map map, const View& x, const View& weight, const View& out,
-              const ConvGeometry& g, ChannelsLast order, bool has_bias);
+              const PartGeometry& g, ChannelsLast order, bool has_bias);
   /// `bias` is looked at where there is one; `prepared` may be null.
   void run(const std::array<void*, 3>& data, void* bias, tendril::detail::PreparedForms* prepared) const;
 
@@ -191,7 +184,7 @@ class Convolution {
 };
 
 Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, const View& weight, const View& out,
-                         const ConvGeometry& g, ChannelsLast order, bool has_bias)
+                         const PartGeometry& g, ChannelsLast order, bool has_bias)
     : written_(map == Map::result ? kOut
                : map == Map::data ? kX
                                   : kWeight),
@@ -207,13 +200,14 @@ Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, cons
     kernels.insert(kernels.begin(), g.groups);
   }
   const Dims images = dims_of(x), results = dims_of(out), strides{g.stride.h, g.stride.w},
-             dilation{g.dilation.h - 1, g.dilation.w - 1}, padding{g.padding.h, g.padding.w};
+             dilation{g.dilation.h - 1, g.dilation.w - 1}, before{g.padding.h, g.padding.w},
+             behind{g.below, g.padding.w};
   const Tag wanted = order.images && !winograd_ ? Tag::nhwc : Tag::any;
   const Description any_x(images, f32, wanted), any_weight(kernels, f32, Tag::any), any_out(results, f32, wanted);
   if (has_bias) bias_.emplace(Dims{out.sizes[1]}, f32, Tag::x);
   const auto describe = [&](const auto&... bias) {
     return describe_forward<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, any_x, any_weight,
-                                                       bias..., any_out, strides, dilation, padding, padding);
+                                                       bias..., any_out, strides, dilation, before, behind);
   };
   const auto forward = has_bias ? describe(*bias_) : describe();
   operands_[kX].plain = Description(images, f32, strides_of(x, order.images));
@@ -231,14 +225,14 @@ Convolution::Convolution(dnnl::algorithm algorithm, Map map, const View& x, cons
     wants(DNNL_ARG_SRC, forward.src_desc(), DNNL_ARG_WEIGHTS, forward.weights_desc(), DNNL_ARG_DST, forward.dst_desc());
   } else if (map == Map::data) {
     const auto gradient = describe_gradient<dnnl::convolution_backward_data>(
-        forward, algorithm, any_x, any_weight, any_out, strides, dilation, padding, padding);
+        forward, algorithm, any_x, any_weight, any_out, strides, dilation, before, behind);
     primitive_ = dnnl::convolution_backward_data(gradient);
     scratchpad_ = gradient.scratchpad_desc();
     wants(DNNL_ARG_DIFF_SRC, gradient.diff_src_desc(), DNNL_ARG_WEIGHTS, gradient.weights_desc(), DNNL_ARG_DIFF_DST,
           gradient.diff_dst_desc());
   } else {
     const auto gradient = describe_gradient<dnnl::convolution_backward_weights>(
-        forward, algorithm, any_x, any_weight, any_out, strides, dilation, padding, padding);
+        forward, algorithm, any_x, any_weight, any_out, strides, dilation, before, behind);
     primitive_ = dnnl::convolution_backward_weights(gradient);
     scratchpad_ = gradient.scratchpad_desc();
     wants(DNNL_ARG_SRC, gradient.src_desc(), DNNL_ARG_DIFF_WEIGHTS, gradient.diff_weights_desc(), DNNL_ARG_DIFF_DST,
@@ -302,24 +296,23 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::det
 /// oneDNN's Winograd's form (winograd.h says what that is) took 0.4 of the time, and more with few channels or few
 /// pixels. Images in channels-last order are turned for it. Not in deterministic mode: whether it pays depends on how
 /// the images were cut into parts.
-bool winograd_pays(const View& x, const View& weight, const View& out, const ConvGeometry& g,
+bool winograd_pays(const View& x, const View& weight, const View& out, const PartGeometry& g,
                    ChannelsLast order) noexcept {
   const int64_t pixels = out.sizes[0] * out.sizes[2] * out.sizes[3], channels = std::min(x.sizes[1], out.sizes[1]);
   return has_winograd() && !deterministic() && weight.sizes[2] == 3 && weight.sizes[3] == 3 && g.stride.h == 1 &&
-         g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1 && g.padding.h <= 1 && g.padding.w <= 1 &&
-         g.groups == 1 && channels >= (order.images ? 64 : 16) && pixels >= (channels >= 64 ? 256 : 768);
+         g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1 && g.padding.h <= 1 && g.below <= 1 &&
+         g.padding.w <= 1 && g.groups == 1 && channels >= (order.images ? 64 : 16) &&
+         pixels >= (channels >= 64 ? 256 : 768);
 }
 
-/// Those of this thread, by all that decides which code runs; null: oneDNN has none. Code is made for a number of
-/// threads, too.
-const Convolution* convolution_for(int threads, Map map, const View& x, const View& weight, const View& out,
-                                   const ConvGeometry& g, ChannelsLast order, bool has_bias) {
-  using Key = std::array<int64_t, 22>;
+/// Those of this thread, by all that decides which code runs; null: oneDNN has none.
+const Convolution* convolution_for(Map map, const View& x, const View& weight, const View& out, const PartGeometry& g,
+                                   ChannelsLast order, bool has_bias) {
+  using Key = std::array<int64_t, 24>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Convolution>> made;
   const bool winograd = winograd_pays(x, weight, out, g, order);
   const Key key{static_cast<int64_t>(map),
-                threads,
                 x.sizes[0],
                 x.sizes[1],
                 x.sizes[2],
@@ -331,6 +324,7 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 g.stride.h,
                 g.stride.w,
                 g.padding.h,
+                g.below,
                 g.padding.w,
                 g.dilation.h,
                 g.dilation.w,
@@ -339,7 +333,9 @@ const Convolution* convolution_for(int threads, Map map, const View& x, const Vi
                 (order.images ? 1 : 0) + (order.weight ? 2 : 0) + (winograd ? 4 : 0),
                 step_of(x),
                 step_of(weight),
-                step_of(out)};
+                step_of(out),
+                plane_step_of(x),
+                plane_step_of(out)};
   const auto found = made.find(key);
   if (found != made.end()) return found->second.get();
   std::unique_ptr<Convolution> convolution;
@@ -384,11 +380,10 @@ uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memo
 
 uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
-bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
+bool convolve(Map map, const View& x, const View& weight, const View& out, const PartGeometry& geometry,
               ChannelsLast order, const View* bias, tendril::detail::PreparedForms* prepared) try {
-  const ThreadsForOneDnn threads(out.numel * (weight.numel / weight.sizes[0]));
-  const Convolution* const convolution =
-      convolution_for(threads.count(), map, x, weight, out, geometry, order, bias != nullptr);
+  const OneThread alone;
+  const Convolution* const convolution = convolution_for(map, x, weight, out, geometry, order, bias != nullptr);
   if (!convolution) return false;
   convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr, prepared);
   convolutions.fetch_add(1, std::memory_order_relaxed);
@@ -419,7 +414,7 @@ bool takes(const Gemm& g) noexcept {
 bool sgemm(const Gemm& g) {
   Operand a, b, out;
   if (!describe(g, a, b, out)) return false;
-  const ThreadsForOneDnn threads(g.m * g.n * g.k, g.k);
+  const OneThread alone(g.k);
   const auto* x = static_cast<const float*>(g.a);
   const auto* y = static_cast<const float*>(g.b);
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
@@ -447,13 +442,11 @@ struct Product {
 };
 
 /// Those of this thread, as `convolution_for` has them.
-const Product* product_for(int threads, const Gemm& g, const Operand& a, const Operand& b, const Operand& out,
-                           bool float32_result) {
-  using Key = std::array<int64_t, 10>;
+const Product* product_for(const Gemm& g, const Operand& a, const Operand& b, const Operand& out, bool float32_result) {
+  using Key = std::array<int64_t, 9>;
   constexpr std::size_t kMost = 512;
   thread_local std::map<Key, std::unique_ptr<Product>> made;
-  const Key key{threads,  g.m,          g.n,      g.k,        a.transposed,
-                a.stride, b.transposed, b.stride, out.stride, float32_result ? 1 : 0};
+  const Key key{g.m, g.n, g.k, a.transposed, a.stride, b.transposed, b.stride, out.stride, float32_result ? 1 : 0};
   const auto found = made.find(key);
   if (found != made.end()) return found->second.get();
   using Type = dnnl::memory::data_type;
@@ -481,8 +474,8 @@ uint64_t bfloat16_gemm_count() noexcept { return bfloat16_products.load(std::mem
 bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
   Operand a, b, out;
   if (!multiplies_bfloat16() || !describe(g, a, b, out) || g.accumulate) return false;
-  const ThreadsForOneDnn threads(g.m * g.n * g.k);
-  const Product* const product = product_for(threads.count(), g, a, b, out, float32_result);
+  const OneThread alone;
+  const Product* const product = product_for(g, a, b, out, float32_result);
   if (!product) return false;
   execute(product->run, product->scratchpad,
           {{DNNL_ARG_SRC, dnnl::memory(product->a, engine(), const_cast<void*>(g.a))},

@@ -2,7 +2,8 @@
 
 #include "tendril/tensor/cpu/level/level.h"
 
-/// What oneDNN does faster, where the build has it (onednn.cpp) or has not (onednn_absent.cpp).
+/// What oneDNN does faster, where the build has it (onednn.cpp) or has not (onednn_absent.cpp). All of it on the
+/// calling thread alone: then the bits depend on the operands and on nothing else that runs.
 namespace tendril::cpu::onednn {
 
 bool available() noexcept;
@@ -11,13 +12,13 @@ bool available() noexcept;
 bool dislikes_crowded_rows() noexcept;
 /// Whether oneDNN can take a float32 product's strides, and so those of any of its parts.
 bool takes(const Gemm& g) noexcept;
-/// The float32 product, if oneDNN can take its strides. Uses up to num_threads() threads.
+/// The float32 product, if oneDNN can take its strides.
 bool sgemm(const Gemm& g);
 /// How many products oneDNN has made, for tests that must know which path they take.
 uint64_t sgemm_count() noexcept;
 
 /// The product of bfloat16 operands, as bfloat16 or float32, added up in float32. False, and nothing written: the
-/// processor has no instruction for it, or oneDNN cannot take the strides. Uses up to num_threads() threads.
+/// processor has no instruction for it, or oneDNN cannot take the strides.
 bool bfloat16_gemm(const Gemm& g, bool float32_result);
 /// As sgemm_count, of those.
 uint64_t bfloat16_gemm_count() noexcept;
@@ -27,12 +28,16 @@ uint64_t bfloat16_gemm_count() noexcept;
 struct ChannelsLast {
   bool images, weight;
 };
+/// A convolution's geometry, or that of some rows, which have padding above or below as they come first or last.
+struct PartGeometry : ConvGeometry {
+  PartGeometry(const ConvGeometry& of_all) : ConvGeometry(of_all), below(of_all.padding.h) {}
+  int64_t below;  ///< padding; that of ConvGeometry is above
+};
 /// The three maps of a convolution of float32 (tensor/kernels.h), none of whose operands is empty. False: not done;
 /// oneDNN has none for these sizes. `bias` [o], if there is one, is added to the result; `prepared` (kernels.h) saves
-/// putting the weight of Map::result in order. Uses up to num_threads() threads; what it sums over images and places
-/// depends on how many.
+/// putting the weight of Map::result in order.
 enum class Map : uint8_t { result, data, filter };
-bool convolve(Map map, const View& x, const View& weight, const View& out, const ConvGeometry& geometry,
+bool convolve(Map map, const View& x, const View& weight, const View& out, const PartGeometry& geometry,
               ChannelsLast order, const View* bias = nullptr, detail::PreparedForms* prepared = nullptr);
 /// As sgemm_count, of convolutions.
 uint64_t convolution_count() noexcept;

@@ -8,7 +8,7 @@ bool sgemm(const Gemm&) { return false; }
 bool bfloat16_gemm(const Gemm&, bool) { return false; }
 uint64_t bfloat16_gemm_count() noexcept { return 0; }
 uint64_t sgemm_count() noexcept { return 0; }
-bool convolve(Map, const View&, const View&, const View&, const ConvGeometry&, ChannelsLast, const View*,
+bool convolve(Map, const View&, const View&, const View&, const PartGeometry&, ChannelsLast, const View*,
               detail::PreparedForms*) {
   return false;
 }

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <type_traits>
 
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/half_blocks.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/detail/dispatch.h"
 
@@ -37,26 +37,17 @@ void binary_beside_number(Binary op, const View& out, const View& x, const View&
   const Loop loop = served(loops().binary, op, kFloat32);
   detail::visit(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, Compute<T>>) {
+    if constexpr (!is_half_type<T>) {
       detail::raise<DTypeError>(name_of(op), ": no cpu kernel for a float32 number beside ", out.dtype);
     } else {
       share_rows<2>(nest_of<2>({&out, &operand}), [&](char* const* at, const int64_t* steps, int64_t count) {
-        constexpr int64_t kBlock = 256, kUnit = sizeof(float);
-        for (int64_t first = 0; first < count; first += kBlock) {
-          const int64_t length = std::min(kBlock, count - first);
-          std::array<float, kBlock> wide;
-          char* const block = reinterpret_cast<char*>(wide.data());
-          char* const value = number.as<char>();
-          for (int64_t i = 0; i < length; ++i) {
-            wide[static_cast<std::size_t>(i)] = load(reinterpret_cast<const T*>(at[1] + (first + i) * steps[1]));
-          }
+        in_blocks_of_float<T, 1>(at, steps, count, [&](float(*blocks)[kHalfBlock], int64_t length) {
+          constexpr int64_t kUnit = sizeof(float);
+          char *const block = reinterpret_cast<char*>(blocks[0]), *const value = number.as<char>();
           char* const operands[] = {block, number_first ? value : block, number_first ? block : value};
           const int64_t moves[] = {kUnit, number_first ? 0 : kUnit, number_first ? kUnit : 0};
           loop(operands, moves, length);
-          for (int64_t i = 0; i < length; ++i) {
-            *reinterpret_cast<T*>(at[0] + (first + i) * steps[0]) = T(wide[static_cast<std::size_t>(i)]);
-          }
-        }
+        });
       });
     }
   });

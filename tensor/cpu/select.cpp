@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/half_blocks.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/detail/dispatch.h"
 
@@ -40,12 +41,20 @@ void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high
     using C = Compute<T>;
     const C a = low ? element_of<C>(*low) : std::numeric_limits<C>::lowest();
     const C b = high ? element_of<C>(*high) : std::numeric_limits<C>::max();
+    const auto within = [&](C value) {
+      if (low && value < a) value = a;  // NaN passes; where the bounds cross the upper one wins, as in PyTorch
+      if (high && value > b) value = b;
+      return value;
+    };
     share_rows<2>(nest_of<2>({&out, &x}), [&](char* const* p, const int64_t* s, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) {
-        C value = load(reinterpret_cast<const T*>(p[1] + i * s[1]));
-        if (low && value < a) value = a;  // NaN passes; where the bounds cross the upper one wins, as in PyTorch
-        if (high && value > b) value = b;
-        *reinterpret_cast<T*>(p[0] + i * s[0]) = static_cast<T>(value);
+      if constexpr (is_half_type<T>) {
+        in_blocks_of_float<T, 1>(p, s, count, [&](float(*blocks)[kHalfBlock], int64_t length) {
+          for (int64_t i = 0; i < length; ++i) blocks[0][i] = within(blocks[0][i]);
+        });
+      } else {
+        for (int64_t i = 0; i < count; ++i) {
+          *reinterpret_cast<T*>(p[0] + i * s[0]) = within(*reinterpret_cast<const T*>(p[1] + i * s[1]));
+        }
       }
     });
   });
@@ -62,7 +71,13 @@ void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
       const C factor = element_of<C>(alpha);
       share_rows<3>(nest_of<3>({&out, &x, &y}), [&](char* const* p, const int64_t* s, int64_t count) {
         constexpr int64_t unit = sizeof(T);
-        if (s[0] == unit && s[1] == unit && s[2] == unit) {
+        if constexpr (std::is_same_v<T, Half>) {  // bfloat16 becomes vector code by itself
+          in_blocks_of_float<T, 2>(p, s, count, [&](float(*blocks)[kHalfBlock], int64_t length) {
+            for (int64_t i = 0; i < length; ++i) {
+              blocks[0][i] = added(blocks[0][i], multiplied(factor, blocks[1][i]));
+            }
+          });
+        } else if (s[0] == unit && s[1] == unit && s[2] == unit) {
           T* o = reinterpret_cast<T*>(p[0]);
           const T* a = reinterpret_cast<const T*>(p[1]);
           const T* b = reinterpret_cast<const T*>(p[2]);
@@ -70,12 +85,12 @@ void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
           for (int64_t i = 0; i < count; ++i) {
             o[i] = static_cast<T>(added(static_cast<C>(a[i]), multiplied(factor, static_cast<C>(b[i]))));
           }
-          return;
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          const C a = load(reinterpret_cast<const T*>(p[1] + i * s[1]));
-          const C b = load(reinterpret_cast<const T*>(p[2] + i * s[2]));
-          *reinterpret_cast<T*>(p[0] + i * s[0]) = static_cast<T>(added(a, multiplied(factor, b)));
+        } else {
+          for (int64_t i = 0; i < count; ++i) {
+            const C a = load(reinterpret_cast<const T*>(p[1] + i * s[1]));
+            const C b = load(reinterpret_cast<const T*>(p[2] + i * s[2]));
+            *reinterpret_cast<T*>(p[0] + i * s[0]) = static_cast<T>(added(a, multiplied(factor, b)));
+          }
         }
       });
     }

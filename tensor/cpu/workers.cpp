@@ -54,7 +54,6 @@ struct alignas(64) Worker {
 constinit std::array<Worker, kMostThreads> workers;
 constinit std::atomic<int> started{0};
 constinit std::mutex starting;
-constinit bool forked = false;  // set while a child has one thread
 
 void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -134,7 +133,6 @@ void forget_others() {
   for (Worker& worker : workers) worker.piece = 0;
   started = 0;
   inside_kernels = counted;
-  forked = true;
   starting.unlock();
 }
 const int watching_forks [[maybe_unused]] =
@@ -209,13 +207,15 @@ ThreadShare::~ThreadShare() {
 }
 
 int threads_inside() noexcept { return inside_kernels.load(); }
-bool is_forked() noexcept { return forked; }
 
 void run_parts(int64_t parts, int64_t count, int64_t grain, Part part, const void* body) {
   ThreadShare share(parts);
   const int64_t threads = share.threads();
+  // Also of a call that nobody helps: what it calls takes num_threads() for its cuts, which must not depend on chance.
+  const bool limited = num_threads() < thread_budget();
+  const ThreadLimit nested(limited ? 1 : kMostThreads);
   if (threads < 2) return part(body, 0, count);
-  Job job{part, body, num_threads() < thread_budget(), static_cast<int>(threads), {}};
+  Job job{part, body, limited, static_cast<int>(threads), {}};
   for (int64_t i = 0; i < threads; ++i) {
     Piece& piece = job.pieces[static_cast<std::size_t>(i)];
     piece.begin = count * i / threads;
@@ -227,7 +227,6 @@ void run_parts(int64_t parts, int64_t count, int64_t grain, Part part, const voi
   const int helping = give_out(job, helpers);
   share.pass_on();
   inside_kernels.fetch_sub(job.count - 1 - helping, std::memory_order_relaxed);  // those that could not be had
-  const ThreadLimit nested(job.limited ? 1 : kMostThreads);
   take_chunks(job, 0, [] { return false; });
   for (int i = 0; i < helping; ++i) {
     call_back(*helpers[static_cast<std::size_t>(i)], given(job.pieces[static_cast<std::size_t>(i) + 1]));

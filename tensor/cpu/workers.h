@@ -30,10 +30,6 @@ class ThreadShare {
   int others_ = 0;
 };
 
-/// Whether this process is a fork of one that had loaded the library. OpenMP's threads, of which oneDNN makes use, have
-/// not come along, and it would wait for them.
-bool is_forked() noexcept;
-
 /// Threads inside kernels now, as counted against the budget; for tests.
 int threads_inside() noexcept;
 

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
   }
 }
 
-BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_or_by_channels) {
+BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_by_channels_or_by_rows) {
   if (!cpu::onednn::available()) return;
   const int before = num_threads();
   set_num_threads(2);
@@ -128,8 +128,47 @@ BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_or_by_channels) {
   BOOST_TEST(parts(2, 24, MemoryFormat::contiguous) == 6);
   BOOST_TEST(parts(1, 32, MemoryFormat::contiguous) == 6);     // by channels
   BOOST_TEST(parts(2, 32, MemoryFormat::channels_last) == 6);  // by images
-  BOOST_TEST(parts(1, 24, MemoryFormat::contiguous) == 3);     // neither
-  BOOST_TEST(parts(1, 32, MemoryFormat::channels_last) == 3);
+  BOOST_TEST(parts(1, 24, MemoryFormat::contiguous) == 6);     // by rows
+  BOOST_TEST(parts(1, 32, MemoryFormat::channels_last) == 6);
+  set_num_threads(before);
+}
+
+BOOST_AUTO_TEST_CASE(one_image_by_rows_agrees_with_float64_for_any_geometry) {
+  const int before = num_threads();
+  set_num_threads(5);
+  const Kernels& table = kernels(kCPU);
+  int in_parts = 0;
+  for (int round = 0; round < 60; ++round) {
+    ConvGeometry g;
+    g.groups = round % 4 == 0 ? 3 : 1;
+    const int64_t kernel_h = roll(1, 5), kernel_w = roll(1, 5), h = roll(5, 40), w = roll(60, 90);
+    g.stride = {roll(1, 4), roll(1, 2)};
+    g.dilation = {roll(1, 3), 1};
+    g.padding = {roll(0, kernel_h + 1), roll(0, kernel_w - 1)};
+    const int64_t in = 24 * g.groups, out = 24 * g.groups,
+                  p = window_count(h, kernel_h, g.stride.h, g.padding.h, g.dilation.h),
+                  q = window_count(w, kernel_w, g.stride.w, g.padding.w, g.dilation.w);
+    if (p == 0) continue;
+    const MemoryFormat order = round % 2 == 0 ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+    const Tensor x = raw::contiguous(noise({1, in, h, w}), order), y = raw::contiguous(noise({1, out, p, q}), order),
+                 weight = noise({out, in / g.groups, kernel_h, kernel_w});
+    const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
+    const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
+      const uint64_t made = cpu::onednn::convolution_count();
+      const Tensor result = raw::empty_in_format_of(like), exact = raw::full(like.sizes(), 0, kFloat64);
+      raw::fill_(result, std::nan(""));
+      kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
+      in_parts += cpu::onednn::convolution_count() - made == 5;
+      kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
+      const double most = raw::unary(Unary::abs, exact).max().item<double>();
+      BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(p * q)),
+                 "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
+    };
+    run(y, table.conv2d, x, weight);
+    run(x, table.conv2d_data, y, weight);
+    run(weight, table.conv2d_filter, x, y);
+  }
+  if (cpu::onednn::available()) BOOST_TEST(in_parts >= 30);
   set_num_threads(before);
 }
 

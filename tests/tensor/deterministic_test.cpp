@@ -1,14 +1,19 @@
 // set_deterministic: the same bits for any number of threads.
 #include "tendril/tensor/deterministic.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <functional>
+#include <latch>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/workers.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
@@ -69,7 +74,73 @@ Tensor convolution(cpu::onednn::Map map, const Tensor& x, const Tensor& w, const
   }
 }
 
+/// While it lives another thread has the whole budget.
+class Busy {
+ public:
+  Busy() { begun_.wait(); }
+  ~Busy() { done_.count_down(); }
+
+ private:
+  std::latch begun_{1}, done_{1};
+  std::jthread other_{[this] {
+    const cpu::ThreadShare all(thread_budget());
+    begun_.count_down();
+    done_.wait();
+  }};
+};
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(who_else_computes_changes_no_bit) {
+  const Settings settings;
+  set_num_threads(3);
+  std::vector<std::pair<std::string, std::function<Tensor()>>> calls;
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    for (const auto& [m, k, n] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{{300, 700, 200}, {20, 3000, 90}}) {
+      calls.emplace_back("product of " + std::to_string(m) + " rows", [m, k, n, dtype] {
+        return raw::matmul(noise({m, k}, dtype), noise({k, n}, dtype));
+      });
+    }
+    calls.emplace_back("batch", [dtype] { return raw::matmul(noise({7, 90, 80}, dtype), noise({7, 80, 90}, dtype)); });
+  }
+  using cpu::onednn::Map;
+  for (const MemoryFormat order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    for (const auto& [images, channels, groups] :
+         std::vector<std::tuple<int64_t, int64_t, int64_t>>{{1, 32, 1}, {1, 20, 1}, {5, 20, 1}, {1, 40, 2}}) {
+      for (const int64_t kernel : {1, 3, 5}) {
+        for (const Map map : {Map::result, Map::data, Map::filter}) {
+          const std::string name = "map " + std::to_string(static_cast<int>(map)) + " of " + std::to_string(images) +
+                                   " images, " + std::to_string(channels) + " channels, kernel " +
+                                   std::to_string(kernel);
+          calls.emplace_back(name, [images = images, channels = channels, groups = groups, kernel, map, order] {
+            const Tensor x = raw::contiguous(noise({images, channels, 60, 50}), order);
+            return convolution(map, x, noise({channels, channels / groups, kernel, kernel}),
+                               raw::contiguous(raw::clone(x), order), {.padding = kernel / 2, .groups = groups});
+          });
+        }
+      }
+    }
+  }
+  for (const auto& [name, call] : calls) {
+    const Tensor alone = call();
+    const Busy busy;
+    BOOST_TEST(raw::equal(call(), alone), name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_has_the_same_cuts_for_what_it_calls_when_nobody_helps) {
+  const Settings settings;
+  set_num_threads(4);
+  const ThreadLimit limit(2);
+  const auto inner = [] {
+    std::atomic<int> threads = 0;
+    cpu::parallel_for(2, 1, [&](int64_t, int64_t) { threads = num_threads(); });
+    return threads.load();
+  };
+  const int helped = inner();
+  const Busy busy;
+  BOOST_TEST(inner() == helped);
+}
 
 BOOST_AUTO_TEST_CASE(products_and_convolutions_have_the_same_bits_for_any_number_of_threads) {
   const Settings settings;
@@ -90,16 +161,18 @@ BOOST_AUTO_TEST_CASE(products_and_convolutions_have_the_same_bits_for_any_number
     }
   }
   using cpu::onednn::Map;
-  for (const int64_t images : {1, 4}) {  // shared out by channels, and by images
-    for (const int64_t kernel : {1, 3}) {
-      for (const Map map : {Map::result, Map::data, Map::filter}) {
-        const std::string name = "map " + std::to_string(static_cast<int>(map)) + ", kernel " + std::to_string(kernel) +
-                                 ", images " + std::to_string(images);
-        calls.emplace_back(name, [=] {
-          const ConvGeometry g{.padding = kernel / 2};
-          return convolution(map, noise({images, 32, 20, 20}), noise({48, 32, kernel, kernel}),
-                             noise({images, 48, 20, 20}), g);
-        });
+  for (const MemoryFormat order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    for (const int64_t images : {1, 4}) {  // shared out by channels or by rows, and by images
+      for (const int64_t kernel : {1, 3}) {
+        for (const Map map : {Map::result, Map::data, Map::filter}) {
+          const std::string name = "map " + std::to_string(static_cast<int>(map)) + ", kernel " +
+                                   std::to_string(kernel) + ", images " + std::to_string(images);
+          calls.emplace_back(name, [=] {
+            const ConvGeometry g{.padding = kernel / 2};
+            return convolution(map, raw::contiguous(noise({images, 32, 20, 20}), order),
+                               noise({48, 32, kernel, kernel}), raw::contiguous(noise({images, 48, 20, 20}), order), g);
+          });
+        }
       }
     }
   }

@@ -11,6 +11,8 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <numeric>
 #include <random>
@@ -285,6 +287,34 @@ BOOST_AUTO_TEST_CASE(the_budget_is_not_that_of_the_users_own_regions) {
   omp_set_num_threads(before);
 }
 #endif
+
+/// Of this process, but for ours.
+int threads_of_others() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name.rfind("kernels/", 0) != 0;
+  }
+  return count;
+}
+
+BOOST_AUTO_TEST_CASE(no_threads_but_ours_compute) {
+  const Budget budget(3);
+  const int before = threads_of_others();
+  for (const MemoryFormat order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    const Tensor x = raw::contiguous(noise({1, 24, 60, 60}, kFloat32), order),
+                 y = raw::contiguous(raw::clone(x), order);
+    const Tensor weight = noise({24, 24, 5, 5}, kFloat32);
+    const ConvGeometry geometry{.padding = 2};
+    kernels(kCPU).conv2d(raw::view_of(y), raw::view_of(x), raw::view_of(weight), geometry);
+    kernels(kCPU).conv2d_data(raw::view_of(x), raw::view_of(y), raw::view_of(weight), geometry);
+    kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(y), geometry);
+  }
+  for (const DType dtype : {kFloat32, kFloat16, kBFloat16})
+    raw::matmul(noise({300, 300}, dtype), noise({300, 300}, dtype));
+  BOOST_TEST(threads_of_others() == before);
+}
 
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
   // Large enough for several parts. float64 products are our own; oneDNN answers for its own.
