@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 /// A CUDA device that is not there. The CUDA runtime's own functions (memory, streams, events, copies) are defined in
 /// this folder against the toolkit's headers, and kernels are host functions that `launch` (device.h) runs thread by
@@ -29,10 +30,12 @@ namespace cuda_emulator {
 /// than the thread's current one is cudaErrorInvalidResourceHandle.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
+/// The same for a call that is several kernels; what other threads queue meanwhile comes between them.
+cudaError_t enqueue_all(cudaStream_t stream, std::vector<std::function<void()>> kernels);
 /// What this process has asked for so far.
 struct Counters {
   std::uint64_t launches = 0;
-  std::uint64_t enqueued = 0;  ///< by `enqueue`
+  std::uint64_t enqueued = 0;  ///< calls of `enqueue` and `enqueue_all`
   std::uint64_t graphs = 0;    ///< launches of graphs
   std::uint64_t copies = 0;
   std::uint64_t copied_bytes = 0;

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "cuda_emulator/faults.h"
 #include "cuda_emulator/memory.h"
@@ -60,7 +62,9 @@ Lock::Lock() : lock_(world().mutex, std::defer_lock) {
 Lock::~Lock() { close_memory(); }
 
 void Lock::outside(const std::function<void()>& f) {
+  ++world().waiting;
   close_memory();
+  --world().waiting;
   lock_.unlock();
   in_host_function = true;
   f();
@@ -165,13 +169,19 @@ void drive_device(Lock& lock, int device) {
   for (std::size_t i = 0; i < streams.size(); ++i) drive(lock, {streams[i].get(), streams[i]->issued});
 }
 
-cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
-  ++world().counters.enqueued;
-  push(lock, *stream, {std::move(work), {}});
+cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) { return enqueue_all(handle, {std::move(work)}); }
+
+cudaError_t enqueue_all(cudaStream_t handle, std::vector<std::function<void()>> kernels) {
+  bool first = true;
+  for (auto& work : kernels) {
+    if (!first && world().waiting > 0) std::this_thread::yield();
+    Lock lock;
+    if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
+    CUstream_st* const stream = find_stream(handle);
+    if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
+    if (std::exchange(first, false)) ++world().counters.enqueued;
+    push(lock, *stream, {std::move(work), {}});
+  }
   return cudaSuccess;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -75,6 +76,7 @@ struct World {
   World();
 
   std::mutex mutex;
+  std::atomic<int> waiting{0};  ///< threads that want it
   std::condition_variable progress;
   int devices;
   std::vector<CUstream_st*> legacy;  ///< by device

@@ -114,12 +114,12 @@ struct Algorithms {
 
 bool multiply_and_add(const Call& c) {
   static auto& algorithms = *new Algorithms;
-  const auto handle = reinterpret_cast<cublasLtHandle_t>(Blas::current());  // each is one, too
-  const Blas::Scratch scratch = Blas::scratch();
+  const BlasCall call;
+  const auto handle = reinterpret_cast<cublasLtHandle_t>(call.handle());  // each is one, too
   Algorithm algorithm;
   {
     const std::lock_guard lock(algorithms.mutex);
-    algorithm = algorithms.cache.get(key_of(c), [&] { return find_algorithm(handle, c, scratch.bytes); });
+    algorithm = algorithms.cache.get(key_of(c), [&] { return find_algorithm(handle, c, call.scratch_bytes()); });
   }
   Description d;
   if (!algorithm || !d.init(c, c.bias)) return false;
@@ -129,7 +129,8 @@ bool multiply_and_add(const Call& c) {
   const void* const one = wide ? static_cast<const void*>(&one64) : &one32;
   const void* const zero = wide ? static_cast<const void*>(&zero64) : &zero32;
   return TENDRIL_SERVED(cublasLtMatmul, handle, &d.product, one, c.first, &d.first, c.second, &d.second, zero, c.out,
-                        &d.out, c.out, &d.out, &*algorithm, scratch.data, scratch.bytes, current_stream());
+                        &d.out, c.out, &d.out, &*algorithm, call.scratch(), call.scratch_bytes(),
+                        current_stream());
 }
 
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
