@@ -44,7 +44,7 @@ struct Counters {
   std::uint64_t frees = 0;
   std::uint64_t allocated_bytes = 0;   ///< now, on all devices
   std::uint64_t synchronisations = 0;  ///< calls that made the host wait
-  std::uint64_t spins = 0;             ///< waits for events that keep a processor busy (cudaEventBlockingSync does not)
+  std::uint64_t spins = 0;             ///< waits that keep a processor busy: not cudaEventBlockingSync's
   std::uint64_t executed = 0;          ///< pieces of queued work that have run
 };
 Counters counters();

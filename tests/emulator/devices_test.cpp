@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(without_devices_every_call_says_so) {
 
 BOOST_AUTO_TEST_CASE(a_device_that_nobody_chose_gets_no_context) {
   BOOST_TEST(output_of("", "contexts asks") == "00");
-  for (const std::string what : {"computes", "streams", "releases", "pins"}) {
+  for (const std::string what : {"computes", "streams", "releases", "pins", "waits"}) {
     BOOST_TEST(output_of("", "contexts " + what) == "01", "a program that " << what);
   }
 }
