@@ -57,6 +57,10 @@ bool has_context(int device);
 /// The next linear layer of cuBLASLt's answers `status`, a cublasStatus_t.
 void fail_next_linear(int status);
 /// The next of cuDNN's convolutions answers `status`, a cudnnStatus_t, and says `message`, which must stay.
+/// What the library asks before a call, and keeps the answer of: for algorithms, for one's workspace, for a layer.
+enum class Planning { linear, convolution, convolution_workspace, lstm };
+/// The next such question is answered `status`, of cuBLASLt or cuDNN.
+void fail_next_planning(Planning what, int status);
 void fail_next_convolution(int status, const char* message);
 /// The algorithm of the last one that ran, in cuDNN's numbers for its direction; -1 before the first.
 int last_convolution_algorithm();
