@@ -22,16 +22,17 @@
 ///
 /// The environment: TENDRIL_EMULATED_DEVICES (2), TENDRIL_EMULATED_MEMORY (bytes of each device, 1 GiB),
 /// TENDRIL_EMULATED_SEED (of the orders), TENDRIL_EMULATED_HOST (a number: whose devices these are),
-/// CUDA_VISIBLE_DEVICES.
+/// TENDRIL_EMULATED_DRIVER (its CUDA version, 12020 for 12.2, 0 for none; of the runtime, unless it is older, there are
+/// no devices), CUDA_VISIBLE_DEVICES.
 namespace cuda_emulator {
 
 /// Queues host code that stands for a kernel, as cuBLAS and cuDNN queue theirs: `work` runs when the stream comes to
 /// it, may touch the device memory of the stream's device, and must not call the runtime. A stream of another device
 /// than the thread's current one is cudaErrorInvalidResourceHandle.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
-
 /// The same for a call that is several kernels; what other threads queue meanwhile comes between them.
 cudaError_t enqueue_all(cudaStream_t stream, std::vector<std::function<void()>> kernels);
+
 /// What this process has asked for so far.
 struct Counters {
   std::uint64_t launches = 0;
@@ -56,11 +57,11 @@ bool has_context(int device);
 
 /// The next linear layer of cuBLASLt's answers `status`, a cublasStatus_t.
 void fail_next_linear(int status);
-/// The next of cuDNN's convolutions answers `status`, a cudnnStatus_t, and says `message`, which must stay.
 /// What the library asks before a call, and keeps the answer of: for algorithms, for one's workspace, for a layer.
 enum class Planning { linear, convolution, convolution_workspace, lstm };
 /// The next such question is answered `status`, of cuBLASLt or cuDNN.
 void fail_next_planning(Planning what, int status);
+/// The next of cuDNN's convolutions answers `status`, a cudnnStatus_t, and says `message`, which must stay.
 void fail_next_convolution(int status, const char* message);
 /// The algorithm of the last one that ran, in cuDNN's numbers for its direction; -1 before the first.
 int last_convolution_algorithm();

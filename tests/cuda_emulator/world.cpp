@@ -18,7 +18,10 @@ constexpr std::size_t kDepth = 1024;
 
 thread_local bool in_host_function = false;
 
-int visible_devices() {
+bool is_sufficient(int driver) { return driver / 1000 >= CUDART_VERSION / 1000; }
+
+int visible_devices(int driver) {
+  if (!is_sufficient(driver)) return 0;
   const int present = static_cast<int>(from_environment("TENDRIL_EMULATED_DEVICES", 2));
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) return present;
@@ -36,7 +39,10 @@ int visible_devices() {
 
 }  // namespace
 
-World::World() : devices(visible_devices()), streams(static_cast<std::size_t>(devices)) {
+World::World()
+    : driver(static_cast<int>(from_environment("TENDRIL_EMULATED_DRIVER", CUDART_VERSION))),
+      devices(visible_devices(driver)),
+      streams(static_cast<std::size_t>(devices)) {
   for (int device = 0; device < devices; ++device) {
     auto& of_device = streams[static_cast<std::size_t>(device)];
     of_device.push_back(std::make_unique<CUstream_st>(CUstream_st{device, cudaStreamDefault, 0, true}));
@@ -56,15 +62,15 @@ Lock::Lock() : lock_(world().mutex, std::defer_lock) {
     std::fprintf(stderr, "cuda_emulator: queued work called the runtime\n");
     std::abort();
   }
+  ++world().waiting;
   lock_.lock();
+  --world().waiting;
 }
 
 Lock::~Lock() { close_memory(); }
 
 void Lock::outside(const std::function<void()>& f) {
-  ++world().waiting;
   close_memory();
-  --world().waiting;
   lock_.unlock();
   in_host_function = true;
   f();
@@ -85,7 +91,8 @@ bool has_context(int device) {
 
 cudaError_t need_device() {
   if (in_host_function) return cudaErrorNotPermitted;
-  return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice;
+  if (world().devices > 0) return cudaSuccess;
+  return is_sufficient(world().driver) ? cudaErrorNoDevice : cudaErrorInsufficientDriver;
 }
 
 bool breaks_capture(CUstream_st* stream) {
