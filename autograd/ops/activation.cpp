@@ -35,6 +35,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   }
   TENDRIL_CHECK_AS(DTypeError, weight.dtype() == x.dtype(), "prelu: weight is ", weight.dtype(), ", expected x's ",
                    x.dtype());
+  TENDRIL_CHECK(weight.device() == x.device(), "prelu: weight is on ", weight.device(), ", expected x's device ",
+                x.device());
   const int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
   TENDRIL_CHECK_AS(ShapeError, weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
                    "prelu: weight has shape ", weight.sizes(), ", expected one number, or one for each of the ",

@@ -46,11 +46,18 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
   fits = fits && key.size(-1) == query.size(-1) && value.size(-2) == key.size(-2);
   TENDRIL_CHECK_AS(ShapeError, fits, kOp, ": query, key and value have shapes ", query.sizes(), ", ", key.sizes(),
                    " and ", value.sizes(), ", expected [..., L, E], [..., S, E] and [..., S, Ev]");
+  const auto check_device = [&](const Tensor& x, const char* name) {
+    TENDRIL_CHECK(x.device() == query.device(), kOp, ": ", name, " is on ", x.device(), ", expected query's device ",
+                  query.device());
+  };
+  check_device(key, "key");
+  check_device(value, "value");
   TENDRIL_CHECK(options.dropout_p >= 0 && options.dropout_p <= 1, kOp, ": dropout_p: got ", options.dropout_p,
                 ", expected a probability in [0, 1]");
   const Tensor& mask = options.attn_mask;
   TENDRIL_CHECK(!options.is_causal || !mask.defined(), kOp, ": got both attn_mask and is_causal, expected one of them");
   if (!mask.defined()) return;
+  check_device(mask, "attn_mask");
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool || mask.dtype() == query.dtype(), kOp, ": attn_mask has dtype ",
                    mask.dtype(), ", expected bool or the query's, ", query.dtype());
   const Dims scores = with_last(query.sizes(), query.size(-2), key.size(-2));

@@ -155,11 +155,15 @@ void check_geometry(const char* op, const ConvGeometry& g) {
   TENDRIL_CHECK(g.groups > 0, op, ": groups: got ", g.groups, ", expected a positive number");
 }
 
+void check_device(const char* op, const Tensor& x, const Tensor& other, const char* name) {
+  TENDRIL_CHECK(x.device() == other.device(), op, ": ", name, " is on ", other.device(), ", expected x's device ",
+                x.device());
+}
+
 void check_operand(const char* op, const Tensor& x, const Tensor& other, const char* name) {
   TENDRIL_CHECK_AS(DTypeError, x.dtype() == other.dtype(), op, ": ", name, " has dtype ", other.dtype(),
                    ", expected x's ", x.dtype());
-  TENDRIL_CHECK(x.device() == other.device(), op, ": ", name, " is on ", other.device(), ", expected x's device ",
-                x.device());
+  check_device(op, x, other, name);
 }
 
 Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry, bool relu,
@@ -275,6 +279,8 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& g) {
   check_sequences("conv1d", x, weight, "[out, in / groups, kernel]");
+  check_device("conv1d", x, weight, "weight");
+  if (bias.defined()) check_device("conv1d", x, bias, "bias");
   return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2);
 }
 

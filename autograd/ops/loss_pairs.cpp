@@ -26,6 +26,8 @@ void check_weight(const char* op, const char* name, const Tensor& weight, const 
   if (!weight.defined()) return;
   TENDRIL_CHECK_AS(DTypeError, is_floating(weight.dtype()), op, ": ", name, " is ", weight.dtype(),
                    ", expected a floating dtype");
+  TENDRIL_CHECK(weight.device() == x.device() || (weight.dim() == 0 && weight.device().is_cpu()), op, ": ", name,
+                " is on ", weight.device(), ", expected x's device ", x.device(), " (or one number on the cpu)");
   bool fits = weight.dim() <= x.dim();
   for (int d = 0; fits && d < weight.dim(); ++d) {
     const int64_t size = weight.sizes()[weight.dim() - 1 - d];
@@ -193,6 +195,8 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   if (fits) expected.erase(x1.dim() - 1);
   TENDRIL_CHECK_AS(ShapeError, fits && target.sizes() == expected, op, ": x1 has shape ", x1.sizes(),
                    ", the target has ", target.sizes(), ", expected [N, D] and [N], or [D] and []");
+  TENDRIL_CHECK(target.device() == x1.device(), op, ": the target is on ", target.device(), ", expected x1's device ",
+                x1.device());
   if (stays_float(x1, x2))
     return cosine_embedding_loss(autograd::detail::raised(x1), autograd::detail::raised(x2), target, options);
   if (is_half(x1, x2)) {

@@ -1,6 +1,7 @@
 #include <array>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tendril/autograd/autocast.h"
@@ -190,6 +191,12 @@ LstmLayerResult projected_layer(const Tensor& x, const LstmWeights& w, const Ten
 LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& h0, const Tensor& c0, bool reverse) {
   detail::check_defined(x, "lstm_layer", "x");
   detail::check_defined(w.weight_ih, "lstm_layer", "weight_ih");
+  for (const auto& [name, one] : {std::pair("weight_ih", &w.weight_ih), std::pair("weight_hh", &w.weight_hh),
+                                  std::pair("bias_ih", &w.bias_ih), std::pair("bias_hh", &w.bias_hh),
+                                  std::pair("weight_hr", &w.weight_hr), std::pair("h0", &h0), std::pair("c0", &c0)}) {
+    TENDRIL_CHECK(!one->defined() || one->device() == x.device(), "lstm_layer: ", name, " is on ", one->device(),
+                  ", expected x's device ", x.device());
+  }
   if (autograd::detail::autocast_on()) [[unlikely]] {
     const LstmWeights low{autograd::detail::lowered(w.weight_ih), autograd::detail::lowered(w.weight_hh),
                           autograd::detail::lowered(w.bias_ih), autograd::detail::lowered(w.bias_hh),

@@ -169,6 +169,7 @@ Tensor added_product(const char* op, Tensor (Tensor::*product_with)(const Tensor
   }
   check_operands(a, b, op, "b", "a");
   TENDRIL_CHECK_AS(DTypeError, c.dtype() == a.dtype(), op, ": c is ", c.dtype(), ", expected a's and b's ", a.dtype());
+  TENDRIL_CHECK(c.device() == a.device(), op, ": c is on ", c.device(), ", expected a's and b's device ", a.device());
   if (const DType wide = computed_in(a.dtype()); wide != a.dtype()) {  // the sum alone is rounded
     return added_product(op, product_with, c.to(wide), a.to(wide), b.to(wide), beta, alpha).to(a.dtype());
   }

@@ -153,7 +153,9 @@ std::function<void()> on_a_stream(const Tensor& x, std::function<void()> work) {
     cuda::record_stream(x, stream);
     const cuda::StreamGuard guard(stream);
     work();
-    stream.synchronize();
+    cuda::Event done;  // lets the thread sleep, which waiting for the stream does not
+    done.record(stream);
+    done.synchronize();
   };
 }
 

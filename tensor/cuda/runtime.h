@@ -214,8 +214,8 @@ class CopyAhead {
  public:
   explicit CopyAhead(int device = 0);
 
-  /// Issues copies of `tensors`, which may be dropped at once, and does not wait for what the device computes. Throws
-  /// Error for an undefined tensor; nothing is queued then.
+  /// Issues copies of `tensors` of the CPU, which may be dropped at once, and does not wait for what the device
+  /// computes. Throws Error for a tensor that is undefined or on a device; nothing is queued then.
   void push(const std::vector<Tensor>& tensors);
   /// The copies of the oldest `push`, for work on the thread's current stream, which waits for them. Throws Error
   /// without one.

@@ -29,6 +29,9 @@ BOOST_AUTO_TEST_CASE(copies_ahead_are_there_when_their_batch_is_computed_with) {
   BOOST_CHECK_EXCEPTION(ahead.push({raw::zeros({2}), Tensor()}), Error, [](const Error& e) {
     return std::string(e.what()) == "CopyAhead::push: tensor 1 is undefined";
   });
+  BOOST_CHECK_EXCEPTION(ahead.push({raw::zeros({2}), raw::zeros({2}, kFloat32, kGPU)}), Error, [](const Error& e) {
+    return std::string(e.what()) == "CopyAhead::push: tensor 1 is on cuda:0, expected the cpu";
+  });
   BOOST_TEST(ahead.size() == 0U);
   const Tensor sum = raw::zeros({kNumbers}, kFloat32, kGPU);
   const auto compute = [&] {

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/ops/activation.h"
+#include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/autograd/ops/join.h"
+#include "tendril/autograd/ops/layer_norm.h"
 #include "tendril/autograd/ops/loss.h"
+#include "tendril/autograd/ops/loss_pairs.h"
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/norm.h"
@@ -127,6 +131,165 @@ const std::vector<Case>& cases() {
       {"lstm_layer: ", "h0",
        [](Device a, Device b) {
          lstm_layer(floats({2, 1, 8}, a), floats({8, 2}, a), floats({1, 2}, b), {}, false);
+       }},
+      {"scaled_dot_product_attention: ", "key",
+       [](Device a, Device b) {
+         scaled_dot_product_attention(floats({2, 3}, a), floats({4, 3}, b), floats({4, 3}, a));
+       }},
+      {"scaled_dot_product_attention: ", "value",
+       [](Device a, Device b) {
+         scaled_dot_product_attention(floats({2, 3}, a), floats({4, 3}, a), floats({4, 3}, b));
+       }},
+      {"scaled_dot_product_attention: ", "key",
+       [](Device a, Device b) {
+         scaled_dot_product_attention(floats({2, 3}, a), floats({4, 3}, b), floats({4, 3}, b));
+       }},
+      {"scaled_dot_product_attention: ", "attn_mask",
+       [](Device a, Device b) {
+         scaled_dot_product_attention(floats({2, 3}, a), floats({4, 3}, a), floats({4, 3}, a),
+                                      {.attn_mask = floats({2, 4}, b)});
+       }},
+      {"scatter: ", "the index",
+       [](Device a, Device b) {
+         floats({2, 3}, a).scatter(1, indices({2, 1}, b), floats({2, 1}, a));
+       }},
+      {"scatter: ", "the source",
+       [](Device a, Device b) {
+         floats({2, 3}, a).scatter(1, indices({2, 1}, a), floats({2, 1}, b));
+       }},
+      {"scatter: ", "the index",
+       [](Device a, Device b) {
+         floats({2, 3}, a).scatter(1, indices({2, 1}, b), 5);
+       }},
+      {"index_copy: ", "the index",
+       [](Device a, Device b) {
+         floats({2, 3}, a).index_copy(0, indices({1}, b), floats({1, 3}, a));
+       }},
+      {"index_copy: ", "the source",
+       [](Device a, Device b) {
+         floats({2, 3}, a).index_copy(0, indices({1}, a), floats({1, 3}, b));
+       }},
+      {"addmm: ", "c is",
+       [](Device a, Device b) {
+         addmm(floats({2, 2}, b), floats({2, 3}, a), floats({3, 2}, a));
+       }},
+      {"addmm: ", "b is",
+       [](Device a, Device b) {
+         addmm(floats({2, 2}, a), floats({2, 3}, a), floats({3, 2}, b));
+       }},
+      {"baddbmm: ", "c is",
+       [](Device a, Device b) {
+         baddbmm(floats({1, 2, 2}, b), floats({1, 2, 3}, a), floats({1, 3, 2}, a));
+       }},
+      {"prelu: ", "weight",
+       [](Device a, Device b) {
+         prelu(floats({2, 3}, a), floats({3}, b));
+       }},
+      {"layer_norm: ", "weight",
+       [](Device a, Device b) {
+         layer_norm(floats({2, 3}, a), {3}, floats({3}, b), floats({3}, a));
+       }},
+      {"layer_norm: ", "bias",
+       [](Device a, Device b) {
+         layer_norm(floats({2, 3}, a), {3}, floats({3}, a), floats({3}, b));
+       }},
+      {"rms_norm: ", "weight",
+       [](Device a, Device b) {
+         rms_norm(floats({2, 3}, a), {3}, floats({3}, b));
+       }},
+      {"group_norm: ", "weight",
+       [](Device a, Device b) {
+         group_norm(floats({2, 4}, a), 2, floats({4}, b), floats({4}, a));
+       }},
+      {"conv_transpose2d: ", "weight",
+       [](Device a, Device b) {
+         conv_transpose2d(floats({1, 1, 3, 3}, a), floats({1, 1, 2, 2}, b));
+       }},
+      {"conv_transpose2d: ", "bias",
+       [](Device a, Device b) {
+         conv_transpose2d(floats({1, 1, 3, 3}, a), floats({1, 1, 2, 2}, a), floats({1}, b));
+       }},
+      {"conv1d: ", "weight",
+       [](Device a, Device b) {
+         conv1d(floats({1, 1, 3}, a), floats({1, 1, 2}, b));
+       }},
+      {"conv_transpose1d: ", "weight",
+       [](Device a, Device b) {
+         conv_transpose1d(floats({1, 1, 3}, a), floats({1, 1, 2}, b));
+       }},
+      {"binary_cross_entropy: ", "the target",
+       [](Device a, Device b) { binary_cross_entropy(floats({2}, a), floats({2}, b)); }},
+      {"binary_cross_entropy: ", "weight",
+       [](Device a, Device b) { binary_cross_entropy(floats({2}, a), floats({2}, a), {.weight = floats({2}, b)}); }},
+      {"binary_cross_entropy_with_logits: ", "the target",
+       [](Device a, Device b) { binary_cross_entropy_with_logits(floats({2}, a), floats({2}, b)); }},
+      {"binary_cross_entropy_with_logits: ", "pos_weight",
+       [](Device a, Device b) {
+         binary_cross_entropy_with_logits(floats({2}, a), floats({2}, a), {.pos_weight = floats({2}, b)});
+       }},
+      {"kl_div: ", "the target", [](Device a, Device b) { kl_div(floats({2}, a), floats({2}, b)); }},
+      {"l1_loss: ", "the target", [](Device a, Device b) { l1_loss(floats({2}, a), floats({2}, b)); }},
+      {"cosine_similarity: ", "y",
+       [](Device a, Device b) {
+         cosine_similarity(floats({2, 3}, a), floats({2, 3}, b));
+       }},
+      {"cosine_embedding_loss: ", "x2",
+       [](Device a, Device b) {
+         cosine_embedding_loss(floats({2, 3}, a), floats({2, 3}, b), floats({2}, a));
+       }},
+      {"cosine_embedding_loss: ", "the target",
+       [](Device a, Device b) {
+         cosine_embedding_loss(floats({2, 3}, a), floats({2, 3}, a), floats({2}, b));
+       }},
+      {"triplet_margin_loss: ", "negative",
+       [](Device a, Device b) {
+         triplet_margin_loss(floats({2, 3}, a), floats({2, 3}, a), floats({2, 3}, b));
+       }},
+      {"lstm_layer: ", "c0",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 8}, a), floats({8, 2}, a), {}, floats({1, 2}, b), false);
+       }},
+      {"lstm_layer: ", "weight_ih",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, b), floats({8, 2}, a), floats({8}, a), floats({8}, a)},
+                    floats({1, 2}, a), floats({1, 2}, a));
+       }},
+      {"lstm_layer: ", "weight_hh",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, b), floats({8}, a), floats({8}, a)},
+                    floats({1, 2}, a), floats({1, 2}, a));
+       }},
+      {"lstm_layer: ", "bias_ih",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, a), floats({8}, b), floats({8}, a)},
+                    floats({1, 2}, a), floats({1, 2}, a));
+       }},
+      {"lstm_layer: ", "bias_hh",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, a), floats({8}, a), floats({8}, b)},
+                    floats({1, 2}, a), floats({1, 2}, a));
+       }},
+      {"lstm_layer: ", "h0",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, a), floats({8}, a), floats({8}, a)},
+                    floats({1, 2}, b), floats({1, 2}, a));
+       }},
+      {"lstm_layer: ", "c0",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, a), floats({8}, a), floats({8}, a)},
+                    floats({1, 2}, a), floats({1, 2}, b));
+       }},
+      {"lstm_layer: ", "bias_ih",
+       [](Device a, Device b) {
+         lstm_layer(floats({2, 1, 3}, a),
+                    LstmWeights{floats({8, 3}, a), floats({8, 2}, a), floats({8}, b), floats({8}, b)},
+                    floats({1, 2}, a), floats({1, 2}, a));
        }},
       {"nll_loss: ", "the target",
        [](Device a, Device b) {

@@ -10,6 +10,7 @@
 
 #include "cuda_emulator/cublas_product.h"
 #include "cuda_emulator/emulator.h"
+#include "cuda_emulator/failures.h"
 
 namespace {
 
@@ -167,6 +168,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const Described what{in<Task>(desc), in<Layout>(a), in<Layout>(b), in<Layout>(c), in<Layout>(d)};
   if (const cublasStatus_t status = what.look(); status != CUBLAS_STATUS_SUCCESS) return status;
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  if (const int status = cuda_emulator::planned_failure(cuda_emulator::Planning::linear); status != 0) {
+    return static_cast<cublasStatus_t>(status);
+  }
   const Preference& p = in<Preference>(preference);
   Algorithm algorithm{what.hash(), p.workspace, {}, alignment_of(what.task.bias)};
   std::copy(p.alignment, p.alignment + 4, algorithm.alignment);

@@ -14,6 +14,7 @@
 
 #include "cuda_emulator/cudnn_descriptors.h"
 #include "cuda_emulator/emulator.h"
+#include "cuda_emulator/failures.h"
 
 namespace cuda_emulator {
 namespace {
@@ -199,6 +200,9 @@ std::vector<Algorithm> algorithms(Which which, const Request& request) {
 template <class Result>
 cudnnStatus_t rank(Which which, const Request& request, int asked, int* returned, Result* results) {
   if (asked < 1 || !returned || !results) return refuse(CUDNN_STATUS_BAD_PARAM, "no room for results");
+  if (const int status = planned_failure(Planning::convolution); status != 0) {
+    return refuse(static_cast<cudnnStatus_t>(status), "no ranking today");
+  }
   const std::vector<Algorithm> all = algorithms(which, request);
   *returned = std::min(asked, static_cast<int>(all.size()));
   for (int i = 0; i < *returned; ++i) {
@@ -225,6 +229,9 @@ cudnnStatus_t look_up(Which which, const Request& request, int name, Algorithm* 
 }
 
 cudnnStatus_t need_of(Which which, const Request& request, int name, std::size_t* bytes) {
+  if (const int status = planned_failure(Planning::convolution_workspace); status != 0) {
+    return refuse(static_cast<cudnnStatus_t>(status), "no size today");
+  }
   Algorithm found{};
   const cudnnStatus_t status = look_up(which, request, name, &found);
   if (status == CUDNN_STATUS_SUCCESS) *bytes = found.workspace;

@@ -6,6 +6,7 @@
 #include "cuda_emulator/cudnn_descriptors.h"
 #include "cuda_emulator/cudnn_rnn.h"
 #include "cuda_emulator/emulator.h"
+#include "cuda_emulator/failures.h"
 
 using namespace cuda_emulator;
 
@@ -105,6 +106,9 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t 
                                        cudnnMathType_t math, int32_t input, int32_t cells, int32_t projection,
                                        int32_t layers, cudnnDropoutDescriptor_t dropout, uint32_t flags) {
   if (!rnn) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+  if (const int status = planned_failure(Planning::lstm); status != 0) {
+    return refuse(static_cast<cudnnStatus_t>(status), "no layer today");
+  }
   if (input <= 0 || cells <= 0 || layers <= 0 || projection > cells) return refuse(CUDNN_STATUS_BAD_PARAM, "a size");
   const bool precise = type == CUDNN_DATA_DOUBLE ? precision == CUDNN_DATA_DOUBLE : precision == CUDNN_DATA_FLOAT;
   if (bytes_of(type) == 0 || type == CUDNN_DATA_INT32 || !precise) {

@@ -139,7 +139,7 @@ cudaError_t CUDARTAPI cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = world().driver;
   return cudaSuccess;
 }
 

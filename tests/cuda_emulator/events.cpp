@@ -18,6 +18,7 @@ cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) { return cudaEventCrea
 
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
   Lock lock;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (world().events.erase(event) == 0) return note(cudaErrorInvalidResourceHandle);
   delete event;
   return cudaSuccess;
@@ -40,6 +41,7 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
 
 cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
   Lock lock;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
   ++world().counters.synchronisations;
   const bool waits = event->record && event->record->ticket.stream->done < event->record->ticket.number;
@@ -50,12 +52,14 @@ cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
 
 cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
   Lock lock;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   if (world().events.count(event) == 0) return note(cudaErrorInvalidResourceHandle);
   return !event->record || poll(lock, event->record->ticket) ? cudaSuccess : note(cudaErrorNotReady);
 }
 
 cudaError_t CUDARTAPI cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   Lock lock;
+  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   for (const cudaEvent_t event : {start, end}) {
     if (world().events.count(event) == 0 || !event->record || (event->flags & cudaEventDisableTiming)) {
       return note(cudaErrorInvalidResourceHandle);

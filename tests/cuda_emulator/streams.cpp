@@ -44,6 +44,7 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
   if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   ++world().counters.synchronisations;
+  if (stream->done < stream->issued) ++world().counters.spins;
   drive(lock, {stream, stream->issued});
   return cudaSuccess;
 }

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "cuda_emulator/faults.h"
 #include "cuda_emulator/memory.h"
@@ -16,7 +18,10 @@ constexpr std::size_t kDepth = 1024;
 
 thread_local bool in_host_function = false;
 
-int visible_devices() {
+bool is_sufficient(int driver) { return driver / 1000 >= CUDART_VERSION / 1000; }
+
+int visible_devices(int driver) {
+  if (!is_sufficient(driver)) return 0;
   const int present = static_cast<int>(from_environment("TENDRIL_EMULATED_DEVICES", 2));
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) return present;
@@ -34,7 +39,10 @@ int visible_devices() {
 
 }  // namespace
 
-World::World() : devices(visible_devices()), streams(static_cast<std::size_t>(devices)) {
+World::World()
+    : driver(static_cast<int>(from_environment("TENDRIL_EMULATED_DRIVER", CUDART_VERSION))),
+      devices(visible_devices(driver)),
+      streams(static_cast<std::size_t>(devices)) {
   for (int device = 0; device < devices; ++device) {
     auto& of_device = streams[static_cast<std::size_t>(device)];
     of_device.push_back(std::make_unique<CUstream_st>(CUstream_st{device, cudaStreamDefault, 0, true}));
@@ -54,7 +62,9 @@ Lock::Lock() : lock_(world().mutex, std::defer_lock) {
     std::fprintf(stderr, "cuda_emulator: queued work called the runtime\n");
     std::abort();
   }
+  ++world().waiting;
   lock_.lock();
+  --world().waiting;
 }
 
 Lock::~Lock() { close_memory(); }
@@ -81,7 +91,8 @@ bool has_context(int device) {
 
 cudaError_t need_device() {
   if (in_host_function) return cudaErrorNotPermitted;
-  return world().devices > 0 ? cudaSuccess : cudaErrorNoDevice;
+  if (world().devices > 0) return cudaSuccess;
+  return is_sufficient(world().driver) ? cudaErrorNoDevice : cudaErrorInsufficientDriver;
 }
 
 bool breaks_capture(CUstream_st* stream) {
@@ -165,13 +176,19 @@ void drive_device(Lock& lock, int device) {
   for (std::size_t i = 0; i < streams.size(); ++i) drive(lock, {streams[i].get(), streams[i]->issued});
 }
 
-cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
-  ++world().counters.enqueued;
-  push(lock, *stream, {std::move(work), {}});
+cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) { return enqueue_all(handle, {std::move(work)}); }
+
+cudaError_t enqueue_all(cudaStream_t handle, std::vector<std::function<void()>> kernels) {
+  bool first = true;
+  for (auto& work : kernels) {
+    if (!first && world().waiting > 0) std::this_thread::yield();
+    Lock lock;
+    if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
+    CUstream_st* const stream = find_stream(handle);
+    if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
+    if (std::exchange(first, false)) ++world().counters.enqueued;
+    push(lock, *stream, {std::move(work), {}});
+  }
   return cudaSuccess;
 }
 

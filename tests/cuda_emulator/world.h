@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -75,7 +76,9 @@ struct World {
   World();
 
   std::mutex mutex;
+  std::atomic<int> waiting{0};  ///< threads that want it
   std::condition_variable progress;
+  int driver;  ///< its CUDA version
   int devices;
   std::vector<CUstream_st*> legacy;  ///< by device
   std::vector<std::vector<std::unique_ptr<CUstream_st>>> streams;
@@ -112,7 +115,8 @@ int& current_device();
 bool breaks_capture(CUstream_st* stream);
 /// Notes the error for cudaGetLastError and gives it back.
 cudaError_t note(cudaError_t error);
-/// cudaErrorNoDevice where there is none; cudaErrorNotPermitted in a host function of a stream.
+/// cudaErrorNoDevice where there is none, cudaErrorInsufficientDriver for want of a driver; cudaErrorNotPermitted in a
+/// host function of a stream.
 cudaError_t need_device();
 /// The same, for functions that make the current device's context if it has none: most that do anything.
 cudaError_t need_context();

@@ -38,9 +38,22 @@ BOOST_AUTO_TEST_CASE(without_devices_every_call_says_so) {
   BOOST_TEST(devices_with("CUDA_VISIBLE_DEVICES=-1") == "cudaErrorNoDevice 0 cudaErrorNoDevice");
 }
 
+BOOST_AUTO_TEST_CASE(a_library_says_why_it_has_no_device) {
+  BOOST_TEST(output_of("", "why") == "2 ");
+  BOOST_TEST(output_of("TENDRIL_EMULATED_DRIVER=0", "why") == "0 no NVIDIA driver is loaded");
+  const std::string runtime = std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+  BOOST_TEST(output_of("TENDRIL_EMULATED_DRIVER=11040", "why") ==
+             "0 the driver (CUDA 11.4) is older than the CUDA runtime " + runtime +
+                 " that this library was built with");
+  BOOST_TEST(output_of("TENDRIL_EMULATED_DRIVER=99000", "why") == "2 ");
+  BOOST_TEST(output_of("CUDA_VISIBLE_DEVICES=", "why") ==
+             "0 the driver sees no CUDA device (is CUDA_VISIBLE_DEVICES set?)");
+  BOOST_TEST(devices_with("TENDRIL_EMULATED_DRIVER=0") == "cudaErrorInsufficientDriver 0 cudaErrorInsufficientDriver");
+}
+
 BOOST_AUTO_TEST_CASE(a_device_that_nobody_chose_gets_no_context) {
   BOOST_TEST(output_of("", "contexts asks") == "00");
-  for (const std::string what : {"computes", "streams", "releases", "pins"}) {
+  for (const std::string what : {"computes", "streams", "releases", "pins", "waits"}) {
     BOOST_TEST(output_of("", "contexts " + what) == "01", "a program that " << what);
   }
 }

@@ -1,12 +1,17 @@
 // What becomes of a convolution that cuDNN does not do, and of the ones after it.
+#include <cublas_v2.h>
 #include <cudnn.h>
 
 #include <boost/test/unit_test.hpp>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda_emulator/emulator.h"
+#include "tendril/autograd/ops/lstm.h"
+#include "tendril/autograd/ops/matmul.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/runtime/refusals.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
@@ -105,6 +110,70 @@ BOOST_AUTO_TEST_CASE(otherwise_it_is_said_once_and_another_way_is_taken) {
   }
   convolution.run();
   BOOST_TEST(cuda_emulator::last_convolution_algorithm() == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_that_may_pass_is_forgotten_and_one_that_will_not_is_kept) {
+  using cuda_emulator::Planning;
+  const NotStrict lenient;
+  const auto by_products = [](const auto& f) {
+    const int64_t before = cuda::convolution_paths().products;
+    f();
+    return cuda::convolution_paths().products - before;
+  };
+  int64_t width = 7;  // a shape that was not asked about yet
+  for (const auto& [status, again] : {std::pair{CUDNN_STATUS_ALLOC_FAILED, 0}, {CUDNN_STATUS_NOT_SUPPORTED, 1}}) {
+    const Convolution one{.x = raw::ones({1, 3, 6, width}, kFloat32, kGPU),
+                          .out = raw::empty({1, 4, 6, width}, kFloat32, kGPU)};
+    ++width;
+    cuda_emulator::fail_next_planning(Planning::convolution, status);
+    BOOST_TEST(by_products([&] { one.run(); }) == 1);
+    const std::vector<double> expected = one.result();
+    BOOST_TEST(by_products([&] { one.run(); }) == again);
+    BOOST_TEST(one.result() == expected);
+  }
+  // The size of the fastest one's workspace.
+  const Convolution one{.x = raw::ones({1, 3, 6, width}, kFloat32, kGPU),
+                        .out = raw::empty({1, 4, 6, width}, kFloat32, kGPU)};
+  cuda_emulator::fail_next_planning(Planning::convolution_workspace, CUDNN_STATUS_ALLOC_FAILED);
+  one.run();
+  BOOST_TEST(cuda_emulator::last_convolution_algorithm() == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
+  one.run();
+  BOOST_TEST(cuda_emulator::last_convolution_algorithm() == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD);
+}
+
+BOOST_AUTO_TEST_CASE(so_are_those_of_recurrent_and_linear_layers) {
+  using cuda_emulator::Planning;
+  const NotStrict lenient;
+  const auto ones = [](const Dims& sizes) { return raw::ones(sizes, kFloat32, kGPU); };
+  int64_t width = 24;  // shapes that were not asked about yet
+  for (const bool passes : {true, false}) {
+    const Tensor x = ones({3, 2, width});
+    const LstmWeights weights{ones({16, width}), ones({16, 4}), {}, {}};
+    const auto by_cudnn = [&] {
+      const int64_t before = cuda::lstm_layers_by_cudnn();
+      (void)lstm_layer(x, weights, {}, {});
+      return cuda::lstm_layers_by_cudnn() - before;
+    };
+    cuda_emulator::fail_next_planning(Planning::lstm, passes ? CUDNN_STATUS_ALLOC_FAILED : CUDNN_STATUS_NOT_SUPPORTED);
+    BOOST_TEST(by_cudnn() == 0);
+    BOOST_TEST(by_cudnn() == passes);
+    const auto fused = [&] {
+      const int64_t before = cuda::linear_paths().fused;
+      (void)linear(ones({5, width}), ones({8, width}), ones({8}));
+      return cuda::linear_paths().fused - before;
+    };
+    cuda_emulator::fail_next_planning(Planning::linear,
+                                      passes ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_NOT_SUPPORTED);
+    BOOST_TEST(fused() == 0);
+    BOOST_TEST(fused() == passes);
+    width += 8;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(words_of_cudnn_frontend_tell_failures_from_what_is_not_supported) {
+  BOOST_TEST(cuda::names_no_failure("Deselecting execution plan"));
+  BOOST_TEST(cuda::names_no_failure("no plan. cudnn_status: CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH"));
+  BOOST_TEST(!cuda::names_no_failure("cudnn_status: CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_ALLOC_FAILED"));
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_the_plans_of_a_device) {

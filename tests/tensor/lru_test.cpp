@@ -29,6 +29,17 @@ BOOST_AUTO_TEST_CASE(what_was_not_used_for_longest_goes_first) {
   BOOST_TEST(made == 4);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_dropped_is_made_again) {
+  cuda::Lru<int, int> cache(2);
+  cache.get(1, [] { return 10; });
+  cache.get(2, [] { return 20; });
+  cache.drop(1);
+  cache.drop(3);
+  BOOST_TEST(cache.size() == 1u);
+  BOOST_TEST(cache.get(2, [] { return 21; }) == 20);
+  BOOST_TEST(cache.get(1, [] { return 11; }) == 11);
+}
+
 BOOST_AUTO_TEST_CASE(a_value_that_cannot_be_made_changes_nothing) {
   cuda::Lru<int, int> cache(1);
   cache.get(1, [] { return 10; });

@@ -40,31 +40,35 @@ Blas::~Blas() { cublasDestroy(handle_); }
 
 namespace {
 
+struct OfStream {
+  explicit OfStream(std::size_t bytes) : scratch(bytes) {}
+
+  std::mutex issuing;  ///< held from a call's first kernel to its last
+  Workspace scratch;
+};
+
 /// The current stream's. Kept, as streams are; never destroyed: the driver may be gone before static objects are.
-void* scratch_of_stream(std::size_t bytes) {
-  using ByStream = std::map<std::pair<int, cudaStream_t>, std::unique_ptr<Workspace>>;
+OfStream& of_stream(std::size_t scratch_bytes) {
+  using ByStream = std::map<std::pair<int, cudaStream_t>, std::unique_ptr<OfStream>>;
   static auto& mutex = *new std::mutex;
   static auto& all = *new ByStream;
   const std::lock_guard lock(mutex);
   auto& mine = all[{current_device(), current_stream()}];
-  if (!mine) mine = std::make_unique<Workspace>(bytes);
-  return mine->data();
+  if (!mine) mine = std::make_unique<OfStream>(scratch_bytes);
+  return *mine;
 }
 
 }  // namespace
 
-cublasHandle_t Blas::current() {
-  Blas& blas = thread_handle<Blas>();
-  const cudaStream_t stream = current_stream();
-  TENDRIL_CUBLAS("cuBLAS", cublasSetStream, blas.handle_, stream);  // forgets the workspace, so that comes second
-  const Scratch mine = scratch();
-  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, blas.handle_, mine.data, mine.bytes);
-  return blas.handle_;
-}
-
-Blas::Scratch Blas::scratch() {
-  const std::size_t bytes = thread_handle<Blas>().scratch_bytes_;
-  return {scratch_of_stream(bytes), bytes};
+BlasCall::BlasCall() {
+  const Blas& blas = thread_handle<Blas>();
+  handle_ = blas.get();
+  scratch_bytes_ = blas.scratch_bytes();
+  OfStream& mine = of_stream(scratch_bytes_);
+  scratch_ = mine.scratch.data();
+  alone_ = std::unique_lock(mine.issuing);
+  TENDRIL_CUBLAS("cuBLAS", cublasSetStream, handle_, current_stream());  // forgets the workspace, so that comes second
+  TENDRIL_CUBLAS("cuBLAS", cublasSetWorkspace, handle_, scratch_, scratch_bytes_);
 }
 
 BlasTypes blas_types(DType dtype, bool tf32, const char* op) {
@@ -121,7 +125,8 @@ void gemm(const char* op, const GemmLayout& g, DType dtype, const void* first, c
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
   const auto transposition = [](const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const cublasOperation_t op1 = transposition(g.first), op2 = transposition(g.second);
-  const cublasHandle_t handle = Blas::current();
+  const BlasCall call;
+  const cublasHandle_t handle = call.handle();
 
   if (g.is_small()) {
     const auto m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k),

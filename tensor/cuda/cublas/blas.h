@@ -3,6 +3,7 @@
 #include <cublas_v2.h>
 
 #include <cstddef>
+#include <mutex>
 
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/view.h"
@@ -26,19 +27,32 @@ class Blas {
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  /// The calling thread's handle for its current device and stream, with scratch memory of our allocator's: a stream's,
-  /// whichever threads multiply on it, as what is in a stream runs one after the other.
-  static cublasHandle_t current();
-  struct Scratch {
-    void* data;
-    std::size_t bytes;
-  };
-  /// That scratch memory.
-  static Scratch scratch();
+  cublasHandle_t get() const noexcept { return handle_; }
+  /// How much scratch memory its calls want.
+  std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
 
  private:
   cublasHandle_t handle_ = nullptr;
   std::size_t scratch_bytes_ = 0;
+};
+
+/// To be held while cuBLAS or cuBLASLt is called: the calling thread's handle, set to its current device and stream,
+/// and scratch memory of our allocator's, a stream's, whichever threads multiply on it. While it lives other threads
+/// wait to make theirs for that stream: a product that is cut along k is several kernels, which leave parts of it in
+/// the scratch memory for one another, and another product's kernel must not come between them.
+class BlasCall {
+ public:
+  BlasCall();
+
+  cublasHandle_t handle() const noexcept { return handle_; }
+  void* scratch() const noexcept { return scratch_; }
+  std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+
+ private:
+  cublasHandle_t handle_;
+  std::size_t scratch_bytes_;
+  void* scratch_ = nullptr;
+  std::unique_lock<std::mutex> alone_;
 };
 
 /// What cuBLAS is told of a floating dtype: sums are float32 for the half types. DTypeError naming `op` for others.

@@ -76,9 +76,12 @@ Key key_of(const Call& c) {
           g.first.ld,       g.second.ld,  g.out.ld};
 }
 
-using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
-
 /// The fastest, by cuBLASLt's own estimate; none where it has none.
+struct Algorithm {
+  std::optional<cublasLtMatmulAlgo_t> found;
+  bool may_be_kept = false;  ///< whether the next call would hear the same: not after a lack of memory
+};
+
 Algorithm find_algorithm(cublasLtHandle_t handle, const Call& c, std::size_t scratch_bytes) {
   Description d;
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -94,16 +97,18 @@ Algorithm find_algorithm(cublasLtHandle_t handle, const Call& c, std::size_t scr
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
-  const bool found = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, scratch_bytes) &&
+  const bool asked = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, scratch_bytes) &&
                      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) &&
                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment) &&
                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment) &&
                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment) &&
-                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment) &&
-                     TENDRIL_SERVED(cublasLtMatmulAlgoGetHeuristic, handle, &d.product, &d.first, &d.second, &d.out,
-                                    &d.out, &preference, 1, &result, &count);
-  return found && count > 0 && is_served(result.state, "cublasLtMatmulAlgoGetHeuristic") ? Algorithm(result.algo)
-                                                                                         : std::nullopt;
+                     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
+  if (!asked) return {};
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, &d.product, &d.first, &d.second, &d.out, &d.out,
+                                                         &preference, 1, &result, &count);
+  if (status == CUBLAS_STATUS_SUCCESS) status = count > 0 ? result.state : CUBLAS_STATUS_NOT_SUPPORTED;
+  if (is_served(status, "cublasLtMatmulAlgoGetHeuristic")) return {result.algo, true};
+  return {{}, status == CUBLAS_STATUS_NOT_SUPPORTED};
 }
 
 /// For all threads. Never destroyed: the library may be gone before static objects are.
@@ -114,22 +119,25 @@ struct Algorithms {
 
 bool multiply_and_add(const Call& c) {
   static auto& algorithms = *new Algorithms;
-  const auto handle = reinterpret_cast<cublasLtHandle_t>(Blas::current());  // each is one, too
-  const Blas::Scratch scratch = Blas::scratch();
+  const BlasCall call;
+  const auto handle = reinterpret_cast<cublasLtHandle_t>(call.handle());  // each is one, too
   Algorithm algorithm;
   {
+    const Key key = key_of(c);
     const std::lock_guard lock(algorithms.mutex);
-    algorithm = algorithms.cache.get(key_of(c), [&] { return find_algorithm(handle, c, scratch.bytes); });
+    algorithm = algorithms.cache.get(key, [&] { return find_algorithm(handle, c, call.scratch_bytes()); });
+    if (!algorithm.may_be_kept) algorithms.cache.drop(key);
   }
   Description d;
-  if (!algorithm || !d.init(c, c.bias)) return false;
+  if (!algorithm.found || !d.init(c, c.bias)) return false;
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   const bool wide = c.types.scalars == CUDA_R_64F;
   const void* const one = wide ? static_cast<const void*>(&one64) : &one32;
   const void* const zero = wide ? static_cast<const void*>(&zero64) : &zero32;
   return TENDRIL_SERVED(cublasLtMatmul, handle, &d.product, one, c.first, &d.first, c.second, &d.second, zero, c.out,
-                        &d.out, c.out, &d.out, &*algorithm, scratch.data, scratch.bytes, current_stream());
+                        &d.out, c.out, &d.out, &*algorithm.found, call.scratch(), call.scratch_bytes(),
+                        current_stream());
 }
 
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }

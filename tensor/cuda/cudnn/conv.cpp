@@ -118,6 +118,7 @@ struct Way {
 struct Plan {
   Operands operands;
   std::vector<Way> ways;
+  bool may_be_kept = true;  ///< see DnnAnswers
 };
 
 /// cuDNN counts in int, and elements of a tensor to 2^31 (cudnnSetTensor4dDescriptor).
@@ -140,12 +141,11 @@ cudnnMathType_t arithmetic_of(const Conv& c, bool tf32) {
 
 constexpr const char* kDescribing = "describing a convolution";
 
-bool describe(const Conv& c, const Operands& d) {
-  const char* op = name_of(c.map);
-  const cudnnDataType_t type = dnn_type(c.x.dtype, op);
+bool describe(const Conv& c, const Operands& d, DnnAnswers& answers) {
+  const cudnnDataType_t type = dnn_type(c.x.dtype, name_of(c.map));
   const cudnnTensorFormat_t format = c.channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
   const auto size = [](const View& v, int i) { return static_cast<int>(v.sizes[i]); };
-  const auto accepts = [op](cudnnStatus_t status) { return is_served(status, op, kDescribing); };
+  const auto accepts = [&](cudnnStatus_t status) { return answers.take(status, kDescribing); };
   return accepts(
              cudnnSetTensor4dDescriptor(d.x, format, type, size(c.x, 0), size(c.x, 1), size(c.x, 2), size(c.x, 3))) &&
          accepts(cudnnSetTensor4dDescriptor(d.out, format, type, size(c.out, 0), size(c.out, 1), size(c.out, 2),
@@ -154,11 +154,10 @@ bool describe(const Conv& c, const Operands& d) {
                                             size(c.weight, 2), size(c.weight, 3)));
 }
 
-bool describe(const Conv& c, cudnnMathType_t math, const ConvolutionDescriptor& conv) {
-  const char* op = name_of(c.map);
+bool describe(const Conv& c, cudnnMathType_t math, const ConvolutionDescriptor& conv, DnnAnswers& answers) {
   const ConvGeometry& g = c.geometry;
   const auto number = [](int64_t n) { return static_cast<int>(n); };
-  const auto accepts = [op](cudnnStatus_t status) { return is_served(status, op, kDescribing); };
+  const auto accepts = [&](cudnnStatus_t status) { return answers.take(status, kDescribing); };
   const cudnnDataType_t sums = c.x.dtype == kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
   return accepts(cudnnSetConvolution2dDescriptor(conv, number(g.padding.h), number(g.padding.w), number(g.stride.h),
                                                  number(g.stride.w), number(g.dilation.h), number(g.dilation.w),
@@ -168,13 +167,12 @@ bool describe(const Conv& c, cudnnMathType_t math, const ConvolutionDescriptor& 
 }
 
 template <class Map>
-void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan) {
-  const char* op = name_of(c.map);
+void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan, DnnAnswers& answers) {
   const ConvolutionDescriptor asked;
-  if (!describe(c, arithmetic_of(c, tf32), asked)) return;
+  if (!describe(c, arithmetic_of(c, tf32), asked, answers)) return;
   typename Map::Result results[Map::kAlgorithms];
   int count = 0;
-  if (!is_served(Map::rank(handle, {plan.operands, asked}, &count, results), op, "cudnnGetConvolutionAlgorithm_v7")) {
+  if (!answers.take(Map::rank(handle, {plan.operands, asked}, &count, results), "cudnnGetConvolutionAlgorithm_v7")) {
     return;
   }
   const bool exact = is_exact(c, tf32);
@@ -183,9 +181,9 @@ void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan) {
     if (deterministic() && results[i].determinism != CUDNN_DETERMINISTIC) continue;
     Way way{results[i].algo, {}, 0};
     // An algorithm's needs depend on the arithmetic that it was recommended with.
-    if (describe(c, exact ? CUDNN_FMA_MATH : results[i].mathType, way.conv) &&
-        is_served(Map::scratch(handle, {plan.operands, way.conv}, results[i].algo, &way.scratch), op,
-                  "cudnnGetConvolutionWorkspaceSize")) {
+    if (describe(c, exact ? CUDNN_FMA_MATH : results[i].mathType, way.conv, answers) &&
+        answers.take(Map::scratch(handle, {plan.operands, way.conv}, results[i].algo, &way.scratch),
+                     "cudnnGetConvolutionWorkspaceSize")) {
       plan.ways.push_back(std::move(way));
     }
   }
@@ -193,10 +191,12 @@ void find_ways(cudnnHandle_t handle, const Conv& c, bool tf32, Plan& plan) {
 
 std::shared_ptr<const Plan> make_plan(cudnnHandle_t handle, const Conv& c, bool tf32) {
   const auto plan = std::make_shared<Plan>();
+  DnnAnswers answers(name_of(c.map));
   by_map(c.map, [&](auto map) {
-    if (describe(c, plan->operands)) find_ways<decltype(map)>(handle, c, tf32, *plan);
+    if (describe(c, plan->operands, answers)) find_ways<decltype(map)>(handle, c, tf32, *plan, answers);
     return true;
   });
+  plan->may_be_kept = answers.may_be_kept();
   return plan;
 }
 
@@ -210,7 +210,10 @@ std::shared_ptr<const Plan> plan_for(cudnnHandle_t handle, const Conv& c) {
   static auto& plans = *new Plans;
   const bool tf32 = convolution_tf32();
   const std::lock_guard lock(plans.mutex);
-  return plans.cache.get(conv_key(c, tf32), [&] { return make_plan(handle, c, tf32); });
+  const ConvKey key = conv_key(c, tf32);
+  const std::shared_ptr<const Plan> plan = plans.cache.get(key, [&] { return make_plan(handle, c, tf32); });
+  if (!plan->may_be_kept) plans.cache.drop(key);
+  return plan;
 }
 
 /// False where the way is closed this time: no memory, or cuDNN has changed its mind.

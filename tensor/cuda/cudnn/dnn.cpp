@@ -26,11 +26,24 @@ void raise(cudnnStatus_t status, const char* op, const char* call) {
   tendril::detail::raise<Error>(explained(status, op, call));
 }
 
+namespace {
+
+bool is_unsupported(cudnnStatus_t status) {
+  return CUDNN_STATUS_CATEGORY(static_cast<int>(status)) == CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+}  // namespace
+
 bool is_served(cudnnStatus_t status, const char* op, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return true;
-  if (CUDNN_STATUS_CATEGORY(static_cast<int>(status)) == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  if (is_unsupported(status)) return false;
   refused(op, call, static_cast<int>(status), explained(status, op, call));
   return false;
+}
+
+bool DnnAnswers::take(cudnnStatus_t status, const char* call) {
+  if (status != CUDNN_STATUS_SUCCESS && !is_unsupported(status)) kept_ = false;
+  return is_served(status, op_, call);
 }
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tendril/tensor/dtype.h"
 
-/// cuDNN. Read only by files dnn*.cpp, which are compiled where it was found.
+/// cuDNN. Read only in this folder, most of which is compiled where it was found.
 namespace tendril::cuda {
 
 /// Throws Error: "conv2d: cudnnConvolutionForward: CUDNN_STATUS_BAD_PARAM: ..." with what cuDNN says of its last error.
@@ -21,6 +21,19 @@ inline void check(cudnnStatus_t status, const char* op, const char* call) {
 /// that it refuses is a mistake of ours, or a device that fails: false as well, said once on the error output with what
 /// cuDNN says of its last error; under `strict()` Error.
 bool is_served(cudnnStatus_t status, const char* op, const char* call);
+
+/// cuDNN's answers to what is asked once and kept. It may be kept if they were all yes or NOT_SUPPORTED, of which the
+/// next call would hear the same; a lack of memory may pass.
+class DnnAnswers {
+ public:
+  explicit DnnAnswers(const char* op) : op_(op) {}
+  bool take(cudnnStatus_t status, const char* call);
+  bool may_be_kept() const noexcept { return kept_; }
+
+ private:
+  const char* op_;
+  bool kept_ = true;
+};
 
 /// The calling thread's handle for its current device, set to its current stream.
 cudnnHandle_t dnn_handle();

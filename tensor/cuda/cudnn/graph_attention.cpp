@@ -71,7 +71,7 @@ using Key = std::array<int64_t, 11>;
 /// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
   std::mutex mutex;
-  Lru<Key, std::shared_ptr<GraphPlan>, WordsHash> cache{256};
+  Lru<Key, GraphPlan::Made, WordsHash> cache{256};
 };
 
 std::shared_ptr<GraphPlan> plan_for(const AttentionGraph& a) {
@@ -81,24 +81,28 @@ std::shared_ptr<GraphPlan> plan_for(const AttentionGraph& a) {
       current_device(), static_cast<int64_t>(s.dtype),   s.batch,    s.queries,      s.keys, s.width, s.value_width,
       a.causal,         std::bit_cast<int64_t>(a.scale), a.backward, deterministic()};
   const std::lock_guard lock(plans.mutex);
-  return plans.cache.get(
+  const GraphPlan::Made made = plans.cache.get(
       key, [&] { return GraphPlan::make(name_of(a), graph_of(a, capability(name_of(a))), rules(), nullptr); });
+  if (!made.may_be_kept) plans.cache.drop(key);
+  return made.plan;
 }
 
 /// The operands of a call, where tensor cores can have them.
 class Operands {
  public:
   explicit Operands(const char* op) : op_(op) {}
-  void read(int64_t number, const View& x) { pack[number] = const_cast<void*>(next().read(op_, x.data, bytes_of(x))); }
-  void write(int64_t number, const View& x) { pack[number] = next().write(x.data, bytes_of(x)); }
+  void read(int64_t number, const View& x) {
+    bindings[number] = const_cast<void*>(next().read(op_, x.data, bytes_of(x)));
+  }
+  void write(int64_t number, const View& x) { bindings[number] = next().write(x.data, bytes_of(x)); }
   void run(const AttentionGraph& a) {
     const std::shared_ptr<GraphPlan> plan = plan_for(a);
-    TENDRIL_CHECK(plan && plan->run(op_, pack), op_,
+    TENDRIL_CHECK(plan && plan->run(op_, bindings), op_,
                   ": cuDNN did not run its plan: no memory for it, or what was said before");
     for (const Aligned& operand : aligned_) operand.written(op_);
   }
 
-  Pack pack;
+  Bindings bindings;
 
  private:
   static std::size_t bytes_of(const View& x) { return static_cast<std::size_t>(x.numel) * size_of(x.dtype); }

@@ -69,7 +69,7 @@ struct KeyHash {
 /// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
   std::mutex mutex;
-  Lru<Key, std::shared_ptr<GraphPlan>, KeyHash> cache{1024};
+  Lru<Key, GraphPlan::Made, KeyHash> cache{1024};
 };
 
 /// Groups are for the other interface: cuDNN's graphs have few engines for them.
@@ -83,20 +83,21 @@ bool convolve_by_graph(const Conv& conv, const View* bias, bool relu) {
   const char* op = name_of(conv.map);
   const auto bytes = [](const View& x) { return static_cast<std::size_t>(x.numel) * size_of(x.dtype); };
   Aligned x, weight, shift, out;  // where tensor cores may have them
-  Pack pack{{kX, const_cast<void*>(x.read(op, conv.x.data, bytes(conv.x)))},
-            {kWeight, const_cast<void*>(weight.read(op, conv.weight.data, bytes(conv.weight)))},
-            {kOut, out.write(conv.out.data, bytes(conv.out))}};
-  if (bias) pack[kBias] = const_cast<void*>(shift.read(op, bias->data, bytes(*bias)));
-  std::shared_ptr<GraphPlan> plan;
+  Bindings bindings{{kX, const_cast<void*>(x.read(op, conv.x.data, bytes(conv.x)))},
+                    {kWeight, const_cast<void*>(weight.read(op, conv.weight.data, bytes(conv.weight)))},
+                    {kOut, out.write(conv.out.data, bytes(conv.out))}};
+  if (bias) bindings[kBias] = const_cast<void*>(shift.read(op, bias->data, bytes(*bias)));
+  GraphPlan::Made made;
   {
     const GraphRules rules = rules_for(conv);
     const Key key{conv_key(conv, convolution_tf32()),
                   {bias ? 1 + static_cast<int64_t>(bias->dtype) : 0, relu, rules.timed}};
     const std::lock_guard lock(plans.mutex);
-    plan = plans.cache.get(
-        key, [&] { return GraphPlan::make(op, graph_of(conv, bias, relu, capability(op)), rules, &pack); });
+    made = plans.cache.get(
+        key, [&] { return GraphPlan::make(op, graph_of(conv, bias, relu, capability(op)), rules, &bindings); });
+    if (!made.may_be_kept) plans.cache.drop(key);
   }
-  if (!plan || !plan->run(op, pack)) return false;
+  if (!made.plan || !made.plan->run(op, bindings)) return false;
   out.written(op);
   return true;
 }

@@ -40,18 +40,23 @@ std::string explained(fe::error_t error, const char* op, const char* call) {
   return std::string(op) + ": cuDNN's graph: " + call + ": " + error.get_message();
 }
 
-bool is_served(fe::error_t error, const char* op, const char* call) {
+/// The second and third code are for all that is wrong with the query or a plan: cuDNN's own status is in the text.
+bool is_unsupported(fe::error_t error) {
   switch (error.get_code()) {
-    case fe::error_code_t::OK:
-      return true;
     case fe::error_code_t::GRAPH_NOT_SUPPORTED:
+      return true;
     case fe::error_code_t::GRAPH_EXECUTION_PLAN_CREATION_FAILED:  // no plan of those that there are
     case fe::error_code_t::HEURISTIC_QUERY_FAILED:                // no plans
-      return false;
+      return names_no_failure(error.get_message());
     default:
-      refused(op, call, static_cast<int>(error.get_code()), explained(error, op, call));
       return false;
   }
+}
+
+bool is_served(fe::error_t error, const char* op, const char* call) {
+  if (error.is_good()) return true;
+  if (!is_unsupported(error)) refused(op, call, static_cast<int>(error.get_code()), explained(error, op, call));
+  return false;
 }
 
 /// Up to where cuDNN says whether it has a plan. `handle` is null for the device that the graph was told of.
@@ -68,12 +73,12 @@ fe::error_t prepare(DnnGraph& graph, cudnnHandle_t handle, const GraphRules& rul
 }
 
 /// How long a plan takes; infinity where it fails.
-double milliseconds_of(const DnnGraph& graph, cudnnHandle_t handle, int64_t plan, int64_t bytes, Pack& pack) {
+double milliseconds_of(const DnnGraph& graph, cudnnHandle_t handle, int64_t plan, int64_t bytes, Bindings& bindings) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   constexpr int kRuns = 3;
   const Workspace scratch(static_cast<std::size_t>(bytes), std::nothrow);
   if (bytes > 0 && !scratch.data()) return kNever;
-  const auto run = [&] { return graph.execute_plan_at_index(handle, pack, scratch.data(), plan).is_good(); };
+  const auto run = [&] { return graph.execute_plan_at_index(handle, bindings, scratch.data(), plan).is_good(); };
   if (!run()) return kNever;  // the first loads its kernel
   Event begin(true), end(true);
   const Stream stream = Stream::current(current_device());
@@ -88,40 +93,47 @@ double milliseconds_of(const DnnGraph& graph, cudnnHandle_t handle, int64_t plan
 
 }  // namespace
 
-std::shared_ptr<GraphPlan> GraphPlan::make(const char* op, std::unique_ptr<DnnGraph> graph, const GraphRules& rules,
-                                           Pack* pack) {
+GraphPlan::Made GraphPlan::make(const char* op, std::unique_ptr<DnnGraph> graph, const GraphRules& rules,
+                                Bindings* bindings) {
   const cudnnHandle_t handle = dnn_handle();
-  if (!is_served(prepare(*graph, handle, rules), op, "prepare")) return nullptr;
+  if (const fe::error_t error = prepare(*graph, handle, rules); !is_served(error, op, "prepare")) {
+    return {nullptr, is_unsupported(error)};
+  }
   constexpr int64_t kTried = 8;
-  const bool timed = rules.timed && pack && !is_capturing();
+  const bool timed = rules.timed && bindings && !is_capturing();
   int64_t best = -1, best_bytes = 0, tried = 0;
   double least = std::numeric_limits<double>::infinity();
-  fe::error_t error;
+  fe::error_t error;  // the last that may pass, or the last of all
   for (int64_t plan = 0; plan < graph->get_execution_plan_count() && tried < (timed ? kTried : 1); ++plan) {
     int64_t bytes = 0;
-    error = graph->build_plan_at_index(plan);
-    if (error.is_good()) error = graph->get_workspace_size_plan_at_index(plan, bytes);
-    if (error.is_bad()) continue;
+    fe::error_t now = graph->build_plan_at_index(plan);
+    if (now.is_good()) now = graph->get_workspace_size_plan_at_index(plan, bytes);
+    if (now.is_bad()) {
+      if (error.is_good() || is_unsupported(error)) error = now;
+      continue;
+    }
     ++tried;
-    const double time = timed ? milliseconds_of(*graph, handle, plan, bytes, *pack) : 0;
-    if (time >= least) continue;
+    const double time = timed ? milliseconds_of(*graph, handle, plan, bytes, *bindings) : 0;
+    if (best >= 0 && time >= least) continue;  // the first, cuDNN's own choice, also where no trial had the memory
     least = time;
     best = plan;
     best_bytes = bytes;
   }
   if (best < 0) {
     static_cast<void>(is_served(error, op, "build_plan"));
-    return nullptr;
+    return {nullptr, is_unsupported(error)};
   }
-  return std::shared_ptr<GraphPlan>(new GraphPlan(std::move(graph), best, best_bytes));
+  // What no trial has chosen is for this call.
+  return {std::shared_ptr<GraphPlan>(new GraphPlan(std::move(graph), best, best_bytes)),
+          !timed || least < std::numeric_limits<double>::infinity()};
 }
 
-bool GraphPlan::run(const char* op, Pack& pack) {
+bool GraphPlan::run(const char* op, Bindings& bindings) {
   const Workspace scratch(static_cast<std::size_t>(scratch_), std::nothrow);
   if (scratch_ > 0 && !scratch.data()) return false;
   const cudnnHandle_t handle = dnn_handle();
   const std::lock_guard lock(mutex_);
-  return is_served(graph_->execute_plan_at_index(handle, pack, scratch.data(), index_), op, "execute");
+  return is_served(graph_->execute_plan_at_index(handle, bindings, scratch.data(), index_), op, "execute");
 }
 
 std::string why_not(std::unique_ptr<DnnGraph> graph, const GraphRules& rules, const AbsentDevice& device) {

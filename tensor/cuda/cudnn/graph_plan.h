@@ -34,7 +34,7 @@ namespace fe = cudnn_frontend;
 using DnnGraph = fe::graph::Graph;
 
 /// A graph's operands by their numbers in it.
-using Pack = std::unordered_map<int64_t, void*>;
+using Bindings = std::unordered_map<int64_t, void*>;
 
 /// What cuDNN may use besides.
 struct GraphRules {
@@ -45,13 +45,15 @@ struct GraphRules {
 /// A graph and the plan that runs it.
 class GraphPlan {
  public:
-  /// Null where cuDNN does not serve the graph on the current device; see refusals.h for what else it may say. `pack`
-  /// is for trials, null without.
-  static std::shared_ptr<GraphPlan> make(const char* op, std::unique_ptr<DnnGraph> graph, const GraphRules& rules,
-                                         Pack* pack);
+  struct Made {
+    std::shared_ptr<GraphPlan> plan;  ///< null where cuDNN does not serve the graph on the current device
+    bool may_be_kept = true;          ///< false after what may pass, such as a lack of memory
+  };
+  /// See refusals.h for what cuDNN may say besides. `bindings` are for trials, null without.
+  static Made make(const char* op, std::unique_ptr<DnnGraph> graph, const GraphRules& rules, Bindings* bindings);
 
   /// False, with nothing issued, where there is no memory for the plan.
-  bool run(const char* op, Pack& pack);
+  bool run(const char* op, Bindings& bindings);
 
  private:
   GraphPlan(std::unique_ptr<DnnGraph> graph, int64_t index, int64_t scratch)

@@ -16,7 +16,7 @@
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
 /// Layers of LSTMs by cuDNN's recurrent networks: one layer, one direction, all sequences of one length. Without
-/// cuDNN, dnn_absent.cpp stands in.
+/// cuDNN, absent.cpp stands in.
 namespace tendril::cuda {
 namespace {
 
@@ -70,6 +70,7 @@ class Plan {
   }
 
   bool refused() const noexcept { return refused_; }
+  bool may_be_kept() const noexcept { return answers_.may_be_kept(); }
   std::size_t reserve_bytes(bool training) const noexcept { return training ? reserve_bytes_ : 0; }
   std::size_t work_bytes(bool training) const noexcept { return work_bytes_[training]; }
   std::size_t weight_bytes() const noexcept { return weight_bytes_; }
@@ -84,12 +85,13 @@ class Plan {
   void locate();
 
   Shape shape_;
+  DnnAnswers answers_{kOp};
   bool refused_ = true;
   std::size_t weight_bytes_ = 0, work_bytes_[2] = {0, 0}, reserve_bytes_ = 0;
   std::vector<Part> parts_;
 };
 
-#define TENDRIL_TAKEN(function, ...) is_served(function(__VA_ARGS__), kOp, #function)
+#define TENDRIL_TAKEN(function, ...) answers_.take(function(__VA_ARGS__), #function)
 
 struct Types {
   cudnnDataType_t data, math;
@@ -192,9 +194,20 @@ void Plan::locate() {
 struct Plans {
   Lru<Shape, std::unique_ptr<Plan>, ShapeHash> used{64};
 };
-Plan& plan_for(const LstmLayer& layer) {
+/// Null where cuDNN refuses the layer.
+const Plan* find_plan(const LstmLayer& layer) {
   const Shape shape = shape_of(layer);
-  return *thread_handle<Plans>().used.get(shape, [&] { return std::make_unique<Plan>(shape); });
+  auto& used = thread_handle<Plans>().used;
+  const Plan& plan = *used.get(shape, [&] { return std::make_unique<Plan>(shape); });
+  if (!plan.refused()) return &plan;
+  if (!plan.may_be_kept()) used.drop(shape);
+  return nullptr;
+}
+/// Of a layer that lstm_layer_reserve was asked about, maybe by another thread.
+const Plan& plan_for(const LstmLayer& layer) {
+  const Plan* const plan = find_plan(layer);
+  TENDRIL_CHECK(plan, kOp, ": cuDNN refuses the layer now, and did not before");
+  return *plan;
 }
 
 /// The layer's parameters as cuDNN wants them.
@@ -268,9 +281,8 @@ int64_t lstm_layer_reserve(LstmLayer& layer, bool training) {
   // cuDNN runs a layer's products in streams of its own, and NVIDIA does not promise the same bits each time.
   if (!cudnn_enabled() || deterministic()) return -1;
   layer.way = layer.x.dtype == kFloat32 && convolution_tf32() ? kTf32 : kExact;
-  const Plan& plan = plan_for(layer);
-  if (plan.refused()) return -1;
-  return static_cast<int64_t>(plan.reserve_bytes(training));
+  const Plan* const plan = find_plan(layer);
+  return plan ? static_cast<int64_t>(plan->reserve_bytes(training)) : -1;
 }
 
 void lstm_layer(const LstmLayer& layer, const View& output, const View& c_n, void* reserve) {

@@ -107,6 +107,7 @@ void sort_pairs(const char* op, const Pairs<K>& pairs, int64_t lines, int64_t le
     }
   };
   check(cuda_emulator::enqueue(current_stream(), sort_lines), op, "cub");
+  check(cudaPeekAtLastError(), op, "cub");  // as CUB does, whoever's error it is
 }
 
 #endif

@@ -16,6 +16,14 @@ inline void check(cudaError_t status, const char* op, const char* call) {
     raise(status, op, call);
 }
 
+/// Of cudaEventQuery's or cudaStreamQuery's answer: it is not done yet. That is no error, but CUDA keeps it as its last
+/// one, which CUB would take for its own; so it is forgotten here.
+inline bool is_pending(cudaError_t answer) noexcept {
+  if (answer != cudaErrorNotReady) return false;
+  cudaGetLastError();
+  return true;
+}
+
 }  // namespace tendril::cuda
 
 /// TENDRIL_CUDA("copy", cudaMemcpyAsync, to, from, bytes, cudaMemcpyDefault, stream)

@@ -11,6 +11,9 @@ CopyAhead::CopyAhead(int device) : stream_(device) {}
 void CopyAhead::push(const std::vector<Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     TENDRIL_CHECK(tensors[i].defined(), "CopyAhead::push: tensor ", i, " is undefined");
+    // A device's own tensor would be read before the stream that makes it has come so far.
+    TENDRIL_CHECK(tensors[i].device().is_cpu(), "CopyAhead::push: tensor ", i, " is on ", tensors[i].device(),
+                  ", expected the cpu");
   }
   const StreamGuard guard(stream_);
   Batch batch;

@@ -122,10 +122,12 @@ void give_record_back(SharedRecord record) noexcept {
 
 void throw_noted(const SharedRecord& record, uint64_t owner, int device, bool late) {
   const std::atomic_ref<int> state(record.host->state);
-  if (state.load(std::memory_order_acquire) != IndexRecord::kComplete) return;
-  const IndexRecord noted = *record.host;
+  // Claimed while it is read: no other thread throws it, and no kernel notes another in the middle.
   int complete = IndexRecord::kComplete;
-  if (!state.compare_exchange_strong(complete, IndexRecord::kEmpty) || noted.owner != owner) return;
+  if (!state.compare_exchange_strong(complete, IndexRecord::kClaimed, std::memory_order_acquire)) return;
+  const IndexRecord noted = *record.host;
+  state.store(IndexRecord::kEmpty, std::memory_order_release);
+  if (noted.owner != owner) return;
   const std::string text = index_error_text(noted.use, noted.value, noted.dim, noted.size);
   if (!late) throw IndexError(text);
   tendril::detail::raise<IndexError>(

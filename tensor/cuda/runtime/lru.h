@@ -20,7 +20,7 @@ struct WordsHash {
 };
 
 /// The `capacity` (> 0) values that were used last, by key. Not thread-safe. References stay valid until the value is
-/// dropped, which only `get` does, to others than the one it returns.
+/// dropped, which `get` does to others than the one it returns.
 template <class Key, class Value, class Hash = std::hash<Key>>
 class Lru {
  public:
@@ -45,6 +45,13 @@ class Lru {
       items_.pop_back();
     }
     return items_.front().second;
+  }
+  /// The key has no value any more.
+  void drop(const Key& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return;
+    items_.erase(found->second);
+    places_.erase(found);
   }
   std::size_t size() const noexcept { return items_.size(); }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -45,12 +46,15 @@ class DriverMemory final : public MemorySource {
     return event;
   }
   bool is_done(void* event) noexcept override {
-    if (event && cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaErrorNotReady) return false;
-    if (event) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+    if (!event) return true;
+    const DeviceGuard guard(device_, std::nothrow);
+    if (is_pending(cudaEventQuery(static_cast<cudaEvent_t>(event)))) return false;
+    cudaEventDestroy(static_cast<cudaEvent_t>(event));
     return true;
   }
   void wait_for(void* event) noexcept override {
     if (!event) return;
+    const DeviceGuard guard(device_, std::nothrow);
     cudaEventSynchronize(static_cast<cudaEvent_t>(event));
     cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }

@@ -29,4 +29,14 @@ void refused(const char* op, const char* call, int status, const std::string& te
   }
 }
 
+bool names_no_failure(std::string_view text) noexcept {
+  constexpr std::string_view status = "CUDNN_STATUS_";
+  for (std::size_t at = text.find(status); at != std::string_view::npos; at = text.find(status, at)) {
+    at += status.size();
+    const std::string_view name = text.substr(at);
+    if (!name.starts_with("NOT_SUPPORTED") && !name.starts_with("SUCCESS")) return false;
+  }
+  return true;
+}
+
 }  // namespace tendril::cuda

@@ -2,6 +2,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "tendril/tensor/cuda/runtime.h"
@@ -35,9 +36,7 @@ class StreamPool {
     std::deque<cudaStream_t>& idle = idle_[kind];
     const DeviceGuard guard(kind.first);
     for (auto it = idle.begin(); it != idle.end(); ++it) {
-      const cudaError_t status = cudaStreamQuery(*it);
-      if (status == cudaErrorNotReady) cudaGetLastError();
-      if (status == cudaErrorNotReady && idle.size() < kKept) continue;
+      if (is_pending(cudaStreamQuery(*it)) && idle.size() < kKept) continue;
       const cudaStream_t taken = *it;
       idle.erase(it);
       return taken;
@@ -103,8 +102,9 @@ Stream Stream::current(int device) {
 bool Stream::done() const {
   const DeviceGuard guard(device_);
   const cudaError_t status = cudaStreamQuery(queue(*this));
-  if (status != cudaErrorNotReady) check(status, "Stream::done", "cudaStreamQuery");
-  return status == cudaSuccess;
+  if (is_pending(status)) return false;
+  check(status, "Stream::done", "cudaStreamQuery");
+  return true;
 }
 
 void Stream::synchronize() const {
@@ -128,20 +128,28 @@ void Event::record(const Stream& stream) {
   // Whoever waits for one without timing leaves the processor to others: rpc's threads wait for most of what they send.
   const unsigned flags = timing_ ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync;
   TENDRIL_CUDA("Event::record", cudaEventCreateWithFlags, &made, flags);
-  event_ = std::shared_ptr<void>(made, [](void* event) { cudaEventDestroy(static_cast<cudaEvent_t>(event)); });
   device_ = stream.device();
+  // On its device, here and below: a call for an event makes a context for the thread's, if that has none.
+  event_ = std::shared_ptr<void>(made, [device = device_](void* event) {
+    const DeviceGuard there(device, std::nothrow);
+    cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  });
   TENDRIL_CUDA("Event::record", cudaEventRecord, made, queue(stream));
 }
 
 bool Event::done() const {
   if (!event_) return true;
+  const DeviceGuard guard(device_);
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_.get()));
-  if (status != cudaErrorNotReady) check(status, "Event::done", "cudaEventQuery");
-  return status == cudaSuccess;
+  if (is_pending(status)) return false;
+  check(status, "Event::done", "cudaEventQuery");
+  return true;
 }
 
 void Event::reach() const {
-  if (event_) TENDRIL_CUDA("Event::synchronize", cudaEventSynchronize, static_cast<cudaEvent_t>(event_.get()));
+  if (!event_) return;
+  const DeviceGuard guard(device_);
+  TENDRIL_CUDA("Event::synchronize", cudaEventSynchronize, static_cast<cudaEvent_t>(event_.get()));
 }
 
 void Event::synchronize() const {
@@ -152,6 +160,7 @@ void Event::synchronize() const {
 double Event::milliseconds_since(const Event& start) const {
   TENDRIL_CHECK(timing_ && start.timing_ && event_ && start.event_,
                 "milliseconds_since: both events must be made with timing and recorded");
+  const DeviceGuard guard(device_);
   float milliseconds = 0;
   TENDRIL_CUDA("milliseconds_since", cudaEventElapsedTime, &milliseconds, static_cast<cudaEvent_t>(start.event_.get()),
                static_cast<cudaEvent_t>(event_.get()));

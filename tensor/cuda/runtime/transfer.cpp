@@ -63,8 +63,11 @@ void copy_async(void* to, Device to_device, const void* from, Device from_device
     if (to_device == from_device) return;
     const void* const host = to_device.is_cpu() ? to : from;
     if (note_pinned_use(host, stream) || is_pinned(host)) return;
-    // The driver copies ordinary memory to a place of its own before it returns, or not: that is not promised.
-    TENDRIL_CUDA("copy", cudaStreamSynchronize, current_stream());
+    // The driver copies ordinary memory to a place of its own before it returns, or not: that is not promised. Waited
+    // for by an event, as waiting for the stream would keep a processor busy.
+    Event copied;
+    copied.record(stream);
+    copied.reach();
     return;
   }
   // The target may still be read by what its stream holds, and the source still be written by what its own holds. The

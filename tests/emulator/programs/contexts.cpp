@@ -1,5 +1,6 @@
 // Works on the second device only, in the ways that argv[1] names, and prints which devices have a context then.
 #include <cstdio>
+#include <functional>
 #include <string_view>
 #include <thread>
 
@@ -63,6 +64,22 @@ int main(int, char** argv) {
     }).join();
     x = {};
     cuda::empty_cache(1);
+  }
+  if (what == "waits") {  // each in a thread that chose none: the first call leaves it a device
+    Tensor x = raw::full({1000}, 2, kFloat32, kSecond);
+    cuda::Event timed(true), later(true), event;
+    const cuda::Stream side(1);
+    timed.record(side);
+    later.record(side);
+    event.record(side);
+    const auto in_a_thread = [](const std::function<void()>& f) { std::thread(f).join(); };
+    in_a_thread([&] { event.done(); });
+    in_a_thread([&] { later.reach(); });
+    in_a_thread([&] { later.milliseconds_since(timed); });
+    in_a_thread([&] { event = cuda::Event(); });
+    cuda::record_stream(x, side);
+    x = {};
+    in_a_thread([] { cuda::empty_cache(1); });
   }
   if (what == "pins") {
     cuda::set_local_rank(3);  // of two devices: the second
