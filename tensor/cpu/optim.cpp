@@ -1,6 +1,7 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 
 namespace tendril::cpu {
 
@@ -10,6 +11,9 @@ void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRu
         TENDRIL_CHECK_AS(DTypeError, dtype == kFloat32 || dtype == kFloat64, step.kName,
                          ": expected float32 or float64, got ", dtype);
         const StepLoop loop = loops().step[rule.index()][step.arrays()][dtype == kFloat64];
+        int64_t elements = 0;
+        for (const StepBlock& block : blocks) elements += block.count;
+        took(Path::optimizer_step, elements);
         for (const StepBlock& block : blocks) {
           parallel_for(block.count, kParallelGrain, [&](int64_t begin, int64_t end) {
             void* from[StepBlock::kMostArrays];
