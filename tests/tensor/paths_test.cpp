@@ -57,6 +57,32 @@ void small_convolution(int64_t side) {
   table.conv2d_filter(view_of(weight), view_of(x), view_of(out), {.padding = 1});
 }
 
+/// `number` parameters after a step, and how often it was shared out among threads.
+struct Stepped {
+  explicit Stepped(int64_t number) : shared(taken(Path::shared)) {
+    std::vector<StepBlock> blocks;
+    for (int64_t i = 0; i < number; ++i) {
+      for (const double start : {0.5, 0.25, 0.0, 0.0}) {
+        arrays.push_back(noise({20'000 - i}));
+        if (start == 0) raw::fill_(arrays.back(), 0);
+      }
+      const auto data = [&](int64_t k) { return arrays[static_cast<std::size_t>(4 * i + k)].raw_data(); };
+      blocks.push_back({{data(0), data(1), data(2), data(3)}, 20'000 - i});
+    }
+    table.optimizer_step(blocks, kFloat32,
+                         AdamStep{.step_size = 0.1,
+                                  .v_scale = 1,
+                                  .beta1 = 0.9,
+                                  .one_minus_beta1 = 0.1,
+                                  .beta2 = 0.99,
+                                  .one_minus_beta2 = 0.01,
+                                  .eps = 1e-8});
+    shared = taken(Path::shared) - shared;
+  }
+  std::vector<Tensor> arrays;
+  uint64_t shared;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(large_operations_take_their_fast_paths_and_small_ones_count_nothing) {
@@ -114,6 +140,25 @@ BOOST_AUTO_TEST_CASE(a_large_operation_is_shared_out_among_threads_and_counted_o
   const ThreadLimit alone(1);
   (void)raw::unary(Unary::neg, x);
   BOOST_TEST(taken(Path::shared) - before == 1U);
+  set_num_threads(budget);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizers_step_over_many_middling_parameters_is_shared_out_and_changes_no_bit) {
+  const int budget = thread_budget();
+  std::vector<Tensor> expected;
+  for (const int threads : {1, 2, 3, 7}) {
+    set_num_threads(threads);
+    const uint64_t before = taken(Path::optimizer_step);
+    const Stepped many(11), one(1);
+    BOOST_TEST(many.shared == (threads > 1 ? 1U : 0U), threads << " threads");
+    BOOST_TEST(one.shared == 0U);
+    BOOST_TEST(taken(Path::optimizer_step) - before == 1U);
+    if (expected.empty()) expected = many.arrays;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      BOOST_TEST(raw::equal(many.arrays[i], expected[i]), threads << " threads, array " << i);
+    }
+    for (std::size_t k = 0; k < 4; ++k) BOOST_TEST(raw::equal(one.arrays[k], expected[k]));
+  }
   set_num_threads(budget);
 }
 
