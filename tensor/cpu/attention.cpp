@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
 #include "tendril/tensor/threads.h"
@@ -175,6 +176,7 @@ void attention(const View& out, const View& log_sum, const View& query, const Vi
   visit_float_or_double(query.dtype, "attention", [&](auto zero) {
     using T = decltype(zero);
     const Attention<T> all(query, key, value, mask);
+    took(Path::attention, all.batch * all.length * all.keys);
     const int64_t blocks = (all.length + kQueries - 1) / kQueries;
     share<T>(all.batch * blocks, kQueries * kKeys + kKeys, [&](int64_t i, T* room) {
       all.forward(i / blocks, i % blocks * kQueries, out.as<T>(), log_sum.as<T>(), room);
@@ -188,6 +190,7 @@ void attention_backward(const View& dquery, const View& dkey, const View& dvalue
   visit_float_or_double(query.dtype, "attention_backward", [&](auto zero) {
     using T = decltype(zero);
     const Attention<T> all(query, key, value, mask);
+    took(Path::attention, all.batch * all.length * all.keys);
     const typename Attention<T>::Gradients to{dquery.as<T>(),  dkey.as<T>(),      dvalue.as<T>(),
                                               g.as<const T>(), out.as<const T>(), log_sum.as<const T>()};
     share<T>(all.batch, 2 * kQueries * kKeys + kKeys + all.length,

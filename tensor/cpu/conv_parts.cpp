@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/threads.h"
 
@@ -160,7 +161,10 @@ bool convolve_in_parts(Map map, const View& x, const View& weight, const View& o
   const Parts parts{map, x, weight, out, geometry, bias, prepared};
   const int64_t multiplications = out.numel * (weight.numel / weight.sizes[0]);
   const bool ours = !parts.order.images && !parts.order.weight && geometry.groups == 1;
-  if (ours && multiplications < kFewMultiplications) return false;
+  if (ours && multiplications < kFewMultiplications) {
+    took(Path::few_multiplications, multiplications);
+    return false;
+  }
   const int64_t threads = std::min<int64_t>(num_threads(), multiplications / kConvolutionShare);
   if (threads < 2) return parts.whole();
   const View &cut = map == Map::data ? x : out, &shared = map == Map::data ? out : x;

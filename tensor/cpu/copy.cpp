@@ -5,6 +5,7 @@
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/detail/dispatch.h"
 
 namespace tendril::cpu {
@@ -62,6 +63,7 @@ bool copy_transposed(const View& out, const View& x) {
   const int crossing = crossing_dim<2>(nest, {unit, unit});
   if (crossing < 0) return false;
   const auto& tiles = out.numel * unit > kNearBytes ? loops().transpose.far : loops().transpose.near;
+  took(Path::tiles, out.numel);
   transpose(nest, crossing, transpose_tile_of(tiles, unit), unit);
   return true;
 }

@@ -1,10 +1,12 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/visit.h"
 
 namespace tendril::cpu {
 
 void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim) {
+  took(Path::cross_entropy, x.numel);
   visit_float_or_double(x.dtype, "cross_entropy", [&](auto) {
     const auto line = loops().cross_entropy[static_cast<std::size_t>(x.dtype)].log_sum_exp;
     const int64_t length = x.sizes[dim], step = x.strides[dim];
@@ -15,6 +17,7 @@ void log_sum_exp(const View& largest, const View& log_sum, const View& x, int di
 
 void cross_entropy_backward(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
                             const View& index, const View& share) {
+  took(Path::cross_entropy, x.numel);
   visit_float_or_double(x.dtype, "cross_entropy", [&](auto zero) {
     using T = decltype(zero);
     const auto line = loops().cross_entropy[static_cast<std::size_t>(x.dtype)].backward;

@@ -2,6 +2,7 @@
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/detail/dispatch.h"
 #include "tendril/tensor/scalar_math.h"
 
@@ -142,6 +143,7 @@ void index_select(const View& out, const View& x, int dim, const View& index, In
   check_indices(index, x.sizes[dim], dim, use);
   if (out.numel == 0) return;
   if (dim == 0 && slices_lie_together(x, 0) && slices_lie_together(out, 0)) {
+    took(Path::index_rows, out.numel);
     const auto element = static_cast<int64_t>(size_of(x.dtype));
     const auto bytes = static_cast<std::size_t>(out.numel / out.sizes[0] * element);
     const int64_t step = index.ndim == 0 ? 0 : index.strides[0];
@@ -161,6 +163,7 @@ void index_add(const View& out, int dim, const View& index, const View& source, 
   check_indices(index, out.sizes[dim], dim, use);
   if (source.numel == 0) return;
   if (dim == 0 && slices_lie_together(out, 0) && slices_lie_together(source, 0)) {
+    took(Path::index_rows, source.numel);
     return detail::visit(out.dtype, [&](auto tag) { add_slices<typename decltype(tag)::type>(out, index, source); });
   }
   scatter_add_checked(out, dim, Spread(index, source, dim).view, source);

@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/numbers.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 
 /// Layer normalisation, a line at a time. Forward reads x once from memory (its mean and variance, then the result,
 /// from the nearest cache) and writes once; backward reads x and g once and writes once. Gradients of weight and bias
@@ -26,6 +27,7 @@ void* data_of(const View* v) { return v ? v->data : nullptr; }
 
 void layer_norm(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
                 const View* bias, double eps) {
+  took(Path::layer_norm, x.numel);
   const LineLoops& line = line_loops(x, "layer_norm");
   const auto moments = loops().channel[static_cast<std::size_t>(x.dtype)].moments;
   const int64_t length = x.sizes[1], bytes = length * static_cast<int64_t>(size_of(x.dtype));
@@ -56,6 +58,7 @@ void layer_norm(const View& out, const View* mean, const View& rstd, const View&
 //   dweight = sum of g xhat over the lines, dbias = sum of g.
 void layer_norm_backward(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                          const View* mean, const View& rstd, const View* weight) {
+  took(Path::layer_norm, x.numel);
   const LineLoops& line = line_loops(x, "layer_norm_backward");
   const int64_t lines = x.sizes[0], length = x.sizes[1];
   const int64_t bytes = length * static_cast<int64_t>(size_of(x.dtype));

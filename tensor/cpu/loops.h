@@ -9,6 +9,7 @@
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/nest.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/view.h"
 
@@ -56,6 +57,7 @@ int crossing_dim(const Nest<N>& nest, const std::array<int64_t, N>& units) noexc
 /// Where operands lie across the others: by tiles, in which those are turned first.
 template <int N, class Body>
 void run_by_tiles(const Body& loop, Nest<N> nest, int crossing, const std::array<int64_t, N>& units) {
+  took(Path::tiles, nest.rows() * nest.inner());
   const auto cross = static_cast<std::size_t>(crossing);
   const int64_t along = nest.inner(), across = nest.sizes[cross];
   std::array<int64_t, N> inner_steps, cross_steps, steps;

@@ -1,6 +1,7 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 
 namespace tendril::cpu {
 namespace {
@@ -25,6 +26,7 @@ void lstm_cell(const View& gates, const View& x_gates, const View& c, const View
   const int64_t cells = h.sizes[1];
   if (h.numel < kFewCells) [[likely]]
     return forward({gates.data, x_gates.data, c.data, next_c.data, tanh_c.data, h.data, h.sizes[0], cells});
+  took(Path::lstm_cell);
   parallel_for(h.sizes[0], grain_of(kCostOfCell * cells), [&](int64_t begin, int64_t end) {
     const auto row = [&](const View& x, int64_t width) { return row_of(x, begin * width); };
     forward({row(gates, 4 * cells), row(x_gates, 4 * cells), row(c, cells), row(next_c, cells), row(tanh_c, cells),
@@ -40,6 +42,7 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
     return backward({d_gates.data, d_c.data, d_h.data, d_out ? d_out->data : nullptr, gates.data, c.data, tanh_c.data,
                      d_h.sizes[0], cells});
   }
+  took(Path::lstm_cell);
   parallel_for(d_h.sizes[0], grain_of(kCostOfCell * cells), [&](int64_t begin, int64_t end) {
     const auto row = [&](const View& x, int64_t width) { return row_of(x, begin * width); };
     backward({row(d_gates, 4 * cells), row(d_c, cells), row(d_h, cells), d_out ? row(*d_out, cells) : nullptr,

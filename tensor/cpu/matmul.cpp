@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/onednn.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/threads.h"
 
@@ -65,6 +66,7 @@ void for_large_parts(const Gemm& g, int64_t share, const Body& body) {
 bool in_large_parts(const Gemm& g) {
   const bool ours = crowded(g);
   if (!ours && !onednn::takes(g)) return false;
+  if (ours) took(Path::own_product);
   for_large_parts(g, kShare, [&](bool rows, int64_t begin, int64_t end) {
     const Gemm part = part_of(g, rows, begin, end, sizeof(float), sizeof(float));
     if (ours) return loops().gemm[static_cast<std::size_t>(kFloat32)](part);
@@ -78,8 +80,11 @@ bool in_large_parts(const Gemm& g) {
 void multiply(DType dtype, const Gemm& g, const char* op) {
   const auto gemm = loops().gemm[static_cast<std::size_t>(dtype)];
   TENDRIL_CHECK_AS(DTypeError, gemm, op, ": no cpu kernel for ", dtype);
-  const bool large = dtype == kFloat32 && g.m > 2 && g.n > 2 && g.m * g.n * g.k >= kLarge;
-  if (large && in_large_parts(g)) return;
+  const int64_t multiplications = g.m * g.n * g.k;
+  if (multiplications >= kLarge) [[unlikely]] {
+    if (dtype == kFloat32 && g.m > 2 && g.n > 2 && in_large_parts(g)) return;
+    took(Path::own_product, multiplications);
+  }
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;

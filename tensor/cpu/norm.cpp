@@ -5,6 +5,7 @@
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/norm_pixels.h"
 #include "tendril/tensor/cpu/numbers.h"
+#include "tendril/tensor/cpu/paths.h"
 
 /// Batch normalisation, a channel at a time, alone or with what follows it in residual networks: a sum and a relu.
 /// Forward reads x twice (mean and variance together, then the result) and writes once, backward reads x and g twice
@@ -78,6 +79,7 @@ void batch_norm(const View& out, const View& mean, const View& var, const View& 
 
 void batch_norm_relu(const View& out, const View& mean, const View& var, const View& x, const View* weight,
                      const View* bias, const View* residual, double eps, bool batch, const RunningStatistics& running) {
+  took(Path::batch_norm_relu, x.numel);
   if (!x.contiguous) {
     batch_norm_pixels(out, mean, var, x, weight, bias, residual, true, eps, batch);
   } else {
@@ -143,6 +145,7 @@ void batch_norm_backward(const View* dx, const View* dweight, const View* dbias,
 void batch_norm_relu_backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual,
                               const View& g, const View& out, const View& x, const View& mean, const View& var,
                               const View* weight, double eps, bool batch) {
+  took(Path::batch_norm_relu, x.numel);
   if (!x.contiguous) {
     return batch_norm_pixels_backward(dx, dweight, dbias, dresidual, g, &out, x, mean, var, weight, eps, batch);
   }

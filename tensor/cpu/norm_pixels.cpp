@@ -7,6 +7,7 @@
 #include "tendril/tensor/cpu/in_float.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/numbers.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
 
@@ -92,6 +93,7 @@ T* at(const View* v, int64_t offset) {
 template <class T>
 void forward(const View& out, const View& mean, const View& var, const View& x, const View* weight, const View* bias,
              const View* residual, bool relu, double eps, bool batch) {
+  took(Path::pixels, x.numel);
   const Blocks blocks(x);
   const PixelLoops& loop = pixel_loops<T>();
   const int64_t channels = blocks.channels;
@@ -125,6 +127,7 @@ template <class T>
 void backward(const View* dx, const View* dweight, const View* dbias, const View* dresidual, const View& g,
               const View* out, const View& x, const View& mean, const View& var, const View* weight, double eps,
               bool batch) {
+  took(Path::pixels, x.numel);
   const Blocks blocks(x);
   const PixelLoops& loop = pixel_loops<T>();
   const int64_t channels = blocks.channels;

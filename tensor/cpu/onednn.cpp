@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/detail/signal_mask.h"
@@ -78,9 +78,6 @@ class OneThread {
   std::optional<tendril::detail::SignalMask> handled_afterwards_;
   int before_ = 0;
 };
-
-std::atomic<uint64_t> products{0}, bfloat16_products{0}, convolutions{0}, winograd_convolutions{0}, turned_images{0},
-    turned_weights{0};
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -260,7 +257,7 @@ std::shared_ptr<const Convolution::Turned> Convolution::weight_as_wanted(
   dnnl::memory from(weight.plain, engine(), data), to(weight.wanted, engine(), turned->memory.data());
   dnnl::reorder(*weight.turn).execute(stream(), from, to);
   stream().wait();
-  turned_weights.fetch_add(1, std::memory_order_relaxed);
+  took(Path::turned_weight);
   return prepared ? prepared->keep<Turned>(std::move(turned), fits) : turned;
 }
 
@@ -279,7 +276,7 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::det
     }
     scratch[i].emplace(static_cast<int64_t>(operand.wanted.get_size()));
     taken[i] = dnnl::memory(operand.wanted, engine(), scratch[i]->data());
-    if (i != kWeight) turned_images.fetch_add(1, std::memory_order_relaxed);
+    if (i != kWeight) took(Path::turned_image);
     if (i != written_) dnnl::reorder(*operand.turn).execute(stream(), plain[i], taken[i]);
   }
   std::unordered_map<int, dnnl::memory> arguments;
@@ -290,7 +287,7 @@ void Convolution::run(const std::array<void*, 3>& data, void* bias, tendril::det
     dnnl::reorder(*operands_[written_].turn).execute(stream(), taken[written_], plain[written_]);
     stream().wait();
   }
-  if (winograd_) winograd_convolutions.fetch_add(1, std::memory_order_relaxed);
+  if (winograd_) took(Path::onednn_winograd);
 }
 
 /// oneDNN's Winograd's form (winograd.h says what that is) took 0.4 of the time, and more with few channels or few
@@ -352,13 +349,6 @@ const Convolution* convolution_for(Map map, const View& x, const View& weight, c
   return made.emplace(key, std::move(convolution)).first->second.get();
 }
 
-}  // namespace
-
-uint64_t turned_image_count() noexcept { return turned_images.load(std::memory_order_relaxed); }
-uint64_t turned_weight_count() noexcept { return turned_weights.load(std::memory_order_relaxed); }
-
-namespace {
-
 bool is_version_2_for(dnnl::cpu_isa isa) {
   const auto needed = static_cast<unsigned>(isa);
   return DNNL_VERSION_MAJOR == 2 && (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
@@ -376,23 +366,17 @@ bool dislikes_crowded_rows() noexcept {
   return does;
 }
 
-uint64_t winograd_count() noexcept { return winograd_convolutions.load(std::memory_order_relaxed); }
-
-uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
-
 bool convolve(Map map, const View& x, const View& weight, const View& out, const PartGeometry& geometry,
               ChannelsLast order, const View* bias, tendril::detail::PreparedForms* prepared) try {
   const OneThread alone;
   const Convolution* const convolution = convolution_for(map, x, weight, out, geometry, order, bias != nullptr);
   if (!convolution) return false;
   convolution->run({x.data, weight.data, out.data}, bias ? bias->data : nullptr, prepared);
-  convolutions.fetch_add(1, std::memory_order_relaxed);
+  took(Path::onednn_convolution);
   return true;
 } catch (const dnnl::error& e) {
   detail::raise<Error>("conv2d: oneDNN failed: ", e.what());
 }
-
-uint64_t sgemm_count() noexcept { return products.load(std::memory_order_relaxed); }
 
 bool available() noexcept { return true; }
 
@@ -420,7 +404,7 @@ bool sgemm(const Gemm& g) {
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
                                           g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.out), out.stride);
   TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));
-  products.fetch_add(1, std::memory_order_relaxed);
+  took(Path::onednn_product, g.m * g.n * g.k);
   return true;
 }
 
@@ -469,8 +453,6 @@ const Product* product_for(const Gemm& g, const Operand& a, const Operand& b, co
 
 }  // namespace
 
-uint64_t bfloat16_gemm_count() noexcept { return bfloat16_products.load(std::memory_order_relaxed); }
-
 bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
   Operand a, b, out;
   if (!multiplies_bfloat16() || !describe(g, a, b, out) || g.accumulate) return false;
@@ -481,7 +463,7 @@ bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
           {{DNNL_ARG_SRC, dnnl::memory(product->a, engine(), const_cast<void*>(g.a))},
            {DNNL_ARG_WEIGHTS, dnnl::memory(product->b, engine(), const_cast<void*>(g.b))},
            {DNNL_ARG_DST, dnnl::memory(product->out, engine(), g.out)}});
-  bfloat16_products.fetch_add(1, std::memory_order_relaxed);
+  took(Path::onednn_bfloat16);
   return true;
 } catch (const dnnl::error& e) {
   detail::raise<Error>("matmul: oneDNN failed: ", e.what());

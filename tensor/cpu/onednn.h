@@ -14,14 +14,10 @@ bool dislikes_crowded_rows() noexcept;
 bool takes(const Gemm& g) noexcept;
 /// The float32 product, if oneDNN can take its strides.
 bool sgemm(const Gemm& g);
-/// How many products oneDNN has made, for tests that must know which path they take.
-uint64_t sgemm_count() noexcept;
 
 /// The product of bfloat16 operands, as bfloat16 or float32, added up in float32. False, and nothing written: the
 /// processor has no instruction for it, or oneDNN cannot take the strides.
 bool bfloat16_gemm(const Gemm& g, bool float32_result);
-/// As sgemm_count, of those.
-uint64_t bfloat16_gemm_count() noexcept;
 
 /// Which operands of a convolution lie in channels-last order without gaps. In others, rows of the last three
 /// dimensions follow each other; steps of the first may be larger.
@@ -39,16 +35,8 @@ struct PartGeometry : ConvGeometry {
 enum class Map : uint8_t { result, data, filter };
 bool convolve(Map map, const View& x, const View& weight, const View& out, const PartGeometry& geometry,
               ChannelsLast order, const View* bias = nullptr, detail::PreparedForms* prepared = nullptr);
-/// As sgemm_count, of convolutions.
-uint64_t convolution_count() noexcept;
 /// Whether this oneDNN has Winograd's form for this processor (2.6 has it for AVX-512). `convolve` takes it where it
 /// pays, but not in deterministic mode.
 bool has_winograd() noexcept;
-/// How many convolutions by it.
-uint64_t winograd_count() noexcept;
-/// How many images and results of convolutions had to be put in another order, and back.
-uint64_t turned_image_count() noexcept;
-/// And how many weights; one that is kept counts once.
-uint64_t turned_weight_count() noexcept;
 
 }  // namespace tendril::cpu::onednn

@@ -4,6 +4,7 @@
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/half_blocks.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/detail/dispatch.h"
 
 namespace tendril::cpu {
@@ -62,6 +63,7 @@ void unary(Unary op, const View& out, const View& x, double p) {
   run<2>(loop, {&out, &x});
 }
 void unary_gradient(Unary op, const View& out, const View& g, const View& kept, double p) {
+  took(Path::fused_gradient, out.numel);
   const Loop loop = served(loops().unary_gradient, op, out.dtype);
   if (has_parameter(op)) [[unlikely]]
     return run_with_parameter<3>(loop, {&out, &g, &kept}, p);
@@ -76,6 +78,7 @@ void binary(Binary op, const View& out, const View& x, const View& y) {
   run<3>(served(loops().binary, op, x.dtype), {&out, &x, &y});
 }
 void binary_gradient(Binary op, int operand, const View& out, const View& g, const View& x, const View& y) {
+  took(Path::fused_gradient, out.numel);
   run<4>(served(loops().binary_gradient[static_cast<std::size_t>(operand)], op, out.dtype), {&out, &g, &x, &y});
 }
 void compare(Compare op, const View& out, const View& x, const View& y) {

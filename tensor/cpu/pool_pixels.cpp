@@ -5,6 +5,7 @@
 
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/visit.h"
 
@@ -30,6 +31,7 @@ void share_channels(const View& x, int64_t elements, const Body& body) {
 }  // namespace
 
 void max_pool2d_pixels(const View& out, const View& indices, const View& x, const PoolGeometry& g) {
+  took(Path::pixels, x.numel);
   const int64_t channels = x.sizes[1], h = x.sizes[2], w = x.sizes[3], rows = out.sizes[2], columns = out.sizes[3];
   TENDRIL_CHECK(h * w <= std::numeric_limits<int32_t>::max(), "max_pool2d: an image of ", h, " x ", w,
                 " pixels in channels-last order, expected fewer than 2^31; make it contiguous");
@@ -61,6 +63,7 @@ void max_pool2d_pixels(const View& out, const View& indices, const View& x, cons
 }
 
 void max_pool2d_backward_pixels(const View& dx, const View& g, const View& indices) {
+  took(Path::pixels, dx.numel);
   const int64_t channels = dx.sizes[1], plane = dx.sizes[2] * dx.sizes[3], places = g.sizes[2] * g.sizes[3];
   visit_float_or_double(dx.dtype, "max_pool2d_backward", [&](auto t) {
     using T = decltype(t);
@@ -78,6 +81,7 @@ void max_pool2d_backward_pixels(const View& dx, const View& g, const View& indic
 }
 
 void mean_pool2d_pixels(const View& out, const View& x, const PoolAxis& h, const PoolAxis& w) {
+  took(Path::pixels, x.numel);
   const int64_t channels = x.sizes[1], plane = x.sizes[2] * x.sizes[3], row = x.sizes[3];
   const int64_t columns = out.sizes[3], places = out.sizes[2] * columns;
   visit_float_or_double(x.dtype, "mean_pool2d", [&](auto t) {
@@ -101,6 +105,7 @@ void mean_pool2d_pixels(const View& out, const View& x, const PoolAxis& h, const
 }
 
 void mean_pool2d_transpose_pixels(const View& x, const View& out, const PoolAxis& h, const PoolAxis& w) {
+  took(Path::pixels, x.numel);
   const int64_t channels = x.sizes[1], plane = x.sizes[2] * x.sizes[3], row = x.sizes[3];
   const int64_t columns = out.sizes[3], places = out.sizes[2] * columns;
   visit_float_or_double(x.dtype, "mean_pool2d_transpose", [&](auto t) {

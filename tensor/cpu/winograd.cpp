@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/threads.h"
@@ -18,8 +18,6 @@ constexpr int64_t kLanes = kWinogradLanes, kPanel = kWinogradPanel;
 constexpr int64_t kTile = 4, kPatch = 6, kElements = kPatch * kPatch;
 constexpr int64_t kTilesAtOnce = 48;  // as fast as any of those tried, from 24 to 512
 constexpr int64_t kGap = 16;  // numbers between elements' matrices, lest all lie in the same places of the cache
-
-std::atomic<uint64_t> convolutions{0}, mapped_weights{0};
 
 /// Rows of pixels of kLanes channels beside each other: of one row of tiles, or some of it.
 class Strip {
@@ -182,7 +180,7 @@ struct Convolution {
     for_each_part_of(tiles, across, panels, along, [&](int64_t begin, int64_t end, int64_t panel, int64_t panel_end) {
       run_part(mapped, begin, end, panel, panel_end);
     });
-    convolutions.fetch_add(1, std::memory_order_relaxed);
+    took(Path::own_winograd);
   }
 
  private:
@@ -195,7 +193,7 @@ struct Convolution {
     }
     auto mapped = std::make_shared<const MappedWeight>(kernels, channels[0], channels[1]);
     map_kernels(mapped->matrices);
-    mapped_weights.fetch_add(1, std::memory_order_relaxed);
+    took(Path::mapped_weight);
     return prepared ? prepared->keep<MappedWeight>(std::move(mapped), fits) : mapped;
   }
 
@@ -256,7 +254,7 @@ struct Filter {
     for_each_part_of(groups, across, panels, along, [&](int64_t begin, int64_t end, int64_t panel, int64_t panel_end) {
       run_part(begin * kLanes, end * kLanes, panel * kPanel, panel_end * kPanel);
     });
-    convolutions.fetch_add(1, std::memory_order_relaxed);
+    took(Path::own_winograd);
   }
 
  private:
@@ -314,9 +312,6 @@ bool pays(const View& x, const View& weight, const View& out, const ConvGeometry
 }
 
 }  // namespace
-
-uint64_t mapped_weight_count() noexcept { return mapped_weights.load(std::memory_order_relaxed); }
-uint64_t convolution_count() noexcept { return convolutions.load(std::memory_order_relaxed); }
 
 bool conv2d(const View& out, const View& x, const View& weight, const View* bias, bool relu, const ConvGeometry& g,
             tendril::detail::PreparedForms* prepared) {

@@ -22,9 +22,4 @@ bool conv2d(const View& out, const View& x, const View& weight, const View* bias
 bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
 bool conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 
-/// How many weights it has mapped; one that is kept counts once.
-uint64_t mapped_weight_count() noexcept;
-/// How many convolutions it has made, for tests that must know which path they take.
-uint64_t convolution_count() noexcept;
-
 }  // namespace tendril::cpu::winograd

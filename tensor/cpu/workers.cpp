@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::cpu {
@@ -215,6 +216,7 @@ void run_parts(int64_t parts, int64_t count, int64_t grain, Part part, const voi
   const bool limited = num_threads() < thread_budget();
   const ThreadLimit nested(limited ? 1 : kMostThreads);
   if (threads < 2) return part(body, 0, count);
+  took(Path::shared);
   Job job{part, body, limited, static_cast<int>(threads), {}};
   for (int64_t i = 0; i < threads; ++i) {
     Piece& piece = job.pieces[static_cast<std::size_t>(i)];

@@ -172,6 +172,11 @@ BOOST_AUTO_TEST_CASE(tensors_travel_in_any_container_with_their_strides) {
     BOOST_TEST(arrived.strides() == transposed.strides());
     BOOST_TEST(rpc::testing::same_elements(arrived, transposed));
     BOOST_TEST((arrived.storage() != x.storage()));
+    const Tensor pixels = raw::contiguous(raw::view(x, {2, 3, 2, 2}), MemoryFormat::channels_last);
+    const Tensor seen = rpc_sync<&same>(cluster[0], to, pixels);
+    BOOST_TEST(seen.is_contiguous(MemoryFormat::channels_last));
+    BOOST_TEST(!seen.is_contiguous());
+    BOOST_TEST(rpc::testing::same_elements(seen, pixels));
 
     const auto list = rpc_sync<&reversed>(cluster[0], to, std::vector<Tensor>{x, transposed, Tensor()});
     BOOST_REQUIRE_EQUAL(list.size(), 3u);

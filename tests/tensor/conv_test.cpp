@@ -11,6 +11,7 @@
 #include "tendril/tensor/cpu/conv_parts.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/cpu/winograd.h"
 #include "tendril/tensor/detail/prepared_weight.h"
@@ -23,6 +24,7 @@
 BOOST_AUTO_TEST_SUITE(conv)
 
 using namespace tendril;
+using cpu::Path;
 using tendril::testing::says;
 
 std::mt19937 dice(11);
@@ -41,7 +43,7 @@ double difference(const Tensor& narrow, const Tensor& wide) {
   return raw::unary(Unary::abs, apart).max().item<double>();
 }
 /// By our own or by oneDNN's.
-uint64_t winograd_count() { return cpu::winograd::convolution_count() + cpu::onednn::winograd_count(); }
+uint64_t winograd_count() { return cpu::taken(Path::own_winograd) + cpu::taken(Path::onednn_winograd); }
 
 BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64) {
   const Kernels& table = kernels(kCPU);
@@ -69,25 +71,25 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
     const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
     const auto own = [](const Tensor& t) { return raw::cast(t, kFloat64); };  // in its order
     const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
-      const uint64_t before = cpu::onednn::convolution_count(), turned = cpu::onednn::turned_image_count(),
+      const uint64_t before = cpu::taken(Path::onednn_convolution), turned = cpu::taken(Path::turned_image),
                      winograd = winograd_count();
       const Tensor result = raw::empty_in_format_of(like), exact = raw::full(like.sizes(), 0, kFloat64);
       raw::fill_(result, std::nan(""));
       kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
       const bool direct = winograd_count() == winograd;
       if ((!x.is_contiguous() || !y.is_contiguous()) && direct) {
-        BOOST_TEST(cpu::onednn::turned_image_count() == turned);
+        BOOST_TEST(cpu::taken(Path::turned_image) == turned);
       }
       const bool few = g.groups == 1 && x.is_contiguous() && y.is_contiguous() && weight.is_contiguous() &&
                        y.numel() * (weight.numel() / out) < cpu::kFewMultiplications;
-      BOOST_TEST((cpu::onednn::convolution_count() > before) == (cpu::onednn::available() && !few && direct));
-      const uint64_t taken = cpu::onednn::convolution_count();
+      BOOST_TEST((cpu::taken(Path::onednn_convolution) > before) == (cpu::onednn::available() && !few && direct));
+      const uint64_t taken = cpu::taken(Path::onednn_convolution);
       kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
       const Tensor packed = raw::empty_in_format_of(own(like));
       raw::fill_(packed, std::nan(""));
       kernel(raw::view_of(packed), raw::view_of(own(a)), raw::view_of(own(b)), g);
-      BOOST_TEST(raw::equal(packed, exact));                  // ours, by way of the row-major order
-      BOOST_TEST(cpu::onednn::convolution_count() == taken);  // float64 is ours
+      BOOST_TEST(raw::equal(packed, exact));                      // ours, by way of the row-major order
+      BOOST_TEST(cpu::taken(Path::onednn_convolution) == taken);  // float64 is ours
       const double most = raw::unary(Unary::abs, exact).max().item<double>();
       BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(n * p * q)),
                  "round " << round << ", image " << x.sizes() << ", weight " << weight.sizes());
@@ -119,11 +121,11 @@ BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_by_channels_or_by_rows)
   const auto parts = [&](int64_t images, int64_t channels, MemoryFormat format) {
     const Tensor x = raw::contiguous(noise({images, channels, 20, 20}), format),
                  weight = noise({channels, channels, 5, 5}), out = raw::empty_in_format_of(x);
-    const uint64_t made = cpu::onednn::convolution_count();
+    const uint64_t made = cpu::taken(Path::onednn_convolution);
     table.conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), g);
     table.conv2d_data(raw::view_of(x), raw::view_of(out), raw::view_of(weight), g);
     table.conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(out), g);
-    return cpu::onednn::convolution_count() - made;
+    return cpu::taken(Path::onednn_convolution) - made;
   };
   BOOST_TEST(parts(2, 24, MemoryFormat::contiguous) == 6);
   BOOST_TEST(parts(1, 32, MemoryFormat::contiguous) == 6);     // by channels
@@ -154,11 +156,11 @@ BOOST_AUTO_TEST_CASE(one_image_by_rows_agrees_with_float64_for_any_geometry) {
                  weight = noise({out, in / g.groups, kernel_h, kernel_w});
     const auto wide = [](const Tensor& t) { return raw::contiguous(raw::cast(t, kFloat64)); };
     const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
-      const uint64_t made = cpu::onednn::convolution_count();
+      const uint64_t made = cpu::taken(Path::onednn_convolution);
       const Tensor result = raw::empty_in_format_of(like), exact = raw::full(like.sizes(), 0, kFloat64);
       raw::fill_(result, std::nan(""));
       kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
-      in_parts += cpu::onednn::convolution_count() - made == 5;
+      in_parts += cpu::taken(Path::onednn_convolution) - made == 5;
       kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
       const double most = raw::unary(Unary::abs, exact).max().item<double>();
       BOOST_TEST(difference(result, exact) <= 2e-6 * (most + 1) * std::sqrt(static_cast<double>(p * q)),
@@ -318,7 +320,7 @@ BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {
 }
 
 BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_results_are_the_same_bits) {
-  const auto changes = [] { return cpu::onednn::turned_weight_count() + cpu::winograd::mapped_weight_count(); };
+  const auto changes = [] { return cpu::taken(Path::turned_weight) + cpu::taken(Path::mapped_weight); };
   struct Case {
     int64_t in, out, kernel, side;
     ConvGeometry geometry;

@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/tensor/cpu/gemm.h"
 #include "tendril/tensor/cpu/onednn.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
@@ -19,6 +20,7 @@
 BOOST_AUTO_TEST_SUITE(matmul)
 
 using namespace tendril;
+using cpu::Path;
 
 namespace {
 
@@ -90,9 +92,9 @@ BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_our
     const std::vector<double> expected = product(a, b);
     for (const auto& [name_a, x] : testing::in_every_layout(a)) {
       for (const auto& [name_b, y] : testing::in_every_layout(b)) {
-        const uint64_t before = cpu::onednn::sgemm_count();
+        const uint64_t before = cpu::taken(Path::onednn_product);
         const Tensor out = raw::matmul(x, y);
-        const bool taken = cpu::onednn::sgemm_count() > before;
+        const bool taken = cpu::taken(Path::onednn_product) > before;
         const bool packed = name_a != "with gaps" && name_b != "with gaps";  // what BLAS can describe
         BOOST_TEST(taken == (cpu::onednn::available() && packed), name_a << " by " << name_b);
         BOOST_TEST(worst(out, expected) < 5e-5);
@@ -112,9 +114,9 @@ BOOST_AUTO_TEST_CASE(large_products_whose_rows_crowd_the_cache_are_ours_on_any_n
     Tensor first, first_turned;
     for (const int threads : {1, 2, 5}) {
       set_num_threads(threads);
-      const uint64_t before = cpu::onednn::sgemm_count();
+      const uint64_t before = cpu::taken(Path::onednn_product);
       const Tensor out = raw::matmul(a, b), turned = raw::matmul(b.t(), a.t());
-      BOOST_TEST(cpu::onednn::sgemm_count() == before);
+      BOOST_TEST(cpu::taken(Path::onednn_product) == before);
       BOOST_TEST(worst(out, expected) < 5e-5);
       if (!first.defined()) first = out, first_turned = turned;
       BOOST_TEST(raw::equal(out, first), threads << " threads");
@@ -156,9 +158,9 @@ BOOST_AUTO_TEST_CASE(a_large_product_is_shared_out_among_threads) {
   const int budget = num_threads();
   set_num_threads(2);
   const Tensor a = noise({256, 64}, kFloat32, generator), b = noise({64, 256}, kFloat32, generator);
-  const uint64_t before = cpu::onednn::sgemm_count();
+  const uint64_t before = cpu::taken(Path::onednn_product);
   (void)raw::matmul(a, b);
-  const uint64_t parts = cpu::onednn::sgemm_count() - before;
+  const uint64_t parts = cpu::taken(Path::onednn_product) - before;
   set_num_threads(budget);
   BOOST_TEST(parts == 2U);
 }
@@ -171,10 +173,10 @@ BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
   Tensor first;
   for (const int threads : {1, 2, 3}) {
     set_num_threads(threads);
-    const uint64_t before = cpu::onednn::sgemm_count();
+    const uint64_t before = cpu::taken(Path::onednn_product);
     const Tensor out = make::full({9, 128, 128}, NAN, kFloat32);
     kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
-    if (cpu::onednn::available()) BOOST_TEST(cpu::onednn::sgemm_count() - before == 9U);
+    if (cpu::onednn::available()) BOOST_TEST(cpu::taken(Path::onednn_product) - before == 9U);
     if (!first.defined()) first = out;
     BOOST_TEST(raw::equal(out, first), threads << " threads");
   }
@@ -185,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
 BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instructions_and_without) {
   const DefaultDeviceGuard here(kCPU);
   Generator generator(12);
-  const auto made = [] { return cpu::onednn::bfloat16_gemm_count(); };
+  const auto made = [] { return cpu::taken(Path::onednn_bfloat16); };
   uint64_t before = made();
   (void)raw::matmul(noise({64, 64}, kBFloat16, generator), noise({64, 64}, kBFloat16, generator));
   const bool native = made() > before;  // decided by the processor; whichever way, the values are the same

@@ -5,6 +5,7 @@
 #endif
 
 #include "tendril/tensor/cpu/level/level.h"
+#include "tendril/tensor/cpu/paths.h"
 
 /// Pieces of rows of the half types, which become float on the way into a loop's own buffers and are rounded on the way
 /// out.
@@ -60,6 +61,7 @@ bool by_float(Loop loop, char* const* pointers, const int64_t* steps, int64_t co
   for (int k = 1; k <= Inputs; ++k) {
     if (steps[k] != sizeof(Half) && steps[k] != 0) return false;
   }
+  if (count >= kCounted) took(Path::half_pieces);
   constexpr bool rounds = std::is_same_v<Out, Half>;
   float result[kHalfPiece], inputs[Inputs][kHalfPiece];
   char* of_float[Inputs + 2];
