@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <utility>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/in_float.h"
@@ -8,6 +8,7 @@
 #include "tendril/tensor/cpu/numbers.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/cpu/paths.h"
+#include "tendril/tensor/cpu/scratch.h"
 
 /// Layer normalisation, a line at a time. Forward reads x once from memory (its mean and variance, then the result,
 /// from the nearest cache) and writes once; backward reads x and g once and writes once. Gradients of weight and bias
@@ -20,6 +21,12 @@ const LineLoops& line_loops(const View& x, const char* op) {
   TENDRIL_CHECK_AS(DTypeError, line.squares, op, ": no cpu kernel for ", x.dtype);
   return line;
 }
+
+/// Memory for the time of a kernel that begins as zeros.
+template <class T>
+struct Zeros : Scratch<T> {
+  explicit Zeros(int64_t count) : Scratch<T>(count) { std::fill_n(this->data(), count, T(0)); }
+};
 
 void* data_of(const View* v) { return v ? v->data : nullptr; }
 
@@ -68,13 +75,9 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
   // Few blocks, so that their sums are small beside x; they do not depend on the threads.
   const int64_t height = std::max<int64_t>(std::max<int64_t>(1, kParallelGrain / length), (lines + 63) / 64);
   const int64_t blocks = (lines + height - 1) / height;
-  const auto room = [&](const View* wanted) {
-    return std::vector<double>(wanted ? static_cast<std::size_t>(blocks * length) : 0, 0.0);
-  };
-  std::vector<double> weights = room(dweight), biases = room(dbias);
+  const Zeros<double> weights(dweight ? blocks * length : 0), biases(dbias ? blocks * length : 0);
   constexpr int64_t kFew = 16;  // so many lines are added up in the elements' own type, then in double
-  std::vector<char> few_weights(dweight ? static_cast<std::size_t>(blocks * bytes_of_sums) : 0, char{0});
-  std::vector<char> few_biases(dbias ? static_cast<std::size_t>(blocks * bytes_of_sums) : 0, char{0});
+  const Zeros<char> few_weights(dweight ? blocks * bytes_of_sums : 0), few_biases(dbias ? blocks * bytes_of_sums : 0);
   parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       double* const to_weight = dweight ? weights.data() + block * length : nullptr;
@@ -102,7 +105,7 @@ void layer_norm_backward(const View* dx, const View* dweight, const View* dbias,
     if (!out) continue;
     for (int64_t j = 0; j < length; ++j) {
       double sum = 0;
-      for (int64_t block = 0; block < blocks; ++block) sum += (*parts)[static_cast<std::size_t>(block * length + j)];
+      for (int64_t block = 0; block < blocks; ++block) sum += parts->data()[block * length + j];
       put(*out, j, sum);
     }
   }

@@ -12,6 +12,7 @@
 
 #include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/cpu/scratch.h"
+#include "tendril/tensor/detail/out_of_memory.h"
 #include "tendril/tensor/detail/prepared_weight.h"
 #include "tendril/tensor/detail/signal_mask.h"
 #include "tendril/tensor/deterministic.h"
@@ -78,6 +79,11 @@ class OneThread {
   std::optional<tendril::detail::SignalMask> handled_afterwards_;
   int before_ = 0;
 };
+
+[[noreturn]] void raise_failure(const char* op, dnnl_status_t status) {
+  if (status == dnnl_out_of_memory) memory::detail::out_of_memory("oneDNN", op);
+  tendril::detail::raise<Error>(op, ": oneDNN failed with status ", static_cast<int>(status));
+}
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -375,7 +381,7 @@ bool convolve(Map map, const View& x, const View& weight, const View& out, const
   took(Path::onednn_convolution);
   return true;
 } catch (const dnnl::error& e) {
-  detail::raise<Error>("conv2d: oneDNN failed: ", e.what());
+  raise_failure("conv2d", e.status);
 }
 
 bool available() noexcept { return true; }
@@ -403,7 +409,7 @@ bool sgemm(const Gemm& g) {
   const auto* y = static_cast<const float*>(g.b);
   const dnnl_status_t status = dnnl_sgemm(a.transposed, b.transposed, g.m, g.n, g.k, 1.0f, x, a.stride, y, b.stride,
                                           g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.out), out.stride);
-  TENDRIL_CHECK(status == dnnl_success, "matmul: oneDNN failed with status ", static_cast<int>(status));
+  if (status != dnnl_success) raise_failure("matmul", status);
   took(Path::onednn_product, g.m * g.n * g.k);
   return true;
 }
@@ -466,7 +472,7 @@ bool bfloat16_gemm(const Gemm& g, bool float32_result) try {
   took(Path::onednn_bfloat16);
   return true;
 } catch (const dnnl::error& e) {
-  detail::raise<Error>("matmul: oneDNN failed: ", e.what());
+  raise_failure("matmul", e.status);
 }
 
 }  // namespace tendril::cpu::onednn

@@ -2,12 +2,12 @@
 #include <array>
 #include <bit>
 #include <limits>
-#include <memory>
 
 #include "tendril/tensor/cpu/axes.h"
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/detail/dispatch.h"
 
 namespace tendril::cpu {
@@ -133,8 +133,8 @@ void reduce_rows(const Fold& fold, const char* x, char* out, const Axes& kept, A
   // A piece is several rows, or a part of one.
   const int64_t length = std::min(size, kPiece), cuts = (size + length - 1) / length;
   const int64_t height = std::max<int64_t>(1, kPiece / length), pieces = (rows + height - 1) / height * cuts;
-  const std::unique_ptr<Total[]> memory(new Total[static_cast<std::size_t>(pieces)]);
-  char* const totals = reinterpret_cast<char*>(memory.get());
+  const Scratch<Total> memory(pieces);
+  char* const totals = reinterpret_cast<char*>(memory.data());
   kept.for_each(x, out, [&](const char* from, char* to) {
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
@@ -186,8 +186,8 @@ void reduce_columns(const Fold& fold, const char* x, char* out, Axes kept, Axes 
   const int64_t height = std::clamp<int64_t>(kPiece / width, (rows + 63) / 64, rows),
                 cuts = (rows + height - 1) / height;
   const int64_t pieces = slabs * cuts, piece_bytes = width * fold.totals.bytes;
-  const std::unique_ptr<Total[]> memory(new Total[static_cast<std::size_t>(pieces * width)]);
-  char* const all = reinterpret_cast<char*>(memory.get());
+  const Scratch<Total> memory(pieces * width);
+  char* const all = reinterpret_cast<char*>(memory.data());
   kept.for_each(x, out, [&](const char* from, char* to) {
     for (int64_t first = 0; first < size; first += width) {
       const int64_t count = std::min(width, size - first);

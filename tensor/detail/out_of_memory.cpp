@@ -11,4 +11,10 @@ void out_of_memory(std::size_t bytes) {
                                 " bytes are in use, ", held.cached_bytes, " kept for reuse");
 }
 
+void out_of_memory(const char* who, const char* op) {
+  const Stats held = stats();
+  tendril::detail::raise<Error>("out of memory: cannot allocate what ", who, " needs for ", op, " on cpu; ",
+                                held.live_bytes, " bytes are in use, ", held.cached_bytes, " kept for reuse");
+}
+
 }  // namespace tendril::memory::detail

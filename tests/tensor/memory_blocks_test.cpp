@@ -1,21 +1,17 @@
 #include "tendril/tensor/memory.h"
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "tendril/tensor/raw.h"
+#include "tests/tensor/little_room.h"
 
 BOOST_AUTO_TEST_SUITE(memory_blocks)
 
@@ -106,32 +102,10 @@ BOOST_AUTO_TEST_CASE(the_cache_of_large_buffers_is_bounded) {
   memory::set_cache_limit(std::size_t{1} << 30);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space for themselves
-/// In a process of its own, whose address space then grows by at most `room` bytes.
-template <class Body>
-bool holds_with_little_room(std::size_t room, Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    bool held = false;
-    try {
-      held = body([room] {
-        std::size_t pages = 0;
-        std::ifstream("/proc/self/statm") >> pages;
-        const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + room;
-        const rlimit limit{most, most};
-        if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
-      });
-    } catch (const std::bad_alloc&) {
-    }
-    _exit(held ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
+#ifdef TENDRIL_LITTLE_ROOM
 BOOST_AUTO_TEST_CASE(without_more_memory_the_caches_are_emptied_before_an_allocation_fails) {
   // Nothing of what is cached serves the next request.
-  BOOST_TEST(holds_with_little_room(8 << 20, [](auto limit) {
+  BOOST_TEST(testing::holds_with_little_room(8 << 20, [](auto limit) {
     memory::trim();
     memory::set_cache_limit(std::size_t{1} << 30);
     void* cached = memory::allocate(64 << 20);
@@ -140,7 +114,7 @@ BOOST_AUTO_TEST_CASE(without_more_memory_the_caches_are_emptied_before_an_alloca
     const Block other = make(48 << 20, 1);
     return intact(other);
   }));
-  BOOST_TEST(holds_with_little_room(8 << 20, [](auto limit) {
+  BOOST_TEST(testing::holds_with_little_room(8 << 20, [](auto limit) {
     std::vector<Block> cached;
     for (int i = 0; i < 24; ++i) cached.push_back(make(1 << 20, 1));
     limit();
@@ -149,7 +123,7 @@ BOOST_AUTO_TEST_CASE(without_more_memory_the_caches_are_emptied_before_an_alloca
     for (int i = 0; i < 40; ++i) others.push_back(make(500 << 10, 2));
     return intact(others.front()) && intact(others.back());
   }));
-  BOOST_TEST(!holds_with_little_room(8 << 20, [](auto limit) {
+  BOOST_TEST(!testing::holds_with_little_room(8 << 20, [](auto limit) {
     limit();
     return intact(make(48 << 20, 1));
   }));
