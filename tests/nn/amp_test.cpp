@@ -1,4 +1,5 @@
 // Autocast and GradScaler, beside PyTorch's.
+// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <functional>
@@ -31,6 +32,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/make.h"
 
 BOOST_AUTO_TEST_SUITE(amp)
 
@@ -57,8 +59,8 @@ const HalfType kHalves[] = {{kBFloat16, "bfloat16", 0x1p-8}, {kFloat16, "float16
 
 BOOST_AUTO_TEST_CASE(results_have_the_dtypes_of_pytorchs) {
   for (const HalfType& half : kHalves) {
-    const Tensor x = raw::ones({4, 8}), w = raw::ones({8, 8}), b = raw::ones({8}), image = raw::ones({2, 4, 6, 6});
-    const Tensor target = raw::zeros({4}, kInt64), four = raw::ones({4}), batch = x.unsqueeze(0);
+    const Tensor x = make::ones({4, 8}), w = make::ones({8, 8}), b = make::ones({8}), image = make::ones({2, 4, 6, 6});
+    const Tensor target = make::zeros({4}, kInt64), four = make::ones({4}), batch = x.unsqueeze(0);
     const Tensor h = x.to(half.dtype), d = x.to(kFloat64), half_image = image.to(half.dtype);
     const std::map<std::string, std::function<Tensor()>> calls = {
         {"mm", [&] { return x.mm(w); }},
@@ -74,10 +76,10 @@ BOOST_AUTO_TEST_CASE(results_have_the_dtypes_of_pytorchs) {
          }},
         {"conv2d",
          [&] {
-           return conv2d(image, raw::ones({3, 4, 3, 3}));
+           return conv2d(image, make::ones({3, 4, 3, 3}));
          }},
         {"attention", [&] { return scaled_dot_product_attention(batch, batch, batch); }},
-        {"prelu", [&] { return prelu(x, raw::ones({1})); }},
+        {"prelu", [&] { return prelu(x, make::ones({1})); }},
         {"mm.mixed", [&] { return h.mm(w); }},
         {"mm.d", [&] { return d.mm(w.to(kFloat64)); }},
         {"lstm", [&] { return nn::LSTM(8, 3)(x).output; }},
@@ -155,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_network_has_pytorchs_loss_and_gradients_in_float32) {
 }
 
 BOOST_AUTO_TEST_CASE(guards_nest_and_are_the_threads_own) {
-  const Tensor x = raw::ones({2, 2}), w = raw::ones({2, 2});
+  const Tensor x = make::ones({2, 2}), w = make::ones({2, 2});
   BOOST_TEST(!autograd::autocast_state().enabled);
   {
     const Autocast mixed;
@@ -184,8 +186,8 @@ BOOST_AUTO_TEST_CASE(guards_nest_and_are_the_threads_own) {
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_is_cast_once_until_it_changes) {
-  const Tensor x = raw::ones({1, 2}, kBFloat16);
-  Tensor w = raw::ones({3, 2}).requires_grad_();
+  const Tensor x = make::ones({1, 2}, kBFloat16);
+  Tensor w = make::ones({3, 2}).requires_grad_();
   const auto cast_of = [](const Tensor& y) { return autograd::gradient_edge(y).node->edges()[1].node.get(); };
   const Autocast mixed;
   const Tensor first = tendril::linear(x, w), second = tendril::linear(x, w);
@@ -208,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_is_cast_once_until_it_changes) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cast_that_nobody_recorded_is_made_anew_where_it_is) {
-  const Tensor x = raw::ones({1, 2}), w = raw::ones({3, 2}).requires_grad_();
+  const Tensor x = make::ones({1, 2}), w = make::ones({3, 2}).requires_grad_();
   const Autocast mixed;
   {
     const NoGrad no_grad;
@@ -237,7 +239,7 @@ struct Squares : autograd::Function<Squares> {
 
 BOOST_AUTO_TEST_CASE(backward_computes_as_forward_did_wherever_it_runs) {
   const double fine = 1 + 0x1p-12;  // more digits than a half type has
-  const Tensor x = raw::full({2, 2}, 1).requires_grad_(), w = raw::full({2, 2}, fine);
+  const Tensor x = make::full({2, 2}, 1).requires_grad_(), w = make::full({2, 2}, fine);
   const Tensor outside = x.mm(w).sum();
   {
     const Autocast mixed;
@@ -258,7 +260,7 @@ BOOST_AUTO_TEST_CASE(backward_computes_as_forward_did_wherever_it_runs) {
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_runs_again_within_the_autocast_of_the_first_time) {
-  const Tensor x = raw::full({2, 2}, 1 + 0x1p-12).requires_grad_(), w = raw::full({2, 2}, 3).requires_grad_();
+  const Tensor x = make::full({2, 2}, 1 + 0x1p-12).requires_grad_(), w = make::full({2, 2}, 3).requires_grad_();
   Tensor y;
   {
     const Autocast mixed;
@@ -272,13 +274,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_runs_again_within_the_autocast_of_the_first_ti
 BOOST_AUTO_TEST_CASE(the_scale_and_the_steps_are_pytorchs) {
   const auto bad = golden().get("scaler.bad").to_vector<int64_t>();
   const Tensor scales = golden().get("scaler.scales"), values = golden().get("scaler.values");
-  const Tensor p = raw::from_data(std::vector<float>{1, 2}, {2}).requires_grad_();
+  const Tensor p = make::from_data(std::vector<float>{1, 2}, {2}).requires_grad_();
   optim::SGD sgd({p}, {.lr = 0.125});
   optim::GradScaler scaler({.init_scale = 8, .growth_factor = 2, .backoff_factor = 0.25, .growth_interval = 2});
   for (std::size_t i = 0; i < bad.size(); ++i) {
     sgd.zero_grad();
     const float second = bad[i] ? std::numeric_limits<float>::infinity() : 0.5F;
-    scaler.scale((p * raw::from_data(std::vector<float>{1, second}, {2})).sum()).backward();
+    scaler.scale((p * make::from_data(std::vector<float>{1, second}, {2})).sum()).backward();
     BOOST_TEST(scaler.step(sgd) == !bad[i]);
     scaler.update();
     BOOST_TEST(scaler.get_scale() == scales[static_cast<int64_t>(i)].item<double>(), "step " << i);
@@ -299,7 +301,7 @@ BOOST_AUTO_TEST_CASE(the_scale_and_the_steps_are_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(a_half_loss_is_scaled_in_float32_and_gradients_may_be_looked_at_unscaled) {
-  const Tensor p = raw::ones({3}).requires_grad_();
+  const Tensor p = make::ones({3}).requires_grad_();
   optim::SGD sgd({p}, {.lr = 1});
   optim::GradScaler scaler;
   const Tensor loss = p.to(kFloat16).sum();
@@ -315,8 +317,8 @@ BOOST_AUTO_TEST_CASE(a_half_loss_is_scaled_in_float32_and_gradients_may_be_looke
 }
 
 BOOST_AUTO_TEST_CASE(gradients_that_share_memory_are_not_unscaled_in_place) {
-  const Tensor p = raw::ones({3}).requires_grad_();
-  p.set_grad(raw::expand(raw::full({1}, 65536, kFloat32), {3}));
+  const Tensor p = make::ones({3}).requires_grad_();
+  p.set_grad(raw::expand(make::full({1}, 65536, kFloat32), {3}));
   optim::SGD sgd({p}, {.lr = 1});
   optim::GradScaler scaler;
   BOOST_CHECK_EXCEPTION(scaler.step(sgd), Error, says("single memory location"));
@@ -324,7 +326,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_share_memory_are_not_unscaled_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(a_scaler_that_is_used_out_of_order_says_so) {
-  const Tensor p = raw::ones({3}).requires_grad_();
+  const Tensor p = make::ones({3}).requires_grad_();
   optim::SGD sgd({p}, {.lr = 1});
   optim::GradScaler scaler;
   BOOST_CHECK_EXCEPTION(scaler.update(), Error, says("GradScaler::update", "no optimizer"));
@@ -337,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_scaler_that_is_used_out_of_order_says_so) {
   BOOST_CHECK_EXCEPTION(scaler.unscale_(sgd), Error, says("GradScaler::unscale_", "after step"));
   BOOST_CHECK_EXCEPTION(scaler.update(-1.), Error, says("new_scale", "-1"));
   scaler.update();
-  const Tensor half = raw::ones({3}, kFloat16).requires_grad_();
+  const Tensor half = make::ones({3}, kFloat16).requires_grad_();
   optim::SGD of_half({half}, {.lr = 1});
   half.sum().backward();
   BOOST_CHECK_EXCEPTION(scaler.unscale_(of_half), DTypeError, says("GradScaler::unscale_", "parameter 0", "float16"));
