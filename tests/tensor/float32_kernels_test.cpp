@@ -1,62 +1,20 @@
 // timeout: 120
-// Kernels of layers in float32 against themselves in float64, over random shapes and options, on one thread and on
-// three. Results hold NaN before, so that what is not written is seen. (Products and convolutions, which have another
-// path to take, are in matmul_test and conv_test.)
-#include <boost/test/unit_test.hpp>
-#include <cmath>
-#include <functional>
-#include <random>
+// Kernels of layers in float32 against themselves in float64 (against_float64.h). Products and convolutions, which have
+// another path to take, are in matmul_test and conv_test.
 #include <vector>
 
-#include "tendril/tensor/kernels.h"
-#include "tendril/tensor/raw.h"
-#include "tendril/tensor/threads.h"
+#include "tests/tensor/against_float64.h"
 
 BOOST_AUTO_TEST_SUITE(float32_kernels)
 
 using namespace tendril;
+using namespace tendril::testing;
 
 namespace {
 
 using raw::view_of;
-using Tensors = std::vector<Tensor>;
-using Kernel = std::function<void(const Tensors& out, const Tensors& in)>;
 
 const Kernels& table = kernels(kCPU);
-std::mt19937 dice(23);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
-
-/// float32 numbers.
-Tensor noise(const Dims& sizes, double low = -1, double high = 1) {
-  Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
-  const Tensor x = raw::empty(sizes);
-  raw::uniform_(x, low, high, generator);
-  return x;
-}
-
-Tensors run(const Kernel& kernel, const Tensors& in, const std::vector<Dims>& out, DType dtype) {
-  Tensors operands, results;
-  for (const Tensor& x : in) operands.push_back(is_floating(x.dtype()) ? raw::cast(x, dtype) : x);
-  for (const Dims& sizes : out) results.push_back(raw::full(sizes, std::nan(""), dtype));
-  kernel(results, operands);
-  return results;
-}
-
-/// The results of both, of sizes `out`, differ by `tolerance` of the largest at most.
-void check(const char* name, const Tensors& in, const std::vector<Dims>& out, double tolerance, const Kernel& kernel) {
-  const Tensors exact = run(kernel, in, out, kFloat64);
-  for (const int threads : {1, 3}) {
-    const ThreadLimit limit(threads);
-    const Tensors got = run(kernel, in, out, kFloat32);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const Tensor apart = raw::binary(Binary::sub, raw::cast(got[i], kFloat64), exact[i]);
-      const double off = raw::unary(Unary::abs, apart).max().item<double>(),
-                   most = raw::unary(Unary::abs, exact[i]).max().item<double>();
-      BOOST_TEST(off <= tolerance * (most + 1), name << ", result " << i << " of sizes " << out[i] << ", " << threads
-                                                     << " threads: off by " << off << ", largest " << most);
-    }
-  }
-}
 
 struct Axis {
   std::vector<int64_t> begin, end;
