@@ -50,17 +50,17 @@ const BinaryRow kBinaryRows[] = {
 
 BOOST_AUTO_TEST_CASE(fused_gradients_of_one_operand_agree_with_themselves_in_float64) {
   int checked = 0;
-  for (const auto& [op, saves, low, high] : kUnaryRows) {
-    if (saves == kNone) continue;
+  for (const UnaryRow& row : kUnaryRows) {
+    if (row.saves == kNone) continue;
     ++checked;
     for (int round = 0; round < 4; ++round) {
       const Dims sizes = some_sizes(round);
-      const double p = parameter_of(op);
-      check_anyhow(name_of(op), {noise(sizes), noise(sizes, low, high)}, {{sizes}, {sizes}}, 1e-5,
+      const double p = parameter_of(row.op);
+      check_anyhow(name_of(row.op), {noise(sizes), noise(sizes, row.low, row.high)}, {{sizes}, {sizes}}, 1e-5,
                    [&](const Tensors& out, const Tensors& given) {
-                     const Tensor& kept = saves == kInput ? given[1] : out[0];
-                     table.unary(op, view_of(out[0]), view_of(given[1]), p);
-                     table.unary_gradient(op, view_of(out[1]), view_of(given[0]), view_of(kept), p);
+                     const Tensor& kept = row.saves == kInput ? given[1] : out[0];
+                     table.unary(row.op, view_of(out[0]), view_of(given[1]), p);
+                     table.unary_gradient(row.op, view_of(out[1]), view_of(given[0]), view_of(kept), p);
                    });
     }
   }
