@@ -62,7 +62,7 @@ Tensor tensor_of(fuzz::Input& input) {
   if (room > 0 && !bytes.empty()) std::memcpy(x.raw_data(), bytes.data(), std::min(room, bytes.size()));
   x = raw::cast(x, dtype);
   if ((view & 1) != 0 && dims >= 2) x = raw::transpose(x, 0, dims - 1);
-  if ((view & 2) != 0 && dims >= 1 && x.size(0) > 1) x = raw::slice(x, 0, 0, INT64_MAX, 2);
+  if ((view & 2) != 0 && dims >= 1 && x.size(0) > 1) x = x.slice(0, 0, INT64_MAX, 2);
   if ((view & 4) != 0 && dims >= 1 && x.numel() > 0) {  // many times the same: as large as it likes
     std::vector<int64_t> wide{int64_t{1} << (view >> 3)};
     for (int d = 0; d < dims; ++d) wide.push_back(x.size(d));

@@ -84,7 +84,6 @@ Tensor expand(const Tensor& x, const Dims& sizes);
 Tensor permute(const Tensor& x, const Dims& dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
-Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor unsqueeze(const Tensor& x, int64_t dim);

@@ -53,9 +53,6 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   return viewed(x, layout::select(layout_of(x, "select"), dim, index));
 }
-Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  return viewed(x, layout::slice(layout_of(x, "slice"), dim, start, end, step));
-}
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   return viewed(x, layout::narrow(layout_of(x, "narrow"), dim, start, length));
 }

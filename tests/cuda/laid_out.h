@@ -40,7 +40,7 @@ inline std::vector<Laid> laid_out(const Tensor& x) {
   };
   Dims wide = x.sizes();
   wide[n - 1] = 2 * wide[n - 1] + 1;
-  inside("with gaps", wide, [n](const Tensor& base) { return raw::slice(base, n - 1, 1, INT64_MAX, 2); });
+  inside("with gaps", wide, [n](const Tensor& base) { return base.slice(n - 1, 1, INT64_MAX, 2); });
   Dims tall = x.sizes();
   tall[0] += 3;
   inside("inside a taller one", tall,

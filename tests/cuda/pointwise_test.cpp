@@ -82,7 +82,7 @@ void check_every_dtype(F f, std::size_t inputs, bool to_bool, bool exact) {
       if (!served(f, unwritten({3}, result), take({3}))) continue;
       compare_into(f, unwritten({131}, result), take({131}), rtol, rtol);
       std::vector<Tensor> gaps;
-      for (const Tensor& x : take({5, 28})) gaps.push_back(raw::slice(x, 1, 0, INT64_MAX, 2));
+      for (const Tensor& x : take({5, 28})) gaps.push_back(x.slice(1, 0, INT64_MAX, 2));
       compare_into(f, unwritten({5, 14}, result), gaps, rtol, rtol);
     }
   }
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(clamp_and_where_are_the_cpus_for_every_dtype) {
     const Tensor mask = samples({7, 19}, kBool), x = samples({7, 19}, dtype, 1), y = samples({7, 19}, dtype, 2);
     compare_into(choose, unwritten({7, 19}, dtype), {mask, x, y});
     compare_into(choose, unwritten({7, 10}, dtype),
-                 {raw::slice(mask, 1, 0, INT64_MAX, 2), raw::slice(x, 1, 0, INT64_MAX, 2), raw::narrow(y, 1, 3, 10)});
+                 {mask.slice(1, 0, INT64_MAX, 2), x.slice(1, 0, INT64_MAX, 2), raw::narrow(y, 1, 3, 10)});
   }
 }
 

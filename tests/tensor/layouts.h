@@ -26,7 +26,7 @@ inline std::vector<std::pair<std::string, Tensor>> in_every_layout(const Tensor&
 
   Dims wide = x.sizes();
   wide[n - 1] = 2 * wide[n - 1] + 1;
-  const Tensor gaps = raw::slice(raw::full(wide, 77, x.dtype(), x.device()), n - 1, 1, INT64_MAX, 2);
+  const Tensor gaps = raw::full(wide, 77, x.dtype(), x.device()).slice(n - 1, 1, INT64_MAX, 2);
   raw::copy_(gaps, x);
   all.emplace_back("with gaps", gaps);
 

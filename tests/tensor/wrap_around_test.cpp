@@ -58,7 +58,7 @@ void check() {
       raw::unary(Unary::square, a), [](Wide p, Wide) { return p * p; }, "square");
   expect(
       raw::unary(Unary::abs, a), [](Wide p, Wide) { return p >> 63 ? 0 - p : p; }, "abs");
-  const Tensor scaled = raw::clone(a), strided = raw::slice(make::empty({2 * n}, a.dtype()), 0, 0, INT64_MAX, 2);
+  const Tensor scaled = raw::clone(a), strided = make::empty({2 * n}, a.dtype()).slice(0, 0, INT64_MAX, 2);
   raw::add_scaled_(scaled, b, 3);
   expect(
       scaled, [](Wide p, Wide q) { return p + 3 * q; }, "add_scaled");

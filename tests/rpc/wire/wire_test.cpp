@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(every_layout_of_a_tensor_arrives_with_its_values) {
       raw::transpose(block, 0, 2),
       raw::narrow(block, 0, 1, 2),
       raw::narrow(block, 1, 1, 3),
-      raw::slice(block, 2, 0, 6, 2),
-      raw::permute(raw::slice(block, 2, 1, 6, 2), {2, 0, 1}),
+      block.slice(2, 0, 6, 2),
+      raw::permute(block.slice(2, 1, 6, 2), {2, 0, 1}),
       raw::select(block, 1, 3),
       raw::expand(raw::view(base, {120, 1}), {120, 4}),
       raw::expand(raw::narrow(raw::view(block, {4, 1, 30}), 2, 3, 5), {4, 7, 5}),
@@ -209,14 +209,13 @@ BOOST_AUTO_TEST_CASE(strides_survive_where_the_block_has_no_gaps) {
   BOOST_TEST(travelled(raw::permute(block, {2, 0, 1})).strides() == (Dims{1, 12, 4}));
   BOOST_TEST(travelled(raw::expand(raw::full({3, 1}, 1.0), {3, 5})).strides() == (Dims{1, 0}));
   // With gaps: packed, in the order of the strides.
-  BOOST_TEST(travelled(raw::transpose(raw::slice(raw::view(block, {6, 4}), 1, 0, 4, 2), 0, 1)).strides() ==
-             (Dims{1, 2}));
+  BOOST_TEST(travelled(raw::transpose(raw::view(block, {6, 4}).slice(1, 0, 4, 2), 0, 1)).strides() == (Dims{1, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(a_view_travels_without_the_rest_of_its_storage) {
   const Tensor big = raw::zeros({1 << 20});
   Message message;
-  message.tensors.push_back(raw::slice(big, 0, 0, 1 << 20, 1 << 10));
+  message.tensors.push_back(big.slice(0, 0, 1 << 20, 1 << 10));
   BOOST_TEST(Frame(message).size() < 10'000u);
   message.tensors[0] = raw::expand(raw::full({1}, 1.0), {1 << 20});
   BOOST_TEST(Frame(message).size() < 10'000u);
@@ -225,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_view_travels_without_the_rest_of_its_storage) {
 BOOST_AUTO_TEST_CASE(every_dtype_travels_packed_and_dense) {
   for (int dtype = 0; dtype < kNumDTypes; ++dtype) {
     const Tensor tensor = raw::cast(raw::view(raw::arange(0, 12), {3, 4}), static_cast<DType>(dtype));
-    for (const Tensor& layout : {tensor, raw::transpose(tensor, 0, 1), raw::slice(tensor, 1, 0, 4, 3)}) {
+    for (const Tensor& layout : {tensor, raw::transpose(tensor, 0, 1), tensor.slice(1, 0, 4, 3)}) {
       const Tensor arrived = travelled(layout);
       BOOST_TEST(arrived.dtype() == layout.dtype());
       BOOST_TEST(same_elements(raw::cast(arrived, kFloat64), raw::cast(layout, kFloat64)));
@@ -277,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_large_tensor_is_received_into_its_own_memory) {
 
 BOOST_AUTO_TEST_CASE(a_message_to_oneself_arrives_as_over_the_wire) {
   Message message = everything();
-  message.tensors.push_back(raw::slice(raw::arange(0, 10, 1, kFloat32), 0, 0, 10, 3));
+  message.tensors.push_back(raw::arange(0, 10, 1, kFloat32).slice(0, 0, 10, 3));
   message.tensors.push_back(raw::expand(raw::full({1}, 2.0), {3}));
   const std::vector<Tensor> sent = message.tensors;
   const Message wired = travelled(message);
