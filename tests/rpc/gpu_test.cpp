@@ -114,9 +114,9 @@ BOOST_AUTO_TEST_CASE(every_layout_arrives_with_its_values_and_strides) {
   const Cluster cluster(2, mapped({}));
   const Tensor block = on(0, raw::view(numbers(60), {3, 4, 5}));
   const Tensor layouts[] = {
-      raw::transpose(block, 0, 2),   raw::narrow(block, 0, 1, 2),
-      block.slice(2, 0, 5, 2), raw::expand(raw::narrow(block, 2, 0, 1), {3, 4, 6}),
-      raw::narrow(block, 1, 2, 0),   raw::select(raw::select(raw::select(block, 0, 1), 0, 1), 0, 1)};
+      raw::transpose(block, 0, 2), raw::narrow(block, 0, 1, 2),
+      block.slice(2, 0, 5, 2),     raw::expand(raw::narrow(block, 2, 0, 1), {3, 4, 6}),
+      raw::narrow(block, 1, 2, 0), raw::select(raw::select(raw::select(block, 0, 1), 0, 1), 0, 1)};
   for (const Tensor& x : layouts) {
     const Tensor there_and_back = rpc_sync<&same>(cluster[0], 1, x);
     const Tensor in_the_house = rpc_sync<&same>(cluster[0], 0, x);

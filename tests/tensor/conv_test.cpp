@@ -135,6 +135,36 @@ BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_by_channels_or_by_rows)
   set_num_threads(before);
 }
 
+BOOST_AUTO_TEST_CASE(filters_gradients_on_different_numbers_of_threads_are_within_the_bound_that_is_stated) {
+  const int before = num_threads();
+  set_num_threads(3);
+  for (const auto& [images, channels] : std::vector<std::pair<int64_t, int64_t>>{{1, 20}, {1, 32}, {5, 20}}) {
+    for (const MemoryFormat order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+      const ConvGeometry g{.padding = 2};
+      const Tensor x = raw::contiguous(noise({images, channels, 40, 40}), order),
+                   y = raw::contiguous(noise({images, channels, 40, 40}), order);
+      const auto gradient = [&](const Tensor& of_x, const Tensor& of_y) {
+        const Tensor weight = raw::empty({channels, channels, 5, 5});
+        kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(of_x), raw::view_of(of_y), g);
+        return weight;
+      };
+      const auto magnitude = [](const Tensor& t) { return raw::unary(Unary::abs, t); };
+      const double products = static_cast<double>(images) * 40 * 40;
+      const Tensor bound = raw::binary(Binary::mul, gradient(magnitude(x), magnitude(y)), 2 * products * 0x1p-24);
+      Tensor one;
+      for (const int threads : {1, 2, 3}) {
+        const ThreadLimit limit(threads);
+        const Tensor now = gradient(x, y);
+        if (threads == 1) one = now;
+        const Tensor apart = magnitude(raw::binary(Binary::sub, now, one));
+        BOOST_TEST(raw::binary(Binary::sub, apart, bound).max().item<double>() <= 0,
+                   images << " images, " << channels << " channels, " << threads << " threads");
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
 BOOST_AUTO_TEST_CASE(one_image_by_rows_agrees_with_float64_for_any_geometry) {
   const int before = num_threads();
   set_num_threads(5);

@@ -84,6 +84,31 @@ BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(products_of_half_types_are_rounded_once_whatever_their_sizes_and_layouts) {
+  Generator generator(21);
+  const int64_t sizes[][3] = {{1, 4, 128}, {5, 7, 3}, {2, 1, 2}, {33, 17, 65}, {64, 64, 64}, {70, 257, 33}, {3, 0, 4}};
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const double part = dtype == kFloat16 ? 0x1p-11 : 0x1p-8;
+    for (const auto& [m, k, n] : sizes) {
+      const Tensor a = noise({m, k}, dtype, generator), b = noise({k, n}, dtype, generator);
+      const std::vector<double> expected = product(a, b);
+      double largest = 0;
+      for (const double value : expected) largest = std::max(largest, std::abs(value));
+      for (const auto& [name_a, x] : testing::in_every_layout(a)) {
+        for (const auto& [name_b, y] : testing::in_every_layout(b)) {
+          const Tensor out = raw::matmul(x, y);
+          BOOST_TEST((out.dtype() == dtype));
+          // The rounding, and the sum in float32.
+          BOOST_TEST(worst(out, expected) <= std::exp2(std::ceil(std::log2(largest + 1))) * part + 5e-5,
+                     m << "x" << k << "x" << n << " " << dtype << ", " << name_a << " by " << name_b);
+        }
+      }
+    }
+    const Tensor a = noise({3, 20, 30}, dtype, generator), b = noise({3, 30, 10}, dtype, generator);
+    BOOST_TEST(worst(raw::matmul(a, b), a, b) <= 16 * part + 5e-5, dtype);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_ours) {
   const DefaultDeviceGuard here(kCPU);
   Generator generator(10);
@@ -125,6 +150,29 @@ BOOST_AUTO_TEST_CASE(large_products_whose_rows_crowd_the_cache_are_ours_on_any_n
       set_deterministic(true);
       BOOST_TEST(raw::equal(raw::matmul(a, b), first), threads << " threads, deterministic");
       set_deterministic(false);
+    }
+  }
+  set_num_threads(budget);
+}
+
+BOOST_AUTO_TEST_CASE(bfloat16_products_on_different_numbers_of_threads_are_within_the_bound_that_is_stated) {
+  const DefaultDeviceGuard here(kCPU);
+  Generator generator(8);
+  const int budget = num_threads();
+  set_num_threads(3);
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{130, 700, 90}, {40, 3000, 300}}) {
+    const Tensor a = noise({m, k}, kBFloat16, generator), b = noise({k, n}, kBFloat16, generator);
+    const auto magnitude = [](const Tensor& x) { return raw::unary(Unary::abs, raw::cast(x, kFloat32)); };
+    const Tensor bound =
+        raw::binary(Binary::mul, raw::matmul(magnitude(a), magnitude(b)), 2 * static_cast<double>(k) * 0x1p-24);
+    Tensor one;
+    for (const int threads : {1, 2, 3}) {
+      const ThreadLimit limit(threads);
+      const Tensor out = make::empty({m, n});  // float32: a rounding would hide the sums
+      kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+      if (threads == 1) one = out;
+      const Tensor apart = raw::unary(Unary::abs, raw::binary(Binary::sub, out, one));
+      BOOST_TEST(raw::binary(Binary::sub, apart, bound).max().item<double>() <= 0, threads << " threads");
     }
   }
   set_num_threads(budget);

@@ -209,8 +209,7 @@ BOOST_AUTO_TEST_CASE(strides_survive_where_the_block_has_no_gaps) {
   BOOST_TEST(travelled(raw::permute(block, {2, 0, 1})).strides() == (Dims{1, 12, 4}));
   BOOST_TEST(travelled(raw::expand(raw::full({3, 1}, 1.0), {3, 5})).strides() == (Dims{1, 0}));
   // With gaps: packed, in the order of the strides.
-  BOOST_TEST(travelled(raw::transpose(raw::view(block, {6, 4}).slice(1, 0, 4, 2), 0, 1)).strides() ==
-             (Dims{1, 2}));
+  BOOST_TEST(travelled(raw::transpose(raw::view(block, {6, 4}).slice(1, 0, 4, 2), 0, 1)).strides() == (Dims{1, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(a_view_travels_without_the_rest_of_its_storage) {
