@@ -30,8 +30,6 @@ struct Fibre {
 
 struct Thread {
   State state = State::kNew;
-  bool predicate = false;
-  detail::WarpOp op{};
   unsigned mask = 0, source = 0;
   std::uint64_t value = 0, result = 0;
   detail::Site site{};
@@ -56,7 +54,6 @@ struct Block {
   std::vector<unsigned> ready;
   unsigned size = 0, live = 0, waiting = 0;
   detail::Site barrier{};  // where those who wait are
-  unsigned barrier_count = 0;
   unsigned current = kNone;
   std::vector<std::unique_ptr<Fibre>> fibres;
   std::vector<Fibre*> idle;
@@ -185,12 +182,10 @@ void wait() {
 }
 
 void finish_barrier(unsigned last) {
-  block.barrier_count = 0;
   block.waiting = 0;
   for (unsigned i = 0; i < block.size; ++i) {
     Thread& thread = block.threads[i];
     if (thread.state != State::kAtBarrier) continue;
-    block.barrier_count += thread.predicate;
     if (i == last) {
       thread.state = State::kRunning;
     } else {
@@ -200,30 +195,11 @@ void finish_barrier(unsigned last) {
 }
 
 std::uint64_t warp_result(unsigned warp, unsigned lane, unsigned lanes) {
-  Thread* const threads = &block.threads[warp * 32];
+  const Thread* const threads = &block.threads[warp * 32];
   const Thread& own = threads[lane];
-  std::uint64_t result = 0;
-  switch (own.op) {
-    case detail::WarpOp::kSync:
-      return 0;
-    case detail::WarpOp::kShuffle:
-      if (!(lanes >> own.source & 1u)) {
-        fail("thread " + name(warp * 32 + lane) + " reads lane " + std::to_string(own.source) + " in " +
-             describe(own.site) + ", which has ended, is not in the block or is not in the mask");
-      }
-      return threads[own.source].value;
-    case detail::WarpOp::kBallot:
-    case detail::WarpOp::kAll:
-    case detail::WarpOp::kMatch:
-      for (unsigned i = 0; i < 32; ++i) {
-        const bool set = lanes >> i & 1u;
-        if (own.op == detail::WarpOp::kMatch ? set && threads[i].value == own.value : set && threads[i].value != 0) {
-          result |= std::uint64_t{1} << i;
-        }
-      }
-      return own.op == detail::WarpOp::kAll ? result == lanes : result;
-  }
-  return 0;
+  if (lanes >> own.source & 1u) return threads[own.source].value;
+  fail("thread " + name(warp * 32 + lane) + " reads lane " + std::to_string(own.source) + " in " + describe(own.site) +
+       ", which has ended, is not in the block or is not in the mask");
 }
 
 /// Lets the lanes of `thread`'s meeting go when all of them are there.
@@ -235,7 +211,7 @@ bool try_to_meet(unsigned thread, unsigned last) {
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (!(lanes >> lane & 1u)) continue;
     const Thread& other = block.threads[warp * 32 + lane];
-    if (other.op != own.op || other.mask != own.mask || !same(other.site, own.site)) return false;
+    if (other.mask != own.mask || !same(other.site, own.site)) return false;
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (lanes >> lane & 1u) block.threads[warp * 32 + lane].result = warp_result(warp, lane, lanes);
@@ -310,11 +286,10 @@ dim3 detail::block_size, detail::grid_size;
 
 unsigned detail::lane() { return block.current % 32; }
 
-unsigned detail::block_barrier(bool predicate, Site site) {
+void detail::block_barrier(Site site) {
   const unsigned self = block.current;
   Thread& thread = block.threads[self];
   thread.state = State::kAtBarrier;
-  thread.predicate = predicate;
   thread.site = site;
   if (block.waiting++ == 0) block.barrier = site;
   if (!same(site, block.barrier)) fail("the threads of a block wait in different barriers");
@@ -323,14 +298,12 @@ unsigned detail::block_barrier(bool predicate, Site site) {
   } else {
     wait();
   }
-  return block.barrier_count;
 }
 
-std::uint64_t detail::warp_meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Site site) {
+std::uint64_t detail::warp_shuffle(unsigned mask, std::uint64_t value, unsigned source, Site site) {
   const unsigned self = block.current;
   Thread& thread = block.threads[self];
   thread.state = State::kInWarp;
-  thread.op = op;
   thread.mask = mask;
   thread.value = value;
   thread.source = source;
@@ -340,8 +313,6 @@ std::uint64_t detail::warp_meet(WarpOp op, unsigned mask, std::uint64_t value, u
   if (!try_to_meet(self, self)) wait();
   return thread.result;
 }
-
-void detail::trap(Site site) { fail("thread " + name(block.current) + " met " + describe(site)); }
 
 std::string running() {
   if (block.kernel == nullptr) return {};

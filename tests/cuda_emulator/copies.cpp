@@ -34,8 +34,7 @@ cudaError_t check(const void* to, const void* from, std::size_t bytes, cudaMemcp
   return cudaErrorInvalidMemcpyDirection;
 }
 
-cudaError_t copy(Lock& lock, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, CUstream_st& stream,
-                 bool blocking) {
+cudaError_t copy(Lock& lock, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, CUstream_st& stream) {
   if (bytes == 0) return cudaSuccess;
   Ends ends;
   if (const cudaError_t error = check(to, from, bytes, kind, ends); error != cudaSuccess) return error;
@@ -50,28 +49,24 @@ cudaError_t copy(Lock& lock, void* to, const void* from, std::size_t bytes, cuda
     std::memmove(to, from, bytes);
   };
   const Ticket ticket = push(lock, stream, std::move(work));
-  // Between two places on devices nobody waits, not even in cudaMemcpy. Pageable memory cannot be written later, and
-  // between two places of the host everything is done at once.
-  const bool within = to_device && from_device;
-  if ((blocking && !within) || ends.to.place == Place::kPageable || (!to_device && !from_device)) {
+  // Pageable memory cannot be written later, and between two places of the host everything is done at once.
+  if (ends.to.place == Place::kPageable || (!to_device && !from_device)) {
     ++world().counters.synchronisations;
     drive(lock, ticket);
   }
   return cudaSuccess;
 }
 
-cudaError_t fill(Lock& lock, void* to, int value, std::size_t bytes, CUstream_st& stream, bool blocking) {
+cudaError_t fill(Lock& lock, void* to, int value, std::size_t bytes, CUstream_st& stream) {
   if (bytes == 0) return cudaSuccess;
   const Location where = locate(to);
   if (where.place == Place::kPageable || where.bytes < bytes) return cudaErrorInvalidValue;
   ++world().counters.fills;
-  const Ticket ticket = push(lock, stream,
-                             {[=] {
-                                open_also(where.device);
-                                std::memset(to, value, bytes);
-                              },
-                              {}});
-  if (blocking && where.place == Place::kPinned) drive(lock, ticket);
+  const auto run = [=] {
+    open_also(where.device);
+    std::memset(to, value, bytes);
+  };
+  push(lock, stream, {run, {}});
   return cudaSuccess;
 }
 
@@ -88,13 +83,7 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  return note(copy(lock, to, from, bytes, kind, *stream, false));
-}
-
-cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  return note(copy(lock, to, from, bytes, kind, *find_stream(nullptr), true));
+  return note(copy(lock, to, from, bytes, kind, *stream));
 }
 
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
@@ -108,7 +97,7 @@ cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* f
   }
   if (bytes == 0) return cudaSuccess;
   if (locate(to).device != to_device || locate(from).device != from_device) return note(cudaErrorInvalidValue);
-  return note(copy(lock, to, from, bytes, cudaMemcpyDeviceToDevice, *stream, false));
+  return note(copy(lock, to, from, bytes, cudaMemcpyDeviceToDevice, *stream));
 }
 
 cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t handle) {
@@ -116,13 +105,7 @@ cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStr
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  return note(fill(lock, to, value, bytes, *stream, false));
-}
-
-cudaError_t CUDARTAPI cudaMemset(void* to, int value, size_t bytes) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  return note(fill(lock, to, value, bytes, *find_stream(nullptr), true));
+  return note(fill(lock, to, value, bytes, *stream));
 }
 
 }  // extern "C"

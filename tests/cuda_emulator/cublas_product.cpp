@@ -3,23 +3,14 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <functional>
 #include <vector>
 
+#include "cuda_emulator/arithmetic.h"
 #include "cuda_emulator/emulator.h"
 
 namespace cuda_emulator {
 namespace {
-
-/// The operand of a TF32 product: rounded to 10 bits of fraction, ties away from zero as cvt.rna.tf32.f32 does.
-float to_tf32(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & 0xFFFFE000u) : x;
-}
 
 template <class T, class Sum>
 Sum load(const T* p, bool tf32) {
@@ -61,19 +52,13 @@ void for_each(const Product& p, F f) {
   }
 }
 
-void scribble(const Product& p) {  // what lies there is nobody else's
-  const std::size_t edge = std::min<std::size_t>(p.workspace_bytes, 4096);
-  std::memset(p.workspace, 0xA5, edge);
-  std::memset(static_cast<char*>(p.workspace) + p.workspace_bytes - edge, 0xA5, edge);
-}
-
 /// Where there is room for the sums, in two kernels that meet in the workspace, as a product that is cut along k.
 template <class T, class Value>
 std::vector<std::function<void()>> kernels_of(const Product& p) {
   const auto sums_bytes = static_cast<std::size_t>(p.m * p.n * p.batch) * sizeof(double);
   if (!p.workspace || p.workspace_bytes < sums_bytes) {
     return {[p] {
-      if (p.workspace) scribble(p);
+      if (p.workspace) scribble(p.workspace, p.workspace_bytes);
       for_each(p, [&](int64_t batch, int64_t i, int64_t j, int64_t) {
         finish<T, Value>(p, batch, i, j, sum_of<T, Value>(p, batch, i, j));
       });
@@ -81,7 +66,7 @@ std::vector<std::function<void()>> kernels_of(const Product& p) {
   }
   auto* const sums = static_cast<double*>(p.workspace);
   return {[p, sums] {
-            scribble(p);
+            scribble(p.workspace, p.workspace_bytes);
             for_each(p, [&](int64_t batch, int64_t i, int64_t j, int64_t number) {
               sums[number] = sum_of<T, Value>(p, batch, i, j);
             });

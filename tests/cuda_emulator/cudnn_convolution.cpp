@@ -12,14 +12,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "cuda_emulator/arithmetic.h"
 #include "cuda_emulator/cudnn_descriptors.h"
 #include "cuda_emulator/emulator.h"
 #include "cuda_emulator/failures.h"
 
 namespace cuda_emulator {
 namespace {
-
-constexpr std::size_t kTooMuch = std::size_t(1) << 44;
 
 std::atomic<int> last_algorithm{-1};
 std::atomic<int> next_status{CUDNN_STATUS_SUCCESS};
@@ -47,7 +46,7 @@ cudnnStatus_t understand(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnF
                          cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t y, Request& request) {
   if (const cudnnStatus_t status = look_at(handle); status != CUDNN_STATUS_SUCCESS) return status;
   if (!x || !w || !conv || !y) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a descriptor is null");
-  if (x->dims != 4 || w->dims != 4 || y->dims != 4 || !conv->is_set) {
+  if (x->dims != 4 || w->size[0] == 0 || y->dims != 4 || !conv->is_set) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "expected four dimensions and a set convolution");
   }
   if (x->type != w->type || x->type != y->type) return refuse(CUDNN_STATUS_BAD_PARAM, "data types differ");
@@ -164,37 +163,23 @@ struct Algorithm {
   std::size_t workspace;
 };
 
-/// The fastest first; those that are not supported last.
+/// Two ways, the faster one first: with a workspace or without, with the same bits each time or not.
 std::vector<Algorithm> algorithms(Which which, const Request& request) {
   const Sizes& z = request.sizes;
   const bool served = !(request.type == CUDNN_DATA_BFLOAT16 && (z.dilation[0] > 1 || z.dilation[1] > 1)) &&
                       !(request.type == CUDNN_DATA_DOUBLE && z.last);
-  const bool winograd = served && request.type != CUDNN_DATA_DOUBLE && z.r == 3 && z.s == 3 && z.stride[0] == 1 &&
-                        z.stride[1] == 1 && z.dilation[0] == 1 && z.dilation[1] == 1 && z.groups == 1;
-  const bool fft = served && z.r == 5 && z.s == 5;
   const std::size_t columns = static_cast<std::size_t>(z.c) * static_cast<std::size_t>(z.r * z.s) * 64;
-  std::vector<Algorithm> all;
   switch (which) {
     case Which::forward:
-      all = {{CUDNN_CONVOLUTION_FWD_ALGO_FFT, fft, true, kTooMuch},
-             {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, winograd, true, 1024},
-             {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, served, true, columns},
-             {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, served, true, 0}};
-      break;
+      return {{CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, served, true, columns},
+              {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, served, true, 0}};
     case Which::data:
-      all = {{CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, fft, true, kTooMuch},
-             {CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, served, false, 0},
-             {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, served, true, columns}};
-      break;
-    case Which::filter:
-      all = {{CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, fft, true, kTooMuch},
-             {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, served, false, 0},
-             {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, served, true, columns},
-             {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3, served, false, 16}};
-      break;
+      return {{CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, served, false, 0},
+              {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, served, true, columns}};
+    default:
+      return {{CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, served, false, 0},
+              {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, served, true, columns}};
   }
-  std::stable_partition(all.begin(), all.end(), [](const Algorithm& one) { return one.supported; });
-  return all;
 }
 
 template <class Result>

@@ -36,8 +36,7 @@ struct cudnnTensorStruct {
 struct cudnnFilterStruct {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
-  int dims = 0;
-  int size[cudnnTensorStruct::kMost] = {};
+  int size[4] = {};  // of none: created, not set
 };
 struct cudnnConvolutionStruct {
   bool is_set = false;
@@ -58,9 +57,5 @@ cudnnStatus_t refuse(cudnnStatus_t status, const char* message);
 std::size_t bytes_of(cudnnDataType_t type);
 /// The scalar behind an alpha or beta for tensors of `type`: double for CUDNN_DATA_DOUBLE, float for others.
 double scalar_of(const void* value, cudnnDataType_t type);
-/// What cuDNN does to operands of tensor-core arithmetic on float: 10 bits of fraction are left.
-float to_tf32(float x);
-/// Writes to both ends of a workspace: what lies there must be nobody else's.
-void scribble(void* workspace, std::size_t bytes);
 
 }  // namespace cuda_emulator

@@ -70,18 +70,6 @@ double scalar_of(const void* value, cudnnDataType_t type) {
                                    : static_cast<double>(*static_cast<const float*>(value));
 }
 
-float to_tf32(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & 0xFFFFE000u) : x;
-}
-
-void scribble(void* workspace, std::size_t bytes) {
-  if (bytes == 0) return;
-  const std::size_t edge = std::min<std::size_t>(bytes, 4096);
-  std::memset(workspace, 0xA5, edge);
-  std::memset(static_cast<char*>(workspace) + bytes - edge, 0xA5, edge);
-}
-
 }  // namespace cuda_emulator
 
 using namespace cuda_emulator;
@@ -158,21 +146,15 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor, cudnnDa
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensor, cudnnDataType_t type, int n, int c, int h,
-                                           int w, int stride_n, int stride_c, int stride_h, int stride_w) {
-  const int sizes[] = {n, c, h, w}, strides[] = {stride_n, stride_c, stride_h, stride_w};
-  return cudnnSetTensorNdDescriptor(tensor, type, 4, sizes, strides);
-}
-
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
   const int sizes[] = {n, c, h, w};
   if (const cudnnStatus_t status = check_sizes(sizes, 4, type); status != CUDNN_STATUS_SUCCESS) return status;
-  if (format == CUDNN_TENSOR_NCHW)
-    return cudnnSetTensor4dDescriptorEx(tensor, type, n, c, h, w, c * h * w, h * w, w, 1);
-  if (format == CUDNN_TENSOR_NHWC)
-    return cudnnSetTensor4dDescriptorEx(tensor, type, n, c, h, w, c * h * w, 1, w * c, c);
-  return refuse(CUDNN_STATUS_BAD_PARAM, "the format is invalid");
+  const int rows[] = {c * h * w, h * w, w, 1}, channels_last[] = {c * h * w, 1, w * c, c};
+  if (format != CUDNN_TENSOR_NCHW && format != CUDNN_TENSOR_NHWC) {
+    return refuse(CUDNN_STATUS_BAD_PARAM, "the format is invalid");
+  }
+  return cudnnSetTensorNdDescriptor(tensor, type, 4, sizes, format == CUDNN_TENSOR_NCHW ? rows : channels_last);
 }
 
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* filter) {
@@ -184,24 +166,15 @@ cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int dims, const int* sizes) {
-  if (!filter || !sizes) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
-  if (dims < 3 || dims > cudnnTensorStruct::kMost) {
-    return refuse(CUDNN_STATUS_NOT_SUPPORTED, "expected 3 to 8 dimensions");
-  }
-  if (const cudnnStatus_t status = check_sizes(sizes, dims, type); status != CUDNN_STATUS_SUCCESS) return status;
-  filter->type = type;
-  filter->format = format;
-  filter->dims = dims;
-  std::copy_n(sizes, dims, filter->size);
-  return CUDNN_STATUS_SUCCESS;
-}
-
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
                                          cudnnTensorFormat_t format, int k, int c, int h, int w) {
   const int sizes[] = {k, c, h, w};
-  return cudnnSetFilterNdDescriptor(filter, type, format, 4, sizes);
+  if (!filter) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+  if (const cudnnStatus_t status = check_sizes(sizes, 4, type); status != CUDNN_STATUS_SUCCESS) return status;
+  filter->type = type;
+  filter->format = format;
+  std::copy_n(sizes, 4, filter->size);
+  return CUDNN_STATUS_SUCCESS;
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cuda_emulator/arithmetic.h"
 #include "cuda_emulator/cudnn_descriptors.h"
 #include "cuda_emulator/cudnn_rnn.h"
 

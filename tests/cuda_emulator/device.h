@@ -46,15 +46,11 @@ struct Site {
   int line;
 };
 
-enum class WarpOp : std::uint8_t { kSync, kShuffle, kBallot, kAll, kMatch };
-
-/// All live threads of the block; how many of them gave a true predicate.
-unsigned block_barrier(bool predicate, Site site);
-/// The live lanes of `mask`: the value of lane `source` (kShuffle), the lanes whose value is not 0 (kBallot), whether
-/// all are (kAll), the lanes whose value equals this lane's (kMatch).
-std::uint64_t warp_meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Site site);
+/// Waits for all live threads of the block.
+void block_barrier(Site site);
+/// Waits for the live lanes of `mask`; the value of lane `source`.
+std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source, Site site);
 unsigned lane();
-[[noreturn]] void trap(Site site);
 
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, unsigned shared, cudaStream_t stream,
                    std::function<void()> thread);
@@ -68,7 +64,7 @@ template <shuffled T>
 T shuffle(unsigned mask, T value, unsigned source, Site site) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  bits = warp_meet(WarpOp::kShuffle, mask, bits, source, site);
+  bits = warp_shuffle(mask, bits, source, site);
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
@@ -103,23 +99,7 @@ inline constexpr int warpSize = 32;
 // Threads that wait for each other. The caller's file and line tell one barrier from another.
 #define CUDA_EMULATOR_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-inline void __syncthreads(CUDA_EMULATOR_SITE) {
-  cuda_emulator::detail::block_barrier(false, {"__syncthreads", file, line});
-}
-inline int __syncthreads_count(int predicate, CUDA_EMULATOR_SITE) {
-  return static_cast<int>(cuda_emulator::detail::block_barrier(predicate != 0, {"__syncthreads_count", file, line}));
-}
-inline int __syncthreads_or(int predicate, CUDA_EMULATOR_SITE) {
-  return cuda_emulator::detail::block_barrier(predicate != 0, {"__syncthreads_or", file, line}) != 0;
-}
-inline int __syncthreads_and(int predicate, CUDA_EMULATOR_SITE) {
-  return cuda_emulator::detail::block_barrier(predicate == 0, {"__syncthreads_and", file, line}) == 0;
-}
-inline void __syncwarp(unsigned mask = 0xffffffffu, CUDA_EMULATOR_SITE) {
-  using namespace cuda_emulator::detail;
-  warp_meet(WarpOp::kSync, mask, 0, 0, {"__syncwarp", file, line});
-}
-
+inline void __syncthreads(CUDA_EMULATOR_SITE) { cuda_emulator::detail::block_barrier({"__syncthreads", file, line}); }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, CUDA_EMULATOR_SITE) {
   using namespace cuda_emulator::detail;
@@ -148,35 +128,8 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, CUDA_EMULAT
   return shuffle(mask, value, source < (own & ~(w - 1)) + w ? source : own, {"__shfl_xor_sync", file, line});
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, CUDA_EMULATOR_SITE) {
-  using namespace cuda_emulator::detail;
-  return static_cast<unsigned>(warp_meet(WarpOp::kBallot, mask, predicate != 0, 0, {"__ballot_sync", file, line}));
-}
-inline int __any_sync(unsigned mask, int predicate, CUDA_EMULATOR_SITE) {
-  using namespace cuda_emulator::detail;
-  return warp_meet(WarpOp::kBallot, mask, predicate != 0, 0, {"__any_sync", file, line}) != 0;
-}
-inline int __all_sync(unsigned mask, int predicate, CUDA_EMULATOR_SITE) {
-  using namespace cuda_emulator::detail;
-  return static_cast<int>(warp_meet(WarpOp::kAll, mask, predicate != 0, 0, {"__all_sync", file, line}));
-}
-template <class T>
-requires(std::is_arithmetic_v<T> &&
-         (sizeof(T) == 4 || sizeof(T) == 8)) unsigned __match_any_sync(unsigned mask, T value, CUDA_EMULATOR_SITE) {
-  using namespace cuda_emulator::detail;
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  return static_cast<unsigned>(warp_meet(WarpOp::kMatch, mask, bits, 0, {"__match_any_sync", file, line}));
-}
-/// The lanes that happen to run together. Nobody may rely on more than the caller itself.
-inline unsigned __activemask() { return 1u << cuda_emulator::detail::lane(); }
-
-[[noreturn]] inline void __trap(CUDA_EMULATOR_SITE) { cuda_emulator::detail::trap({"__trap", file, line}); }
-
 #undef CUDA_EMULATOR_SITE
 
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
 #include "cuda_emulator/device_functions.h"

@@ -101,13 +101,6 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   return note(fresh ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
 }
 
-cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer) {
-  Lock lock;
-  if (!exists(peer)) return note(cudaErrorInvalidDevice);
-  const bool was = world().peers.erase({current_device(), peer}) != 0;
-  return note(was ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
-}
-
 /// The driver's functions that somebody asks for.
 cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
                                                        unsigned long long, cudaDriverEntryPointQueryResult* found) {

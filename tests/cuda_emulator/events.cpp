@@ -14,8 +14,6 @@ cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flag
   return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
   Lock lock;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
@@ -35,7 +33,7 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   auto record = std::make_shared<Record>();
   event->record = record;
   record->ticket = {stream, stream->issued + 1};
-  push(lock, *stream, {[record] { record->when = std::chrono::steady_clock::now(); }, {}, Work::kMark});
+  push(lock, *stream, {[record] { record->when = std::chrono::steady_clock::now(); }, {}, false});
   return cudaSuccess;
 }
 

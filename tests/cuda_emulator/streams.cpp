@@ -21,14 +21,6 @@ cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t* handle, unsigne
   return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
-  return cudaStreamCreateWithPriority(handle, flags, 0);
-}
-
-cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t* handle) {
-  return cudaStreamCreateWithPriority(handle, cudaStreamDefault, 0);
-}
-
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t handle) {
   Lock lock;
   // What is in its queue runs all the same.
@@ -66,16 +58,6 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event
   if (flags != cudaEventWaitDefault) return note(cudaErrorInvalidValue);
   if (breaks_capture(stream)) return note(cudaErrorStreamCaptureUnsupported);
   if (event->record) push(lock, *stream, {{}, {event->record->ticket}});
-  return cudaSuccess;
-}
-
-cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
-  Lock lock;
-  if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
-  CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  if (function == nullptr) return note(cudaErrorInvalidValue);
-  push(lock, *stream, {[function, data] { function(data); }, {}, Work::kHost});
   return cudaSuccess;
 }
 

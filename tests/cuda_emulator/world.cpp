@@ -16,8 +16,6 @@ namespace {
 /// As deep as a queue gets before its oldest work runs.
 constexpr std::size_t kDepth = 1024;
 
-thread_local bool in_host_function = false;
-
 bool is_sufficient(int driver) { return driver / 1000 >= CUDART_VERSION / 1000; }
 
 int visible_devices(int driver) {
@@ -69,15 +67,6 @@ Lock::Lock() : lock_(world().mutex, std::defer_lock) {
 
 Lock::~Lock() { close_memory(); }
 
-void Lock::outside(const std::function<void()>& f) {
-  close_memory();
-  lock_.unlock();
-  in_host_function = true;
-  f();
-  in_host_function = false;
-  lock_.lock();
-}
-
 cudaError_t need_context() {
   const cudaError_t error = need_device();
   if (error == cudaSuccess) world().contexts.insert(current_device());
@@ -90,7 +79,6 @@ bool has_context(int device) {
 }
 
 cudaError_t need_device() {
-  if (in_host_function) return cudaErrorNotPermitted;
   if (world().devices > 0) return cudaSuccess;
   return is_sufficient(world().driver) ? cudaErrorNoDevice : cudaErrorInsufficientDriver;
 }
@@ -137,18 +125,11 @@ Ticket push(Lock& lock, CUstream_st& stream, Work work) {
 void drive(Lock& lock, Ticket ticket) {
   CUstream_st& stream = *ticket.stream;
   while (stream.done < ticket.number) {
-    if (stream.running) {
-      lock.wait();  // for the thread that is at it: it holds the lock, or runs a host function
-      continue;
-    }
-    stream.running = true;
     const Work work = std::move(stream.queue.front());
     stream.queue.pop_front();
     // What it waits for was issued before it, so this ends, and goes no deeper than there are streams.
     for (const Ticket& before : work.after) drive(lock, before);
-    if (work.kind == Work::kHost) {
-      lock.outside(work.run);
-    } else if (work.kind == Work::kMark) {
+    if (!work.touches_memory) {
       work.run();
     } else if (work.run) {
       open_memory(stream.device);
@@ -158,22 +139,20 @@ void drive(Lock& lock, Ticket ticket) {
     }
     ++stream.done;
     ++world().counters.executed;
-    stream.running = false;
-    world().progress.notify_all();
   }
 }
 
 bool poll(Lock& lock, Ticket ticket) {
   CUstream_st& stream = *ticket.stream;
   if (stream.done >= ticket.number) return true;
-  if (!stream.running) drive(lock, {&stream, stream.done + (ticket.number - stream.done + 1) / 2});
+  drive(lock, {&stream, stream.done + (ticket.number - stream.done + 1) / 2});
   return false;
 }
 
 void drive_device(Lock& lock, int device) {
-  // By index: while a host function runs, others may create streams.
-  auto& streams = world().streams[static_cast<std::size_t>(device)];
-  for (std::size_t i = 0; i < streams.size(); ++i) drive(lock, {streams[i].get(), streams[i]->issued});
+  for (const auto& stream : world().streams[static_cast<std::size_t>(device)]) {
+    drive(lock, {stream.get(), stream->issued});
+  }
 }
 
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) { return enqueue_all(handle, {std::move(work)}); }

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -31,7 +30,7 @@ struct Ticket {
 struct Work {
   std::function<void()> run;
   std::vector<Ticket> after;
-  enum { kDevice, kHost, kMark } kind = kDevice;  ///< kHost: user code, without the lock; kMark: touches no memory
+  bool touches_memory = true;
 };
 
 /// What cudaEventRecord leaves behind. Complete when the ticket's work is.
@@ -57,8 +56,7 @@ struct CUstream_st {
   int device;
   unsigned flags;
   int priority;
-  bool legacy;           ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
-  bool running = false;  ///< a host thread is at its next piece of work
+  bool legacy;  ///< the device's default stream: in order with all that are not cudaStreamNonBlocking
   std::unique_ptr<CUgraph_st> recorded{};  ///< of a stream that is being captured: what it would have run
   std::uint64_t issued = 0, done = 0;
   std::deque<cuda_emulator::Work> queue;
@@ -77,8 +75,7 @@ struct World {
 
   std::mutex mutex;
   std::atomic<int> waiting{0};  ///< threads that want it
-  std::condition_variable progress;
-  int driver;  ///< its CUDA version
+  int driver;                   ///< its CUDA version
   int devices;
   std::vector<CUstream_st*> legacy;  ///< by device
   std::vector<std::vector<std::unique_ptr<CUstream_st>>> streams;
@@ -101,10 +98,6 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  void wait() { world().progress.wait(lock_); }
-  /// Runs user code without the lock.
-  void outside(const std::function<void()>& f);
-
  private:
   std::unique_lock<std::mutex> lock_;
 };
@@ -115,8 +108,7 @@ int& current_device();
 bool breaks_capture(CUstream_st* stream);
 /// Notes the error for cudaGetLastError and gives it back.
 cudaError_t note(cudaError_t error);
-/// cudaErrorNoDevice where there is none, cudaErrorInsufficientDriver for want of a driver; cudaErrorNotPermitted in a
-/// host function of a stream.
+/// cudaErrorNoDevice where there is none, cudaErrorInsufficientDriver for want of a driver.
 cudaError_t need_device();
 /// The same, for functions that make the current device's context if it has none: most that do anything.
 cudaError_t need_context();

@@ -52,6 +52,12 @@ inline Death die(const std::function<void()>& f) {
   return death;
 }
 
+/// cudaMemcpy, by what the emulator has: on the default stream, which is waited for.
+inline cudaError_t copy_now(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind = cudaMemcpyDefault) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
+}
+
 /// Device memory for a test. Takes the bytes of the current device.
 template <class T>
 class Array {
@@ -62,7 +68,7 @@ class Array {
     data_ = static_cast<T*>(memory);
   }
   explicit Array(const std::vector<T>& values) : Array(values.size()) {
-    CUDA_OK(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
+    CUDA_OK(copy_now(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
   }
   ~Array() { cudaFree(data_); }
   Array(const Array&) = delete;
@@ -72,7 +78,7 @@ class Array {
   /// Waits for the default stream.
   std::vector<T> values() const {
     std::vector<T> host(size_);
-    CUDA_OK(cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
+    CUDA_OK(copy_now(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
     return host;
   }
 
@@ -84,7 +90,9 @@ class Array {
 /// A stream of the current device.
 class NewStream {
  public:
-  explicit NewStream(unsigned flags = cudaStreamNonBlocking) { CUDA_OK(cudaStreamCreateWithFlags(&stream_, flags)); }
+  explicit NewStream(unsigned flags = cudaStreamNonBlocking) {
+    CUDA_OK(cudaStreamCreateWithPriority(&stream_, flags, 0));
+  }
   ~NewStream() { cudaStreamDestroy(stream_); }
   NewStream(const NewStream&) = delete;
   NewStream& operator=(const NewStream&) = delete;
@@ -96,7 +104,7 @@ class NewStream {
 
 class NewEvent {
  public:
-  NewEvent() { CUDA_OK(cudaEventCreate(&event_)); }
+  NewEvent() { CUDA_OK(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
   ~NewEvent() { cudaEventDestroy(event_); }
   NewEvent(const NewEvent&) = delete;
   NewEvent& operator=(const NewEvent&) = delete;

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(both_processes_see_the_same_memory) {
   BOOST_TEST(other.line() == "the same cudaSuccess");
   BOOST_TEST(other.tell("read") == "cudaSuccess 3");
   values[0] = 4;
-  CUDA_OK(cudaMemcpy(shared.data(), values.data(), sizeof(float), cudaMemcpyHostToDevice));
+  CUDA_OK(copy_now(shared.data(), values.data(), sizeof(float), cudaMemcpyHostToDevice));
   BOOST_TEST(other.tell("read") == "cudaSuccess 4");
   BOOST_TEST(other.tell("write 5") == "written");
   values[0] = 5;

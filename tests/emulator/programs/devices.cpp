@@ -22,9 +22,9 @@ int main() {
   if (memory != nullptr) {
     auto* const words = static_cast<unsigned*>(memory);
     unsigned order[9] = {};
-    cudaMemset(words, 0, sizeof order);
+    cudaMemsetAsync(words, 0, sizeof order, nullptr);
     cuda_emulator::launch(note_order, dim3(1), dim3(8), 0, nullptr, words + 1, words);
-    cudaMemcpy(order, words, sizeof order, cudaMemcpyDeviceToHost);
+    cudaMemcpyAsync(order, words, sizeof order, cudaMemcpyDeviceToHost, nullptr);  // waits: pageable
     std::printf(" order");
     for (int i = 1; i < 9; ++i) std::printf(" %u", order[i]);
   }

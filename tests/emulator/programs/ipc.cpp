@@ -26,11 +26,12 @@ int main(int, char** argv) {
   for (std::string line; std::getline(std::cin, line);) {
     float number = -1;
     if (line == "read") {
-      const cudaError_t error = cudaMemcpy(&number, first, sizeof number, cudaMemcpyDeviceToHost);
+      const cudaError_t error = cudaMemcpyAsync(&number, first, sizeof number, cudaMemcpyDeviceToHost, nullptr);
       std::cout << cudaGetErrorName(error) << ' ' << number << std::endl;
     } else if (line.rfind("write ", 0) == 0) {
       number = std::strtof(line.c_str() + 6, nullptr);
-      cudaMemcpy(first, &number, sizeof number, cudaMemcpyHostToDevice);
+      cudaMemcpyAsync(first, &number, sizeof number, cudaMemcpyHostToDevice, nullptr);
+      cudaStreamSynchronize(nullptr);
       std::cout << "written" << std::endl;
     } else if (line == "close") {
       std::cout << cudaGetErrorName(cudaIpcCloseMemHandle(opened)) << ' '
