@@ -44,15 +44,16 @@ void check(const Tensor& out, const Tensor& exact, const std::string& what) {
   const double part = out.dtype() == kFloat16 ? 0x1p-11 : 0x1p-8;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double apart = std::abs(got[i] - wanted[i]), most = std::abs(wanted[i]) * part * 1.001 + 4e-7;
-    BOOST_TEST_REQUIRE(apart <= most, what << " of " << out.dtype() << ' ' << out.sizes() << ", element " << i << ": "
-                                           << got[i] << " for " << wanted[i]);
+    if (apart <= most) continue;  // a check each would take minutes
+    BOOST_FAIL(what << " of " << out.dtype() << ' ' << out.sizes() << ", element " << i << ": " << got[i] << " for "
+                    << wanted[i]);
   }
 }
 
 /// check(x in one of its layouts, x in float64, name), for tensors of any shape; some repeat one row.
 template <class Check>
 void for_any(const Check& check_one) {
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < 12; ++round) {
     for (const DType dtype : kHalves) {
       const Tensor x = noise(some_sizes(), dtype);
       for (const auto& [name, laid_out] : testing::in_every_layout(x)) {
