@@ -60,7 +60,6 @@ std::vector<Call> functions_of_raw() {
       RAW(permute, {1, 0}),
       RAW(transpose, 0, 1),
       RAW(select, 0, 0),
-      RAW(slice, 0, 0),
       RAW(narrow, 0, 0, 1),
       RAW(squeeze, 0),
       RAW(unsqueeze, 0),
