@@ -33,7 +33,8 @@ sed "s|$PWD/||" "$log" | grep -E '^[^ ]+\.h:.*(\((function|variable|typedef|enum
   grep -vE 'Member (begin|end|min|max)\(|Member value .* of struct .*DTypeOf|Member operator| override | -> |Compound [^ ]*<|Member ~' |
   grep -vE 'Member ([A-Za-z0-9]+)\(.* of (class|struct) ([A-Za-z_:]+::)?\1(<.*>)? is' |
   grep -vE 'OptimizerOf<|AdamOf<|Member (explicit )?(Pair|Triple)Loss\(' | sort -u | tee "$folder/warnings" || true
-/usr/bin/python3 scripts/undocumented_values.py "$folder/xml" | grep -vE "$internal" | tee -a "$folder/warnings" || true
+values=$(/usr/bin/python3 scripts/undocumented_values.py "$folder/xml")
+grep -vE "$internal|^$" <<<"$values" | tee -a "$folder/warnings" || true
 rm -rf "$folder/xml"
 undocumented=$(wc -l <"$folder/warnings")
 echo "$(wc -w <<<"$headers") headers, $undocumented undocumented"

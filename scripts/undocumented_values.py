@@ -5,12 +5,14 @@ import pathlib
 import sys
 import xml.etree.ElementTree
 
-for file in sorted(pathlib.Path(sys.argv[1]).glob("*.xml")):
+files = sorted(pathlib.Path(sys.argv[1]).glob("*.xml"))
+if not files:
+    sys.exit(f"error: no XML in {sys.argv[1]}")
+for file in files:
     for member in xml.etree.ElementTree.parse(file).iter("memberdef"):
         if member.get("prot") != "public":
             continue
         where = member.find("location").attrib
         for value in member.iter("enumvalue"):
             if not any("".join(value.find(part).itertext()).strip() for part in ("briefdescription", "detaileddescription")):
-                line = int(where["line"])
-                print(f"{where['file']}:{line}: warning: {member.findtext('name')}::{value.findtext('name')} is not documented.")
+                print(f"{where['file']}:{where['line']}: warning: {member.findtext('name')}::{value.findtext('name')} is not documented.")
