@@ -12,15 +12,20 @@ source "$here/peers.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-"$bin/bench_cuda_kernels" >"$scratch/ours"
-"$bin/bench_cuda_training" >>"$scratch/ours"
-[ -s "$scratch/ours" ] || exit 0
+bad=0  # a benchmark that fails takes nothing of the others away
+"$bin/bench_cuda_kernels" >"$scratch/ours" || bad=1
+[ -s "$scratch/ours" ] || exit $bad
+"$bin/bench_cuda_training" >>"$scratch/ours" || bad=1
+"$bin/bench_tensor" --device cuda | awk -F'\t' -v OFS='\t' '{ print "row", $1, $2, 0 }' >>"$scratch/ours" || bad=1
 "$python" "$here/pytorch/gpu.py" >"$scratch/peer" 2>"$scratch/errors" || true
+"$python" "$here/pytorch/tensor.py" --device cuda 2>>"$scratch/errors" | awk -F'\t' -v OFS='\t' '{ print "row", $1, $2 }' >>"$scratch/peer" || true
+"$here/../scripts/cuda_roofline.sh" | awk -F' *[|] *' -v OFS='\t' '$8 + 0 { print "paper", $2, $8 }' >"$scratch/paper"
 [ -s "$scratch/peer" ] || echo "PyTorch: $(failure "$scratch/errors")"
 echo "$(date -u +%F), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -1)"
 awk -F'\t' -v OFS='' '
   function ratio(key, value) { return key in peer ? sprintf("%.2f", peer[key] / value) : "" }
-  FILENAME == ARGV[1] { if ($1 == "device") print "PyTorch on ", $2; else peer[$1 FS $2] = $3; next }
+  $1 == "paper" { paper[$2] = $3; next }
+  FILENAME == ARGV[2] { if ($1 == "device") print "PyTorch on ", $2; else peer[$1 FS $2] = $3; next }
   { kind[++n] = $1; name[n] = $2; value[n] = $3; work[n] = $4; ours[$1 FS $2] = $3 }
   $1 == "device" { print $2 }
   $2 == "copy (cudaMemcpyAsync)" { limit = $4 / $3 }
@@ -35,4 +40,8 @@ awk -F'\t' -v OFS='' '
     for (i = 1; i <= n; ++i) if (kind[i] == "host") printf "| %s | %.2f | %s |\n", name[i], value[i], ratio(kind[i] FS name[i], value[i])
     print "\n| training | ms | PyTorch / ours |\n|---|---|---|"
     for (i = 1; i <= n; ++i) if (kind[i] == "training") printf "| %s | %.2f | %s |\n", name[i], value[i], ratio(kind[i] FS name[i], value[i])
-  }' "$scratch/peer" "$scratch/ours"
+    print "\n| rows of bench/tensor | us on paper | us | of it | PyTorch / ours |\n|---|---|---|---|---|"
+    for (i = 1; i <= n; ++i) if (kind[i] == "row")
+      printf "| %s | %.1f | %.1f | %.2f | %s |\n", name[i], paper[name[i]], value[i] * 1000, value[i] * 1000 / paper[name[i]], ratio(kind[i] FS name[i], value[i])
+  }' "$scratch/paper" "$scratch/peer" "$scratch/ours"
+exit $bad

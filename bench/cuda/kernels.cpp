@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "bench/cuda/launch.h"
 #include "bench/cuda/timing.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/matmul.h"
@@ -101,6 +102,7 @@ void host_cost() {
     std::nth_element(times.begin(), times.begin() + 10, times.end());
     bench::report("host", name, times[10], 0);
   };
+  cost("an empty kernel (the limit)", bench::launch_nothing);
   cost("add", [&] { x + y; });
   cost("add, tracked", [&] { tracked + y; });
   cost("add in place", [z = x.clone(), &y]() mutable { z.add_(y); });

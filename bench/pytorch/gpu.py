@@ -98,7 +98,7 @@ def host_cost():
 
 
 def adam_steps():
-    parameters = [torch.randn(64, 65, device=GPU, requires_grad=True) for _ in range(200)]
+    parameters = [torch.randn(64, 65, requires_grad=True) for _ in range(200)]
     for p in parameters:
         p.grad = torch.randn_like(p)
     adam = torch.optim.Adam(parameters, lr=1e-3, fused=True)
@@ -137,17 +137,90 @@ def resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
 
 
-def train_resnet50(batch):
-    model = resnet50().to(GPU)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    images, labels = torch.randn(batch, 3, 224, 224, device=GPU), torch.randint(0, 1000, (batch,), device=GPU)
-
+def measure(name, model, optimizer, x, target, mixed=False):
     def step():
-        sgd.zero_grad()
-        F.cross_entropy(model(images), labels).backward()
-        sgd.step()
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+            loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
 
-    report("training", f"ResNet-50, batch {batch}", median_ms(step, 3, 7))
+    torch.cuda.reset_peak_memory_stats()
+    report("training", name, median_ms(step, 3, 7))
+    print(f"{name}: peak {torch.cuda.max_memory_allocated() // 1000000} MB", file=sys.stderr)
+    return step
+
+
+def train_resnet50(batch, channels_last=False, mixed=False):
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    model = resnet50().to(memory_format=order)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    images, labels = torch.randn(batch, 3, 224, 224).to(memory_format=order), torch.randint(0, 1000, (batch,))
+    name = f"ResNet-50, batch {batch}{', bfloat16' if mixed else ''}{', channels-last' if channels_last else ''}"
+    measure(name, model, sgd, images, labels, mixed)
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        nn = torch.nn
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.narrow(F.gelu(self.wide(self.norm2(x))))
+
+
+class GPT(torch.nn.Module):
+    def __init__(self, words, context, layers, heads, width):
+        super().__init__()
+        nn = torch.nn
+        self.tokens, self.positions = nn.Embedding(words, width), nn.Embedding(context, width)
+        self.layers = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.layers(self.tokens(ids) + self.positions(torch.arange(ids.size(1)))))).flatten(0, 1)
+
+
+def train_gpt():
+    model = GPT(50304, 1024, 12, 12, 768)
+    measure("GPT, 12 layers of 768, 8x1024, bfloat16", model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True),
+            torch.randint(0, 50304, (8, 1024)), torch.randint(0, 50304, (8 * 1024,)), mixed=True)
+
+
+class LanguageModel(torch.nn.Module):
+    def __init__(self, words, width):
+        super().__init__()
+        self.table, self.lstm = torch.nn.Embedding(words, width), torch.nn.LSTM(width, width, 2)
+        self.head = torch.nn.Linear(width, words)
+
+    def forward(self, ids):
+        return self.head(self.lstm(self.table(ids))[0]).flatten(0, 1)
+
+
+def train_language_model():
+    model = LanguageModel(10000, 650)
+    measure("LSTM 650x2, 35 steps of 20, 10,000 words", model, torch.optim.SGD(model.parameters(), lr=1e-3),
+            torch.randint(0, 10000, (35, 20)), torch.randint(0, 10000, (35 * 20,)))
+
+
+def train_small_network():
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
+    name = "MLP 784-256-128-10, batch 64"
+    with torch.cuda.stream(torch.cuda.Stream()):
+        step = measure(name, model, torch.optim.SGD(model.parameters(), lr=1e-3), torch.rand(64, 784),
+                       torch.randint(0, 10, (64,)))
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+    report("training", f"{name}, recorded", median_ms(graph.replay, 3, 7))
 
 
 print(f"device\t{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}\t0")
@@ -156,5 +229,11 @@ with torch.no_grad():
     for size in (1024, 4096, 8192):
         matmul(size)
 host_cost()
+torch.set_default_device(GPU)
 adam_steps()
 train_resnet50(64)
+train_resnet50(64, channels_last=True)
+train_resnet50(64, channels_last=True, mixed=True)
+train_gpt()
+train_language_model()
+train_small_network()

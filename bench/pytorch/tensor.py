@@ -1,4 +1,5 @@
-"""The cases of ../tensor/large.cpp: one line a case, "case <tab> milliseconds". tensor.py [--threads N] [--least]"""
+"""The cases of ../tensor/large.cpp: one line a case, "case <tab> milliseconds". tensor.py [--threads N] [--least]
+[--device cuda]: times between events, of ten runs at once"""
 import os
 import sys
 import time
@@ -8,10 +9,30 @@ import torch
 
 torch.set_num_threads(threads)
 least = "--least" in sys.argv
+on_device = "--device" in sys.argv
+if on_device:
+    torch.set_default_device("cuda")
 F = torch.nn.functional
 
 
+def measure_on_device(name, f):
+    times = []
+    for _ in range(3):
+        f()
+    for _ in range(11):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(10):
+            f()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 10)
+    print(f"{name}\t{sorted(times)[5]:.4f}", flush=True)
+
+
 def measure(name, f):
+    if on_device:
+        return measure_on_device(name, f)
     times = []
     end = time.perf_counter() + 0.4
     while len(times) < 3 or time.perf_counter() < end:

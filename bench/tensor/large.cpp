@@ -1,6 +1,7 @@
 // Operations on large operands: one line a case, "case <tab> milliseconds <tab> MiB that it must read and write", the
 // median of several runs, or the least, for a machine that others use.
-// bench_tensor [--threads N] [--only TEXT] [--deterministic 1] [--least 1]; bench/tensor.sh puts PyTorch beside it.
+// bench_tensor [--threads N] [--only TEXT] [--deterministic 1] [--least 1] [--device cuda]; bench/tensor.sh puts PyTorch
+// beside it. On a device, times are between events, of ten runs at once.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/cuda/timing.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/embedding.h"
@@ -40,6 +42,11 @@ bool least = false;
 /// `mib`: what must be read and written at least, or 0 where arithmetic decides.
 void measure(const char* name, double mib, const std::function<void()>& f) {
   if (!std::strstr(name, only)) return;
+  if (default_device() != kCPU) {
+    std::printf("%s\t%.4f\t%.1f\n", name, bench::median_ms(f), mib);
+    std::fflush(stdout);
+    return;
+  }
   std::vector<double> times;
   const auto end = Clock::now() + std::chrono::milliseconds(400);
   for (int run = 0; run < 3 || Clock::now() < end; ++run) {
@@ -118,15 +125,21 @@ void train(const std::function<Tensor()>& forward, const Tensor& g, const std::v
   for (Tensor input : inputs) input.set_grad({});
 }
 
+void measure_loops() {
+  std::vector<float> from(16 << 20, 1), to(16 << 20, 2);
+  Loops loops(num_threads());
+  measure("copy of 64 MiB (memcpy, the limit)", 128, [&] { loops.copy(to, from); });
+  measure("read of 64 MiB (a plain loop, the limit)", 64, [&] { loops.read(from, 64 << 20); });
+  measure("read of 16 MiB (a plain loop, the limit)", 16, [&] { loops.read(from, 16 << 20); });
+}
+
 void measure_all() {
   const TensorOptions learns{.requires_grad = true};
   {
     const Tensor a = randn({16 << 20}), b = randn({16 << 20});
-    std::vector<float> from(16 << 20, 1), to(16 << 20, 2);
-    Loops loops(num_threads());
-    measure("copy of 64 MiB (memcpy, the limit)", 128, [&] { loops.copy(to, from); });
-    measure("read of 64 MiB (a plain loop, the limit)", 64, [&] { loops.read(from, 64 << 20); });
-    measure("read of 16 MiB (a plain loop, the limit)", 16, [&] { loops.read(from, 16 << 20); });
+    default_device() == kCPU ? measure_loops() : measure("copy of 64 MiB (memcpy, the limit)", 128, [&] {
+      cuda::copy_async(b.raw_data(), b.device(), a.raw_data(), a.device(), 64 << 20);
+    });
     measure("add 16M", 192, [&] { (void)(a + b); });
     measure("exp 16M", 128, [&] { (void)a.exp(); });
     measure("sum 16M", 64, [&] { (void)a.sum(); });
@@ -224,6 +237,7 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--threads") set_num_threads(std::atoi(argv[i + 1]));
     if (std::string(argv[i]) == "--only") only = argv[i + 1];
     if (std::string(argv[i]) == "--least") least = std::atoi(argv[i + 1]) != 0;
+    if (std::string(argv[i]) == "--device") set_default_device({DeviceType::cuda, 0});
     if (std::string(argv[i]) == "--deterministic") set_deterministic(std::atoi(argv[i + 1]) != 0);
   }
   measure_all();

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace bench {
+
+/// Issues a kernel that does nothing: what CUDA itself asks of the host for one operation.
+void launch_nothing();
+
+}  // namespace bench

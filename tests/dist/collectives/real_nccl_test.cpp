@@ -1,0 +1,109 @@
+// devices: cuda
+// The collectives by NVIDIA's own library, where it and a device are: as many members as NCCL allows here. Members are
+// threads; each works on a device of its own, or, where there are fewer, all on the first (NCCL 2.28 or so and later).
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "tendril/autograd/ops/pointwise.h"
+#include "tendril/dist/nn/data_parallel.h"
+#include "tendril/nn/linear.h"
+#include "tendril/nn/optim/sgd.h"
+#include "tests/dist/collectives/members.h"
+
+namespace real_nccl {
+
+using namespace dist_test;
+
+constexpr Device kDevice{DeviceType::cuda, 0};
+const ProcessGroup::Options kByNccl{.timeout = 60s, .backend = dist::Backend::nccl};
+
+boost::test_tools::assertion_result has_nccl(boost::unit_test::test_unit_id) {
+#ifdef TENDRIL_EMULATED_DEVICES
+  return false;
+#else
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+  return device_count(DeviceType::cuda) >= 1 && ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL) != nullptr;
+#endif
+}
+
+Tensor mine(int rank, DType dtype = kFloat32) {
+  return (arange(0, 12, 1, {.dtype = kFloat64, .device = kCPU}) * (rank + 1.)).to(dtype).to(kDevice);
+}
+Values on_cpu(const Tensor& x) { return values(x.to(kCPU)); }
+Values times(double factor) {
+  Values all;
+  for (int i = 0; i < 12; ++i) all.push_back(factor * i);
+  return all;
+}
+
+/// A group of so many that NCCL makes, or none.
+bool allows(int size) {
+  const Group group{size};
+  const auto said = outcomes(size, [&](int rank) { ProcessGroup members(group[rank], names(size), kByNccl); });
+  for (const std::string& one : said) {
+    if (!one.empty()) BOOST_TEST_MESSAGE(size << " members on one device: " << one);
+  }
+  return said == std::vector<std::string>(static_cast<std::size_t>(size));
+}
+
+/// Every collective once, then a layer trained by data in parts as by the ring.
+void check_all(int size) {
+  const Group group{size};
+  const double sum = size * (size + 1) / 2.;
+  at_all(size, [&](int rank) {
+    ProcessGroup members(group[rank], names(size), kByNccl), ring(group[rank], names(size), {.tag = "ring"});
+    check(members.backend() == dist::Backend::nccl);
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16, kInt64, kInt32, kUInt8}) {
+      const Tensor x = mine(rank, dtype);
+      members.all_reduce(x, ReduceOp::sum, {.deterministic = false});
+      check(on_cpu(x) == times(sum));
+    }
+    const Tensor mean = mine(rank);
+    members.all_reduce(mean, ReduceOp::average, {.deterministic = false});
+    check(on_cpu(mean) == times(sum / size));
+    const Tensor largest = mine(rank);
+    members.all_reduce(largest, ReduceOp::max, {.deterministic = false});
+    check(on_cpu(largest) == times(size));
+    const Tensor last = mine(rank);
+    members.broadcast(last, size - 1);
+    check(on_cpu(last) == times(size));
+    const auto all = members.all_gather(mine(rank));
+    for (int r = 0; r < size; ++r) check(on_cpu(all[static_cast<std::size_t>(r)]) == times(r + 1));
+    const Tensor part = members.reduce_scatter(mine(rank), ReduceOp::sum, {.deterministic = false});
+    const auto whole = times(sum);
+    check(on_cpu(part) == Values(whole.begin() + 12 / size * rank, whole.begin() + 12 / size * (rank + 1)));
+    members.barrier();
+
+    Generator one(3), other(3);
+    nn::Linear a(4, 2, {.device = kDevice, .generator = one}), b(4, 2, {.device = kDevice, .generator = other});
+    dist::DistributedDataParallel first(a, members), second(b, ring);
+    optim::SGD sgd_a(a.parameters(), {.lr = 0.1}), sgd_b(b.parameters(), {.lr = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      const Tensor x = mine(rank).reshape({3, 4}) / 12;
+      sgd_a.zero_grad();
+      sgd_b.zero_grad();
+      first.backward(a(x).square().mean());
+      second.backward(b(x).square().mean());
+      sgd_a.step();
+      sgd_b.step();
+    }
+    check(allclose(a.weight, b.weight, 1e-5, 1e-6));
+  });
+}
+
+}  // namespace real_nccl
+
+BOOST_AUTO_TEST_SUITE(real_nccl, *boost::unit_test::precondition(real_nccl::has_nccl))
+
+BOOST_AUTO_TEST_CASE(one_member_alone) { real_nccl::check_all(1); }
+
+BOOST_AUTO_TEST_CASE(two_members_where_nccl_allows_two_on_a_device) {
+  if (real_nccl::allows(2)) {
+    real_nccl::check_all(2);
+  } else {
+    BOOST_TEST_MESSAGE("NCCL wants a device for each member; there is one");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
