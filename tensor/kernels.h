@@ -175,6 +175,8 @@ struct Kernels {
   /// which may be either then) take operands and results that all lie in channels-last order, as ones that are all
   /// contiguous.
   bool channels_last = false;
+  /// Whether log_sum_exp and cross_entropy_backward take x and dx of the half types, beside the others in float32.
+  bool cross_entropy_of_halves = false;
 
   // ---- pointwise
   /// x like out, same dtype; kFloat ops: floating. p is for the ops that have a number.
@@ -208,7 +210,8 @@ struct Kernels {
   void (*sort_places)(const View& places, const View& x, bool descending) = nullptr;
   void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
   void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
-  /// Both like out: the largest of each line of x, and the logarithm of the sum of e^(x - largest). float32 or float64.
+  /// Both like out: the largest of each line of x, and the logarithm of the sum of e^(x - largest). float32 or
+  /// float64; of half types (cross_entropy_of_halves) in float32.
   void (*log_sum_exp)(const View& largest, const View& log_sum, const View& x, int dim) = nullptr;
   /// dx = share * ([the place along `dim` is index] - softmax(x)); largest and log_sum are log_sum_exp's; index (int64)
   /// and share are like them. An index that is no place is nowhere.
@@ -289,7 +292,7 @@ struct Kernels {
   // same dtype or, beside a half type, float32; either may be null: 1 and 0. mean and rstd are [n], of the dtype that
   // is computed in.
   /// mean and rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each line are written; out = (x - mean) rstd weight +
-  /// bias. mean is null: 0 in its place (a root mean square). Null slot: made of other operations.
+  /// bias. mean is null: 0 in its place (a root mean square).
   void (*layer_norm)(const View& out, const View* mean, const View& rstd, const View& x, const View* weight,
                      const View* bias, double eps) = nullptr;
   /// Gradients for g like out, of which any may be null.

@@ -53,11 +53,10 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = saved(0);
-    const Kernels& table = kernels(x.device());
     if (x.numel() == 0) {  // no line: nothing came from weight and bias
       dx[0] = g;
       dx[1] = dx[2] = g.sum(first_dims(g.dim() - count));
-    } else if (autograd::grad_enabled() || !table.layer_norm_backward) {
+    } else if (autograd::grad_enabled()) {
       composite(g, x, dx);
     } else {
       fused(g, x, dx);
@@ -74,10 +73,10 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
       if (needs_grad(i)) dx[static_cast<std::size_t>(i)] = raw::empty(line, parameter_dtype, x.device());
     }
     const Tensor lines_of_dx = dx[0].defined() ? as_lines(dx[0], length) : dx[0];
-    kernels(x.device())
-        .layer_norm_backward(MaybeView(lines_of_dx), MaybeView(dx[1]), MaybeView(dx[2]),
-                             raw::view_of(as_lines(g, length)), raw::view_of(as_lines(x, length)), MaybeView(mean),
-                             raw::view_of(rstd), MaybeView(weight));
+    const Kernels& table = kernels(x.device());
+    require(table.layer_norm_backward, "layer_norm", table)(
+        MaybeView(lines_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(as_lines(g, length)),
+        raw::view_of(as_lines(x, length)), MaybeView(mean), raw::view_of(rstd), MaybeView(weight));
   }
 
   /// The same in operations that can be recorded, from the inputs alone: the statistics depend on x.
@@ -123,26 +122,18 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
                    ": bias has dtype ", bias.dtype(), ", expected the weight's, ", weight.dtype());
 
   const DType wide = computed_in(x.dtype());
-  const Kernels& table = kernels(x.device());
   const int64_t length = numel_of(shape), lines = x.numel() / length;
   Tensor out, mean, rstd;
   if (x.numel() == 0) {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
     mean = rstd = raw::empty({0}, wide, x.device());
-  } else if (table.layer_norm) {
+  } else {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
     rstd = raw::empty({lines}, wide, x.device());
     if (centred) mean = raw::empty_like(rstd);
-    table.layer_norm(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
-                     raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
-  } else {
-    const NoGrad no_grad;
-    const Normalised n(x.to(wide), last_dims(x, count), centred, eps);
-    out = n.xhat;
-    if (weight.defined()) out = out * weight;
-    if (bias.defined()) out = out + bias;
-    out = raw::contiguous(out.to(x.dtype()));
-    mean = rstd = raw::view(raw::contiguous(n.rstd), {lines});  // the formulas work both out anew
+    const Kernels& table = kernels(x.device());
+    require(table.layer_norm, op, table)(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
+                                         raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
   }
   if (auto* node = track<LayerNormBackward>(out, x, weight, bias)) {
     node->save(0, x);

@@ -65,7 +65,7 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
                               result.index.sizes());
     result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), device), result.weight);
   } else {
-    result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
+    result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), computed_in(scores.dtype()));
   }
   result.total_there = drivers::reduce(Reduction::sum, result.weight);
   return result;
@@ -153,7 +153,8 @@ struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
     const Tensor index = saved(0), scores = saved(3), picked = share.of(g, index, saved(1), saved(2));
     if (autograd::grad_enabled()) {
       const Tensor zeros = raw::zeros(scores.sizes(), g.dtype(), g.device());
-      dx[0] = zeros.scatter_add(1, index, picked) - scores.softmax(1) * picked;
+      const Tensor of_all = scores.to(g.dtype()).softmax(1) * picked;
+      dx[0] = (zeros.scatter_add(1, index, picked) - of_all).to(scores.dtype());
       return;
     }
     using raw::view_of;
@@ -209,16 +210,17 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
                  });
 }
 
-/// `scores` is [N, C, d1, ...].
+/// `scores` is [N, C, d1, ...]. Of half types where the device's kernels take them; the loss is in float32 then.
 Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, LossReduction reduction) {
   Dims lines = scores.sizes();
   lines[1] = 1;
-  const Tensor largest = raw::empty(lines, scores.dtype(), scores.device()), log_sum = raw::empty_like(largest);
+  const DType wide = computed_in(scores.dtype());
+  const Tensor largest = raw::empty(lines, wide, scores.device()), log_sum = raw::empty_like(largest);
   const Kernels& table = kernels(scores.device());
   require(table.log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum), raw::view_of(scores),
                                                      1);
   // In this order: target - largest is exact where it matters.
-  Tensor picked = drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy);
+  Tensor picked = raw::cast(drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy), wide);
   picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
   return reduced(picked, targets, reduction, [&](const Tensor& out, const auto& fill) {
     if (auto* n = autograd::track<CrossEntropyBackward>(out, scores)) {
@@ -284,22 +286,8 @@ Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target
   return options.reduction == LossReduction::none ? each : each.mean();
 }
 
-}  // namespace
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
-  const bool of_distributions =
-      logits.defined() && target.defined() && is_floating(target.dtype()) && target.dim() == logits.dim();
-  check_shapes(logits, target, options.weight, "cross_entropy", of_distributions);
-  TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-                "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
-  if (of_distributions) {
-    if (!is_half(logits.dtype())) return cross_entropy_of_distributions(logits, target, options);
-    const Tensor loss = cross_entropy_of_distributions(logits.to(kFloat32), target.to(kFloat32), widened(options));
-    return autograd::detail::autocast_on() ? loss : loss.to(logits.dtype());
-  }
-  if (autograd::detail::autocast_on() && is_half(logits.dtype()))
-    return cross_entropy(autograd::detail::raised(logits), target, widened(options));
-  if (is_half(logits.dtype())) return cross_entropy(logits.to(kFloat32), target, widened(options)).to(logits.dtype());
+/// Of classes; `logits` of a dtype that the kernels compute with. The loss is of the dtype that is computed in.
+Tensor cross_entropy_of(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const bool one = logits.dim() == 1;
   const Tensor scores = one ? logits.unsqueeze(0) : logits;
   const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index,
@@ -313,6 +301,31 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
     loss = cross_entropy_of_classes(scores, targets, options.reduction);
   }
   return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  const bool of_distributions =
+      logits.defined() && target.defined() && is_floating(target.dtype()) && target.dim() == logits.dim();
+  check_shapes(logits, target, options.weight, "cross_entropy", of_distributions);
+  TENDRIL_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  if (of_distributions) {
+    if (!is_half(logits.dtype())) return cross_entropy_of_distributions(logits, target, options);
+    const Tensor loss = cross_entropy_of_distributions(logits.to(kFloat32), target.to(kFloat32), widened(options));
+    return autograd::detail::autocast_on() ? loss : loss.to(logits.dtype());
+  }
+  if (is_half(logits.dtype())) {
+    // As they are, they are read and written in half the bytes; what is computed is the same.
+    const bool as_they_are = kernels(logits.device()).cross_entropy_of_halves && options.label_smoothing == 0;
+    const bool mixed = autograd::detail::autocast_on();
+    const Tensor loss = as_they_are ? cross_entropy_of(logits, target, widened(options))
+                                    : cross_entropy_of(mixed ? autograd::detail::raised(logits) : logits.to(kFloat32),
+                                                       target, widened(options));
+    return mixed ? loss : loss.to(logits.dtype());
+  }
+  return cross_entropy_of(logits, target, options);
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction) {

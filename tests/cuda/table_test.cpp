@@ -31,10 +31,8 @@ BOOST_AUTO_TEST_SUITE(table)
 BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
   const std::vector<bool> here = filled(kernels(kCPU)), there = filled(kernels({DeviceType::cuda, 0}));
   BOOST_REQUIRE(here.size() > 35);
-  // What is made of other operations there (layer_norm.cpp, conv.cpp, attention.cpp).
+  // What is made of other operations there (conv.cpp, attention.cpp).
   Kernels elsewhere;
-  elsewhere.layer_norm = kernels(kCPU).layer_norm;
-  elsewhere.layer_norm_backward = kernels(kCPU).layer_norm_backward;
   elsewhere.conv2d_relu = kernels(kCPU).conv2d_relu;
   elsewhere.attention = kernels(kCPU).attention;
   elsewhere.attention_backward = kernels(kCPU).attention_backward;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/cuda/runtime/aligned.h"
 #include "tendril/tensor/cuda/runtime/check.h"
-#include "tendril/tensor/cuda/runtime/handles.h"
+#include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/cuda/runtime/lru.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
@@ -29,7 +30,7 @@ struct Shape {
   int64_t steps, batch, input, cells;
   DType dtype;
   bool bias;
-  int way;
+  int way, device;
 
   bool operator==(const Shape&) const = default;
   int64_t step_bytes(int64_t width) const { return batch * width * static_cast<int64_t>(size_of(dtype)); }
@@ -37,8 +38,8 @@ struct Shape {
 struct ShapeHash {
   std::size_t operator()(const Shape& s) const noexcept {
     std::size_t hash = 0;
-    for (const int64_t part :
-         {s.steps, s.batch, s.input, s.cells, static_cast<int64_t>(s.dtype) * 4 + s.way * 2 + s.bias}) {
+    for (const int64_t part : {s.steps, s.batch, s.input, s.cells,
+                               static_cast<int64_t>(s.dtype) * 4 + s.way * 2 + s.bias, int64_t{s.device}}) {
       hash = hash * 1000003 + static_cast<std::size_t>(part);
     }
     return hash;
@@ -46,7 +47,7 @@ struct ShapeHash {
 };
 Shape shape_of(const LstmLayer& layer) {
   return {layer.x.sizes[0], layer.x.sizes[1],         layer.x.sizes[2], layer.weight_hh.sizes[1],
-          layer.x.dtype,    layer.bias_ih != nullptr, layer.way};
+          layer.x.dtype,    layer.bias_ih != nullptr, layer.way,        current_device()};
 }
 
 using Network = Descriptor<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor>;
@@ -190,24 +191,25 @@ void Plan::locate() {
   }
 }
 
-/// A thread's plans for a device.
+/// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
-  Lru<Shape, std::unique_ptr<Plan>, ShapeHash> used{64};
+  std::mutex mutex;
+  Lru<Shape, std::shared_ptr<const Plan>, ShapeHash> cache{256};
 };
 /// Null where cuDNN refuses the layer.
-const Plan* find_plan(const LstmLayer& layer) {
-  const Shape shape = shape_of(layer);
-  auto& used = thread_handle<Plans>().used;
-  const Plan& plan = *used.get(shape, [&] { return std::make_unique<Plan>(shape); });
-  if (!plan.refused()) return &plan;
-  if (!plan.may_be_kept()) used.drop(shape);
+std::shared_ptr<const Plan> find_plan(const Shape& shape) {
+  static auto& plans = *new Plans;
+  const std::lock_guard lock(plans.mutex);
+  const std::shared_ptr<const Plan> plan = plans.cache.get(shape, [&] { return std::make_shared<const Plan>(shape); });
+  if (!plan->refused()) return plan;
+  if (!plan->may_be_kept()) plans.cache.drop(shape);
   return nullptr;
 }
-/// Of a layer that lstm_layer_reserve was asked about, maybe by another thread.
-const Plan& plan_for(const LstmLayer& layer) {
-  const Plan* const plan = find_plan(layer);
+/// Of a layer that lstm_layer_reserve was asked about.
+std::shared_ptr<const Plan> plan_for(const Shape& shape) {
+  std::shared_ptr<const Plan> plan = find_plan(shape);
   TENDRIL_CHECK(plan, kOp, ": cuDNN refuses the layer now, and did not before");
-  return *plan;
+  return plan;
 }
 
 /// The layer's parameters as cuDNN wants them.
@@ -281,13 +283,14 @@ int64_t lstm_layer_reserve(LstmLayer& layer, bool training) {
   // cuDNN runs a layer's products in streams of its own, and NVIDIA does not promise the same bits each time.
   if (!cudnn_enabled() || deterministic()) return -1;
   layer.way = layer.x.dtype == kFloat32 && convolution_tf32() ? kTf32 : kExact;
-  const Plan* const plan = find_plan(layer);
+  const auto plan = find_plan(shape_of(layer));
   return plan ? static_cast<int64_t>(plan->reserve_bytes(training)) : -1;
 }
 
 void lstm_layer(const LstmLayer& layer, const View& output, const View& c_n, void* reserve) {
   const Shape shape = shape_of(layer);
-  const Plan& plan = plan_for(layer);
+  const auto held = plan_for(shape);
+  const Plan& plan = *held;
   const bool training = reserve != nullptr;
   const Workspace weights(plan.weight_bytes()), work(plan.work_bytes(training));
   Steps x(shape, shape.input, layer.reverse), y(shape, shape.cells, layer.reverse);
@@ -306,7 +309,8 @@ void lstm_layer(const LstmLayer& layer, const View& output, const View& c_n, voi
 void lstm_layer_backward(const LstmLayer& layer, const View& output, void* reserve,
                          const LstmLayerGradients& gradients) {
   const Shape shape = shape_of(layer);
-  const Plan& plan = plan_for(layer);
+  const auto held = plan_for(shape);
+  const Plan& plan = *held;
   const Workspace weights(plan.weight_bytes()), work(plan.work_bytes(true));
   Steps x(shape, shape.input, layer.reverse), dx(shape, shape.input, layer.reverse),
       y(shape, shape.cells, layer.reverse), dy(shape, shape.cells, layer.reverse);

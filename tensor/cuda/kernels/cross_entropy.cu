@@ -25,38 +25,72 @@ struct Mine {
   }
 };
 
-template <class T>
+/// V elements are loaded at once where they lie side by side.
+template <int V, class T>
 __global__ void __launch_bounds__(kThreads)
-    log_sum_exp_lines(T* largest, T* log_sum, const T* x, Places<3> lines, int64_t length, int64_t step, int lanes) {
-  __shared__ T shared[kThreads / kWarp];
-  __shared__ T known[kThreads];
+    log_sum_exp_lines(Compute<T>* largest, Compute<T>* log_sum, const T* x, Places<3> lines, int64_t length,
+                      int64_t step, int lanes) {
+  using C = Compute<T>;
+  __shared__ C shared[kThreads / kWarp];
+  __shared__ C known[kThreads];
   const Mine<3> at(lines, lanes);
-  Online<T> mine;
-  for (int64_t i = at.lane; i < (at.exists ? length : 0); i += lanes) mine.take(x[at.place[2] + i * step]);
-  const T most = combine_lanes(mine.largest, lanes, shared, Larger{});
+  const T* const from = x + at.place[2];
+  Online<C> mine;
+  in_groups(at.lane, at.exists ? length / V : 0, lanes, [&](auto number, int64_t i) {
+    constexpr int kCount = decltype(number)::value;
+    C values[kCount * V];
+    if constexpr (V == 1) {
+      for (int k = 0; k < kCount; ++k) values[k] = to_compute(from[(i + k * lanes) * step]);
+    } else {
+      Pack<T, V> loaded[kCount];
+      for (int k = 0; k < kCount; ++k) loaded[k] = reinterpret_cast<const Pack<T, V>*>(from)[i + k * lanes];
+      for (int k = 0; k < kCount * V; ++k) values[k] = to_compute(loaded[k / V].at[k % V]);
+    }
+    mine.take(values);
+  });
+  const C most = combine_lanes(mine.largest, lanes, shared, Larger{});
   if (at.lane == 0) known[at.group] = most;
   __syncthreads();
-  const T part = mine.sum * Online<T>::factor(mine.largest, known[at.group]);
-  const T total = combine_lanes(part, lanes, shared, Plus{});
+  const C part = mine.sum * Online<C>::factor(mine.largest, known[at.group]);
+  const C total = combine_lanes(part, lanes, shared, Plus{});
   if (at.lane == 0 && at.exists) {
     largest[at.place[0]] = most;
     log_sum[at.place[1]] = logarithm(total);
   }
 }
 
-template <class T>
+template <int V, class T>
 __global__ void __launch_bounds__(kThreads)
-    cross_entropy_backward_lines(T* dx, const T* x, const T* largest, const T* log_sum, const int64_t* index,
-                                 const T* share, Places<6> lines, int64_t length, int64_t dx_step, int64_t x_step,
-                                 int lanes) {
+    cross_entropy_backward_lines(T* dx, const T* x, const Compute<T>* largest, const Compute<T>* log_sum,
+                                 const int64_t* index, const Compute<T>* share, Places<6> lines, int64_t length,
+                                 int64_t dx_step, int64_t x_step, int lanes) {
+  using C = Compute<T>;
   const Mine<6> at(lines, lanes);
   if (!at.exists) return;
-  const T most = largest[at.place[2]], log = log_sum[at.place[3]], scale = share[at.place[5]];
+  const C most = largest[at.place[2]], log = log_sum[at.place[3]], scale = share[at.place[5]];
   const int64_t target = index[at.place[4]];
-  for (int64_t i = at.lane; i < length; i += lanes) {
-    const T probability = exponential((x[at.place[1] + i * x_step] - most) - log);
-    dx[at.place[0] + i * dx_step] = ((i == target ? T(1) : T(0)) - probability) * scale;
-  }
+  const T* const from = x + at.place[1];
+  T* const to = dx + at.place[0];
+  const auto gradient = [&](T element, int64_t i) {
+    const C probability = exponential((to_compute(element) - most) - log);
+    return from_compute<T>(((i == target ? C(1) : C(0)) - probability) * scale);
+  };
+  in_groups(at.lane, length / V, lanes, [&](auto number, int64_t i) {
+    constexpr int kCount = decltype(number)::value;
+    if constexpr (V == 1) {
+      for (int k = 0; k < kCount; ++k) {
+        const int64_t place = i + k * lanes;
+        to[place * dx_step] = gradient(from[place * x_step], place);
+      }
+    } else {
+      Pack<T, V> loaded[kCount];
+      for (int k = 0; k < kCount; ++k) loaded[k] = reinterpret_cast<const Pack<T, V>*>(from)[i + k * lanes];
+      for (int k = 0; k < kCount; ++k) {
+        for (int v = 0; v < V; ++v) loaded[k].at[v] = gradient(loaded[k].at[v], (i + k * lanes) * V + v);
+        reinterpret_cast<Pack<T, V>*>(to)[i + k * lanes] = loaded[k];
+      }
+    }
+  });
 }
 
 template <std::size_t N>
@@ -72,11 +106,11 @@ Places<static_cast<int>(N)> lines_of(const View* const (&views)[N], int dim) {
   return lines;
 }
 
-template <class F>
-void visit_float_or_double(DType dtype, F&& f) {
-  if (dtype == kFloat32) return f(float{});
-  if (dtype != kFloat64) refuse("cross_entropy", dtype);
-  f(double{});
+/// Whether the lines of operand k, x, are made of 16 bytes that can be moved at once.
+template <class T, int N>
+bool by_packs(const Places<N>& lines, int k, const View& x, int dim) {
+  return x.strides[dim] == 1 && x.sizes[dim] % kPerLoad<T> == 0 && lines.multiples(k, kPerLoad<T>) &&
+         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 
 /// How many threads a line of `length` gets.
@@ -89,26 +123,31 @@ Grid grid_of(int64_t lines, int lanes) {
 }  // namespace
 
 void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim) {
-  visit_float_or_double(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_floating("cross_entropy", x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
     if (largest.numel == 0) return;
     const auto lines = lines_of({&largest, &log_sum, &x}, dim);
     const int lanes = lanes_for(x.sizes[dim]);
-    launch("cross_entropy", log_sum_exp_lines<T>, grid_of(lines.count, lanes), largest.as<T>(), log_sum.as<T>(),
-           x.as<const T>(), lines, x.sizes[dim], x.strides[dim], lanes);
+    const bool packs = by_packs<T>(lines, 2, x, dim);
+    launch("cross_entropy", packs ? log_sum_exp_lines<kPerLoad<T>, T> : log_sum_exp_lines<1, T>,
+           grid_of(lines.count, lanes), largest.as<C>(), log_sum.as<C>(), x.as<const T>(), lines, x.sizes[dim],
+           x.strides[dim], lanes);
   });
 }
 
 void cross_entropy_backward(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
                             const View& index, const View& share) {
-  visit_float_or_double(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_floating("cross_entropy", x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
     if (dx.numel == 0) return;
     const auto lines = lines_of({&dx, &x, &largest, &log_sum, &index, &share}, dim);
     const int lanes = lanes_for(x.sizes[dim]);
-    launch("cross_entropy", cross_entropy_backward_lines<T>, grid_of(lines.count, lanes), dx.as<T>(), x.as<const T>(),
-           largest.as<const T>(), log_sum.as<const T>(), index.as<const int64_t>(), share.as<const T>(), lines,
-           x.sizes[dim], dx.strides[dim], x.strides[dim], lanes);
+    const bool packs = by_packs<T>(lines, 0, dx, dim) && by_packs<T>(lines, 1, x, dim);
+    launch("cross_entropy", packs ? cross_entropy_backward_lines<kPerLoad<T>, T> : cross_entropy_backward_lines<1, T>,
+           grid_of(lines.count, lanes), dx.as<T>(), x.as<const T>(), largest.as<const C>(), log_sum.as<const C>(),
+           index.as<const int64_t>(), share.as<const C>(), lines, x.sizes[dim], dx.strides[dim], x.strides[dim], lanes);
   });
 }
 

@@ -69,8 +69,46 @@ decltype(auto) visit(DType dtype, F&& f) {
 
 using tendril::detail::visit_bits;
 
+/// Throws DTypeError.
 [[noreturn]] inline void refuse(const char* op, DType dtype) {
   tendril::detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);
+}
+
+/// `visit` for a kernel of floating elements; others are refused.
+template <class F>
+void visit_floating(const char* op, DType dtype, F&& f) {
+  visit(dtype, [&](auto tag) {
+    if constexpr (std::is_floating_point_v<Compute<typename decltype(tag)::type>>) {
+      f(tag);
+    } else {
+      refuse(op, dtype);
+    }
+  });
+}
+
+/// `visit` for a kernel of integers; others are refused, bool among them.
+template <class F>
+void visit_integers(const char* op, DType dtype, F&& f) {
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      f(tag);
+    } else {
+      refuse(op, dtype);
+    }
+  });
+}
+
+/// `visit` for a kernel of all but bool.
+template <class F>
+void visit_numbers(const char* op, DType dtype, F&& f) {
+  visit(dtype, [&](auto tag) {
+    if constexpr (std::is_same_v<typename decltype(tag)::type, bool>) {
+      refuse(op, dtype);
+    } else {
+      f(tag);
+    }
+  });
 }
 
 }  // namespace tendril::cuda

@@ -79,18 +79,6 @@ constexpr BinaryMap<T> binary_map() {
   }
 }
 
-/// Gradients are floating.
-template <class F>
-void visit_floating(const char* op, DType dtype, F&& f) {
-  visit(dtype, [&](auto tag) {
-    if constexpr (std::is_floating_point_v<Compute<typename decltype(tag)::type>>) {
-      f(tag);
-    } else {
-      refuse(op, dtype);
-    }
-  });
-}
-
 }  // namespace
 
 void unary_gradient(Unary op, const View& out, const View& g, const View& kept, double p) {

@@ -1,5 +1,5 @@
 #include "tendril/tensor/cuda/kernels/conv.h"
-#include "tendril/tensor/cuda/kernels/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/element.cuh"
 
 namespace tendril::cuda {
 namespace {
@@ -51,21 +51,8 @@ __global__ void __launch_bounds__(kGridThreads) gather_columns(const T* x, T* co
   }
 }
 
-template <class T>
-__device__ inline T load(const T* p) {
-  return *p;
-}
-__device__ inline float load(const __half* p) { return __half2float(*p); }
-__device__ inline float load(const __nv_bfloat16* p) { return __bfloat162float(*p); }
-template <class T>
-__device__ inline void store(T* p, T value) {
-  *p = value;
-}
-__device__ inline void store(__half* p, float value) { *p = __float2half(value); }
-__device__ inline void store(__nv_bfloat16* p, float value) { *p = __float2bfloat16(value); }
-
 /// A thread for each element of x, which looks for the places that see it: no two threads write to one element.
-template <class T, class Sum, class I>
+template <class T, class I>
 __global__ void __launch_bounds__(kGridThreads, 1) sum_columns(const T* columns, T* x, Shape<I> s) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < s.total; at += step) {
@@ -75,7 +62,7 @@ __global__ void __launch_bounds__(kGridThreads, 1) sum_columns(const T* columns,
     const I y = rest % s.h;
     rest /= s.h;
     const I channel = rest % s.channels, image = rest / s.channels;
-    Sum sum = 0;
+    Compute<T> sum = 0;
     for (I k = 0; k < s.kernel_h; ++k) {
       const I down = y + s.padding_h - k * s.dilation_h;
       if (down < 0 || down % s.stride_h != 0 || down / s.stride_h >= s.p) continue;
@@ -83,10 +70,10 @@ __global__ void __launch_bounds__(kGridThreads, 1) sum_columns(const T* columns,
         const I right = z + s.padding_w - l * s.dilation_w;
         if (right < 0 || right % s.stride_w != 0 || right / s.stride_w >= s.q) continue;
         const I row = (channel * s.kernel_h + k) * s.kernel_w + l;
-        sum += load(columns + row * s.row + image * s.image + down / s.stride_h * s.q + right / s.stride_w);
+        sum += to_compute(columns[row * s.row + image * s.image + down / s.stride_h * s.q + right / s.stride_w]);
       }
     }
-    store(x + image * s.image_stride + (channel * s.h + y) * s.w + z, sum);
+    x[image * s.image_stride + (channel * s.h + y) * s.w + z] = from_compute<T>(sum);
   }
 }
 
@@ -116,44 +103,26 @@ void gather(const char* op, const void* x, void* columns, const ColumnsShape& s)
   }
 }
 
-template <class T, class Sum>
+template <class T>
 void sum(const char* op, const void* columns, void* x, const ColumnsShape& s) {
   const int64_t items = s.count * s.channels * s.h * s.w;
   const T* from = static_cast<const T*>(columns);
   T* to = static_cast<T*>(x);
   if (is_narrow(s, items)) {
-    launch(op, sum_columns<T, Sum, int32_t>, grid_for(items), from, to, Shape<int32_t>(s, items));
+    launch(op, sum_columns<T, int32_t>, grid_for(items), from, to, Shape<int32_t>(s, items));
   } else {
-    launch(op, sum_columns<T, Sum, int64_t>, grid_for(items), from, to, Shape<int64_t>(s, items));
+    launch(op, sum_columns<T, int64_t>, grid_for(items), from, to, Shape<int64_t>(s, items));
   }
 }
 
 }  // namespace
 
 void columns_of(const char* op, DType dtype, const void* x, void* columns, const ColumnsShape& shape) {
-  switch (size_of(dtype)) {
-    case 2:
-      return gather<uint16_t>(op, x, columns, shape);
-    case 4:
-      return gather<uint32_t>(op, x, columns, shape);
-    default:
-      return gather<uint64_t>(op, x, columns, shape);
-  }
+  visit_bits(dtype, [&](auto tag) { gather<typename decltype(tag)::type>(op, x, columns, shape); });
 }
 
 void image_of(const char* op, DType dtype, const void* columns, void* x, const ColumnsShape& shape) {
-  switch (dtype) {
-    case kFloat32:
-      return sum<float, float>(op, columns, x, shape);
-    case kFloat64:
-      return sum<double, double>(op, columns, x, shape);
-    case kFloat16:
-      return sum<__half, float>(op, columns, x, shape);
-    case kBFloat16:
-      return sum<__nv_bfloat16, float>(op, columns, x, shape);
-    default:
-      tendril::detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);
-  }
+  visit_floating(op, dtype, [&](auto tag) { sum<typename decltype(tag)::type>(op, columns, x, shape); });
 }
 
 }  // namespace tendril::cuda

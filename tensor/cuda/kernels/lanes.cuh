@@ -30,4 +30,14 @@ __device__ A combine_lanes(A value, int lanes, A* shared, const Op& op) {
   return value;
 }
 
+/// f(number of vectors, place of the first) for this thread's of `count` vectors: several at a time, `step` apart, as
+/// long as there are so many, so that their loads are under way together.
+template <class F>
+__device__ void in_groups(int64_t first, int64_t count, int64_t step, F f) {
+  constexpr int kAtOnce = 4;
+  int64_t i = first;
+  for (; i + (kAtOnce - 1) * step < count; i += kAtOnce * step) f(std::integral_constant<int, kAtOnce>{}, i);
+  for (; i < count; i += step) f(std::integral_constant<int, 1>{}, i);
+}
+
 }  // namespace tendril::cuda

@@ -2,7 +2,7 @@
 #include <span>
 
 #include "tendril/tensor/cuda/cuda.h"
-#include "tendril/tensor/cuda/kernels/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/element.cuh"
 #include "tendril/tensor/cuda/kernels/lstm.h"
 #include "tendril/tensor/scalar_math.h"
 
@@ -12,16 +12,13 @@ namespace tendril::cuda {
 namespace {
 
 template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <class T>
 __device__ inline Compute<T> load(const T* p) {
-  return static_cast<Compute<T>>(*p);
+  return to_compute(*p);
 }
 template <class T>
 __device__ inline Compute<T> store(T* p, Compute<T> value) {
-  *p = static_cast<T>(value);
-  return static_cast<Compute<T>>(*p);
+  *p = from_compute<T>(value);
+  return to_compute(*p);
 }
 
 constexpr int kCellThreads = 128;
@@ -105,30 +102,13 @@ void widest(uintptr_t together, F f) {
   f(uint16_t{});
 }
 
-/// f(T) for the memory's type of a floating dtype.
-template <class F>
-void floating(DType dtype, const char* op, F f) {
-  switch (dtype) {
-    case kFloat32:
-      return f(float{});
-    case kFloat64:
-      return f(double{});
-    case kFloat16:
-      return f(__half{});
-    case kBFloat16:
-      return f(__nv_bfloat16{});
-    default:
-      detail::raise<DTypeError>(op, ": no cuda kernel for ", dtype);
-  }
-}
-
 }  // namespace
 
 void lstm_cell(const View& gates, const View& x_gates, const View& c, const View& next_c, const View& tanh_c,
                const View& h) {
   if (h.numel == 0) return;
-  floating(gates.dtype, "lstm_cell", [&](auto t) {
-    using T = decltype(t);
+  visit_floating("lstm_cell", gates.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     launch("lstm_cell", forward<T>, grid_for(h.numel, kCellThreads), gates.as<T>(), x_gates.as<const T>(),
            c.as<const T>(), next_c.as<T>(), tanh_c.as<T>(), h.as<T>(), h.sizes[1], h.numel);
   });
@@ -137,8 +117,8 @@ void lstm_cell(const View& gates, const View& x_gates, const View& c, const View
 void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, const View* d_out, const View& gates,
                         const View& c, const View& tanh_c) {
   if (d_h.numel == 0) return;
-  floating(gates.dtype, "lstm_cell_backward", [&](auto t) {
-    using T = decltype(t);
+  visit_floating("lstm_cell_backward", gates.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     launch("lstm_cell_backward", backward<T>, grid_for(d_h.numel, kCellThreads), d_gates.as<T>(), d_c.as<T>(),
            d_h.as<const T>(), d_out ? d_out->as<const T>() : nullptr, gates.as<const T>(), c.as<const T>(),
            tanh_c.as<const T>(), d_h.sizes[1], d_h.numel);

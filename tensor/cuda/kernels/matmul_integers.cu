@@ -1,5 +1,5 @@
 #include "tendril/tensor/cuda/cuda.h"
-#include "tendril/tensor/cuda/kernels/kernel.cuh"
+#include "tendril/tensor/cuda/kernels/element.cuh"
 
 /// Products of integers, which cuBLAS does not compute: exact modulo the dtype's range, as on the CPU.
 namespace tendril::cuda {
@@ -57,16 +57,7 @@ void matmul_integers(const View& out, const View& a, const View& b) {
   Grid grid = grid_for(s.batch * s.row_tiles * s.column_tiles, 1);
   grid.threads = dim3(kTile, kTile);
   const auto run = [&](auto* kernel) { launch("matmul", kernel, grid, matrix_of(out), matrix_of(a), matrix_of(b), s); };
-  switch (out.dtype) {
-    case kInt64:
-      return run(multiply_tiles<int64_t>);
-    case kInt32:
-      return run(multiply_tiles<int32_t>);
-    case kUInt8:
-      return run(multiply_tiles<uint8_t>);
-    default:
-      tendril::detail::raise<DTypeError>("matmul: no cuda kernel for ", out.dtype);
-  }
+  visit_integers("matmul", out.dtype, [&](auto tag) { run(multiply_tiles<typename decltype(tag)::type>); });
 }
 
 }  // namespace tendril::cuda

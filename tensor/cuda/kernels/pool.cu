@@ -14,12 +14,8 @@ namespace {
 /// f(TypeTag<T>, Index) for floating T; Index is what counts elements.
 template <class F>
 void floating(const View& out, const View& x, const char* op, F f) {
-  visit(x.dtype, [&](auto tag) {
-    if constexpr (std::is_floating_point_v<Compute<typename decltype(tag)::type>>) {
-      std::max(out.numel, x.numel) < std::numeric_limits<int32_t>::max() ? f(tag, uint32_t{}) : f(tag, int64_t{});
-    } else {
-      refuse(op, x.dtype);
-    }
+  visit_floating(op, x.dtype, [&](auto tag) {
+    std::max(out.numel, x.numel) < std::numeric_limits<int32_t>::max() ? f(tag, uint32_t{}) : f(tag, int64_t{});
   });
 }
 

@@ -42,25 +42,17 @@ void fill_by_block(const char* op, const View& out, uint64_t seed, uint64_t offs
   launch(op, draw_kernel<T, Draw>, grid_for(blocks, kThreads), out.as<T>(), out.numel, aligned, seed, offset, draw);
 }
 
-template <class F>
-void visit_floating(DType dtype, const char* op, F&& f) {
-  if (!is_floating(dtype)) refuse(op, dtype);
-  visit(dtype, [&](auto tag) {
-    if constexpr (std::is_floating_point_v<Compute<typename decltype(tag)::type>>) f(tag);
-  });
-}
-
 }  // namespace
 
 void uniform(const View& out, double low, double high, uint64_t seed, uint64_t offset) {
-  visit_floating(out.dtype, "uniform", [&](auto tag) {
+  visit_floating("uniform", out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     fill_by_block<T>("uniform", out, seed, offset, tendril::detail::DrawUniform<Compute<T>>(low, high));
   });
 }
 
 void normal(const View& out, double mean, double stddev, uint64_t seed, uint64_t offset) {
-  visit_floating(out.dtype, "normal", [&](auto tag) {
+  visit_floating("normal", out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     fill_by_block<T>("normal", out, seed, offset, tendril::detail::DrawNormal<Compute<T>>(mean, stddev));
   });
@@ -73,12 +65,8 @@ void bernoulli(const View& out, double p, uint64_t seed, uint64_t offset) {
 }
 
 void randint(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) {
-  if (out.dtype == kBool) refuse("randint", out.dtype);
-  visit(out.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) {
-      fill_by_block<T>("randint", out, seed, offset, tendril::detail::DrawInteger(low, high));
-    }
+  visit_numbers("randint", out.dtype, [&](auto tag) {
+    fill_by_block<typename decltype(tag)::type>("randint", out, seed, offset, tendril::detail::DrawInteger(low, high));
   });
 }
 

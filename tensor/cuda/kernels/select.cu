@@ -44,14 +44,6 @@ struct AddScaled {
   }
 };
 
-template <class F>
-void visit_numbers(DType dtype, const char* op, F&& f) {
-  if (dtype == kBool) refuse(op, dtype);
-  visit(dtype, [&](auto tag) {
-    if constexpr (!std::is_same_v<typename decltype(tag)::type, bool>) f(tag);
-  });
-}
-
 }  // namespace
 
 void where(const View& out, const View& mask, const View& x, const View& y) {
@@ -64,7 +56,7 @@ void where(const View& out, const View& mask, const View& x, const View& y) {
 }
 
 void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high) {
-  visit_numbers(x.dtype, "clamp", [&](auto tag) {
+  visit_numbers("clamp", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     constexpr auto map = map_of<Clamp, Clamp, kWidth<T>, 2, Bounds<C>, T, Input<T>>();
@@ -75,7 +67,7 @@ void clamp(const View& out, const View& x, const Scalar* low, const Scalar* high
 }
 
 void add_scaled(const View& out, const View& x, const View& y, Scalar alpha) {
-  visit_numbers(x.dtype, "add_scaled", [&](auto tag) {
+  visit_numbers("add_scaled", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr auto map = map_of<AddScaled, AddScaled, kWidth<T>, 2, Compute<T>, T, Input<T>, Input<T>>();
     map("add_scaled", argument<T>(alpha), out, {&x, &y}, Input<T>(x), Input<T>(y));

@@ -86,16 +86,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// f(number of vectors, place of the first) for this thread's of `count` vectors: several at a time, `step` apart, as
-/// long as there are so many, so that their loads are under way together.
-template <class F>
-__device__ void in_groups(int64_t first, int64_t count, int64_t step, F f) {
-  constexpr int kAtOnce = 4;
-  int64_t i = first;
-  for (; i + (kAtOnce - 1) * step < count; i += kAtOnce * step) f(std::integral_constant<int, kAtOnce>{}, i);
-  for (; i < count; i += step) f(std::integral_constant<int, 1>{}, i);
-}
-
 /// A block a row. Elements before the first aligned one and behind the last go one by one; `cached` rows stay in shared
 /// memory, where each thread finds what it put there itself.
 template <int V, class T>
@@ -252,13 +242,8 @@ void softmax_of(const char* op, const View& out, const View& x, int dim, bool lo
 }
 
 void softmax_with(const char* op, const View& out, const View& x, int dim, bool logarithms) {
-  visit(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (std::is_floating_point_v<Compute<T>>) {
-      if (out.numel > 0) softmax_of<T>(op, out, x, dim, logarithms);
-    } else {
-      refuse(op, x.dtype);
-    }
+  visit_floating(op, x.dtype, [&](auto tag) {
+    if (out.numel > 0) softmax_of<typename decltype(tag)::type>(op, out, x, dim, logarithms);
   });
 }
 
