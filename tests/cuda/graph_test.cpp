@@ -130,6 +130,27 @@ BOOST_AUTO_TEST_CASE(nothing_happens_while_it_is_recorded_and_replays_are_in_ord
   BOOST_TEST(y.sum().item<double>() == 44'000);
 }
 
+BOOST_AUTO_TEST_CASE(replays_on_other_streams_come_one_after_another) {
+  const Tensor x = raw::ones({1000}, kFloat32, kGPU);
+  const Tensor y = x * 1.0;
+  cuda::Graph graph;
+  graph.capture([&] { raw::copy_(x, (x * 3.0 - y) * 1.0); });  // by way of the graph's own memory
+  {
+    const cuda::Stream one(0), other(0);
+    cuda::Event ready;
+    ready.record();
+    one.wait(ready);
+    for (int i = 0; i < 6; ++i) {
+      const cuda::StreamGuard guard(i % 2 == 0 ? one : other);
+      graph.replay();
+    }
+    other.synchronize();
+  }
+  double expected = 1;
+  for (int i = 0; i < 6; ++i) expected = expected * 3 - 1;
+  BOOST_TEST(raw::to(x, kCPU).to_vector<float>().back() == static_cast<float>(expected));
+}
+
 BOOST_AUTO_TEST_CASE(memory_that_was_free_again_when_it_ended_stays_the_graphs) {
   constexpr int64_t kNumbers = 3 << 20;  // a segment of its own
   const Tensor x = raw::to(raw::full({kNumbers}, 1), kGPU), y = raw::zeros({kNumbers}, kFloat32, kGPU);

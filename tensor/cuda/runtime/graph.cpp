@@ -1,5 +1,6 @@
 #include <cuda_runtime_api.h>
 
+#include <optional>
 #include <utility>
 
 #include "tendril/tensor/cuda/runtime.h"
@@ -60,13 +61,17 @@ struct Graph::State {
   void forget() noexcept {
     if (!exec) return;
     const DeviceGuard guard(stream.device(), std::nothrow);
-    cudaStreamSynchronize(queue(stream));  // what fails there, its next use reports
+    if (replayed)
+      cudaEventSynchronize(static_cast<cudaEvent_t>(end.native()));  // what fails there, its next use reports
+    replayed.reset();
     cudaGraphExecDestroy(std::exchange(exec, nullptr));
     keep_memory_of(stream.device(), queue(stream), false);
   }
 
   Stream stream;  ///< nobody else's, so that memory which is free in it is the graph's
   cudaGraphExec_t exec = nullptr;
+  std::optional<Stream> replayed;  ///< where the last replay went, whose end `end` is
+  Event end;
 };
 
 Graph::Graph(int device) : state_(std::make_unique<State>(device)) {}
@@ -108,12 +113,10 @@ void Graph::replay() const {
   const int device = state_->stream.device();
   const DeviceGuard guard(device);
   const Stream here = Stream::current(device);
-  Event before, after;
-  before.record(here);
-  state_->stream.wait(before);
-  TENDRIL_CUDA("Graph::replay", cudaGraphLaunch, state_->exec, queue(state_->stream));
-  after.record(state_->stream);
-  here.wait(after);
+  if (state_->replayed && !(*state_->replayed == here)) here.wait(state_->end);  // replays share their memory
+  TENDRIL_CUDA("Graph::replay", cudaGraphLaunch, state_->exec, queue(here));
+  state_->end.record(here);
+  state_->replayed = here;
 }
 
 }  // namespace tendril::cuda
