@@ -94,9 +94,9 @@ table=$(awk -F '\t' '
     if (kernel == "map_kernel" && argument[2] + 0 > 1) {  # F, V, K, Param, Out, In...
       must_store = bytes(argument[5]) * argument[2] >= 16
       for (k = 6; k <= n; ++k) must_load += bytes(argument[k]) * argument[2] >= 16
-    } else if (kernel ~ /^(fold_rows|softmax_long_rows|(normalise|differentiate)_lines|sum_by_columns)$/) {  # V, T
+    } else if (kernel ~ /^(fold_rows|find_in_rows|softmax_long_rows|(normalise|differentiate|class_loss|cross_entropy_backward)_lines|sum_by_columns)$/) {  # V, T
       must_load = bytes(argument[2]) * argument[1] >= 16
-      must_store = must_load && kernel !~ /^(fold_rows|sum_by_columns)$/
+      must_store = must_load && kernel !~ /^(fold_rows|find_in_rows|class_loss_lines|sum_by_columns)$/
     } else if (kernel == "fold_columns" || kernel == "softmax_short_rows") {  # V, accumulator or row, T
       must_load = bytes(argument[3]) * argument[1] >= 16
       must_store = must_load && kernel != "fold_columns"
@@ -145,7 +145,7 @@ table=$(awk -F '\t' '
       printf "| `%s` | %s.cu | %d | %d | %d | %d%% | %d | %d | %d | %d |\n", part[2], part[1], count[key], bound[key], most[key], lowest[key], deepest[key], widest[key], loading[key], storing[key]
     }
     # That there are such instances at all: a renamed kernel would pass unseen.
-    split("map_kernel fold_rows fold_columns softmax_short_rows softmax_long_rows step_kernel sum_moments normalise differentiate normalise_lines differentiate_lines sum_by_columns gather_elements", vectorised, " ")
+    split("map_kernel fold_rows find_in_rows fold_columns softmax_short_rows softmax_long_rows class_loss_lines cross_entropy_backward_lines step_kernel sum_moments normalise differentiate normalise_lines differentiate_lines sum_by_columns gather_elements", vectorised, " ")
     for (k in vectorised) if (!wide[vectorised[k]]) { print "error: no instance of " vectorised[k] " moves 16 bytes at once" > "/dev/stderr"; ++bad }
     print number " kernels, " NR " instances, " bad + 0 " findings" > "/dev/stderr"
     if (bad > 0) print "FAILED"

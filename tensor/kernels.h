@@ -161,6 +161,19 @@ struct RunningStatistics {
   double momentum = 0;
 };
 
+/// What class_losses reads and writes for each line: contiguous, like x but for the size 1 along the classes, and, but
+/// for the indices, of the dtype that is computed in.
+struct ClassLosses {
+  const View& index;    ///< int64; looked at by the kernel as those of `gather` are, but for `ignored`
+  const View* weight;   ///< of each class, contiguous; may be null: 1
+  int64_t ignored;      ///< an index that counts for nothing, whatever the line holds
+  const View& loss;     ///< weight * -log(softmax(x) at index)
+  const View& weights;  ///< weight, or 0 where ignored
+  const View& shares;   ///< -weights: what cross_entropy_backward takes for a sum of the losses
+  const View& largest;  ///< as log_sum_exp's
+  const View& log_sum;  ///< as log_sum_exp's
+};
+
 /// The functions of one device. Callers have checked shapes and promoted dtypes (raw.h does); a kernel refuses a dtype
 /// that it does not serve with DTypeError and checks the values of indices.
 ///
@@ -175,8 +188,6 @@ struct Kernels {
   /// which may be either then) take operands and results that all lie in channels-last order, as ones that are all
   /// contiguous.
   bool channels_last = false;
-  /// Whether log_sum_exp and cross_entropy_backward take x and dx of the half types, beside the others in float32.
-  bool cross_entropy_of_halves = false;
 
   // ---- pointwise
   /// x like out, same dtype; kFloat ops: floating. p is for the ops that have a number.
@@ -211,10 +222,13 @@ struct Kernels {
   void (*softmax)(const View& out, const View& x, int dim) = nullptr;      ///< floating, same dtype
   void (*log_softmax)(const View& out, const View& x, int dim) = nullptr;  ///< floating, same dtype
   /// Both like out: the largest of each line of x, and the logarithm of the sum of e^(x - largest). float32 or
-  /// float64; of half types (cross_entropy_of_halves) in float32.
+  /// float64.
   void (*log_sum_exp)(const View& largest, const View& log_sum, const View& x, int dim) = nullptr;
+  /// All that a loss by class asks of the lines of x, floating. Null slot: made of log_sum_exp and other operations.
+  void (*class_losses)(const ClassLosses& losses, const View& x, int dim) = nullptr;
   /// dx = share * ([the place along `dim` is index] - softmax(x)); largest and log_sum are log_sum_exp's; index (int64)
-  /// and share are like them. An index that is no place is nowhere.
+  /// and share are like them. An index that is no place is nowhere. x is float32 or float64 or, where class_losses is
+  /// there, of a half type beside the others in float32.
   void (*cross_entropy_backward)(const View& dx, const View& x, int dim, const View& largest, const View& log_sum,
                                  const View& index, const View& share) = nullptr;
 

@@ -1,6 +1,7 @@
 #include "tendril/autograd/ops/loss.h"
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/softmax.h"
@@ -65,7 +66,7 @@ Targets read_there(const Tensor& target, const Tensor& scores, const Tensor& wei
                               result.index.sizes());
     result.weight = raw::where(result.ignored, raw::scalar(0, weight.dtype(), device), result.weight);
   } else {
-    result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), computed_in(scores.dtype()));
+    result.weight = raw::cast(raw::predicate(Predicate::logical_not, result.ignored), scores.dtype());
   }
   result.total_there = drivers::reduce(Reduction::sum, result.weight);
   return result;
@@ -153,8 +154,7 @@ struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
     const Tensor index = saved(0), scores = saved(3), picked = share.of(g, index, saved(1), saved(2));
     if (autograd::grad_enabled()) {
       const Tensor zeros = raw::zeros(scores.sizes(), g.dtype(), g.device());
-      const Tensor of_all = scores.to(g.dtype()).softmax(1) * picked;
-      dx[0] = (zeros.scatter_add(1, index, picked) - of_all).to(scores.dtype());
+      dx[0] = zeros.scatter_add(1, index, picked) - scores.softmax(1) * picked;
       return;
     }
     using raw::view_of;
@@ -210,17 +210,16 @@ Tensor nll(const Tensor& log_probs, const Targets& targets, LossReduction reduct
                  });
 }
 
-/// `scores` is [N, C, d1, ...]. Of half types where the device's kernels take them; the loss is in float32 then.
+/// `scores` is [N, C, d1, ...].
 Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, LossReduction reduction) {
   Dims lines = scores.sizes();
   lines[1] = 1;
-  const DType wide = computed_in(scores.dtype());
-  const Tensor largest = raw::empty(lines, wide, scores.device()), log_sum = raw::empty_like(largest);
+  const Tensor largest = raw::empty(lines, scores.dtype(), scores.device()), log_sum = raw::empty_like(largest);
   const Kernels& table = kernels(scores.device());
   require(table.log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum), raw::view_of(scores),
                                                      1);
   // In this order: target - largest is exact where it matters.
-  Tensor picked = raw::cast(drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy), wide);
+  Tensor picked = drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy);
   picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
   return reduced(picked, targets, reduction, [&](const Tensor& out, const auto& fill) {
     if (auto* n = autograd::track<CrossEntropyBackward>(out, scores)) {
@@ -230,6 +229,64 @@ Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, Lo
       n->save(5, log_sum);
     }
   });
+}
+
+/// The same by a kernel that does for each line all there is to do: half types are read and written as they are, and
+/// nothing waits. saved(0) to saved(4): the targets, minus their weights, the scores, the logarithm of the sum of
+/// exponentials in two parts; saved(5): for a mean, the sum of the weights.
+struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
+  static constexpr const char* kName = "CrossEntropyBackward";
+  LossReduction reduction = LossReduction::mean;
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor index = saved(0), shares = saved(1), scores = saved(2);
+    Tensor of_line = reduction == LossReduction::none ? g.unsqueeze(1) : g;
+    // Where nothing counts all shares are 0, whatever they are multiplied by.
+    if (reduction == LossReduction::mean) of_line = of_line / saved(5).clamp(1e-30, {});
+    const Tensor share = shares * of_line;
+    if (autograd::grad_enabled()) {
+      const Tensor counts = raw::compare(Compare::ne, shares, 0);
+      const Tensor places = raw::where(counts, index, raw::scalar(0, kInt64, index.device()));
+      const Tensor zeros = raw::zeros(scores.sizes(), share.dtype(), scores.device());
+      const Tensor of_all = scores.to(share.dtype()).softmax(1) * share;
+      dx[0] = (zeros.scatter_add(1, places, share) - of_all).to(scores.dtype());
+      return;
+    }
+    using raw::view_of;
+    dx[0] = raw::empty_like(scores);
+    const Kernels& table = kernels(scores.device());
+    require(table.cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(saved(3)),
+                                                                  view_of(saved(4)), view_of(index), view_of(share));
+  }
+};
+
+/// `scores` is [N, C, d1, ...], `target` [N, d1, ...]. The loss is of the dtype that is computed in.
+Tensor class_losses(const Tensor& scores, const Tensor& target, const CrossEntropyOptions& options) {
+  const Tensor index = raw::unsqueeze(raw::contiguous(target), 1);
+  const DType wide = computed_in(scores.dtype());
+  const auto like_index = [&] { return raw::empty(index.sizes(), wide, scores.device()); };
+  const Tensor loss = like_index(), weights = like_index(), shares = like_index(), largest = like_index(),
+               log_sum = like_index();
+  const autograd::detail::MaybeView weight(options.weight.defined() ? raw::contiguous(options.weight) : Tensor());
+  const View of_index = raw::view_of(index), of_loss = raw::view_of(loss), of_weights = raw::view_of(weights),
+             of_shares = raw::view_of(shares), of_largest = raw::view_of(largest), of_log_sum = raw::view_of(log_sum);
+  kernels(scores.device())
+      .class_losses({of_index, weight, options.ignore_index, of_loss, of_weights, of_shares, of_largest, of_log_sum},
+                    raw::view_of(scores), 1);
+  const bool mean = options.reduction == LossReduction::mean;
+  const Tensor total = mean ? drivers::reduce(Reduction::sum, weights) : Tensor();
+  Tensor out = options.reduction == LossReduction::none ? raw::squeeze(loss, 1) : drivers::reduce(Reduction::sum, loss);
+  if (mean) out = raw::binary(Binary::div, out, total);
+  if (auto* n = autograd::track<ClassLossesBackward>(out, scores)) {
+    n->save(0, index);
+    n->save(1, shares);
+    n->save(2, scores);
+    n->save(3, largest);
+    n->save(4, log_sum);
+    if (mean) n->save(5, total);
+    n->reduction = options.reduction;
+  }
+  return out;
 }
 
 /// e / C of every class for each target, in the shape of `reduction`.
@@ -286,13 +343,22 @@ Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target
   return options.reduction == LossReduction::none ? each : each.mean();
 }
 
+/// Whether one kernel does all of it.
+bool is_at_once(const Tensor& scores, const CrossEntropyOptions& options) {
+  return kernels(scores.device()).class_losses && options.label_smoothing == 0;
+}
+
 /// Of classes; `logits` of a dtype that the kernels compute with. The loss is of the dtype that is computed in.
 Tensor cross_entropy_of(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const bool one = logits.dim() == 1;
   const Tensor scores = one ? logits.unsqueeze(0) : logits;
-  const Targets targets = read(one ? raw::unsqueeze(target, 0) : target, scores, options.weight, options.ignore_index,
-                               IndexUse::cross_entropy);
+  const Tensor classes = one ? raw::unsqueeze(target, 0) : target;
   Tensor loss;
+  if (is_at_once(scores, options)) {
+    loss = class_losses(scores, classes, options);
+    return one && options.reduction == LossReduction::none ? loss.squeeze(0) : loss;
+  }
+  const Targets targets = read(classes, scores, options.weight, options.ignore_index, IndexUse::cross_entropy);
   if (options.label_smoothing > 0) {
     const Tensor log_probs = scores.log_softmax(1);
     loss = nll(log_probs, targets, options.reduction, IndexUse::cross_entropy) * (1 - options.label_smoothing) +
@@ -318,7 +384,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   }
   if (is_half(logits.dtype())) {
     // As they are, they are read and written in half the bytes; what is computed is the same.
-    const bool as_they_are = kernels(logits.device()).cross_entropy_of_halves && options.label_smoothing == 0;
+    const bool as_they_are = is_at_once(logits, options);
     const bool mixed = autograd::detail::autocast_on();
     const Tensor loss = as_they_are ? cross_entropy_of(logits, target, widened(options))
                                     : cross_entropy_of(mixed ? autograd::detail::raised(logits) : logits.to(kFloat32),

@@ -6,7 +6,6 @@ namespace tendril {
 constinit const Kernels cuda::table = {
     .device = "cuda",
     .channels_last = true,
-    .cross_entropy_of_halves = true,
 #define TENDRIL_SLOT(name) .name = name,
 #include "tendril/tensor/cuda/slots.def"
 };

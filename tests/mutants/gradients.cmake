@@ -28,7 +28,7 @@ tendril_gradient(pool "dx[0] = mean_pool_transpose(g, pool)" "dx[0] = mean_pool_
 tendril_gradient(softmax "wide(saved(0)).exp() * g.sum({dim}, true)" "wide(saved(0)).detach().exp() * g.sum({dim}, true)")
 tendril_gradient(matmul "product(g, saved(1).transpose(-2, -1))" "product(g, saved(1).detach().transpose(-2, -1))")
 tendril_gradient(embedding "table.index_add(0, index, rows)" "table.index_add(0, index, rows.detach())")
-tendril_gradient(loss "softmax(1) * picked" "softmax(1).detach() * picked")
+tendril_gradient(loss "scores.softmax(1) * picked" "scores.softmax(1).detach() * picked")
 tendril_gradient(loss "dx[0] = zeros.scatter_add(1, index, picked);" "dx[0] = zeros.scatter_add(1, index, picked.detach());")
 tendril_gradient(lstm "d_c = d_c * f;" "d_c = d_c * f.detach();")
 tendril_gradient(conv "data(saved(1), g, x_sizes, how)" "data(saved(1), g, x_sizes, how) * 2")

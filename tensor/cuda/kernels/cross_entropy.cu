@@ -1,4 +1,5 @@
 #include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/kernels/index_check.cuh"
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
 #include "tendril/tensor/cuda/kernels/lanes.cuh"
 #include "tendril/tensor/cuda/kernels/online.cuh"
@@ -25,16 +26,25 @@ struct Mine {
   }
 };
 
-/// V elements are loaded at once where they lie side by side.
+/// ClassLosses as the kernel sees them.
+template <class C>
+struct Losses {
+  const int64_t* index;
+  const C* weight;
+  int64_t ignored;
+  C *loss, *weights, *shares, *largest, *log_sum;
+};
+
+/// V elements are loaded at once where they lie side by side. `lines` are of what is like index, and of x.
 template <int V, class T>
 __global__ void __launch_bounds__(kThreads)
-    log_sum_exp_lines(Compute<T>* largest, Compute<T>* log_sum, const T* x, Places<3> lines, int64_t length,
-                      int64_t step, int lanes) {
+    class_loss_lines(Losses<Compute<T>> losses, const T* x, Places<2> lines, int64_t length, int64_t step, int lanes,
+                     IndexReport report) {
   using C = Compute<T>;
   __shared__ C shared[kThreads / kWarp];
   __shared__ C known[kThreads];
-  const Mine<3> at(lines, lanes);
-  const T* const from = x + at.place[2];
+  const Mine<2> at(lines, lanes);
+  const T* const from = x + at.place[1];
   Online<C> mine;
   in_groups(at.lane, at.exists ? length / V : 0, lanes, [&](auto number, int64_t i) {
     constexpr int kCount = decltype(number)::value;
@@ -53,10 +63,17 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const C part = mine.sum * Online<C>::factor(mine.largest, known[at.group]);
   const C total = combine_lanes(part, lanes, shared, Plus{});
-  if (at.lane == 0 && at.exists) {
-    largest[at.place[0]] = most;
-    log_sum[at.place[1]] = logarithm(total);
-  }
+  if (at.lane != 0 || !at.exists) return;
+  const int64_t line = at.place[0], chosen = losses.index[line];
+  const bool counts = chosen != losses.ignored && !refused(chosen, report);
+  const C weight = !counts ? C(0) : losses.weight ? losses.weight[chosen] : C(1);
+  // In this order: the distance from the largest is exact where it matters.
+  const C distance = counts ? to_compute(from[chosen * step]) - most : C(0);
+  losses.largest[line] = most;
+  losses.log_sum[line] = logarithm(total);
+  losses.loss[line] = counts ? -(distance - logarithm(total)) * weight : C(0);
+  losses.weights[line] = weight;
+  losses.shares[line] = -weight;
 }
 
 template <int V, class T>
@@ -122,17 +139,26 @@ Grid grid_of(int64_t lines, int lanes) {
 
 }  // namespace
 
-void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim) {
+void class_losses(const ClassLosses& losses, const View& x, int dim) {
   visit_floating("cross_entropy", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    if (largest.numel == 0) return;
-    const auto lines = lines_of({&largest, &log_sum, &x}, dim);
+    if (losses.index.numel == 0) return;
+    const auto lines = lines_of({&losses.index, &x}, dim);
     const int lanes = lanes_for(x.sizes[dim]);
-    const bool packs = by_packs<T>(lines, 2, x, dim);
-    launch("cross_entropy", packs ? log_sum_exp_lines<kPerLoad<T>, T> : log_sum_exp_lines<1, T>,
-           grid_of(lines.count, lanes), largest.as<C>(), log_sum.as<C>(), x.as<const T>(), lines, x.sizes[dim],
-           x.strides[dim], lanes);
+    const bool packs = by_packs<T>(lines, 1, x, dim);
+    const Losses<C> there{losses.index.as<const int64_t>(),
+                          losses.weight ? losses.weight->as<const C>() : nullptr,
+                          losses.ignored,
+                          losses.loss.as<C>(),
+                          losses.weights.as<C>(),
+                          losses.shares.as<C>(),
+                          losses.largest.as<C>(),
+                          losses.log_sum.as<C>()};
+    launch("cross_entropy", packs ? class_loss_lines<kPerLoad<T>, T> : class_loss_lines<1, T>,
+           grid_of(lines.count, lanes), there, x.as<const T>(), lines, x.sizes[dim], x.strides[dim], lanes,
+           index_report(IndexUse::cross_entropy, dim, x.sizes[dim]));
+    throw_if_checked();
   });
 }
 

@@ -1,34 +1,18 @@
 #include <algorithm>
 
 #include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/kernels/index_check.cuh"
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
 #include "tendril/tensor/cuda/kernels/lanes.cuh"
 #include "tendril/tensor/cuda/kernels/places.h"
 #include "tendril/tensor/cuda/kernels/reduction_plan.h"
 #include "tendril/tensor/cuda/runtime.h"
-#include "tendril/tensor/cuda/runtime/index_errors.h"
 
 /// Reading and adding by index (kernels.h). What an index out of range does is in index_errors.h.
 namespace tendril::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-/// Whether `index` is out of range; notes it if it is the first.
-__device__ bool refused(int64_t index, const IndexReport& report) {
-  if (static_cast<uint64_t>(index) < static_cast<uint64_t>(report.size)) return false;
-  IndexRecord& record = *report.record;
-  if (atomicCAS(&record.state, IndexRecord::kEmpty, IndexRecord::kClaimed) == IndexRecord::kEmpty) {
-    record.dim = report.dim;
-    record.use = report.use;
-    record.value = index;
-    record.size = report.size;
-    record.owner = report.owner;
-    __threadfence_system();  // another stream may be waited for before this kernel ends
-    atomicExch(&record.state, IndexRecord::kComplete);
-  }
-  return true;
-}
 
 __global__ void __launch_bounds__(kThreads)
     look_at_indices(const int64_t* index, Places<1> places, IndexReport report) {

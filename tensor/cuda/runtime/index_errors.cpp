@@ -66,6 +66,10 @@ bool deterministic() noexcept { return in_order.load(std::memory_order_relaxed);
 
 void check_indices(const View& index, const IndexReport& report) {
   note_bad_indices(index, report);
+  throw_if_checked();
+}
+
+void throw_if_checked() {
   if (!checked()) return;
   TENDRIL_CUDA("index checks", cudaStreamSynchronize, current_stream());
   if (const OwnedRecord of_call = record_of_call(); of_call.owner != 0) {

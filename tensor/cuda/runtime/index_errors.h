@@ -41,5 +41,7 @@ void throw_index_errors(int device);
 void note_bad_indices(const View& index, const IndexReport& report);
 /// Does so; and under `checked` waits and throws.
 void check_indices(const View& index, const IndexReport& report);
+/// Under `checked`: waits for what a kernel has noted, and throws it.
+void throw_if_checked();
 
 }  // namespace tendril::cuda
