@@ -191,8 +191,8 @@ int main(int argc, char** argv) {
     }
   }
 
-  std::printf("| 4-float operands | Tendril, ns | ceiling, ns |");
-  for (const Peer& peer : peers) std::printf(" %s, ns | over Tendril's |", peer.label.c_str());
+  std::printf("| operation, ns | Tendril | ceiling |");
+  for (const Peer& peer : peers) std::printf(" %s | over Tendril's |", peer.label.c_str());
   std::printf("\n|---|---|---|");
   for (std::size_t i = 0; i < peers.size(); ++i) std::printf("---|---|");
   std::printf("\n");

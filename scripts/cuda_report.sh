@@ -151,7 +151,7 @@ table=$(awk -F '\t' '
     if (bad > 0) print "FAILED"
   }' "$facts")
 
-head='| kernel | file | instances | threads | registers, at most | occupancy, at least | stack | shared | load 16 bytes | store 16 bytes |
+head='| kernel | file | instances | threads | registers | occupancy | stack | shared | load 16 bytes | store 16 bytes |
 |---|---|---|---|---|---|---|---|---|---|'
 rows=$(grep -v '^FAILED$' <<<"$table")
 if [ -n "$page" ]; then
