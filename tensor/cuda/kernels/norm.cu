@@ -38,8 +38,8 @@ struct PerChannel {
   }
 };
 
-/// How many packs of each operand a thread has under way. Fewer of eight elements where registers would not do: of three
-/// operands, or where all elements of some packs are of one channel.
+/// How many packs of each operand a thread has under way. Fewer of eight elements where registers would not do: of
+/// three operands, or where all elements of some packs are of one channel.
 template <int V, int Lanes, int Operands>
 inline constexpr int kAtOnce = V > 4 && (Lanes == 1 || Operands > 2) ? 2 : 4;
 
