@@ -18,17 +18,16 @@ struct Case {
 
 /// On the device, the elements may start one place into a storage.
 Pair pair_of(const Tensor& x, const Case& c) {
-  if (c.last) {
-    Pair pair(raw::contiguous(raw::transpose(x, 1, 2)));
-    pair.cpu = raw::transpose(pair.cpu, 1, 2);
-    pair.gpu = raw::transpose(pair.gpu, 1, 2);
-    return pair;
-  }
-  Pair pair(x);
+  const Tensor lying = c.last ? raw::contiguous(raw::transpose(x, 1, 2)) : x;
+  Pair pair(lying);
   if (c.misaligned) {
     const Tensor longer = raw::to(raw::zeros({x.numel() + 1}, x.dtype()), kGPU);
-    pair.gpu = raw::view(raw::narrow(longer, 0, 1, x.numel()), x.sizes());
-    raw::copy_(pair.gpu, x);
+    pair.gpu = raw::view(raw::narrow(longer, 0, 1, x.numel()), lying.sizes());
+    raw::copy_(pair.gpu, lying);
+  }
+  if (c.last) {
+    pair.cpu = raw::transpose(pair.cpu, 1, 2);
+    pair.gpu = raw::transpose(pair.gpu, 1, 2);
   }
   return pair;
 }
@@ -140,7 +139,16 @@ const std::vector<Case> kCases = {{{4, 3, 20}},
                                   {{4, 3, 20}, 0, true},
                                   {{2, 4, 64}, 0, true},
                                   {{2, 5, 24}, 0, false, true},
-                                  {{3, 40, 9}, 0, true, true}};
+                                  {{3, 40, 9}, 0, true, true},
+                                  {{3, 40, 9}, 0, false, true},
+                                  // channels that fill a part of a block, one, several, and no multiple of 16 bytes
+                                  {{2, 8, 5}, 0, false, true},
+                                  {{3, 24, 50}, 100, false, true},
+                                  {{2, 64, 700}, 0, false, true},
+                                  {{2, 100, 9}, 0, false, true},
+                                  {{1, 1000, 3}, 0, false, true},
+                                  {{4, 2056, 1}, 10},
+                                  {{1, 16, 33000}, 0, false, true}};  // 128 slices
 constexpr DType kDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16};
 
 }  // namespace
@@ -163,6 +171,7 @@ BOOST_AUTO_TEST_CASE(given_statistics_are_used_as_they_are) {
       check_forward({c.sizes, 0, c.misaligned, c.last}, dtype, false, c.sizes[1] % 2 == 1, c.sizes[0] % 2 == 1);
     }
     check_forward({{0, 3, 4}}, dtype, false, true);
+    check_forward({{1, 16, 1}}, dtype, false, true);
   }
 }
 
@@ -176,8 +185,10 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_cpus_whichever_are_wanted) {
       check_backward({{3, 6, 8}}, dtype, true, true, wanted);
       check_backward({{3, 6, 8}}, dtype, false, true, wanted, false);
       check_backward({{30, 6, 1}}, dtype, true, false, wanted);
+      check_backward({{30, 8, 1}}, dtype, true, false, wanted);
     }
     check_backward({{0, 3, 4}}, dtype, false, true, 7);
+    check_backward({{1, 16, 1}}, dtype, true, true, 7);
   }
 }
 
@@ -191,16 +202,17 @@ BOOST_AUTO_TEST_CASE(a_sum_and_a_relu_behind_it_are_the_cpus_with_all_their_grad
     for (int wanted = 0; wanted < 15; ++wanted) {
       check_relu({{3, 6, 8}}, dtype, true, true, wanted);
       check_relu({{3, 6, 8}}, dtype, false, true, wanted);
+      check_relu({{3, 16, 5}, 0, false, true}, dtype, wanted % 2 == 0, true, wanted);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_stays_in_its_channel) {
   for (const DType dtype : {kFloat32, kFloat64}) {
-    for (const Dims& sizes : {Dims{3, 2, 40}, Dims{50, 2, 1}}) {
+    for (const Dims& sizes : {Dims{3, 2, 40}, Dims{50, 2, 1}, Dims{50, 8, 1}}) {
       const Tensor x = random(sizes, dtype, 1);
       raw::fill_(raw::select(raw::select(raw::select(x, 0, 1), 0, 1), 0, 0), std::numeric_limits<double>::quiet_NaN());
-      const Pair in(x), out(sizes, dtype), mean({2}, dtype), var({2}, dtype);
+      const Pair in(x), out(sizes, dtype), mean({sizes[1]}, dtype), var({sizes[1]}, dtype);
       on_both([&](const Kernels& table, Device device) {
         table.batch_norm(out.view(device), mean.view(device), var.view(device), in.view(device), nullptr, nullptr, 1e-5,
                          true, {});

@@ -162,6 +162,15 @@ BOOST_AUTO_TEST_CASE(a_batch_norm_with_a_sum_and_a_relu_is_two_launches_each_way
   BOOST_TEST(launches_of([&] {
                (void)batch_norm_relu(x, mean, var, weight, bias, {.residual = residual, .training = true});
              }) == 2U);
+
+  // and in channels-last order, where threads have several channels
+  const auto last = [] { return raw::permute(ones_of({2, 8, 8, 16}), {0, 3, 1, 2}).requires_grad_(); };
+  const Tensor pixels = last(), more = last(), of_pixels = raw::permute(ones_of({2, 8, 8, 16}), {0, 3, 1, 2});
+  const Tensor scale = learning({16}), shift = learning({16});
+  BOOST_TEST(launches_of([&] {
+               train(batch_norm_relu(pixels, {}, {}, scale, shift, {.residual = more, .training = true}), of_pixels,
+                     {pixels, more, scale, shift});
+             }) == 4U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
