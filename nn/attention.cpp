@@ -110,19 +110,23 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
     }
     options.attn_mask = others.defined() ? others + mask : mask;
   }
-  // One product for all three where they are one tensor.
-  Tensor parts[3];
-  if (query.is_same(key) && key.is_same(value)) {
+  AttentionResult heads;
+  if (query.is_same(key) && key.is_same(value)) {  // one product for all three
     const Tensor all = linear(q, in_proj_weight, in_proj_bias).reshape({batch, length, 3, heads_, width});
-    for (int i = 0; i < 3; ++i) parts[i] = all.select(2, i).transpose(1, 2);
+    if (masks.need_weights) {
+      const auto part = [&](int64_t i) { return all.select(2, i).transpose(1, 2); };
+      heads = attention_with_weights(part(0), part(1), part(2), options);
+    } else {
+      heads.output = tendril::detail::self_attention(all, options);
+    }
   } else {
-    parts[0] = projected(q, 0);
-    parts[1] = projected(k, 1);
-    parts[2] = projected(v, 2);
+    const Tensor parts[] = {projected(q, 0), projected(k, 1), projected(v, 2)};
+    if (masks.need_weights) {
+      heads = attention_with_weights(parts[0], parts[1], parts[2], options);
+    } else {
+      heads.output = scaled_dot_product_attention(parts[0], parts[1], parts[2], options);
+    }
   }
-  const AttentionResult heads =
-      masks.need_weights ? attention_with_weights(parts[0], parts[1], parts[2], options)
-                         : AttentionResult{scaled_dot_product_attention(parts[0], parts[1], parts[2], options), {}};
   Tensor output = out_proj(heads.output.transpose(1, 2).reshape({batch, length, embed_dim_}));
   output = !batched ? output.squeeze(0) : batch_first_ ? output : output.transpose(0, 1);
   if (!masks.need_weights) return {output, {}};

@@ -136,12 +136,10 @@ struct LstmLayerGradients {
   const View *x, *weight_ih, *weight_hh, *bias_ih, *bias_hh, *h0, *c0;
 };
 
-/// The operands of attention: query [batch, queries, width], key [batch, keys, width], value [batch, keys,
-/// value_width].
-struct AttentionShape {
-  DType dtype;
-  int64_t batch, queries, keys, width, value_width;
-  friend auto operator<=>(const AttentionShape&, const AttentionShape&) = default;
+/// How operands of attention lie, [b, h, rows, columns] each, be they tensors or gradients of them: `data` counts for
+/// nothing.
+struct AttentionLayout {
+  View query, key, value, out;
 };
 /// Which keys a query of attention sees, and what is added to its scores.
 struct AttentionMask {
@@ -149,7 +147,7 @@ struct AttentionMask {
   bool causal = false;         ///< query i sees keys 0 to i
   const void* data = nullptr;  ///< null: no mask; else bool (true is seen), or of the query's dtype, added
   bool is_bool = false;
-  const int64_t* offsets = nullptr;  ///< of each of the batch, in elements from data; in the host's memory
+  const int64_t* offsets = nullptr;  ///< of each of b h, in elements from data; in the host's memory
   int64_t row = 0, column = 0;       ///< strides, in elements
 };
 
@@ -313,13 +311,17 @@ struct Kernels {
   void (*layer_norm_backward)(const View* dx, const View* dweight, const View* dbias, const View& g, const View& x,
                               const View* mean, const View& rstd, const View* weight) = nullptr;
 
-  // ---- attention of query [b, l, e], key [b, s, e] and value [b, s, v], all contiguous, floating, no size 0. Null
-  // slots, and what is not served: made of other operations.
-  /// Whether `attention` serves such operands and, with `training`, `attention_backward`. Null slot: both serve float32
-  /// and float64.
-  bool (*attention_served)(const AttentionShape& shape, const AttentionMask& mask, bool training) = nullptr;
-  /// out [b, l, v] = softmax(scores) value; log_sum [b, l], of the dtype that is computed in = the logarithm of the sum
-  /// of e^score, +infinity where nothing is seen (and out 0). No more of the scores than a block a thread is kept.
+  // ---- attention of query [b, h, l, e], key [b, h, s, e] and value [b, h, s, v], floating, no size 0. Every operand
+  // is contiguous, or lies as `attention_takes` says. Null slots, and what is not served: made of other operations.
+  /// Whether an operand or a result may lie like x, which is not contiguous. Null slot: none may.
+  bool (*attention_takes)(const View& x) = nullptr;
+  /// Whether `attention` serves such operands and, unless `gradients` is null, `attention_backward` with gradients that
+  /// lie so (its g as gradients->out). Null slot: both serve float32 and float64.
+  bool (*attention_served)(const AttentionLayout& operands, const AttentionLayout* gradients,
+                           const AttentionMask& mask) = nullptr;
+  /// out [b, h, l, v] = softmax(scores) value; log_sum [b, h, l], contiguous, of the dtype that is computed in = the
+  /// logarithm of the sum of e^score, +infinity where nothing is seen (and out 0). No more of the scores than a block a
+  /// thread is kept.
   void (*attention)(const View& out, const View& log_sum, const View& query, const View& key, const View& value,
                     const AttentionMask& mask) = nullptr;
   /// Gradients for g like out, all written; `out` and `log_sum` are attention's.

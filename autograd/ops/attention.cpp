@@ -1,11 +1,15 @@
 #include "tendril/autograd/ops/attention.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/heads_layout.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/dropout.h"
+#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
@@ -146,91 +150,196 @@ class KernelMask {
   AttentionMask view_;
 };
 
-/// Whether the device has a kernel for it, and with `training` one for the gradients.
-bool is_served(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask, bool training) {
-  const Kernels& table = kernels(query.device());
-  if (!table.attention || query.numel() == 0 || key.numel() == 0 || value.numel() == 0) return false;
-  const int64_t queries = query.size(-2), width = query.size(-1);
-  return !table.attention_served || table.attention_served({query.dtype(), query.numel() / (queries * width), queries,
-                                                            key.size(-2), width, value.size(-1)},
-                                                           mask, training);
-}
-
-/// [batch, rows, columns] without gaps, for kernels.
-Tensor block(const Tensor& x) {
-  int64_t batch = 1;
-  for (int d = 0; d < x.dim() - 2; ++d) batch *= x.sizes()[d];
-  return raw::reshape(raw::contiguous(x), {batch, x.size(-2), x.size(-1)});
-}
-
-/// Of query, key and value. Keeps those, the result, and of the scores a number a query. Unrecorded, blocks of the
-/// scores are computed again; recorded, all of them.
-struct AttentionBackward : autograd::NodeOf<AttentionBackward, 3, 6> {
-  static constexpr const char* kName = "AttentionBackward";
-  AttentionOptions options;  // without its mask, which is saved
-
-  Scores scores(const Tensor& query) const {
-    Scores result(query, options);
-    if (has_mask) result.mask = saved(5);
-    return result;
-  }
-  bool has_mask = false;
-
-  void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor q = saved(0), k = saved(1), v = saved(2);
-    const KernelMask mask(scores(q), with_last(q.sizes(), q.size(-2), k.size(-2)));
-    if (autograd::grad_enabled() || !is_served(q, k, v, mask.view(), true)) {  // (settings may have changed)
-      composite(g, q, k, v, dx);
-    } else {
-      fused(g, q, k, v, mask.view(), dx);
+/// Attention of query, key and value by the device's kernels, where it has some. Borrows them and the mask.
+class KernelCall {
+ public:
+  /// `together`: the three are parts of one tensor [b, rows, 3, h, columns] of these sizes, and so are their gradients.
+  KernelCall(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
+             const Dims* together)
+      : operands_{&query, &key, &value}, mask_(mask) {
+    if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) return;
+    for (std::size_t i = 0; i < 3; ++i) layouts_[i] = detail::layout_of(*operands_[i]);
+    const bool rows_outside = layouts_[0].rows_outside();
+    Dims out = layouts_[0].sizes;
+    out[3] = value.size(-1);
+    out_ = detail::dense_layout(out, query.dtype(), rows_outside);
+    for (std::size_t i = 0; i < 3; ++i) {
+      gradients_[i] = together ? detail::layout_of_third(*together, query.dtype(), query.device())
+                               : detail::dense_layout(layouts_[i].sizes, query.dtype(), layouts_[i].rows_outside());
     }
   }
 
-  void fused(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-             std::span<Tensor> dx) const {
-    const Tensor parts[] = {raw::empty(q.sizes(), q.dtype(), q.device()), raw::empty(k.sizes(), k.dtype(), k.device()),
-                            raw::empty(v.sizes(), v.dtype(), v.device())};
-    kernels(q.device())
-        .attention_backward(raw::view_of(block(parts[0])), raw::view_of(block(parts[1])), raw::view_of(block(parts[2])),
-                            raw::view_of(block(g)), raw::view_of(block(saved(3))), raw::view_of(saved(4)),
-                            raw::view_of(block(q)), raw::view_of(block(k)), raw::view_of(block(v)), mask);
-    for (std::size_t i = 0; i < 3; ++i) dx[i] = parts[i];
+  /// Whether there is a kernel, and with `training` one for the gradients.
+  bool served(bool training) const {
+    if (layouts_[0].sizes.empty() || !table().attention) return false;
+    if (!table().attention_served) return true;
+    const AttentionLayout operands = views_of(layouts_), gradients = views_of(gradients_);
+    return table().attention_served(operands, training ? &gradients : nullptr, mask_);
   }
 
-  void composite(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v, std::span<Tensor> dx) const {
-    const Scores how = scores(q);
-    const Tensor weights = how.weights(q, k);
-    if (needs_grad(2)) dx[2] = weights.transpose(-2, -1).matmul(g);
-    if (!needs_grad(0) && !needs_grad(1)) return;
-    const Tensor d_weights = g.matmul(v.transpose(-2, -1));
-    const Tensor d = weights * (d_weights - (d_weights * weights).sum({-1}, true)) * how.scale;
-    if (needs_grad(0)) dx[0] = d.matmul(k);
-    if (needs_grad(1)) dx[1] = d.transpose(-2, -1).matmul(q);
+  /// The result [b, h, rows, columns], and a number a query.
+  std::pair<Tensor, Tensor> forward() const {
+    const Tensor q = operand(0), k = operand(1), v = operand(2), out = detail::make(out_, q.device()),
+                 log_sum = raw::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
+    table().attention(raw::view_of(out), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
+                      mask_);
+    return {out, log_sum};
+  }
+
+  /// A gradient of operand i, not written yet.
+  Tensor gradient(std::size_t i) const {
+    return raw::reshape(detail::make(gradients_[i], operands_[i]->device()), operands_[i]->sizes());
+  }
+  /// Writes the gradients of all three to `dx`, which lie as they may.
+  void backward(const std::array<Tensor, 3>& dx, const Tensor& g, const Tensor& out, const Tensor& log_sum) const {
+    std::array<Tensor, 3> written;
+    for (std::size_t i = 0; i < 3; ++i) {
+      written[i] = detail::lies_as(dx[i], gradients_[i]) ? detail::laid_as(dx[i], gradients_[i])
+                                                         : detail::make(gradients_[i], dx[i].device());
+    }
+    const Tensor q = operand(0), k = operand(1), v = operand(2), like_out = detail::laid_as(g, out_),
+                 result = detail::laid_as(out, out_);
+    table().attention_backward(raw::view_of(written[0]), raw::view_of(written[1]), raw::view_of(written[2]),
+                               raw::view_of(like_out), raw::view_of(result), raw::view_of(log_sum), raw::view_of(q),
+                               raw::view_of(k), raw::view_of(v), mask_);
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!detail::lies_as(dx[i], gradients_[i])) raw::copy_(dx[i], raw::reshape(written[i], dx[i].sizes()));
+    }
+  }
+
+ private:
+  const Kernels& table() const { return kernels(operands_[0]->device()); }
+  Tensor operand(std::size_t i) const { return detail::laid_as(*operands_[i], layouts_[i]); }
+  AttentionLayout views_of(const std::array<detail::HeadsLayout, 3>& layouts) const {
+    return {layouts[0].view(), layouts[1].view(), layouts[2].view(), out_.view()};
+  }
+
+  std::array<const Tensor*, 3> operands_;
+  const AttentionMask& mask_;
+  std::array<detail::HeadsLayout, 3> layouts_, gradients_;
+  detail::HeadsLayout out_;
+};
+
+/// Gradients of query, key and value, of operations that can be differentiated again; those that are not `wanted` may
+/// stay undefined.
+std::array<Tensor, 3> composite(const Scores& how, const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                                const std::array<bool, 3>& wanted) {
+  std::array<Tensor, 3> dx;
+  const Tensor weights = how.weights(q, k);
+  if (wanted[2]) dx[2] = weights.transpose(-2, -1).matmul(g);
+  if (!wanted[0] && !wanted[1]) return dx;
+  const Tensor d_weights = g.matmul(v.transpose(-2, -1));
+  const Tensor d = weights * (d_weights - (d_weights * weights).sum({-1}, true)) * how.scale;
+  if (wanted[0]) dx[0] = d.matmul(k);
+  if (wanted[1]) dx[1] = d.transpose(-2, -1).matmul(q);
+  return dx;
+}
+
+/// Keeps its operands, the result, and of the scores a number a query. Unrecorded, blocks of the scores are computed
+/// again; recorded, all of them.
+template <class Derived, int Inputs>
+struct FusedBackward : autograd::NodeOf<Derived, Inputs, Inputs + 3> {
+  AttentionOptions options;  // without its mask, which is saved
+  bool has_mask = false;
+
+  void keep(const Tensor& out, const Tensor& log_sum, const AttentionOptions& given) {
+    this->save_output(Inputs, out);
+    this->save(Inputs + 1, log_sum);
+    has_mask = given.attn_mask.defined();
+    if (has_mask) this->save(Inputs + 2, given.attn_mask);
+    options = given;
+    options.attn_mask = {};
+  }
+  Scores scores(const Tensor& query) const {
+    Scores result(query, options);
+    if (has_mask) result.mask = this->saved(Inputs + 2);
+    return result;
   }
 };
+
+/// Of query, key and value.
+struct AttentionBackward : FusedBackward<AttentionBackward, 3> {
+  static constexpr const char* kName = "AttentionBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor q = saved(0), k = saved(1), v = saved(2);
+    const Scores how = scores(q);
+    const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
+    const KernelCall call(q, k, v, mask.view(), nullptr);
+    std::array<Tensor, 3> result;
+    if (autograd::grad_enabled() || !call.served(true)) {  // (settings may have changed)
+      result = composite(how, g, q, k, v, {needs_grad(0), needs_grad(1), needs_grad(2)});
+    } else {
+      for (std::size_t i = 0; i < 3; ++i) result[i] = call.gradient(i);
+      call.backward(result, g, saved(3), saved(4));
+    }
+    std::move(result.begin(), result.end(), dx.begin());
+  }
+};
+
+/// Query, key and value, [b, h, rows, columns], as parts of one tensor [b, rows, 3, h, columns].
+std::array<Tensor, 3> parts_of(const Tensor& all) {
+  const auto part = [&](int64_t i) { return all.select(2, i).transpose(1, 2); };
+  return {part(0), part(1), part(2)};
+}
+std::array<Tensor, 3> raw_parts_of(const Tensor& all) {
+  const auto part = [&](int64_t i) { return raw::transpose(raw::select(all, 2, i), 1, 2); };
+  return {part(0), part(1), part(2)};
+}
+
+/// Of all three as one tensor, whose gradient the kernels write as a whole.
+struct SelfAttentionBackward : FusedBackward<SelfAttentionBackward, 1> {
+  static constexpr const char* kName = "SelfAttentionBackward";
+
+  void backward(const Tensor& g, std::span<Tensor> dx) {
+    const Tensor all = saved(0);
+    const auto [q, k, v] = parts_of(all);
+    const Scores how = scores(q);
+    const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
+    const Dims sizes = all.sizes();
+    const KernelCall call(q, k, v, mask.view(), &sizes);
+    if (autograd::grad_enabled() || !call.served(true)) {
+      const auto [dq, dk, dv] = composite(how, g, q, k, v, {true, true, true});
+      dx[0] = stack({dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)}, 2);
+    } else {
+      dx[0] = raw::empty(sizes, all.dtype(), all.device());
+      call.backward(raw_parts_of(dx[0]), g, saved(1), saved(2));
+    }
+  }
+};
+
+template <class... Inputs>
+bool to_be_recorded(const Inputs&... inputs) {
+  return autograd::grad_enabled() && (autograd::requires_grad(inputs) || ...);
+}
 
 /// Checked, and of what can be fused. Undefined where the device's kernel does not serve it.
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
-  const bool training = autograd::grad_enabled() && (autograd::requires_grad(query) || autograd::requires_grad(key) ||
-                                                     autograd::requires_grad(value));
-  if (!is_served(query, key, value, mask.view(), training)) return {};
-  const Tensor q = block(query), k = block(key), v = block(value);
-  Tensor out = raw::empty(with_last(query.sizes(), query.size(-2), value.size(-1)), query.dtype(), query.device()),
-         log_sum = raw::empty({q.size(0), q.size(1)}, computed_in(query.dtype()), query.device());
-  kernels(query.device())
-      .attention(raw::view_of(block(out)), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
-                 mask.view());
+  const KernelCall call(query, key, value, mask.view(), nullptr);
+  if (!call.served(to_be_recorded(query, key, value))) return {};
+  const auto [result, log_sum] = call.forward();
+  Tensor out = raw::reshape(result, with_last(query.sizes(), query.size(-2), value.size(-1)));
   if (auto* n = autograd::track<AttentionBackward>(out, query, key, value)) {
     n->save(0, query);
     n->save(1, key);
     n->save(2, value);
-    n->save_output(3, out);
-    n->save(4, log_sum);
-    n->has_mask = options.attn_mask.defined();
-    if (n->has_mask) n->save(5, options.attn_mask);
-    n->options = options;
-    n->options.attn_mask = {};
+    n->keep(out, log_sum, options);
+  }
+  return out;
+}
+
+/// The same of the three in one.
+Tensor fused_self_attention(const Tensor& all, const AttentionOptions& options) {
+  const auto [q, k, v] = raw_parts_of(all);
+  const KernelMask mask(Scores(q, options), with_last(q.sizes(), q.size(-2), k.size(-2)));
+  const Dims sizes = all.sizes();
+  const KernelCall call(q, k, v, mask.view(), &sizes);
+  if (!call.served(to_be_recorded(all))) return {};
+  const auto [out, log_sum] = call.forward();
+  if (auto* n = autograd::track<SelfAttentionBackward>(out, all)) {
+    n->save(0, all);
+    n->keep(out, log_sum, options);
   }
   return out;
 }
@@ -301,6 +410,28 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   }
   const Tensor fused = can_be_fused(options) ? fused_attention(query, key, value, options) : Tensor();
   return fused.defined() ? fused : attention_with_weights(query, key, value, options).output;
+}
+
+Tensor detail::self_attention(const Tensor& all, const AttentionOptions& options) {
+  if (autograd::detail::autocast_on()) {
+    AttentionOptions low = options;
+    if (low.attn_mask.defined() && low.attn_mask.dtype() != kBool) {
+      low.attn_mask = autograd::detail::lowered(low.attn_mask);
+    }
+    const Tensor lower = autograd::detail::lowered(all);
+    const autograd::detail::AutocastOff done;
+    return self_attention(lower, low);
+  }
+  if (all.device().is_cpu() && computed_in(all.dtype()) != all.dtype()) {
+    const auto [q, k, v] = parts_of(all);
+    return scaled_dot_product_attention(q, k, v, options);
+  }
+  const auto [q, k, v] = raw_parts_of(all);
+  check(q, k, v, options);
+  const Tensor fused = can_be_fused(options) ? fused_self_attention(all, options) : Tensor();
+  if (fused.defined()) return fused;
+  const auto parts = parts_of(all);
+  return attention_with_weights(parts[0], parts[1], parts[2], options).output;
 }
 
 }  // namespace tendril

@@ -39,11 +39,11 @@ struct Attention {
       : query(q.as<const T>()),
         key(k.as<const T>()),
         value(v.as<const T>()),
-        batch(q.sizes[0]),
-        length(q.sizes[1]),
-        keys(k.sizes[1]),
-        width(q.sizes[2]),
-        out_width(v.sizes[2]),
+        batch(q.sizes[0] * q.sizes[1]),
+        length(q.sizes[2]),
+        keys(k.sizes[2]),
+        width(q.sizes[3]),
+        out_width(v.sizes[3]),
         mask(of) {}
 
   /// How many keys from `first` on, of a block, the last of `rows` queries from `row` on sees by causality.

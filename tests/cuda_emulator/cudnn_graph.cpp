@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <vector>
 
 #include "cuda_emulator/emulator.h"
@@ -36,26 +38,50 @@ void store(void* data, const std::vector<float>& from) {
   for (std::size_t i = 0; i < from.size(); ++i) static_cast<T*>(data)[i] = static_cast<T>(from[i]);
 }
 
+/// One head of an operand of attention: rows of `columns` that lie by the graph's strides.
+struct Head {
+  int64_t rows, columns, start, step;
+  Head(const AttentionGraph::Strides& by, int64_t r, int64_t c, int64_t batch, int64_t head)
+      : rows(r), columns(c), start(batch * by.batch + head * by.head), step(by.row) {}
+
+  template <class T>
+  std::vector<float> values(const void* data) const {
+    std::vector<float> result;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        result.push_back(static_cast<float>(static_cast<const T*>(data)[start + r * step + c]));
+      }
+    }
+    return result;
+  }
+  template <class T>
+  void store(void* data, const std::vector<float>& from) const {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        static_cast<T*>(data)[start + r * step + c] = static_cast<T>(from[static_cast<std::size_t>(r * columns + c)]);
+      }
+    }
+  }
+};
+
 struct Pointers {
   const void *query, *key, *value, *g = nullptr;
   void *out, *log_sum, *dquery = nullptr, *dkey = nullptr, *dvalue = nullptr;
 };
 
-/// One of the batch, forward or backward.
+/// One head of one of the batch, forward or backward.
 template <class T>
-void attend_one(const AttentionGraph& a, const Pointers& p, int64_t batch) {
-  const int64_t l = a.shape.queries, s = a.shape.keys, e = a.shape.width, v = a.shape.value_width;
-  const auto at = [&](const auto* data, int64_t rows, int64_t columns) {
-    return static_cast<const void*>(static_cast<const T*>(data) + batch * rows * columns);
+void attend_one(const AttentionGraph& a, const Pointers& p, int64_t batch, int64_t head) {
+  const int64_t l = a.queries, s = a.keys, e = a.width, v = a.value_width;
+  const auto of = [&](const AttentionGraph::Strides& by, int64_t rows, int64_t columns) {
+    return Head(by, rows, columns, batch, head);
   };
-  const auto to = [&](void* data, int64_t rows, int64_t columns) {
-    return static_cast<void*>(static_cast<T*>(data) + batch * rows * columns);
-  };
-  const std::vector<float> q = values<T>(at(p.query, l, e), l * e), k = values<T>(at(p.key, s, e), s * e),
-                           x = values<T>(at(p.value, s, v), s * v);
-  const std::vector<float> g = p.g ? values<T>(at(p.g, l, v), l * v) : std::vector<float>();
+  const std::vector<float> q = of(a.query, l, e).template values<T>(p.query),
+                           k = of(a.key, s, e).template values<T>(p.key),
+                           x = of(a.value, s, v).template values<T>(p.value);
+  const std::vector<float> g = p.g ? of(a.g, l, v).template values<T>(p.g) : std::vector<float>();
   std::vector<float> out(static_cast<std::size_t>(l * v)), dq(q.size()), dk(k.size()), dx(x.size());
-  float* log_sum = static_cast<float*>(p.log_sum) + batch * l;
+  float* log_sum = static_cast<float*>(p.log_sum) + (batch * a.heads + head) * l;
   std::vector<double> weights(static_cast<std::size_t>(s)), slopes(weights.size());
   const auto dot = [](const float* y, const float* z, int64_t n) {
     double sum = 0;
@@ -96,36 +122,51 @@ void attend_one(const AttentionGraph& a, const Pointers& p, int64_t batch) {
       }
     }
   }
-  if (!p.g) return store<T>(to(p.out, l, v), out);
-  store<T>(to(p.dquery, l, e), dq);
-  store<T>(to(p.dkey, s, e), dk);
-  store<T>(to(p.dvalue, s, v), dx);
+  if (!p.g) return of(a.out, l, v).template store<T>(p.out, out);
+  of(a.dquery, l, e).template store<T>(p.dquery, dq);
+  of(a.dkey, s, e).template store<T>(p.dkey, dk);
+  of(a.dvalue, s, v).template store<T>(p.dvalue, dx);
 }
 
 void queue(const AttentionGraph& a, const Pointers& p) {
   cuda_emulator::enqueue(current_stream(), [a, p] {
-    by_dtype(a.shape.dtype, [&](auto element) {
-      for (int64_t batch = 0; batch < a.shape.batch; ++batch) attend_one<decltype(element)>(a, p, batch);
+    by_dtype(a.dtype, [&](auto element) {
+      for (int64_t batch = 0; batch < a.batch; ++batch) {
+        for (int64_t head = 0; head < a.heads; ++head) attend_one<decltype(element)>(a, p, batch, head);
+      }
     });
   });
+}
+
+/// The library copies operands without gaps to where cuDNN takes them; others must be there.
+void check_addresses(std::initializer_list<const View*> operands) {
+  for (const View* x : operands) {
+    if (!x->contiguous && reinterpret_cast<std::uintptr_t>(x->data) % kAttentionBytes != 0) std::abort();
+  }
 }
 
 }  // namespace
 
 bool has_plan(const AttentionGraph& a) {
-  const AttentionShape& s = a.shape;
-  return size_of(s.dtype) == 2 && s.width % 8 == 0 && s.value_width % 8 == 0 && std::max(s.width, s.value_width) <= 256;
+  for (const AttentionGraph::Strides* by : {&a.query, &a.key, &a.value, &a.out, &a.g, &a.dquery, &a.dkey, &a.dvalue}) {
+    for (const int64_t stride : {by->batch, by->head, by->row}) {
+      if (stride * 2 % kAttentionBytes != 0) return false;
+    }
+  }
+  return size_of(a.dtype) == 2 && a.width % 8 == 0 && a.value_width % 8 == 0 && std::max(a.width, a.value_width) <= 256;
 }
 
 void attend(const AttentionGraph& graph, const View& out, const View& log_sum, const View& query, const View& key,
             const View& value) {
-  if (log_sum.dtype != kFloat32) std::abort();
+  if (log_sum.dtype != kFloat32 || !log_sum.contiguous) std::abort();
+  check_addresses({&out, &query, &key, &value});
   queue(graph, {.query = query.data, .key = key.data, .value = value.data, .out = out.data, .log_sum = log_sum.data});
 }
 
 void attend_backward(const AttentionGraph& graph, const View& dquery, const View& dkey, const View& dvalue,
                      const View& g, const View& out, const View& log_sum, const View& query, const View& key,
                      const View& value) {
+  check_addresses({&dquery, &dkey, &dvalue, &g, &out, &query, &key, &value});
   queue(graph, {query.data, key.data, value.data, g.data, out.data, log_sum.data, dquery.data, dkey.data, dvalue.data});
 }
 

@@ -111,8 +111,8 @@ BOOST_AUTO_TEST_CASE(attention_does) {
   for (int round = 0; round < 12; ++round) {
     const int64_t b = roll(1, 3), l = roll(1, 150), s = roll(1, 150), e = roll(1, 40), v = roll(1, 40);
     AttentionMask mask{.scale = 0.3, .causal = round % 2 == 0};
-    const Tensors in{noise({b, l, e}), noise({b, s, e}), noise({b, s, v}), noise({b, l, v})};
-    check("attention", in, {{b, l, v}, {b, l}, {b, l, e}, {b, s, e}, {b, s, v}}, 1e-5,
+    const Tensors in{noise({b, 2, l, e}), noise({b, 2, s, e}), noise({b, 2, s, v}), noise({b, 2, l, v})};
+    check("attention", in, {{b, 2, l, v}, {b, 2, l}, {b, 2, l, e}, {b, 2, s, e}, {b, 2, s, v}}, 1e-5,
           [&](const Tensors& out, const Tensors& given) {
             const View q = view_of(given[0]), k = view_of(given[1]), x = view_of(given[2]);
             table.attention(view_of(out[0]), view_of(out[1]), q, k, x, mask);

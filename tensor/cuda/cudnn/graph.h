@@ -13,11 +13,21 @@ namespace tendril::cuda {
 
 /// An attention without a mask but that of causality.
 struct AttentionGraph {
-  AttentionShape shape;
+  DType dtype;
+  int64_t batch, heads, queries, keys, width, value_width;
   bool causal;
   double scale;
   bool backward;
+  /// From one of the batch, one head and one row to the next, in elements; columns lie side by side.
+  struct Strides {
+    int64_t batch, head, row;
+    friend bool operator==(const Strides&, const Strides&) = default;
+  };
+  Strides query, key, value, out;                       ///< forward and backward
+  Strides g = {}, dquery = {}, dkey = {}, dvalue = {};  ///< backward
 };
+/// cuDNN moves so many bytes at once: where elements do not lie without gaps, addresses and strides are multiples.
+inline constexpr int64_t kAttentionBytes = 16;
 /// Whether cuDNN has a plan for it, on the current device and with the present settings. Throws as `refused` does.
 bool has_plan(const AttentionGraph& graph);
 /// What kernels.h says of `attention` and `attention_backward`, of what has a plan. Do not wait. Throw Error where

@@ -19,43 +19,45 @@ enum : int64_t { kQuery = 1, kKey, kValue, kOut, kLogSum, kG, kDQuery, kDKey, kD
 
 using Tensor4 = fe::graph::Tensor_attributes;
 
-/// [batch, rows, columns] without gaps, as cuDNN's [batch, heads, rows, columns] with one head.
-Tensor4& lay_out(Tensor4& x, int64_t number, int64_t batch, int64_t rows, int64_t columns) {
-  return x.set_uid(number).set_dim({batch, 1, rows, columns}).set_stride({rows * columns, rows * columns, columns, 1});
+Tensor4& lay_out(Tensor4& x, int64_t number, const AttentionGraph& a, int64_t rows, int64_t columns,
+                 const AttentionGraph::Strides& by) {
+  return x.set_uid(number).set_dim({a.batch, a.heads, rows, columns}).set_stride({by.batch, by.head, by.row, 1});
 }
-std::shared_ptr<Tensor4> input(DnnGraph& graph, int64_t number, int64_t batch, int64_t rows, int64_t columns) {
+std::shared_ptr<Tensor4> input(DnnGraph& graph, int64_t number, const AttentionGraph& a, int64_t rows, int64_t columns,
+                               const AttentionGraph::Strides& by) {
   Tensor4 x;
-  return graph.tensor(lay_out(x, number, batch, rows, columns));
+  return graph.tensor(lay_out(x, number, a, rows, columns, by));
 }
-std::shared_ptr<Tensor4> log_sum_of(DnnGraph& graph, const AttentionShape& s) {
-  Tensor4 x;
-  return graph.tensor(lay_out(x, kLogSum, s.batch, s.queries, 1).set_data_type(fe::DataType_t::FLOAT));
+/// A number a query, without gaps.
+Tensor4& lay_out_log_sum(Tensor4& x, const AttentionGraph& a) {
+  return lay_out(x, kLogSum, a, a.queries, 1, {a.heads * a.queries, a.queries, 1}).set_data_type(fe::DataType_t::FLOAT);
 }
 
 std::unique_ptr<DnnGraph> graph_of(const AttentionGraph& a, int capability) {
-  const AttentionShape& s = a.shape;
-  auto graph = new_graph(s.dtype, capability, name_of(a));
-  const auto query = input(*graph, kQuery, s.batch, s.queries, s.width),
-             key = input(*graph, kKey, s.batch, s.keys, s.width),
-             value = input(*graph, kValue, s.batch, s.keys, s.value_width);
+  auto graph = new_graph(a.dtype, capability, name_of(a));
+  const auto query = input(*graph, kQuery, a, a.queries, a.width, a.query),
+             key = input(*graph, kKey, a, a.keys, a.width, a.key),
+             value = input(*graph, kValue, a, a.keys, a.value_width, a.value);
   const auto scale = static_cast<float>(a.scale);
   if (a.backward) {
-    const auto out = input(*graph, kOut, s.batch, s.queries, s.value_width),
-               g = input(*graph, kG, s.batch, s.queries, s.value_width), log_sum = log_sum_of(*graph, s);
+    Tensor4 number;
+    const auto out = input(*graph, kOut, a, a.queries, a.value_width, a.out),
+               g = input(*graph, kG, a, a.queries, a.value_width, a.g),
+               log_sum = graph->tensor(lay_out_log_sum(number, a));
     const auto [dquery, dkey, dvalue] = graph->sdpa_backward(query, key, value, out, g, log_sum,
                                                              fe::graph::SDPA_backward_attributes()
                                                                  .set_attn_scale(scale)
                                                                  .set_causal_mask(a.causal)
                                                                  .set_deterministic_algorithm(deterministic()));
-    lay_out(*dquery, kDQuery, s.batch, s.queries, s.width).set_output(true);
-    lay_out(*dkey, kDKey, s.batch, s.keys, s.width).set_output(true);
-    lay_out(*dvalue, kDValue, s.batch, s.keys, s.value_width).set_output(true);
+    lay_out(*dquery, kDQuery, a, a.queries, a.width, a.dquery).set_output(true);
+    lay_out(*dkey, kDKey, a, a.keys, a.width, a.dkey).set_output(true);
+    lay_out(*dvalue, kDValue, a, a.keys, a.value_width, a.dvalue).set_output(true);
   } else {
     const auto [out, log_sum] = graph->sdpa(
         query, key, value,
         fe::graph::SDPA_attributes().set_generate_stats(true).set_attn_scale(scale).set_causal_mask(a.causal));
-    lay_out(*out, kOut, s.batch, s.queries, s.value_width).set_output(true);
-    lay_out(*log_sum, kLogSum, s.batch, s.queries, 1).set_output(true).set_data_type(fe::DataType_t::FLOAT);
+    lay_out(*out, kOut, a, a.queries, a.value_width, a.out).set_output(true);
+    lay_out_log_sum(*log_sum, a).set_output(true);
   }
   return graph;
 }
@@ -66,7 +68,7 @@ GraphRules rules() {
   return result;
 }
 
-using Key = std::array<int64_t, 11>;
+using Key = std::array<int64_t, 36>;
 
 /// For all threads. Never destroyed: the library may be gone before static objects are.
 struct Plans {
@@ -76,10 +78,16 @@ struct Plans {
 
 std::shared_ptr<GraphPlan> plan_for(const AttentionGraph& a) {
   static auto& plans = *new Plans;
-  const AttentionShape& s = a.shape;
-  const Key key{
-      current_device(), static_cast<int64_t>(s.dtype),   s.batch,    s.queries,      s.keys, s.width, s.value_width,
-      a.causal,         std::bit_cast<int64_t>(a.scale), a.backward, deterministic()};
+  Key key{current_device(), static_cast<int64_t>(a.dtype),
+          a.batch,          a.heads,
+          a.queries,        a.keys,
+          a.width,          a.value_width,
+          a.causal,         std::bit_cast<int64_t>(a.scale),
+          a.backward,       deterministic()};
+  auto next = key.begin() + 12;
+  for (const AttentionGraph::Strides* by : {&a.query, &a.key, &a.value, &a.out, &a.g, &a.dquery, &a.dkey, &a.dvalue}) {
+    for (const int64_t stride : {by->batch, by->head, by->row}) *next++ = stride;
+  }
   const std::lock_guard lock(plans.mutex);
   const GraphPlan::Made made = plans.cache.get(
       key, [&] { return GraphPlan::make(name_of(a), graph_of(a, capability(name_of(a))), rules(), nullptr); });

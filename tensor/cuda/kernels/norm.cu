@@ -302,19 +302,15 @@ template <class F>
 void choose(const char* op, const View& x, std::initializer_list<const View*> others, F f) {
   const ChannelShape shape = shape_of(x);
   const bool all_aligned = aligned(&x) && std::all_of(others.begin(), others.end(), aligned);
-  visit(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (std::is_floating_point_v<Compute<T>>) {
-      constexpr int kMost = kPerLoad<T>, kLine = 128 / 16;  // a line of the caches is 128 bytes
-      if (shape.length == 1) {
-        if (all_aligned && shape.channels % kMost == 0) return f(tag, Number<kMost>{}, Number<kLine>{});
-        return f(tag, Number<1>{}, Number<kWarp>{});
-      }
-      if (all_aligned && shape.length % kMost == 0) return f(tag, Number<kMost>{}, Number<1>{});
-      f(tag, Number<1>{}, Number<1>{});
-    } else {
-      refuse(op, x.dtype);
+  visit_floating(op, x.dtype, [&](auto tag) {
+    constexpr int kMost = kPerLoad<typename decltype(tag)::type>,
+                  kLine = 128 / 16;  // a line of the caches is 128 bytes
+    if (shape.length == 1) {
+      if (all_aligned && shape.channels % kMost == 0) return f(tag, Number<kMost>{}, Number<kLine>{});
+      return f(tag, Number<1>{}, Number<kWarp>{});
     }
+    if (all_aligned && shape.length % kMost == 0) return f(tag, Number<kMost>{}, Number<1>{});
+    f(tag, Number<1>{}, Number<1>{});
   });
 }
 
