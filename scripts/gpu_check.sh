@@ -30,7 +30,9 @@ language_model              |  45 |                   | "$build/examples/languag
 resnet50_pipeline           |  45 |                   | "$build/examples/resnet50_pipeline/resnet50_pipeline" --tiny --batches=1 --device=cuda
 image_classifier            |  45 |                   | "$build/examples/image_classifier/image_classifier" --epochs=2 --device=cuda
 transformer                 |  45 |                   | "$build/examples/transformer/transformer" --steps=200 --device=cuda
+kernels                     |  45 |                   | "$build/examples/kernels/kernels" --quick --device cuda
 benchmarks                  | 120 |                   | bench/cuda.sh "$build/bench" python3 | tee "$out/cuda.md"
+synccheck                   |  60 | compute-sanitizer | compute-sanitizer --tool synccheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$suites" --catch_system_errors=no
 racecheck                   | 240 | compute-sanitizer | TENDRIL_CUDA_CACHE=0 compute-sanitizer --tool racecheck --error-exitcode 1 "$build/tests/test_cuda" --run_test="$race_suites" --catch_system_errors=no
 STEPS
 }
@@ -92,9 +94,9 @@ if [ -n "${TENDRIL_CARRIED:-}" ]; then
 fi
 export generator="Unix Makefiles" keep_going=-k  # one thing that does not compile leaves the others to be tried
 ! command -v ninja >/dev/null || generator=Ninja keep_going="-k 0"
-export suites=${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,by_index,norm,pool,lstm}
+export suites=${TENDRIL_SANITIZER_SUITES:-pointwise,copy,reduction,extremum,by_index,norm,layer_norm,cross_entropy,pool,lstm}
 # racecheck looks at shared memory alone, and takes minutes a suite: last, and of what has most of it.
-export race_suites=${TENDRIL_RACE_SUITES:-reduction,norm}
+export race_suites=${TENDRIL_RACE_SUITES:-reduction,norm,layer_norm}
 export TENDRIL_CUDA_STRICT=1  # what cuDNN refuses, but for NOT_SUPPORTED, is an error
 
 # The line of a log that says how it went.
