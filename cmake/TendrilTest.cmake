@@ -120,6 +120,10 @@ function(tendril_tests folder)
         message(FATAL_ERROR "${source}: devices: got '${device}', expected cpu or cuda")
       endif()
       add_test(NAME ${test} COMMAND ${target} --run_test=${suite} --catch_system_errors=no)
+      # Such a test takes all the memory of a device, which others need for as little as a launch.
+      if("alone" IN_LIST labels AND device STREQUAL "cuda" AND NOT TENDRIL_CUDA_EMULATOR)
+        set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+      endif()
       set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
         SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${environment}")

@@ -43,6 +43,13 @@ struct Normalised {
   Tensor xhat, rstd;
 };
 
+/// Few lines that are very long: a device's kernel, a block a line, would leave most of the device idle, and other
+/// operations share a line out.
+bool by_other_operations(const Tensor& x, int64_t length) {
+  constexpr int64_t kLong = int64_t{1} << 16, kFew = 256;
+  return !x.device().is_cpu() && length >= kLong && x.numel() / length < kFew;
+}
+
 /// Saves x, weight, mean (if centred) and rstd of each line.
 struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
   static constexpr const char* kName = "LayerNormBackward";
@@ -56,7 +63,7 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
     if (x.numel() == 0) {  // no line: nothing came from weight and bias
       dx[0] = g;
       dx[1] = dx[2] = g.sum(first_dims(g.dim() - count));
-    } else if (autograd::grad_enabled()) {
+    } else if (autograd::grad_enabled() || by_other_operations(x, x.numel() / saved(3).numel())) {
       composite(g, x, dx);
     } else {
       fused(g, x, dx);
@@ -127,6 +134,14 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
   if (x.numel() == 0) {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
     mean = rstd = raw::empty({0}, wide, x.device());
+  } else if (by_other_operations(x, length)) {
+    const NoGrad no_grad;
+    const Normalised n(x.to(wide), last_dims(x, count), centred, eps);
+    out = n.xhat;
+    if (weight.defined()) out = out * weight;
+    if (bias.defined()) out = out + bias;
+    out = raw::contiguous(out.to(x.dtype()));
+    mean = rstd = raw::view(raw::contiguous(n.rstd), {lines});  // the formulas work both out anew
   } else {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
     rstd = raw::empty({lines}, wide, x.device());

@@ -233,7 +233,8 @@ Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, Lo
 
 /// The same by a kernel that does for each line all there is to do: half types are read and written as they are, and
 /// nothing waits. saved(0) to saved(4): the targets, minus their weights, the scores, the logarithm of the sum of
-/// exponentials in two parts; saved(5): for a mean, the sum of the weights.
+/// exponentials in two parts; saved(5): for a mean, one over the sum of the weights, or 0 for a sum of 0, of which no
+/// score has a part.
 struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
   static constexpr const char* kName = "CrossEntropyBackward";
   LossReduction reduction = LossReduction::mean;
@@ -241,8 +242,7 @@ struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor index = saved(0), shares = saved(1), scores = saved(2);
     Tensor of_line = reduction == LossReduction::none ? g.unsqueeze(1) : g;
-    // Where nothing counts all shares are 0, whatever they are multiplied by.
-    if (reduction == LossReduction::mean) of_line = of_line / saved(5).clamp(1e-30, {});
+    if (reduction == LossReduction::mean) of_line = of_line * saved(5);
     const Tensor share = shares * of_line;
     if (autograd::grad_enabled()) {
       const Tensor counts = raw::compare(Compare::ne, shares, 0);
@@ -283,7 +283,7 @@ Tensor class_losses(const Tensor& scores, const Tensor& target, const CrossEntro
     n->save(2, scores);
     n->save(3, largest);
     n->save(4, log_sum);
-    if (mean) n->save(5, total);
+    if (mean) n->save(5, raw::where(raw::compare(Compare::eq, total, 0), total, raw::binary(Binary::div, 1, total)));
     n->reduction = options.reduction;
   }
   return out;

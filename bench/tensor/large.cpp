@@ -1,7 +1,7 @@
 // Operations on large operands: one line a case, "case <tab> milliseconds <tab> MiB that it must read and write", the
 // median of several runs, or the least, for a machine that others use.
-// bench_tensor [--threads N] [--only TEXT] [--deterministic 1] [--least 1] [--device cuda]; bench/tensor.sh puts PyTorch
-// beside it. On a device, times are between events, of ten runs at once.
+// bench_tensor [--threads N] [--only TEXT] [--deterministic 1] [--least 1] [--device cuda]; bench/tensor.sh puts
+// PyTorch beside it. On a device, times are between events, of ten runs at once.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--threads") set_num_threads(std::atoi(argv[i + 1]));
     if (std::string(argv[i]) == "--only") only = argv[i + 1];
     if (std::string(argv[i]) == "--least") least = std::atoi(argv[i + 1]) != 0;
-    if (std::string(argv[i]) == "--device") set_default_device({DeviceType::cuda, 0});
+    if (std::string(argv[i]) == "--device") set_default_device(parse_device(argv[i + 1]));
     if (std::string(argv[i]) == "--deterministic") set_deterministic(std::atoi(argv[i + 1]) != 0);
   }
   measure_all();

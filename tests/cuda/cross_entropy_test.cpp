@@ -63,7 +63,22 @@ BOOST_AUTO_TEST_CASE(losses_and_gradients_of_every_dtype_and_length_agree_with_t
     check({6, 2056}, dtype, {}, true);
     check({6, 64}, dtype, {.label_smoothing = 0.1}, false);
     check({6, 64}, dtype, {.label_smoothing = 0.1}, true);
-    check({6, 64}, dtype, {.weight = raw::ones({64}, dtype)}, false);
+    const Tensor weights = random({64}, dtype, 8, 2);  // also negative ones
+    for (const auto reduction : {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
+      check({6, 64}, dtype, {.weight = weights, .reduction = reduction}, false);
+      check({6, 64}, dtype, {.weight = raw::cast(weights, computed_in(dtype)), .reduction = reduction}, true);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_of_weights_below_0_or_of_0_is_what_it_is_on_the_cpu) {
+  const Tensor scores = random({2, 3}, kFloat32, 5), target = raw::from_data(std::vector<int64_t>{0, 1}, {2});
+  for (const std::vector<float>& weights : {std::vector<float>{-1, -2, 1}, {1, -1, 1}, {0, 0, 1}}) {
+    const CrossEntropyOptions options{.weight = raw::from_data(weights, {3})};
+    const LossAndGradient here = learn(scores, target, options, false),
+                          there = learn(raw::to(scores, kGPU), raw::to(target, kGPU), options, false);
+    check_close(there.loss, here.loss, 2e-6, 2e-6);
+    check_close(there.gradient, here.gradient, 2e-6, 2e-6);
   }
 }
 

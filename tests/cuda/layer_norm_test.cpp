@@ -61,9 +61,9 @@ void check(const Case& c, DType dtype, bool wide) {
     on_both([&](const Kernels& table, Device device) {
       const View w = weight.view(device), m = mean.view(device), of_x = dx.view(device), of_w = dweight.view(device),
                  of_b = dbias.view(device);
-      table.layer_norm_backward(wanted & 1 ? &of_x : nullptr, wanted & 2 ? &of_w : nullptr, wanted & 4 ? &of_b : nullptr,
-                                g.view(device), x.view(device), c.centred ? &m : nullptr, rstd.view(device),
-                                c.affine ? &w : nullptr);
+      table.layer_norm_backward(wanted & 1 ? &of_x : nullptr, wanted & 2 ? &of_w : nullptr,
+                                wanted & 4 ? &of_b : nullptr, g.view(device), x.view(device), c.centred ? &m : nullptr,
+                                rstd.view(device), c.affine ? &w : nullptr);
     });
     const double kept = rounded_to(parameters), count = std::sqrt(static_cast<double>(lines));
     BOOST_TEST_CONTEXT(c.sizes << " " << dtype << " around " << c.centre << ", wanted " << wanted) {
@@ -100,6 +100,15 @@ BOOST_AUTO_TEST_CASE(lines_of_every_length_agree_with_the_cpus) {
       if (size_of(dtype) == 2) check(c, dtype, false);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_mean_far_from_0_costs_no_digits_however_long_the_line) {
+  const Tensor x = raw::full({1, 300'000}, 3.3, kFloat32, kGPU), out = raw::empty_like(x);
+  const Tensor mean = raw::empty({1}, kFloat32, kGPU), rstd = raw::empty_like(mean);
+  const View of_mean = raw::view_of(mean);
+  kernels(kGPU).layer_norm(raw::view_of(out), &of_mean, raw::view_of(rstd), raw::view_of(x), nullptr, nullptr, 1e-5);
+  BOOST_TEST(raw::to(mean, kCPU).item<float>() == 3.3F);
+  check_close(out, raw::zeros(x.sizes(), kFloat32), 0, 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_or_an_infinity_spoils_its_own_line_alone) {

@@ -10,6 +10,9 @@ namespace tendril::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+/// On a multiprocessor at once. Doubles take more registers than they would get beside other blocks.
+template <class T>
+constexpr int kLeastBlocks = sizeof(T) == 8 ? 1 : 4;
 
 /// The line that a thread works on, one of `lanes` that do.
 template <int N>
@@ -37,7 +40,7 @@ struct Losses {
 
 /// V elements are loaded at once where they lie side by side. `lines` are of what is like index, and of x.
 template <int V, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kLeastBlocks<T>)
     class_loss_lines(Losses<Compute<T>> losses, const T* x, Places<2> lines, int64_t length, int64_t step, int lanes,
                      IndexReport report) {
   using C = Compute<T>;
@@ -77,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int V, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kLeastBlocks<T>)
     cross_entropy_backward_lines(T* dx, const T* x, const Compute<T>* largest, const Compute<T>* log_sum,
                                  const int64_t* index, const Compute<T>* share, Places<6> lines, int64_t length,
                                  int64_t dx_step, int64_t x_step, int lanes) {

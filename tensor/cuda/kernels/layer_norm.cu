@@ -7,9 +7,10 @@
 #include "tendril/tensor/cuda/kernels/reduction_plan.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
-/// Normalisation of lines that lie side by side (kernels.h). A line comes from memory once: what is read of it again is
-/// still in the processor's own cache. Gradients of weight and bias go over the lines a second time, by columns, in
-/// slices that are joined in a fixed order; nothing depends on the order in which blocks run.
+/// Normalisation of lines that lie side by side (kernels.h). Lines are read two or three times, of which all but the
+/// first are served by a cache unless a line is longer than that. Gradients of weight and bias go over the lines a
+/// second time, by columns, in slices that are joined in a fixed order; nothing depends on the order in which blocks
+/// run.
 namespace tendril::cuda {
 namespace {
 
@@ -69,13 +70,16 @@ __global__ void __launch_bounds__(kThreads)
 
   C centre = 0;
   if (mean) {
+    // Distances from one of the elements: a mean far from 0 costs no digits, however many are added up.
+    const C origin = mine ? to_compute(x[0]) : C(0);
     C sum = 0;
     for (int64_t i = first; i < end; i += step) {
-      C values[V];
+      C values[V], part = 0;
       load<V>(values, x + i);
-      for (int v = 0; v < V; ++v) sum += values[v];
+      for (int v = 0; v < V; ++v) part += values[v] - origin;
+      sum += part;
     }
-    centre = sum_of_line(sum, lanes, shared) / static_cast<C>(length);
+    centre = origin + sum_of_line(sum, lanes, shared) / static_cast<C>(length);
   }
   C squares = 0;
   for (int64_t i = first; i < end; i += step) {
@@ -155,7 +159,7 @@ struct ColumnSums {
 template <int V, class T>
 __global__ void __launch_bounds__(kThreads)
     sum_by_columns(ColumnSums* partials, const T* g, const T* x, const Compute<T>* mean, const Compute<T>* rstd,
-                int64_t lines, int64_t length) {
+                   int64_t lines, int64_t length) {
   using C = Compute<T>;
   constexpr int kWarps = kThreads / kWarp;
   __shared__ ColumnSums all[kWarps / 2][kWarp];

@@ -61,17 +61,18 @@ struct Graph::State {
   void forget() noexcept {
     if (!exec) return;
     const DeviceGuard guard(stream.device(), std::nothrow);
-    if (replayed)
-      cudaEventSynchronize(static_cast<cudaEvent_t>(end.native()));  // what fails there, its next use reports
-    replayed.reset();
+    if (before) cudaEventSynchronize(static_cast<cudaEvent_t>(end.native()));  // (what fails there, its next use says)
+    before.reset();
     cudaGraphExecDestroy(std::exchange(exec, nullptr));
     keep_memory_of(stream.device(), queue(stream), false);
   }
 
   Stream stream;  ///< nobody else's, so that memory which is free in it is the graph's
   cudaGraphExec_t exec = nullptr;
-  std::optional<Stream> replayed;  ///< where the last replay went, whose end `end` is
-  Event end;
+  /// What the next replay comes behind: the last one, or what this stream still had to do for others when it was
+  /// recorded. They use the same memory.
+  std::optional<Stream> before;
+  Event end;  ///< in `before`
 };
 
 Graph::Graph(int device) : state_(std::make_unique<State>(device)) {}
@@ -101,6 +102,8 @@ void Graph::capture(const std::function<void()>& step) {
     cudaGraphDestroy(graph);
     if (status != cudaSuccess) state_->exec = nullptr;
     check(status, op, "cudaGraphInstantiate");
+    state_->end.record(state_->stream);
+    state_->before = state_->stream;
   } catch (...) {
     keep_memory_of(device, stream, false);
     throw;
@@ -113,10 +116,15 @@ void Graph::replay() const {
   const int device = state_->stream.device();
   const DeviceGuard guard(device);
   const Stream here = Stream::current(device);
-  if (state_->replayed && !(*state_->replayed == here)) here.wait(state_->end);  // replays share their memory
+  if (!(state_->before == here)) here.wait(state_->end);
   TENDRIL_CUDA("Graph::replay", cudaGraphLaunch, state_->exec, queue(here));
-  state_->end.record(here);
-  state_->replayed = here;
+  try {
+    state_->end.record(here);
+  } catch (...) {
+    cudaStreamSynchronize(queue(here));  // the replay is over when nobody can tell any more
+    throw;
+  }
+  state_->before = here;
 }
 
 }  // namespace tendril::cuda
