@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tendril/autograd/ops/layer_norm.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tests/cuda/slots.h"
 
 using namespace tendril;
@@ -109,6 +111,19 @@ BOOST_AUTO_TEST_CASE(a_mean_far_from_0_costs_no_digits_however_long_the_line) {
   kernels(kGPU).layer_norm(raw::view_of(out), &of_mean, raw::view_of(rstd), raw::view_of(x), nullptr, nullptr, 1e-5);
   BOOST_TEST(raw::to(mean, kCPU).item<float>() == 3.3F);
   check_close(out, raw::zeros(x.sizes(), kFloat32), 0, 0);
+}
+
+BOOST_AUTO_TEST_CASE(few_long_lines_are_shared_out_by_other_operations_and_give_the_same) {
+  Tensor outs[2], gradients[2];
+  for (const Device device : {kCPU, kGPU}) {
+    const Tensor x = raw::to(random({2, 70'000}, kFloat32, 6), device).requires_grad_();
+    const Tensor out = tendril::layer_norm(x, {70'000}, {}, {}, 1e-5);
+    out.backward(raw::to(random({2, 70'000}, kFloat32, 7), device));
+    outs[device.is_cpu()] = out.detach();
+    gradients[device.is_cpu()] = x.grad();
+  }
+  check_close(outs[0], outs[1], 1e-5, 1e-5);
+  check_close(gradients[0], gradients[1], 1e-5, 1e-5);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_or_an_infinity_spoils_its_own_line_alone) {
