@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/init.h"

@@ -7,6 +7,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/heads_layout.h"
+#include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/join.h"
@@ -238,7 +239,9 @@ std::array<Tensor, 3> composite(const Scores& how, const Tensor& g, const Tensor
 /// Keeps its operands, the result, and of the scores a number a query. Unrecorded, blocks of the scores are computed
 /// again; recorded, all of them.
 template <class Derived, int Inputs>
-struct FusedBackward : autograd::NodeOf<Derived, Inputs, Inputs + 3> {
+using AttentionNode = autograd::NodeOf<Derived, Inputs, Inputs + 3>;
+template <class Derived, int Inputs>
+struct FusedBackward : AttentionNode<Derived, Inputs> {
   AttentionOptions options;  // without its mask, which is saved
   bool has_mask = false;
 

@@ -47,13 +47,6 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& options = {});
 
-namespace detail {
-/// scaled_dot_product_attention of [b, h, L, E] each, which are all[:, :, 0], all[:, :, 1] and all[:, :, 2],
-/// transposed, of one tensor [b, L, 3, h, E] as a linear layer gives it: its gradient is written as a whole, where a
-/// kernel does it.
-Tensor self_attention(const Tensor& all, const AttentionOptions& options);
-}  // namespace detail
-
 }  // namespace tendril
 
 TENDRIL_API_END

@@ -8,6 +8,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/attention.h"

@@ -5,6 +5,7 @@
 #include "cuda_emulator/emulator.h"
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"

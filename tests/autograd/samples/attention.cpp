@@ -1,7 +1,9 @@
 #include "tendril/autograd/ops/attention.h"
+#include "tendril/autograd/detail/self_attention.h"
 
 #include <cmath>
 
+#include "tendril/autograd/detail/self_attention.h"
 #include "tendril/tensor/raw.h"
 #include "tests/autograd/samples/samples.h"
 
@@ -31,7 +33,10 @@ std::vector<OpSample> attention_samples() {
   return {{"scaled_dot_product_attention", with({}), shapes},
           {"scaled_dot_product_attention, causal", with({.is_causal = true}), shapes},
           {"scaled_dot_product_attention, masked", masked(false), shapes},
-          {"scaled_dot_product_attention, with a mask that is added", masked(true), shapes}};
+          {"scaled_dot_product_attention, with a mask that is added", masked(true), shapes},
+          {"scaled_dot_product_attention, of one tensor",
+           [](const std::vector<Tensor>& x) { return std::vector{detail::self_attention(x[0], {.is_causal = true})}; },
+           {{{2, 3, 3, 2, 2}}, {{1, 2, 3, 1, 2}}, {{1, 1, 3, 2, 1}}}}};
 }
 
 }  // namespace tendril::samples
