@@ -80,7 +80,7 @@ bool lies_as(const Tensor& x, const HeadsLayout& layout) {
 
 Tensor laid_as(const Tensor& x, const HeadsLayout& layout) {
   if (lies_as(x, layout)) return raw::as_strided(x, layout.sizes, layout.strides, x.storage_offset());
-  const Tensor copy = make(layout, x.device());
+  Tensor copy = make(layout, x.device());
   raw::copy_(raw::reshape(copy, x.sizes()), x);
   return copy;
 }

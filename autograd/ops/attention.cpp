@@ -431,7 +431,7 @@ Tensor detail::self_attention(const Tensor& all, const AttentionOptions& options
   }
   const auto [q, k, v] = raw_parts_of(all);
   check(q, k, v, options);
-  const Tensor fused = can_be_fused(options) ? fused_self_attention(all, options) : Tensor();
+  Tensor fused = can_be_fused(options) ? fused_self_attention(all, options) : Tensor();
   if (fused.defined()) return fused;
   const auto parts = parts_of(all);
   return attention_with_weights(parts[0], parts[1], parts[2], options).output;
