@@ -10,19 +10,17 @@
 #include <optional>
 
 #include "bench/cuda/timing.h"
+#include "bench/nn/gpt.h"
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/loss.h"
-#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/activation.h"
 #include "tendril/nn/embedding.h"
-#include "tendril/nn/layer_norm.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/lstm.h"
 #include "tendril/nn/models/resnet.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/sequential.h"
-#include "tendril/nn/transformer.h"
 #include "tendril/tensor/creation.h"
 
 using namespace tendril;
@@ -81,36 +79,8 @@ void resnet50(int64_t batch, MemoryFormat format, bool mixed) {
           step_of(model, sgd, images, labels, mixed));
 }
 
-struct GPT : nn::Module {
-  GPT(int64_t words, int64_t context, int64_t blocks, int64_t heads, int64_t width)
-      : tokens(words, width),
-        positions(context, width),
-        layers(blocks, width, heads,
-               {.dim_feedforward = 4 * width,
-                .dropout = 0,
-                .activation = nn::TransformerActivation::gelu,
-                .batch_first = true,
-                .norm_first = true}),
-        norm({width}),
-        head(width, words, {.bias = false}) {
-    register_module("tokens", tokens);
-    register_module("positions", positions);
-    register_module("layers", layers);
-    register_module("norm", norm);
-    register_module("head", head);
-  }
-  Tensor operator()(const Tensor& ids) const {
-    const Tensor x = tokens(ids) + positions(arange(0, ids.size(1), 1, {.dtype = kInt64}));
-    return head(norm(layers(x, {.is_causal = true}))).flatten(0, 1);
-  }
-  nn::Embedding tokens, positions;
-  nn::TransformerEncoder layers;
-  nn::LayerNorm norm;
-  nn::Linear head;
-};
-
 void gpt() {
-  GPT model(50304, 1024, 12, 12, 768);
+  bench::GPT model(50304, 1024, 12, 12, 768);
   optim::AdamW adam(model.parameters(), 1e-4);
   measure("GPT, 12 layers of 768, 8x1024, bfloat16",
           step_of(model, adam, randint(0, 50304, {8, 1024}), randint(0, 50304, {8 * 1024}), true));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/nn/gpt.h"
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -17,14 +18,12 @@
 #include "tendril/nn/conv.h"
 #include "tendril/nn/embedding.h"
 #include "tendril/nn/flatten.h"
-#include "tendril/nn/layer_norm.h"
 #include "tendril/nn/linear.h"
 #include "tendril/nn/lstm.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/pooling.h"
 #include "tendril/nn/sequential.h"
-#include "tendril/nn/transformer.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/threads.h"
 
@@ -110,36 +109,8 @@ void cnn(const char* name, int64_t side, int64_t channels, int64_t batch) {
   train(name, model, sgd, rand({batch, 1, side, side}), randint(0, 10, {batch}));
 }
 
-struct GPT : nn::Module {
-  GPT(int64_t characters_, int64_t context, int64_t layers_, int64_t heads, int64_t width)
-      : characters(characters_, width),
-        positions(context, width),
-        layers(layers_, width, heads,
-               {.dim_feedforward = 4 * width,
-                .dropout = 0,
-                .activation = nn::TransformerActivation::gelu,
-                .batch_first = true,
-                .norm_first = true}),
-        norm({width}),
-        head(width, characters_, {.bias = false}) {
-    register_module("characters", characters);
-    register_module("positions", positions);
-    register_module("layers", layers);
-    register_module("norm", norm);
-    register_module("head", head);
-  }
-  Tensor operator()(const Tensor& ids) const {
-    const Tensor x = characters(ids) + positions(arange(0, ids.size(1), 1, {.dtype = kInt64}));
-    return head(norm(layers(x, {.is_causal = true}))).flatten(0, 1);
-  }
-  nn::Embedding characters, positions;
-  nn::TransformerEncoder layers;
-  nn::LayerNorm norm;
-  nn::Linear head;
-};
-
 void gpt(const char* name, int64_t context, int64_t layers, int64_t heads, int64_t width, int64_t batch) {
-  GPT model(65, context, layers, heads, width);
+  bench::GPT model(65, context, layers, heads, width);
   optim::AdamW adam(model.parameters(), {.lr = 1e-6});
   train(name, model, adam, randint(0, 65, {batch, context}), randint(0, 65, {batch * context}));
 }

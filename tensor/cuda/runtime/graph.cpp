@@ -92,6 +92,8 @@ void Graph::capture(const std::function<void()>& step) {
   const DeviceGuard on_device(device);
   const StreamGuard on_stream(state_->stream);
   const cudaStream_t stream = queue(state_->stream);
+  state_->end.record(state_->stream);
+  state_->before = state_->stream;
   // From the first kernel on, what is free in the stream is in use whenever the graph runs.
   keep_memory_of(device, stream, true);
   try {
@@ -102,8 +104,6 @@ void Graph::capture(const std::function<void()>& step) {
     cudaGraphDestroy(graph);
     if (status != cudaSuccess) state_->exec = nullptr;
     check(status, op, "cudaGraphInstantiate");
-    state_->end.record(state_->stream);
-    state_->before = state_->stream;
   } catch (...) {
     keep_memory_of(device, stream, false);
     throw;
