@@ -154,28 +154,29 @@ class KernelMask {
 /// Attention of query, key and value by the device's kernels, where it has some. Borrows them and the mask.
 class KernelCall {
  public:
-  /// `together`: the three are parts of one tensor [b, rows, 3, h, columns] of these sizes, and so are their gradients.
-  KernelCall(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
+  /// `training`: gradients will be asked for. `together`: the three are parts of one tensor [b, rows, 3, h, columns] of
+  /// these sizes, and so are their gradients.
+  KernelCall(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask, bool training,
              const Dims* together)
-      : operands_{&query, &key, &value}, mask_(mask) {
+      : operands_{&query, &key, &value}, mask_(mask), training_(training) {
     if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) return;
     for (std::size_t i = 0; i < 3; ++i) layouts_[i] = detail::layout_of(*operands_[i]);
     const bool rows_outside = layouts_[0].rows_outside();
     Dims out = layouts_[0].sizes;
     out[3] = value.size(-1);
     out_ = detail::dense_layout(out, query.dtype(), rows_outside);
-    for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; training && i < 3; ++i) {
       gradients_[i] = together ? detail::layout_of_third(*together, query.dtype(), query.device())
                                : detail::dense_layout(layouts_[i].sizes, query.dtype(), layouts_[i].rows_outside());
     }
   }
 
-  /// Whether there is a kernel, and with `training` one for the gradients.
-  bool served(bool training) const {
+  /// Whether there is a kernel, and in training one for the gradients.
+  bool served() const {
     if (layouts_[0].sizes.empty() || !table().attention) return false;
     if (!table().attention_served) return true;
     const AttentionLayout operands = views_of(layouts_), gradients = views_of(gradients_);
-    return table().attention_served(operands, training ? &gradients : nullptr, mask_);
+    return table().attention_served(operands, training_ ? &gradients : nullptr, mask_);
   }
 
   /// The result [b, h, rows, columns], and a number a query.
@@ -194,9 +195,10 @@ class KernelCall {
   /// Writes the gradients of all three to `dx`, which lie as they may.
   void backward(const std::array<Tensor, 3>& dx, const Tensor& g, const Tensor& out, const Tensor& log_sum) const {
     std::array<Tensor, 3> written;
+    std::array<bool, 3> in_place;
     for (std::size_t i = 0; i < 3; ++i) {
-      written[i] = detail::lies_as(dx[i], gradients_[i]) ? detail::laid_as(dx[i], gradients_[i])
-                                                         : detail::make(gradients_[i], dx[i].device());
+      in_place[i] = detail::lies_as(dx[i], gradients_[i]);
+      written[i] = in_place[i] ? detail::laid_as(dx[i], gradients_[i]) : detail::make(gradients_[i], dx[i].device());
     }
     const Tensor q = operand(0), k = operand(1), v = operand(2), like_out = detail::laid_as(g, out_),
                  result = detail::laid_as(out, out_);
@@ -204,7 +206,7 @@ class KernelCall {
                                raw::view_of(like_out), raw::view_of(result), raw::view_of(log_sum), raw::view_of(q),
                                raw::view_of(k), raw::view_of(v), mask_);
     for (std::size_t i = 0; i < 3; ++i) {
-      if (!detail::lies_as(dx[i], gradients_[i])) raw::copy_(dx[i], raw::reshape(written[i], dx[i].sizes()));
+      if (!in_place[i]) raw::copy_(dx[i], raw::reshape(written[i], dx[i].sizes()));
     }
   }
 
@@ -217,6 +219,7 @@ class KernelCall {
 
   std::array<const Tensor*, 3> operands_;
   const AttentionMask& mask_;
+  bool training_;
   std::array<detail::HeadsLayout, 3> layouts_, gradients_;
   detail::HeadsLayout out_;
 };
@@ -268,9 +271,9 @@ struct AttentionBackward : FusedBackward<AttentionBackward, 3> {
     const Tensor q = saved(0), k = saved(1), v = saved(2);
     const Scores how = scores(q);
     const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
-    const KernelCall call(q, k, v, mask.view(), nullptr);
+    const KernelCall call(q, k, v, mask.view(), true, nullptr);
     std::array<Tensor, 3> result;
-    if (autograd::grad_enabled() || !call.served(true)) {  // (settings may have changed)
+    if (autograd::grad_enabled() || !call.served()) {  // (settings may have changed)
       result = composite(how, g, q, k, v, {needs_grad(0), needs_grad(1), needs_grad(2)});
     } else {
       for (std::size_t i = 0; i < 3; ++i) result[i] = call.gradient(i);
@@ -300,8 +303,8 @@ struct SelfAttentionBackward : FusedBackward<SelfAttentionBackward, 1> {
     const Scores how = scores(q);
     const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
     const Dims sizes = all.sizes();
-    const KernelCall call(q, k, v, mask.view(), &sizes);
-    if (autograd::grad_enabled() || !call.served(true)) {
+    const KernelCall call(q, k, v, mask.view(), true, &sizes);
+    if (autograd::grad_enabled() || !call.served()) {
       const auto [dq, dk, dv] = composite(how, g, q, k, v, {true, true, true});
       dx[0] = stack({dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)}, 2);
     } else {
@@ -319,8 +322,8 @@ bool to_be_recorded(const Inputs&... inputs) {
 /// Checked, and of what can be fused. Undefined where the device's kernel does not serve it.
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
-  const KernelCall call(query, key, value, mask.view(), nullptr);
-  if (!call.served(to_be_recorded(query, key, value))) return {};
+  const KernelCall call(query, key, value, mask.view(), to_be_recorded(query, key, value), nullptr);
+  if (!call.served()) return {};
   const auto [result, log_sum] = call.forward();
   Tensor out = raw::reshape(result, with_last(query.sizes(), query.size(-2), value.size(-1)));
   if (auto* n = autograd::track<AttentionBackward>(out, query, key, value)) {
@@ -337,8 +340,8 @@ Tensor fused_self_attention(const Tensor& all, const AttentionOptions& options) 
   const auto [q, k, v] = raw_parts_of(all);
   const KernelMask mask(Scores(q, options), with_last(q.sizes(), q.size(-2), k.size(-2)));
   const Dims sizes = all.sizes();
-  const KernelCall call(q, k, v, mask.view(), &sizes);
-  if (!call.served(to_be_recorded(all))) return {};
+  const KernelCall call(q, k, v, mask.view(), to_be_recorded(all), &sizes);
+  if (!call.served()) return {};
   const auto [out, log_sum] = call.forward();
   if (auto* n = autograd::track<SelfAttentionBackward>(out, all)) {
     n->save(0, all);

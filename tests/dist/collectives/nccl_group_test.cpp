@@ -3,11 +3,9 @@
 #include <latch>
 
 #include "tendril/autograd/ops/pointwise.h"
-#include "tendril/dist/nn/data_parallel.h"
-#include "tendril/nn/linear.h"
-#include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/cuda/runtime.h"
 #include "tests/dist/collectives/nccl.h"
+#include "tests/dist/collectives/trains_alike.h"
 
 namespace nccl_group {
 
@@ -143,22 +141,9 @@ BOOST_AUTO_TEST_CASE(an_error_of_nccl_is_one_at_all_members) {
 
 BOOST_AUTO_TEST_CASE(data_parallel_training_is_as_by_the_ring) {
   at_all(kSize, [&](int rank) {
-    Generator one(3), other(3);
-    nn::Linear a(4, 2, {.device = kDevice, .generator = one}), b(4, 2, {.device = kDevice, .generator = other});
     ProcessGroup by_nccl(group[rank], names(kSize), {.tag = "nccl", .backend = dist::Backend::nccl}),
         ring(group[rank], names(kSize));
-    dist::DistributedDataParallel first(a, by_nccl), second(b, ring);
-    optim::SGD sgd_a(a.parameters(), {.lr = 0.1}), sgd_b(b.parameters(), {.lr = 0.1});
-    for (int step = 0; step < 3; ++step) {
-      const Tensor x = mine(rank, {3, 4}) / 12;
-      sgd_a.zero_grad();
-      sgd_b.zero_grad();
-      first.backward(a(x).square().mean());
-      second.backward(b(x).square().mean());
-      sgd_a.step();
-      sgd_b.step();
-    }
-    check(allclose(a.weight, b.weight, 1e-5, 1e-6));
+    check_trains_alike(by_nccl, ring, mine(rank, {3, 4}) / 12);
   });
 }
 

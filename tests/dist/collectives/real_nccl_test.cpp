@@ -9,11 +9,8 @@
 
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/dist/collectives/detail/nccl_comm.h"
-#include "tendril/dist/nn/data_parallel.h"
-#include "tendril/nn/linear.h"
-#include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/cuda/runtime.h"
-#include "tests/dist/collectives/members.h"
+#include "tests/dist/collectives/trains_alike.h"
 
 namespace real_nccl {
 
@@ -97,21 +94,7 @@ void check_group(int size) {
     const auto whole = times(sum);
     check(on_cpu(part) == Values(whole.begin() + 12 / size * rank, whole.begin() + 12 / size * (rank + 1)));
     members.barrier();
-
-    Generator one(3), other(3);
-    nn::Linear a(4, 2, {.device = kDevice, .generator = one}), b(4, 2, {.device = kDevice, .generator = other});
-    dist::DistributedDataParallel first(a, members), second(b, ring);
-    optim::SGD sgd_a(a.parameters(), {.lr = 0.1}), sgd_b(b.parameters(), {.lr = 0.1});
-    for (int step = 0; step < 3; ++step) {
-      const Tensor x = mine(rank).reshape({3, 4}) / 12;
-      sgd_a.zero_grad();
-      sgd_b.zero_grad();
-      first.backward(a(x).square().mean());
-      second.backward(b(x).square().mean());
-      sgd_a.step();
-      sgd_b.step();
-    }
-    check(allclose(a.weight, b.weight, 1e-5, 1e-6));
+    check_trains_alike(members, ring, mine(rank).reshape({3, 4}) / 12);
   });
 }
 
