@@ -8,10 +8,12 @@ program=${TENDRIL_PICTURES:-../../build/dev/examples/pictures/pictures}
 if [ -x "$program" ]; then
   "$program" distributed >distributed_graph.dot
   for graph in tape unused stuck forks; do "$program" $graph >$graph.dot; done
-  for picture in strides frame schedules; do "$program" $picture >$picture.svg; done
+  for picture in strides plans frame schedules; do "$program" $picture >$picture.svg; done
   trace=$(mktemp)
   trap 'rm -f "$trace"' EXIT
   TENDRIL_TRACE=$trace "$program" call
   ../../scripts/trace_picture.py "$trace" asks_back 50 threads >call.svg
+  TENDRIL_TRACE=$trace "$program" step
+  ../../scripts/trace_picture.py "$trace" embed 50 >step.svg
 fi
 for source in *.dot; do dot -Tsvg "$source" -o "${source%.dot}.svg"; done

@@ -120,6 +120,15 @@ struct PoolAxis {
   const double* scale;
 };
 
+/// What goes from step to step in one direction of one layer of an LSTM, for T steps and a batch of N, from what x
+/// gives to the gates: autograd/ops/lstm.h has the formulas. Contiguous but for the weight, and of one floating dtype.
+struct LstmSteps {
+  View x_gates;  ///< [T, N, 4 H], like the gates' activations
+  View weight;   ///< [4 H, H]
+  View h0, c0;   ///< [N, H]
+  bool reverse;  ///< from the last step to the first
+};
+
 /// One direction of one layer of an LSTM, for T steps and a batch of N: autograd/ops/lstm.h has the formulas. All
 /// contiguous and of one floating dtype; no size is 0.
 struct LstmLayer {
@@ -245,6 +254,15 @@ struct Kernels {
   /// `d_c` holds the gradient of next_c, becomes that of c. The gradient of h is d_h + d_out, which may be null.
   void (*lstm_cell_backward)(const View& d_gates, const View& d_c, const View& d_h, const View* d_out,
                              const View& gates, const View& c, const View& tanh_c) = nullptr;
+
+  // ---- all steps of a layer one after another, where a device has better than lstm_cell and matmul in turns: both or
+  // neither. False: such steps are not served, and nothing was written. `output`, `cells` and `tanh_c` are [T, N, H].
+  bool (*lstm_steps)(const LstmSteps& steps, const View& gates, const View& cells, const View& tanh_c,
+                     const View& output) = nullptr;
+  /// `d_c` and `d_h` hold the gradients of the last step's results, but for what d_output (null: zero) adds; they
+  /// become those of c0 and h0. x_gates of `steps` is not read.
+  bool (*lstm_steps_backward)(const LstmSteps& steps, const View& d_gates, const View& d_c, const View& d_h,
+                              const View* d_output, const View& gates, const View& cells, const View& tanh_c) = nullptr;
 
   // ---- a whole layer of an LSTM at once, where a device has better than steps: all three or none.
   /// Sets layer.way, and gives the size in bytes of what `lstm_layer` keeps for the backward pass (if there will be

@@ -47,7 +47,6 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
   void fused(std::span<const Tensor> g, std::span<Tensor> dx) const {
     const Tensor gates = saved(kGates), cells = saved(kCells), tanh_c = saved(kTanhC);
     const Tensor output = saved(kOutput), weight = saved(kWeight);
-    const int64_t steps = gates.sizes()[0];
     const Dims state = {gates.sizes()[1], output.sizes()[2]};
     const Tensor zeros = raw::zeros(state, gates.dtype(), gates.device());
     const Tensor h0 = has_h0 ? raw::contiguous(saved(kH0)) : zeros;
@@ -56,6 +55,25 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
     const Tensor d_gates = raw::empty_like(gates), d_h = raw::clone(zeros),
                  d_c = raw::clone(g[1].defined() ? g[1] : zeros);
     const Kernels& table = kernels(gates.device());
+    const LstmSteps whole{raw::view_of(gates), raw::view_of(weight), raw::view_of(h0), raw::view_of(c0), reverse};
+    View given{};
+    if (d_out.defined()) given = raw::view_of(d_out);
+    if (!table.lstm_steps_backward ||
+        !table.lstm_steps_backward(whole, raw::view_of(d_gates), raw::view_of(d_c), raw::view_of(d_h),
+                                   d_out.defined() ? &given : nullptr, raw::view_of(gates), raw::view_of(cells),
+                                   raw::view_of(tanh_c))) {
+      step_by_step(table, d_gates, d_c, d_h, d_out, c0);
+    }
+    dx[kXGates] = d_gates;
+    if (needs_grad(kWeight)) dx[kWeight] = d_weight(d_gates, output, h0);
+    if (needs_grad(kH0)) dx[kH0] = d_h;
+    if (needs_grad(kC0)) dx[kC0] = d_c;
+  }
+
+  void step_by_step(const Kernels& table, const Tensor& d_gates, const Tensor& d_c, const Tensor& d_h,
+                    const Tensor& d_out, const Tensor& c0) const {
+    const Tensor gates = saved(kGates), cells = saved(kCells), tanh_c = saved(kTanhC), weight = saved(kWeight);
+    const int64_t steps = gates.sizes()[0];
     const auto cell = require(table.lstm_cell_backward, "lstm_layer backward", table);
     for (int64_t s = steps - 1; s >= 0; --s) {
       const int64_t t = step(s, steps);
@@ -67,10 +85,6 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
            step_of(tanh_c, t));
       if (s > 0 || needs_grad(kH0)) table.matmul(raw::view_of(d_h), d_gate, raw::view_of(weight));
     }
-    dx[kXGates] = d_gates;
-    if (needs_grad(kWeight)) dx[kWeight] = d_weight(d_gates, output, h0);
-    if (needs_grad(kH0)) dx[kH0] = d_h;
-    if (needs_grad(kC0)) dx[kC0] = d_c;
   }
 
   /// The sum over steps of d_gates^T h, where h is from before the step: one product for all steps but the first.
@@ -137,21 +151,28 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
   const int64_t steps = x_gates.sizes()[0], batch = x_gates.sizes()[1], cell_count = weight_hh.sizes()[1];
   const DType dtype = x_gates.dtype();
   const Device device = x_gates.device();
-  const Tensor x = raw::contiguous(x_gates), weight = raw::transpose(weight_hh, 0, 1);
+  const Tensor x = raw::contiguous(x_gates);
   const Tensor zeros = h0.defined() && c0.defined() ? Tensor() : raw::zeros({batch, cell_count}, dtype, device);
-  const Tensor first_h = h0.defined() ? h0 : zeros, first_c = c0.defined() ? raw::contiguous(c0) : zeros;
+  const Tensor first_h = h0.defined() ? raw::contiguous(h0) : zeros;
+  const Tensor first_c = c0.defined() ? raw::contiguous(c0) : zeros;
   const Tensor output = raw::empty({steps, batch, cell_count}, dtype, device);
   const Tensor cells = raw::empty_like(output), tanh_c = raw::empty_like(output), gates = raw::empty_like(x);
   const Kernels& table = kernels(device);
-  const auto cell = require(table.lstm_cell, "lstm_layer", table);
-  const auto product = require(table.matmul, "lstm_layer", table);
-  View h = raw::view_of(first_h), c = raw::view_of(first_c);
-  for (int64_t s = 0; s < steps; ++s) {
-    const int64_t t = reverse ? steps - 1 - s : s;
-    product(step_of(gates, t), h, raw::view_of(weight));
-    cell(step_of(gates, t), step_of(x, t), c, step_of(cells, t), step_of(tanh_c, t), step_of(output, t));
-    h = step_of(output, t);
-    c = step_of(cells, t);
+  const LstmSteps whole{raw::view_of(x), raw::view_of(weight_hh), raw::view_of(first_h), raw::view_of(first_c),
+                        reverse};
+  if (!table.lstm_steps ||
+      !table.lstm_steps(whole, raw::view_of(gates), raw::view_of(cells), raw::view_of(tanh_c), raw::view_of(output))) {
+    const Tensor weight = raw::transpose(weight_hh, 0, 1);
+    const auto cell = require(table.lstm_cell, "lstm_layer", table);
+    const auto product = require(table.matmul, "lstm_layer", table);
+    View h = whole.h0, c = whole.c0;
+    for (int64_t s = 0; s < steps; ++s) {
+      const int64_t t = reverse ? steps - 1 - s : s;
+      product(step_of(gates, t), h, raw::view_of(weight));
+      cell(step_of(gates, t), step_of(x, t), c, step_of(cells, t), step_of(tanh_c, t), step_of(output, t));
+      h = step_of(output, t);
+      c = step_of(cells, t);
+    }
   }
   // A copy, so that a state carried on does not keep all cells alive.
   const Tensor c_n = raw::clone(raw::select(cells, 0, reverse ? 0 : steps - 1));

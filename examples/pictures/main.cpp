@@ -7,9 +7,11 @@
 //   ./pictures stuck          where FAST waits for ever in it
 //   ./pictures forks          who refers to an object, as its owner and its users list it (docs/rref.md)
 //   ./pictures strides        views of one storage, an SVG like those below
+//   ./pictures plans          how kernels walk over operands
 //   ./pictures frame          the bytes of a request
 //   ./pictures schedules      the schedules of a pipeline
 //   ./pictures call           nothing, but makes calls for a trace of them: scripts/trace_picture.py
+//   ./pictures step           nothing, but trains with a distributed optimizer, for the same
 #include <tendril/dist/autograd/graph.h>
 #include <tendril/tendril.h>
 
@@ -155,6 +157,20 @@ std::string calls() {
   return "";
 }
 
+/// Training of parameters that bob and carol have.
+std::string steps() {
+  const auto parameter = [](const char* owner) { return rpc::remote<&weight>(owner); };
+  const std::vector<rpc::RRef<Tensor>> parameters{parameter("bob"), parameter("carol")};
+  dist::DistributedOptimizer<optim::SGD> optimizer(parameters, {.lr = 0.01});
+  for (int i = 0; i < 100; ++i) {
+    const dist::autograd::Context context;
+    const Tensor h = rpc::rpc_sync<&embed>("bob", ones({3}));
+    dist::autograd::backward(context, {rpc::rpc_sync<&decode>("carol", h)});
+    optimizer.step(context);
+  }
+  return "";
+}
+
 void run(int rank, const std::string& which) {
   rpc::InitOptions options;
   if (which == "frame") options.prepare = record_frames;
@@ -163,6 +179,7 @@ void run(int rank, const std::string& which) {
     std::cout << (which == "distributed" ? distributed()
                   : which == "forks"     ? forks()
                   : which == "call"      ? calls()
+                  : which == "step"      ? steps()
                   : which == "frame"     ? frame()
                                          : unused(which == "stuck"));
   }
@@ -173,13 +190,15 @@ int main(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "";
   if (which == "distributed" || which == "unused" || which == "stuck" || which == "call" || which == "frame")
     return rpc::launch<&run>(argc, argv, {.world_size = 2}, which);
+  if (which == "step") return rpc::launch<&run>(argc, argv, {.world_size = 3}, which);
   if (which == "forks") return rpc::launch<&run>(argc, argv, {.world_size = 4}, which);
-  if (which == "strides" || which == "schedules") {
-    std::cout << (which == "strides" ? strides() : schedules());
+  if (which == "strides" || which == "schedules" || which == "plans") {
+    std::cout << (which == "strides" ? strides() : which == "plans" ? plans() : schedules());
     return 0;
   }
   if (which != "tape") {
-    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks, call, strides, frame or schedules, got '"
+    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks, call, step, strides, plans, frame or "
+                 "schedules, got '"
               << which << "'\n";
     return 2;
   }

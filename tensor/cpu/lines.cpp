@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -6,10 +7,38 @@
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/detail/dispatch.h"
 
 /// What each line along one dimension becomes by itself: its best element, its running sums, its softmax.
 namespace tendril::cpu {
+namespace {
+
+/// A long line in pieces, for several threads.
+class Pieces {
+ public:
+  static constexpr int64_t kMost = 64;
+
+  explicit Pieces(int64_t length) : length_(length), count_(std::clamp<int64_t>(length / kLeast, 1, kMost)) {}
+
+  int64_t count() const noexcept { return count_; }
+  int64_t begin(int64_t i) const noexcept { return length_ / count_ * i + std::min(i, length_ % count_); }
+  int64_t end(int64_t i) const noexcept { return begin(i + 1); }
+  /// f(i) for each. It must not throw.
+  template <class F>
+  void share(const F& f) const {
+    parallel_for(count_, 1, [&](int64_t first, int64_t past) {
+      for (int64_t i = first; i < past; ++i) f(i);
+    });
+  }
+
+ private:
+  static constexpr int64_t kLeast = 2 * kParallelGrain;
+
+  int64_t length_, count_;
+};
+
+}  // namespace
 
 void extremum(bool largest, const View* values, const View* indices, const View& x, int dim) {
   detail::visit(x.dtype, [&](auto tag) {
@@ -23,21 +52,32 @@ void extremum(bool largest, const View* values, const View* indices, const View&
     using Limits = std::numeric_limits<Compute<T>>;
     const Compute<T> lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
     const Compute<T> worst = largest ? lowest : Limits::has_infinity ? Limits::infinity() : Limits::max();
-    // A block's best is found without asking where; that is looked up in blocks that have a better one.
-    const auto best_of = [&](const T* line) {
+    // The best is found block by block without asking where; its place is looked up in its block, once.
+    const auto best_in = [&](const T* line, int64_t begin, int64_t end) {
       constexpr int64_t kBlock = 256;
-      int64_t best = 0;
+      int64_t best = begin;
       Compute<T> seen = worst;
-      for (int64_t first = 0; first < length && !(seen != seen); first += kBlock) {
-        const int64_t count = std::min(kBlock, length - first);
+      for (int64_t first = begin; first < end && !(seen != seen); first += kBlock) {
         Compute<T> top = worst;
-        fold(&top, reinterpret_cast<const char*>(line + first * step), step * static_cast<int64_t>(sizeof(T)), count, 0,
-             1);
-        if (!better(top, seen)) continue;
-        seen = top;
-        for (best = first; load(line + best * step) != top && !(top != top); ++best) {
-        }
-        while (top != top && !(load(line + best * step) != load(line + best * step))) ++best;
+        fold(&top, reinterpret_cast<const char*>(line + first * step), step * static_cast<int64_t>(sizeof(T)),
+             std::min(kBlock, end - first), 0, 1);
+        if (better(top, seen)) seen = top, best = first;
+      }
+      const auto is_best = [&](Compute<T> e) { return e == seen || (e != e && seen != seen); };
+      while (!is_best(load(line + best * step))) ++best;
+      return best;
+    };
+    const Pieces pieces(length);
+    const auto best_of = [&](const T* line) {
+      if (pieces.count() < 2) return best_in(line, 0, length);
+      std::array<int64_t, Pieces::kMost> found;
+      pieces.share(
+          [&](int64_t i) { found[static_cast<std::size_t>(i)] = best_in(line, pieces.begin(i), pieces.end(i)); });
+      int64_t best = found[0];
+      for (std::size_t i = 1; i < static_cast<std::size_t>(pieces.count()); ++i) {
+        const Compute<T> seen = load(line + best * step);
+        if (seen != seen) break;
+        if (better(load(line + found[i] * step), seen)) best = found[i];
       }
       return best;
     };
@@ -63,13 +103,27 @@ void sort_places(const View& places, const View& x, bool descending) {
       int64_t* const order = reinterpret_cast<int64_t*>(at[0]);
       const T* const line = reinterpret_cast<const T*>(at[1]);
       const auto less = [](Compute<T> a, Compute<T> b) { return a < b || (b != b && a == a); };
-      std::iota(order, order + length, int64_t{0});
-      std::sort(order, order + length, [&](int64_t i, int64_t j) {  // not stable_sort, which allocates
+      const auto before = [&](int64_t i, int64_t j) {
         const Compute<T> a = load(line + i * step), b = load(line + j * step);
         if (descending ? less(b, a) : less(a, b)) return true;
         if (descending ? less(a, b) : less(b, a)) return false;
         return i < j;
+      };
+      std::iota(order, order + length, int64_t{0});
+      // Of few lines, halves of halves, as many as threads can sort at a time, which are then merged; there is one
+      // result.
+      int64_t parts = 1;
+      while (2 * parts * (x.numel / length) <= num_threads() && length / (2 * parts) >= kParallelGrain / 2) parts *= 2;
+      const auto place = [&](int64_t part) { return order + length * part / parts; };
+      parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) std::sort(place(i), place(i + 1), before);  // stable_sort allocates
       });
+      for (int64_t sorted = 1; sorted < parts; sorted *= 2) {
+        parallel_for(parts / (2 * sorted), 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = 2 * sorted * begin; i < 2 * sorted * end; i += 2 * sorted)
+            std::inplace_merge(place(i), place(i + sorted), place(i + 2 * sorted), before);
+        });
+      }
     });
   });
 }

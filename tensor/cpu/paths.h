@@ -28,6 +28,7 @@ enum class Path : uint8_t {
   cross_entropy,        ///< with classes as targets
   attention,            ///< by blocks
   lstm_cell,            ///< a step of a layer
+  lstm_steps,           ///< all steps of one, rows of the batch shared out
   index_rows,           ///< index_select or index_add of whole rows that lie together
   optimizer_step,       ///< over all parameters of one rule
   count_                ///< how many there are

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(large_operations_take_their_fast_kernels_and_small_ones_cou
        [](int64_t n) {
          differentiate(scaled_dot_product_attention(leaf({2, n, 8}), leaf({2, n, 8}), leaf({2, n, 8})));
        }},
-      {"lstm_layer", Path::lstm_cell, 6,  // of three steps
+      {"lstm_layer", Path::lstm_steps, 2,
        [](int64_t n) {
          differentiate(lstm_layer(leaf({3, n, 4 * n}), leaf({4 * n, n}), {}, {}).output);
        }},

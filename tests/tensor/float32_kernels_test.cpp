@@ -1,6 +1,7 @@
 // timeout: 120
 // Kernels of layers in float32 against themselves in float64 (against_float64.h). Products and convolutions, which have
 // another path to take, are in matmul_test and conv_test.
+#include <string>
 #include <vector>
 
 #include "tests/tensor/against_float64.h"
@@ -155,6 +156,65 @@ BOOST_AUTO_TEST_CASE(a_step_of_an_lstm_does) {
             table.lstm_cell_backward(view_of(out[4]), view_of(out[5]), view_of(given[3]), round % 2 ? &d_out : nullptr,
                                      view_of(out[0]), view_of(given[2]), view_of(out[2]));
           });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(all_steps_of_an_lstm_do) {
+  for (int round = 0; round < 16; ++round) {
+    const int64_t t = roll(1, 5), n = roll(4, round % 3 ? 30 : 70), h = roll(40, round % 4 ? 120 : 290);
+    const Dims gates{t, n, 4 * h}, cells{t, n, h}, state{n, h};
+    const bool reverse = round % 2 == 1, turned = round % 5 == 0;
+    const Tensors in{noise(gates, -3, 3), noise(turned ? Dims{h, 4 * h} : Dims{4 * h, h}, -0.3, 0.3), noise(state),
+                     noise(state), noise(cells)};
+    check("lstm_steps", in, {gates, cells, cells, cells, gates, state, state}, 2e-5,
+          [&](const Tensors& out, const Tensors& given) {
+            const Tensor weight = turned ? raw::transpose(given[1], 0, 1) : given[1];
+            const LstmSteps steps{view_of(given[0]), view_of(weight), view_of(given[2]), view_of(given[3]), reverse};
+            BOOST_REQUIRE(table.lstm_steps(steps, view_of(out[0]), view_of(out[1]), view_of(out[2]), view_of(out[3])));
+            raw::copy_(out[5], given[2]);
+            raw::copy_(out[6], given[3]);
+            const View d_output = view_of(given[4]);
+            BOOST_REQUIRE(table.lstm_steps_backward(steps, view_of(out[4]), view_of(out[5]), view_of(out[6]),
+                                                    round % 3 ? &d_output : nullptr, view_of(out[0]), view_of(out[1]),
+                                                    view_of(out[2])));
+          });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(all_steps_of_an_lstm_are_what_its_steps_are_one_by_one) {
+  for (const bool reverse : {false, true}) {
+    const int64_t T = 4, n = 21, h = 67;
+    const Tensor x = noise({T, n, 4 * h}, -3, 3), weight = noise({4 * h, h}, -0.3, 0.3), h0 = noise({n, h}),
+                 c0 = noise({n, h}), d_output = noise({T, n, h});
+    Tensors all, each;  // gates, cells, tanh_c, output, d_gates, d_c, d_h
+    for (Tensors* of : {&all, &each}) {
+      of->push_back(raw::empty_like(x));
+      for (int i = 0; i < 3; ++i) of->push_back(raw::empty_like(d_output));
+      of->push_back(raw::empty_like(x));
+      of->push_back(raw::clone(c0)), of->push_back(raw::clone(h0));
+    }
+    const View d_out = view_of(d_output);
+    const LstmSteps steps{view_of(x), view_of(weight), view_of(h0), view_of(c0), reverse};
+    BOOST_REQUIRE(table.lstm_steps(steps, view_of(all[0]), view_of(all[1]), view_of(all[2]), view_of(all[3])));
+    BOOST_REQUIRE(table.lstm_steps_backward(steps, view_of(all[4]), view_of(all[5]), view_of(all[6]), &d_out,
+                                            view_of(all[0]), view_of(all[1]), view_of(all[2])));
+    const auto at = [&](const Tensor& of, int64_t s) { return raw::select(of, 0, reverse ? T - 1 - s : s); };
+    for (int64_t s = 0; s < T; ++s) {
+      const Tensor before = s ? at(each[3], s - 1) : h0, c = s ? at(each[1], s - 1) : c0;
+      table.matmul(view_of(at(each[0], s)), view_of(before), view_of(raw::transpose(weight, 0, 1)));
+      table.lstm_cell(view_of(at(each[0], s)), view_of(at(x, s)), view_of(c), view_of(at(each[1], s)),
+                      view_of(at(each[2], s)), view_of(at(each[3], s)));
+    }
+    for (int64_t s = T - 1; s >= 0; --s) {
+      const Tensor c = s ? at(each[1], s - 1) : c0;
+      const View d = view_of(at(d_output, s));
+      table.lstm_cell_backward(view_of(at(each[4], s)), view_of(each[5]), view_of(each[6]), &d, view_of(at(each[0], s)),
+                               view_of(c), view_of(at(each[2], s)));
+      table.matmul(view_of(each[6]), view_of(at(each[4], s)), view_of(weight));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      agree(all[i], raw::cast(each[i], kFloat64), 2e-5, "result " + std::to_string(i) + (reverse ? ", reverse" : ""));
+    }
   }
 }
 

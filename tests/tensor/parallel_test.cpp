@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <numeric>
 #include <random>
@@ -383,6 +384,36 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     table.lstm_cell_backward(raw::view_of(made[3]), raw::view_of(made[4]), raw::view_of(made[2]), nullptr,
                              raw::view_of(gates), raw::view_of(cell), raw::view_of(made[1]));
     results.insert(results.end(), made.begin(), made.end());
+    const Tensor x_gates = noise({5, 33, 4 * 300}, kFloat32), recurrent = noise({4 * 300, 300}, kFloat32),
+                 state = noise({33, 300}, kFloat32), d_output = noise({5, 33, 300}, kFloat32), d_c = raw::clone(state),
+                 d_h = raw::clone(state);
+    std::vector<Tensor> all{raw::empty_like(x_gates), raw::empty_like(x_gates)};
+    for (int i = 0; i < 3; ++i) all.push_back(raw::empty_like(d_output));
+    const LstmSteps steps{raw::view_of(x_gates), raw::view_of(recurrent), raw::view_of(state), raw::view_of(state),
+                          false};
+    BOOST_REQUIRE(table.lstm_steps(steps, raw::view_of(all[0]), raw::view_of(all[2]), raw::view_of(all[3]),
+                                   raw::view_of(all[4])));
+    const View given = raw::view_of(d_output);
+    BOOST_REQUIRE(table.lstm_steps_backward(steps, raw::view_of(all[1]), raw::view_of(d_c), raw::view_of(d_h), &given,
+                                            raw::view_of(all[0]), raw::view_of(all[2]), raw::view_of(all[3])));
+    results.insert(results.end(), all.begin(), all.end());
+    results.push_back(d_c), results.push_back(d_h);
+    // One long line: the first of two largest elements, in pieces that threads share; and an order that they share.
+    const Tensor line = noise({300'000}, kFloat32);
+    for (const int64_t like : {70'000, 280'000}) raw::fill_(raw::narrow(line, 0, like, 1), 7);
+    const Tensor top = raw::empty({1}, kFloat32), place = raw::empty({1}, kInt64),
+                 order = raw::empty({300'000}, kInt64);
+    const View value = raw::view_of(top), index = raw::view_of(place);
+    table.extremum(true, &value, &index, raw::view_of(line), 0);
+    BOOST_TEST(place.item<int64_t>() == 70'000);
+    table.sort_places(raw::view_of(order), raw::view_of(line), false);
+    results.push_back(order);
+    raw::fill_(raw::narrow(line, 0, 200'000, 1), std::numeric_limits<float>::quiet_NaN());
+    raw::fill_(raw::narrow(line, 0, 290'000, 1), std::numeric_limits<float>::quiet_NaN());
+    table.extremum(true, &value, &index, raw::view_of(line), 0);
+    BOOST_TEST(place.item<int64_t>() == 200'000);
+    table.extremum(false, &value, &index, raw::view_of(line), 0);
+    BOOST_TEST(place.item<int64_t>() == 200'000);
     return results;
   };
   std::vector<Tensor> expected;

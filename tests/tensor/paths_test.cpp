@@ -111,6 +111,12 @@ BOOST_AUTO_TEST_CASE(large_operations_take_their_fast_paths_and_small_ones_count
        [](int64_t n) {
          (void)raw::binary(Binary::mul, noise({n, n}, kFloat16), noise({n, n}, kFloat16));
        }},
+      {"a step of an LSTM", Path::lstm_cell, 1,
+       [](int64_t n) {
+         const Tensor gates = noise({n, 4 * n}), cells = noise({n, n});
+         const View c = view_of(cells);
+         table.lstm_cell(view_of(gates), view_of(gates), c, c, c, c);
+       }},
       {"index_select", Path::index_rows, 1,
        [](int64_t n) {
          (void)noise({n, n}).index_select(0, indices(n));

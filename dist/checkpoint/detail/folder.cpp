@@ -17,7 +17,8 @@ namespace tendril::dist::detail {
 namespace {
 
 const FileMetadata kFormat = {{"format", "tendril.distributed_checkpoint"}, {"version", "1"}};
-constexpr std::string_view kBegin = "checkpoint-", kEnd = ".safetensors";
+constexpr std::string_view kBegin = "checkpoint-", kEnd = ".safetensors", kIndex = "checkpoint.index.json";
+constexpr std::string_view kUnfinished = ".tendril-";  // AtomicFile's, between a file's name and twelve digits
 
 std::string padded(std::string digits, std::size_t width) {
   return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
@@ -28,11 +29,12 @@ std::string hex_of(uint64_t number) {
   return padded(std::string(text, std::to_chars(text, text + sizeof text, number, 16).ptr), 16);
 }
 
-/// Whether a file's name is one that `Shard::file` gives, or an AtomicFile's before it had that name.
-bool is_shard(std::string_view name) {
+/// Whether a file's name is one that `Shard::file` gives, or an AtomicFile's before it had that name or the index's.
+bool may_be_stale(std::string_view name) {
   const auto all = [](std::string_view text, std::string_view of) {
     return !text.empty() && text.find_first_not_of(of) == std::string_view::npos;
   };
+  if (name.starts_with(kIndex) && name.substr(kIndex.size()).starts_with(kUnfinished)) return true;
   if (!name.starts_with(kBegin)) return false;
   name.remove_prefix(kBegin.size());
   if (name.size() < 17 || !all(name.substr(0, 16), "0123456789abcdef") || name[16] != '-') return false;
@@ -41,7 +43,7 @@ bool is_shard(std::string_view name) {
   if (of == std::string_view::npos || end == std::string_view::npos || end < of + 4) return false;
   if (!all(name.substr(0, of), "0123456789") || !all(name.substr(of + 4, end - of - 4), "0123456789")) return false;
   name.remove_prefix(end + kEnd.size());
-  return name.empty() || name.starts_with(".tendril-");
+  return name.empty() || name.starts_with(kUnfinished);
 }
 
 void check_format(const std::filesystem::path& file, const FileMetadata& metadata) {
@@ -68,7 +70,7 @@ std::string Shard::file() const {
 std::string Shard::marks() const { return "shard." + std::to_string(rank); }
 std::string Shard::each() const { return "each." + std::to_string(rank); }
 
-std::filesystem::path index_of(const std::filesystem::path& folder) { return folder / "checkpoint.index.json"; }
+std::filesystem::path index_of(const std::filesystem::path& folder) { return folder / kIndex; }
 
 void write_shard(const std::filesystem::path& folder, const Shard& shard, const StateDict& entries) {
   StateDict all = entries;
@@ -106,7 +108,7 @@ void remove_stale_shards(const std::filesystem::path& folder, uint64_t save) {
   std::filesystem::directory_iterator file(folder, ignored);
   for (; !ignored && file != std::filesystem::directory_iterator(); file.increment(ignored)) {
     const std::string name = file->path().filename().string();
-    if (is_shard(name) && !name.starts_with(mine)) stale.push_back(file->path());
+    if (may_be_stale(name) && !name.starts_with(mine)) stale.push_back(file->path());
   }
   for (const auto& path : stale) std::filesystem::remove(path, ignored);
 }

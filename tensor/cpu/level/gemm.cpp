@@ -250,6 +250,63 @@ struct Blocked {
     }
   }
 
+  static int64_t packed_bytes(int64_t k, int64_t n) {
+    return k * padded(n, kColumns) * static_cast<int64_t>(sizeof(T));
+  }
+
+  /// All of b: blocks of kDepth rows one after another, panels of all columns in each.
+  static void pack_whole_b(const Gemm& g, void* packed) {
+    T* to = static_cast<T*>(packed);
+    for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
+      const int64_t depth = std::min(kDepth, g.k - p0);
+      pack_b(static_cast<const T*>(g.b) + p0 * g.b_row, g.b_row, g.b_column, depth, g.n, to);
+      to += depth * padded(g.n, kColumns);
+    }
+  }
+
+  /// With a b that is packed. Rows are shared out evenly: 8 are two tiles of 4, not one of 6 and a third of another.
+  static void run_packed(const Gemm& g, const void* packed) {
+    const T* b = static_cast<const T*>(packed);
+    const int64_t tiles = (g.m + kRows - 1) / kRows;
+    for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
+      const int64_t depth = std::min(kDepth, g.k - p0);
+      const bool add = g.accumulate || p0 > 0;
+      for (int64_t j = 0; j < g.n; j += kColumns, b += kColumns * depth) {
+        for (int64_t t = 0; t < tiles; ++t) {
+          const int64_t i = g.m * t / tiles, rows = g.m * (t + 1) / tiles - i;
+          const T* const a = static_cast<const T*>(g.a) + i * g.a_row + p0;
+          T* const out = static_cast<T*>(g.out) + i * g.out_row + j;
+          if (j + kColumns <= g.n) {
+            tile_of(rows, a, g.a_row, b, depth, out, g.out_row, add);
+          } else {
+            T tile[kRows * kColumns];
+            tile_of(rows, a, g.a_row, b, depth, tile, kColumns, false);
+            store(tile, out, g.out_row, 1, rows, g.n - j, add);
+          }
+        }
+      }
+    }
+  }
+
+  static void tile_of(int64_t rows, const T* a, int64_t row, const T* b, int64_t depth, T* out, int64_t out_row,
+                      bool add) {
+    static_assert(kRows == 6);
+    switch (rows) {
+      case 1:
+        return multiply_tile<1, L>(a, row, 1, b, depth, out, out_row, add);
+      case 2:
+        return multiply_tile<2, L>(a, row, 1, b, depth, out, out_row, add);
+      case 3:
+        return multiply_tile<3, L>(a, row, 1, b, depth, out, out_row, add);
+      case 4:
+        return multiply_tile<4, L>(a, row, 1, b, depth, out, out_row, add);
+      case 5:
+        return multiply_tile<5, L>(a, row, 1, b, depth, out, out_row, add);
+      default:
+        return multiply_tile<6, L>(a, row, 1, b, depth, out, out_row, add);
+    }
+  }
+
   static void store(const T* tile, T* out, int64_t row, int64_t column, int64_t rows, int64_t columns, bool add) {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
@@ -291,7 +348,13 @@ void plain_gemm(const Gemm& g) {
   }
 }
 
+template <class T>
+constexpr PackedProduct packed = {Blocked<T>::packed_bytes, Blocked<T>::pack_whole_b, Blocked<T>::run_packed};
+
 }  // namespace
+
+extern const ByDType<PackedProduct> packed_products;
+const ByDType<PackedProduct> packed_products = {packed<float>, packed<double>};
 
 extern const ByDType<void (*)(const Gemm&)> gemms;
 const ByDType<void (*)(const Gemm&)> gemms = {gemm<float>, gemm<double>, plain_gemm<int64_t>, plain_gemm<int32_t>,

@@ -15,6 +15,7 @@ extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
 extern const ByDType<SoftmaxLine> softmax_lines;
 extern const ByDType<SoftmaxLine> log_softmax_lines;
 extern const ByDType<void (*)(const Gemm&)> gemms;
+extern const ByDType<PackedProduct> packed_products;
 extern const ByDType<CrossEntropyLoops> cross_entropy_loops;
 extern const ByDType<ChannelLoops> channel_loops;
 extern const ByDType<PixelLoops> pixel_loops;
@@ -44,6 +45,7 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .softmax = softmax_lines,
                              .log_softmax = log_softmax_lines,
                              .gemm = gemms,
+                             .packed_product = packed_products,
                              .cross_entropy = cross_entropy_loops,
                              .channel = channel_loops,
                              .pixel = pixel_loops,

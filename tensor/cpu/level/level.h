@@ -46,6 +46,14 @@ struct Gemm {
   bool accumulate = false;  ///< add to what is in `out`
 };
 
+/// Products with one b that is packed once, for a that comes in few rows at a time. An element's bits depend on its row
+/// of a alone, not on the others.
+struct PackedProduct {
+  int64_t (*bytes)(int64_t k, int64_t n);          ///< of a packed b; it lies at a multiple of 64
+  void (*pack)(const Gemm& g, void* packed);       ///< g.b, of a product with k and n
+  void (*run)(const Gemm& g, const void* packed);  ///< instead of g.b; columns of a and out lie together
+};
+
 /// Lines of scores; steps in elements.
 struct CrossEntropyLoops {
   /// The largest element, and the logarithm of the sum of e^(x - largest).
@@ -233,6 +241,7 @@ struct Loops {
   const ByDType<SoftmaxLine>& softmax;
   const ByDType<SoftmaxLine>& log_softmax;
   const ByDType<void (*)(const Gemm&)>& gemm;
+  const ByDType<PackedProduct>& packed_product;
   const ByDType<CrossEntropyLoops>& cross_entropy;
   const ByDType<ChannelLoops>& channel;
   const ByDType<PixelLoops>& pixel;

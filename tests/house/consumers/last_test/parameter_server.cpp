@@ -64,8 +64,8 @@ void run(int rank) {
   rpc::init_rpc(rank == 0 ? "server" : "trainer" + std::to_string(rank));
   if (rank == 0) {
     const auto server = rpc::remote<Server>("server");
-    auto first = rpc::rpc_async<&train>("trainer1", server, 500);
-    auto second = rpc::rpc_async<&train>("trainer2", server, 500);
+    auto first = rpc::rpc_async<&train>("trainer1", server, 1500);
+    auto second = rpc::rpc_async<&train>("trainer2", server, 1500);
     const double a = first.wait(), b = second.wait();
     std::cout << "losses in the end: " << a << " and " << b << "\n";
     if (!(a < 0.1 && b < 0.1)) throw std::runtime_error("it has not learnt");
