@@ -6,7 +6,10 @@
 #include <cstdlib>
 
 #include "tendril/tensor/dims.h"
+#include "tendril/tensor/export.h"
 #include "tendril/tensor/view.h"
+
+TENDRIL_API_BEGIN
 
 /// In which order kernels walk over operands of one shape, on every device: dimensions of size 1 count for nothing, the
 /// others are sorted by the strides of operand 0, the fastest first, and neighbours are one where every operand permits
@@ -122,3 +125,5 @@ Plan<N> plan_of(const std::array<const View*, N>& views, const std::array<int64_
 }
 
 }  // namespace tendril
+
+TENDRIL_API_END
