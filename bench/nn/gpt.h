@@ -23,7 +23,7 @@ struct GPT : nn::Module {
                 .activation = nn::TransformerActivation::gelu,
                 .batch_first = true,
                 .norm_first = true}),
-        norm({width}),
+        norm(width),
         head(width, characters_, {.bias = false}) {
     register_module("characters", characters);
     register_module("positions", positions);

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(who_else_computes_changes_no_bit) {
           const std::string name = "map " + std::to_string(static_cast<int>(map)) + " of " + std::to_string(images) +
                                    " images, " + std::to_string(channels) + " channels, kernel " +
                                    std::to_string(kernel);
-          calls.emplace_back(name, [images = images, channels = channels, groups = groups, kernel, map, order] {
+          calls.emplace_back(name, [images, channels, groups, kernel, map, order] {
             const Tensor x = raw::contiguous(noise({images, channels, 60, 50}), order);
             return convolution(map, x, noise({channels, channels / groups, kernel, kernel}),
                                raw::contiguous(raw::clone(x), order), {.padding = kernel / 2, .groups = groups});
