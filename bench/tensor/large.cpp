@@ -60,6 +60,24 @@ void measure(const char* name, double mib, const std::function<void()>& f) {
   std::fflush(stdout);
 }
 
+#if defined(__x86_64__)
+/// `count` multiply-adds of 96 numbers in registers. As many as products have under way: what the cores can do at that
+/// moment, two of which may be one core's two threads.
+[[gnu::target("avx2,fma")]] float multiply_add(int64_t count) {
+  typedef float Vector __attribute__((vector_size(32)));
+  Vector sums[12] = {};
+  const Vector scale = {1, 1, 1, 1, 1, 1, 1, 1};
+  for (Vector& sum : sums) sum += scale;
+  for (int64_t i = 0; i < count; ++i) {
+#pragma GCC unroll 12
+    for (Vector& sum : sums) sum = sum * scale + scale;
+  }
+  float total = 0;
+  for (const Vector& sum : sums) total += sum[0];
+  return total;
+}
+#endif
+
 /// The limits: plain loops over memory, each thread its part; the calling thread is one of them.
 class Loops {
  public:
@@ -99,6 +117,13 @@ class Loops {
       for (const uint64_t sum : sums) seen_ += sum;
     });
   }
+  /// 2 GFLOP of multiply-adds, each thread its part.
+  void multiply() {
+#if defined(__x86_64__)
+    const int64_t count = 2'000'000'000 / (2 * 96) / static_cast<int64_t>(others_.size() + 1);
+    run([&](std::size_t) { seen_ += static_cast<uint64_t>(multiply_add(count) > 0); });
+#endif
+  }
 
  private:
   void run(std::function<void(std::size_t)> part) {
@@ -131,6 +156,10 @@ void measure_loops() {
   measure("copy of 64 MiB (memcpy, the limit)", 128, [&] { loops.copy(to, from); });
   measure("read of 64 MiB (a plain loop, the limit)", 64, [&] { loops.read(from, 64 << 20); });
   measure("read of 16 MiB (a plain loop, the limit)", 16, [&] { loops.read(from, 16 << 20); });
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    measure("2 GFLOP of multiply-adds (a plain loop, the limit)", 0, [&] { loops.multiply(); });
+#endif
 }
 
 void measure_all() {
