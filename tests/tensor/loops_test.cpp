@@ -2,9 +2,12 @@
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "tendril/tensor/cpu/level/level.h"
@@ -204,6 +207,45 @@ BOOST_AUTO_TEST_CASE(exponentials_of_float32_are_within_a_few_units_in_the_last_
           return 0.5 * std::erfc(-v * std::sqrt(0.5)) + v * std::exp(-v * v / 2) / std::sqrt(2 * std::numbers::pi);
         });
   BOOST_TEST(std::signbit(raw::unary(Unary::tanh, raw::from_data(std::vector<float>{-0.0F}, {})).data<float>()[0]));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_with_a_packed_operand_is_that_of_each_row_and_writes_nothing_else) {
+  for (const cpu::Loops* level : cpu::all_loops()) {
+    const cpu::PackedProduct& product = level->packed_product[static_cast<std::size_t>(kFloat32)];
+    for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 16}, {256, 33}, {300, 70}}) {
+      for (const bool turned : {false, true}) {
+        const int64_t most = 14, wide = n + 3;
+        Generator generator(4);
+        const Tensor a = raw::empty({most, k}), b = raw::empty({k, n});
+        raw::uniform_(a, -1, 1, generator), raw::uniform_(b, -1, 1, generator);
+        cpu::Gemm g{};
+        g.k = k, g.n = n, g.b = b.raw_data(), g.b_row = turned ? 1 : n, g.b_column = turned ? k : 1;
+        const auto element = [&](int64_t p, int64_t j) { return b.data<float>()[p * g.b_row + j * g.b_column]; };
+        const auto bytes = static_cast<std::size_t>(product.bytes(k, n));
+        std::unique_ptr<void, decltype(&std::free)> packed(std::aligned_alloc(64, (bytes + 63) / 64 * 64), &std::free);
+        product.pack(g, packed.get());
+        for (int64_t m = 1; m <= most; ++m) {
+          std::vector<float> all(static_cast<std::size_t>(m * wide), 7), each = all;
+          g.m = m, g.a = a.raw_data(), g.a_row = k, g.a_column = 1;
+          g.out = all.data(), g.out_row = wide, g.out_column = 1;
+          product.run(g, packed.get());
+          for (int64_t i = 0; i < m; ++i) {
+            g.m = 1, g.a = a.data<float>() + i * k, g.out = each.data() + i * wide;
+            product.run(g, packed.get());
+            for (int64_t j = 0; j < wide; ++j) {
+              double sum = 0;
+              for (int64_t p = 0; j < n && p < k; ++p) sum += double{a.data<float>()[i * k + p]} * element(p, j);
+              const float got = all[static_cast<std::size_t>(i * wide + j)];
+              BOOST_REQUIRE_MESSAGE(
+                  j < n ? std::abs(got - sum) < 1e-4 : got == 7,
+                  level->name << " m " << m << " k " << k << " n " << n << ": " << got << ", expected " << sum);
+            }
+          }
+          BOOST_TEST((all == each), level->name << " m " << m << " k " << k << " n " << n);
+        }
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
