@@ -166,8 +166,9 @@ LstmLayerResult projected_layer(const Tensor& x, const LstmWeights& w, const Ten
                    ", expected [T, N, I] with at least one step");
   const int64_t batch = x.size(1);
   for (const auto& [name, state, size] : {std::tuple("h0", &h0, width), std::tuple("c0", &c0, cells)}) {
-    TENDRIL_CHECK_AS(ShapeError, !state->defined() || (state->sizes() == Dims{batch, size}), op, ": ", name,
-                     " has shape ", state->sizes(), ", expected ", Dims({batch, size}));
+    TENDRIL_CHECK_AS(ShapeError,
+                     !state->defined() || (state->dim() == 2 && state->size(0) == batch && state->size(1) == size), op,
+                     ": ", name, " has shape ", state->sizes(), ", expected ", Dims({batch, size}));
   }
   const Tensor bias = w.bias_ih.defined() ? w.bias_ih + w.bias_hh : Tensor();
   const std::vector<Tensor> x_gates = linear(x, w.weight_ih, bias).unbind(0);  // one product for all
