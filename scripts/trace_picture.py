@@ -6,7 +6,7 @@ above its line and handlers below, an arrow from each call to its handler. With 
 for how long a call waits for its result.
 docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
 docs/pictures/call.svg: TENDRIL_TRACE=call.json pictures call; scripts/trace_picture.py call.json asks_back 20 threads
-docs/pictures/step.svg: TENDRIL_TRACE=step.json pictures step; scripts/trace_picture.py step.json embed 20
+docs/pictures/step.svg: TENDRIL_TRACE=step.json pictures step; scripts/trace_picture.py step.json embed 50
 """
 import json
 import sys

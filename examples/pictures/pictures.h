@@ -7,7 +7,7 @@
 
 /// Views of one storage: which of its elements each sees, by its sizes, strides and offset (docs/internals.md).
 std::string strides();
-/// In which order kernels walk over operands of one shape (docs/kernels.md).
+/// In which order kernels walk over operands of one shape (docs/internals.md).
 std::string plans();
 /// The bytes of a request as it arrived, and what each says (docs/wire.md). On the first of two workers.
 std::string frame();

@@ -131,7 +131,7 @@ void sort_places(const View& places, const View& x, bool descending) {
       while (2 * parts * (x.numel / length) <= num_threads() && length / (2 * parts) >= kParallelGrain / 2) parts *= 2;
       const auto place = [&](int64_t part) { return order + length * part / parts; };
       parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) std::sort(place(i), place(i + 1), before);  // stable_sort allocates
+        for (int64_t i = begin; i < end; ++i) std::sort(place(i), place(i + 1), before);
       });
       for (int64_t sorted = 1; sorted < parts; sorted *= 2) {
         parallel_for(parts / (2 * sorted), 1, [&](int64_t begin, int64_t end) {

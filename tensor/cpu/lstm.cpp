@@ -94,11 +94,11 @@ class PackedWeight {
   Gemm shape_{};
 };
 
-/// Whether steps are worth it, of a dtype that has packed products.
+/// Whether steps are worth it, of a dtype that has packed products. One step alone is not: packing costs as much again.
 bool shared_out(const LstmSteps& steps) {
   const int64_t batch = steps.h0.sizes[0], cells = steps.h0.sizes[1];
-  return loops().packed_product[static_cast<std::size_t>(steps.h0.dtype)].run && batch >= kRowsOfPart &&
-         batch * cells * 4 * cells >= kFewProducts;
+  return loops().packed_product[static_cast<std::size_t>(steps.h0.dtype)].run && steps.x_gates.sizes[0] > 1 &&
+         batch >= kRowsOfPart && batch * cells * 4 * cells >= kFewProducts;
 }
 
 /// f(first, rows) for parts of a batch, on several threads.

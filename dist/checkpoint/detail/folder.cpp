@@ -18,7 +18,7 @@ namespace {
 
 const FileMetadata kFormat = {{"format", "tendril.distributed_checkpoint"}, {"version", "1"}};
 constexpr std::string_view kBegin = "checkpoint-", kEnd = ".safetensors", kIndex = "checkpoint.index.json";
-constexpr std::string_view kUnfinished = ".tendril-";  // AtomicFile's, between a file's name and twelve digits
+constexpr std::string_view kUnfinished = ".tendril-";
 
 std::string padded(std::string digits, std::size_t width) {
   return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
@@ -29,12 +29,18 @@ std::string hex_of(uint64_t number) {
   return padded(std::string(text, std::to_chars(text, text + sizeof text, number, 16).ptr), 16);
 }
 
+/// What AtomicFile puts behind a name until the file is whole: ".tendril-" and twelve digits.
+bool is_unfinished(std::string_view ending) {
+  return ending.starts_with(kUnfinished) && ending.size() == kUnfinished.size() + 12 &&
+         ending.find_first_not_of("0123456789abcdef", kUnfinished.size()) == std::string_view::npos;
+}
+
 /// Whether a file's name is one that `Shard::file` gives, or an AtomicFile's before it had that name or the index's.
 bool may_be_stale(std::string_view name) {
   const auto all = [](std::string_view text, std::string_view of) {
     return !text.empty() && text.find_first_not_of(of) == std::string_view::npos;
   };
-  if (name.starts_with(kIndex) && name.substr(kIndex.size()).starts_with(kUnfinished)) return true;
+  if (name.starts_with(kIndex)) return is_unfinished(name.substr(kIndex.size()));
   if (!name.starts_with(kBegin)) return false;
   name.remove_prefix(kBegin.size());
   if (name.size() < 17 || !all(name.substr(0, 16), "0123456789abcdef") || name[16] != '-') return false;
@@ -43,7 +49,7 @@ bool may_be_stale(std::string_view name) {
   if (of == std::string_view::npos || end == std::string_view::npos || end < of + 4) return false;
   if (!all(name.substr(0, of), "0123456789") || !all(name.substr(of + 4, end - of - 4), "0123456789")) return false;
   name.remove_prefix(end + kEnd.size());
-  return name.empty() || name.starts_with(kUnfinished);
+  return name.empty() || is_unfinished(name);
 }
 
 void check_format(const std::filesystem::path& file, const FileMetadata& metadata) {

@@ -31,7 +31,8 @@ void write_shard(const std::filesystem::path& folder, const Shard& shard, const 
 /// Makes the save of all these files the folder's checkpoint. Throws Error for one that this worker does not see or
 /// that is of another save.
 void commit_shards(const std::filesystem::path& folder, uint64_t save, int workers);
-/// Removes the files of all other saves, ended or not, and what is left of indices that were not; one that cannot be removed stays.
+/// Removes the files of all other saves, ended or not, and what is left of indices that were not. One that cannot be
+/// removed stays.
 void remove_stale_shards(const std::filesystem::path& folder, uint64_t save);
 
 /// What a folder's index leads to.

@@ -271,9 +271,10 @@ BOOST_AUTO_TEST_CASE(files_of_saves_that_did_not_end_go_with_the_next_and_others
   const TemporaryFolder folder;
   const std::string stale = dist::detail::Shard{0x1234, 1, 3}.file();
   write_bytes(folder / stale, "half");
-  write_bytes(folder / (stale + ".tendril-abcdef"), "half");
-  write_bytes(folder / "checkpoint.index.json.tendril-abcdef", "half");
-  const std::set<std::string> others{"model.safetensors", "checkpoint-notes.txt", "checkpoint-best.safetensors"};
+  write_bytes(folder / (stale + ".tendril-0123456789ab"), "half");
+  write_bytes(folder / "checkpoint.index.json.tendril-0123456789ab", "half");
+  const std::set<std::string> others{"model.safetensors", "checkpoint-notes.txt", "checkpoint-best.safetensors",
+                                     "checkpoint.index.json.tendril-notes"};
   for (const std::string& name : others) write_bytes(folder / name, "mine");
   int64_t step = 0;
   for (int i = 0; i < 3; ++i) {
