@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Large operands on one thread and on two, beside PyTorch, in turns, as Markdown tables:
 #   bench/tensor.sh build/release/bench/bench_tensor [threads...]
-# "of the copy": what the operation must read and write at least, a second, over that of a memcpy (the least of its medians, too); above 1
-# where the operands stay in a cache. Every PyTorch that peers.sh finds takes part.
+# "of the copy": what the operation must read and write at least, a second, over that of a memcpy (the least of its medians,
+# too); above 1 where the operands stay in a cache. Every PyTorch that peers.sh finds takes part.
 set -euo pipefail
 program=${1:?usage: bench/tensor.sh PROGRAM [threads...]}
 shift

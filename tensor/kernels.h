@@ -260,7 +260,7 @@ struct Kernels {
   bool (*lstm_steps)(const LstmSteps& steps, const View& gates, const View& cells, const View& tanh_c,
                      const View& output) = nullptr;
   /// `d_c` and `d_h` hold the gradients of the last step's results, but for what d_output (null: zero) adds; they
-  /// become those of c0 and h0. x_gates of `steps` is not read.
+  /// become those of c0 and h0. Of x_gates of `steps` the sizes alone are read.
   bool (*lstm_steps_backward)(const LstmSteps& steps, const View& d_gates, const View& d_c, const View& d_h,
                               const View* d_output, const View& gates, const View& cells, const View& tanh_c) = nullptr;
 
