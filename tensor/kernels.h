@@ -260,9 +260,10 @@ struct Kernels {
   bool (*lstm_steps)(const LstmSteps& steps, const View& gates, const View& cells, const View& tanh_c,
                      const View& output) = nullptr;
   /// `d_c` and `d_h` hold the gradients of the last step's results, but for what d_output (null: zero) adds; they
-  /// become those of c0 and h0. Of x_gates of `steps` the sizes alone are read.
+  /// become those of c0 and, if `to_h0`, h0. Of x_gates of `steps` the sizes alone are read.
   bool (*lstm_steps_backward)(const LstmSteps& steps, const View& d_gates, const View& d_c, const View& d_h,
-                              const View* d_output, const View& gates, const View& cells, const View& tanh_c) = nullptr;
+                              const View* d_output, const View& gates, const View& cells, const View& tanh_c,
+                              bool to_h0) = nullptr;
 
   // ---- a whole layer of an LSTM at once, where a device has better than steps: all three or none.
   /// Sets layer.way, and gives the size in bytes of what `lstm_layer` keeps for the backward pass (if there will be

@@ -61,7 +61,7 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
     if (!table.lstm_steps_backward ||
         !table.lstm_steps_backward(whole, raw::view_of(d_gates), raw::view_of(d_c), raw::view_of(d_h),
                                    d_out.defined() ? &given : nullptr, raw::view_of(gates), raw::view_of(cells),
-                                   raw::view_of(tanh_c))) {
+                                   raw::view_of(tanh_c), needs_grad(kH0))) {
       step_by_step(table, d_gates, d_c, d_h, d_out, c0);
     }
     dx[kXGates] = d_gates;

@@ -34,7 +34,7 @@ void lstm_cell_backward(const View& d_gates, const View& d_c, const View& d_h, c
                         const View& c, const View& tanh_c);
 bool lstm_steps(const LstmSteps& steps, const View& gates, const View& cells, const View& tanh_c, const View& output);
 bool lstm_steps_backward(const LstmSteps& steps, const View& d_gates, const View& d_c, const View& d_h,
-                         const View* d_output, const View& gates, const View& cells, const View& tanh_c);
+                         const View* d_output, const View& gates, const View& cells, const View& tanh_c, bool to_h0);
 
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,

@@ -140,7 +140,7 @@ bool lstm_steps(const LstmSteps& steps, const View& gates, const View& cells, co
 }
 
 bool lstm_steps_backward(const LstmSteps& steps, const View& d_gates, const View& d_c, const View& d_h,
-                         const View* d_output, const View& gates, const View& cells, const View& tanh_c) {
+                         const View* d_output, const View& gates, const View& cells, const View& tanh_c, bool to_h0) {
   if (!shared_out(steps)) return false;
   const DType dtype = gates.dtype;
   const int64_t count = gates.sizes[0], batch = gates.sizes[1], width = cells.sizes[2];
@@ -155,7 +155,7 @@ bool lstm_steps_backward(const LstmSteps& steps, const View& d_gates, const View
       const auto at = [&](const View& x) { return rows_of(x, step(s), first); };
       const void* const before = s > 0 ? rows_of(cells, step(s - 1), first) : row_of(steps.c0, first * width);
       backward({at(d_gates), dc, dh, d_output ? at(*d_output) : nullptr, at(gates), before, at(tanh_c), rows, width});
-      weight.multiply(dh, at(d_gates), rows);
+      if (s > 0 || to_h0) weight.multiply(dh, at(d_gates), rows);
     }
   });
   return true;

@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(all_steps_of_an_lstm_do) {
             const View d_output = view_of(given[4]);
             BOOST_REQUIRE(table.lstm_steps_backward(steps, view_of(out[4]), view_of(out[5]), view_of(out[6]),
                                                     round % 3 ? &d_output : nullptr, view_of(out[0]), view_of(out[1]),
-                                                    view_of(out[2])));
+                                                    view_of(out[2]), true));
           });
   }
 }
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(all_steps_of_an_lstm_are_what_its_steps_are_one_by_one) {
     const LstmSteps steps{view_of(x), view_of(weight), view_of(h0), view_of(c0), reverse};
     BOOST_REQUIRE(table.lstm_steps(steps, view_of(all[0]), view_of(all[1]), view_of(all[2]), view_of(all[3])));
     BOOST_REQUIRE(table.lstm_steps_backward(steps, view_of(all[4]), view_of(all[5]), view_of(all[6]), &d_out,
-                                            view_of(all[0]), view_of(all[1]), view_of(all[2])));
+                                            view_of(all[0]), view_of(all[1]), view_of(all[2]), true));
     const auto at = [&](const Tensor& of, int64_t s) { return raw::select(of, 0, reverse ? T - 1 - s : s); };
     for (int64_t s = 0; s < T; ++s) {
       const Tensor before = s ? at(each[3], s - 1) : h0, c = s ? at(each[1], s - 1) : c0;

@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
                                    raw::view_of(all[4])));
     const View given = raw::view_of(d_output);
     BOOST_REQUIRE(table.lstm_steps_backward(steps, raw::view_of(all[1]), raw::view_of(d_c), raw::view_of(d_h), &given,
-                                            raw::view_of(all[0]), raw::view_of(all[2]), raw::view_of(all[3])));
+                                            raw::view_of(all[0]), raw::view_of(all[2]), raw::view_of(all[3]), true));
     results.insert(results.end(), all.begin(), all.end());
     results.push_back(d_c), results.push_back(d_h);
     // One long line: the first of two largest elements, in pieces that threads share; and an order that they share.
