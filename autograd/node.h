@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -172,6 +173,9 @@ class Node : public History {
   NodeHooks* hooks_ = nullptr;    // owned
 };
 
+template <class N, std::same_as<Tensor>... Inputs>
+N* track(const Tensor& output, const Inputs&... inputs);  // history.h
+
 /// Base of nodes with a fixed number of inputs, saved tensors and outputs: everything in one slab block.
 /// `Derived` has `static constexpr const char* kName` and
 ///   void backward(const Tensor& g, std::span<Tensor> dx)              for one output (g is always defined), or
@@ -194,6 +198,11 @@ class NodeOf : public Node {
     }
   }
 
+  /// What a driver asks (tensor/drivers/record.h): history.h's `track`.
+  template <std::same_as<Tensor>... Operands>
+  [[gnu::always_inline]] static Derived* record(const Tensor& output, const Operands&... operands) {
+    return track<Derived>(output, operands...);
+  }
   void save(int i, const Tensor& input) { saved_[static_cast<std::size_t>(i)].save(input); }
   void save_output(int i, const Tensor& output) { saved_[static_cast<std::size_t>(i)].save_output(output); }
   Tensor saved(int i) const { return saved_[static_cast<std::size_t>(i)].unpack(*this); }

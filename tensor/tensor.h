@@ -167,7 +167,7 @@ class Tensor {
   Ref<TensorImpl> impl_ref() && noexcept { return std::move(impl_); }                ///< null if undefined
 
   /// The address of element 0. Elements follow `strides()`. Who writes there says so: storage()->bump_version().
-  void* raw_data() const {
+  [[gnu::always_inline]] void* raw_data() const {  // a call for each operand would be 3% of an addition of four numbers
     const TensorImpl& it = body("raw_data");
     return static_cast<char*>(it.storage->data()) + it.offset * static_cast<int64_t>(size_of(it.dtype));
   }

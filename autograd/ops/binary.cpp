@@ -5,6 +5,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/pointwise.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -12,7 +13,6 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 using namespace autograd::table;
 using detail::is_fused, detail::mentions;
 
@@ -30,14 +30,35 @@ Tensor squared_distance(const Tensor& x, const Tensor& y) {
   return i == 0 ? raw::binary_gradient(op, i, g, x, *number) : raw::binary_gradient(op, i, g, *number, y);
 }
 
-// Either operand may be a number: then it has no edge, and `number` is what the formula gets for it.
+/// Either operand may be a number: then it has no edge, and `number` is what the formula gets for it. Keeps what the
+/// formulas of the gradients that are wanted read.
+template <class Derived, Saves saves>
+struct BinaryNode : NodeOf<Derived, 2, saves == kNone ? 0 : 2> {
+  std::optional<Scalar> number;
+
+  [[gnu::always_inline]] void keep(const Tensor& x, const Tensor& y) {
+    if constexpr (saves == kInput) {
+      const bool dx = this->has_edge(0), dy = this->has_edge(1);
+      if (x.defined() && ((dx && Derived::kXNeedsX) || (dy && Derived::kYNeedsX))) this->save(0, x);
+      if (y.defined() && ((dx && Derived::kXNeedsY) || (dy && Derived::kYNeedsY))) this->save(1, y);
+    }
+  }
+  void keep(const Tensor& x, Scalar y) {
+    number = y;
+    keep(x, Tensor());
+  }
+  void keep(Scalar x, const Tensor& y) {
+    number = x;
+    keep(Tensor(), y);
+  }
+};
+
 #define TENDRIL_BINARY(op, doc, dtypes, expression, saves, gradient_x, gradient_y, fused_x, fused_y, ...)            \
-  struct op##_backward : NodeOf<op##_backward, 2, saves == kNone ? 0 : 2> {                                          \
+  struct op##_backward : BinaryNode<op##_backward, saves> {                                                          \
     static constexpr auto kText = node_name(#op);                                                                    \
     static constexpr const char* kName = kText.data();                                                               \
     static constexpr bool kXNeedsX = mentions(#gradient_x, 'x'), kXNeedsY = mentions(#gradient_x, 'y');              \
     static constexpr bool kYNeedsX = mentions(#gradient_y, 'x'), kYNeedsY = mentions(#gradient_y, 'y');              \
-    std::optional<Scalar> number;                                                                                    \
     void backward(const Tensor& given, std::span<Tensor> dx) {                                                       \
       constexpr bool x_fused = is_fused(#fused_x), y_fused = is_fused(#fused_y);                                     \
       if constexpr (x_fused || y_fused) {                                                                            \
@@ -69,50 +90,13 @@ Tensor squared_distance(const Tensor& x, const Tensor& y) {
 #define TENDRIL_INTEGRAL(...)
 #include "tendril/tensor/pointwise.def"
 
-/// What the formulas of the gradients that are wanted read.
-template <class N>
-[[gnu::always_inline]] inline void save_operands(N* n, const Tensor& x, const Tensor& y) {
-  const bool dx = n->has_edge(0), dy = n->has_edge(1);
-  if (x.defined() && ((dx && N::kXNeedsX) || (dy && N::kYNeedsX))) n->save(0, x);
-  if (y.defined() && ((dx && N::kXNeedsY) || (dy && N::kYNeedsY))) n->save(1, y);
-}
-
-template <class N, Saves saves>
-Tensor apply(Binary op, const Tensor& x, const Tensor& y) {
-  Tensor out = raw::binary(op, x, y);
-  if (N* n = track<N>(out, x, y)) {
-    if constexpr (saves == kInput) save_operands(n, x, y);
-  }
-  return out;
-}
-
-template <class N, Saves saves>
-Tensor apply(Binary op, const Tensor& x, Scalar y) {
-  Tensor out = raw::binary(op, x, y);
-  if (N* n = track<N>(out, x)) {
-    n->number = y;
-    if constexpr (saves == kInput) save_operands(n, x, {});
-  }
-  return out;
-}
-
-template <class N, Saves saves>
-Tensor apply(Binary op, Scalar x, const Tensor& y) {
-  Tensor out = raw::binary(op, x, y);
-  if (N* n = track<N>(out, Tensor(), y)) {
-    n->number = x;
-    if constexpr (saves == kInput) save_operands(n, {}, y);
-  }
-  return out;
-}
-
 }  // namespace
 
-#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, ...)                                                  \
-  static_assert(saves != kOutput, "no binary operation needs its output so far");                                \
-  Tensor Tensor::op(const Tensor& other) const { return apply<op##_backward, saves>(Binary::op, *this, other); } \
-  Tensor Tensor::op(Scalar other) const { return apply<op##_backward, saves>(Binary::op, *this, other); }        \
-  Tensor op(Scalar x, const Tensor& y) { return apply<op##_backward, saves>(Binary::op, x, y); }
+#define TENDRIL_BINARY(op, doc, dtypes, expression, saves, ...)                                                     \
+  static_assert(saves != kOutput, "no binary operation needs its output so far");                                   \
+  Tensor Tensor::op(const Tensor& other) const { return drivers::binary<op##_backward>(Binary::op, *this, other); } \
+  Tensor Tensor::op(Scalar other) const { return drivers::binary<op##_backward>(Binary::op, *this, other); }        \
+  Tensor op(Scalar x, const Tensor& y) { return drivers::binary<op##_backward>(Binary::op, x, y); }
 #define TENDRIL_INTEGRAL(op, ...)                                                                \
   Tensor Tensor::op(const Tensor& other) const { return raw::binary(Binary::op, *this, other); } \
   Tensor Tensor::op(Scalar other) const { return raw::binary(Binary::op, *this, other); }        \

@@ -11,7 +11,6 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 using autograd::detail::change;
 
 struct GatherBackward : NodeOf<GatherBackward, 1, 1> {
@@ -19,6 +18,11 @@ struct GatherBackward : NodeOf<GatherBackward, 1, 1> {
   Dims sizes;
   int dim = 0;
 
+  void keep(const Tensor& x, int along, const Tensor& index) {
+    save(0, index);
+    sizes = x.sizes();
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = raw::zeros(sizes, g.dtype(), g.device()).scatter_add(dim, saved(0), g);
   }
@@ -28,19 +32,36 @@ struct ScatterAddBackward : NodeOf<ScatterAddBackward, 2, 1> {
   static constexpr const char* kName = "ScatterAddBackward";
   int dim = 0;
 
+  void keep(const Tensor&, int along, const Tensor& index) {
+    save(0, index);
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = g;
     if (needs_grad(1)) dx[1] = g.gather(dim, saved(0));
   }
 };
 
-struct ScatterBackward : NodeOf<ScatterBackward, 2, 1> {
+/// An index of whole slices as scatter has it: for each element of the slices.
+Tensor of_elements(const Tensor& index, const Tensor& x, int dim) {
+  Dims sizes = x.sizes(), line = Dims::filled(x.dim(), 1);
+  if (x.dim() > 0) line[dim] = sizes[dim] = index.numel();
+  return raw::expand(raw::view(raw::contiguous(raw::cast(index, kInt64)), line), sizes);
+}
+
+/// `of_slices`: of what is given an index of whole slices.
+template <bool of_slices>
+struct ScatterBackward : NodeOf<ScatterBackward<of_slices>, 2, 1> {
   static constexpr const char* kName = "ScatterBackward";
   int dim = 0;
 
+  void keep(const Tensor& x, int along, const Tensor& index) {
+    this->save(0, of_slices ? of_elements(index, x, along) : index);
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = g.scatter(dim, saved(0), 0);
-    if (needs_grad(1)) dx[1] = g.gather(dim, saved(0));
+    if (this->needs_grad(0)) dx[0] = g.scatter(dim, this->saved(0), 0);
+    if (this->needs_grad(1)) dx[1] = g.gather(dim, this->saved(0));
   }
 };
 
@@ -49,6 +70,11 @@ struct IndexSelectBackward : NodeOf<IndexSelectBackward, 1, 1> {
   Dims sizes;
   int dim = 0;
 
+  void keep(const Tensor& x, int along, const Tensor& index) {
+    save(0, index);
+    sizes = x.sizes();
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = raw::zeros(sizes, g.dtype(), g.device()).index_add(dim, saved(0), g);
   }
@@ -58,6 +84,10 @@ struct IndexAddBackward : NodeOf<IndexAddBackward, 2, 1> {
   static constexpr const char* kName = "IndexAddBackward";
   int dim = 0;
 
+  void keep(const Tensor&, int along, const Tensor& index) {
+    save(0, index);
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = g;
     if (needs_grad(1)) dx[1] = g.index_select(dim, saved(0));
@@ -78,23 +108,11 @@ Tensor covered(Tensor source, const Dims& index, const char* op) {
   return source;
 }
 
-/// An index of whole slices as scatter has it: for each element of the slices.
-Tensor of_elements(const Tensor& index, const Tensor& x, int dim) {
-  Dims sizes = x.sizes(), line = Dims::filled(x.dim(), 1);
-  if (x.dim() > 0) line[dim] = sizes[dim] = index.numel();
-  return raw::expand(raw::view(raw::contiguous(raw::cast(index, kInt64)), line), sizes);
-}
-
-Tensor copied(const Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source, IndexUse use,
-              const char* op) {
-  detail::check_defined(x, op);
-  Tensor out = raw::clone(x);
-  drivers::index_copy_(out, given_dim, index, source, use);
-  if (auto* n = track<ScatterBackward>(out, x, source)) {
-    n->dim = wrap_dim(given_dim, x.dim(), op);
-    n->save(0, of_elements(index, x, n->dim));
-  }
-  return out;
+Tensor copied(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, IndexUse use, const char* op) {
+  const auto write = [use](const Tensor& out, int64_t d, const Tensor& i, const Tensor& from) {
+    drivers::index_copy_(out, d, i, from, use);
+  };
+  return drivers::written<ScatterBackward<true>>(write, op, x, dim, index, source);
 }
 
 /// What is written to x as it was before, also where it is a part of x.
@@ -104,42 +122,24 @@ Tensor apart(const Tensor& source, const Tensor& x) {
 
 }  // namespace
 
-Tensor Tensor::gather(int64_t given_dim, const Tensor& index) const {
-  Tensor out = drivers::gather(*this, given_dim, index);
-  if (auto* n = track<GatherBackward>(out, *this)) {
-    n->save(0, index);
-    n->sizes = sizes();
-    n->dim = wrap_dim(given_dim, dim(), "gather");
-  }
-  return out;
+Tensor Tensor::gather(int64_t dim, const Tensor& index) const {
+  return drivers::gather<GatherBackward>(*this, dim, index);
 }
 
-Tensor Tensor::scatter_add(int64_t given_dim, const Tensor& index, const Tensor& given_source) const {
+Tensor Tensor::scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const {
   detail::check_defined(*this, "scatter_add");
   detail::check_defined(index, "scatter_add", "the index");
-  detail::check_defined(given_source, "scatter_add", "the source");
-  const Tensor source = covered(given_source, index.sizes(), "scatter_add");
-  Tensor out = raw::clone(*this);
-  drivers::scatter_add_(out, given_dim, index, source);
-  if (auto* n = track<ScatterAddBackward>(out, *this, source)) {
-    n->save(0, index);
-    n->dim = wrap_dim(given_dim, dim(), "scatter_add");
-  }
-  return out;
+  detail::check_defined(source, "scatter_add", "the source");
+  return drivers::written<ScatterAddBackward>(drivers::scatter_add_, "scatter_add", *this, dim, index,
+                                              covered(source, index.sizes(), "scatter_add"));
 }
 
-Tensor Tensor::scatter(int64_t given_dim, const Tensor& index, const Tensor& given_source) const {
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, const Tensor& source) const {
   detail::check_defined(*this, "scatter");
   detail::check_defined(index, "scatter", "the index");
-  detail::check_defined(given_source, "scatter", "the source");
-  const Tensor source = covered(given_source, index.sizes(), "scatter");
-  Tensor out = raw::clone(*this);
-  drivers::scatter_(out, given_dim, index, source);
-  if (auto* n = track<ScatterBackward>(out, *this, source)) {
-    n->save(0, index);
-    n->dim = wrap_dim(given_dim, dim(), "scatter");
-  }
-  return out;
+  detail::check_defined(source, "scatter", "the source");
+  return drivers::written<ScatterBackward<false>>(drivers::scatter_, "scatter", *this, dim, index,
+                                                  covered(source, index.sizes(), "scatter"));
 }
 
 Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value) const {
@@ -148,25 +148,12 @@ Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value) const {
   return scatter(dim, index, raw::expand(raw::scalar(value, dtype(), device()), index.sizes()));
 }
 
-Tensor Tensor::index_select(int64_t given_dim, const Tensor& index) const {
-  Tensor out = drivers::index_select(*this, given_dim, index);
-  if (auto* n = track<IndexSelectBackward>(out, *this)) {
-    n->save(0, index);
-    n->sizes = sizes();
-    n->dim = wrap_dim(given_dim, dim(), "index_select");
-  }
-  return out;
+Tensor Tensor::index_select(int64_t dim, const Tensor& index) const {
+  return drivers::index_select<IndexSelectBackward>(*this, dim, index);
 }
 
-Tensor Tensor::index_add(int64_t given_dim, const Tensor& index, const Tensor& source) const {
-  detail::check_defined(*this, "index_add");
-  Tensor out = raw::clone(*this);
-  drivers::index_add_(out, given_dim, index, source);
-  if (auto* n = track<IndexAddBackward>(out, *this, source)) {
-    n->save(0, index);
-    n->dim = wrap_dim(given_dim, dim(), "index_add");
-  }
-  return out;
+Tensor Tensor::index_add(int64_t dim, const Tensor& index, const Tensor& source) const {
+  return drivers::written<IndexAddBackward>(drivers::index_add_, "index_add", *this, dim, index, source);
 }
 
 Tensor Tensor::index_fill(int64_t dim, const Tensor& index, Scalar value) const {

@@ -8,6 +8,7 @@
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/drivers/along.h"
+#include "tendril/tensor/drivers/pointwise.h"
 #include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
@@ -16,13 +17,13 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 
 /// The root of a variance. Where all elements are equal it has no derivative: 0 is taken, as in PyTorch, and that of
 /// the gradient is 0 too, as no formula sees the 0.
 struct StdBackward : NodeOf<StdBackward, 1, 1> {
   static constexpr const char* kName = "StdBackward";
 
+  void keep(const Tensor& y, const Tensor&) { save_output(0, y); }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor y = saved(0), flat = y.eq(0);
     dx[0] = (g / (y.masked_fill(flat, 1) * 2.0)).masked_fill(flat, 0);
@@ -37,18 +38,15 @@ struct SumBackward : NodeOf<SumBackward, 1> {
   static constexpr const char* kName = "SumBackward";
   Dims kept, sizes;
 
+  void keep(const Tensor&, const Tensor& x, const Dims& reduced) {
+    kept = reduced;
+    sizes = x.sizes();
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.reshape(kept).expand(sizes); }
 };
 
-Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& result_sizes) {
-  const DType dtype = drivers::reduced_in(Reduction::sum, x.dtype());
-  const Tensor wide = x.dtype() == dtype ? Tensor() : raw::cast(x, dtype);
-  Tensor out = drivers::reduce_to(Reduction::sum, wide.defined() ? wide : x, kept, result_sizes, "sum");
-  if (auto* n = track<SumBackward>(out, x)) {
-    n->kept = kept;
-    n->sizes = x.sizes();
-  }
-  return out;
+Tensor sum_kept(const Tensor& x, const Dims& kept, const Dims& sizes) {
+  return drivers::reduce_to<SumBackward>(Reduction::sum, x, kept, sizes, "sum");
 }
 
 /// The largest or smallest along dimensions; elements that tie share the gradient evenly, as in PyTorch.
@@ -57,6 +55,11 @@ struct SharedExtremumBackward : NodeOf<SharedExtremumBackward<largest>, 1, 2> {
   static constexpr const char* kName = largest ? "AmaxBackward" : "AminBackward";
   Dims kept;
 
+  void keep(const Tensor& out, const Tensor& x, const Dims& reduced) {
+    this->save(0, x);
+    this->save_output(1, out);
+    kept = reduced;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor x = this->saved(0);
     // With a NaN among them all NaN are.
@@ -68,16 +71,8 @@ struct SharedExtremumBackward : NodeOf<SharedExtremumBackward<largest>, 1, 2> {
 
 template <bool largest>
 Tensor shared_extremum(const Tensor& x, const Dims& dims, bool keepdim, const char* name) {
-  const drivers::Reduced to(x, dims, name);
-  TENDRIL_CHECK_AS(ShapeError, to.count > 0, name, ": of no elements: shape ", x.sizes());
-  Tensor out =
-      drivers::reduce_to(largest ? Reduction::max : Reduction::min, x, to.kept, keepdim ? to.kept : to.squeezed, name);
-  if (auto* n = track<SharedExtremumBackward<largest>>(out, x)) {
-    n->save(0, x);
-    n->save_output(1, out);
-    n->kept = to.kept;
-  }
-  return out;
+  const Reduction op = largest ? Reduction::max : Reduction::min;
+  return drivers::reduce<SharedExtremumBackward<largest>>(op, x, dims, keepdim, name);
 }
 
 /// Along one dimension: the gradient goes to the element that was chosen.
@@ -87,39 +82,26 @@ struct ExtremumBackward : NodeOf<ExtremumBackward<largest>, 1, 1> {
   Dims sizes, kept;
   int dim = 0;
 
+  void keep(const Tensor& x, const Tensor& indices, int along) {
+    this->save(0, indices);
+    sizes = x.sizes();
+    kept = indices.sizes();
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     dx[0] = raw::zeros(sizes, g.dtype(), g.device()).scatter_add(dim, this->saved(0), g.reshape(kept));
   }
 };
 
-Dims without(const Dims& sizes, int dim) {
-  Dims result = sizes;
-  if (!result.empty()) result.erase(dim);
-  return result;
-}
-
 template <bool largest>
-std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t given_dim, bool keepdim) {
-  const char* name = largest ? "max" : "min";
-  detail::check_defined(x, name);
-  const int dim = wrap_dim(given_dim, x.dim(), name);
-  const drivers::Extremum found = drivers::extremum(largest, x, dim, true, name);
-  const Dims kept = found.values.sizes(), sizes = keepdim ? kept : without(kept, dim);
-  Tensor values = raw::view(found.values, sizes), indices = raw::view(found.indices, sizes);
-  if (auto* n = track<ExtremumBackward<largest>>(values, x)) {
-    n->save(0, found.indices);
-    n->sizes = x.sizes();
-    n->kept = kept;
-    n->dim = dim;
-  }
+std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t dim, bool keepdim) {
+  const auto [values, indices] =
+      drivers::extremum<ExtremumBackward<largest>>(largest, x, dim, keepdim, true, largest ? "max" : "min");
   return {values, indices};
 }
 
-Tensor arg_extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim, const char* name) {
-  detail::check_defined(x, name);
-  const int dim = wrap_dim(given_dim, x.dim(), name);
-  const Tensor indices = drivers::extremum(largest, x, dim, false, name).indices;
-  return keepdim ? indices : raw::view(indices, without(indices.sizes(), dim));
+Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim, const char* name) {
+  return drivers::extremum(largest, x, dim, keepdim, false, name).indices;
 }
 
 /// Whether a product of two finite numbers, none of them 0, is infinite or has lost digits below the normal numbers: by
@@ -206,9 +188,7 @@ Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
   detail::check_floating(*this, "std");
   if (is_half(*this)) return this->to(kFloat32).std(dims, unbiased, keepdim).to(dtype());
   const Tensor variance = var(dims, unbiased, keepdim);
-  Tensor out = raw::unary(Unary::sqrt, variance);
-  if (auto* n = track<StdBackward>(out, variance)) n->save_output(0, out);
-  return out;
+  return drivers::unary<StdBackward>(Unary::sqrt, variance);
 }
 
 Tensor Tensor::max() const { return shared_extremum<true>(*this, {}, false, "max"); }

@@ -10,39 +10,38 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 using namespace autograd::table;
 
+/// Keeps x, and what is left of its shape.
+template <class Derived>
+struct ReductionNode : NodeOf<Derived, 1, 1> {
+  Dims kept;
+
+  void keep(const Tensor&, const Tensor& x, const Dims& reduced) {
+    this->save(0, x);
+    kept = reduced;
+  }
+};
+
 #define TENDRIL_REDUCTION(op, doc, fold, expression, gradient, ...)                  \
-  struct op##_backward : NodeOf<op##_backward, 1, 1> {                               \
+  struct op##_backward : ReductionNode<op##_backward> {                              \
     static constexpr auto kText = node_name(#op);                                    \
     static constexpr const char* kName = kText.data();                               \
-    Dims kept;                                                                       \
     void backward(const Tensor& g, std::span<Tensor> dx) {                           \
-      const Tensor x = saved(0);                                                     \
+      const Tensor x = this->saved(0);                                               \
       const DType dtype = computed_in(g.dtype());                                    \
-      const Tensor spread = g.reshape(kept).expand(x.sizes());                       \
+      const Tensor spread = g.reshape(this->kept).expand(x.sizes());                 \
       dx[0] = gradient_of(SeenAs(spread, dtype), SeenAs(x, dtype));                  \
     }                                                                                \
     static Tensor gradient_of(const Tensor& g, const Tensor& x) { return gradient; } \
   };
 #include "tendril/tensor/reductions.def"
 
-template <class N>
-Tensor apply(Reduction op, const Tensor& x, const Dims& dims, bool keepdim) {
-  Tensor out = drivers::reduce(op, x, dims, keepdim);
-  if (N* n = track<N>(out, x)) {
-    n->save(0, x);
-    n->kept = drivers::Reduced(x, dims, name_of(op)).kept;
-  }
-  return out;
-}
-
 }  // namespace
 
-#define TENDRIL_REDUCTION(op, ...)                                \
-  Tensor op(const Tensor& x, const Dims& dims, bool keepdim) {    \
-    return apply<op##_backward>(Reduction::op, x, dims, keepdim); \
+#define TENDRIL_REDUCTION(op, ...)                                          \
+  Tensor op(const Tensor& x, const Dims& dims, bool keepdim) {              \
+    return drivers::reduce<op##_backward>(Reduction::op, x, dims, keepdim); \
   }
 #include "tendril/tensor/reductions.def"
 

@@ -2,6 +2,7 @@
 
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/drivers/pointwise.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -9,11 +10,11 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 
 struct WhereBackward : NodeOf<WhereBackward, 2, 1> {
   static constexpr const char* kName = "WhereBackward";
 
+  void keep(const Tensor& mask) { save(0, mask); }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor mask = saved(0);
     if (needs_grad(0)) dx[0] = where(mask, g, 0);
@@ -21,22 +22,28 @@ struct WhereBackward : NodeOf<WhereBackward, 2, 1> {
   }
 };
 
-struct MaskedFillBackward : NodeOf<MaskedFillBackward, 1, 1> {
+/// Of `where` with a number in the place of x.
+struct MaskedFillBackward : NodeOf<MaskedFillBackward, 2, 1> {
   static constexpr const char* kName = "MaskedFillBackward";
 
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
+  void keep(const Tensor& mask) { save(0, mask); }
+  void backward(const Tensor& g, std::span<Tensor> dx) { dx[1] = g.masked_fill(saved(0), 0); }
 };
 
+/// The gradient passes strictly between the bounds; on one of them it is 0, as in PyTorch since 2.15.
 struct ClampBackward : NodeOf<ClampBackward, 1, 1> {
   static constexpr const char* kName = "ClampBackward";
 
+  void keep(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+    Tensor inside = low ? raw::compare(Compare::gt, x, *low) : Tensor();
+    if (high) {
+      const Tensor below = raw::compare(Compare::lt, x, *high);
+      inside = inside.defined() ? raw::compare(Compare::logical_and, inside, below) : below;
+    }
+    save(0, raw::predicate(Predicate::logical_not, inside));
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
 };
-
-Tensor track_where(const Tensor& out, const Tensor& mask, const Tensor& x, const Tensor& y) {
-  if (auto* n = track<WhereBackward>(out, x, y)) n->save(0, mask);
-  return out;
-}
 
 /// A number next to a tensor of this dtype, as a tensor that does not widen it. It joins tensors of any device.
 Tensor beside(Scalar value, const Tensor& x) {
@@ -47,16 +54,14 @@ Tensor beside(Scalar value, const Tensor& x) {
 
 }  // namespace
 
-Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
-  return track_where(raw::where(mask, x, y), mask, x, y);
-}
+Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) { return drivers::where<WhereBackward>(mask, x, y); }
 Tensor where(const Tensor& mask, const Tensor& x, Scalar y) {
   detail::check_defined(x, "where", "x");
-  return track_where(raw::where(mask, x, beside(y, x)), mask, x, {});
+  return drivers::where<WhereBackward>(mask, x, beside(y, x));
 }
 Tensor where(const Tensor& mask, Scalar x, const Tensor& y) {
   detail::check_defined(y, "where", "y");
-  return track_where(raw::where(mask, beside(x, y), y), mask, {}, y);
+  return drivers::where<WhereBackward>(mask, beside(x, y), y);
 }
 
 Tensor where(const Tensor& mask, Scalar x, Scalar y) {
@@ -72,23 +77,11 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
   TENDRIL_CHECK_AS(DTypeError, (is_floating(dtype()) || !value.is_floating()) && value.fits(dtype()),
                    "masked_fill: the value ", value, " does not convert to ", dtype());
-  Tensor out = raw::where(mask, raw::scalar(value, dtype()), *this);
-  if (auto* n = track<MaskedFillBackward>(out, *this)) n->save(0, mask);
-  return out;
+  return drivers::where<MaskedFillBackward>(mask, raw::scalar(value, dtype()), *this);
 }
 
-// The gradient passes strictly between the bounds; on one of them it is 0, as in PyTorch since 2.15.
 Tensor Tensor::clamp(std::optional<double> low, std::optional<double> high) const {
-  Tensor out = raw::clamp(*this, low, high);
-  if (auto* n = track<ClampBackward>(out, *this)) {
-    Tensor inside = low ? raw::compare(Compare::gt, *this, *low) : Tensor();
-    if (high) {
-      const Tensor below = raw::compare(Compare::lt, *this, *high);
-      inside = inside.defined() ? raw::compare(Compare::logical_and, inside, below) : below;
-    }
-    n->save(0, raw::predicate(Predicate::logical_not, inside));
-  }
-  return out;
+  return drivers::clamp<ClampBackward>(*this, low, high);
 }
 
 }  // namespace tendril

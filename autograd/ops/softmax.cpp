@@ -23,6 +23,10 @@ struct SoftmaxBackward : NodeOf<SoftmaxBackward, 1, 1> {
   static constexpr const char* kName = "SoftmaxBackward";
   int dim = 0;
 
+  void keep(const Tensor& y, int along) {
+    save_output(0, y);
+    dim = along;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor y = wide(saved(0)), gy = wide(g) * y;
     dx[0] = gy - y * gy.sum({dim}, true);
@@ -34,6 +38,10 @@ struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
   static constexpr const char* kName = "LogSoftmaxBackward";
   int dim = 0;
 
+  void keep(const Tensor& y, int along) {
+    save_output(0, y);
+    dim = along;
+  }
   void backward(const Tensor& given, std::span<Tensor> dx) {
     const Tensor g = wide(given);
     dx[0] = g - wide(saved(0)).exp() * g.sum({dim}, true);
@@ -41,7 +49,7 @@ struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
 };
 
 /// Running sums along `dim`, from its end if `reverse`.
-Tensor running_sum(const Tensor& x, int dim, bool reverse);
+Tensor running_sum(const Tensor& x, int64_t dim, bool reverse);
 
 /// Each element is in its own partial sum and in all later ones: the gradients are added up from the end. (The total
 /// less what came before would cancel.)
@@ -50,16 +58,15 @@ struct CumsumBackward : NodeOf<CumsumBackward, 1> {
   int dim = 0;
   bool reverse = false;
 
+  void keep(int along, bool from_the_end) {
+    dim = along;
+    reverse = from_the_end;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = running_sum(g, dim, !reverse); }
 };
 
-Tensor running_sum(const Tensor& x, int dim, bool reverse) {
-  Tensor out = drivers::cumsum(x, dim, reverse);
-  if (auto* n = track<CumsumBackward>(out, x)) {
-    n->dim = dim;
-    n->reverse = reverse;
-  }
-  return out;
+Tensor running_sum(const Tensor& x, int64_t dim, bool reverse) {
+  return drivers::cumsum<CumsumBackward>(x, dim, reverse);
 }
 
 /// d/dx logsumexp(x) = exp(x - y)
@@ -74,32 +81,17 @@ struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
 
 }  // namespace
 
-Tensor Tensor::softmax(int64_t given_dim) const {
+Tensor Tensor::softmax(int64_t dim) const {
   detail::check_floating(*this, "softmax");
-  const int d = wrap_dim(given_dim, dim(), "softmax");
-  Tensor out = drivers::along(&Kernels::softmax, "softmax", *this, d);
-  if (auto* n = track<SoftmaxBackward>(out, *this)) {
-    n->save_output(0, out);
-    n->dim = d;
-  }
-  return out;
+  return drivers::along<SoftmaxBackward>(&Kernels::softmax, "softmax", *this, dim);
 }
 
-Tensor Tensor::log_softmax(int64_t given_dim) const {
+Tensor Tensor::log_softmax(int64_t dim) const {
   detail::check_floating(*this, "log_softmax");
-  const int d = wrap_dim(given_dim, dim(), "log_softmax");
-  Tensor out = drivers::along(&Kernels::log_softmax, "log_softmax", *this, d);
-  if (auto* n = track<LogSoftmaxBackward>(out, *this)) {
-    n->save_output(0, out);
-    n->dim = d;
-  }
-  return out;
+  return drivers::along<LogSoftmaxBackward>(&Kernels::log_softmax, "log_softmax", *this, dim);
 }
 
-Tensor Tensor::cumsum(int64_t given_dim) const {
-  detail::check_defined(*this, "cumsum");
-  return running_sum(*this, wrap_dim(given_dim, dim(), "cumsum"), false);
-}
+Tensor Tensor::cumsum(int64_t dim) const { return running_sum(*this, dim, false); }
 
 Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
   detail::check_floating(*this, "logsumexp");

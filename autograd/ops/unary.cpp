@@ -2,6 +2,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/drivers/pointwise.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -9,7 +10,6 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-using autograd::track;
 using namespace autograd::table;
 using detail::is_fused, detail::mentions;
 
@@ -19,9 +19,22 @@ bool is_nobody_elses(const Tensor& g, const autograd::Node& node) {
   return g.device().is_cpu() && autograd::uniquely_owned(g) && !node.hooks();
 }
 
+/// Keeps what the row says, and its number.
+template <class Derived, Saves saves, bool has_number>
+struct UnaryNode : NodeOf<Derived, 1, saves == kNone ? 0 : 1>, Parameter<has_number> {
+  void keep(const Tensor& y, const Tensor& x) {
+    if constexpr (saves == kInput) this->save(0, x);
+    if constexpr (saves == kOutput) this->save_output(0, y);
+  }
+  void keep(const Tensor& y, const Tensor& x, double number) {
+    keep(y, x);
+    this->p = number;
+  }
+};
+
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, gradient, fused, ...)                                     \
   static_assert(saves == kNone || is_fused(#fused), #op " saves something and has no fused gradient");              \
-  struct op##_backward : NodeOf<op##_backward, 1, saves == kNone ? 0 : 1>, Parameter<mentions(#expression, 'p')> {  \
+  struct op##_backward : UnaryNode<op##_backward, saves, mentions(#expression, 'p')> {                              \
     static constexpr auto kText = node_name(#op);                                                                   \
     static constexpr const char* kName = kText.data();                                                              \
     void backward(const Tensor& g, std::span<Tensor> dx) {                                                          \
@@ -44,36 +57,12 @@ bool is_nobody_elses(const Tensor& g, const autograd::Node& node) {
   };
 #include "tendril/tensor/pointwise.def"
 
-template <class N, Saves saves>
-N* record(const Tensor& y, const Tensor& x) {
-  N* n = track<N>(y, x);
-  if (n) {
-    if constexpr (saves == kInput) n->save(0, x);
-    if constexpr (saves == kOutput) n->save_output(0, y);
-  }
-  return n;
-}
-
-template <class N, Saves saves>
-Tensor apply(Unary op, const Tensor& x) {
-  Tensor y = raw::unary(op, x);
-  record<N, saves>(y, x);
-  return y;
-}
-
-template <class N, Saves saves>
-Tensor apply(Unary op, const Tensor& x, double p) {
-  Tensor y = raw::unary(op, x, p);
-  if (N* n = record<N, saves>(y, x)) n->p = p;
-  return y;
-}
-
 }  // namespace
 
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, ...) \
-  Tensor Tensor::op() const { return apply<op##_backward, saves>(Unary::op, *this); }
+  Tensor Tensor::op() const { return drivers::unary<op##_backward>(Unary::op, *this); }
 #define TENDRIL_PARAMETRIC(op, doc, dtypes, expression, saves, ...) \
-  Tensor Tensor::op(double p) const { return apply<op##_backward, saves>(Unary::op, *this, p); }
+  Tensor Tensor::op(double p) const { return drivers::unary<op##_backward>(Unary::op, *this, p); }
 #define TENDRIL_PREDICATE(op, ...) \
   Tensor Tensor::op() const { return raw::predicate(Predicate::op, *this); }
 #include "tendril/tensor/pointwise.def"

@@ -19,36 +19,19 @@ View from_the_end(const Tensor& x, int dim, Dims& strides) {
 
 }  // namespace
 
-Tensor along(LineKernel kernel, const char* op, const Tensor& x, int dim) {
+void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tensor& x, int dim, bool reverse) {
+  detail::check_defined(out, op, "the result");
   detail::check_defined(x, op);
   const Kernels& table = kernels(x.device());
   const auto run = require(table.*kernel, op, table);
-  Tensor out = raw::empty_like(x);
-  if (x.dim() == 0) {
-    run(raw::view_of(with_a_dimension(out)), raw::view_of(with_a_dimension(x)), 0);
-  } else {
-    run(raw::view_of(out), raw::view_of(x), dim);
-  }
-  return out;
+  const Tensor to = with_a_dimension(out), from = with_a_dimension(x);
+  if (!reverse || from.numel() == 0) return run(raw::view_of(to), raw::view_of(from), dim);
+  Dims to_strides, from_strides;
+  run(from_the_end(to, dim, to_strides), from_the_end(from, dim, from_strides), dim);
 }
 
-Tensor cumsum(const Tensor& x, int64_t given_dim, bool reverse) {
-  detail::check_defined(x, "cumsum");
-  const int dim = wrap_dim(given_dim, x.dim(), "cumsum");
-  const Tensor input = raw::cast(x, is_floating(x.dtype()) ? x.dtype() : kInt64);
-  if (!reverse || input.numel() == 0) return along(&Kernels::cumsum, "cumsum", input, dim);
-  const Tensor lines = with_a_dimension(input);
-  const Tensor out = raw::empty_like(lines);
-  const Kernels& table = kernels(x.device());
-  Dims out_strides, input_strides;
-  require(table.cumsum, "cumsum", table)(from_the_end(out, dim, out_strides), from_the_end(lines, dim, input_strides),
-                                         dim);
-  return x.dim() == 0 ? raw::view(out, {}) : out;
-}
-
-Extremum extremum(bool largest, const Tensor& x, int64_t given_dim, bool want_values, const char* op) {
+Extremum find_extremum(bool largest, const Tensor& x, int dim, bool want_values, const char* op) {
   detail::check_defined(x, op);
-  const int dim = wrap_dim(given_dim, x.dim(), op);
   const Tensor lines = with_a_dimension(x);
   TENDRIL_CHECK_AS(IndexError, lines.sizes()[dim] > 0, op, ": dim ", dim, " of shape ", x.sizes(), " has no elements");
   Dims kept = lines.sizes();

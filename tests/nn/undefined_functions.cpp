@@ -86,13 +86,22 @@ std::vector<Call> functions_of_raw() {
       {"reduce", GIVEN(x()), [](Tensors& t) { (void)drivers::reduce(Reduction::sum, t[0]); }, "sum"},
       CALL(cumsum, (void)drivers::cumsum(t[0], 0), x()),
       {"along", GIVEN(x()), [](Tensors& t) { (void)drivers::along(&Kernels::softmax, "softmax", t[0], 0); }, "softmax"},
-      {"extremum", GIVEN(x()), [](Tensors& t) { (void)drivers::extremum(true, t[0], 0, true, "max"); }, "max"},
+      {"extremum", GIVEN(x()), [](Tensors& t) { (void)drivers::extremum(true, t[0], 0, false, true, "max"); }, "max"},
       {"sort_places", GIVEN(x()), [](Tensors& t) { (void)drivers::sort_places(t[0], 0, false); }, "sort"},
       {"reduce_to", GIVEN(x()),
        [](Tensors& t) {
          (void)drivers::reduce_to(Reduction::sum, t[0], {1, 1}, {}, "sum");
        },
-       "device"},
+       "dtype"},
+      {"fill_lines", GIVEN(x(), x()),
+       [](Tensors& t) { drivers::fill_lines(&Kernels::softmax, "softmax", t[0], t[1], 0); }, "softmax"},
+      {"find_extremum", GIVEN(x()), [](Tensors& t) { (void)drivers::find_extremum(true, t[0], 0, true, "max"); },
+       "max"},
+      {"written", GIVEN(x(), index(), x()),
+       [](Tensors& t) {
+         (void)drivers::written<drivers::Unrecorded>(drivers::scatter_, "scatter", t[0], 0, t[1], t[2]);
+       },
+       "scatter"},
       {"index_copy_", GIVEN(x(), line(), x()[0].unsqueeze(0)),
        [](Tensors& t) { drivers::index_copy_(t[0], 0, t[1], t[2]); }, "index_copy"},
       {"scatter_", GIVEN(x(), index(), x()), [](Tensors& t) { drivers::scatter_(t[0], 0, t[1], t[2]); }, "scatter"},
