@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy says which checks) over the libraries: scripts/tidy.sh [library...], e.g. scripts/tidy.sh rpc dist
+# clang-tidy (.clang-tidy says which checks) over the libraries and examples: scripts/tidy.sh [folder...], e.g. scripts/tidy.sh rpc examples
 # Any finding is an error. All sources of a library are read at once, as a unity build does, in a fifth of the time of one after
-# the other; so names in unnamed namespaces are to be unique within a library.
+# the other; so names in unnamed namespaces are to be unique within a library. Examples too (examples/one_source.cmake).
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs
+[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs examples
 install_dependencies
 install_packages clang-tidy-16
 configure tidy
 # Clang does not know all of g++'s pragmas.
-for library in "$@"; do find "build/tidy/$library" -name 'unity_*.cxx'; done |
+for folder in "$@"; do find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'; done |
   xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' \
     --extra-arg=-Wno-unknown-pragmas

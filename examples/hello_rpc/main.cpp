@@ -2,12 +2,12 @@
 //
 //   ./hello_rpc               (or: mpirun -n 2 ./hello_rpc, srun -n 2 ./hello_rpc, ...)
 
+#include <tendril/rpc/call.h>
+#include <tendril/rpc/group.h>
+#include <tendril/rpc/launch.h>
+
 #include <cstdio>
 #include <string>
-
-#include "tendril/rpc/call.h"
-#include "tendril/rpc/group.h"
-#include "tendril/rpc/launch.h"
 
 namespace rpc = tendril::rpc;
 

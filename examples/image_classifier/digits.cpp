@@ -52,7 +52,8 @@ void draw(std::size_t digit, tendril::Generator& random, std::uint8_t* image) {
                        top + size * (slanted * std::sin(turn) + y * std::cos(turn))});
   }
   for (std::int64_t i = 0; i < kSide * kSide; ++i) {
-    const Point pixel{static_cast<double>(i % kSide) + 0.5, static_cast<double>(i / kSide) + 0.5};
+    const std::int64_t column = i % kSide, row = i / kSide;
+    const Point pixel{static_cast<double>(column) + 0.5, static_cast<double>(row) + 0.5};
     double nearest = kSide;
     for (std::size_t s = 1; s < corners.size(); ++s) {
       nearest = std::min(nearest, distance_to_segment(pixel, corners[s - 1], corners[s]));

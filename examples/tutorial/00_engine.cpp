@@ -10,22 +10,22 @@
 
 // ---- Numbers: a matrix, row after row. A valarray does what goes element by element.
 struct Matrix {
-  int rows, cols;
-  std::valarray<double> at = std::valarray<double>(static_cast<std::size_t>(rows * cols));
-  double& operator()(int i, int j) { return at[static_cast<std::size_t>(i * cols + j)]; }
-  double operator()(int i, int j) const { return at[static_cast<std::size_t>(i * cols + j)]; }
+  std::size_t rows, cols;
+  std::valarray<double> at = std::valarray<double>(rows * cols);
+  double& operator()(std::size_t i, std::size_t j) { return at[i * cols + j]; }
+  double operator()(std::size_t i, std::size_t j) const { return at[i * cols + j]; }
 };
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix out{a.rows, b.cols};
-  for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < b.cols; ++j)
-      for (int k = 0; k < a.cols; ++k) out(i, j) += a(i, k) * b(k, j);
+  for (std::size_t i = 0; i < a.rows; ++i)
+    for (std::size_t j = 0; j < b.cols; ++j)
+      for (std::size_t k = 0; k < a.cols; ++k) out(i, j) += a(i, k) * b(k, j);
   return out;
 }
 Matrix transposed(const Matrix& a) {
   Matrix out{a.cols, a.rows};
-  for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
+  for (std::size_t i = 0; i < a.rows; ++i)
+    for (std::size_t j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
   return out;
 }
 
@@ -68,7 +68,7 @@ Value matmul(const Value& a, const Value& b) {
 Value add(const Value& a,
           const Value& b) {  // b may be one row: it is repeated (broadcast), so its gradients are summed
   const bool repeats = b->value.rows < a->value.rows;
-  const Matrix ones{a->value.rows, 1, std::valarray(1.0, static_cast<std::size_t>(a->value.rows))};
+  const Matrix ones{a->value.rows, 1, std::valarray(1.0, a->value.rows)};
   const Matrix out{ones.rows, b->value.cols, a->value.at + (repeats ? product(ones, b->value) : b->value).at};
   return record(out, {a, b}, [ones, repeats](const Matrix& g) {
     return std::vector{g, repeats ? product(transposed(ones), g) : g};
@@ -84,8 +84,8 @@ Value tanh(const Value& a) {
 
 Value mean_square(const Value& a, const Matrix& target) {
   const Matrix off{target.rows, target.cols, a->value.at - target.at};
-  return record(Matrix{1, 1, {(off.at * off.at).sum() / off.rows}}, {a}, [off](const Matrix& g) {
-    return std::vector{Matrix{off.rows, off.cols, off.at * (2 * g(0, 0) / off.rows)}};
+  return record(Matrix{1, 1, {(off.at * off.at).sum() / static_cast<double>(off.rows)}}, {a}, [off](const Matrix& g) {
+    return std::vector{Matrix{off.rows, off.cols, off.at * (2 * g(0, 0) / static_cast<double>(off.rows))}};
   });
 }
 
@@ -93,7 +93,7 @@ int main() {
   // 100 points on a line, and a sine there: a network with one hidden layer learns it.
   std::mt19937 random(1);
   Matrix x{100, 1}, y{100, 1}, w1{1, 16}, b1{1, 16}, w2{16, 1}, b2{1, 1};
-  for (int i = 0; i < 100; ++i) y(i, 0) = std::sin(2 * (x(i, 0) = 0.04 * (i - 50)));
+  for (std::size_t i = 0; i < 100; ++i) y(i, 0) = std::sin(2 * (x(i, 0) = 0.04 * (static_cast<double>(i) - 50)));
   for (Matrix* m : {&w1, &b1, &w2})
     for (double& w : m->at) w = std::normal_distribution<double>(0, 0.5)(random);
   const std::vector<Value> parameters{record(w1), record(b1), record(w2), record(b2)};

@@ -51,7 +51,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add("--cuda", cuda, "As --device cuda");
   flags.add_tiny(tiny, "Two times through a corpus of 500 tokens: done at once");
   flags.add_launch(options.launch);
-  const auto read = flags.parse(argc, argv, options, exit_status, [&] {
+  auto read = flags.parse(argc, argv, options, exit_status, [&] {
     if (tiny && !flags.given("--epochs")) flags.imply("--epochs", options.epochs, 2);
     if (tiny && !flags.given("--tokens")) flags.imply("--tokens", options.tokens, 500);
     if (options.dry_run && !flags.given("--epochs")) flags.imply("--epochs", options.epochs, 1);

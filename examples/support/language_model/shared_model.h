@@ -46,7 +46,7 @@ class SharedModel {
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
     const auto weights = served_.forward_async<&Served::weights>();
     const Tensor emb = served_.forward<&Served::embed>(input);
-    const std::vector<Tensor> fresh = weights.wait();
+    const std::vector<Tensor>& fresh = weights.wait();
     for (std::size_t i = 0; i < mine_.size(); ++i)
       mine_[i].detach_().copy_(fresh[i]);  // recorded: a gradient of mine is one of the server's
     const auto [output, state] = rnn_.forward(emb, hidden);

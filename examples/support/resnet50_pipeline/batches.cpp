@@ -56,8 +56,9 @@ bool Batches::next() {
   const std::int64_t batch = options_.batch_size;
   if (done_ == options_.batches) {
     const double seconds = seconds_since(start_);
-    std::printf("trained on %lld images in %.2f s, %.1f images/s\n", static_cast<long long>(batch * done_), seconds,
-                static_cast<double>(batch * done_) / seconds);
+    const std::int64_t images = batch * done_;
+    std::printf("trained on %lld images in %.2f s, %.1f images/s\n", static_cast<long long>(images), seconds,
+                static_cast<double>(images) / seconds);
     std::fflush(stdout);  // before the launcher's line
     return false;
   }

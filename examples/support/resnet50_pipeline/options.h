@@ -23,7 +23,9 @@ struct Network {
   tendril::DType dtype = tendril::kFloat32;
 
   /// How many layers it has: a stem of four, bottlenecks, a classifier of three.
-  std::size_t layers() const { return static_cast<std::size_t>(std::accumulate(blocks.begin(), blocks.end(), 7)); }
+  std::size_t layers() const {
+    return static_cast<std::size_t>(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{7}));
+  }
   /// Where the tutorial cuts it: behind the second group.
   std::size_t middle() const { return static_cast<std::size_t>(4 + blocks[0] + blocks[1]); }
 
