@@ -19,6 +19,9 @@ bool is_nobody_elses(const Tensor& g, const autograd::Node& node) {
   return g.device().is_cpu() && autograd::uniquely_owned(g) && !node.hooks();
 }
 
+/// scalar_math.h's.
+Tensor gelu_tanh_exponent(const Tensor& x) { return x * (x * x * 0.07135481627260025 + 1.5957691216057308); }
+
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, gradient, fused, ...)                                     \
   static_assert(saves == kNone || is_fused(#fused), #op " saves something and has no fused gradient");              \
   struct op##_backward : NodeOf<op##_backward, 1, saves == kNone ? 0 : 1>, Parameter<mentions(#expression, 'p')> {  \
