@@ -6,17 +6,8 @@
 #include "tendril/tensor/raw.h"
 
 namespace tendril::nn {
-namespace {
 
-Tensor gelu_tanh(const Tensor& x) {
-  constexpr double kSqrt2OverPi = 0.79788456080286535588;
-  const Tensor inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(kSqrt2OverPi);
-  return x.mul(0.5).mul(inner.tanh().add(1.0));
-}
-
-}  // namespace
-
-Tensor GELU::forward(const Tensor& x) const { return approximate == Approximate::tanh ? gelu_tanh(x) : x.gelu(); }
+Tensor GELU::forward(const Tensor& x) const { return approximate == Approximate::tanh ? x.gelu_tanh() : x.gelu(); }
 
 Tensor Softmax2d::forward(const Tensor& x) const {
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 3 || x.dim() == 4, "Softmax2d: x has shape ", x.sizes(),

@@ -242,8 +242,10 @@ struct Kernels {
   // ---- products. a is [m, k], b is [k, n], out is [m, n], or all three with a leading batch; same dtype; any strides.
   // On the CPU out may be float32 beside operands of a half type.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
-  /// The product of two matrices plus bias [n] in each row, all floating, rounded once. Null slot: matmul, then a sum.
-  void (*linear)(const View& out, const View& a, const View& b, const View& bias) = nullptr;
+  /// The product of two matrices plus bias [n] in each row (may be null), then `after` of that (null: nothing), a
+  /// function without a number; all floating. Product and sum are rounded once. A relu may make NaN 0 here, and
+  /// gelu_tanh be as exact as the device has it. Null slot: made of other operations.
+  void (*linear)(const View& out, const View& a, const View& b, const View* bias, const Unary* after) = nullptr;
 
   // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in
   // the order input, forget, cell, output; the rest is [N, H].

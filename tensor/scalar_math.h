@@ -330,5 +330,16 @@ template <class T>
   }
   return normal_cdf(x) + x * exponential(x * x * T(-0.5)) * kDensity;
 }
+/// 2 sqrt(2 / pi) (x + 0.044715 x^3): 0.5 (1 + tanh(v / 2)) is logistic(v), which keeps its digits far below 0.
+template <class T>
+[[gnu::always_inline]] constexpr T gelu_tanh_exponent(T x) {
+  return x * (x * x * T(0.07135481627260025) + T(1.5957691216057308));
+}
+/// The derivative of x logistic(gelu_tanh_exponent(x)).
+template <class T>
+[[gnu::always_inline]] constexpr T gelu_tanh_slope(T x) {
+  const T v = gelu_tanh_exponent(x);
+  return logistic(v) * (x * logistic(-v) * (x * x * T(0.21406444881780076) + T(1.5957691216057308)) + T(1));
+}
 
 }  // namespace tendril::scalar_math

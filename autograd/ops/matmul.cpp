@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -67,13 +68,28 @@ Tensor lower_product(const Tensor& a, const Tensor& b, Product product) {
   return product(x, y);
 }
 
+/// Of x, weight and bias, where x and the weight are saved first.
+template <class N>
+void linear_gradients(const N& node, const Tensor& g, std::span<Tensor> dx) {
+  if (node.needs_grad(0)) dx[0] = g.matmul(node.saved(1));
+  if (node.needs_grad(1)) dx[1] = as_rows(g).t().mm(as_rows(node.saved(0)));
+  if (node.needs_grad(2)) dx[2] = g;
+}
+
 struct LinearBackward : NodeOf<LinearBackward, 3, 2> {
   static constexpr const char* kName = "LinearBackward";
 
+  void backward(const Tensor& g, std::span<Tensor> dx) { linear_gradients(*this, g, dx); }
+};
+
+/// Saves the result too, which says where the relu let something through.
+struct LinearReluBackward : NodeOf<LinearReluBackward, 3, 3> {
+  static constexpr const char* kName = "LinearReluBackward";
+
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = g.matmul(saved(1));
-    if (needs_grad(1)) dx[1] = as_rows(g).t().mm(as_rows(saved(0)));
-    if (needs_grad(2)) dx[2] = g;
+    const Tensor y = saved(2);
+    const Tensor masked = autograd::grad_enabled() ? g.masked_fill(y.le(0), 0) : raw::unary_gradient(Unary::relu, g, y);
+    linear_gradients(*this, masked, dx);
   }
 };
 
@@ -189,22 +205,26 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, d
   return added_product("baddbmm", &Tensor::bmm, c, a, b, beta, alpha);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+/// x weight^T + bias, then `after` of it (null: nothing), which is relu unless nothing is recorded.
+Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Unary* after) {
   if (autograd::detail::autocast_on()) [[unlikely]] {
     const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
                  low_bias = autograd::detail::lowered(bias);
     const autograd::detail::AutocastOff done;
-    return linear(low_x, low_weight, low_bias);
+    return linear_layer(op, low_x, low_weight, low_bias, after);
   }
-  check_operands(x, weight, "linear", "the weight", "x");
-  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1],
-                   "linear: expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ",
-                   weight.sizes());
+  check_operands(x, weight, op, "the weight", "x");
+  TENDRIL_CHECK_AS(DTypeError, !after || is_floating(x.dtype()), op, ": x has dtype ", x.dtype(),
+                   ", expected a floating one");
+  TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1], op,
+                   ": expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ", weight.sizes());
   const int64_t out_features = weight.sizes()[0];
   if (bias.defined()) {
-    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, "linear: the bias has shape ",
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, op, ": the bias has shape ",
                      bias.sizes(), ", expected [", out_features, "]");
-    check_operands(x, bias, "linear", "the bias");
+    check_operands(x, bias, op, "the bias");
   }
   const Kernels& table = kernels(x.device());
   // The sum alone is rounded (a GPU wants halves).
@@ -213,26 +233,55 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
   const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
   Tensor out;
-  if (bias.defined() && table.linear && is_floating(x.dtype())) {
+  if ((bias.defined() || after) && table.linear && is_floating(x.dtype())) {
     out = raw::empty({rows.sizes()[0], out_features}, x.dtype(), x.device());
-    table.linear(raw::view_of(out), raw::view_of(rows), columns, raw::view_of(bias));
+    table.linear(raw::view_of(out), raw::view_of(rows), columns, autograd::detail::MaybeView::as_it_lies(bias), after);
   } else {
-    out = raw_product(rows, columns, {rows.sizes()[0], out_features}, "linear",
-                      in_float ? computed_in(x.dtype()) : x.dtype());
+    out =
+        raw_product(rows, columns, {rows.sizes()[0], out_features}, op, in_float ? computed_in(x.dtype()) : x.dtype());
     if (bias.defined()) raw::binary_(Binary::add, out, bias);
     if (out.dtype() != x.dtype()) [[unlikely]]
       out = raw::cast(out, x.dtype());
+    if (after) raw::unary_(*after, out);
   }
   if (x.dim() != 2) {
     Dims sizes = x.sizes();
     sizes[x.dim() - 1] = out_features;
     out = raw::view(out, sizes);
   }
-  if (auto* n = track<LinearBackward>(out, x, weight, bias)) {
+  const auto save_operands = [&](auto* n) {
     if (n->has_edge(1)) n->save(0, x);
     if (n->has_edge(0)) n->save(1, weight);
+  };
+  if (!after) {
+    if (auto* n = track<LinearBackward>(out, x, weight, bias)) save_operands(n);
+  } else if (auto* n = track<LinearReluBackward>(out, x, weight, bias)) {
+    save_operands(n);
+    n->save_output(2, out);
   }
   return out;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return linear_layer("linear", x, weight, bias, nullptr);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  constexpr Unary kRelu = Unary::relu;
+  return linear_layer("linear_relu", x, weight, bias, &kRelu);
+}
+
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  constexpr const char* op = "linear_gelu_tanh";
+  constexpr Unary kGelu = Unary::gelu_tanh;
+  using autograd::requires_grad;
+  // Its gradient asks for what it was applied to, which the one call does not leave behind.
+  if (autograd::grad_enabled() && (requires_grad(x) || requires_grad(weight) || requires_grad(bias))) {
+    return linear_layer(op, x, weight, bias, nullptr).gelu_tanh();
+  }
+  return linear_layer(op, x, weight, bias, &kGelu);
 }
 
 }  // namespace tendril

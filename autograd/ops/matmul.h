@@ -25,6 +25,15 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 
 /// x weight^T + bias, for x [..., in], weight [out, in], and bias [out] or undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// relu(linear(...)) and gelu_tanh(linear(...)) of one floating dtype (DTypeError), else as linear; twice
+/// differentiable. On the CPU they are those two to the last bit, with no tensor between them (gelu_tanh: where nothing
+/// is recorded). On CUDA both are one call of cuBLASLt's where it has it, which rounds a half type once, and
+/// - does not say what its ReLU makes of NaN, which may become 0, as in PyTorch's _addmm_activation. Where NaN must be
+///   seen, call linear and relu;
+/// - does not say how exact its GELU is in float32.
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
 }  // namespace tendril
 
 TENDRIL_API_END

@@ -32,6 +32,9 @@ struct UnaryNode : NodeOf<Derived, 1, saves == kNone ? 0 : 1>, Parameter<has_num
   }
 };
 
+/// scalar_math.h's.
+Tensor gelu_tanh_exponent(const Tensor& x) { return x * (x * x * 0.07135481627260025 + 1.5957691216057308); }
+
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, gradient, fused, ...)                                     \
   static_assert(saves == kNone || is_fused(#fused), #op " saves something and has no fused gradient");              \
   struct op##_backward : UnaryNode<op##_backward, saves, mentions(#expression, 'p')> {                              \

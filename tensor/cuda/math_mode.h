@@ -50,15 +50,17 @@ int64_t attentions_by_cudnn() noexcept;
 /// How many LSTM layers (forward) cuDNN has done since the start of the process.
 int64_t lstm_layers_by_cudnn() noexcept;
 
-/// How many linear layers (forward, with a bias, floating) went which way since the start of the process.
+/// How many linear layers (forward, with a bias or an activation, floating) went which way since the start of the
+/// process.
 struct LinearPaths {
-  int64_t fused = 0;     ///< one call of cuBLASLt, which adds the bias to its sums
-  int64_t separate = 0;  ///< a product, then a kernel of ours
+  int64_t fused = 0;      ///< one call of cuBLASLt, which adds the bias to its sums
+  int64_t separate = 0;   ///< a product, then kernels of ours
+  int64_t activated = 0;  ///< of fused: with the activation in that call
 };
 LinearPaths linear_paths() noexcept;
 
 namespace detail {
-void count_linear(bool fused) noexcept;
+void count_linear(bool fused, bool activated) noexcept;
 void count_attention() noexcept;
 void count_convolution(bool cudnn, bool graph = false) noexcept;
 void count_lstm_layer() noexcept;

@@ -1,10 +1,11 @@
 // cuBLASLt for the emulated device: the functions that a linear layer calls. An algorithm is for the product that its
 // heuristics were asked about, with the workspace and the alignment that they were promised, and refuses others;
-// float64 has none.
+// float64 has none. Of NaN its ReLU makes 0, which the words for it, max(x, 0), permit.
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -59,6 +60,25 @@ uint32_t alignment_of(const void* p) {
   return address == 0 ? 256 : static_cast<uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
+/// What an epilogue does after the bias; false: an epilogue that is not known here.
+using Activation = double (*)(double);
+bool find_activation(uint32_t epilogue, Activation& found) {
+  switch (epilogue & ~uint32_t{CUBLASLT_EPILOGUE_BIAS}) {
+    case 0:  // CUBLASLT_EPILOGUE_BIAS itself: the default is a bit of its own
+    case CUBLASLT_EPILOGUE_DEFAULT:
+      found = nullptr;
+      return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+    case CUBLASLT_EPILOGUE_RELU:
+      found = [](double x) { return std::fmax(x, 0); };
+      return true;
+    case CUBLASLT_EPILOGUE_GELU:
+      found = [](double x) { return 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); };
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct Described {
   const Task& task;
   const Layout &a, &b, &c, &d;
@@ -84,11 +104,12 @@ struct Described {
     const auto [m, ka] = task.op_a == CUBLAS_OP_N ? std::pair(a.rows, a.columns) : std::pair(a.columns, a.rows);
     const auto [kb, n] = task.op_b == CUBLAS_OP_N ? std::pair(b.rows, b.columns) : std::pair(b.columns, b.rows);
     if (ka != kb || m != d.rows || n != d.columns || c.rows != m || c.columns != n) return CUBLAS_STATUS_INVALID_VALUE;
-    if (task.epilogue == CUBLASLT_EPILOGUE_BIAS && !task.bias) return CUBLAS_STATUS_INVALID_VALUE;
+    if ((task.epilogue & CUBLASLT_EPILOGUE_BIAS) && !task.bias) return CUBLAS_STATUS_INVALID_VALUE;
+    Activation unused;
     const bool known =
         task.scalars == CUDA_R_32F &&
         (task.compute == CUBLAS_COMPUTE_32F || (task.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F));
-    return known && task.epilogue == CUBLASLT_EPILOGUE_BIAS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    return known && find_activation(task.epilogue, unused) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
   }
 };
 
@@ -203,6 +224,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       alignment_of(what.task.bias) < algorithm.bias_alignment) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  Activation activation = nullptr;
+  find_activation(what.task.epilogue, activation);
   return cuda_emulator::multiply(stream, static_cast<cudaDataType>(what.d.type),
                                  {.m = static_cast<int64_t>(what.d.rows),
                                   .n = static_cast<int64_t>(what.d.columns),
@@ -216,7 +239,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                                   .tf32 = what.task.compute == CUBLAS_COMPUTE_32F_FAST_TF32,
                                   .workspace = workspace,
                                   .workspace_bytes = workspace_bytes,
-                                  .bias = what.task.bias});
+                                  .bias = what.task.epilogue & CUBLASLT_EPILOGUE_BIAS ? what.task.bias : nullptr,
+                                  .activation = activation});
 }
 
 }  // extern "C"

@@ -39,6 +39,7 @@ void finish(const Product& p, int64_t batch, int64_t i, int64_t j, double sum) {
   double result = p.alpha * sum;
   if (p.beta != 0) result += p.beta * static_cast<double>(static_cast<Value>(out));  // 0: `out` is not read
   if (p.bias) result += static_cast<double>(static_cast<Value>(static_cast<const T*>(p.bias)[i]));
+  if (p.activation) result = p.activation(result);
   out = static_cast<T>(static_cast<Value>(result));
 }
 

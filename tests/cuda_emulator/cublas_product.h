@@ -25,7 +25,8 @@ struct Product {
   bool tf32;
   void* workspace;
   std::size_t workspace_bytes;
-  const void* bias = nullptr;  ///< a number for each row of c, added before the result is rounded
+  const void* bias = nullptr;              ///< a number for each row of c, added before the result is rounded
+  double (*activation)(double) = nullptr;  ///< of the result, before it is rounded
 };
 
 /// Queues it, for elements of `type`.

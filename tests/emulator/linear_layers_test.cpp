@@ -1,9 +1,11 @@
-// Linear layers as one call of cuBLASLt's, and what becomes of those that it does not do.
+// Linear layers, with an activation too, as one call of cuBLASLt's, and what becomes of those that it does not do.
 #include <cublas_v2.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "cuda_emulator/emulator.h"
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -32,7 +34,7 @@ cuda::LinearPaths paths_of(F f) {
   const cuda::LinearPaths before = cuda::linear_paths();
   f();
   const cuda::LinearPaths after = cuda::linear_paths();
-  return {after.fused - before.fused, after.separate - before.separate};
+  return {after.fused - before.fused, after.separate - before.separate, after.activated - before.activated};
 }
 
 struct Layer {
@@ -40,8 +42,20 @@ struct Layer {
 
   Tensor run() const { return linear(x, weight, bias); }
   /// What the CPU makes of it.
-  Tensor expected() const { return linear(raw::to(x, kCPU), raw::to(weight, kCPU), raw::to(bias, kCPU)); }
+  Tensor expected() const {
+    return linear(raw::to(x, kCPU), raw::to(weight, kCPU), bias.defined() ? raw::to(bias, kCPU) : bias);
+  }
 };
+
+struct Activated {
+  Tensor (*together)(const Tensor& x, const Tensor& weight, const Tensor& bias);
+  Tensor (*activation)(const Tensor& x);
+
+  Tensor run(const Layer& l) const { return together(l.x, l.weight, l.bias); }
+  Tensor expected(const Layer& l) const { return activation(l.expected()); }
+};
+const Activated kRelu{linear_relu, [](const Tensor&x) { return x.relu(); }},
+    kGelu{linear_gelu_tanh, [](const Tensor&x) { return x.gelu_tanh(); }};
 
 void check(const Tensor& got, const Tensor& want, double tolerance = 1e-5) {
   BOOST_TEST(got.dtype() == want.dtype());
@@ -136,6 +150,99 @@ BOOST_AUTO_TEST_CASE(what_it_refuses_at_the_call_takes_two_steps_or_is_an_error_
   cuda::set_strict(true);
   check(out, layer.expected());
   BOOST_TEST(paths_of([&] { out = layer.run(); }).fused == 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_activation_is_in_that_call) {
+  const Layer with, without{with.x, with.weight, {}};
+  const Layer leading{numbers({2, 3, 4, 12}), numbers({8, 12}), numbers({8})};
+  for (const Activated& op : {kRelu, kGelu}) {
+    for (const Layer& layer : {with, without, leading}) {
+      (void)op.run(layer);
+      const auto before = cuda_emulator::counters();
+      Tensor out;
+      const cuda::LinearPaths paths = paths_of([&] { out = op.run(layer); });
+      BOOST_TEST((paths.activated == 1 && paths.fused == 1 && paths.separate == 0));
+      BOOST_TEST(cuda_emulator::counters().enqueued - before.enqueued == 1u);
+      BOOST_TEST(cuda_emulator::counters().launches == before.launches);
+      check(out, op.expected(layer));
+    }
+  }
+  BOOST_TEST(paths_of([&] { (void)with.run(); }).activated == 0);
+}
+
+BOOST_AUTO_TEST_CASE(half_types_round_what_the_activation_gives_alone) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Layer layer{numbers({7, 64}, dtype), numbers({24, 64}, dtype), numbers({24}, dtype)};
+    for (const Activated& op : {kRelu, kGelu}) {
+      Tensor out;
+      BOOST_TEST(paths_of([&] { out = op.run(layer); }).activated == 1);
+      const auto wide = [](const Tensor& x) { return raw::cast(raw::to(x, kCPU), kFloat64); };
+      const Tensor values = op.activation(linear(wide(layer.x), wide(layer.weight), wide(layer.bias)));
+      check(out, raw::cast(raw::cast(values, kFloat32), dtype), 1e-15);  // the device's tanh cancels far below 0
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_activation_that_it_does_not_do_is_a_kernel_after_the_layer) {
+  const Layer wide{numbers({5, 12}, kFloat64), numbers({8, 12}, kFloat64), numbers({8}, kFloat64)};  // not supported
+  const Layer odd{numbers({61}).narrow(0, 1, 60).view({5, 12}), numbers({8, 12}), numbers({8})};     // addresses
+  const Layer nothing{numbers({5, 0}), numbers({8, 0}), numbers({8})};
+  const Layer served;
+  for (const Activated& op : {kRelu, kGelu}) {
+    for (const Layer& given : {wide, odd, nothing}) {
+      for (const Tensor& bias : {given.bias, Tensor()}) {
+        const Layer layer{given.x, given.weight, bias};
+        Tensor out;
+        const cuda::LinearPaths paths = paths_of([&] { out = op.run(layer); });
+        BOOST_TEST((paths.activated == 0 && paths.fused == 0 && paths.separate == 1));
+        check(out, op.expected(layer));
+      }
+    }
+    cuda_emulator::fail_next_linear(CUBLAS_STATUS_NOT_SUPPORTED);  // with the activation; the bias alone is served
+    Tensor out;
+    const cuda::LinearPaths paths = paths_of([&] { out = op.run(served); });
+    BOOST_TEST((paths.activated == 0 && paths.fused == 1 && paths.separate == 0));
+    check(out, op.expected(served));
+    BOOST_TEST(op.run({numbers({0, 12}), served.weight, served.bias}).sizes() == (Dims{0, 8}));
+    cuda_emulator::fail_next_linear(CUBLAS_STATUS_EXECUTION_FAILED);
+    BOOST_CHECK_EXCEPTION(op.run(served), Error, says("linear: cublasLtMatmul: ", "CUBLAS_STATUS_EXECUTION_FAILED"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_algorithm_is_for_one_epilogue) {
+  const Layer layer{numbers({6, 36}), numbers({8, 36}), numbers({8})};  // a shape that was not asked about yet
+  cuda_emulator::fail_next_planning(cuda_emulator::Planning::linear, CUBLAS_STATUS_NOT_SUPPORTED);
+  BOOST_TEST(paths_of([&] { (void)kRelu.run(layer); }).activated == 0);
+  BOOST_TEST(paths_of([&] { (void)kRelu.run(layer); }).activated == 0);  // the answer is kept
+  BOOST_TEST(paths_of([&] { (void)kGelu.run(layer); }).activated == 1);
+  BOOST_TEST(paths_of([&] { (void)layer.run(); }).fused == 1);
+}
+
+BOOST_AUTO_TEST_CASE(nan_is_sure_to_stay_in_relu_after_linear_alone) {
+  const Layer layer{raw::full({4, 12}, NAN, kFloat32, kGPU), numbers({8, 12}), numbers({8})};
+  BOOST_TEST(raw::to(layer.run().relu().isnan().all(), kCPU).item<bool>());
+  BOOST_TEST(raw::to(kGelu.run(layer).isnan().all(), kCPU).item<bool>());
+  BOOST_TEST(raw::to(kRelu.run(layer).eq(0).all(), kCPU).item<bool>());  // so here: max(x, 0) permits it
+}
+
+BOOST_AUTO_TEST_CASE(relu_is_in_that_call_while_recording_and_gelu_is_not) {
+  const Layer layer;
+  const auto differentiate = [](const Activated& op, const Layer& given) {
+    const std::vector<Tensor> leaves{given.x.clone().requires_grad_(), given.weight.clone().requires_grad_(),
+                                     given.bias.clone().requires_grad_()};
+    op.together(leaves[0], leaves[1], leaves[2]).square().sum().backward();
+    return leaves;
+  };
+  const Layer here{raw::to(layer.x, kCPU), raw::to(layer.weight, kCPU), raw::to(layer.bias, kCPU)};
+  for (const Activated& op : {kRelu, kGelu}) {
+    std::vector<Tensor> leaves;
+    BOOST_TEST(paths_of([&] { leaves = differentiate(op, layer); }).activated == (op.together == linear_relu));
+    const std::vector<Tensor> expected = differentiate(op, here);
+    for (std::size_t i = 0; i < leaves.size(); ++i) check(leaves[i].grad(), expected[i].grad(), 1e-4);
+    const Layer parameters{layer.x, leaves[1], leaves[2]};
+    const NoGrad none;
+    BOOST_TEST(paths_of([&] { (void)op.run(parameters); }).activated == 1);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_the_same_either_way) {

@@ -10,6 +10,7 @@ tendril_gradient(reduce "g.reshape(kept).expand(sizes);" "g.reshape(kept).expand
 tendril_gradient(softmax "running_sum(g, dim, !reverse)" "running_sum(g, dim, reverse)")
 tendril_gradient(softmax "gy - y * gy.sum({dim}, true)" "gy + y * gy.sum({dim}, true)")
 tendril_gradient(matmul "product(saved(0).transpose(-2, -1), g)" "product(saved(0).transpose(-2, -1), -g)")
+tendril_gradient(matmul "g.masked_fill(y.le(0), 0)" "g")
 tendril_gradient(views "g.permute(inverse)" "g.permute(inverse).neg()")
 tendril_gradient(window "dx[1] = take_window(g, window)" "dx[1] = take_window(g, window).neg()")
 tendril_gradient(join "start += sizes[i]" "start += 0")

@@ -66,7 +66,7 @@ tendril_nn(dropout autograd/ops/dropout "raw::view_of(given), p, " "raw::view_of
 tendril_nn(dropout nn/dropout "is_training() && p_ > 0" "p_ > 0")
 tendril_nn(survivors autograd/ops/embedding "*padding_idx < 0 ? *padding_idx + rows : *padding_idx" "*padding_idx")
 tendril_nn(embedding nn/embedding "init::zeros_(raw::select(weight, 0, *padding_idx_));" ";")
-tendril_nn(activation nn/activation "0.044715" "0.04471")
+tendril_nn(activation nn/activation "x.gelu_tanh()" "x.gelu()")
 tendril_nn(linear nn/linear "init::uniform_(bias, -bound, bound, generator);" ";")
 tendril_nn(linear nn/linear "1 / std::sqrt(static_cast<double>(weight.size(1)))" "1 / std::sqrt(static_cast<double>(weight.size(0)))")
 tendril_nn(conv nn/conv "init::calculate_fans(weight).in" "init::calculate_fans(weight).out")

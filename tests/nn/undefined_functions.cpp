@@ -137,6 +137,8 @@ std::vector<Call> functions() {
       CALL(dot, (void)dot(t[0], t[1]), x()[0], x()[0]),
       CALL(addmm, (void)addmm(t[0], t[1], t[2]), ones({2}), x(), x().t()),
       CALL(linear, (void)linear(t[0], t[1]), x(), x()),
+      CALL(linear_relu, (void)linear_relu(t[0], t[1]), x(), x()),
+      CALL(linear_gelu_tanh, (void)linear_gelu_tanh(t[0], t[1]), x(), x()),
       CALL(sum_to, (void)sum_to(t[0], {3}), x()),
       CALL(softmax, (void)softmax(t[0], 0), x()),
       CALL(log_softmax, (void)log_softmax(t[0], 0), x()),

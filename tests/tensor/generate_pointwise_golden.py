@@ -16,13 +16,13 @@ own = {
     "logsigmoid": F.logsigmoid, "softplus": F.softplus, "silu": F.silu, "gelu": F.gelu, "elu": F.elu, "relu": torch.relu,
     "mish": F.mish, "selu": F.selu, "softsign": F.softsign, "tanhshrink": F.tanhshrink, "relu6": F.relu6,
     "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "celu": F.celu, "hardshrink": F.hardshrink,
-    "softshrink": F.softshrink,
+    "softshrink": F.softshrink, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 floats = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.3, -0.7, 3.25, 12.0, -12.0, 30.0, -30.0, 1e-8, inf, -inf, nan]
 integers = [0, 1, -1, 2, -3, 7, 100]
 unary_float = """neg abs sign square relu floor ceil trunc round reciprocal sqrt rsqrt exp expm1 log log1p log2 log10
     sin cos tan asin acos atan sinh cosh tanh erf erfc exp2 asinh acosh atanh frac sigmoid logsigmoid softplus silu gelu elu mish
-    selu softsign tanhshrink relu6 hardsigmoid hardswish celu hardshrink softshrink""".split()
+    gelu_tanh selu softsign tanhshrink relu6 hardsigmoid hardswish celu hardshrink softshrink""".split()
 unary_kept = "neg abs sign square relu floor ceil trunc round".split()
 predicates = "logical_not isnan isinf isfinite".split()
 binary = "add sub mul div pow maximum minimum atan2 hypot remainder floor_divide fmod".split()

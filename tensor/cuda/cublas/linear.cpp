@@ -14,9 +14,9 @@
 #include "tendril/tensor/cuda/runtime/lru.h"
 #include "tendril/tensor/cuda/runtime/refusals.h"
 
-/// A linear layer as one product of cuBLASLt's, which adds the bias to its sums before they are rounded. Its epilogues
-/// for activations are not used: its GELU is the approximation by tanh, ours is exact, and it does not say that its
-/// ReLU leaves NaN as it is.
+/// A linear layer as one product of cuBLASLt's, which adds the bias to its sums, and takes ReLU or GELU by tanh of
+/// them, before they are rounded. Its ReLU is max(x, 0), of which it does not say what becomes of NaN; nor does it say
+/// how exact its GELU is: who asks for these has said that either will do (Kernels::linear).
 namespace tendril::cuda {
 namespace {
 
@@ -37,9 +37,18 @@ bool is_served(cublasStatus_t status, const char* call) {
 struct Call {
   GemmLayout g;
   BlasTypes types;
-  const void *first, *second, *bias;
+  cublasLtEpilogue_t epilogue;
+  const void *first, *second, *bias;  // bias: null if there is none
   void* out;
 };
+
+/// What is done to the sums, if cuBLASLt has it.
+std::optional<cublasLtEpilogue_t> epilogue_of(bool bias, const Unary* after) {
+  if (!after) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (*after == Unary::relu) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  if (*after == Unary::gelu_tanh) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return std::nullopt;
+}
 
 /// What cuBLASLt is told of a call. On the stack: what `Init` makes holds nothing.
 struct Description {
@@ -49,7 +58,6 @@ struct Description {
   bool init(const Call& c, const void* bias) {
     const auto operation = [](const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
     const cublasOperation_t op1 = operation(c.g.first), op2 = operation(c.g.second);
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
       return TENDRIL_SERVED(cublasLtMatmulDescSetAttribute, &product, attribute, &value, sizeof value);
     };
@@ -61,7 +69,7 @@ struct Description {
     };
     return TENDRIL_SERVED(cublasLtMatmulDescInit, &product, c.types.compute, c.types.scalars) &&
            set(CUBLASLT_MATMUL_DESC_TRANSA, op1) && set(CUBLASLT_MATMUL_DESC_TRANSB, op2) &&
-           set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) && set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias) &&
+           set(CUBLASLT_MATMUL_DESC_EPILOGUE, c.epilogue) && (!bias || set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)) &&
            layout(first, c.g.first.transposed, c.g.m, c.g.k, c.g.first.ld) &&
            layout(second, c.g.second.transposed, c.g.k, c.g.n, c.g.second.ld) &&
            layout(out, false, c.g.m, c.g.n, c.g.out.ld);
@@ -69,11 +77,21 @@ struct Description {
 };
 
 /// All that an algorithm depends on.
-using Key = std::array<int64_t, 11>;
+using Key = std::array<int64_t, 12>;
 Key key_of(const Call& c) {
   const GemmLayout& g = c.g;
-  return {current_device(), c.types.data, c.types.compute, g.first.transposed, g.second.transposed, g.m, g.n, g.k,
-          g.first.ld,       g.second.ld,  g.out.ld};
+  return {current_device(),
+          c.types.data,
+          c.types.compute,
+          c.epilogue,
+          g.first.transposed,
+          g.second.transposed,
+          g.m,
+          g.n,
+          g.k,
+          g.first.ld,
+          g.second.ld,
+          g.out.ld};
 }
 
 /// The fastest, by cuBLASLt's own estimate; none where it has none.
@@ -86,7 +104,7 @@ Algorithm find_algorithm(cublasLtHandle_t handle, const Call& c, std::size_t scr
   Description d;
   cublasLtMatmulPreferenceOpaque_t preference{};
   // The heuristics take the alignment of a bias from its address, which they do not read: the least that may come.
-  if (!d.init(c, reinterpret_cast<const void*>(std::uintptr_t{kAlignment})) ||
+  if (!d.init(c, c.bias ? reinterpret_cast<const void*>(std::uintptr_t{kAlignment}) : nullptr) ||
       !TENDRIL_SERVED(cublasLtMatmulPreferenceInit, &preference)) {
     return {};
   }
@@ -143,26 +161,41 @@ bool multiply_and_add(const Call& c) {
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
 
 /// Rows of a result that lies in rows are columns to BLAS, which is where it adds a bias.
-bool in_one_call(const View& out, const View& a, const View& b, const View& bias) {
-  if (a.numel == 0 || b.numel == 0 || !(bias.numel == 1 || bias.strides[0] == 1)) return false;
-  const Call c{gemm_layout(out, a, b), blas_types(out.dtype, matmul_tf32(), kOp), b.data, a.data, bias.data, out.data};
+bool in_one_call(const View& out, const View& a, const View& b, const View* bias, const Unary* after) {
+  const std::optional<cublasLtEpilogue_t> epilogue = epilogue_of(bias != nullptr, after);
+  if (!epilogue || a.numel == 0 || b.numel == 0) return false;
+  if (bias && bias->numel != 1 && bias->strides[0] != 1) return false;
+  const Call c{gemm_layout(out, a, b),
+               blas_types(out.dtype, matmul_tf32(), kOp),
+               *epilogue,
+               b.data,
+               a.data,
+               bias ? bias->data : nullptr,
+               out.data};
   return c.g.swapped && !c.g.first.copied && !c.g.second.copied && !c.g.out.copied && is_aligned(a.data) &&
-         is_aligned(b.data) && is_aligned(bias.data) && is_aligned(out.data) && multiply_and_add(c);
+         is_aligned(b.data) && is_aligned(c.bias) && is_aligned(out.data) && multiply_and_add(c);
+}
+
+/// The product plus the bias, in one call or two; whether in one.
+bool add_product(const View& out, const View& a, const View& b, const View* bias) {
+  if (bias && in_one_call(out, a, b, bias, nullptr)) return true;
+  multiply(kOp, out, a, b, matmul_tf32());
+  if (!bias) return false;
+  const int64_t strides[] = {0, bias->numel == 1 ? 0 : bias->strides[0]};
+  const View each{bias->data, out.sizes, strides, out.numel, 2, bias->dtype, false};
+  require(table.binary, "add", table)(Binary::add, out, out, each);
+  return false;
 }
 
 }  // namespace
 
-void linear(const View& out, const View& a, const View& b, const View& bias) {
+void linear(const View& out, const View& a, const View& b, const View* bias, const Unary* after) {
   blas_types(out.dtype, false, kOp);
   if (out.numel == 0) return;
-  const bool fused = in_one_call(out, a, b, bias);
-  if (!fused) {
-    multiply(kOp, out, a, b, matmul_tf32());
-    const int64_t strides[] = {0, bias.numel == 1 ? 0 : bias.strides[0]};
-    const View each{bias.data, out.sizes, strides, out.numel, 2, bias.dtype, false};
-    require(table.binary, "add", table)(Binary::add, out, out, each);
-  }
-  detail::count_linear(fused);
+  const bool activated = after && in_one_call(out, a, b, bias, after);
+  const bool fused = activated || add_product(out, a, b, bias);
+  if (after && !activated) require(table.unary, *after, table)(*after, out, out, 0);
+  detail::count_linear(fused, activated);
 }
 
 }  // namespace tendril::cuda

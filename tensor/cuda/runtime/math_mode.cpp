@@ -8,8 +8,8 @@ namespace tendril::cuda {
 namespace {
 
 std::atomic<bool> tf32_products{false}, tf32_convolutions{true}, use_cudnn{true}, time_all{false};
-std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0}, fused_linear{0}, separate_linear{0}, attentions{0},
-    graphs{0};
+std::atomic<int64_t> by_cudnn{0}, by_products{0}, lstm_layers{0}, fused_linear{0}, separate_linear{0},
+    activated_linear{0}, attentions{0}, graphs{0};
 
 std::atomic<bool>& strictly() noexcept {
   static std::atomic<bool> flag{[] {
@@ -44,8 +44,13 @@ void detail::count_convolution(bool cudnn, bool graph) noexcept {
   if (graph) graphs.fetch_add(1, kRelaxed);
 }
 
-LinearPaths linear_paths() noexcept { return {fused_linear.load(kRelaxed), separate_linear.load(kRelaxed)}; }
-void detail::count_linear(bool fused) noexcept { (fused ? fused_linear : separate_linear).fetch_add(1, kRelaxed); }
+LinearPaths linear_paths() noexcept {
+  return {fused_linear.load(kRelaxed), separate_linear.load(kRelaxed), activated_linear.load(kRelaxed)};
+}
+void detail::count_linear(bool fused, bool activated) noexcept {
+  (fused ? fused_linear : separate_linear).fetch_add(1, kRelaxed);
+  if (activated) activated_linear.fetch_add(1, kRelaxed);
+}
 
 int64_t attentions_by_cudnn() noexcept { return attentions.load(kRelaxed); }
 void detail::count_attention() noexcept { attentions.fetch_add(1, kRelaxed); }

@@ -41,6 +41,15 @@ std::vector<OpSample> matmul_samples() {
       {"linear without bias",
        [](const auto& x) { return std::vector{linear(x[0], x[1])}; },
        {{{2, 3}, {4, 3}}, {{3}, {2, 3}}, {{2, 0}, {3, 0}}}},
+      {"linear_relu",
+       [](const auto& x) { return std::vector{linear_relu(x[0], x[1], x[2])}; },
+       {{{2, 3}, {4, 3}, {4}}, {{2, 2, 3}, {2, 3}, {2}}, {{0, 3}, {2, 3}, {2}}, {{1, 1}, {1, 1}, {1}}}},
+      {"linear_relu without bias",
+       [](const auto& x) { return std::vector{linear_relu(x[0], x[1])}; },
+       {{{2, 3}, {4, 3}}, {{3}, {2, 3}}, {{2, 1}, {3, 1}}}},
+      {"linear_gelu_tanh",
+       [](const auto& x) { return std::vector{linear_gelu_tanh(x[0], x[1], x[2])}; },
+       {{{2, 3}, {4, 3}, {4}}, {{2, 2, 3}, {2, 3}, {2}}, {{0, 3}, {2, 3}, {2}}, {{2, 0}, {3, 0}, {3}}}},
   };
 }
 
