@@ -1,44 +1,14 @@
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
-#include <type_traits>
 
-#include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/loops.h"
-#include "tendril/tensor/cpu/parallel.h"
+#include "tendril/tensor/cpu/pieces.h"
 #include "tendril/tensor/detail/dispatch.h"
 
-/// What each line along one dimension becomes by itself: its best element, its running sums, its softmax.
+/// What each line along one dimension becomes by itself: its best element, its order, its softmax.
 namespace tendril::cpu {
-namespace {
-
-/// A long line in pieces, for several threads.
-class Pieces {
- public:
-  static constexpr int64_t kMost = 64;
-
-  explicit Pieces(int64_t length) : length_(length), count_(std::clamp<int64_t>(length / kLeast, 1, kMost)) {}
-
-  int64_t count() const noexcept { return count_; }
-  int64_t begin(int64_t i) const noexcept { return length_ / count_ * i + std::min(i, length_ % count_); }
-  int64_t end(int64_t i) const noexcept { return begin(i + 1); }
-  /// f(i) for each. It must not throw.
-  template <class F>
-  void share(const F& f) const {
-    parallel_for(count_, 1, [&](int64_t first, int64_t past) {
-      for (int64_t i = first; i < past; ++i) f(i);
-    });
-  }
-
- private:
-  static constexpr int64_t kLeast = 2 * kParallelGrain;
-
-  int64_t length_, count_;
-};
-
-}  // namespace
 
 void extremum(bool largest, const View* values, const View* indices, const View& x, int dim) {
   detail::visit(x.dtype, [&](auto tag) {
@@ -85,9 +55,8 @@ void extremum(bool largest, const View* values, const View* indices, const View&
     const Pieces pieces(length);
     const auto best_of = [&](const T* line) {
       if (pieces.count() < 2) return best_in(line, 0, length);
-      std::array<int64_t, Pieces::kMost> found;
-      pieces.share(
-          [&](int64_t i) { found[static_cast<std::size_t>(i)] = best_in(line, pieces.begin(i), pieces.end(i)); });
+      const auto found =
+          pieces.of_each<int64_t>([&](int64_t begin, int64_t count) { return best_in(line, begin, begin + count); });
       int64_t best = found[0];
       for (std::size_t i = 1; i < static_cast<std::size_t>(pieces.count()); ++i) {
         const Compute<T> seen = load(line + best * step);
@@ -143,35 +112,31 @@ void sort_places(const View& places, const View& x, bool descending) {
   });
 }
 
-void cumsum(const View& out, const View& x, int dim) {
-  detail::visit(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) {
-      using A = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
-      const int64_t length = x.sizes[dim], from = x.strides[dim], to = out.strides[dim];
-      share_lines<2>({&out, &x}, dim, length, [&](char* const* at) {
-        T* o = reinterpret_cast<T*>(at[0]);
-        const T* line = reinterpret_cast<const T*>(at[1]);
-        A total = 0;
-        for (int64_t i = 0; i < length; ++i) {
-          total += static_cast<A>(load(line + i * from));
-          o[i * to] = convert<T>(total);
-        }
-      });
-    } else {
-      detail::raise<DTypeError>("cumsum: no cpu kernel for bool");
-    }
-  });
-}
-
 namespace {
 
-void softmax_with(const ByDType<SoftmaxLine>& lines, const char* op, const View& out, const View& x, int dim) {
-  const SoftmaxLine line = lines[static_cast<std::size_t>(x.dtype)];
-  TENDRIL_CHECK_AS(DTypeError, line, op, ": no cpu kernel for ", x.dtype);
+void softmax_with(const ByDType<SoftmaxLoops>& all, const char* op, const View& out, const View& x, int dim) {
+  const SoftmaxLoops& loop = all[static_cast<std::size_t>(x.dtype)];
+  TENDRIL_CHECK_AS(DTypeError, loop.line, op, ": no cpu kernel for ", x.dtype);
   const int64_t length = x.sizes[dim], from = x.strides[dim], to = out.strides[dim];
   if (out.numel == 0) return;
-  share_lines<2>({&out, &x}, dim, 4 * length, [&](char* const* at) { line(at[0], to, at[1], from, length); });
+  const Pieces pieces(length, kExponentialCost);
+  if (pieces.count() < 2) {
+    return share_lines<2>(
+        {&out, &x}, dim, kExponentialCost * length,
+        [line = loop.line, length, from, to](char* const* at) { line(at[0], to, at[1], from, length); });
+  }
+  share_lines<2>({&out, &x}, dim, kExponentialCost * length, [&](char* const* at) {
+    const auto element = static_cast<int64_t>(size_of(x.dtype));
+    const auto out_at = [&](int64_t i) { return at[0] + i * to * element; };
+    const auto x_at = [&](int64_t i) { return at[1] + i * from * element; };
+    const double most =
+        pieces.largest([&](int64_t begin, int64_t count) { return loop.largest(x_at(begin), from, count); });
+    const double sum = pieces.sum([&](int64_t begin, int64_t count) {
+      return loop.exponentials(out_at(begin), to, x_at(begin), from, count, most);
+    });
+    pieces.run(
+        [&](int64_t begin, int64_t count) { loop.finish(out_at(begin), to, x_at(begin), from, count, most, sum); });
+  });
 }
 
 }  // namespace

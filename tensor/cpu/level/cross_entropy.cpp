@@ -49,15 +49,20 @@ double sum_of_block(const T* x, int64_t count) {
   return sum;
 }
 
+/// This and the sum are always inline, so that a short line is one call.
 template <class T>
-void log_sum_exp(const void* from, int64_t step, int64_t count, void* largest, void* log_sum) {
+[[gnu::always_inline]] inline double largest(const void* from, int64_t step, int64_t count) {
   const T* x = static_cast<const T*>(from);
+  if (step == 1) return static_cast<double>(largest_of(x, count));
   T most = -INFINITY;
-  if (step == 1) {
-    most = largest_of(x, count);
-  } else {
-    for (int64_t i = 0; i < count; ++i) most = x[i * step] > most ? x[i * step] : most;
-  }
+  for (int64_t i = 0; i < count; ++i) most = x[i * step] > most ? x[i * step] : most;
+  return static_cast<double>(most);
+}
+
+template <class T>
+[[gnu::always_inline]] inline double exponentials(const void* from, int64_t step, int64_t count, double largest) {
+  const T* x = static_cast<const T*>(from);
+  const T most = static_cast<T>(largest);
   double sum = 0;
   T block[kBlock];
   for (int64_t first = 0; first < count; first += kBlock) {
@@ -71,8 +76,14 @@ void log_sum_exp(const void* from, int64_t step, int64_t count, void* largest, v
     }
     sum += sum_of_block(block, length);
   }
-  *static_cast<T*>(largest) = most;
-  *static_cast<T*>(log_sum) = static_cast<T>(std::log(sum));
+  return sum;
+}
+
+template <class T>
+void log_sum_exp(const void* x, int64_t step, int64_t count, void* to, void* log_sum) {
+  const double most = largest<T>(x, step, count);
+  *static_cast<T*>(to) = static_cast<T>(most);
+  *static_cast<T*>(log_sum) = static_cast<T>(std::log(exponentials<T>(x, step, count, most)));
 }
 
 template <class T>
@@ -93,7 +104,7 @@ void backward(void* to, int64_t out_step, const void* from, int64_t x_step, int6
 }
 
 template <class T>
-constexpr CrossEntropyLoops loops_for = {log_sum_exp<T>, backward<T>};
+constexpr CrossEntropyLoops loops_for = {log_sum_exp<T>, largest<T>, exponentials<T>, backward<T>};
 
 }  // namespace
 

@@ -12,8 +12,8 @@ extern const HalfCasts half_casts;
 extern const TransposeLoops transpose_loops;
 extern const ByOp<Reduction, FoldRows> fold_rows_loops;
 extern const ByOp<Reduction, FoldColumns> fold_columns_loops;
-extern const ByDType<SoftmaxLine> softmax_lines;
-extern const ByDType<SoftmaxLine> log_softmax_lines;
+extern const ByDType<SoftmaxLoops> softmax_loops;
+extern const ByDType<SoftmaxLoops> log_softmax_loops;
 extern const ByDType<void (*)(const Gemm&)> gemms;
 extern const ByDType<PackedProduct> packed_products;
 extern const ByDType<CrossEntropyLoops> cross_entropy_loops;
@@ -42,8 +42,8 @@ constinit const Loops all = {.name = TENDRIL_TEXT(TENDRIL_CPU_LEVEL),
                              .transpose = transpose_loops,
                              .fold_rows = fold_rows_loops,
                              .fold_columns = fold_columns_loops,
-                             .softmax = softmax_lines,
-                             .log_softmax = log_softmax_lines,
+                             .softmax = softmax_loops,
+                             .log_softmax = log_softmax_loops,
                              .gemm = gemms,
                              .packed_product = packed_products,
                              .cross_entropy = cross_entropy_loops,

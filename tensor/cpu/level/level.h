@@ -31,8 +31,17 @@ using FoldRows = void (*)(void* accumulators, const char* x, int64_t step, int64
 /// Folds element j of each row, in order, into accumulator j, for `count` of them; rows lie `row_step` bytes apart.
 using FoldColumns = void (*)(void* accumulators, const char* x, int64_t step, int64_t count, int64_t row_step,
                              int64_t rows);
-/// out[i * out_step] = softmax of x (or its logarithm); steps in elements.
-using SoftmaxLine = void (*)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count);
+/// Softmax of a line, or its logarithm; steps in elements.
+struct SoftmaxLoops {
+  /// out[i * out_step] = that of x
+  void (*line)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count);
+  /// The same in three steps, of which each may go over a line in pieces. The largest element; a NaN is.
+  double (*largest)(const void* x, int64_t step, int64_t count);
+  /// The sum of e^(x - largest); `out` may be written to, for the last step.
+  double (*exponentials)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count, double largest);
+  /// out, with the sum over the whole line
+  void (*finish)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count, double largest, double sum);
+};
 
 /// One [m, k] by [k, n] product; strides in elements, `row` from row to row, `column` within one.
 struct Gemm {
@@ -58,6 +67,9 @@ struct PackedProduct {
 struct CrossEntropyLoops {
   /// The largest element, and the logarithm of the sum of e^(x - largest).
   void (*log_sum_exp)(const void* x, int64_t step, int64_t count, void* largest, void* log_sum);
+  /// Both for a piece of a line: its largest element, and the sum of e^(x - largest) with the line's.
+  double (*largest)(const void* x, int64_t step, int64_t count);
+  double (*exponentials)(const void* x, int64_t step, int64_t count, double largest);
   /// out = -share e^((x - largest) - log_sum)
   void (*backward)(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count, const void* largest,
                    const void* log_sum, const void* share);
@@ -238,8 +250,8 @@ struct Loops {
   const TransposeLoops& transpose;
   const ByOp<Reduction, FoldRows>& fold_rows;
   const ByOp<Reduction, FoldColumns>& fold_columns;
-  const ByDType<SoftmaxLine>& softmax;
-  const ByDType<SoftmaxLine>& log_softmax;
+  const ByDType<SoftmaxLoops>& softmax;
+  const ByDType<SoftmaxLoops>& log_softmax;
   const ByDType<void (*)(const Gemm&)>& gemm;
   const ByDType<PackedProduct>& packed_product;
   const ByDType<CrossEntropyLoops>& cross_entropy;

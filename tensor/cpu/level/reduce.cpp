@@ -307,15 +307,22 @@ constexpr ByDType<FoldColumns> columns() {
 
 /// Subtracting the largest first keeps exp from overflowing. Exponentials are made a block at a time and then added up,
 /// both in registers of several: x is read twice, and the result written and read again (logarithm: x read once more).
+/// The three steps are always inline, so that a short line is one call.
+template <class T>
+[[gnu::always_inline]] inline double largest(const void* x, int64_t step, int64_t count) {
+  Compute<T> most = -INFINITY;
+  fold_rows<Reduction::max, T>(&most, static_cast<const char*>(x), step * static_cast<int64_t>(sizeof(T)), count, 0, 1);
+  return static_cast<double>(most);
+}
+
 template <class T, bool logarithm>
-void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, int64_t count) {
+[[gnu::always_inline]] inline double exponentials(void* to, int64_t out_step, const void* from, int64_t x_step,
+                                                  int64_t count, double most) {
   using C = Compute<T>;
   constexpr int64_t kBlock = 512;
-  T* out = static_cast<T*>(to);
+  [[maybe_unused]] T* out = static_cast<T*>(to);
   const T* x = static_cast<const T*>(from);
-  C largest = -INFINITY;
-  fold_rows<Reduction::max, T>(&largest, reinterpret_cast<const char*>(x), x_step * static_cast<int64_t>(sizeof(T)),
-                               count, 0, 1);
+  const C largest = static_cast<C>(most);
   double sum = 0;
   C block[kBlock];
   for (int64_t first = 0; first < count; first += kBlock) {
@@ -334,16 +341,26 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
       for (int64_t i = 0; i < length; ++i) out[(first + i) * out_step] = block[i];
     }
   }
+  return sum;
+}
+
+template <class T, bool logarithm>
+[[gnu::always_inline]] inline void finish(void* to, int64_t out_step, const void* from, int64_t x_step, int64_t count,
+                                          double most, double sum) {
+  using C = Compute<T>;
+  T* out = static_cast<T*>(to);
+  [[maybe_unused]] const T* x = static_cast<const T*>(from);
+  [[maybe_unused]] const C largest = static_cast<C>(most);
   if constexpr (logarithm) {
     const C log_sum = static_cast<C>(std::log(sum));
-    const auto finish = [&](int64_t i, int64_t j) {  // in this order: x - largest is exact where it matters
+    const auto element = [&](int64_t i, int64_t j) {  // in this order: x - largest is exact where it matters
       out[j] = static_cast<T>((static_cast<C>(x[i]) - largest) - log_sum);
     };
     if (x_step == 1 && out_step == 1) {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) finish(i, i);
+      for (int64_t i = 0; i < count; ++i) element(i, i);
     } else {
-      for (int64_t i = 0; i < count; ++i) finish(i * x_step, i * out_step);
+      for (int64_t i = 0; i < count; ++i) element(i * x_step, i * out_step);
     }
   } else if constexpr (std::is_same_v<C, T>) {
     const C scale = static_cast<C>(1 / sum);
@@ -359,6 +376,26 @@ void softmax_line(void* to, int64_t out_step, const void* from, int64_t x_step, 
     }
   }
 }
+
+template <class T, bool logarithm>
+void softmax_line(void* out, int64_t out_step, const void* x, int64_t x_step, int64_t count) {
+  const double most = largest<T>(x, x_step, count);
+  const double sum = exponentials<T, logarithm>(out, out_step, x, x_step, count, most);
+  finish<T, logarithm>(out, out_step, x, x_step, count, most, sum);
+}
+
+template <class T, bool logarithm>
+constexpr SoftmaxLoops softmax_for = {softmax_line<T, logarithm>, largest<T>, exponentials<T, logarithm>,
+                                      finish<T, logarithm>};
+template <bool logarithm>
+constexpr ByDType<SoftmaxLoops> softmaxes = {{softmax_for<float, logarithm>,
+                                              softmax_for<double, logarithm>,
+                                              {},
+                                              {},
+                                              {},
+                                              {},
+                                              softmax_for<Half, logarithm>,
+                                              softmax_for<BFloat16, logarithm>}};
 
 }  // namespace
 
@@ -378,13 +415,9 @@ const ByOp<Reduction, FoldColumns> fold_columns_loops = {
 #include "tendril/tensor/reductions.def"
 };
 
-extern const ByDType<SoftmaxLine> softmax_lines;
-const ByDType<SoftmaxLine> softmax_lines = {
-    softmax_line<float, false>, softmax_line<double, false>,  nullptr, nullptr, nullptr, nullptr,
-    softmax_line<Half, false>,  softmax_line<BFloat16, false>};
-extern const ByDType<SoftmaxLine> log_softmax_lines;
-const ByDType<SoftmaxLine> log_softmax_lines = {
-    softmax_line<float, true>, softmax_line<double, true>,  nullptr, nullptr, nullptr, nullptr,
-    softmax_line<Half, true>,  softmax_line<BFloat16, true>};
+extern const ByDType<SoftmaxLoops> softmax_loops;
+const ByDType<SoftmaxLoops> softmax_loops = softmaxes<false>;
+extern const ByDType<SoftmaxLoops> log_softmax_loops;
+const ByDType<SoftmaxLoops> log_softmax_loops = softmaxes<true>;
 
 }  // namespace tendril::cpu::TENDRIL_CPU_LEVEL
