@@ -42,7 +42,11 @@ function(tendril_library name)
     endforeach()
   endif()
   if(TENDRIL_UNITY)
-    set_target_properties(tendril_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set(batch 8)
+    if(TENDRIL_SANITIZE MATCHES "address")
+      set(batch 24)  # nothing is precompiled there: half of the time would go into reading headers
+    endif()
+    set_target_properties(tendril_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
   if(BUILD_SHARED_LIBS AND NOT TENDRIL_SANITIZE)
     # A static link hides a call into a library that is not declared below this one.
