@@ -12,7 +12,8 @@
 /// Running sums along a dimension, of floating numbers in double. A long line has tiles: an element's sum is what came
 /// before its tile, plus the sum from the tile's beginning on; what came before the next tile is the last of these. So
 /// threads that add up tiles first, and one that writes as it goes, give the same bits, and sums of positive numbers
-/// never fall.
+/// never fall. (Of float64 near the largest number a tile may overflow where a sum from the line's beginning would not,
+/// and the reverse, as in any sum that is made of several.)
 namespace tendril::cpu {
 namespace {
 
@@ -123,7 +124,7 @@ void running_sums(const View& out, const View& x, int dim) {
   }
   if (alone) {
     return share_lines<2>({&out, &x}, dim, line.length, [&](char* const* pointers) {
-      at(pointers, [&](T* o, const T* in) { line.on_one_thread(o, i); });
+      at(pointers, [&](T* o, const T* in) { line.on_one_thread(o, in); });
     });
   }
   // Of few long lines one after the other, each on several threads.
