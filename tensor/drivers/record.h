@@ -4,13 +4,13 @@
 
 TENDRIL_API_BEGIN
 
-/// How drivers record. A driver takes its operation's gradient as a type: a node of the graph (autograd::NodeOf) with
+/// How drivers record. A driver takes its operation's gradient as a type, a node of the graph (autograd::NodeOf), and
+/// calls two of its members, after all that can throw:
+/// - `static Gradient* record(const Tensor& out, const Tensor&... operands)`: the node of `out`; null: not recorded.
+/// - `void keep(...)`: what backward may read. Each driver says of what.
 ///
-///     static Gradient* record(const Tensor& out, const Tensor&... operands);  // the node of `out`; null: do not
-///     record void keep(...);                                                         // what backward will read
-///
-/// It calls them after all that can throw, with what its header says. So the drivers know when an operation is recorded
-/// and what of it can be kept, and nothing of the graph: this folder lies below autograd/.
+/// So the drivers know when an operation is recorded and what of it can be kept, and nothing of the graph: this folder
+/// lies below autograd/.
 namespace tendril::drivers {
 
 /// No gradient: for integers, and for what lies below autograd/ itself.
