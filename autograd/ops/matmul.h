@@ -32,6 +32,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 ///   seen, call linear and relu;
 /// - does not say how exact its GELU is in float32.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// As linear_relu, with gelu_tanh in relu's place.
 Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace tendril
