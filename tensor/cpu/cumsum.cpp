@@ -5,6 +5,7 @@
 
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
+#include "tendril/tensor/cpu/half_blocks.h"
 #include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/detail/dispatch.h"
@@ -31,23 +32,69 @@ struct RunningSum {
 
   static A load_from(const T* x) { return static_cast<A>(load(x)); }
 
+  /// The sum of `count` elements of a half type.
+  A sum_of_halves(const T* x, int64_t count) const {
+    A sum = 0;
+    float block[kHalfBlock];
+    for (int64_t i = 0; i < count; i += kHalfBlock) {
+      const int64_t some = std::min(kHalfBlock, count - i);
+      widen_block<T>(reinterpret_cast<const char*>(x + i * from), from * static_cast<int64_t>(sizeof(T)), some, block);
+      for (int64_t k = 0; k < some; ++k) sum += static_cast<A>(block[k]);
+    }
+    return sum;
+  }
+  /// Writes `count` elements, before which there is `before`; returns their sum.
+  A write_tile(T* out, const T* x, int64_t count, A before) const {
+    A sum = 0;
+    if constexpr (is_half_type<T>) {
+      char* const pointers[] = {reinterpret_cast<char*>(out), const_cast<char*>(reinterpret_cast<const char*>(x))};
+      const auto unit = static_cast<int64_t>(sizeof(T));
+      const int64_t steps[] = {to * unit, from * unit};
+      in_blocks_of_float<T, 1>(pointers, steps, count, [&](auto& blocks, int64_t some) {
+        for (int64_t i = 0; i < some; ++i) {
+          sum += static_cast<A>(blocks[0][i]);
+          blocks[0][i] = static_cast<float>(before + sum);
+        }
+      });
+    } else {
+      const int64_t x_step = from, out_step = to;  // not in memory that writing to `out` could change
+      for (int64_t i = 0; i < count; ++i) {
+        sum += load_from(x + i * x_step);
+        out[i * out_step] = convert<T>(before + sum);
+      }
+    }
+    return sum;
+  }
+
   /// The sums of a group's tiles.
   Tiles sums(const T* x) const {
     Tiles sum{};
-    for (int64_t i = 0; i < kTile; ++i) {
-      for (int64_t t = 0; t < kAtOnce; ++t) sum[static_cast<std::size_t>(t)] += load_from(x + (t * kTile + i) * from);
+    if constexpr (is_half_type<T>) {
+      for (std::size_t t = 0; t < kAtOnce; ++t) {
+        sum[t] = sum_of_halves(x + static_cast<int64_t>(t) * kTile * from, kTile);
+      }
+    } else {
+      for (int64_t i = 0; i < kTile; ++i) {
+        for (int64_t t = 0; t < kAtOnce; ++t) sum[static_cast<std::size_t>(t)] += load_from(x + (t * kTile + i) * from);
+      }
     }
     return sum;
   }
   /// Writes a group, before whose tiles there is `before`.
   void write(T* out, const T* x, const Tiles& before) const {
-    const Tiles start = before;  // not in memory that writing to `out` could change
-    Tiles sum{};
-    for (int64_t i = 0; i < kTile; ++i) {
-      for (std::size_t t = 0; t < kAtOnce; ++t) {
-        const int64_t at = static_cast<int64_t>(t) * kTile + i;
-        sum[t] += load_from(x + at * from);
-        out[at * to] = convert<T>(start[t] + sum[t]);
+    const Tiles start = before;
+    if constexpr (is_half_type<T>) {
+      for (int64_t t = 0; t < kAtOnce; ++t) {
+        write_tile(out + t * kTile * to, x + t * kTile * from, kTile, start[static_cast<std::size_t>(t)]);
+      }
+    } else {
+      Tiles sum{};
+      for (int64_t i = 0; i < kTile; ++i) {
+        for (std::size_t t = 0; t < kAtOnce; ++t) {
+          const int64_t at = static_cast<int64_t>(t) * kTile + i;
+          sum[t] += load_from(x + at * from);
+          out[at * to] = convert<T>(start[t] + sum[t]);
+        }
       }
     }
   }
@@ -62,31 +109,18 @@ struct RunningSum {
   }
   /// Writes what is from `begin` on, tile by tile.
   void finish(T* out, const T* x, int64_t begin, A before) const {
-    while (begin < length) {
-      const int64_t end = std::min(begin + kTile, length);
-      A sum = 0;
-      for (; begin < end; ++begin) {
-        sum += load_from(x + begin * from);
-        out[begin * to] = convert<T>(before + sum);
-      }
-      before += sum;
+    for (; begin < length; begin += kTile) {
+      before += write_tile(out + begin * to, x + begin * from, std::min(kTile, length - begin), before);
     }
   }
 
   /// Without tiles: short lines, and integers, of which any order gives the same and a sum waits for a cycle only.
-  void in_order(T* out, const T* x) const {
-    const RunningSum here = *this;  // not in memory that writing to `out` could change
-    A sum = 0;
-    for (int64_t i = 0; i < here.length; ++i) {
-      sum += load_from(x + i * here.from);
-      out[i * here.to] = convert<T>(sum);
-    }
-  }
+  void in_order(T* out, const T* x) const { write_tile(out, x, length, 0); }
   void on_one_thread(T* out, const T* x) const {
     A before = 0;
     int64_t begin = 0;
-    // Each element is read twice. Those that lie apart would come from memory twice; a half type is slow to convert.
-    if (sizeof(T) > 2 && std::abs(from) * static_cast<int64_t>(sizeof(T)) < 64) {
+    // Each element is read twice: those that lie apart would come from memory twice, and halves be converted twice.
+    if (!is_half_type<T> && std::abs(from) * static_cast<int64_t>(sizeof(T)) < 64) {
       for (; begin + kGroup <= length; begin += kGroup) {
         write(out + begin * to, x + begin * from, offsets(sums(x + begin * from), before));
       }
