@@ -57,7 +57,7 @@ Extremum extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim
   const Extremum kept = find_extremum(largest, x, dim, want_values, op);
   Dims sizes = kept.indices.sizes();
   if (!keepdim && !sizes.empty()) sizes.erase(dim);
-  const Extremum out{want_values ? raw::view(kept.values, sizes) : Tensor(), raw::view(kept.indices, sizes)};
+  Extremum out{want_values ? raw::view(kept.values, sizes) : Tensor(), raw::view(kept.indices, sizes)};
   if (!want_values) return out;
   if (auto* node = Gradient::record(out.values, x)) node->keep(x, kept.indices, dim);
   return out;
