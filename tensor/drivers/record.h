@@ -5,7 +5,7 @@
 TENDRIL_API_BEGIN
 
 /// How drivers record. A driver takes its operation's gradient as a type, a node of the graph (autograd::NodeOf), and
-/// calls two of its members, after all that can throw:
+/// calls two of its members, once the result is there:
 /// - `static Gradient* record(const Tensor& out, const Tensor&... operands)`: the node of `out`; null: not recorded.
 /// - `void keep(...)`: what backward may read. Each driver says of what.
 ///

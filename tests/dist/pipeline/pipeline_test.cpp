@@ -48,14 +48,18 @@ struct Held : Layer {
     const Tensor y = linear(x).tanh();
     if (countdown > 0 && --countdown == 0) {
       is_held = true;
-      while (is_held) std::this_thread::sleep_for(1ms);
+      is_held.wait(true);
     }
     return y;
   }
   struct Hold {  // the n-th from now on; at the latest until this one ends
     explicit Hold(int n) { countdown = n; }
-    ~Hold() { is_held = false; }
+    ~Hold() { let_go(); }
   };
+  static void let_go() {
+    is_held = false;
+    is_held.notify_all();
+  }
   static inline std::atomic<int> countdown{0};
   static inline std::atomic<bool> is_held{false};
 };
@@ -263,9 +267,9 @@ BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_ne
     });
     if (disturbed) {
       BOOST_TEST(Cluster::eventually([&] { return Last::is_held.load(); }));
-      First::is_held = false;
+      First::let_go();
       BOOST_TEST(Cluster::eventually([&] { return handlers(1) == 1; }));
-      Last::is_held = false;
+      Last::let_go();
     }
     trained.get();
     for (const auto& param : model.parameter_rrefs()) params[disturbed].push_back(values(param.to_here()));
@@ -287,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
   group.network().cut(0, 2);
   BOOST_TEST(Cluster::eventually([&] { return group[2].handlers_running().empty(); }));
-  Held<0>::is_held = false;
+  Held<0>::let_go();
   BOOST_CHECK_THROW(trained.get(), rpc::PeerLostError);
 }
 
