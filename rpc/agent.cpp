@@ -76,7 +76,14 @@ const std::shared_ptr<AgentListener>& Agent::listener() const noexcept { return 
 WorkerInfo Agent::worker(std::string_view name) const { return impl_->worker(name); }
 WorkerInfo Agent::worker(WorkerId rank) const { return impl_->worker(rank); }
 std::shared_ptr<detail::Trace> detail::trace_of(const Agent& agent) noexcept { return agent.impl().trace; }
-void Agent::set_trace(std::shared_ptr<detail::Trace> trace) { impl_->trace = std::move(trace); }
+void Agent::set_trace(std::shared_ptr<detail::Trace> trace) {
+  impl_->trace = trace;
+  impl_->loop->tell_leading([trace = std::move(trace)](Clock::time_point since, Clock::time_point until) {
+    trace->record({.kind = detail::TraceSpan::Kind::lead,
+                   .start_ns = detail::trace_ns(since),
+                   .end_ns = detail::trace_ns(until)});
+  });
+}
 void Agent::add_hook(std::shared_ptr<MessageHook> hook) { impl_->hooks.push_back(std::move(hook)); }
 
 const std::vector<std::shared_ptr<MessageHook>>& Agent::hooks() const noexcept { return impl_->hooks; }

@@ -2,8 +2,8 @@
 """A picture of one iteration in a trace (docs/observability.md): scripts/trace_picture.py TRACE CALL NTH [threads] > picture.svg
 
 What happens from the NTH call (0, 1, ...) of a function whose name contains CALL until the next call of it: a lane a worker, calls
-above its line and handlers below, an arrow from each call to its handler. With `threads` a lane is a thread, and a thin line says
-for how long a call waits for its result.
+above its line and handlers below, an arrow from each call to its handler. With `threads` a lane is a thread, a thin line says for
+how long a call waits for its result, and a green one below it for how long the thread leads (docs/rpc.md).
 docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
 docs/pictures/call.svg: TENDRIL_TRACE=call.json pictures call; scripts/trace_picture.py call.json asks_back 20 threads
 docs/pictures/step.svg: TENDRIL_TRACE=step.json pictures step; scripts/trace_picture.py step.json embed 50
@@ -22,6 +22,7 @@ if nth + 1 >= len(starts):
 begin, end = starts[nth], starts[nth + 1]
 inside = sorted((e for e in events if "ts" in e and begin <= e["ts"] < end), key=lambda e: e["ts"])
 slices = [e for e in inside if e["ph"] == "X" and e["cat"] == "rpc"]  # a pass's own work is within a handler's
+leads = [e for e in events if by_thread and e["ph"] == "X" and e["cat"] == "loop" and e["ts"] < end and e["ts"] + e["dur"] > begin]
 workers = {e["pid"]: e["args"]["worker"] for e in events if e["name"] == "tendril_worker"}
 LANE = 110 if by_thread else 150
 
@@ -31,9 +32,11 @@ def lane(event):
 
 
 names = {}
-for e in slices if by_thread else []:  # numbered as they come
+for e in slices + leads if by_thread else []:  # numbered as they come
+    if lane(e) in names:
+        continue
     others = sum(which[0] == e["pid"] for which in names)
-    names.setdefault(lane(e), f"{workers[e['pid']]}, thread {others + 1}")
+    names[lane(e)] = f"{workers[e['pid']]}, thread {others + 1}"
 names = names or workers
 lanes = {which: 100 + LANE * i for i, which in enumerate(sorted(names, key=lambda which: (names[which] if by_thread else which)))}
 WIDTH, LEFT, RIGHT = 1000, 130 if by_thread else 80, 90
@@ -78,6 +81,9 @@ for e in slices if by_thread else []:
     if e["args"]["span"] in ends and e["name"].startswith("call "):
         y, until = lanes[lane(e)], min(ends[e["args"]["span"]]["ts"], end)
         out.append(f'<line x1="{x(e["ts"]):.1f}" x2="{x(until):.1f}" y1="{y}" y2="{y}" stroke="#3a6ea5" stroke-width="3"/>')
+for e in leads:
+    y, since, until = lanes[lane(e)] + 3, max(e["ts"], begin), min(e["ts"] + e["dur"], end)
+    out.append(f'<line class="leads" x1="{x(since):.1f}" x2="{x(until):.1f}" y1="{y}" y2="{y}" stroke="#3f8f4f" stroke-width="3"/>')
 calls = {e["id"]: e for e in inside if e["ph"] == "s"}
 for e in inside:
     if e["ph"] == "f" and e["id"] in calls:

@@ -32,6 +32,7 @@ struct TraceSpan {
     pass,   ///< a worker's part, from the first that it hears of it
     graph,  ///< a thread runs the part's graph
     walk,   ///< a thread looks what the roots depend on
+    lead,   ///< a thread runs the worker's I/O (docs/rpc.md, "Who runs what"): one at a time
   };
   Kind kind = Kind::send;
   bool failed = false;

@@ -90,6 +90,10 @@ class Events {
       case TraceSpan::Kind::walk:
         slice("mark for " + function, span, tid, "\"root\":" + std::to_string(span.peer), "backward");
         break;
+      case TraceSpan::Kind::lead:
+        begin_slice("lead", span, tid, "loop");
+        text_ += "}";
+        break;
     }
   }
   std::string take() { return std::move(text_); }
@@ -101,14 +105,18 @@ class Events {
              ",\"tid\":" + std::to_string(tid);
   }
   void time(const char* key, int64_t ns) { text_ += std::string(",\"") + key + "\":" + microseconds_of(ns); }
-  void slice(const std::string& name, const TraceSpan& span, int tid, const std::string& args,
-             const char* category = "rpc") {
+  void begin_slice(std::string_view name, const TraceSpan& span, int tid, const char* category) {
     begin(name, "X", tid);
     const int64_t start = clock_.to_rank_0(span.start_ns);
     time("ts", start);
     time("dur", std::max<int64_t>(clock_.to_rank_0(span.end_ns) - start, 0));
-    text_ += std::string(",\"cat\":\"") + category + "\",\"args\":{" + args + ",\"trace\":" + hex(span.trace_id) +
-             ",\"span\":" + hex(span.span_id) + ",\"parent\":" + hex(span.parent) + "}}";
+    text_ += std::string(",\"cat\":\"") + category + "\"";
+  }
+  void slice(const std::string& name, const TraceSpan& span, int tid, const std::string& args,
+             const char* category = "rpc") {
+    begin_slice(name, span, tid, category);
+    text_ += ",\"args\":{" + args + ",\"trace\":" + hex(span.trace_id) + ",\"span\":" + hex(span.span_id) +
+             ",\"parent\":" + hex(span.parent) + "}}";
   }
   void flow(const char* phase, const char* more, int64_t at, uint64_t id, int tid) {
     begin("call", phase, tid);

@@ -87,12 +87,20 @@ Loop::~Loop() {
 void Loop::start_leading_locked() noexcept {
   leadership_.take();
   ThreadState::current().leading = this;
+  if (led_) leads_since_ = Clock::now();
+}
+
+void Loop::tell_leading(Led led) {
+  const std::lock_guard lock(mutex_);
+  led_ = std::move(led);
+  leads_since_ = Clock::now();
 }
 
 /// At the end nobody comes after: what the reactor still holds is for the one that leaves, closed sockets' handlers
 /// above all, which keep links and with them the loop.
 void Loop::stop_leading(std::unique_lock<std::mutex>& lock) {
   if (phase_ != Phase::running) poll_io(lock);
+  if (led_) led_(leads_since_, Clock::now());
   ThreadState::current().leading = nullptr;
   leadership_.release();
   if (phase_ != Phase::running) rested_.notify_all();

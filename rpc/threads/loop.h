@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,10 @@ class Loop final : public Executor {
   void post(std::unique_ptr<Job> job) override;
   void post_release(std::unique_ptr<Job> job) override;
   bool wait(FutureCore& future, Clock::time_point deadline) override;
+
+  /// From now on it is told how long each thread led, on that thread, with the mutex held: it must not block or throw.
+  using Led = std::function<void(Clock::time_point since, Clock::time_point until)>;
+  void tell_leading(Led led);
 
   /// Links tell, on the leader's thread, that they read a message. Whether it makes work for the pool (post) decides
   /// who keeps leadership.
@@ -147,6 +152,8 @@ class Loop final : public Executor {
   // Under the mutex.
   Slots slots_;
   Leadership leadership_;
+  Led led_;                        // null: nobody asks
+  Clock::time_point leads_since_;  // where somebody does
   Phase phase_ = Phase::running;
   int arriving_ = 0;           // pool threads that have been woken and have not looked around yet
   bool has_poller_ = false;    // a pool thread looks every poll interval

@@ -1,7 +1,7 @@
 #!/bin/sh
 # trace_picture.sh SOURCE PICTURE CALL LANES PROGRAM [arguments...]: what docs/pictures/PICTURE.svg shows, but for
 # the times, is what PROGRAM does when it is traced now, from one CALL to the next: lanes (LANES: workers or threads),
-# calls and handlers. 77 where there is no Python.
+# calls and handlers, and that threads lead. 77 where there is no Python.
 command -v python3 >/dev/null || exit 77
 source=$1 picture=$2 call=$3 by=threads
 [ "$4" = threads ] || by=
@@ -10,7 +10,10 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 set -e
 (cd "$folder" && TENDRIL_TRACE=$folder/trace.json "$@" >"$folder/printed")
-shown() { grep -oE '<text [^>]*(bold|rotate)[^>]*>[^<]*|<title>[^:]*' "$1" | sed 's/.*>//' | sort; }
+shown() {
+  grep -oE '<text [^>]*(bold|rotate)[^>]*>[^<]*|<title>[^:]*' "$1" | sed 's/.*>//' | sort
+  grep -om1 leads "$1" || true
+}
 shown "$source/docs/pictures/$picture.svg" >"$folder/expected"
 # Threads of a pool, and messages that come when they will, may differ from one call to the next, most on a busy
 # machine: one like the picture is enough.

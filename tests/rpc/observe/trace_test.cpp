@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
@@ -85,7 +87,10 @@ struct Parsed {
     for (const json::value& event : events) {
       const std::string phase = text_at(event, "ph");
       const bool send = text_at(event, "name").starts_with("call ");
-      if (phase == "X") {
+      if (phase == "X" && text_at(event, "cat") == "loop") {
+        const double from = number_at(event, "ts");
+        leads.emplace(number_at(event, "pid"), from, from + number_at(event, "dur"), number_at(event, "tid"));
+      } else if (phase == "X") {
         auto& slices = send ? sends : handlers;
         BOOST_TEST(slices.emplace(text_at(event.at("args"), "span"), event).second, "two slices of a span");
       }
@@ -131,6 +136,7 @@ struct Parsed {
 
   std::map<std::string, json::value> sends, handlers, starts, finishes;
   std::map<std::string, int> begun, ended;
+  std::set<std::tuple<double, double, double, double>> leads;  // worker, from, until, thread
   std::map<int, json::value> workers;
   int failed = 0;
 };
@@ -159,6 +165,26 @@ void run_group(const std::string& path, const std::function<void(Group&)>& body)
 }
 
 detail::ClockFit no_offset() { return {}; }
+
+BOOST_AUTO_TEST_CASE(one_thread_at_a_time_leads_a_worker_and_who_calls_leads_while_it_waits) {
+  const TraceFile file;
+  run_group(file.path, [](Group& group) {
+    if (group.agent()->self().id != 0) return;
+    for (int i = 0; i < 200; ++i) (void)rpc_sync<&add>(*group.agent(), 1, i, 1);
+  });
+  const Parsed parsed(file.events());
+  std::map<double, double> until;  // of the one before, by worker
+  std::set<std::pair<double, double>> leaders;
+  for (const auto& [worker, from, to, thread] : parsed.leads) {
+    if (until.contains(worker)) BOOST_TEST(from >= until[worker] - 0.001);  // the file's times are rounded
+    until[worker] = to;
+    leaders.emplace(worker, thread);
+  }
+  BOOST_TEST(until.size() == 3U);
+  BOOST_REQUIRE(!parsed.sends.empty());
+  const json::value& send = parsed.sends.begin()->second;
+  BOOST_TEST(leaders.contains({number_at(send, "pid"), number_at(send, "tid")}));
+}
 
 BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
   const TraceFile file;
