@@ -64,6 +64,12 @@ inline bool uniquely_owned(const Tensor& tensor) noexcept {
          (impl.contiguous || tensor.suggest_memory_format() == MemoryFormat::channels_last);
 }
 
+/// Whether a node may overwrite its gradient: it alone refers to it, and shows it to no hook afterwards. Not on a
+/// device, where another stream may still be copying what nobody refers to any more.
+inline bool is_nobody_elses(const Tensor& gradient, const Node& node) noexcept {
+  return gradient.device().is_cpu() && uniquely_owned(gradient) && !node.hooks();
+}
+
 }  // namespace tendril::autograd
 
 TENDRIL_API_END

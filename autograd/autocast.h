@@ -17,7 +17,8 @@ TENDRIL_API_BEGIN
 ///     }
 ///     loss.backward();
 ///
-/// - In the given half type: matmul, mm, bmm, addmm, baddbmm, linear, einsum, convolutions, LSTMs, attention and prelu.
+/// - In the given half type: matmul, mm, bmm, addmm, baddbmm, linear (with an activation, too), einsum, convolutions,
+///   LSTMs, attention and prelu.
 /// - With float32 results: losses and prod.
 /// - All others in the dtypes of their operands, which promote; softmax, normalisations and sums of a half type are
 ///   computed in float32 and rounded once in any case.

@@ -335,11 +335,12 @@ template <class T>
 [[gnu::always_inline]] constexpr T gelu_tanh_exponent(T x) {
   return x * (x * x * T(0.07135481627260025) + T(1.5957691216057308));
 }
-/// The derivative of x logistic(gelu_tanh_exponent(x)).
+/// The derivative of x logistic(gelu_tanh_exponent(x)). Beyond 30 it is 0 and 1 to the last bit, and its factors would
+/// overflow.
 template <class T>
 [[gnu::always_inline]] constexpr T gelu_tanh_slope(T x) {
-  const T v = gelu_tanh_exponent(x);
-  return logistic(v) * (x * logistic(-v) * (x * x * T(0.21406444881780076) + T(1.5957691216057308)) + T(1));
+  const T near = x < T(-30) ? T(-30) : x > T(30) ? T(30) : x, v = gelu_tanh_exponent(near);
+  return logistic(v) * (near * logistic(-v) * (near * near * T(0.21406444881780076) + T(1.5957691216057308)) + T(1));
 }
 
 }  // namespace tendril::scalar_math

@@ -19,8 +19,8 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op, const char
                     const char* a_name = "the tensor") {
   detail::check_defined(a, op, a_name);
   detail::check_defined(b, op, b_name);
-  TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
-                   b.dtype());
+  TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), op, ": ", b_name, " is ", b.dtype(), ", expected ", a.dtype(),
+                   ", as ", a_name);
   TENDRIL_CHECK(a.device() == b.device(), op, ": ", b_name, " is on ", b.device(), ", expected ", a.device(),
                 ", as the first operand");
 }
@@ -88,7 +88,9 @@ struct LinearReluBackward : NodeOf<LinearReluBackward, 3, 3> {
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor y = saved(2);
-    const Tensor masked = autograd::grad_enabled() ? g.masked_fill(y.le(0), 0) : raw::unary_gradient(Unary::relu, g, y);
+    const Tensor masked = autograd::grad_enabled()
+                              ? g.masked_fill(y.le(0), 0)
+                              : raw::unary_gradient(Unary::relu, g, y, 0, is_nobody_elses(g, *this));
     linear_gradients(*this, masked, dx);
   }
 };
@@ -224,7 +226,7 @@ Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const
   if (bias.defined()) {
     TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, op, ": the bias has shape ",
                      bias.sizes(), ", expected [", out_features, "]");
-    check_operands(x, bias, op, "the bias");
+    check_operands(x, bias, op, "the bias", "x");
   }
   const Kernels& table = kernels(x.device());
   // The sum alone is rounded (a GPU wants halves).
@@ -255,9 +257,11 @@ Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const
   };
   if (!after) {
     if (auto* n = track<LinearBackward>(out, x, weight, bias)) save_operands(n);
-  } else if (auto* n = track<LinearReluBackward>(out, x, weight, bias)) {
-    save_operands(n);
-    n->save_output(2, out);
+  } else if (*after == Unary::relu) {
+    if (auto* n = track<LinearReluBackward>(out, x, weight, bias)) {
+      save_operands(n);
+      n->save_output(2, out);
+    }
   }
   return out;
 }

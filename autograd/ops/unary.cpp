@@ -13,12 +13,6 @@ using autograd::NodeOf;
 using namespace autograd::table;
 using detail::is_fused, detail::mentions;
 
-/// Whether the gradient may be overwritten: the node alone refers to it, and shows it to no hook afterwards. Not on a
-/// device, where another stream may still be copying what nobody refers to any more.
-bool is_nobody_elses(const Tensor& g, const autograd::Node& node) {
-  return g.device().is_cpu() && autograd::uniquely_owned(g) && !node.hooks();
-}
-
 /// Keeps what the row says, and its number.
 template <class Derived, Saves saves, bool has_number>
 struct UnaryNode : NodeOf<Derived, 1, saves == kNone ? 0 : 1>, Parameter<has_number> {
@@ -33,7 +27,11 @@ struct UnaryNode : NodeOf<Derived, 1, saves == kNone ? 0 : 1>, Parameter<has_num
 };
 
 /// scalar_math.h's.
-Tensor gelu_tanh_exponent(const Tensor& x) { return x * (x * x * 0.07135481627260025 + 1.5957691216057308); }
+Tensor gelu_tanh_slope(const Tensor& x) {
+  const Tensor near = x.clamp(-30, 30), square = near * near;
+  const Tensor v = near * (square * 0.07135481627260025 + 1.5957691216057308);
+  return v.sigmoid() * (near * (-v).sigmoid() * (square * 0.21406444881780076 + 1.5957691216057308) + 1.0);
+}
 
 #define TENDRIL_UNARY(op, doc, dtypes, expression, saves, gradient, fused, ...)                                     \
   static_assert(saves == kNone || is_fused(#fused), #op " saves something and has no fused gradient");              \

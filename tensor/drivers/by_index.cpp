@@ -3,17 +3,17 @@
 namespace tendril::drivers {
 namespace {
 
-void check_index(const Tensor& x, const Tensor& index, const char* op) {
+void check_index(const Tensor& x, const Tensor& index, const char* op, const char* allowed = "int64") {
   detail::check_defined(x, op);
   detail::check_defined(index, op, "the index");
-  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, op, ": the index must be int64, got ", index.dtype());
+  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, op, ": the index must be ", allowed, ", got ", index.dtype());
   TENDRIL_CHECK(index.device() == x.device(), op, ": the index is on ", index.device(), ", the tensor on ", x.device());
 }
 
 /// The index of whole slices, as kernels want it.
 Tensor slice_index(const Tensor& x, const Tensor& given, const char* op) {
   const Tensor index = given.defined() && given.dtype() == kInt32 ? raw::cast(given, kInt64) : given;
-  check_index(x, index, op);
+  check_index(x, index, op, "int64 or int32");
   TENDRIL_CHECK_AS(ShapeError, index.dim() <= 1, op, ": the index must be a vector, got shape ", index.sizes());
   return index.dim() == 0 ? raw::view(index, {1}) : index;
 }

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(bad_input_in_place_is_refused_before_anything_is_changed) {
   CHECK_RAISES(ShapeError, "index_copy: the source has shape [2, 2], expected [2, 1]",
                x.index_copy_(1, tensor({0}), two));
   CHECK_RAISES(ShapeError, "index_fill: the index must be a vector, got shape [2, 3]", x.index_fill_(1, index, 2));
-  CHECK_RAISES(DTypeError, "index_fill: the index must be int64, got float32", x.index_fill_(1, ones({1}), 2));
+  CHECK_RAISES(DTypeError, "index_fill: the index must be int64 or int32, got float32", x.index_fill_(1, ones({1}), 2));
   CHECK_RAISES(DTypeError, "index_copy: the source is float64, the tensor float32",
                x.index_copy_(1, tensor({0, 1}), two.to(kFloat64)));
   CHECK_RAISES(DTypeError, "bitwise_not: expected integers or bool, got float32", x.bitwise_not_());

@@ -106,6 +106,33 @@ BOOST_AUTO_TEST_CASE(of_one_operand_agree_with_the_formulas) {
 #include "tendril/tensor/pointwise.def"
 }
 
+BOOST_AUTO_TEST_CASE(far_from_zero_are_what_they_tend_to_though_factors_overflow) {
+  for (const auto& [name, f] :
+       std::initializer_list<std::pair<const char*, Tensor (Tensor::*)() const>>{{"sigmoid", &Tensor::sigmoid},
+                                                                                 {"tanh", &Tensor::tanh},
+                                                                                 {"silu", &Tensor::silu},
+                                                                                 {"gelu", &Tensor::gelu},
+                                                                                 {"gelu_tanh", &Tensor::gelu_tanh},
+                                                                                 {"softplus", &Tensor::softplus},
+                                                                                 {"logsigmoid", &Tensor::logsigmoid}}) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      for (const double x : {1e14, 1e18, 1e25, 1e38}) {
+        for (const double sign : {-1., 1.}) {
+          const auto gradient = [&, op = f](double at, bool create_graph) {
+            const Tensor leaf = full({3}, sign * at, {.dtype = dtype}).requires_grad_();
+            return autograd::grad({(leaf.*op)()}, {leaf}, {ones({3}, {.dtype = dtype})},
+                                  {.create_graph = create_graph})[0]
+                .to_vector<double>()[0];
+          };
+          BOOST_TEST(gradient(x, false) == gradient(1e4, false), name << " at " << sign * x << " in " << dtype);
+          BOOST_TEST(gradient(x, true) == gradient(1e4, false),
+                     name << ", recorded, at " << sign * x << " in " << dtype);
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_a_number_agree_with_the_formulas) {
 #define TENDRIL_UNARY(...)
 #define TENDRIL_PARAMETRIC(op, doc, dtypes, expression, saves, gradient, fused, low, high, ...) \

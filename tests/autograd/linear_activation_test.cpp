@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(errors_name_the_operation_and_the_operand) {
     BOOST_CHECK_EXCEPTION(call(ones({2}), ones({4, 2}), ones({3})), ShapeError,
                           says(op.name + ": the bias has shape [3], expected [4]"));
     BOOST_CHECK_EXCEPTION(call(ones({2}), ones({4, 2}, {.dtype = kFloat64}), {}), DTypeError,
-                          says(op.name + ": expected operands of one dtype, got float32 and float64"));
+                          says(op.name + ": the weight is float64, expected float32, as x"));
     const Tensor whole = ones({2, 2}, {.dtype = kInt64});
     BOOST_CHECK_EXCEPTION(call(whole, whole, {}), DTypeError,
                           says(op.name + ": x has dtype int64, expected a floating one"));

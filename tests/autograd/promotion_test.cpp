@@ -82,7 +82,9 @@ BOOST_AUTO_TEST_CASE(shapes_that_do_not_fit_are_named) {
   CHECK_RAISES(ShapeError, "bmm: expected [batch, m, k] and [batch, k, n]", ones({2, 2, 2}).bmm(ones({3, 2, 2})));
   CHECK_RAISES(ShapeError, "dot: expected two vectors of one size, got [2] and [3]", ones({2}).dot(ones({3})));
   CHECK_RAISES(ShapeError, "matmul: operands must have at least one dimension", ones({}).matmul(ones({2})));
-  CHECK_RAISES(DTypeError, "matmul: expected operands of one dtype, got float32 and float64",
+  CHECK_RAISES(ShapeError, "masked_fill: shapes [3, 5] and [3, 4]",
+               ones({3, 5}).masked_fill(zeros({3, 4}, {.dtype = kBool}), 1));
+  CHECK_RAISES(DTypeError, "matmul: other is float64, expected float32, as the tensor",
                ones({2}).matmul(ones({2}, {.dtype = kFloat64})));
   CHECK_RAISES(ShapeError, "linear: expected x of [..., in] and a weight of [out, in]",
                linear(ones({3}), ones({3, 2})));

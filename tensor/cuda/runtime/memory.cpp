@@ -39,7 +39,7 @@ class DriverMemory final : public MemorySource {
     const DeviceGuard guard(device_, std::nothrow);
     cudaEvent_t event = nullptr;
     // Without an event the block could never be reused safely: then wait here.
-    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess ||
+    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync) != cudaSuccess ||
         cudaEventRecord(event, static_cast<cudaStream_t>(stream)) != cudaSuccess) {
       cudaDeviceSynchronize();
     }
