@@ -160,11 +160,8 @@ void running_sums(const View& out, const View& x, int dim) {
   }
   // Of few long lines one after the other, each on several threads.
   const Scratch<typename RunningSum<T>::Tiles> tiles(line.length / kGroup);
-  for_each_row<2>(nest_without<2>({&out, &x}, dim), [&](char* const* first, const int64_t* steps, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      char* const pointers[] = {first[0] + i * steps[0], first[1] + i * steps[1]};
-      at(pointers, [&](T* o, const T* in) { line.on_several(o, in, tiles.data()); });
-    }
+  for_each_line<2>({&out, &x}, dim, [&](char* const* pointers) {
+    at(pointers, [&](T* o, const T* in) { line.on_several(o, in, tiles.data()); });
   });
 }
 

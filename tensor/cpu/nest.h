@@ -73,7 +73,8 @@ template <int N, class Body>
 void share_rows(const Nest<N>& nest, const Body& body) {
   const int64_t rows = nest.rows(), inner = nest.inner();
   if (rows * inner < 2 * kParallelGrain) return for_each_row<N>(nest, body);
-  if (rows > 1 && inner < 8 * kParallelGrain) {
+  const bool few_long = rows < num_threads() && inner >= 2 * kParallelGrain;  // else a thread would have none
+  if (rows > 1 && inner < 8 * kParallelGrain && !few_long) {
     return parallel_for(rows, grain_of(inner),
                         [&](int64_t begin, int64_t end) { for_rows<N>(nest, begin, end - begin, body); });
   }
@@ -127,11 +128,17 @@ void share_lines(const std::array<const View*, N>& views, int dim, int64_t lengt
   });
 }
 
-/// ... in order, on this thread.
+/// ... in order, from this thread.
 template <int N, class Body>
 void for_each_line(const std::array<const View*, N>& views, int dim, const Body& body) {
-  const ThreadLimit alone(1);
-  share_lines<N>(views, dim, 1, body);
+  for_each_row<N>(nest_without<N>(views, dim), [&](char* const* first, const int64_t* steps, int64_t count) {
+    std::array<char*, N> at;
+    for (std::size_t k = 0; k < N; ++k) at[k] = first[k];
+    for (int64_t i = 0; i < count; ++i) {
+      body(at.data());
+      for (std::size_t k = 0; k < N; ++k) at[k] += steps[k];
+    }
+  });
 }
 
 }  // namespace tendril::cpu

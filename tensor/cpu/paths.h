@@ -30,6 +30,7 @@ enum class Path : uint8_t {
   lstm_cell,            ///< a step of a layer
   lstm_steps,           ///< all steps of one, rows of the batch shared out
   index_rows,           ///< index_select or index_add of whole rows that lie together
+  row_copies,           ///< sums by index, a piece of it at a time in a copy of the rows
   optimizer_step,       ///< over all parameters of one rule
   count_                ///< how many there are
 };

@@ -17,9 +17,9 @@ class Pieces {
  public:
   static constexpr int64_t kMost = 64;
 
-  /// An element costs as much as `cost` of a sum.
-  explicit Pieces(int64_t length, int64_t cost = 1)
-      : length_(length), count_(std::clamp<int64_t>(length / (2 * grain_of(cost)), 1, kMost)) {}
+  /// An element costs as much as `cost` of a sum; `most` pieces, or fewer.
+  explicit Pieces(int64_t length, int64_t cost = 1, int64_t most = kMost)
+      : length_(length), count_(std::max<int64_t>(1, std::min({length / (2 * grain_of(cost)), most, kMost}))) {}
 
   int64_t count() const noexcept { return count_; }
   /// Where vectors and lines of a cache begin, if the line does.
@@ -30,7 +30,7 @@ class Pieces {
   template <class R, class F>
   std::array<R, kMost> of_each(const F& f) const {
     std::array<R, kMost> results{};
-    share([&](int64_t i) { results[static_cast<std::size_t>(i)] = f(begin(i), end(i) - begin(i)); });
+    each([&](int64_t i) { results[static_cast<std::size_t>(i)] = f(begin(i), end(i) - begin(i)); });
     return results;
   }
   /// The largest f(begin, count); a NaN is.
@@ -54,17 +54,17 @@ class Pieces {
   /// f(begin, count) of each.
   template <class F>
   void run(const F& f) const {
-    share([&](int64_t i) { f(begin(i), end(i) - begin(i)); });
+    each([&](int64_t i) { f(begin(i), end(i) - begin(i)); });
   }
-
- private:
+  /// f(i) of each piece i.
   template <class F>
-  void share(const F& f) const {
+  void each(const F& f) const {
     parallel_for(count_, 1, [&](int64_t first, int64_t past) {
       for (int64_t i = first; i < past; ++i) f(i);
     });
   }
 
+ private:
   int64_t length_, count_;
 };
 

@@ -126,6 +126,11 @@ BOOST_AUTO_TEST_CASE(large_operations_take_their_fast_paths_and_small_ones_count
          const Tensor x = noise({n, n});
          table.index_add(view_of(x), 0, view_of(indices(n)), view_of(noise({n, n})), IndexUse::index_add);
        }},
+      {"scatter_add of a long line", Path::row_copies, 1,
+       [](int64_t n) {
+         const Tensor x = noise({1}), index = raw::zeros({2 * n * n}, kInt64);
+         table.scatter_add(view_of(x), 0, view_of(index), view_of(noise({2 * n * n})), IndexUse::scatter_add);
+       }},
   });
 }
 
