@@ -209,6 +209,17 @@ double LambdaLR::next_lr(std::size_t group, double) const { return base_lr(group
 
 // ---- one cycle
 
+namespace {
+
+/// Where a phase ends, in steps. It is a product less one, and the processor decides whether the product is rounded in
+/// between: fused, 0.1 * 10 - 1 is 5.6e-17. Whether a phase has a length must not hang on that.
+double end_of_phase(double steps) {
+  const double whole = std::round(steps);
+  return std::abs(steps - whole) < 1e-9 ? whole : steps;
+}
+
+}  // namespace
+
 OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options)
     : LRScheduler(optimizer), options_(options) {
   const char* op = "OneCycleLR";
@@ -229,9 +240,9 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options)
   const double first = options.max_lr / options.div_factor, last = first / options.final_div_factor;
   const double low = options.base_momentum, high = options.max_momentum;
   const auto steps = static_cast<double>(options.total_steps);
-  phases_.push_back({options.pct_start * steps - 1, first, options.max_lr, high, low});
+  phases_.push_back({end_of_phase(options.pct_start * steps - 1), first, options.max_lr, high, low});
   if (options.three_phase) {
-    phases_.push_back({2 * options.pct_start * steps - 2, options.max_lr, first, low, high});
+    phases_.push_back({end_of_phase(2 * options.pct_start * steps - 2), options.max_lr, first, low, high});
     phases_.push_back({steps - 1, first, last, high, high});
   } else {
     phases_.push_back({steps - 1, options.max_lr, last, low, high});
