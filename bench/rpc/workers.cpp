@@ -1,4 +1,6 @@
 // How long many workers on this host take to start, to call all to all, and to leave: bench_rpc_workers [WORKERS].
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +25,7 @@ double resident_mib() {
   long total = 0, resident = 0;
   if (file == nullptr || std::fscanf(file, "%ld %ld", &total, &resident) != 2) resident = 0;
   if (file != nullptr) std::fclose(file);
-  return static_cast<double>(resident) * 4096 / (1 << 20);
+  return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // timeout: 180
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -19,7 +21,7 @@ std::size_t resident_mib() {
   std::ifstream statm("/proc/self/statm");
   std::size_t all = 0, resident = 0;
   statm >> all >> resident;
-  return resident * 4096 >> 20;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) >> 20;  // arm64 has pages of up to 64 KiB
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
