@@ -158,7 +158,8 @@ class Agent {
   void set_listener(std::shared_ptr<AgentListener> listener);
   /// Where it accepts connections.
   const std::shared_ptr<AgentListener>& listener() const noexcept;
-  /// Has every call, every handler and who leads from now on recorded; before the first peer. TENDRIL_TRACE does it (group.h).
+  /// Has every call, every handler and who leads from now on recorded; before the first peer. TENDRIL_TRACE does it
+  /// (group.h).
   void set_trace(std::shared_ptr<detail::Trace> trace);
   void add_hook(std::shared_ptr<MessageHook> hook);  ///< before the first call
   /// What looks at its messages.
