@@ -40,7 +40,7 @@ class Server {
  private:
   std::mutex mutex_;
   Net net_;
-  optim::Adam adam_{net_.parameters(), {.lr = 1e-2}};
+  optim::Adam adam_{net_.parameters(), {.lr = 5e-3}};
   std::int64_t steps_ = 0;
 };
 
