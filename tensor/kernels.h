@@ -243,9 +243,8 @@ struct Kernels {
   // On the CPU out may be float32 beside operands of a half type.
   void (*matmul)(const View& out, const View& a, const View& b) = nullptr;
   /// The product of two matrices plus bias [n] in each row (may be null), then `after` of that (null: nothing), a
-  /// function without a number; all floating. Product and sum are rounded once where the device does it
-  /// in one call. A relu may make NaN 0 here, and
-  /// gelu_tanh be as exact as the device has it. Null slot: made of other operations.
+  /// function without a number; all floating. Product and sum are rounded once where the device does it in one call. A
+  /// relu may make NaN 0 here, and gelu_tanh be as exact as the device has it. Null slot: made of other operations.
   void (*linear)(const View& out, const View& a, const View& b, const View* bias, const Unary* after) = nullptr;
 
   // ---- one step of an LSTM for a batch of N with H cells. All contiguous, one floating dtype; gates are [N, 4 H], in

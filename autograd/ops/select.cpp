@@ -77,7 +77,7 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   TENDRIL_CHECK_AS(DTypeError, mask.dtype() == kBool, "masked_fill: the mask must be bool, got ", mask.dtype());
   TENDRIL_CHECK_AS(DTypeError, (is_floating(dtype()) || !value.is_floating()) && value.fits(dtype()),
                    "masked_fill: the value ", value, " does not convert to ", dtype());
-  (void)broadcast_shapes(sizes(), mask.sizes(), "masked_fill");
+  if (mask.sizes() != sizes()) (void)broadcast_shapes(sizes(), mask.sizes(), "masked_fill");  // else `where` is named
   return drivers::where<MaskedFillBackward>(mask, raw::scalar(value, dtype()), *this);
 }
 
