@@ -35,7 +35,6 @@ void Adagrad::update(std::span<const Ready> ready) {
         arrays[2] = state_data(state.sum, index);
         if (first) raw::fill_(state.sum, options_of(index).initial_accumulator_value);
       });
-  for (const Ready& one : ready) ++state_of(one.index).step;
 }
 
 }  // namespace tendril::optim

@@ -60,7 +60,6 @@ void AdamOf<Options>::update(std::span<const Optimizer::Ready> ready) {
         arrays[3] = this->state_data(state.exp_avg_sq, index);
         if (this->options_of(index).amsgrad) arrays[4] = this->state_data(state.max_exp_avg_sq, index);
       });
-  for (const auto& one : ready) ++this->state_of(one.index).step;
 }
 
 template class AdamOf<AdamOptions>;

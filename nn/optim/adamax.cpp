@@ -35,7 +35,6 @@ void Adamax::update(std::span<const Ready> ready) {
         arrays[2] = state_data(state.exp_avg, index);
         arrays[3] = state_data(state.exp_inf, index);
       });
-  for (const Ready& one : ready) ++state_of(one.index).step;
 }
 
 }  // namespace tendril::optim

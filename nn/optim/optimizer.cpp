@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tendril/nn/optim/detail/validate.h"
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 
@@ -68,8 +69,12 @@ void Optimizer::step() {
 void Optimizer::step(const std::vector<Tensor>& gradients) {
   TENDRIL_CHECK(gradients.size() == params_.size(), name_, "::step: got ", gradients.size(), " gradients, expected ",
                 params_.size(), ", one per parameter");
+  tendril::detail::Recorder* const recorder = tendril::detail::recorder();
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    if (gradients[i].defined()) check_gradient(i, gradients[i]);
+    if (!gradients[i].defined()) continue;
+    check_gradient(i, gradients[i]);
+    TENDRIL_CHECK(!recorder || devices_[i] == recorder->device(), name_, "::step: parameter ", i, " is on ", devices_[i],
+                  ", expected ", recorder->device(), ", whose work a cuda::Graph records");
   }
   std::vector<Ready> ready;
   ready.reserve(params_.size());
@@ -84,11 +89,24 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     ready.push_back({i, raw::contiguous(param, format), raw::contiguous(apart, format)});
   }
   if (ready.empty()) return;
-  for (const Ready& one : ready) params_[one.index].storage()->bump_version();  // first: a failure may come half-way
-  update(ready);
+  // A half type goes by way of float32 copies, which a replay would not have again: all of it is recorded as it is now.
+  const bool is_renewed = recorder && std::ranges::none_of(ready, [](const Ready& one) {
+                            return computed_in(one.param.dtype()) != one.param.dtype();
+                          });
+  if (is_renewed) {
+    recorder->renew([this, ready](bool replaying) { replaying ? update_now(ready) : update(ready); });
+  } else {
+    update_now(ready);
+  }
   for (const Ready& one : ready) {
     if (!one.param.is_same(params_[one.index])) raw::copy_(params_[one.index], one.param);
   }
+}
+
+void Optimizer::update_now(std::span<const Ready> ready) {
+  for (const Ready& one : ready) params_[one.index].storage()->bump_version();  // first: a failure may come half-way
+  update(ready);
+  for (const Ready& one : ready) count_step(one.index);
 }
 
 double Optimizer::initial_lr(std::size_t group) const {
@@ -111,8 +129,11 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
   const MemoryFormat format = param.suggest_memory_format();
   if (!state.defined()) {
-    state = raw::empty_in_format_of(param);
-    raw::fill_(state, 0);
+    TENDRIL_CHECK(!tendril::detail::recorder(), name_, "::step: parameter ", index,
+                  " has not been stepped on yet, expected one step before a cuda::Graph records the next");
+    const Tensor zeros = raw::empty_in_format_of(param);
+    raw::fill_(zeros, 0);
+    state = zeros;
   } else if (!state.is_contiguous(format)) {  // the module was put in another format meanwhile
     state = raw::contiguous(state, format);
   }

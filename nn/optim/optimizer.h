@@ -49,7 +49,8 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 ///
 /// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
 /// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
-/// that a backward through a graph from before the step throws instead of using changed values.
+/// that a backward through a graph from before the step throws instead of using changed values. A step that a
+/// cuda::Graph has recorded is the next one at each replay, by the rates that are set then; the graph uses the optimizer.
 ///
 /// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class Optimizer {
@@ -117,7 +118,8 @@ class Optimizer {
   /// Called once for each group, in order. Strong: throws before anything is added.
   void add_group(const std::vector<Tensor>& params);
 
-  /// Changes the parameters that have a gradient.
+  /// Changes the parameters that have a gradient. While a cuda::Graph records it, and before each replay, this is called
+  /// for the numbers that kernels take alone: by way of `step_by` only, and changing nothing on the host.
   virtual void update(std::span<const Ready> ready) = 0;
   /// Calls `f` with one part of `ready` after the other: neighbours of one device, dtype and group, for which
   /// `key(index)` is the same, so that one call of a kernel does them all.
@@ -156,6 +158,9 @@ class Optimizer {
 
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
+  void update_now(std::span<const Ready> ready);
+  /// Counts the step of a parameter, which `update` has made.
+  virtual void count_step(std::size_t /*index*/) {}
 
   const char* name_;
   std::vector<Tensor> params_;
@@ -184,6 +189,8 @@ void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const
 /// What optimizers with `lr` among their options share. `OptionsT::validate(name)` throws on bad values; `StateT` is
 /// what is kept for each parameter: numbers, and tensors of the parameter's shape that are undefined before they are
 /// needed.
+///
+/// A `step` among the latter is counted by the base, behind each update.
 ///
 /// Both say by which names their members are saved (PyTorch's), which is all that saving and loading need:
 ///
@@ -229,6 +236,8 @@ class OptimizerOf : public Optimizer {
   State& state_of(std::size_t index) noexcept { return states_[index]; }
 
  private:
+  /// A state's `step`, where it has one.
+  void count_step(std::size_t index) override;
   void read_options(StateReader& reader, std::size_t group, OptionsT& options) const;
   void read_state(StateReader& reader, const StateDict& dict, std::size_t index, const OptionsT& options,
                   StateT& state) const;
@@ -250,6 +259,11 @@ OptimizerOf<OptionsT, StateT>::OptimizerOf(const char* optimizer_name, const std
 
 template <class OptionsT, class StateT>
 OptimizerOf<OptionsT, StateT>::~OptimizerOf() = default;
+
+template <class OptionsT, class StateT>
+void OptimizerOf<OptionsT, StateT>::count_step(std::size_t index) {
+  if constexpr (requires { ++states_[index].step; }) ++states_[index].step;
+}
 
 template <class OptionsT, class StateT>
 void OptimizerOf<OptionsT, StateT>::add_param_group(const Group& group) {

@@ -37,7 +37,6 @@ void RMSprop::update(std::span<const Ready> ready) {
         if (options_of(index).momentum != 0) arrays[3] = state_data(state.momentum_buffer, index);
         if (options_of(index).centered) arrays[4] = state_data(state.grad_avg, index);
       });
-  for (const Ready& one : ready) ++state_of(one.index).step;
 }
 
 }  // namespace tendril::optim

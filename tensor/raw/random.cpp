@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::raw {
@@ -13,13 +14,22 @@ uint64_t blocks_for(const Tensor& out, int per_block) {
 
 int floats_per_block(DType dtype) { return dtype == kFloat64 ? 2 : 4; }
 
-/// Runs `fill` on `out`, by way of a contiguous tensor where it is not.
+/// Runs `fill(view, place)` on `out`, by way of a contiguous tensor where it is not, with the next `blocks` of the
+/// generator; again with the next ones before each replay of a recorded step.
 template <class Fill>
-void fill_in_order(const Tensor& out, Fill&& fill) {
-  if (out.is_contiguous()) return fill(view_of(out));
-  const Tensor dense = empty_like(out);
-  fill(view_of(dense));
-  copy_(out, dense);
+void fill_in_order(const Tensor& out, Generator& generator, uint64_t blocks, const Fill& fill) {
+  if (!out.is_contiguous()) {
+    const Tensor dense = empty_like(out);
+    fill_in_order(dense, generator, blocks, fill);
+    return copy_(out, dense);
+  }
+  if (detail::Recorder* const recorder = detail::recorder(out.device())) {
+    recorder->renew([fill, flat = detail::FlatView(view_of(out)), &generator, blocks](bool replaying) {
+      fill(flat.view(), replaying ? generator.reserve(blocks) : Generator::State{});
+    });
+  } else {
+    fill(view_of(out), generator.reserve(blocks));
+  }
 }
 
 void check(const Tensor& out, const char* op) { detail::check_defined(out, op); }
@@ -49,8 +59,8 @@ void uniform_(const Tensor& out, double low, double high, Generator& generator) 
   }
   const Kernels& table = kernels(out.device());
   const auto kernel = require(table.uniform, "uniform_", table);
-  const auto at = generator.reserve(blocks_for(out, floats_per_block(out.dtype())));
-  fill_in_order(out, [&](const View& view) { kernel(view, low, high, at.seed, at.offset); });
+  fill_in_order(out, generator, blocks_for(out, floats_per_block(out.dtype())),
+                [=](const View& view, Generator::State at) { kernel(view, low, high, at.seed, at.offset); });
 }
 
 void normal_(const Tensor& out, double mean, double stddev, Generator& generator) {
@@ -59,8 +69,8 @@ void normal_(const Tensor& out, double mean, double stddev, Generator& generator
   TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "normal_: needs a floating dtype, got ", out.dtype());
   const Kernels& table = kernels(out.device());
   const auto kernel = require(table.normal, "normal_", table);
-  const auto at = generator.reserve(blocks_for(out, floats_per_block(out.dtype())));
-  fill_in_order(out, [&](const View& view) { kernel(view, mean, stddev, at.seed, at.offset); });
+  fill_in_order(out, generator, blocks_for(out, floats_per_block(out.dtype())),
+                [=](const View& view, Generator::State at) { kernel(view, mean, stddev, at.seed, at.offset); });
 }
 
 void bernoulli_(const Tensor& out, double p, Generator& generator) {
@@ -68,8 +78,8 @@ void bernoulli_(const Tensor& out, double p, Generator& generator) {
   TENDRIL_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability must be in [0, 1], got ", p);
   const Kernels& table = kernels(out.device());
   const auto kernel = require(table.bernoulli, "bernoulli_", table);
-  const auto at = generator.reserve(blocks_for(out, 4));
-  fill_in_order(out, [&](const View& view) { kernel(view, p, at.seed, at.offset); });
+  fill_in_order(out, generator, blocks_for(out, 4),
+                [=](const View& view, Generator::State at) { kernel(view, p, at.seed, at.offset); });
 }
 
 void randint_(const Tensor& out, int64_t low, int64_t high, Generator& generator) {
@@ -78,8 +88,8 @@ void randint_(const Tensor& out, int64_t low, int64_t high, Generator& generator
   TENDRIL_CHECK_AS(DTypeError, out.dtype() != kBool, "randint_: not for bool");
   const Kernels& table = kernels(out.device());
   const auto kernel = require(table.randint, "randint_", table);
-  const auto at = generator.reserve(blocks_for(out, 2));
-  fill_in_order(out, [&](const View& view) { kernel(view, low, high, at.seed, at.offset); });
+  fill_in_order(out, generator, blocks_for(out, 2),
+                [=](const View& view, Generator::State at) { kernel(view, low, high, at.seed, at.offset); });
 }
 
 Tensor randperm(int64_t n, Generator& generator) {

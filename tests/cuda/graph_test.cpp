@@ -59,6 +59,25 @@ struct Network {
   }
 };
 
+struct Perceptron {
+  nn::Linear first{64, 32}, second{32, 3};
+  optim::Adam adam;
+
+  Perceptron() : adam(Network::all(on_gpu(first), on_gpu(second), {}), 0.01) {}
+  static std::vector<Tensor> on_gpu(nn::Module& module) {
+    module.to(kGPU);
+    return module.parameters();
+  }
+  Tensor step(const Tensor& x, const Tensor& labels, Generator& generator) {
+    adam.zero_grad();
+    const Tensor hidden = dropout(first.forward(x).relu(), 0.4, generator);
+    const Tensor loss = cross_entropy(second.forward(hidden), labels);
+    loss.backward();
+    adam.step();
+    return loss;
+  }
+};
+
 Tensor images(int64_t seed) {
   Generator generator(static_cast<uint64_t>(seed));
   const Tensor x = raw::empty({6, 1, 8, 8});
@@ -168,6 +187,109 @@ BOOST_AUTO_TEST_CASE(memory_that_was_free_again_when_it_ended_stays_the_graphs) 
   BOOST_TEST(cuda::memory_stats().reserved_bytes <= held - 4 * kNumbers);
 }
 
+BOOST_AUTO_TEST_CASE(each_replay_drops_others_out_and_is_the_next_step_of_adam_by_the_rate_of_now) {
+  manual_seed(5);
+  Perceptron here;
+  manual_seed(5);
+  Perceptron recorded;
+  const Tensor x = raw::to(images(0).view({6, 64}), kGPU), labels = raw::to(labels_of(0), kGPU);
+  Generator theirs(8), ours(8);
+  here.step(x, labels, theirs);
+  recorded.step(x, labels, ours);
+  cuda::Graph graph;
+  Tensor loss;
+  const Generator::State before = ours.state();
+  graph.capture([&] { loss = recorded.step(x, labels, ours); });
+  BOOST_TEST((ours.state() == before));  // nothing has happened yet
+  BOOST_TEST(recorded.adam.state(recorded.first.weight).step == 1);
+  for (int i = 1; i < 6; ++i) {
+    if (i == 3) {
+      here.adam.set_lr(0.002);
+      recorded.adam.set_lr(0.002);
+    }
+    graph.replay();
+    check_close(loss, here.step(x, labels, theirs), 1e-5, 1e-6);
+    BOOST_TEST((ours.state() == theirs.state()));
+    BOOST_TEST(recorded.adam.state(recorded.first.weight).step == i + 1);
+  }
+  check_close(recorded.first.weight, here.first.weight, 1e-5, 1e-6);
+  check_close(recorded.second.weight, here.second.weight, 1e-5, 1e-6);
+  // What is loaded between two replays is what the next one goes on from.
+  recorded.adam.load_state_dict(here.adam.state_dict());
+  graph.replay();
+  here.step(x, labels, theirs);
+  check_close(recorded.second.weight, here.second.weight, 1e-5, 1e-6);
+  recorded.step(x, labels, ours);  // as usual again
+  here.step(x, labels, theirs);
+  check_close(recorded.second.weight, here.second.weight, 1e-5, 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(each_replay_draws_the_next_numbers) {
+  const Tensor uniform = raw::zeros({1001}, kFloat32, kGPU), normal = raw::zeros({7}, kFloat64, kGPU),
+               rows = raw::zeros({4, 3}, kFloat32, kGPU), picks = raw::zeros({9}, kInt64, kGPU),
+               kept = raw::zeros({9}, kFloat32, kGPU), narrow = raw::zeros({9}, kFloat16, kGPU);
+  const auto draw = [&](Generator& generator) {
+    raw::uniform_(uniform, -1, 1, generator);
+    raw::normal_(normal, 0, 1, generator);
+    raw::normal_(rows.t(), 0, 1, generator);  // with gaps: by way of a tensor of the graph's own
+    raw::randint_(picks, 0, 1000, generator);
+    raw::bernoulli_(kept, 0.5, generator);
+    raw::uniform_(narrow, 0, 1, generator);
+  };
+  const auto all = [&] {
+    std::vector<std::vector<double>> values;
+    for (const Tensor& x : {uniform, normal, rows, picks, kept, narrow}) {
+      values.push_back(raw::cast(raw::to(x, kCPU), kFloat64).to_vector<double>());
+    }
+    return values;
+  };
+  Generator ours(4), theirs(4);
+  cuda::Graph graph;
+  graph.capture([&] { draw(ours); });
+  std::vector<std::vector<double>> last;
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    const auto got = all();
+    draw(theirs);
+    BOOST_TEST((got == all()));
+    BOOST_TEST((got != last));
+    last = got;
+  }
+  BOOST_TEST((ours.state() == theirs.state()));
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_taken_later_has_the_mask_of_the_last_replay) {
+  const Tensor x = raw::to(raw::full({500}, 1), kGPU).requires_grad_();
+  Generator generator(2);
+  cuda::Graph graph;
+  Tensor y;
+  graph.capture([&] { y = dropout(x, 0.5, generator); });
+  graph.replay();
+  graph.replay();
+  y.backward(raw::ones({500}, kFloat32, kGPU));
+  check_close(x.grad(), y.detach(), 0, 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_would_launch_other_kernels_says_so_and_can_be_recorded_again) {
+  const Tensor parameter = raw::ones({10}, kFloat32, kGPU).requires_grad_();
+  parameter.set_grad(raw::ones({10}, kFloat32, kGPU));
+  optim::Adam adam({parameter});
+  adam.step();
+  cuda::Graph graph;
+  graph.capture([&] { adam.step(); });
+  graph.replay();
+  optim::AdamOptions options = adam.options();
+  options.amsgrad = true;
+  adam.set_options(0, options);
+  BOOST_CHECK_EXCEPTION(graph.replay(), Error, says("other kernels than when it was recorded (record the step again)"));
+  BOOST_TEST(adam.state(parameter).step == 2);
+  adam.step();
+  graph.capture([&] { adam.step(); });
+  graph.replay();
+  BOOST_TEST(adam.state(parameter).step == 4);
+  BOOST_TEST(parameter.sum().item<double>() == 10 * (1 - 4e-3), boost::test_tools::tolerance(1e-5));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_replayed_is_refused_and_nothing_is_recorded) {
   const Tensor x = raw::to(raw::full({100}, 1), kGPU);
   cuda::Graph graph;
@@ -175,16 +297,22 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_replayed_is_refused_and_nothing_is_recorded)
   BOOST_CHECK_EXCEPTION(graph.capture(nullptr), Error, says("Graph::capture: step: got an empty function"));
   const Tensor parameter = raw::to(raw::full({10}, 1), kGPU).requires_grad_();
   optim::Adam adam({parameter});
+  const Tensor here = raw::ones({2}).requires_grad_(), narrow = raw::ones({2}, kFloat16, kGPU).requires_grad_();
+  here.set_grad(raw::ones({2}));
+  narrow.set_grad(raw::ones({2}, kFloat16, kGPU));
+  optim::SGD on_cpu({here});
+  optim::Adam half({narrow});
+  half.step();
   const std::vector<std::pair<std::string, std::function<void()>>> refused = {
       {"copy: cannot be recorded in a cuda::Graph", [&] { (void)x.sum().item<double>(); }},
       {"copy: cannot be recorded in a cuda::Graph", [&] { (void)raw::to(raw::ones({3}), kGPU); }},
-      {"dropout: cannot be recorded in a cuda::Graph", [&] { (void)dropout(x, 0.5); }},
-      {"uniform: cannot be recorded in a cuda::Graph", [&] { x.uniform_(0, 1); }},
-      {"adam: cannot be recorded in a cuda::Graph",
+      {"Adam::step: parameter 0 has not been stepped on yet, expected one step before",
        [&] {
          (parameter * parameter).sum().backward();
          adam.step();
        }},
+      {"SGD::step: parameter 0 is on cpu, expected cuda:0, whose work a cuda::Graph records", [&] { on_cpu.step(); }},
+      {"adam: cannot be recorded in a cuda::Graph", [&] { half.step(); }},
       {"this thread records another graph", [&] { cuda::Graph().capture([] {}); }},
       {"synchronize", [] { cuda::synchronize(); }},
       {"mine", [] { throw Error("mine"); }}};

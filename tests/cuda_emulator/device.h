@@ -17,6 +17,9 @@
 #include <functional>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+
+#include "cuda_emulator/bind.h"
 
 // Blocks run one at a time, so that all their threads, and they alone, share a static array. By its alignment the
 // emulator knows it for what it is, and makes it NaN before each block.
@@ -52,8 +55,13 @@ void block_barrier(Site site);
 std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source, Site site);
 unsigned lane();
 
-cudaError_t launch(const void* kernel, dim3 grid, dim3 block, unsigned shared, cudaStream_t stream,
-                   std::function<void()> thread);
+cudaError_t launch(const void* kernel, dim3 grid, dim3 block, unsigned shared, cudaStream_t stream, void** arguments,
+                   const Bind& bind);
+
+template <class... P, std::size_t... I>
+std::tuple<P...> read(void** arguments, std::index_sequence<I...>) {
+  return {*static_cast<P*>(arguments[I])...};
+}
 
 template <class T, class... Ts>
 concept one_of = (std::same_as<T, Ts> || ...);
@@ -84,8 +92,13 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, unsigned shared,
                    std::type_identity_t<P>... args) {
   static_assert((std::is_trivially_copyable_v<P> && ...), "a kernel takes plain values");
   static_assert((0 + ... + sizeof(P)) <= 4096, "a kernel takes 4 KiB of parameters at most");
-  return detail::launch(reinterpret_cast<const void*>(kernel), grid, block, shared, stream,
-                        [kernel, values = std::tuple<P...>(args...)] { std::apply(kernel, values); });
+  void* arguments[] = {&args...};
+  return detail::launch(reinterpret_cast<const void*>(kernel), grid, block, shared, stream, arguments,
+                        [kernel](void** from) -> std::function<void()> {
+                          return [kernel, values = detail::read<P...>(from, std::index_sequence_for<P...>{})] {
+                            std::apply(kernel, values);
+                          };
+                        });
 }
 
 }  // namespace cuda_emulator

@@ -21,9 +21,29 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* gra
   Lock lock;
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || !stream->recorded) return note(cudaErrorIllegalState);
-  const std::unique_ptr<CUgraph_st> recorded = std::move(stream->recorded);
-  *graph = recorded->broken ? nullptr : new CUgraph_st(*recorded);
-  return recorded->broken ? note(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
+  std::unique_ptr<CUgraph_st> recorded = std::move(stream->recorded);
+  *graph = nullptr;
+  if (recorded->broken) return note(cudaErrorStreamCaptureInvalidated);
+  *graph = recorded.release();
+  return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                               unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** last,
+                                               const cudaGraphEdgeData** edges, std::size_t* count) {
+  Lock lock;
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr || status == nullptr || id != nullptr || graph != nullptr || edges != nullptr) {
+    return note(cudaErrorInvalidValue);
+  }
+  CUgraph_st* const recorded = stream->recorded.get();
+  *status = recorded == nullptr ? cudaStreamCaptureStatusNone
+            : recorded->broken  ? cudaStreamCaptureStatusInvalidated
+                                : cudaStreamCaptureStatusActive;
+  const bool has_nodes = recorded != nullptr && recorded->last != nullptr;
+  if (last != nullptr) *last = has_nodes ? &recorded->last : nullptr;
+  if (count != nullptr) *count = has_nodes ? 1 : 0;
+  return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {

@@ -29,17 +29,25 @@ cudaError_t check(const void* kernel, dim3 grid, dim3 block, unsigned shared) {
   return cudaSuccess;
 }
 
+std::function<void()> run_of(const void* kernel, dim3 grid, dim3 block, unsigned shared, std::function<void()> thread) {
+  return [=, thread = std::move(thread)] { run_grid(kernel, grid, block, shared, thread); };
+}
+
 }  // namespace
 
 cudaError_t detail::launch(const void* kernel, dim3 grid, dim3 block, unsigned shared, cudaStream_t handle,
-                           std::function<void()> thread) {
+                           void** arguments, const Bind& bind) {
   Lock lock;
   if (const cudaError_t error = need_context(); error != cudaSuccess) return note(error);
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr || stream->device != current_device()) return note(cudaErrorInvalidResourceHandle);
   if (const cudaError_t error = check(kernel, grid, block, shared); error != cudaSuccess) return note(error);
   ++world().counters.launches;
-  push(lock, *stream, {[=, thread = std::move(thread)] { run_grid(kernel, grid, block, shared, thread); }, {}});
+  push(lock, *stream, {run_of(kernel, grid, block, shared, bind(arguments)), {}});
+  if (stream->recorded) {
+    stream->recorded->last->kernel = kernel;
+    stream->recorded->last->bind = bind;
+  }
   return cudaSuccess;
 }
 
@@ -48,6 +56,19 @@ cudaError_t detail::launch(const void* kernel, dim3 grid, dim3 block, unsigned s
 using namespace cuda_emulator;
 
 extern "C" {
+
+cudaError_t CUDARTAPI cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                       const cudaKernelNodeParams* given) {
+  Lock lock;
+  // (CUDA takes another kernel, too; here its arguments would be read as the recorded one's.)
+  if (exec == nullptr || node == nullptr || given == nullptr || node->kernel != given->func || given->func == nullptr) {
+    return note(cudaErrorInvalidValue);
+  }
+  const auto& [function, grid, block, shared, arguments, extra] = *given;
+  if (const cudaError_t error = check(function, grid, block, shared); error != cudaSuccess) return note(error);
+  exec->work[node->place].run = run_of(function, grid, block, shared, node->bind(arguments));
+  return cudaSuccess;
+}
 
 cudaError_t CUDARTAPI cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   Lock lock;

@@ -102,7 +102,9 @@ CUstream_st* find_stream(cudaStream_t handle) {
 
 Ticket push(Lock& lock, CUstream_st& stream, Work work) {
   if (stream.recorded) {
-    stream.recorded->work.push_back(std::move(work));
+    CUgraph_st& graph = *stream.recorded;
+    graph.last = &graph.nodes.emplace_back(CUgraphNode_st{graph.work.size()});
+    graph.work.push_back(std::move(work));
     return {&stream, stream.issued};
   }
   const auto device = static_cast<std::size_t>(stream.device);

@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cuda_emulator/bind.h"
 #include "cuda_emulator/emulator.h"
 
 /// What the runtime's functions share: streams of deferred work, and the one lock under which it runs.
@@ -41,9 +42,18 @@ struct Record {
 
 }  // namespace cuda_emulator
 
+/// A piece of captured work.
+struct CUgraphNode_st {
+  std::size_t place;             ///< in the graph
+  const void* kernel = nullptr;  ///< null for other work
+  cuda_emulator::detail::Bind bind{};
+};
+
 /// What was captured, in its order: a stream's alone.
 struct CUgraph_st {
   std::vector<cuda_emulator::Work> work;
+  std::deque<CUgraphNode_st> nodes;  ///< of each
+  CUgraphNode_st* last = nullptr;
   bool broken = false;  ///< something was asked of its stream that cannot be captured
 };
 struct CUgraphExec_st {

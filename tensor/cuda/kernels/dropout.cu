@@ -31,7 +31,7 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t o
   visit_floating("dropout", out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (out.numel == 0) return;
-    refuse_in_capture("dropout", "each replay would draw the same numbers");
+    refuse_unless_renewed("dropout", "each replay would draw the same numbers");
     const auto scale = static_cast<Compute<T>>(p < 1 ? 1 / (1 - p) : 0.0);
     launch("dropout", dropout_kernel<T>, grid_for((out.numel + 3) / 4, kThreads), out.as<T>(), x.as<const T>(),
            out.numel, scale, seed, offset, tendril::detail::DrawBernoulli(1 - p));

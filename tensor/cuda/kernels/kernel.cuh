@@ -16,6 +16,7 @@
 
 #include "tendril/tensor/cuda/runtime/check.h"
 #include "tendril/tensor/cuda/runtime/current.h"
+#include "tendril/tensor/cuda/runtime/renewals.h"
 
 namespace tendril::cuda {
 
@@ -28,19 +29,26 @@ struct Grid {
   unsigned shared = 0;
 };
 
-/// Starts `kernel` on the thread's current stream. Arguments are converted to the kernel's parameters.
+/// Starts `kernel` on the thread's current stream. Arguments are converted to the kernel's parameters. Before a replay
+/// of a Graph they are given to a kernel that was recorded instead (Renewals).
 /// Throws Error, naming `op`, when the launch fails; what fails later is reported by whoever waits.
 template <class... P>
 void launch(const char* op, void (*kernel)(P...), const Grid& grid, std::type_identity_t<P>... args) {
-#ifdef __CUDACC__
   void* addresses[] = {&args...};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, grid.threads, addresses, grid.shared,
+  auto* const function = reinterpret_cast<void*>(kernel);
+  Renewals* const recorded = renewals();
+  if (recorded && recorded->takes_over(op, {function, grid.blocks, grid.threads, grid.shared, addresses, nullptr})) {
+    return;
+  }
+#ifdef __CUDACC__
+  check(cudaLaunchKernel(function, grid.blocks, grid.threads, addresses, grid.shared,
                          current_stream()),
         op, "cudaLaunchKernel");
 #else
   check(cuda_emulator::launch(kernel, grid.blocks, grid.threads, grid.shared, current_stream(), args...), op,
         "cudaLaunchKernel");
 #endif
+  if (recorded) recorded->note_recorded(op, function, current_stream());
 }
 
 /// Threads of a block where a kernel wants no other number. Every kernel states its own most by __launch_bounds__,

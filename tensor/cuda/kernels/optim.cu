@@ -124,7 +124,7 @@ void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRu
       [&](const auto& step) {
         using Rule = std::decay_t<decltype(step)>;
         if constexpr (!std::is_same_v<Rule, SgdStep>) {
-          refuse_in_capture(Rule::kName, "its numbers change from step to step");
+          refuse_unless_renewed(Rule::kName, "its numbers change from step to step");
         }
         constexpr std::make_integer_sequence<unsigned, 1U << (Rule::kArrays - 2)> kStates{};
         if (dtype == kFloat32) return step_with<float>(blocks, step, kStates);

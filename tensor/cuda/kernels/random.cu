@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, class Draw>
 void fill_by_block(const char* op, const View& out, uint64_t seed, uint64_t offset, const Draw& draw) {
   if (out.numel == 0) return;
-  refuse_in_capture(op, "each replay would draw the same numbers");
+  refuse_unless_renewed(op, "each replay would draw the same numbers");
   constexpr int per_block = std::tuple_size_v<decltype(draw(philox::Block{}))>;
   const bool aligned = reinterpret_cast<uintptr_t>(out.data) % alignof(Pack<T, per_block>) == 0;
   const int64_t blocks = (out.numel - 1) / per_block + 1;

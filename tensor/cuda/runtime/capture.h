@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tendril/tensor/cuda/runtime/renewals.h"
 #include "tendril/tensor/error.h"
 
 /// What a thread may not do while it records a Graph.
@@ -8,9 +9,14 @@ namespace tendril::cuda {
 /// Whether this thread does.
 bool is_capturing() noexcept;
 
-/// Throws Error: "dropout: cannot be recorded in a cuda::Graph: each replay would draw the same numbers".
+/// Throws Error: "copy: cannot be recorded in a cuda::Graph: reading a value ...".
 inline void refuse_in_capture(const char* op, const char* why) {
   TENDRIL_CHECK(!is_capturing(), op, ": cannot be recorded in a cuda::Graph: ", why);
+}
+
+/// For kernels whose arguments are others each time: who launches them gives them to the recorder (detail/replay.h).
+inline void refuse_unless_renewed(const char* op, const char* why) {
+  TENDRIL_CHECK(!is_capturing() || renewals(), op, ": cannot be recorded in a cuda::Graph: ", why);
 }
 
 }  // namespace tendril::cuda

@@ -8,6 +8,7 @@
 #include "tendril/tensor/cuda/runtime/check.h"
 #include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
+#include "tendril/tensor/cuda/runtime/renewals.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
 namespace tendril::cuda {
@@ -18,18 +19,20 @@ thread_local bool capturing = false;
 
 cudaStream_t queue(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// What a stream is given while it lives is recorded. `end` gives the record; without it all is forgotten.
+/// What a stream is given while it lives is recorded, with what is to be renewed in `recorder`. `end` gives the record;
+/// without it all is forgotten.
 class Capture {
  public:
-  explicit Capture(cudaStream_t stream) : stream_(stream) {
+  Capture(cudaStream_t stream, tendril::detail::Recorder& recorder) : stream_(stream) {
     // Relaxed: what is in danger of running in the middle (memory from the driver, other threads' work on streams of
     // their own) does no harm here; what would wait for the recorded stream is refused all the same.
     TENDRIL_CUDA("Graph::capture", cudaStreamBeginCapture, stream, cudaStreamCaptureModeRelaxed);
     capturing = true;
+    tendril::detail::set_recorder(&recorder);
   }
   ~Capture() {
     if (!capturing) return;
-    capturing = false;
+    stop();
     cudaGraph_t graph = nullptr;
     if (cudaStreamEndCapture(stream_, &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
     cudaGetLastError();  // a capture that was broken says so again
@@ -38,13 +41,18 @@ class Capture {
   Capture& operator=(const Capture&) = delete;
 
   cudaGraph_t end() {
-    capturing = false;
+    stop();
     cudaGraph_t graph = nullptr;
     TENDRIL_CUDA("Graph::capture", cudaStreamEndCapture, stream_, &graph);
     return graph;
   }
 
  private:
+  static void stop() noexcept {
+    capturing = false;
+    tendril::detail::set_recorder(nullptr);
+  }
+
   cudaStream_t stream_;
 };
 
@@ -60,15 +68,19 @@ struct Graph::State {
 
   void forget() noexcept {
     if (!exec) return;
+    renewals.reset();
     const DeviceGuard guard(stream.device(), std::nothrow);
     if (before) cudaEventSynchronize(static_cast<cudaEvent_t>(end.native()));  // (what fails there, its next use says)
     before.reset();
     cudaGraphExecDestroy(std::exchange(exec, nullptr));
+    cudaGraphDestroy(std::exchange(graph, nullptr));
     keep_memory_of(stream.device(), queue(stream), false);
   }
 
   Stream stream;  ///< nobody else's, so that memory which is free in it is the graph's
+  cudaGraph_t graph = nullptr;  ///< whose nodes `renewals` names
   cudaGraphExec_t exec = nullptr;
+  std::optional<Renewals> renewals;
   /// What the next replay comes behind: the last one, or what this stream still had to do for others when it was
   /// recorded. They use the same memory.
   std::optional<Stream> before;
@@ -97,14 +109,16 @@ void Graph::capture(const std::function<void()>& step) {
   // From the first kernel on, what is free in the stream is in use whenever the graph runs.
   keep_memory_of(device, stream, true);
   try {
-    Capture recorded(stream);
+    Renewals& renewals = state_->renewals.emplace(Device{DeviceType::cuda, device});
+    Capture recorded(stream, renewals);
     step();
-    const cudaGraph_t graph = recorded.end();
-    const cudaError_t status = cudaGraphInstantiate(&state_->exec, graph, 0);
-    cudaGraphDestroy(graph);
+    state_->graph = recorded.end();
+    const cudaError_t status = cudaGraphInstantiate(&state_->exec, state_->graph, 0);
     if (status != cudaSuccess) state_->exec = nullptr;
     check(status, op, "cudaGraphInstantiate");
   } catch (...) {
+    state_->renewals.reset();
+    if (state_->graph) cudaGraphDestroy(std::exchange(state_->graph, nullptr));
     keep_memory_of(device, stream, false);
     throw;
   }
@@ -115,6 +129,7 @@ void Graph::replay() const {
   refuse_in_capture("Graph::replay", "a graph within a graph");
   const int device = state_->stream.device();
   const DeviceGuard guard(device);
+  state_->renewals->renew_all(state_->exec);
   const Stream here = Stream::current(device);
   if (!(state_->before == here)) here.wait(state_->end);
   TENDRIL_CUDA("Graph::replay", cudaGraphLaunch, state_->exec, queue(here));
