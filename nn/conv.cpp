@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tendril/autograd/detail/prepared_conv.h"
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
@@ -19,12 +20,11 @@ void draw(const Tensor& weight, const Tensor& bias, Generator& generator) {
   if (bias.defined()) init::uniform_(bias, -bound, bound, generator);
 }
 
-/// In training nothing is kept, also where nothing is recorded: checkpointed layers run so first, to save memory.
+/// Where training records nothing, nothing is kept: checkpointed layers run so first, to save memory.
 Tensor convolve(const Module& layer, const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const ConvGeometry& geometry, tendril::detail::PreparedWeight& prepared) {
-  if (!layer.is_training()) return autograd::detail::conv2d_prepared(x, weight, bias, geometry, false, prepared);
-  prepared.clear();
-  return conv2d(x, weight, bias, geometry);
+  if (layer.is_training() && !autograd::grad_enabled()) return conv2d(x, weight, bias, geometry);
+  return autograd::detail::conv2d_prepared(x, weight, bias, geometry, false, prepared);
 }
 
 }  // namespace

@@ -285,11 +285,13 @@ struct Kernels {
   /// result's.
   void (*conv2d)(const View& out, const View& x, const View& weight, const ConvGeometry& geometry) = nullptr;
   /// conv2d, plus bias [o] (of x's dtype or float32; may be null); with `relu`, what is negative becomes 0 (NaN stays).
-  /// `prepared`, where it is not null, has forms of this weight, whose elements lie where they did when those were
-  /// made, and may get others. Null slot: made of other operations.
+  /// Null slot: made of other operations.
+  /// `prepared`, here and below, has forms of this weight where it is not null, whose elements lie where they did when
+  /// those were made, and may get others.
   void (*conv2d_relu)(const View& out, const View& x, const View& weight, const View* bias, bool relu,
                       const ConvGeometry& geometry, detail::PreparedForms* prepared) = nullptr;
-  void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) = nullptr;
+  void (*conv2d_data)(const View& x, const View& out, const View& weight, const ConvGeometry& geometry,
+                      detail::PreparedForms* prepared) = nullptr;
   void (*conv2d_filter)(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) = nullptr;
   /// `indices` (int64) are places in the h w elements of a plane. NaN wins.
   void (*max_pool2d)(const View& out, const View& indices, const View& x, const PoolGeometry& geometry) = nullptr;

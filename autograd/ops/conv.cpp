@@ -29,7 +29,8 @@ struct How {
 };
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu = false,
             tendril::detail::PreparedWeight* prepared = nullptr);
-Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how);
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how,
+            tendril::detail::PreparedForms* prepared = nullptr);
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how);
 
 /// As in PyTorch images lie channels-last if those given do or the weight does (a kernel of one place is either).
@@ -45,9 +46,15 @@ struct Conv2dBackward : NodeOf<Conv2dBackward, 3, 2> {
   static constexpr const char* kName = "Conv2dBackward";
   Dims x_sizes, w_sizes;
   How how;
+  std::shared_ptr<tendril::detail::PreparedForms> forms;  ///< of the weight; null without
 
+  /// Those of the weight that was saved: a hook on saved tensors may give another.
+  tendril::detail::PreparedForms* forms_of(const Tensor& w) const {
+    const bool same = forms && forms->storage().get() == w.storage().get() && !w.storage()->may_change_unseen();
+    return same ? forms.get() : nullptr;
+  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, how);
+    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, how, forms_of(saved(1)));
     if (needs_grad(1)) dx[1] = filter(saved(0), g, w_sizes, how);
     if (needs_grad(2)) dx[2] = g.sum({0, 2, 3});
   }
@@ -98,9 +105,9 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
   std::shared_ptr<tendril::detail::PreparedForms> forms;
   if (prepared) {
     constexpr int64_t kFew = 1024;  // numbers that are sooner put in order than looked for
-    if (!recorded && x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w) &&
+    if (x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w) &&
         !w.storage()->may_change_unseen()) {
-      forms = prepared->forms_of(w.storage());
+      forms = prepared->forms_of(w.storage(), recorded);
     } else {
       prepared->clear();
     }
@@ -118,15 +125,18 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
     save_operands(n, x, w, how);
     n->x_sizes = x.sizes();
     n->w_sizes = w.sizes();
+    n->forms = std::move(forms);
   }
   return out;
 }
 
-Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how) {
+Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how,
+            tendril::detail::PreparedForms* prepared) {
   const Kernels& table = kernels(out.device());
   Tensor x = raw::empty(x_sizes, out.dtype(), out.device(), how.images);
   require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
-                                                   raw::view_of(raw::contiguous(w, how.weights)), how.geometry);
+                                                   raw::view_of(raw::contiguous(w, how.weights)), how.geometry,
+                                                   prepared);
   if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
     save_operands(n, out, w, how);
     n->w_sizes = w.sizes();

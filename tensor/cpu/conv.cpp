@@ -308,14 +308,15 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
     add_and_clip<T>(out, add ? bias->as<const T>() : nullptr, relu);
   });
 }
-void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
+void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry,
+                 detail::PreparedForms* prepared) {
   if (is_half(x.dtype)) {
     const InFloat result(x, InFloat::Use::write);
-    conv2d_data(result, InFloat(out), InFloat(weight), geometry);
+    conv2d_data(result, InFloat(out), InFloat(weight), geometry, nullptr);
     return result.write_back();
   }
-  if (!onednn::has_winograd() && winograd::conv2d_data(x, out, weight, geometry)) return;
-  if (convolve_in_parts(onednn::Map::data, x, weight, out, geometry)) return;
+  if (!onednn::has_winograd() && winograd::conv2d_data(x, out, weight, geometry, prepared)) return;
+  if (convolve_in_parts(onednn::Map::data, x, weight, out, geometry, nullptr, prepared)) return;
   const Shape s = shape_of(x, weight, out, geometry);
   const RowMajor rows_of_out(out), rows_of_weight(weight), result(x, InFloat::Use::write);
   visit_float_or_double(x.dtype, "conv2d_data",

@@ -39,7 +39,8 @@ bool lstm_steps_backward(const LstmSteps& steps, const View& d_gates, const View
 void conv2d(const View& out, const View& x, const View& weight, const ConvGeometry& geometry);
 void conv2d_relu(const View& out, const View& x, const View& weight, const View* bias, bool relu,
                  const ConvGeometry& geometry, detail::PreparedForms* prepared);
-void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
+void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry,
+                 detail::PreparedForms* prepared);
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 void max_pool2d(const View& out, const View& indices, const View& x, const PoolGeometry& geometry);
 void max_pool2d_backward(const View& dx, const View& g, const View& indices, const PoolGeometry& geometry);

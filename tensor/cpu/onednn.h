@@ -31,7 +31,7 @@ struct PartGeometry : ConvGeometry {
 };
 /// The three maps of a convolution of float32 (tensor/kernels.h), none of whose operands is empty. False: not done;
 /// oneDNN has none for these sizes. `bias` [o], if there is one, is added to the result; `prepared` (kernels.h) saves
-/// putting the weight of Map::result in order.
+/// putting the weight in order.
 enum class Map : uint8_t { result, data, filter };
 bool convolve(Map map, const View& x, const View& weight, const View& out, const PartGeometry& geometry,
               ChannelsLast order, const View* bias = nullptr, detail::PreparedForms* prepared = nullptr);

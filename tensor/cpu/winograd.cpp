@@ -322,11 +322,12 @@ bool conv2d(const View& out, const View& x, const View& weight, const View* bias
   return true;
 }
 
-bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& g) {
+bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& g,
+                 tendril::detail::PreparedForms* prepared) {
   if (!pays(x, weight, out, g)) return false;
   const int64_t* const w = weight.strides;  // the kernels turned around, from the results' channels to the images'
   const WinogradKernels turned{weight.as<float>() + 2 * w[2] + 2 * w[3], w[1], w[0], -w[2], -w[3]};
-  Convolution{x, out, turned, {2 - g.padding.h, 2 - g.padding.w}}.run();
+  Convolution{x, out, turned, {2 - g.padding.h, 2 - g.padding.w}, nullptr, false, prepared}.run();
   return true;
 }
 

@@ -19,7 +19,8 @@ namespace tendril::cpu::winograd {
 /// The kernels of tensor/kernels.h; `bias` and `prepared` may be null.
 bool conv2d(const View& out, const View& x, const View& weight, const View* bias, bool relu,
             const ConvGeometry& geometry, detail::PreparedForms* prepared = nullptr);
-bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry);
+bool conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry,
+                 detail::PreparedForms* prepared = nullptr);
 bool conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry);
 
 }  // namespace tendril::cpu::winograd

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/storage.h"
@@ -18,8 +19,11 @@ namespace tendril::detail {
 /// Thread-safety: everything may be called from any thread.
 class PreparedForms {
  public:
-  /// Its forms together take at most so many bytes: what is oldest goes.
-  explicit PreparedForms(std::size_t limit) : limit_(limit) {}
+  /// Of `storage` as it is now, which is held, lest another take its address. Unless it `keeps` what is made from now
+  /// on, it does so from `begin_to_keep` on.
+  PreparedForms(Ref<Storage> storage, bool keeps) : storage_(std::move(storage)), keeps_(keeps) {}
+  const Ref<Storage>& storage() const noexcept { return storage_; }
+  void begin_to_keep() noexcept { keeps_.store(true, std::memory_order_relaxed); }
 
   struct Form {
     explicit Form(std::size_t size) : bytes(size) {}
@@ -35,13 +39,15 @@ class PreparedForms {
     const std::scoped_lock lock(mutex_);
     return find_locked<T>(fits);
   }
-  /// Keeps `form`, unless another thread has kept such a one meanwhile. The one to use.
+  /// Keeps `form`, if it keeps any and no other thread has kept such a one meanwhile. The one to use.
   template <class T, class Fits>
   std::shared_ptr<const T> keep(std::shared_ptr<const T> form, const Fits& fits) {
+    if (!keeps_.load(std::memory_order_relaxed)) return form;
     const std::scoped_lock lock(mutex_);
     if (auto other = find_locked<T>(fits)) return other;
     forms_.push_back(form);
-    for (total_ += form->bytes; total_ > limit_; forms_.pop_front()) total_ -= forms_.front()->bytes;
+    const std::size_t limit = kTimes * storage_->bytes();
+    for (total_ += form->bytes; total_ > limit; forms_.pop_front()) total_ -= forms_.front()->bytes;
     return form;
   }
 
@@ -55,14 +61,20 @@ class PreparedForms {
     return nullptr;
   }
 
-  const std::size_t limit_;
+  /// Together they take at most so many times the storage's bytes: what is oldest goes. Winograd's form takes four, each
+  /// way.
+  static constexpr std::size_t kTimes = 8;
+
+  const Ref<Storage> storage_;
+  std::atomic<bool> keeps_;
   mutable std::mutex mutex_;
   std::size_t total_ = 0;
   std::deque<std::shared_ptr<const Form>> forms_;
 };
 
-/// A weight's forms for evaluation, kept while the weight has the same version. It holds the weight's storage, lest
-/// another take its address. A copy, or what it is moved to, begins with nothing.
+/// A weight's forms, kept while the weight has the same version: from its first call on in evaluation, which shall find
+/// them again; where calls are recorded from its second, as one of micro-batches: a step of one call would pay for them
+/// with its peak of memory, and gain nothing. A copy, or what it is moved to, begins with nothing.
 ///
 /// Not for storage that may change unseen (Storage::may_change_unseen). Takes up to eight times the storage's memory.
 /// Thread-safety: everything may be called from any thread; the weight must not be changed meanwhile.
@@ -76,33 +88,34 @@ class PreparedWeight {
   }
   ~PreparedWeight() = default;
 
-  /// Those of `storage` as it is now.
-  std::shared_ptr<PreparedForms> forms_of(const Ref<Storage>& storage) {
+  /// Those of `storage` as it is now, for a call that is recorded or not. What evaluation left goes with the first that
+  /// is.
+  std::shared_ptr<PreparedForms> forms_of(const Ref<Storage>& storage, bool recorded) {
     const std::scoped_lock lock(mutex_);
-    if (!forms_ || storage_.get() != storage.get() || version_ != storage->version()) {
-      storage_ = storage;
+    const bool known = forms_ && forms_->storage().get() == storage.get() && version_ == storage->version();
+    if (known && (recorded_ || !recorded)) {
+      forms_->begin_to_keep();
+    } else {
       version_ = storage->version();
-      forms_ = std::make_shared<PreparedForms>(kTimes * storage->bytes());
+      forms_ = std::make_shared<PreparedForms>(storage, !recorded);
       holds_.store(true, std::memory_order_relaxed);
     }
+    recorded_ = recorded;
     return forms_;
   }
   /// Gives all memory back.
   void clear() {
     if (!holds_.load(std::memory_order_relaxed)) return;
     const std::scoped_lock lock(mutex_);
-    storage_.reset();
     forms_.reset();
     holds_.store(false, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::size_t kTimes = 8;  // its memory: Winograd's form takes four times, and one more is likely
-
   std::mutex mutex_;
   std::atomic<bool> holds_{false};  // so that clear() is cheap
-  Ref<Storage> storage_;
   uint32_t version_ = 0;
+  bool recorded_ = false;  // its last call
   std::shared_ptr<PreparedForms> forms_;
 };
 

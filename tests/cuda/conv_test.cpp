@@ -76,7 +76,7 @@ auto map_of(int which, const ConvGeometry& geometry) {
     const Kernels& table = kernels(result.device());
     const View out = raw::view_of(result), a = raw::view_of(operands[0]), b = raw::view_of(operands[1]);
     if (which == 0) table.conv2d(out, a, b, geometry);
-    if (which == 1) table.conv2d_data(out, a, b, geometry);
+    if (which == 1) table.conv2d_data(out, a, b, geometry, nullptr);
     if (which == 2) table.conv2d_filter(out, a, b, geometry);
   };
 }

@@ -11,12 +11,14 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/prepared_conv.h"
+#include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/nn/init.h"
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/cpu/paths.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
@@ -32,6 +34,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::nn::Conv2d;
 using tendril::testing::says;
+namespace cpu = tendril::cpu;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 
@@ -311,6 +314,47 @@ BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) 
   BOOST_TEST(live() == kept);
   with_relu();  // recorded
   BOOST_TEST(live() == before);
+}
+
+BOOST_AUTO_TEST_CASE(micro_batches_put_the_weight_in_order_twice_and_get_the_bits_of_the_function) {
+  if (!tendril::default_device().is_cpu()) return;
+  for (const int64_t kernel : {1, 3}) {
+    Conv2d layer(64, 64, kernel, {.padding = kernel / 2, .bias = false});
+    const Tensor x = make::arange(0, 64 * 16 * 16, 1, tendril::kFloat32).view({1, 64, 16, 16}).sin().requires_grad_();
+    const auto live = [] { return tendril::memory::stats().live_bytes; };
+    const auto turned = [] { return cpu::taken(cpu::Path::turned_weight) + cpu::taken(cpu::Path::mapped_weight); };
+    const auto gradient = [&](const Tensor& y) { return tendril::autograd::grad({y.pow(2.0).sum()}, {x})[0]; };
+    for (int step = 0; step < 2; ++step) {
+      const Tensor expected = gradient(tendril::conv2d(x, layer.weight, {}, layer.geometry()));
+      const auto before = live();
+      const uint64_t turned_before = turned();
+      for (int batch = 0; batch < 4; ++batch) {
+        BOOST_TEST(raw::equal(gradient(layer(x)), expected));
+        const uint64_t each_way = turned() - turned_before;
+        if (batch == 0) BOOST_TEST(live() == before);
+        if (batch > 0 && each_way > 0) BOOST_TEST(live() > before);
+        BOOST_TEST(each_way <= 2U * static_cast<uint64_t>(std::min(batch + 1, 2)));
+      }
+      const tendril::NoGrad no_grad;
+      layer.weight *= 2;  // what was kept goes with the next step's first call
+      layer.train();
+      const tendril::EnableGrad recording;
+      layer(x);
+      BOOST_TEST(live() == before);
+      layer.weight.storage()->bump_version();
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pointer_that_is_taken_before_backward_ends_what_was_kept) {
+  if (!tendril::default_device().is_cpu()) return;
+  Conv2d layer = ones(64, 3);
+  const Tensor x = make::ones({1, 64, 16, 16}).requires_grad_();
+  const auto gradient = [&](const Tensor& y) { return first_of(tendril::autograd::grad({y.sum()}, {x})[0]); };
+  for (int batch = 0; batch < 3; ++batch) BOOST_TEST(gradient(layer(x)) == 64 * 4);
+  const Tensor y = layer(x);
+  std::fill_n(layer.weight.data<float>(), layer.weight.numel(), 2.0F);
+  BOOST_TEST(gradient(y) == 2 * 64 * 4);
 }
 
 BOOST_AUTO_TEST_CASE(several_threads_may_evaluate_one_layer) {

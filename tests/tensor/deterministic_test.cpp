@@ -68,7 +68,7 @@ Tensor convolution(cpu::onednn::Map map, const Tensor& x, const Tensor& w, const
       kernels(kCPU).conv2d(view_of(out), view_of(x), view_of(w), g);
       return out;
     case cpu::onednn::Map::data:
-      kernels(kCPU).conv2d_data(view_of(x), view_of(out), view_of(w), g);
+      kernels(kCPU).conv2d_data(view_of(x), view_of(out), view_of(w), g, nullptr);
       return x;
     default:
       kernels(kCPU).conv2d_filter(view_of(w), view_of(x), view_of(out), g);

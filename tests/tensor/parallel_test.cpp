@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(no_threads_but_ours_compute) {
     const Tensor weight = noise({24, 24, 5, 5}, kFloat32);
     const ConvGeometry geometry{.padding = 2};
     kernels(kCPU).conv2d(raw::view_of(y), raw::view_of(x), raw::view_of(weight), geometry);
-    kernels(kCPU).conv2d_data(raw::view_of(x), raw::view_of(y), raw::view_of(weight), geometry);
+    kernels(kCPU).conv2d_data(raw::view_of(x), raw::view_of(y), raw::view_of(weight), geometry, nullptr);
     kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(y), geometry);
   }
   for (const DType dtype : {kFloat32, kFloat16, kBFloat16})
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     Tensor y = raw::empty({3, 24, 40, 40}, kFloat64), dw = raw::empty_like(weight), di = raw::empty_like(image);
     const ConvGeometry geometry{.padding = 1};
     table.conv2d(raw::view_of(y), raw::view_of(image), raw::view_of(weight), geometry);
-    table.conv2d_data(raw::view_of(di), raw::view_of(y), raw::view_of(weight), geometry);
+    table.conv2d_data(raw::view_of(di), raw::view_of(y), raw::view_of(weight), geometry, nullptr);
     table.conv2d_filter(raw::view_of(dw), raw::view_of(image), raw::view_of(y), geometry);
     Tensor dpool = raw::empty_like(x);
     table.max_pool2d_backward(raw::view_of(dpool), raw::view_of(pooled), raw::view_of(indices),

@@ -53,7 +53,7 @@ void small_convolution(int64_t side) {
   const int64_t pixels = side / 16;
   const Tensor x = noise({1, 4, pixels, pixels}), weight = noise({4, 4, 3, 3}), out = raw::empty_like(x);
   table.conv2d(view_of(out), view_of(x), view_of(weight), {.padding = 1});
-  table.conv2d_data(view_of(x), view_of(out), view_of(weight), {.padding = 1});
+  table.conv2d_data(view_of(x), view_of(out), view_of(weight), {.padding = 1}, nullptr);
   table.conv2d_filter(view_of(weight), view_of(x), view_of(out), {.padding = 1});
 }
 

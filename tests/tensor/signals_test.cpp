@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_handler_runs_on_its_threads_stack_within_convolutions) {
   const Kernels& table = kernels(kCPU);
   check_handlers_stacks([&] {
     table.conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), geometry);
-    table.conv2d_data(raw::view_of(x), raw::view_of(weight), raw::view_of(out), geometry);
+    table.conv2d_data(raw::view_of(x), raw::view_of(weight), raw::view_of(out), geometry, nullptr);
     table.conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(out), geometry);
   });
 }

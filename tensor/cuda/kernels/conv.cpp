@@ -117,7 +117,8 @@ void conv2d_relu(const View& out, const View& x, const View& weight, const View*
                  const ConvGeometry& geometry, tendril::detail::PreparedForms*) {
   convolve({ConvMap::out, x, weight, out, geometry}, bias, relu);
 }
-void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry) {
+void conv2d_data(const View& x, const View& out, const View& weight, const ConvGeometry& geometry,
+                 tendril::detail::PreparedForms*) {
   convolve({ConvMap::data, x, weight, out, geometry});
 }
 void conv2d_filter(const View& weight, const View& x, const View& out, const ConvGeometry& geometry) {
