@@ -21,6 +21,7 @@ now = time.process_time if args.clock == "processor" else time.perf_counter
 
 
 def fused(optimizer, parameters, **options):
+    parameters = list(parameters)  # a failed try would leave a generator empty
     try:
         return optimizer(parameters, fused=True, **options)
     except (RuntimeError, TypeError, ValueError):  # older than fused steps on the CPU
@@ -76,6 +77,13 @@ def cnn(name, side, channels, batch):
           torch.rand(batch, 1, side, side), torch.randint(0, 10, (batch,)))
 
 
+def causal_attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    hidden = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool).triu(1)  # PyTorch 1.13 has no such operation
+    return ((q @ k.transpose(-2, -1)) * q.size(-1) ** -0.5).masked_fill(hidden, float("-inf")).softmax(-1) @ v
+
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -85,7 +93,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        x = x + self.out(causal_attention(q, k, v).transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
