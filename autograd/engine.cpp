@@ -67,11 +67,13 @@ GraphTask::GraphTask(std::span<const Edge> entries, GradientSink& sink, Options 
       visit(*entry.node);
       entries_.push_back({entry});
     }
+    // task 3.1: count that each useful node or leaf also waits for the gradients of its entries, which are yet to come
     for (const Entry& entry : entries_) {
       Node& node = *entry.edge.node;
       if (!useful(node)) continue;
       ++(node.is_leaf() ? leaf(node).waiting : node.waiting_);
     }
+    // end of task
   } catch (...) {
     abandon();
     throw;

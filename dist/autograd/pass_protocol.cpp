@@ -20,7 +20,7 @@ void PassProtocol::engage(PassToken token) {
 
 /// After every event: is there anything left to do, or to wait for?
 void PassProtocol::settle() {
-  // task 3.1: return if something is left to do or to wait for; FAST also waits for gradients that are missing
+  // task 3.2: return if something is left to do or to wait for; FAST also waits for gradients that are missing
   if (failed_ || running_ || walking_ > 0 || outstanding_ > 0) return;
   if (options_.fast && unfinished_) return;
   // end of task
@@ -128,7 +128,7 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
   }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
-  // task 3.2: mark each message once (marked_); one walk (Walk, walking_) goes from those that are new, where some are
+  // task 3.3: mark each message once (marked_); one walk (Walk, walking_) goes from those that are new, where some are
   std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;

@@ -23,7 +23,7 @@ Schedule empty(const char* name, int workers, int micro_batches, int stages_per_
 template <class Forward, class Backward>
 std::vector<Action> alternate(int count, int warm_up, const Forward& forward, const Backward& backward) {
   std::vector<Action> actions;
-  // task 3.3: `count` forwards and backwards into `actions`, in that order
+  // task 3.4: `count` forwards and backwards into `actions`, in that order
   for (int i = 0; i < warm_up; ++i) actions.push_back(forward(i));
   for (int i = 0; i < count; ++i) {
     if (i + warm_up < count) actions.push_back(forward(i + warm_up));

@@ -1,4 +1,4 @@
-// Task 3.1: when a worker has nothing left to do in a backward. pass_protocol.cpp, PassProtocol::settle.
+// Task 3.2: when a worker has nothing left to do in a backward. pass_protocol.cpp, PassProtocol::settle.
 // docs/distributed_autograd.md has the algorithm.
 #include <tendril/dist/autograd/pass_protocol.h>
 

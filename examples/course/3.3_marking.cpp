@@ -1,4 +1,4 @@
-// Task 3.2: which messages a backward reaches. pass_protocol.cpp, PassProtocol::mark; docs/distributed_autograd.md.
+// Task 3.3: which messages a backward reaches. pass_protocol.cpp, PassProtocol::mark; docs/distributed_autograd.md.
 #include <tendril/dist/autograd/pass_protocol.h>
 
 #include <algorithm>

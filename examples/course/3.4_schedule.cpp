@@ -1,4 +1,4 @@
-// Task 3.3: who does what when in a pipeline. schedule.cpp, alternate; docs/pipeline.md.
+// Task 3.4: who does what when in a pipeline. schedule.cpp, alternate; docs/pipeline.md.
 #include <tendril/dist/pipeline/schedule.h>
 
 #include "course.h"
