@@ -53,6 +53,8 @@ void transpose(Nest<2> nest, int crossing, TransposeTile transpose_tile, int64_t
 
 /// Up to about the second cache lines that are written to in pieces stay where they are.
 constexpr int64_t kNearBytes = int64_t{256} << 10;
+/// From here on a result is more than what a core has of the last cache.
+constexpr int64_t kStreamedBytes = int64_t{8} << 20;
 
 /// True: it has been done.
 bool copy_transposed(const View& out, const View& x) {
@@ -62,7 +64,9 @@ bool copy_transposed(const View& out, const View& x) {
   if (nest.strides[0][0] != unit) return false;
   const int crossing = crossing_dim<2>(nest, {unit, unit});
   if (crossing < 0) return false;
-  const auto& tiles = out.numel * unit > kNearBytes ? loops().transpose.far : loops().transpose.near;
+  const int64_t bytes = out.numel * unit;
+  const TransposeLoops& loops_of = loops().transpose;
+  const auto& tiles = bytes <= kNearBytes ? loops_of.near : bytes < kStreamedBytes ? loops_of.far : loops_of.streamed;
   took(Path::tiles, out.numel);
   transpose(nest, crossing, transpose_tile_of(tiles, unit), unit);
   return true;

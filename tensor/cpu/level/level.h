@@ -225,6 +225,8 @@ using TransposeTile = void (*)(char* out, int64_t out_step, const char* x, int64
 struct TransposeLoops {
   std::array<TransposeTile, 4> near;  ///< all of `out` stays in a near cache
   std::array<TransposeTile, 4> far;   ///< its rows lie far apart
+  /// ... and it stays in no cache: lines go to memory without being read first, where the processor can.
+  std::array<TransposeTile, 4> streamed;
 };
 
 /// The words of `blocks` Philox blocks from number `first` of the stream of `seed` on (philox.h). Up to kRandomBlocks -
