@@ -4,8 +4,10 @@
 #include <mutex>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/running_again.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/node.h"
+#include "tendril/tensor/detail/replay.h"
 
 namespace tendril::autograd {
 
@@ -44,41 +46,78 @@ class CheckpointInputs final : public Node {
 
 namespace {
 
-/// Puts generators back to where the function began, and on destruction to where they were.
-class Rewound {
- public:
-  using States = std::vector<std::pair<Generator*, Generator::State>>;
+thread_local int runs_again = 0;
 
-  explicit Rewound(const States& beginning) {
-    for (const auto& [generator, state] : beginning) {
-      now_.emplace_back(generator, generator->state());
-      generator->set_state(state);
+/// Where generators are; of a step that a cuda::Graph records, where they are at that place of each replay.
+class Positions {
+ public:
+  explicit Positions(const std::vector<Generator*>& generators) : generators_(generators) {
+    do_now_and_in_replays([generators, states = states_] {
+      states->clear();
+      for (const Generator* generator : generators) states->push_back(generator->state());
+    });
+  }
+  const std::vector<Generator*>& generators() const noexcept { return generators_; }
+  /// Puts them back to it.
+  void go_back() const {
+    do_now_and_in_replays([generators = generators_, states = states_] {
+      for (std::size_t i = 0; i < states->size(); ++i) generators[i]->set_state((*states)[i]);
+    });
+  }
+
+ private:
+  static void do_now_and_in_replays(const std::function<void()>& f) {
+    if (tendril::detail::Recorder* const recorder = tendril::detail::recorder()) {
+      recorder->renew([f](bool) { f(); });
+    } else {
+      f();
     }
   }
+
+  const std::vector<Generator*> generators_;
+  const std::shared_ptr<std::vector<Generator::State>> states_ = std::make_shared<std::vector<Generator::State>>();
+};
+
+/// While it lives generators go on from where the function began, and afterwards from where they were.
+class Rewound {
+ public:
+  explicit Rewound(const Positions& beginning) : now_(beginning.generators()) {
+    beginning.go_back();
+    ++runs_again;
+  }
   ~Rewound() {
-    for (const auto& [generator, state] : now_) generator->set_state(state);
+    --runs_again;
+    now_.go_back();
   }
   Rewound(const Rewound&) = delete;
   Rewound& operator=(const Rewound&) = delete;
 
  private:
-  States now_;
+  const Positions now_;
 };
 
+std::vector<Generator*> generators_of(const CheckpointOptions& options) {
+  std::vector<Generator*> all;
+  if (options.preserve_rng_state) all.push_back(&default_generator());
+  for (Generator* generator : options.generators) {
+    TENDRIL_CHECK(generator, "checkpoint: a generator is null");
+    all.push_back(generator);
+  }
+  return all;
+}
+
 }  // namespace
+
+bool detail::is_running_again() noexcept { return runs_again > 0; }
 
 /// One call of a checkpointed function: what its operations saved, in order.
 class detail::CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame> {
  public:
   CheckpointFrame(const std::vector<Tensor>& inputs, std::function<void(std::span<const Tensor>)> run_again,
                   const CheckpointOptions& options)
-      : inputs_(Ref<CheckpointInputs>::first(new CheckpointInputs(inputs))), run_again_(std::move(run_again)) {
-    if (options.preserve_rng_state) beginning_.emplace_back(&default_generator(), default_generator().state());
-    for (Generator* generator : options.generators) {
-      TENDRIL_CHECK(generator, "checkpoint: a generator is null");
-      beginning_.emplace_back(generator, generator->state());
-    }
-  }
+      : inputs_(Ref<CheckpointInputs>::first(new CheckpointInputs(inputs))),
+        run_again_(std::move(run_again)),
+        beginning_(generators_of(options)) {}
 
   std::shared_ptr<const SavedTensorFunctions> first_run() {
     SavedTensorFunctions functions;
@@ -179,7 +218,7 @@ class detail::CheckpointFrame : public std::enable_shared_from_this<CheckpointFr
 
   const Ref<CheckpointInputs> inputs_;
   const std::function<void(std::span<const Tensor>)> run_again_;
-  Rewound::States beginning_;
+  const Positions beginning_;
   const AutocastOptions autocast_ = autocast_state();
   // An inner frame's is taken before its outer one's, for its inputs. Recursive: in the second run a graph of the first
   // may end.

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "tendril/autograd/detail/prepared_conv.h"
-#include "tendril/autograd/grad_mode.h"
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 
@@ -18,13 +17,6 @@ void draw(const Tensor& weight, const Tensor& bias, Generator& generator) {
   const double bound = 1 / std::sqrt(static_cast<double>(init::calculate_fans(weight).in));
   init::uniform_(weight, -bound, bound, generator);
   if (bias.defined()) init::uniform_(bias, -bound, bound, generator);
-}
-
-/// Where training records nothing, nothing is kept: checkpointed layers run so first, to save memory.
-Tensor convolve(const Module& layer, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                const ConvGeometry& geometry, tendril::detail::PreparedWeight& prepared) {
-  if (layer.is_training() && !autograd::grad_enabled()) return conv2d(x, weight, bias, geometry);
-  return autograd::detail::conv2d_prepared(x, weight, bias, geometry, false, prepared);
 }
 
 }  // namespace
@@ -55,7 +47,9 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel, const Co
 
 void Conv2d::reset_parameters(Generator& generator) { draw(weight, bias, generator); }
 
-Tensor Conv2d::forward(const Tensor& x) const { return convolve(*this, x, weight, bias, geometry_, prepared_); }
+Tensor Conv2d::forward(const Tensor& x) const {
+  return autograd::detail::conv2d_prepared(x, weight, bias, geometry_, false, prepared_);
+}
 
 std::string Conv2d::extra_repr() const {
   std::ostringstream out;
@@ -98,7 +92,8 @@ Tensor Conv1d::forward(const Tensor& x) const {
   TENDRIL_CHECK_AS(ShapeError, (x.dim() == 2 || x.dim() == 3) && x.size(-2) == weight.size(1) * geometry_.groups,
                    "Conv1d: x has shape ", x.sizes(), ", expected [batch, ", weight.size(1) * geometry_.groups,
                    ", length] or without the batch");
-  return convolve(*this, x.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry_, prepared_).squeeze(-2);
+  return autograd::detail::conv2d_prepared(x.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry_, false, prepared_)
+      .squeeze(-2);
 }
 
 std::string Conv1d::extra_repr() const {

@@ -5,6 +5,7 @@
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/maybe_view.h"
 #include "tendril/autograd/detail/prepared_conv.h"
+#include "tendril/autograd/detail/running_again.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
@@ -46,15 +47,14 @@ struct Conv2dBackward : NodeOf<Conv2dBackward, 3, 2> {
   static constexpr const char* kName = "Conv2dBackward";
   Dims x_sizes, w_sizes;
   How how;
-  std::shared_ptr<tendril::detail::PreparedForms> forms;  ///< of the weight; null without
+  std::weak_ptr<tendril::detail::FormsOfWeight> prepared;  ///< the layer's, if it has any
 
-  /// Those of the weight that was saved: a hook on saved tensors may give another.
-  tendril::detail::PreparedForms* forms_of(const Tensor& w) const {
-    const bool same = forms && forms->storage().get() == w.storage().get() && !w.storage()->may_change_unseen();
-    return same ? forms.get() : nullptr;
-  }
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    if (needs_grad(0)) dx[0] = data(g, saved(1), x_sizes, how, forms_of(saved(1)));
+    if (needs_grad(0)) {
+      const Tensor w = saved(1);
+      const auto forms = prepared.lock();
+      dx[0] = data(g, w, x_sizes, how, forms && forms->is_of(*w.storage()) ? forms.get() : nullptr);
+    }
     if (needs_grad(1)) dx[1] = filter(saved(0), g, w_sizes, how);
     if (needs_grad(2)) dx[2] = g.sum({0, 2, 3});
   }
@@ -92,6 +92,7 @@ void save_operands(N* n, const Tensor& first, const Tensor& second, const How& h
 
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how, bool relu,
             tendril::detail::PreparedWeight* prepared) {
+  if (autograd::detail::is_running_again()) prepared = nullptr;  // this is no further call
   const bool recorded = autograd::grad_enabled() &&
                         (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias));
   if (relu && recorded) return conv(x, w, bias, how, false, prepared).relu();
@@ -102,7 +103,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
       x.dtype(), x.device(), how.images);
   const Tensor whole_x = raw::contiguous(x, how.images), whole_w = raw::contiguous(w, how.weights);
-  std::shared_ptr<tendril::detail::PreparedForms> forms;
+  std::shared_ptr<tendril::detail::FormsOfWeight> forms;
   if (prepared) {
     constexpr int64_t kFew = 1024;  // numbers that are sooner put in order than looked for
     if (x.device().is_cpu() && w.dtype() == kFloat32 && w.numel() > kFew && whole_w.is_same(w) &&
@@ -125,7 +126,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
     save_operands(n, x, w, how);
     n->x_sizes = x.sizes();
     n->w_sizes = w.sizes();
-    n->forms = std::move(forms);
+    n->prepared = forms;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -41,6 +42,9 @@ void ExponentialMovingAverage::check() const {
 
 void ExponentialMovingAverage::update() {
   check();
+  tendril::detail::Recorder* const recorder = tendril::detail::recorder();
+  TENDRIL_CHECK(!recorder || updates_ > 0,
+                "ExponentialMovingAverage: expected one update before a cuda::Graph records the next");
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Tensor &average = averages_[i], &now = params_[i];
     if (updates_ == 0) {
@@ -50,7 +54,11 @@ void ExponentialMovingAverage::update() {
     }
     average.storage()->bump_version();
   }
-  ++updates_;
+  if (recorder) {
+    recorder->renew([this](bool replaying) { updates_ += replaying; });
+  } else {
+    ++updates_;
+  }
 }
 
 StateDict ExponentialMovingAverage::state_dict() const {

@@ -73,8 +73,8 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     if (!gradients[i].defined()) continue;
     check_gradient(i, gradients[i]);
-    TENDRIL_CHECK(!recorder || devices_[i] == recorder->device(), name_, "::step: parameter ", i, " is on ", devices_[i],
-                  ", expected ", recorder->device(), ", whose work a cuda::Graph records");
+    TENDRIL_CHECK(!recorder || devices_[i] == recorder->device(), name_, "::step: parameter ", i, " is on ",
+                  devices_[i], ", expected ", recorder->device(), ", whose work a cuda::Graph records");
   }
   std::vector<Ready> ready;
   ready.reserve(params_.size());
@@ -89,24 +89,37 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     ready.push_back({i, raw::contiguous(param, format), raw::contiguous(apart, format)});
   }
   if (ready.empty()) return;
-  // A half type goes by way of float32 copies, which a replay would not have again: all of it is recorded as it is now.
-  const bool is_renewed = recorder && std::ranges::none_of(ready, [](const Ready& one) {
-                            return computed_in(one.param.dtype()) != one.param.dtype();
-                          });
-  if (is_renewed) {
-    recorder->renew([this, ready](bool replaying) { replaying ? update_now(ready) : update(ready); });
+  if (recorder) {
+    record(*recorder, ready);
   } else {
-    update_now(ready);
+    mark_changed(ready);  // first: a failure may come half-way
+    update(ready);
+    for (const Ready& one : ready) count_step(one.index);
   }
   for (const Ready& one : ready) {
     if (!one.param.is_same(params_[one.index])) raw::copy_(params_[one.index], one.param);
   }
 }
 
-void Optimizer::update_now(std::span<const Ready> ready) {
-  for (const Ready& one : ready) params_[one.index].storage()->bump_version();  // first: a failure may come half-way
-  update(ready);
-  for (const Ready& one : ready) count_step(one.index);
+void Optimizer::record(tendril::detail::Recorder& recorder, std::span<const Ready> ready) {
+  mark_changed(ready);
+  // Half types go by way of float32 copies, which a replay would not have again: their launches stay as they are now.
+  std::vector<Ready> half, renewed;
+  for (const Ready& one : ready) {
+    (computed_in(one.param.dtype()) == one.param.dtype() ? renewed : half).push_back(one);
+  }
+  if (!half.empty()) update(half);
+  if (renewed.empty()) return;
+  recorder.renew([this, renewed = std::move(renewed)](bool replaying) {
+    update(renewed);
+    if (!replaying) return;
+    mark_changed(renewed);
+    for (const Ready& one : renewed) count_step(one.index);
+  });
+}
+
+void Optimizer::mark_changed(std::span<const Ready> ready) const {
+  for (const Ready& one : ready) params_[one.index].storage()->bump_version();
 }
 
 double Optimizer::initial_lr(std::size_t group) const {
@@ -128,13 +141,15 @@ void Optimizer::zero_grad() {
 void* Optimizer::state_data(Tensor& state, std::size_t index) const {
   const Tensor& param = params_[index];
   const MemoryFormat format = param.suggest_memory_format();
+  const bool is_ready = state.defined() && state.is_contiguous(format);
+  TENDRIL_CHECK(is_ready || !tendril::detail::recorder(), name_, "::step: parameter ", index,
+                " has not all the state yet that these options need, expected one step with them before a cuda::Graph "
+                "records the next");
   if (!state.defined()) {
-    TENDRIL_CHECK(!tendril::detail::recorder(), name_, "::step: parameter ", index,
-                  " has not been stepped on yet, expected one step before a cuda::Graph records the next");
     const Tensor zeros = raw::empty_in_format_of(param);
     raw::fill_(zeros, 0);
     state = zeros;
-  } else if (!state.is_contiguous(format)) {  // the module was put in another format meanwhile
+  } else if (!is_ready) {  // the module was put in another format meanwhile
     state = raw::contiguous(state, format);
   }
   return state.raw_data();
@@ -187,7 +202,7 @@ void Optimizer::check_members(StateReader& reader, std::size_t group) const {
 Tensor Optimizer::copy_beside(const Tensor& state, std::size_t index) const {
   if (!state.defined()) return state;
   const Tensor& param = params_[index];
-  Tensor copy = raw::empty(param.sizes(), param.dtype(), param.device());
+  Tensor copy = raw::empty_in_format_of(param);
   raw::copy_(copy, state);
   return copy;
 }

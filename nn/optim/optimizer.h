@@ -22,7 +22,10 @@ TENDRIL_API_BEGIN
 
 namespace tendril {
 struct StepBlock;  // tensor/optim_step.h
+namespace detail {
+class Recorder;  // tensor/detail/replay.h
 }
+}  // namespace tendril
 
 namespace tendril::optim {
 
@@ -50,7 +53,8 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 /// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
 /// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
 /// that a backward through a graph from before the step throws instead of using changed values. A step that a
-/// cuda::Graph has recorded is the next one at each replay, by the rates that are set then; the graph uses the optimizer.
+/// cuda::Graph has recorded is the next one at each replay, by the rates that are set then; the graph uses the
+/// optimizer.
 ///
 /// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class Optimizer {
@@ -118,8 +122,10 @@ class Optimizer {
   /// Called once for each group, in order. Strong: throws before anything is added.
   void add_group(const std::vector<Tensor>& params);
 
-  /// Changes the parameters that have a gradient. While a cuda::Graph records it, and before each replay, this is called
-  /// for the numbers that kernels take alone: by way of `step_by` only, and changing nothing on the host.
+  /// Changes the parameters that have a gradient. A cuda::Graph that records a step calls it again before each replay,
+  /// for the numbers that kernels take: then it may launch kernels of ours only (`step_by`; other work of a device is
+  /// refused), and change nothing on the host. What counts steps is called `step` in the state, which is counted for
+  /// it.
   virtual void update(std::span<const Ready> ready) = 0;
   /// Calls `f` with one part of `ready` after the other: neighbours of one device, dtype and group, for which
   /// `key(index)` is the same, so that one call of a kernel does them all.
@@ -158,7 +164,8 @@ class Optimizer {
 
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
-  void update_now(std::span<const Ready> ready);
+  void record(tendril::detail::Recorder& recorder, std::span<const Ready> ready);
+  void mark_changed(std::span<const Ready> ready) const;
   /// Counts the step of a parameter, which `update` has made.
   virtual void count_step(std::size_t /*index*/) {}
 

@@ -138,10 +138,9 @@ void record_stream(const Tensor& x, const Stream& stream);
 /// Work of one device that is recorded once and then issued as a whole, such as a training step: it costs the host one
 /// call, however many kernels it has. What was made while it was recorded (a loss, gradients) is written anew by each
 /// replay; other inputs are tensors that the caller writes before one (`copy_`), and that stay, as the parameters do.
-/// Each replay is the next step: random numbers (dropout, `normal_`) are the next of their generators, which it advances,
-/// and an optimizer's step is its next one, by the rate that is set by then; all of it is what the same steps would have
-/// done one by one.
-/// Not thread-safe; may outlive nothing that it uses: inputs, optimizers, generators.
+/// Each replay is the next step: random numbers (dropout, `normal_`) are the next of their generators, which it
+/// advances, and an optimizer's step is its next one, by the rate that is set by then; all of it is what the same steps
+/// would have done one by one. Not thread-safe; may outlive nothing that it uses: inputs, optimizers, generators.
 class Graph {
  public:
   explicit Graph(int device = 0);
@@ -152,12 +151,14 @@ class Graph {
   /// Calls `step` with work of this thread going to a stream of the graph's own; none of it happens before a replay.
   /// Run the step once as usual before: libraries get ready then. Throws what `step` throws, and Error where it does
   /// what cannot be replayed: reading a value or copying between the host (or devices) and the device, an optimizer's
-  /// first step, steps of parameters of half types (but SGD's, whose numbers stay those of now); nothing is recorded
-  /// then. Memory that was taken meanwhile stays the graph's. Not within a call of rpc.
+  /// first step, one that is not made of `step_by` alone, steps of parameters of half types (but SGD's, whose numbers
+  /// stay those of now); nothing is recorded then. Memory that was taken meanwhile stays the graph's. Not within a call
+  /// of rpc.
   void capture(const std::function<void()>& step);
   /// Issues what was recorded, in order with the thread's current stream. Does not wait. Throws Error before `capture`,
   /// and where an optimizer would step in another way than was recorded (options that need other state, or parameters
-  /// whose step counts have come to differ): nothing is issued then, but numbers that were drawn remain so.
+  /// whose step counts have come to differ): nothing is issued then, but what comes before it in the step has drawn its
+  /// numbers and counted its steps.
   void replay() const;
 
  private:

@@ -19,10 +19,9 @@ namespace tendril::detail {
 /// Thread-safety: everything may be called from any thread.
 class PreparedForms {
  public:
-  /// Of `storage` as it is now, which is held, lest another take its address. Unless it `keeps` what is made from now
-  /// on, it does so from `begin_to_keep` on.
-  PreparedForms(Ref<Storage> storage, bool keeps) : storage_(std::move(storage)), keeps_(keeps) {}
-  const Ref<Storage>& storage() const noexcept { return storage_; }
+  /// Its forms together take at most so many bytes: what is oldest goes. Unless it `keeps` what is made from now on, it
+  /// does so from `begin_to_keep` on.
+  explicit PreparedForms(std::size_t limit, bool keeps = true) : limit_(limit), keeps_(keeps) {}
   void begin_to_keep() noexcept { keeps_.store(true, std::memory_order_relaxed); }
 
   struct Form {
@@ -46,8 +45,7 @@ class PreparedForms {
     const std::scoped_lock lock(mutex_);
     if (auto other = find_locked<T>(fits)) return other;
     forms_.push_back(form);
-    const std::size_t limit = kTimes * storage_->bytes();
-    for (total_ += form->bytes; total_ > limit; forms_.pop_front()) total_ -= forms_.front()->bytes;
+    for (total_ += form->bytes; total_ > limit_; forms_.pop_front()) total_ -= forms_.front()->bytes;
     return form;
   }
 
@@ -61,20 +59,33 @@ class PreparedForms {
     return nullptr;
   }
 
-  /// Together they take at most so many times the storage's bytes: what is oldest goes. Winograd's form takes four, each
-  /// way.
-  static constexpr std::size_t kTimes = 8;
-
-  const Ref<Storage> storage_;
+  const std::size_t limit_;
   std::atomic<bool> keeps_;
   mutable std::mutex mutex_;
   std::size_t total_ = 0;
   std::deque<std::shared_ptr<const Form>> forms_;
 };
 
-/// A weight's forms, kept while the weight has the same version: from its first call on in evaluation, which shall find
-/// them again; where calls are recorded from its second, as one of micro-batches: a step of one call would pay for them
-/// with its peak of memory, and gain nothing. A copy, or what it is moved to, begins with nothing.
+/// Those of one weight as it is when this is made. Holds its storage, lest another take its address.
+class FormsOfWeight final : public PreparedForms {
+ public:
+  FormsOfWeight(const Ref<Storage>& storage, bool keeps)
+      : PreparedForms(kTimes * storage->bytes(), keeps), storage_(storage), version_(storage->version()) {}
+  /// Whether it is so still, and nobody could have changed it unseen.
+  bool is_of(const Storage& storage) const noexcept {
+    return &storage == storage_.get() && storage.version() == version_ && !storage.may_change_unseen();
+  }
+
+ private:
+  static constexpr std::size_t kTimes = 8;  // its memory: Winograd's form takes four times, each way
+
+  const Ref<Storage> storage_;
+  const uint32_t version_;
+};
+
+/// A weight's forms, kept while the weight has the same version: from its first call on where nothing is recorded
+/// (evaluation, frozen layers), where calls are recorded from its second, as one of micro-batches: a step of one call
+/// would pay for them with its peak of memory, and gain nothing. A copy, or what it is moved to, begins with nothing.
 ///
 /// Not for storage that may change unseen (Storage::may_change_unseen). Takes up to eight times the storage's memory.
 /// Thread-safety: everything may be called from any thread; the weight must not be changed meanwhile.
@@ -88,16 +99,13 @@ class PreparedWeight {
   }
   ~PreparedWeight() = default;
 
-  /// Those of `storage` as it is now, for a call that is recorded or not. What evaluation left goes with the first that
-  /// is.
-  std::shared_ptr<PreparedForms> forms_of(const Ref<Storage>& storage, bool recorded) {
+  /// Those of `storage` as it is now, for a call that is recorded or not. What others left goes with the first that is.
+  std::shared_ptr<FormsOfWeight> forms_of(const Ref<Storage>& storage, bool recorded) {
     const std::scoped_lock lock(mutex_);
-    const bool known = forms_ && forms_->storage().get() == storage.get() && version_ == storage->version();
-    if (known && (recorded_ || !recorded)) {
+    if (forms_ && forms_->is_of(*storage) && (recorded_ || !recorded)) {
       forms_->begin_to_keep();
     } else {
-      version_ = storage->version();
-      forms_ = std::make_shared<PreparedForms>(storage, !recorded);
+      forms_ = std::make_shared<FormsOfWeight>(storage, !recorded);
       holds_.store(true, std::memory_order_relaxed);
     }
     recorded_ = recorded;
@@ -114,9 +122,8 @@ class PreparedWeight {
  private:
   std::mutex mutex_;
   std::atomic<bool> holds_{false};  // so that clear() is cheap
-  uint32_t version_ = 0;
-  bool recorded_ = false;  // its last call
-  std::shared_ptr<PreparedForms> forms_;
+  bool recorded_ = false;           // its last call
+  std::shared_ptr<FormsOfWeight> forms_;
 };
 
 }  // namespace tendril::detail

@@ -24,9 +24,9 @@ class Recorder {
   /// Whose work it records; what else is done happens at once.
   Device device() const noexcept { return device_; }
 
-  /// Calls `launches(false)`, whose kernels are recorded, and before each replay `launches(true)`, in the order of these
-  /// calls: the arguments of what it launches then take the place of those before. It launches the same kernels each
-  /// time, and asks nothing else of the device. What it changes on the host, it changes before a replay only.
+  /// Calls `launches(false)`, whose kernels are recorded, and before each replay `launches(true)`, in the order of
+  /// these calls: the arguments of what it launches then take the place of those before. It launches the same kernels
+  /// each time, and asks nothing else of the device. What it changes on the host, it changes before a replay only.
   ///
   /// It lives as long as the record. Tensors that it holds keep their memory from the rest of the step: memory that a
   /// recorded kernel uses stays the record's anyway, so that a FlatView does.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tendril/autograd/checkpoint.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -14,9 +15,15 @@
 #include "tendril/nn/conv.h"
 #include "tendril/nn/flatten.h"
 #include "tendril/nn/linear.h"
+#include "tendril/nn/optim/adagrad.h"
 #include "tendril/nn/optim/adam.h"
+#include "tendril/nn/optim/adamax.h"
+#include "tendril/nn/optim/ema.h"
+#include "tendril/nn/optim/lion.h"
+#include "tendril/nn/optim/rmsprop.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/nn/pooling.h"
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
 #include "tests/cuda/compare.h"
@@ -224,6 +231,146 @@ BOOST_AUTO_TEST_CASE(each_replay_drops_others_out_and_is_the_next_step_of_adam_b
   check_close(recorded.second.weight, here.second.weight, 1e-5, 1e-6);
 }
 
+template <class O>
+void check_replays(typename O::Options options) {
+  // One parameter has gaps, and one is in channels-last order.
+  const auto make = [] {
+    const Tensor rows = raw::to(raw::arange(0, 12, 1, kFloat32).view({4, 3}), kGPU).t();
+    const Tensor images = raw::to(
+        raw::contiguous(raw::arange(0, 120, 1, kFloat32).view({2, 3, 4, 5}).sin(), MemoryFormat::channels_last), kGPU);
+    std::vector<Tensor> params = {raw::ones({70}, kFloat32, kGPU), rows, images};
+    for (const Tensor& param : params) {
+      param.requires_grad_();
+      param.set_grad(raw::binary(Binary::add, raw::clone(param.detach()), 0.5));
+    }
+    return params;
+  };
+  const std::vector<Tensor> ours = make(), theirs = make();
+  O recorded(ours, options), plain(theirs, options);
+  const auto check_equal = [&] {
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      BOOST_TEST(raw::equal(raw::to(ours[i].detach(), kCPU), raw::to(theirs[i].detach(), kCPU)),
+                 "parameter " << i << ": " << ours[i].detach() << " and " << theirs[i].detach());
+    }
+  };
+  recorded.step();
+  plain.step();
+  cuda::Graph graph;
+  const uint32_t version = ours[0].version();
+  graph.capture([&] {
+    recorded.step();
+    recorded.step();  // two in one replay
+  });
+  BOOST_TEST(ours[0].version() == version + 2);  // who kept something of the old values is told
+  check_equal();
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) {
+      recorded.set_lr(0.03);
+      plain.set_lr(0.03);
+    }
+    graph.replay();
+    plain.step();
+    plain.step();
+    check_equal();
+  }
+  recorded.load_state_dict(recorded.state_dict());
+  graph.replay();
+  plain.step();
+  plain.step();
+  check_equal();
+  recorded.load_state_dict(plain.state_dict());
+  graph.capture([&] { recorded.step(); });
+  graph.replay();
+  plain.step();
+  check_equal();
+}
+
+BOOST_AUTO_TEST_CASE(replays_of_every_optimizer_give_the_bits_of_its_steps) {
+  check_replays<optim::SGD>({.lr = 0.1, .momentum = 0.9});
+  check_replays<optim::Adam>({.lr = 0.01});
+  check_replays<optim::AdamW>({.lr = 0.01, .weight_decay = 0.1, .amsgrad = true});
+  check_replays<optim::Adamax>({.lr = 0.01});
+  check_replays<optim::Adagrad>({.lr = 0.1, .lr_decay = 0.2});
+  check_replays<optim::RMSprop>({.lr = 0.01, .momentum = 0.5, .centered = true});
+  check_replays<optim::Lion>({.lr = 0.01});
+}
+
+BOOST_AUTO_TEST_CASE(what_a_checkpoint_computes_again_has_the_masks_of_the_first_time) {
+  const auto make = [] { return raw::to(raw::arange(1, 301, 1, kFloat32), kGPU).requires_grad_(); };
+  const Tensor ours = make(), theirs = make();
+  const auto step = [](const Tensor& x, Generator& generator) {
+    x.zero_grad();
+    const auto function = [&](const Tensor& y) { return dropout(dropout(y * y, 0.5, generator) * y, 0.3, generator); };
+    autograd::checkpoint(autograd::CheckpointOptions{.generators = {&generator}}, function, x).sum().backward();
+  };
+  Generator mine(3), its(3);
+  step(ours, mine);
+  step(theirs, its);
+  cuda::Graph graph;
+  graph.capture([&] { step(ours, mine); });
+  const Tensor gradient = ours.grad();
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    step(theirs, its);
+    BOOST_TEST(raw::equal(raw::to(gradient, kCPU), raw::to(theirs.grad(), kCPU)));
+    BOOST_TEST((mine.state() == its.state()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_half_type_keeps_the_rate_it_was_recorded_with_and_others_beside_it_do_not) {
+  const Tensor half = raw::zeros({3}, kFloat16, kGPU).requires_grad_(),
+               full = raw::zeros({3}, kFloat32, kGPU).requires_grad_();
+  half.set_grad(raw::ones({3}, kFloat16, kGPU));
+  full.set_grad(raw::ones({3}, kFloat32, kGPU));
+  optim::SGD sgd({half, full}, 0.5);
+  cuda::Graph graph;
+  graph.capture([&] { sgd.step(); });
+  sgd.set_lr(2);
+  graph.replay();
+  BOOST_TEST(half.sum().item<double>() == -1.5);
+  BOOST_TEST(full.sum().item<double>() == -6);
+}
+
+BOOST_AUTO_TEST_CASE(a_running_average_of_parameters_counts_its_replays) {
+  const Tensor parameter = raw::ones({3}, kFloat32, kGPU);
+  optim::ExponentialMovingAverage average({parameter}, 0.5);
+  cuda::Graph graph;
+  BOOST_CHECK_EXCEPTION(graph.capture([&] { average.update(); }), Error,
+                        says("ExponentialMovingAverage: expected one update before a cuda::Graph records the next"));
+  average.update();
+  graph.capture([&] { average.update(); });
+  BOOST_TEST(average.updates() == 1);
+  raw::fill_(parameter, 5);
+  graph.replay();
+  graph.replay();
+  BOOST_TEST(average.updates() == 3);
+  BOOST_TEST(average.averages()[0].sum().item<double>() == 3 * 4);
+}
+
+BOOST_AUTO_TEST_CASE(of_what_gets_new_arguments_kernels_alone_are_taken) {
+  const Tensor x = raw::ones({3, 3}, kFloat32, kGPU);
+  cuda::Graph graph;
+  const auto renewed = [&](const std::function<void()>& work) {
+    return [work] { tendril::detail::recorder()->renew([work](bool) { work(); }); };
+  };
+  BOOST_CHECK_EXCEPTION(graph.capture(renewed([&] { (void)raw::matmul(x, x); })), Error,
+                        says("cannot be part of what a cuda::Graph gives other arguments before each replay"));
+  BOOST_CHECK_EXCEPTION(graph.capture(renewed([&] {
+    raw::copy_(x, raw::ones({3, 3}));
+  })),
+                        Error, says("copy: cannot be part of"));
+  // A step that goes on without the part that failed is recorded without it.
+  graph.capture([&] {
+    try {
+      renewed([] { throw Error("mine"); })();
+    } catch (const Error&) {
+    }
+    raw::binary_(Binary::add, x, 1);
+  });
+  graph.replay();
+  BOOST_TEST(x.sum().item<double>() == 18);
+}
+
 BOOST_AUTO_TEST_CASE(each_replay_draws_the_next_numbers) {
   const Tensor uniform = raw::zeros({1001}, kFloat32, kGPU), normal = raw::zeros({7}, kFloat64, kGPU),
                rows = raw::zeros({4, 3}, kFloat32, kGPU), picks = raw::zeros({9}, kInt64, kGPU),
@@ -281,7 +428,8 @@ BOOST_AUTO_TEST_CASE(a_replay_that_would_launch_other_kernels_says_so_and_can_be
   optim::AdamOptions options = adam.options();
   options.amsgrad = true;
   adam.set_options(0, options);
-  BOOST_CHECK_EXCEPTION(graph.replay(), Error, says("other kernels than when it was recorded (record the step again)"));
+  BOOST_CHECK_EXCEPTION(graph.replay(), Error,
+                        says("launches other kernels than when it was recorded (record the step again)"));
   BOOST_TEST(adam.state(parameter).step == 2);
   adam.step();
   graph.capture([&] { adam.step(); });
@@ -306,7 +454,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_replayed_is_refused_and_nothing_is_recorded)
   const std::vector<std::pair<std::string, std::function<void()>>> refused = {
       {"copy: cannot be recorded in a cuda::Graph", [&] { (void)x.sum().item<double>(); }},
       {"copy: cannot be recorded in a cuda::Graph", [&] { (void)raw::to(raw::ones({3}), kGPU); }},
-      {"Adam::step: parameter 0 has not been stepped on yet, expected one step before",
+      {"Adam::step: parameter 0 has not all the state yet that these options need, expected one step with them before",
        [&] {
          (parameter * parameter).sum().backward();
          adam.step();

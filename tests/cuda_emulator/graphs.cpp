@@ -28,14 +28,18 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* gra
   return cudaSuccess;
 }
 
+#if CUDART_VERSION >= 13000
 cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
                                                unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** last,
-                                               const cudaGraphEdgeData** edges, std::size_t* count) {
+                                               const cudaGraphEdgeData**, std::size_t* count) {
+#else
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                                  unsigned long long* id, cudaGraph_t* graph,
+                                                  const cudaGraphNode_t** last, std::size_t* count) {
+#endif
   Lock lock;
   CUstream_st* const stream = find_stream(handle);
-  if (stream == nullptr || status == nullptr || id != nullptr || graph != nullptr || edges != nullptr) {
-    return note(cudaErrorInvalidValue);
-  }
+  if (stream == nullptr || status == nullptr || id != nullptr || graph != nullptr) return note(cudaErrorInvalidValue);
   CUgraph_st* const recorded = stream->recorded.get();
   *status = recorded == nullptr ? cudaStreamCaptureStatusNone
             : recorded->broken  ? cudaStreamCaptureStatusInvalidated

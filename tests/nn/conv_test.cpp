@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "tendril/autograd/autocast.h"
-#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/checkpoint.h"
+#include "tendril/autograd/detail/prepared_conv.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/reduce.h"
+#include "tendril/autograd/saved_hooks.h"
 #include "tendril/nn/init.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/cpu/paths.h"
@@ -355,6 +357,65 @@ BOOST_AUTO_TEST_CASE(a_pointer_that_is_taken_before_backward_ends_what_was_kept)
   const Tensor y = layer(x);
   std::fill_n(layer.weight.data<float>(), layer.weight.numel(), 2.0F);
   BOOST_TEST(gradient(y) == 2 * 64 * 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_and_a_loss_that_is_kept_hold_no_form_of_the_weight) {
+  if (!tendril::default_device().is_cpu()) return;
+  Conv2d layer = ones(64, 3);
+  layer.train();
+  const Tensor x = make::ones({1, 64, 16, 16}).requires_grad_();
+  const auto live = [] { return tendril::memory::stats().live_bytes; };
+  const auto function = [&](const Tensor& y) { return layer(y); };
+  const auto step = [&] { return tendril::autograd::grad({tendril::autograd::checkpoint(function, x).sum()}, {x})[0]; };
+  const auto before = live();
+  (void)step();
+  BOOST_TEST(live() == before);
+  Tensor loss = layer(x).sum();
+  const auto graph = live() - before;
+  loss = {};
+  layer.weight.storage()->bump_version();
+  loss = layer(x).sum();
+  for (int batch = 0; batch < 2; ++batch) (void)tendril::autograd::grad({layer(x).sum()}, {x});
+  layer.weight.storage()->bump_version();
+  (void)layer(x);
+  BOOST_TEST(live() == before + graph);
+}
+
+BOOST_AUTO_TEST_CASE(backward_unpacks_each_saved_tensor_once) {
+  int unpacked = 0;
+  Conv2d layer = ones(4, 3);
+  const Tensor x = make::ones({1, 4, 8, 8}).requires_grad_();
+  Tensor y;
+  {
+    const tendril::autograd::SavedTensorHooks hooks([](const Tensor& t) { return std::any(t); },
+                                                    [&](const std::any& kept) {
+                                                      ++unpacked;
+                                                      return std::any_cast<const Tensor&>(kept);
+                                                    });
+    y = layer(x);
+  }
+  y.sum().backward();
+  BOOST_TEST(unpacked == 2);
+}
+
+BOOST_AUTO_TEST_CASE(several_threads_may_train_through_one_layer) {
+  Conv2d layer = ones(64, 3);
+  layer.train();
+  std::atomic<int> right{0};
+  for (int step = 0; step < 3; ++step) {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        const Tensor x = make::ones({1, 64, 16, 16}).requires_grad_();
+        for (int round = 0; round < 3; ++round) {
+          right += first_of(tendril::autograd::grad({layer(x).sum()}, {x})[0]) == 64 * 4;
+        }
+      });
+    }
+    threads.clear();
+    layer.weight.storage()->bump_version();
+  }
+  BOOST_TEST(right == 36);
 }
 
 BOOST_AUTO_TEST_CASE(several_threads_may_evaluate_one_layer) {

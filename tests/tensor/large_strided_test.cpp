@@ -101,6 +101,23 @@ BOOST_AUTO_TEST_CASE(copies_of_every_dtype_move_each_element) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_copy_of_more_than_8_mib_moves_rows_to_columns) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1501, 1600}, {2048, 1031}, {4096, 600}}) {
+    const Tensor x = raw::arange(0, rows * columns, 1, kInt32).view({rows, columns});
+    for (const int threads : {1, 3}) {
+      const Budget budget(threads);
+      const Tensor out = raw::full({columns, rows}, -1, kInt32);
+      raw::copy_(out, x.t());
+      const int32_t* const at = out.data<const int32_t>();
+      int64_t wrong = 0;
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t i = 0; i < rows; ++i) wrong += at[j * rows + i] != i * columns + j;
+      }
+      BOOST_TEST(wrong == 0);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pointwise_operations_meet_the_same_elements) {
   for (int round = 0; round < 12; ++round) {
     const Dims sizes = random_sizes();

@@ -67,6 +67,40 @@ BOOST_AUTO_TEST_CASE(every_level_gives_the_same_bits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_level_transposes_tiles_of_any_size_near_far_and_past_the_caches) {
+  constexpr int64_t kRows = 200, kColumns = cpu::kTileAcross + 3;
+  for (const cpu::Loops* level : cpu::all_loops()) {
+    for (std::size_t kind = 0; kind < 4; ++kind) {
+      const int64_t unit = int64_t{1} << kind, x_step = kColumns * unit + 24,
+                    out_step = kRows * unit + 192 - kRows * unit % 64;
+      std::vector<char> x(static_cast<std::size_t>(kRows * x_step));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<char>(i * 37 + i / 251);
+      for (const auto& tiles : {level->transpose.near, level->transpose.far, level->transpose.streamed}) {
+        for (const int64_t width : {1, 3, 16, 64, 100, 200}) {
+          for (const int64_t height : {1, 5, 15, 16}) {
+            for (const int64_t apart : {0, 8}) {  // on a cache line, and beside it
+              std::vector<char> room(static_cast<std::size_t>((cpu::kTileAcross + 1) * (out_step + apart) + 64), 'n');
+              char* const lined = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64;
+              char* const out = lined + apart;
+              const int64_t step = out_step + apart;
+              tiles[kind](out, step, x.data(), x_step, width, height);
+              bool right = true;
+              for (int64_t j = 0; j < height; ++j) {
+                for (int64_t i = 0; i < width; ++i) {
+                  right &= std::memcmp(out + j * step + i * unit, x.data() + i * x_step + j * unit,
+                                       static_cast<std::size_t>(unit)) == 0;
+                }
+                right &= out[j * step + width * unit] == 'n';  // nothing beside it was written
+              }
+              BOOST_TEST(right, level->name << ", " << unit << " bytes, " << width << " by " << height);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_level_casts_float16_as_one_element_at_a_time) {
   std::vector<Half> halves(65536 + 5);
   for (std::size_t i = 0; i < halves.size(); ++i) halves[i].bits = static_cast<uint16_t>(i);

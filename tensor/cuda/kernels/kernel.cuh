@@ -41,9 +41,8 @@ void launch(const char* op, void (*kernel)(P...), const Grid& grid, std::type_id
     return;
   }
 #ifdef __CUDACC__
-  check(cudaLaunchKernel(function, grid.blocks, grid.threads, addresses, grid.shared,
-                         current_stream()),
-        op, "cudaLaunchKernel");
+  check(cudaLaunchKernel(function, grid.blocks, grid.threads, addresses, grid.shared, current_stream()), op,
+        "cudaLaunchKernel");
 #else
   check(cuda_emulator::launch(kernel, grid.blocks, grid.threads, grid.shared, current_stream(), args...), op,
         "cudaLaunchKernel");

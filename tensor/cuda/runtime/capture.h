@@ -14,6 +14,13 @@ inline void refuse_in_capture(const char* op, const char* why) {
   TENDRIL_CHECK(!is_capturing(), op, ": cannot be recorded in a cuda::Graph: ", why);
 }
 
+/// For work that is no launch of a kernel of ours, and which a replay could not give other arguments.
+inline void refuse_when_renewed(const char* op) {
+  TENDRIL_CHECK(!renewals(), op,
+                ": cannot be part of what a cuda::Graph gives other arguments before each replay, "
+                "expected kernels alone");
+}
+
 /// For kernels whose arguments are others each time: who launches them gives them to the recorder (detail/replay.h).
 inline void refuse_unless_renewed(const char* op, const char* why) {
   TENDRIL_CHECK(!is_capturing() || renewals(), op, ": cannot be recorded in a cuda::Graph: ", why);

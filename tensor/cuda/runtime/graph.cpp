@@ -68,16 +68,16 @@ struct Graph::State {
 
   void forget() noexcept {
     if (!exec) return;
-    renewals.reset();
     const DeviceGuard guard(stream.device(), std::nothrow);
     if (before) cudaEventSynchronize(static_cast<cudaEvent_t>(end.native()));  // (what fails there, its next use says)
     before.reset();
+    renewals.reset();  // not before: it may hold the last handles of what the replays read
     cudaGraphExecDestroy(std::exchange(exec, nullptr));
     cudaGraphDestroy(std::exchange(graph, nullptr));
     keep_memory_of(stream.device(), queue(stream), false);
   }
 
-  Stream stream;  ///< nobody else's, so that memory which is free in it is the graph's
+  Stream stream;                ///< nobody else's, so that memory which is free in it is the graph's
   cudaGraph_t graph = nullptr;  ///< whose nodes `renewals` names
   cudaGraphExec_t exec = nullptr;
   std::optional<Renewals> renewals;

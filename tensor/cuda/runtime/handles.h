@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tendril/tensor/cuda/runtime/capture.h"
 #include "tendril/tensor/cuda/runtime/current.h"
 
 namespace tendril::cuda {
@@ -33,6 +34,7 @@ Handle& thread_handle() {
   };
   thread_local Borrowed borrowed;
 
+  refuse_when_renewed("a library's operation");
   const auto device = static_cast<std::size_t>(current_device());
   if (device < borrowed.handles.size() && borrowed.handles[device]) [[likely]]
     return *borrowed.handles[device];

@@ -42,7 +42,12 @@ void Renewals::renew(std::function<void(bool replaying)> launches) {
   parts_.push_back({std::move(launches), {}});
   part_ = &parts_.back();
   const Calling calling(this);
-  part_->launches(false);
+  try {
+    part_->launches(false);
+  } catch (...) {
+    parts_.pop_back();
+    throw;
+  }
 }
 
 void Renewals::renew_all(cudaGraphExec_t exec) {

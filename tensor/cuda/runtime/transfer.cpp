@@ -51,6 +51,7 @@ void copy_async(void* to, Device to_device, const void* from, Device from_device
     std::memcpy(to, from, bytes);
     return;
   }
+  refuse_when_renewed("copy");
   if (to_device != from_device) {
     refuse_in_capture("copy",
                       "the host and other devices take no part in it (write inputs before a replay, read results "
