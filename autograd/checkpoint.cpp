@@ -1,7 +1,9 @@
 #include "tendril/autograd/checkpoint.h"
 
 #include <any>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/running_again.h"
@@ -42,16 +44,10 @@ class CheckpointInputs final : public Node {
   std::vector<SavedTensor> saved_;
 };
 
-}  // namespace detail
-
-namespace {
-
-thread_local int runs_again = 0;
-
 /// Where generators are; of a step that a cuda::Graph records, where they are at that place of each replay.
-class Positions {
+class GeneratorPositions {
  public:
-  explicit Positions(const std::vector<Generator*>& generators) : generators_(generators) {
+  explicit GeneratorPositions(const std::vector<Generator*>& generators) : generators_(generators) {
     do_now_and_in_replays([generators, states = states_] {
       states->clear();
       for (const Generator* generator : generators) states->push_back(generator->state());
@@ -78,10 +74,16 @@ class Positions {
   const std::shared_ptr<std::vector<Generator::State>> states_ = std::make_shared<std::vector<Generator::State>>();
 };
 
+}  // namespace detail
+
+namespace {
+
+thread_local int runs_again = 0;
+
 /// While it lives generators go on from where the function began, and afterwards from where they were.
 class Rewound {
  public:
-  explicit Rewound(const Positions& beginning) : now_(beginning.generators()) {
+  explicit Rewound(const detail::GeneratorPositions& beginning) : now_(beginning.generators()) {
     beginning.go_back();
     ++runs_again;
   }
@@ -93,7 +95,7 @@ class Rewound {
   Rewound& operator=(const Rewound&) = delete;
 
  private:
-  const Positions now_;
+  const detail::GeneratorPositions now_;
 };
 
 std::vector<Generator*> generators_of(const CheckpointOptions& options) {
@@ -218,7 +220,7 @@ class detail::CheckpointFrame : public std::enable_shared_from_this<CheckpointFr
 
   const Ref<CheckpointInputs> inputs_;
   const std::function<void(std::span<const Tensor>)> run_again_;
-  const Positions beginning_;
+  const GeneratorPositions beginning_;
   const AutocastOptions autocast_ = autocast_state();
   // An inner frame's is taken before its outer one's, for its inputs. Recursive: in the second run a graph of the first
   // may end.
