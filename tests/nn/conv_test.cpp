@@ -353,10 +353,10 @@ BOOST_AUTO_TEST_CASE(a_pointer_that_is_taken_before_backward_ends_what_was_kept)
   Conv2d layer = ones(64, 3);
   const Tensor x = make::ones({1, 64, 16, 16}).requires_grad_();
   const auto gradient = [&](const Tensor& y) { return first_of(tendril::autograd::grad({y.sum()}, {x})[0]); };
-  for (int batch = 0; batch < 3; ++batch) BOOST_TEST(gradient(layer(x)) == 64 * 4);
+  for (int batch = 0; batch < 3; ++batch) BOOST_TEST(gradient(layer(x)) == 64);
   const Tensor y = layer(x);
   std::fill_n(layer.weight.data<float>(), layer.weight.numel(), 2.0F);
-  BOOST_TEST(gradient(y) == 2 * 64 * 4);
+  BOOST_TEST(gradient(y) == 2 * 64);
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_and_a_loss_that_is_kept_hold_no_form_of_the_weight) {
@@ -370,6 +370,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_and_a_loss_that_is_kept_hold_no_form_of_the_we
   const auto before = live();
   (void)step();
   BOOST_TEST(live() == before);
+  layer.weight.storage()->bump_version();
   Tensor loss = layer(x).sum();
   const auto graph = live() - before;
   loss = {};
@@ -408,7 +409,7 @@ BOOST_AUTO_TEST_CASE(several_threads_may_train_through_one_layer) {
       threads.emplace_back([&] {
         const Tensor x = make::ones({1, 64, 16, 16}).requires_grad_();
         for (int round = 0; round < 3; ++round) {
-          right += first_of(tendril::autograd::grad({layer(x).sum()}, {x})[0]) == 64 * 4;
+          right += first_of(tendril::autograd::grad({layer(x).sum()}, {x})[0]) == 64;
         }
       });
     }
