@@ -92,7 +92,7 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, unsigned shared,
                    std::type_identity_t<P>... args) {
   static_assert((std::is_trivially_copyable_v<P> && ...), "a kernel takes plain values");
   static_assert((0 + ... + sizeof(P)) <= 4096, "a kernel takes 4 KiB of parameters at most");
-  void* arguments[] = {&args...};
+  void* arguments[] = {&args..., nullptr};  // (a kernel may have none)
   return detail::launch(reinterpret_cast<const void*>(kernel), grid, block, shared, stream, arguments,
                         [kernel](void** from) -> std::function<void()> {
                           return [kernel, values = detail::read<P...>(from, std::index_sequence_for<P...>{})] {

@@ -109,7 +109,7 @@ void Graph::capture(const std::function<void()>& step) {
   // From the first kernel on, what is free in the stream is in use whenever the graph runs.
   keep_memory_of(device, stream, true);
   try {
-    Renewals& renewals = state_->renewals.emplace(Device{DeviceType::cuda, device});
+    Renewals& renewals = state_->renewals.emplace(Device{DeviceType::cuda, static_cast<int8_t>(device)});
     Capture recorded(stream, renewals);
     step();
     state_->graph = recorded.end();
