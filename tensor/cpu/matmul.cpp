@@ -45,11 +45,12 @@ Gemm part_of(const Gemm& g, bool rows, int64_t begin, int64_t end, int64_t eleme
   return part;
 }
 
-/// body(rows, begin, end) for parts of a large product, its `rows` or columns, which share no element of the result.
+/// body(rows, begin, end) for parts of a large product, its rows or columns, which share no element of the result.
 /// `share`: multiplications worth a thread. Deterministic: the sizes alone decide the parts, so that the bits are the
 /// same for any number of threads; otherwise the sizes and num_threads().
 template <class Body>
-void for_large_parts(const Gemm& g, int64_t share, bool rows, const Body& body) {
+void for_large_parts(const Gemm& g, int64_t share, const Body& body) {
+  const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n;
   const int64_t threads = deterministic() ? 8 : std::min<int64_t>(num_threads(), g.m * g.n * g.k / share);
   // Each part packs the other operand anew: few and large ones, of whole blocks of oneDNN's.
@@ -66,9 +67,7 @@ bool in_large_parts(const Gemm& g) {
   const bool ours = crowded(g);
   if (!ours && !onednn::takes(g)) return false;
   if (ours) took(Path::own_product);
-  // Our own kernel reads rows of a that lie together where they are: in columns nothing is packed twice.
-  const bool columns = ours && g.a_column == 1 && 2 * g.n >= g.m;
-  for_large_parts(g, kShare, !columns && g.m >= g.n, [&](bool rows, int64_t begin, int64_t end) {
+  for_large_parts(g, kShare, [&](bool rows, int64_t begin, int64_t end) {
     const Gemm part = part_of(g, rows, begin, end, sizeof(float), sizeof(float));
     if (ours) return loops().gemm[static_cast<std::size_t>(kFloat32)](part);
     TENDRIL_CHECK(onednn::sgemm(part), "matmul: oneDNN takes a product and refused a part of it");
@@ -149,7 +148,7 @@ bool in_bfloat16(const View& out, const View& a, const View& b) {
   return for_whole_batch(out, a, b, [&](const Gemm& g) {
     if (g.m <= 2 || g.n <= 2 || g.m * g.n * g.k < kLarge) return false;
     std::atomic<bool> all = true;
-    for_large_parts(g, kBFloat16Share, g.m >= g.n, [&](bool rows, int64_t begin, int64_t end) {
+    for_large_parts(g, kBFloat16Share, [&](bool rows, int64_t begin, int64_t end) {
       const Gemm part = part_of(g, rows, begin, end, element, out_element);
       if (!onednn::bfloat16_gemm(part, out.dtype == kFloat32)) all = false;
     });
