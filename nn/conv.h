@@ -30,11 +30,12 @@ struct Conv2dOptions {
 /// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
 /// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
 ///
-/// Where nothing is recorded (evaluation under NoGrad, frozen layers), and from the second recorded call with one
-/// weight on (micro-batches), it keeps its weight in the order that kernels want, too, in up to eight times its memory,
-/// until the weight changes; what calls that are not recorded left, until one is. But not a weight that a pointer to
-/// write through was taken of (`weight.data<float>()`), nor one in somebody else's memory. Whoever writes to the weight
-/// in another way that raises no version (raw_data(), functions of raw.h) says so: weight.storage()->bump_version().
+/// Where a call is not recorded (evaluation under NoGrad), and from the second recorded call with one weight on
+/// (micro-batches), it keeps its weight in the order that kernels want, too, in up to eight times its memory, until the
+/// first call after the weight has changed; what unrecorded calls kept goes with the first recorded one. But not a
+/// weight that a pointer to write through was taken of (`weight.data<float>()`), nor one in somebody else's memory.
+/// Whoever writes to the weight in another way that raises no version (raw_data(), functions of raw.h) says so:
+/// weight.storage()->bump_version().
 class Conv2d : public Movable<Conv2d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.

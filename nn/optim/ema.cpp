@@ -42,9 +42,10 @@ void ExponentialMovingAverage::check() const {
 
 void ExponentialMovingAverage::update() {
   check();
-  tendril::detail::Recorder* const recorder = tendril::detail::recorder();
-  TENDRIL_CHECK(!recorder || updates_ > 0,
-                "ExponentialMovingAverage: expected one update before a cuda::Graph records the next");
+  TENDRIL_CHECK(
+      !tendril::detail::recorder(),
+      "ExponentialMovingAverage: cannot be recorded in a cuda::Graph, whose replays would not count: update it "
+      "after each replay");
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Tensor &average = averages_[i], &now = params_[i];
     if (updates_ == 0) {
@@ -54,11 +55,7 @@ void ExponentialMovingAverage::update() {
     }
     average.storage()->bump_version();
   }
-  if (recorder) {
-    recorder->renew([this](bool replaying) { updates_ += replaying; });
-  } else {
-    ++updates_;
-  }
+  ++updates_;
 }
 
 StateDict ExponentialMovingAverage::state_dict() const {

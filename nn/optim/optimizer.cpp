@@ -101,20 +101,13 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
   }
 }
 
-void Optimizer::record(tendril::detail::Recorder& recorder, std::span<const Ready> ready) {
+void Optimizer::record(tendril::detail::Recorder& recorder, std::vector<Ready> ready) {
   mark_changed(ready);
-  // Half types go by way of float32 copies, which a replay would not have again: their launches stay as they are now.
-  std::vector<Ready> half, renewed;
-  for (const Ready& one : ready) {
-    (computed_in(one.param.dtype()) == one.param.dtype() ? renewed : half).push_back(one);
-  }
-  if (!half.empty()) update(half);
-  if (renewed.empty()) return;
-  recorder.renew([this, renewed = std::move(renewed)](bool replaying) {
-    update(renewed);
+  recorder.renew([this, ready = std::move(ready)](bool replaying) {
+    update(ready);
     if (!replaying) return;
-    mark_changed(renewed);
-    for (const Ready& one : renewed) count_step(one.index);
+    mark_changed(ready);
+    for (const Ready& one : ready) count_step(one.index);
   });
 }
 

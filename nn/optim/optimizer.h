@@ -123,9 +123,8 @@ class Optimizer {
   void add_group(const std::vector<Tensor>& params);
 
   /// Changes the parameters that have a gradient. A cuda::Graph that records a step calls it again before each replay,
-  /// for the numbers that kernels take: then it may launch kernels of ours only (`step_by`; other work of a device is
-  /// refused), and change nothing on the host. What counts steps is called `step` in the state, which is counted for
-  /// it.
+  /// for the numbers that kernels take: then it launches kernels of ours only (`step_by`; copies and libraries'
+  /// operations are refused), and changes nothing on the host.
   virtual void update(std::span<const Ready> ready) = 0;
   /// Calls `f` with one part of `ready` after the other: neighbours of one device, dtype and group, for which
   /// `key(index)` is the same, so that one call of a kernel does them all.
@@ -164,7 +163,7 @@ class Optimizer {
 
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
-  void record(tendril::detail::Recorder& recorder, std::span<const Ready> ready);
+  void record(tendril::detail::Recorder& recorder, std::vector<Ready> ready);
   void mark_changed(std::span<const Ready> ready) const;
   /// Counts the step of a parameter, which `update` has made.
   virtual void count_step(std::size_t /*index*/) {}
@@ -197,7 +196,8 @@ void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const
 /// what is kept for each parameter: numbers, and tensors of the parameter's shape that are undefined before they are
 /// needed.
 ///
-/// A `step` among the latter is counted by the base, behind each update.
+/// A number named `step` in StateT counts a parameter's steps: the base adds one after each update, and `update` must
+/// not.
 ///
 /// Both say by which names their members are saved (PyTorch's), which is all that saving and loading need:
 ///

@@ -83,8 +83,8 @@ class FormsOfWeight final : public PreparedForms {
   const uint32_t version_;
 };
 
-/// A weight's forms, kept while the weight has the same version: from its first call on where nothing is recorded
-/// (evaluation, frozen layers), where calls are recorded from its second, as one of micro-batches: a step of one call
+/// A weight's forms, kept while the weight has the same version: from its first call on where calls are not
+/// recorded (evaluation), where they are from its second, as one of micro-batches: a step of one call
 /// would pay for them with its peak of memory, and gain nothing. A copy, or what it is moved to, begins with nothing.
 ///
 /// Not for storage that may change unseen (Storage::may_change_unseen). Takes up to eight times the storage's memory.

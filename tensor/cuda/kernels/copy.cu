@@ -2,6 +2,7 @@
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
 #include "tendril/tensor/cuda/kernels/map.cuh"
 #include "tendril/tensor/cuda/kernels/transpose.cuh"
+#include "tendril/tensor/cuda/runtime/capture.h"
 
 namespace tendril::cuda {
 namespace {
@@ -109,6 +110,7 @@ void copy(const View& out, const View& x) {
   }
   if (out.contiguous && x.contiguous) {
     if (out.data == x.data) return;
+    refuse_when_renewed("copy");
     TENDRIL_CUDA("copy", cudaMemcpyAsync, out.data, x.data, static_cast<std::size_t>(out.numel) * size_of(out.dtype),
                  cudaMemcpyDeviceToDevice, current_stream());
     return;

@@ -3,6 +3,7 @@
 
 #include "tendril/tensor/cuda/cuda.h"
 #include "tendril/tensor/cuda/kernels/channels.cuh"
+#include "tendril/tensor/cuda/runtime/capture.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
 /// Batch normalisation in two launches: blocks sum up slices of the channels; then blocks first join the slices of
@@ -321,6 +322,7 @@ T* data_or_null(const View* view) {
 
 void zero(const char* op, const View* view) {
   if (!view || view->numel == 0) return;
+  refuse_when_renewed(op);
   TENDRIL_CUDA(op, cudaMemsetAsync, view->data, 0, static_cast<std::size_t>(view->numel) * size_of(view->dtype),
                current_stream());
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tendril/tensor/cuda/kernels/kernel.cuh"
+#include "tendril/tensor/cuda/runtime/capture.h"
 #include "tendril/tensor/cuda/runtime/workspace.h"
 
 #ifdef __CUDACC__
@@ -69,6 +70,7 @@ void sort_pairs(const char* op, const Pairs<K>& pairs, int64_t lines, int64_t le
   constexpr int kBits = 8 * sizeof(K);
   constexpr int64_t kFew = 8;  // of more lines, a block for each keeps a device busy
   const cudaStream_t stream = current_stream();
+  refuse_when_renewed(op);
   const int64_t at_once = std::numeric_limits<int>::max() / length;  // CUB counts those of several lines in int
   if (lines <= kFew || at_once <= kFew) {
     for (int64_t from = 0; from < lines * length; from += length) {

@@ -112,6 +112,7 @@ void Graph::capture(const std::function<void()>& step) {
     Renewals& renewals = state_->renewals.emplace(Device{DeviceType::cuda, static_cast<int8_t>(device)});
     Capture recorded(stream, renewals);
     step();
+    TENDRIL_CHECK(!renewals.is_broken(), op, ": what would get other arguments failed half-way");
     state_->graph = recorded.end();
     const cudaError_t status = cudaGraphInstantiate(&state_->exec, state_->graph, 0);
     if (status != cudaSuccess) state_->exec = nullptr;

@@ -45,6 +45,7 @@ void Renewals::renew(std::function<void(bool replaying)> launches) {
   try {
     part_->launches(false);
   } catch (...) {
+    broken_ = broken_ || !part_->kernels.empty();
     parts_.pop_back();
     throw;
   }

@@ -16,6 +16,9 @@ class Renewals final : public tendril::detail::Recorder {
 
   void renew(std::function<void(bool replaying)> launches) override;
 
+  /// Whether something failed that had launched kernels: they are in the record, and would stay as they are.
+  bool is_broken() const noexcept { return broken_; }
+
   /// Before a replay: all that is to be renewed gives its kernels their new arguments in `exec`. Throws what it throws,
   /// and Error when it launches other kernels than were recorded. No replay but the next ones see the new arguments.
   void renew_all(cudaGraphExec_t exec);
@@ -37,6 +40,7 @@ class Renewals final : public tendril::detail::Recorder {
   };
 
   std::vector<Part> parts_;
+  bool broken_ = false;
   // While a part is called:
   Part* part_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;  ///< whose kernels get new arguments; null while they are recorded
