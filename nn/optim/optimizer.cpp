@@ -75,6 +75,9 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     check_gradient(i, gradients[i]);
     TENDRIL_CHECK(!recorder || devices_[i] == recorder->device(), name_, "::step: parameter ", i, " is on ",
                   devices_[i], ", expected ", recorder->device(), ", whose work a cuda::Graph records");
+    TENDRIL_CHECK_AS(DTypeError, !recorder || computed_in(dtypes_[i]) == dtypes_[i], name_, "::step: parameter ", i,
+                     " is ", dtypes_[i], ", expected float32 or float64 in a step that a cuda::Graph records: half ",
+                     "types go by way of float32 copies, which a replay has not");
   }
   std::vector<Ready> ready;
   ready.reserve(params_.size());
