@@ -106,11 +106,11 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
 
 void Optimizer::record(tendril::detail::Recorder& recorder, std::vector<Ready> ready) {
   mark_changed(ready);
-  recorder.renew([this, ready = std::move(ready)](bool replaying) {
-    update(ready);
+  recorder.renew([this, kept = std::move(ready)](bool replaying) {
+    update(kept);
     if (!replaying) return;
-    mark_changed(ready);
-    for (const Ready& one : ready) count_step(one.index);
+    mark_changed(kept);
+    for (const Ready& one : kept) count_step(one.index);
   });
 }
 
