@@ -78,7 +78,7 @@ void in_order(const Slices<T> all, const Put& put) {
 /// that are dealt out in turn: where some rows get most of the slices, their neighbours are others'.
 template <class T, class Put>
 void by_own_rows(const Slices<T>& given, const Put& put) {
-  constexpr int64_t kDeals = 64, kBlock = 64, kAtOnce = 512;  // a block has as many elements, or is a row
+  constexpr int64_t kDeals = 64, kBlock = 64, kPart = 512;  // a block has as many elements, or is a row
   int shift = 0;
   while ((given.width << shift) < kBlock) ++shift;
   const int64_t deals = std::min(kDeals, ((given.rows - 1) >> shift) + 1);
@@ -86,9 +86,9 @@ void by_own_rows(const Slices<T>& given, const Put& put) {
     if (end - begin == deals) return in_order(given, put);  // nobody helps
     const Slices<T> all = given;
     const uint64_t own = ~uint64_t{0} >> (kDeals - (end - begin)) << begin;
-    std::array<uint16_t, kAtOnce> found;
-    for (int64_t first = 0; first < all.count; first += kAtOnce) {
-      const Slices<T> some = all.part(first, std::min(kAtOnce, all.count - first));
+    std::array<uint16_t, kPart> found;
+    for (int64_t first = 0; first < all.count; first += kPart) {
+      const Slices<T> some = all.part(first, std::min(kPart, all.count - first));
       // Without a branch, which would be guessed wrong half of the time.
       std::size_t number = 0;
       for (int64_t i = 0; i < some.count; ++i) {
