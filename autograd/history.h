@@ -59,7 +59,7 @@ template <class N, std::same_as<Tensor>... Inputs>
   bool recorded = false;
   for (const Node* producer : producers) recorded |= producer != nullptr;
   if (!recorded) return nullptr;
-  N* node = new N();
+  N* node = new N;  // without parentheses, which would fill the whole object with zeros first
   Ref<Node> owner = Ref<Node>::first(node);
   int i = 0;
   const auto connect = [&](const Tensor& input) {

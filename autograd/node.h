@@ -96,9 +96,10 @@ class Node : public History {
   void set_edge(int i, Edge edge) noexcept { edges_[i] = std::move(edge); }
   bool has_edge(int i) const noexcept { return edges_[i].node != nullptr; }
   [[gnu::always_inline]] void set_output(int i, const Tensor& output) noexcept {
-    outputs_[i].sizes = output.sizes();
-    outputs_[i].dtype = output.dtype();
-    outputs_[i].device = output.device();
+    const TensorImpl& made = *output.impl();
+    outputs_[i].sizes = made.sizes;
+    outputs_[i].dtype = made.dtype;
+    outputs_[i].device = made.storage->device();
   }
 
   /// Hooks and retained gradients, null for most nodes.
@@ -177,7 +178,7 @@ template <class N, std::same_as<Tensor>... Inputs>
 N* track(const Tensor& output, const Inputs&... inputs);  // history.h
 
 /// Base of nodes with a fixed number of inputs, saved tensors and outputs: everything in one slab block.
-/// `Derived` has `static constexpr const char* kName` and
+/// `Derived` gives its own members initial values, and has `static constexpr const char* kName` and
 ///   void backward(const Tensor& g, std::span<Tensor> dx)              for one output (g is always defined), or
 ///   void backward(std::span<const Tensor> g, std::span<Tensor> dx)    for several (some of g may be undefined).
 template <class Derived, int Inputs, int Saves = 0, int Outputs = 1>

@@ -55,10 +55,13 @@ Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, DType dtype
 Tensor on_storage(Ref<Storage> storage, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);
 
 // ---- what kernels take. Valid while the tensor lives.
+inline View view_of(const TensorImpl& x) {
+  auto* const data = static_cast<char*>(x.storage->data()) + x.offset * static_cast<int64_t>(size_of(x.dtype));
+  return {data, x.sizes.data(), x.strides.data(), x.numel, x.sizes.size(), x.dtype, x.contiguous};
+}
 inline View view_of(const Tensor& x) {
-  void* const data = x.raw_data();
-  const TensorImpl& impl = *x.impl();
-  return {data, impl.sizes.data(), impl.strides.data(), impl.numel, impl.sizes.size(), impl.dtype, impl.contiguous};
+  detail::check_defined(x, "raw_data");
+  return view_of(*x.impl());
 }
 
 // ---- copies

@@ -50,7 +50,10 @@ class Ref {
   template <class U>
   requires std::is_convertible_v<U*, T*> Ref(Ref<U> other)
   noexcept : object_(other.take()) {}
-  ~Ref() { reset(); }
+  // Most references are null when they end (a temporary moved from, a tensor in no graph): only that is looked at inline.
+  [[gnu::always_inline]] ~Ref() {
+    if (object_) drop(object_);
+  }
 
   Ref& operator=(const Ref& other) noexcept {
     Ref(other).swap(*this);
@@ -62,9 +65,7 @@ class Ref {
   }
 
   void reset() noexcept {
-    if (T* old = std::exchange(object_, nullptr)) {
-      if (old->release()) T::destroy(old);
-    }
+    if (T* old = std::exchange(object_, nullptr)) drop(old);
   }
   void swap(Ref& other) noexcept { std::swap(object_, other.object_); }
   /// Hands the reference to the caller, who must give it to `Ref::adopt`.
@@ -88,6 +89,10 @@ class Ref {
   friend bool operator==(const Ref& a, std::nullptr_t) noexcept { return a.object_ == nullptr; }
 
  private:
+  static void drop(T* object) noexcept {
+    if (object->release()) T::destroy(object);
+  }
+
   T* object_ = nullptr;
 };
 

@@ -36,18 +36,25 @@ Ref<Storage> Storage::wrap(void* data, std::size_t bytes, Device device, Deleter
 }
 
 void Storage::destroy(Storage* storage) noexcept {
-  std::size_t block_bytes = kHeader;
+  if (!storage->deleter_ && storage->device_.is_cpu() && storage->bytes_ <= kInlineLimit) {
+    const std::size_t bytes = storage->bytes_;
+    storage->~Storage();
+    memory::release(storage, kHeader + bytes);
+  } else {
+    destroy_apart(storage);
+  }
+}
+
+void Storage::destroy_apart(Storage* storage) noexcept {
   if (storage->deleter_) {
     storage->deleter_(storage->context_);
   } else if (!storage->device_.is_cpu()) {
     cuda::release(storage->context_);
-  } else if (storage->bytes_ <= kInlineLimit) {
-    block_bytes += storage->bytes_;
   } else {
     memory::release(storage->data_, storage->bytes_);
   }
   storage->~Storage();
-  memory::release(storage, block_bytes);
+  memory::release(storage, kHeader);
 }
 
 }  // namespace tendril

@@ -62,6 +62,7 @@ class Storage : public RefCounted {
   Storage() = default;
   static Ref<Storage> allocate_inlined(std::size_t bytes);
   static Ref<Storage> allocate_apart(std::size_t bytes, Device device);
+  static void destroy_apart(Storage* storage) noexcept;
 
   void* data_ = nullptr;
   std::size_t bytes_ = 0;

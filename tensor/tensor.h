@@ -64,7 +64,7 @@ struct TensorImpl : RefCounted {
   }
   /// The history, brought up to date. May be asked by several threads at a time; who reads `history` or
   /// `output_number` of what may be a view asks here first.
-  History* current_history() {
+  [[gnu::always_inline]] History* current_history() {
     if (is_stale()) [[unlikely]]
       refresh();
     return history.get();

@@ -205,7 +205,7 @@ Tensor unary(Unary op, const Tensor& x) {
   if (a && keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
     const Kernels& table = kernels(a->storage->device());
-    require(table.unary, op, table)(op, view_of(out), view_of(x), parameter_of(op));
+    require(table.unary, op, table)(op, view_of(*out.impl()), view_of(*a), parameter_of(op));
     return out;
   }
   return unary(op, x, parameter_of(op));
@@ -270,7 +270,7 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
       keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
     const Kernels& table = kernels(a->storage->device());
-    require(table.binary, op, table)(op, view_of(out), view_of(x), view_of(y));
+    require(table.binary, op, table)(op, view_of(*out.impl()), view_of(*a), view_of(*b));
     return out;
   }
   return binary_promoted(op, x, y);
