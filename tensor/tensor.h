@@ -59,7 +59,7 @@ struct TensorImpl : RefCounted {
   static void destroy(TensorImpl* impl) noexcept;  ///< for Ref: back to the slab
 
   /// Of a view whose elements were changed since its history was made.
-  bool is_stale() const noexcept {
+  [[gnu::always_inline]] bool is_stale() const noexcept {
     return view_base && view_version.load(std::memory_order_acquire) != storage->version() && !no_grad_view;
   }
   /// The history, brought up to date. May be asked by several threads at a time; who reads `history` or

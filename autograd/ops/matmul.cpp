@@ -26,9 +26,11 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op, const char
 }
 
 Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op, DType dtype) {
-  const Kernels& table = kernels(a.device());
-  Tensor out = raw::empty(sizes, dtype, a.device());
-  require(table.matmul, op, table)(raw::view_of(out), raw::view_of(a), b);
+  const TensorImpl& left = *a.impl();
+  const Device device = left.storage->device();
+  const Kernels& table = kernels(device);
+  Tensor out = raw::empty(sizes, dtype, device);
+  require(table.matmul, op, table)(raw::view_of(*out.impl()), raw::view_of(left), b);
   return out;
 }
 
@@ -52,11 +54,20 @@ struct MatmulBackward : NodeOf<MatmulBackward, 2, 2> {
   static Tensor product(const Tensor& a, const Tensor& b) { return a.dim() == 2 ? a.mm(b) : a.bmm(b); }
 };
 
-Tensor track_product(Tensor out, const Tensor& a, const Tensor& b) {
+void track_product(const Tensor& out, const Tensor& a, const Tensor& b) {
   if (auto* n = track<MatmulBackward>(out, a, b)) {
     if (n->has_edge(1)) n->save(0, a);
     if (n->has_edge(0)) n->save(1, b);
   }
+}
+
+/// Of operands that are matrices, and were checked but for their sizes.
+Tensor matrix_product(const Tensor& a, const Tensor& b, const char* op) {
+  const TensorImpl &left = *a.impl(), &right = *b.impl();
+  TENDRIL_CHECK_AS(ShapeError, left.sizes[1] == right.sizes[0], op, ": shapes ", left.sizes, " and ", right.sizes,
+                   " cannot be multiplied");
+  Tensor out = raw_product(a, raw::view_of(right), {left.sizes[0], right.sizes[1]}, op, left.dtype);
+  track_product(out, a, b);
   return out;
 }
 
@@ -103,10 +114,7 @@ Tensor Tensor::mm(const Tensor& other) const {
   check_operands(*this, other, "mm", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() == 2 && other.dim() == 2, "mm: expected two matrices, got shapes ", sizes(),
                    " and ", other.sizes());
-  TENDRIL_CHECK_AS(ShapeError, sizes()[1] == other.sizes()[0], "mm: shapes ", sizes(), " and ", other.sizes(),
-                   " cannot be multiplied");
-  return track_product(raw_product(*this, raw::view_of(other), {sizes()[0], other.sizes()[1]}, "mm", dtype()), *this,
-                       other);
+  return matrix_product(*this, other, "mm");
 }
 
 Tensor Tensor::bmm(const Tensor& other) const {
@@ -116,9 +124,9 @@ Tensor Tensor::bmm(const Tensor& other) const {
   TENDRIL_CHECK_AS(ShapeError,
                    dim() == 3 && other.dim() == 3 && sizes()[0] == other.sizes()[0] && sizes()[2] == other.sizes()[1],
                    "bmm: expected [batch, m, k] and [batch, k, n], got ", sizes(), " and ", other.sizes());
-  return track_product(
-      raw_product(*this, raw::view_of(other), {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm", dtype()), *this,
-      other);
+  Tensor out = raw_product(*this, raw::view_of(other), {sizes()[0], sizes()[1], other.sizes()[2]}, "bmm", dtype());
+  track_product(out, *this, other);
+  return out;
 }
 
 Tensor Tensor::dot(const Tensor& other) const {
@@ -135,7 +143,7 @@ Tensor Tensor::matmul(const Tensor& other) const {
   check_operands(*this, other, "matmul", "other");
   TENDRIL_CHECK_AS(ShapeError, dim() > 0 && other.dim() > 0, "matmul: operands must have at least one dimension, got ",
                    sizes(), " and ", other.sizes());
-  if (dim() == 2 && other.dim() == 2) return mm(other);
+  if (dim() == 2 && other.dim() == 2) return matrix_product(*this, other, "matmul");
   if (dim() == 1 && other.dim() == 1) return dot(other);
   if (dim() == 1) return unsqueeze(0).matmul(other).squeeze(-2);
   if (other.dim() == 1) return matmul(other.unsqueeze(1)).squeeze(-1);

@@ -88,9 +88,11 @@ void multiply(DType dtype, const Gemm& g, const char* op) {
   // Parts share no element of the result, so the cuts change no bit of it.
   const bool rows = g.m >= g.n;
   const int64_t lines = rows ? g.m : g.n, across = rows ? g.n : g.m;
+  constexpr int64_t kLeast = 32;
+  if (lines < 2 * kLeast) return gemm(g);  // most small products: nothing is divided
   // Each part packs the other operand anew: few and large ones.
   const int64_t grain =
-      std::max<int64_t>({32, kShare / std::max<int64_t>(1, across * g.k), lines / (4 * int64_t{num_threads()})});
+      std::max<int64_t>({kLeast, kShare / std::max<int64_t>(1, across * g.k), lines / (4 * int64_t{num_threads()})});
   const auto element = static_cast<int64_t>(size_of(dtype));
   if (lines < 2 * grain) return gemm(g);
   parallel_for(lines, grain, [&](int64_t begin, int64_t end) { gemm(part_of(g, rows, begin, end, element, element)); });
