@@ -4,6 +4,7 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
+#include "tendril/tensor/detail/replay.h"
 
 namespace tendril::autograd {
 
@@ -15,6 +16,7 @@ namespace {
 struct Cast {
   Tensor parameter, cast;
   uint32_t version = 0;
+  uint64_t recorder = 0;  ///< of the step that is recorded (tensor/detail/replay.h), and no other's; 0: of none
 };
 thread_local std::unordered_map<const TensorImpl*, Cast> casts;
 
@@ -40,16 +42,19 @@ Tensor detail::lowered(const Tensor& x) {
   if (!state.cache || x.dtype() != kFloat32 || !x.requires_grad() || !x.is_leaf() || x.storage()->may_change_unseen()) {
     return x.to(state.dtype);
   }
+  const tendril::detail::Recorder* const recorder = tendril::detail::recorder();
+  const uint64_t record = recorder ? recorder->number() : 0;
   const auto found = casts.find(x.impl());
   if (found != casts.end()) {
     const Cast& kept = found->second;
     const bool recorded = kept.cast.requires_grad();
-    if (kept.version == x.version() && kept.cast.dtype() == state.dtype && (recorded || !autograd::grad_enabled())) {
+    if (kept.version == x.version() && kept.recorder == record && kept.cast.dtype() == state.dtype &&
+        (recorded || !autograd::grad_enabled())) {
       return kept.cast;
     }
   }
   Tensor cast = x.to(state.dtype);
-  casts.insert_or_assign(x.impl(), Cast{x, cast, x.version()});
+  casts.insert_or_assign(x.impl(), Cast{x, cast, x.version(), record});
   return cast;
 }
 

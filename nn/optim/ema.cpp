@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tendril/tensor/detail/replay.h"
+#include "tendril/nn/optim/detail/validate.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
 
@@ -42,10 +42,7 @@ void ExponentialMovingAverage::check() const {
 
 void ExponentialMovingAverage::update() {
   check();
-  TENDRIL_CHECK(
-      !tendril::detail::recorder(),
-      "ExponentialMovingAverage: cannot be recorded in a cuda::Graph, whose replays would not count: update it "
-      "after each replay");
+  detail::refuse_recording("ExponentialMovingAverage::update");
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Tensor &average = averages_[i], &now = params_[i];
     if (updates_ == 0) {

@@ -4,6 +4,8 @@
 
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/optim/detail/validate.h"
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
 
@@ -39,12 +41,19 @@ Tensor GradScaler::scale(const Tensor& x) const {
   if (!options_.enabled) return x;
   TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), "GradScaler::scale: x has dtype ", x.dtype(),
                    ", expected a floating one");
-  return x * raw::scalar(scale_, kFloat32, x.device());
+  const Tensor factor = raw::empty({}, kFloat32, x.device());
+  if (tendril::detail::Recorder* const recorder = tendril::detail::recorder(x.device())) {
+    recorder->renew([this, factor](bool) { raw::fill_(factor, scale_); });
+  } else {
+    raw::fill_(factor, scale_);
+  }
+  return x * factor;
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;
   constexpr const char* op = "GradScaler::unscale_";
+  detail::refuse_recording(op);
   const Stage stage = iterations_[&optimizer].stage;
   TENDRIL_CHECK(stage != Stage::unscaled, op, ": called for this optimizer since the last update, expected once");
   TENDRIL_CHECK(stage != Stage::stepped, op, ": called after step, expected before it");
@@ -81,6 +90,7 @@ bool GradScaler::step(Optimizer& optimizer) {
     return true;
   }
   constexpr const char* op = "GradScaler::step";
+  detail::refuse_recording(op);
   Iteration& iteration = iterations_[&optimizer];
   TENDRIL_CHECK(iteration.stage != Stage::stepped, op,
                 ": called for this optimizer since the last update, expected once");
@@ -95,6 +105,7 @@ bool GradScaler::step(Optimizer& optimizer) {
 
 void GradScaler::update(std::optional<double> new_scale) {
   if (!options_.enabled) return;
+  detail::refuse_recording("GradScaler::update");
   if (new_scale) {
     check_scale("GradScaler::update", "new_scale", *new_scale);
     scale_ = as_float(*new_scale);

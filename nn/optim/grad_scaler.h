@@ -38,7 +38,8 @@ class GradScaler {
   /// Error for numbers outside of the ranges above.
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  /// x times the scale, recorded. A 0-d loss of a half type becomes float32.
+  /// x times the scale, recorded. A 0-d loss of a half type becomes float32. In a step that a cuda::Graph records: the
+  /// scale of each replay; the other functions are called after one.
   Tensor scale(const Tensor& x) const;
   /// Divides the gradients of the optimizer's parameters, in place, and notes whether all are finite. Error if that was
   /// done since the last update, or after its step, and DTypeError for gradients of float16 (keep such parameters in

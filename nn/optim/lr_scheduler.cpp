@@ -76,6 +76,7 @@ void LRScheduler::as_a_whole(std::span<LRScheduler* const> schedulers, const std
 }
 
 void LRScheduler::step() {
+  detail::refuse_recording("LRScheduler::step");
   LRScheduler* const self = this;
   as_a_whole({&self, 1}, [this] {
     ++last_epoch_;
@@ -323,6 +324,7 @@ SequentialLR::SequentialLR(std::vector<LRScheduler*> schedulers, std::vector<int
 }
 
 void SequentialLR::step() {
+  detail::refuse_recording("SequentialLR::step");
   const bool begins = current_ < milestones_.size() && last_epoch_ + 1 == milestones_[current_];
   if (begins) {
     schedulers_[current_ + 1]->restart();
@@ -355,6 +357,7 @@ bool ReduceLROnPlateau::is_better(double metric) const {
 }
 
 void ReduceLROnPlateau::step(double metric) {
+  detail::refuse_recording("ReduceLROnPlateau::step");
   ++last_epoch_;
   if (is_better(metric)) {
     best_ = metric;

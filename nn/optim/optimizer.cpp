@@ -1,6 +1,7 @@
 #include "tendril/nn/optim/optimizer.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "tendril/nn/optim/detail/validate.h"
 #include "tendril/tensor/detail/replay.h"
@@ -106,11 +107,18 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
 
 void Optimizer::record(tendril::detail::Recorder& recorder, std::vector<Ready> ready) {
   mark_changed(ready);
-  recorder.renew([this, kept = std::move(ready)](bool replaying) {
-    update(kept);
+  const auto kept = std::make_shared<const std::vector<Ready>>(std::move(ready));
+  recorder.renew([this, kept](bool replaying) {
+    for (const Ready& one : *kept) {
+      if (replaying) check_gradient(one.index, one.grad);  // the parameter may have been put elsewhere
+    }
+    update(*kept);
+  });
+  // Of its own: whether the kernels were those that were recorded is known when all of them have been seen.
+  recorder.renew([this, kept](bool replaying) {
     if (!replaying) return;
-    mark_changed(kept);
-    for (const Ready& one : kept) count_step(one.index);
+    mark_changed(*kept);
+    for (const Ready& one : *kept) count_step(one.index);
   });
 }
 

@@ -71,12 +71,16 @@ class Stream {
   int device() const noexcept { return device_; }
   bool done() const;                    ///< nothing is left in it
   void synchronize() const;             ///< waits until nothing is
-  void wait(const Event& event) const;  ///< what is issued from now on comes after `event`; does not block the caller
+  /// What is issued from now on comes after `event`; does not block the caller. Error in a step that a Graph records.
+  void wait(const Event& event) const;
   void* native() const noexcept { return queue_.get(); }  ///< cudaStream_t
   friend bool operator==(const Stream&, const Stream&) = default;
 
  private:
+  friend class Graph;
   Stream(int device, std::shared_ptr<void> queue) noexcept : device_(device), queue_(std::move(queue)) {}
+  /// One that serves graphs alone when it goes: what they made may still be read when its memory is free in it.
+  static Stream of_graph(int device);
   int device_;
   std::shared_ptr<void> queue_;
 };
@@ -90,11 +94,12 @@ class Event {
   Event(Event&&) noexcept = default;
   Event& operator=(Event&&) noexcept = default;
 
-  void record(const Stream& stream);  ///< after what `stream` holds now; again: at a new place
-  void record();                      ///< in the thread's current stream of device 0
-  bool done() const;                  ///< true for one that was never recorded
-  void synchronize() const;           ///< waits for it; throws as cuda::synchronize does
-  void reach() const;                 ///< waits for it, and leaves an index out of range to others to throw
+  /// After what `stream` holds now; again: at a new place. Error in a step that a Graph records.
+  void record(const Stream& stream);
+  void record();             ///< in the thread's current stream of device 0
+  bool done() const;         ///< true for one that was never recorded
+  void synchronize() const;  ///< waits for it; throws as cuda::synchronize does
+  void reach() const;        ///< waits for it, and leaves an index out of range to others to throw
   /// Between two timing events of one device that are done.
   double milliseconds_since(const Event& start) const;
   void* native() const noexcept { return event_.get(); }  ///< cudaEvent_t; null before the first record
@@ -137,10 +142,13 @@ void record_stream(const Tensor& x, const Stream& stream);
 
 /// Work of one device that is recorded once and then issued as a whole, such as a training step: it costs the host one
 /// call, however many kernels it has. What was made while it was recorded (a loss, gradients) is written anew by each
-/// replay; other inputs are tensors that the caller writes before one (`copy_`), and that stay, as the parameters do.
+/// replay; other inputs are tensors of the device that the caller writes before one (`copy_`), and that stay, as the
+/// parameters do; of a tensor of the CPU that joins one of the device, the number of when it was recorded is taken.
 /// Each replay is the next step: random numbers (dropout, `normal_`) are the next of their generators, which it
 /// advances, and an optimizer's step is its next one, by the rate that is set by then; all of it is what the same steps
-/// would have done one by one. Not thread-safe; may outlive nothing that it uses: inputs, optimizers, generators.
+/// would have done one by one. A GradScaler scales by its scale of then. Not thread-safe; may outlive nothing that it
+/// uses: inputs, optimizers, generators, scalers. What it made is read on streams that replay it, or after
+/// `record_stream`.
 class Graph {
  public:
   explicit Graph(int device = 0);
@@ -152,12 +160,14 @@ class Graph {
   /// Run the step once as usual before: libraries get ready then. Throws what `step` throws, and Error where it does
   /// what cannot be replayed: reading a value or copying between the host (or devices) and the device, an optimizer's
   /// first step, one that is not of kernels of ours alone, steps of parameters of half types, running averages of
-  /// parameters; nothing is recorded then. Memory that was taken meanwhile stays the graph's. Not within a call of rpc.
+  /// parameters, a GradScaler's and a schedule's steps, other streams' work; nothing is recorded then. Memory that was
+  /// taken meanwhile stays the graph's. Not within a call of rpc.
   void capture(const std::function<void()>& step);
   /// Issues what was recorded, in order with the thread's current stream. Does not wait. Throws Error before `capture`,
   /// and where an optimizer would step in another way than was recorded (options that need other state, or parameters
   /// whose step counts have come to differ): nothing is issued then, but what comes before it in the step has drawn its
-  /// numbers and counted its steps.
+  /// numbers and counted its steps. A graph that looks at indices (embedding, gather) is not replayed within a call of
+  /// rpc, which would not be told of one that is out of range.
   void replay() const;
 
  private:

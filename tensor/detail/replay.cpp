@@ -1,11 +1,17 @@
 #include "tendril/tensor/detail/replay.h"
 
+#include <atomic>
+
 namespace tendril::detail {
 namespace {
 
 thread_local Recorder* of_thread = nullptr;
+std::atomic<uint64_t> last_number = 0;
 
 }  // namespace
+
+Recorder::Recorder(Device device) noexcept
+    : device_(device), number_(last_number.fetch_add(1, std::memory_order_relaxed) + 1) {}
 
 Recorder* recorder() noexcept { return of_thread; }
 Recorder* recorder(Device device) noexcept { return of_thread && of_thread->device() == device ? of_thread : nullptr; }

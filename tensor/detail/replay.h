@@ -16,13 +16,16 @@ namespace tendril::detail {
 /// Records what a thread gives a device, to be issued again as a whole.
 class Recorder {
  public:
-  explicit Recorder(Device device) noexcept : device_(device) {}
+  explicit Recorder(Device device) noexcept;
   virtual ~Recorder() = default;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   /// Whose work it records; what else is done happens at once.
   Device device() const noexcept { return device_; }
+  /// No other recorder's of this process, past or to come; not 0. For caches: what a recorded kernel writes is nothing
+  /// outside of the record, and what was there before may be gone when it is replayed.
+  uint64_t number() const noexcept { return number_; }
 
   /// Calls `launches(false)`, whose kernels are recorded, and before each replay `launches(true)`, in the order of
   /// these calls: the arguments of what it launches then take the place of those before. It launches the same kernels
@@ -34,6 +37,7 @@ class Recorder {
 
  private:
   Device device_;
+  uint64_t number_;
 };
 
 /// By whom the calling thread's work on `device` is recorded; null when it is not.

@@ -227,6 +227,12 @@ BOOST_AUTO_TEST_CASE(pinned_blocks_are_reused_once_their_copies_are_done) {
   BOOST_TEST((again.data() == first));
 }
 
+BOOST_AUTO_TEST_CASE(more_pinned_memory_than_numbers_count_is_refused) {
+  constexpr int64_t kHuge = int64_t{1} << 60;
+  BOOST_CHECK_THROW(cuda::pinned_empty({kHuge * 4}, kFloat64), ShapeError);
+  BOOST_CHECK_THROW(cuda::pinned_empty({kHuge + 1}, kFloat64), Error);
+}
+
 BOOST_AUTO_TEST_CASE(copies_go_from_device_to_device, *boost::unit_test::precondition([](auto) {
                        return boost::test_tools::assertion_result(two_devices());
                      })) {

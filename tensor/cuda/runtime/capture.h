@@ -9,7 +9,10 @@ namespace tendril::cuda {
 /// Whether this thread does.
 bool is_capturing() noexcept;
 
-/// Throws Error: "copy: cannot be recorded in a cuda::Graph: reading a value ...".
+/// A kernel that looks at indices is recorded by this thread: it will note what is out of range for the process.
+void note_recorded_indices() noexcept;
+
+/// Throws Error "OP: cannot be recorded in a cuda::Graph: WHY".
 inline void refuse_in_capture(const char* op, const char* why) {
   TENDRIL_CHECK(!is_capturing(), op, ": cannot be recorded in a cuda::Graph: ", why);
 }

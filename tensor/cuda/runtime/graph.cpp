@@ -16,6 +16,7 @@ namespace tendril::cuda {
 namespace {
 
 thread_local bool capturing = false;
+thread_local bool looks_at_indices = false;  ///< what is recorded
 
 cudaStream_t queue(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
@@ -59,9 +60,10 @@ class Capture {
 }  // namespace
 
 bool is_capturing() noexcept { return capturing; }
+void note_recorded_indices() noexcept { looks_at_indices = true; }
 
 struct Graph::State {
-  explicit State(int device) : stream(device) {}
+  explicit State(int device) : stream(Stream::of_graph(device)) {}
   ~State() { forget(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -85,6 +87,7 @@ struct Graph::State {
   /// recorded. They use the same memory.
   std::optional<Stream> before;
   Event end;  ///< in `before`
+  bool looks_at_indices = false;
 };
 
 Graph::Graph(int device) : state_(std::make_unique<State>(device)) {}
@@ -102,6 +105,12 @@ void Graph::capture(const std::function<void()>& step) {
   state_->forget();
   const int device = state_->stream.device();
   const DeviceGuard on_device(device);
+  // An earlier graph's results, whose memory is this stream's, were read here or there when they were dropped.
+  for (const Stream& reader : {Stream::current(device), Stream::default_of(device)}) {
+    Event read;
+    read.record(reader);
+    state_->stream.wait(read);
+  }
   const StreamGuard on_stream(state_->stream);
   const cudaStream_t stream = queue(state_->stream);
   state_->end.record(state_->stream);
@@ -111,7 +120,9 @@ void Graph::capture(const std::function<void()>& step) {
   try {
     Renewals& renewals = state_->renewals.emplace(Device{DeviceType::cuda, static_cast<int8_t>(device)});
     Capture recorded(stream, renewals);
+    looks_at_indices = false;
     step();
+    state_->looks_at_indices = looks_at_indices;
     TENDRIL_CHECK(!renewals.is_broken(), op, ": what would get other arguments failed half-way");
     state_->graph = recorded.end();
     const cudaError_t status = cudaGraphInstantiate(&state_->exec, state_->graph, 0);
@@ -128,6 +139,9 @@ void Graph::capture(const std::function<void()>& step) {
 void Graph::replay() const {
   TENDRIL_CHECK(state_ && state_->exec, "Graph::replay: nothing was captured");
   refuse_in_capture("Graph::replay", "a graph within a graph");
+  TENDRIL_CHECK(!state_->looks_at_indices || call_of_thread() == CallStamp(),
+                "Graph::replay: it looks at indices, and what is out of range would not be the call's error: expected ",
+                "a thread that serves no call of rpc");
   const int device = state_->stream.device();
   const DeviceGuard guard(device);
   state_->renewals->renew_all(state_->exec);

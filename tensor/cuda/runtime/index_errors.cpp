@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "tendril/tensor/cuda/runtime/capture.h"
 #include "tendril/tensor/cuda/runtime/check.h"
 #include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/cuda/runtime/index_owner.h"
@@ -49,6 +50,7 @@ IndexReport index_report(IndexUse use, int dim, int64_t size) {
   if (const OwnedRecord of_call = record_of_call(); of_call.owner != 0) {
     return {of_call.record.device, dim, use, size, of_call.owner};
   }
+  if (is_capturing()) note_recorded_indices();
   return {record_of(current_device()).device, dim, use, size, 0};
 }
 

@@ -110,7 +110,10 @@ PinnedPool& pool() {
 
 }  // namespace
 
-PinnedBuffer::PinnedBuffer(std::size_t bytes) : bytes_(std::bit_ceil(bytes < 512 ? std::size_t{512} : bytes)) {
+PinnedBuffer::PinnedBuffer(std::size_t bytes) {
+  constexpr std::size_t kLeast = 512, kMost = ~std::size_t{0} / 2 + 1;
+  TENDRIL_CHECK(bytes <= kMost, "PinnedBuffer: bytes: got ", bytes, ", expected at most ", kMost);
+  bytes_ = std::bit_ceil(std::max(bytes, kLeast));
   data_ = pool().take(bytes_);
 }
 
@@ -134,7 +137,10 @@ void PinnedBuffer::used_by(const Stream& stream) {
 bool note_pinned_use(const void* address, const Stream& stream) { return pool().used(address, stream); }
 
 Tensor pinned_empty(const Dims& sizes, DType dtype) {
-  const auto bytes = static_cast<std::size_t>(numel_of(sizes)) * size_of(dtype);
+  std::size_t bytes = 0;
+  TENDRIL_CHECK_AS(ShapeError,
+                   !__builtin_mul_overflow(static_cast<std::size_t>(numel_of(sizes)), size_of(dtype), &bytes),
+                   "pinned_empty: too many elements: shape ", sizes, " of ", dtype);
   auto buffer = std::make_shared<PinnedBuffer>(bytes);
   void* data = buffer->data();
   return raw::from_blob(data, sizes, dtype, [owner = std::move(buffer)](void*) mutable { owner.reset(); });

@@ -14,10 +14,13 @@ thread_local Renewals* of_thread = nullptr;
 /// While it lives, launches of this thread are told to `renewals`.
 class Calling {
  public:
-  explicit Calling(Renewals* renewals) noexcept { of_thread = renewals; }
-  ~Calling() { of_thread = nullptr; }
+  explicit Calling(Renewals* renewals) noexcept : before_(std::exchange(of_thread, renewals)) {}
+  ~Calling() { of_thread = before_; }
   Calling(const Calling&) = delete;
   Calling& operator=(const Calling&) = delete;
+
+ private:
+  Renewals* before_;
 };
 
 /// The last thing that was recorded of the stream; null where it is not recorded.

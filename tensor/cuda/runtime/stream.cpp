@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/cuda/runtime/capture.h"
 #include "tendril/tensor/cuda/runtime/check.h"
 #include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/cuda/runtime/index_errors.h"
@@ -28,13 +29,18 @@ std::shared_ptr<void> borrowed(cudaStream_t stream) { return {std::shared_ptr<vo
 /// the driver gives a destroyed stream's handle to the next one. Those that nobody has any more serve again.
 class StreamPool {
  public:
-  using Kind = std::pair<int, int>;  ///< device, priority
+  struct Kind {
+    int device, priority;
+    bool graphs = false;
+
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
 
   cudaStream_t take(const Kind& kind) {
     constexpr std::size_t kKept = 32;  // beyond that many with work left, a new user queues behind the oldest's
     const std::lock_guard lock(mutex_);
     std::deque<cudaStream_t>& idle = idle_[kind];
-    const DeviceGuard guard(kind.first);
+    const DeviceGuard guard(kind.device);
     for (auto it = idle.begin(); it != idle.end(); ++it) {
       if (is_pending(cudaStreamQuery(*it)) && idle.size() < kKept) continue;
       const cudaStream_t taken = *it;
@@ -42,7 +48,7 @@ class StreamPool {
       return taken;
     }
     cudaStream_t made = nullptr;
-    TENDRIL_CUDA("Stream", cudaStreamCreateWithPriority, &made, cudaStreamNonBlocking, kind.second);
+    TENDRIL_CUDA("Stream", cudaStreamCreateWithPriority, &made, cudaStreamNonBlocking, kind.priority);
     return made;
   }
   void put(const Kind& kind, cudaStream_t stream) noexcept {
@@ -62,6 +68,12 @@ StreamPool& pool() {
   static auto& kept = *new StreamPool;  // streams with static storage come back later than static objects end
   return kept;
 }
+
+std::shared_ptr<void> pooled(const StreamPool::Kind& kind) {
+  return {pool().take(kind), [kind](void* stream) { pool().put(kind, static_cast<cudaStream_t>(stream)); }};
+}
+
+constexpr const char* kOneStream = "a graph's step is work of one stream";
 
 void check_number(int device) {
   check_device(device);
@@ -84,9 +96,12 @@ void synchronize(int device) {
 
 Stream::Stream(int device, int priority) : device_(device) {
   check_number(device);
-  const StreamPool::Kind kind{device, priority};
-  const cudaStream_t taken = pool().take(kind);
-  queue_ = std::shared_ptr<void>(taken, [kind](void* stream) { pool().put(kind, static_cast<cudaStream_t>(stream)); });
+  queue_ = pooled({device, priority});
+}
+
+Stream Stream::of_graph(int device) {
+  check_number(device);
+  return {device, pooled({device, 0, true})};
 }
 
 Stream Stream::default_of(int device) {
@@ -115,6 +130,7 @@ void Stream::synchronize() const {
 
 void Stream::wait(const Event& event) const {
   if (!event.native()) return;
+  refuse_in_capture("Stream::wait", kOneStream);
   const DeviceGuard guard(device_);
   TENDRIL_CUDA("Stream::wait", cudaStreamWaitEvent, queue(*this), static_cast<cudaEvent_t>(event.native()), 0);
 }
@@ -122,6 +138,7 @@ void Stream::wait(const Event& event) const {
 void Event::record() { record(Stream::current()); }
 
 void Event::record(const Stream& stream) {
+  refuse_in_capture("Event::record", kOneStream);
   const DeviceGuard guard(stream.device());
   // A new one each time an event changes devices would need the device of the old: events are cheap, streams few.
   cudaEvent_t made = nullptr;
