@@ -185,7 +185,9 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
     const Tensor low_x = autograd::detail::lowered(x), low_weight = autograd::detail::lowered(weight),
                  low_bias = autograd::detail::lowered(bias);
     const autograd::detail::AutocastOff done;
-    return checked_conv(low_x, low_weight, low_bias, geometry, relu, low_weight.is_same(weight) ? prepared : nullptr);
+    const bool own = low_weight.is_same(weight);
+    if (prepared && !own) prepared->clear();  // forms of the weight itself, which this call does not take
+    return checked_conv(low_x, low_weight, low_bias, geometry, relu, own ? prepared : nullptr);
   }
   check_geometry(op, geometry);
   check_operand(op, x, weight, "weight");

@@ -1,9 +1,11 @@
 #include "tendril/autograd/ops/indexing.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/drivers/reduction.h"
@@ -225,21 +227,36 @@ Indexed Tensor::operator[](std::initializer_list<Index> indices) const { return 
 Tensor nonzero(const Tensor& x) {
   detail::check_defined(x, "nonzero", "x");
   const Tensor flags = raw::to(raw::contiguous(raw::compare(Compare::ne, x, 0)), kCPU);
-  const auto* set = flags.data<bool>();
-  std::vector<int64_t> found;
-  std::vector<int64_t> at(static_cast<std::size_t>(x.dim()));
-  int64_t count = 0;
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    if (!set[i]) continue;
-    int64_t rest = i;
-    for (int d = x.dim() - 1; d >= 0; --d) {
-      at[static_cast<std::size_t>(d)] = rest % x.sizes()[d];
-      rest /= x.sizes()[d];
+  const auto* const set = flags.data<const bool>();
+  // Counted first, piece by piece: then each piece knows where its places go.
+  constexpr int64_t kPiece = 16 * 1024;
+  const int64_t numel = x.numel(), pieces = (numel + kPiece - 1) / kPiece;
+  std::vector<int64_t> before(static_cast<std::size_t>(pieces) + 1);
+  cpu::parallel_for(pieces, 2, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const bool* const from = set + piece * kPiece;
+      before[static_cast<std::size_t>(piece) + 1] =
+          std::count(from, from + std::min(kPiece, numel - piece * kPiece), true);
     }
-    found.insert(found.end(), at.begin(), at.end());
-    ++count;
-  }
-  return raw::to(raw::from_data(found, {count, x.dim()}), x.device());
+  });
+  std::partial_sum(before.begin(), before.end(), before.begin());
+  const Dims& sizes = x.sizes();
+  const Tensor found = raw::empty({before.back(), sizes.size()}, kInt64);
+  auto* const rows = found.data<int64_t>();
+  cpu::parallel_for(pieces, 2, [&](int64_t begin, int64_t end) {
+    int64_t* row = rows + before[static_cast<std::size_t>(begin)] * sizes.size();
+    for (int64_t i = begin * kPiece; i < std::min(end * kPiece, numel); ++i) {
+      if (!set[i]) continue;
+      int64_t rest = i;
+      for (int d = sizes.size() - 1; d > 0; --d) {
+        row[d] = rest % sizes[d];
+        rest /= sizes[d];
+      }
+      if (!sizes.empty()) row[0] = rest;
+      row += sizes.size();
+    }
+  });
+  return raw::to(found, x.device());
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {

@@ -6,6 +6,7 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/drivers/along.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/drivers/reduction.h"
@@ -136,13 +137,18 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
     const std::vector<T> line = raw::cast(sorted, dtype).to_vector<T>(),
                          wanted = raw::cast(values, dtype).to_vector<T>();
     const auto less = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN is larger than all, as in sort
-    std::vector<int64_t> places;
-    for (const T& value : wanted) {
-      const auto at = right ? std::upper_bound(line.begin(), line.end(), value, less)
-                            : std::lower_bound(line.begin(), line.end(), value, less);
-      places.push_back(at - line.begin());
-    }
-    return raw::to(raw::from_data(places, values.sizes()), values.device());
+    const Tensor places = raw::empty(values.sizes(), kInt64);
+    auto* const found = places.data<int64_t>();
+    constexpr int64_t kShare = 1024;  // a search is tens of steps
+    cpu::parallel_for(places.numel(), kShare, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T value = wanted[static_cast<std::size_t>(i)];
+        const auto at = right ? std::upper_bound(line.begin(), line.end(), value, less)
+                              : std::lower_bound(line.begin(), line.end(), value, less);
+        found[i] = at - line.begin();
+      }
+    });
+    return raw::to(places, values.device());
   };
   return dtype == kFloat64 ? find(double{}) : find(int64_t{});
 }

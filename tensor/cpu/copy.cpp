@@ -66,8 +66,9 @@ bool copy_transposed(const View& out, const View& x) {
   if (crossing < 0) return false;
   const int64_t bytes = out.numel * unit;
   const TransposeLoops& loops_of = loops().transpose;
-  const auto& tiles = bytes <= kNearBytes ? loops_of.near : bytes < kStreamedBytes ? loops_of.far : loops_of.streamed;
-  took(Path::tiles, out.numel);
+  const bool streamed = bytes >= kStreamedBytes;
+  const auto& tiles = bytes <= kNearBytes ? loops_of.near : streamed ? loops_of.streamed : loops_of.far;
+  took(streamed ? Path::streamed_tiles : Path::tiles, out.numel);
   transpose(nest, crossing, transpose_tile_of(tiles, unit), unit);
   return true;
 }
@@ -116,13 +117,15 @@ void arange(const View& out, Scalar start, Scalar step) {
     using scalar_math::added, scalar_math::multiplied;
     T* data = out.as<T>();
     const int64_t stride = out.strides[0];
-    for (int64_t i = 0; i < out.numel; ++i) {
-      if (start.is_floating() || step.is_floating()) {
-        data[i * stride] = convert<T>(start.to<double>() + static_cast<double>(i) * step.to<double>());
-      } else {
-        data[i * stride] = convert<T>(added(start.to<int64_t>(), multiplied(i, step.to<int64_t>())));
+    parallel_for(out.numel, kParallelGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (start.is_floating() || step.is_floating()) {
+          data[i * stride] = convert<T>(start.to<double>() + static_cast<double>(i) * step.to<double>());
+        } else {
+          data[i * stride] = convert<T>(added(start.to<int64_t>(), multiplied(i, step.to<int64_t>())));
+        }
       }
-    }
+    });
   });
 }
 

@@ -20,6 +20,7 @@ enum class Path : uint8_t {
   mapped_weight,        ///< a weight in that form; one that is kept counts once
   few_multiplications,  ///< a convolution that is too small for oneDNN
   tiles,                ///< operands that lie across each other
+  streamed_tiles,       ///< a copy of such, past the caches
   pixels,               ///< batch normalisation and pooling in channels-last order
   half_pieces,          ///< a pointwise loop of float16 by that of float
   fused_gradient,       ///< of a pointwise operation
@@ -30,6 +31,8 @@ enum class Path : uint8_t {
   lstm_cell,            ///< a step of a layer
   lstm_steps,           ///< all steps of one, rows of the batch shared out
   index_rows,           ///< index_select or index_add of whole rows that lie together
+  own_rows,             ///< sums and writes by index, each thread's to rows of its own
+  own_columns,          ///< ... to columns
   row_copies,           ///< sums by index, a piece of it at a time in a copy of the rows
   optimizer_step,       ///< over all parameters of one rule
   count_                ///< how many there are

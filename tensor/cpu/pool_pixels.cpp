@@ -38,27 +38,28 @@ void max_pool2d_pixels(const View& out, const View& indices, const View& x, cons
   visit_float_or_double(x.dtype, "max_pool2d", [&](auto t) {
     using T = decltype(t);
     const auto largest = loops().pixel[static_cast<std::size_t>(x.dtype)].largest;
-    parallel_for(x.sizes[0] * rows, grain_of(columns * channels * g.kernel.h * g.kernel.w),
-                 [&](int64_t begin, int64_t end) {
-                   const Scratch<int64_t> places(g.kernel.h * g.kernel.w);
-                   for (int64_t row = begin; row < end; ++row) {
-                     const T* const image = x.as<const T>() + row / rows * h * w * channels;
-                     const int64_t top = row % rows * g.stride.h - g.padding.h;
-                     const int64_t bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
-                     for (int64_t j = 0; j < columns; ++j) {
-                       const int64_t left = j * g.stride.w - g.padding.w;
-                       const int64_t right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
-                       int64_t count = 0;
-                       for (int64_t a = first_inside(top, g.dilation.h); a < bottom; a += g.dilation.h) {
-                         for (int64_t b = first_inside(left, g.dilation.w); b < right; b += g.dilation.w) {
-                           places.data()[count++] = a * w + b;
-                         }
-                       }
-                       const int64_t to = (row * columns + j) * channels;
-                       largest(image, places.data(), count, channels, out.as<T>() + to, indices.as<int64_t>() + to);
-                     }
-                   }
-                 });
+    const int64_t lines = x.sizes[0] * rows, taps = g.kernel.h * g.kernel.w;
+    const int64_t parts = std::clamp<int64_t>(lines / grain_of(columns * channels * taps), 1, num_threads());
+    for_each_part(parts, [&](int64_t part) {  // which may throw, unlike parallel_for: there may be no room
+      const Scratch<int64_t> places(taps);
+      for (int64_t row = lines * part / parts; row < lines * (part + 1) / parts; ++row) {
+        const T* const image = x.as<const T>() + row / rows * h * w * channels;
+        const int64_t top = row % rows * g.stride.h - g.padding.h;
+        const int64_t bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
+        for (int64_t j = 0; j < columns; ++j) {
+          const int64_t left = j * g.stride.w - g.padding.w;
+          const int64_t right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
+          int64_t count = 0;
+          for (int64_t a = first_inside(top, g.dilation.h); a < bottom; a += g.dilation.h) {
+            for (int64_t b = first_inside(left, g.dilation.w); b < right; b += g.dilation.w) {
+              places.data()[count++] = a * w + b;
+            }
+          }
+          const int64_t to = (row * columns + j) * channels;
+          largest(image, places.data(), count, channels, out.as<T>() + to, indices.as<int64_t>() + to);
+        }
+      }
+    });
   });
 }
 

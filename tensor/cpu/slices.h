@@ -82,6 +82,7 @@ void by_own_rows(const Slices<T>& given, const Put& put) {
   int shift = 0;
   while ((given.width << shift) < kBlock) ++shift;
   const int64_t deals = std::min(kDeals, ((given.rows - 1) >> shift) + 1);
+  took(Path::own_rows, given.count * given.width);
   parallel_for(deals, std::max<int64_t>(1, deals / num_threads()), [&](int64_t begin, int64_t end) {
     if (end - begin == deals) return in_order(given, put);  // nobody helps
     const Slices<T> all = given;
@@ -106,6 +107,7 @@ void by_own_rows(const Slices<T>& given, const Put& put) {
 /// Each thread has columns of its own: for fewer rows than threads.
 template <class T, class Put>
 void by_own_columns(const Slices<T>& all, int64_t fewest, const Put& put) {
+  took(Path::own_columns, all.count * all.width);
   parallel_for(all.width, std::max(fewest, grain_of(all.count)), [&](int64_t begin, int64_t end) {
     Slices<T> columns = all;
     columns.out += begin;

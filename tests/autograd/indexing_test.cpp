@@ -5,6 +5,7 @@
 
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
+#include "tendril/tensor/threads.h"
 #include "tests/autograd/raises.h"
 
 BOOST_AUTO_TEST_SUITE(indexing)
@@ -65,6 +66,29 @@ BOOST_AUTO_TEST_CASE(a_mask_selects_and_names_its_places) {
   BOOST_TEST(values(places) == (V{1, 0, 1, 1, 1, 2}));
   BOOST_TEST((nonzero(tensor(3)).sizes() == Dims{1, 0}));
   BOOST_TEST((nonzero(tensor(0)).sizes() == Dims{0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(places_of_a_large_mask_are_in_order_on_any_number_of_threads) {
+  const int budget = thread_budget();
+  Generator generator(4);
+  for (const Dims& sizes : {Dims{100'003}, Dims{7, 13, 1009}, Dims{16'384, 2}, Dims{3, 0, 5}}) {
+    const Tensor x = raw::empty(sizes);
+    raw::uniform_(x, -1, 1, generator);
+    const Tensor mask = x.gt(0.3);
+    const bool* const set = mask.data<const bool>();
+    V expected;
+    const Dims& strides = x.strides();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      for (int d = 0; set[i] && d < x.dim(); ++d) {
+        expected.push_back(i / strides[d] % x.sizes()[d]);
+      }
+    }
+    for (const int threads : {1, 2, 3, 8}) {
+      set_num_threads(threads);
+      BOOST_TEST((values(nonzero(mask)) == expected), sizes << " on " << threads);
+    }
+  }
+  set_num_threads(budget);
 }
 
 BOOST_AUTO_TEST_CASE(classes_become_rows_with_a_one) {

@@ -64,6 +64,10 @@ BOOST_AUTO_TEST_CASE(values_are_counted) {
   const Tensor line = tensor({1, 3, 3, 5});
   BOOST_TEST(values(searchsorted(line, tensor({0, 3, 4, 9}))) == (V{0, 1, 3, 4}));
   BOOST_TEST(values(searchsorted(line, tensor({0, 3, 4, 9}), true)) == (V{0, 3, 3, 4}));
+  // Enough of them for several threads: the place of x among 0, 1, 2, ... is x itself, or behind it.
+  const Tensor numbers = arange(0, 10'000), wanted = numbers.flip({0});
+  BOOST_TEST(searchsorted(numbers, wanted).eq(wanted).all().item<bool>());
+  BOOST_TEST(searchsorted(numbers, wanted, true).eq(wanted + 1).all().item<bool>());
 }
 
 // Numbers of PyTorch 2.15, from torch.unique(dim=...), unique_consecutive and histogram.

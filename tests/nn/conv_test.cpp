@@ -318,6 +318,24 @@ BOOST_AUTO_TEST_CASE(what_it_keeps_for_evaluation_is_given_back_when_it_trains) 
   BOOST_TEST(live() == before);
 }
 
+BOOST_AUTO_TEST_CASE(what_it_keeps_goes_when_half_types_take_its_place) {
+  if (!tendril::default_device().is_cpu()) return;
+  Conv2d layer(64, 64, 3, {.bias = false});
+  const Tensor x = make::ones({1, 64, 16, 16});
+  const tendril::NoGrad no_grad;
+  const auto live = [] { return tendril::memory::stats().live_bytes; };
+  const auto before = live();
+  layer(x);
+  const auto kept = live();
+  {
+    const tendril::autograd::Autocast half;
+    layer(x);
+  }
+  BOOST_TEST(live() == before);
+  layer(x);
+  BOOST_TEST(live() == kept);
+}
+
 BOOST_AUTO_TEST_CASE(micro_batches_put_the_weight_in_order_twice_and_get_the_bits_of_the_function) {
   if (!tendril::default_device().is_cpu()) return;
   for (const int64_t kernel : {1, 3}) {

@@ -2,6 +2,7 @@
 #include "tendril/tensor/cpu/paths.h"
 
 #include <boost/test/unit_test.hpp>
+#include <utility>
 
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
@@ -132,6 +133,33 @@ BOOST_AUTO_TEST_CASE(large_operations_take_their_fast_paths_and_small_ones_count
          table.scatter_add(view_of(x), 0, view_of(index), view_of(noise({2 * n * n})), IndexUse::scatter_add);
        }},
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_transposed_copy_of_eight_mebibytes_is_written_past_the_caches) {
+  const ThreadLimit alone(1);
+  const auto copied = [](int64_t lines) {
+    const uint64_t tiles = taken(Path::tiles), streamed = taken(Path::streamed_tiles);
+    (void)raw::contiguous(raw::transpose(noise({lines, 1024}), 0, 1));
+    return std::pair(taken(Path::tiles) - tiles, taken(Path::streamed_tiles) - streamed);
+  };
+  BOOST_TEST((copied(2047) == std::pair<uint64_t, uint64_t>(1, 0)));
+  BOOST_TEST((copied(2048) == std::pair<uint64_t, uint64_t>(0, 1)));
+}
+
+BOOST_AUTO_TEST_CASE(sums_by_index_are_shared_out_by_rows_or_where_these_are_few_by_columns) {
+  const int budget = thread_budget();
+  set_num_threads(2);
+  const auto added = [](int64_t number, int64_t rows, int64_t width) {
+    const Tensor x = noise({rows, width}), index = raw::zeros({number}, kInt64);
+    const uint64_t by_rows = taken(Path::own_rows), by_columns = taken(Path::own_columns);
+    table.index_add(view_of(x), 0, view_of(index), view_of(noise({number, width})), IndexUse::index_add);
+    return std::pair(taken(Path::own_rows) - by_rows, taken(Path::own_columns) - by_columns);
+  };
+  BOOST_TEST((added(4096, 4096, 16) == std::pair<uint64_t, uint64_t>(1, 0)));
+  BOOST_TEST((added(4096, 1, 256) == std::pair<uint64_t, uint64_t>(0, 1)));
+  const ThreadLimit alone(1);
+  BOOST_TEST((added(4096, 4096, 16) == std::pair<uint64_t, uint64_t>(0, 0)));
+  set_num_threads(budget);
 }
 
 BOOST_AUTO_TEST_CASE(a_sum_of_two_by_two_counts_nothing) {
