@@ -136,7 +136,7 @@ void GraphTask::visit(Node& start) {
     stack.push_back({&node, 0});
     return true;
   };
-  // task 1.3: count in waiting_ how many gradients each useful node and leaf will get, without recursion
+  // task 1.3: count in waiting_ the gradients of each useful node and leaf, mark useful edges in needed_; no recursion
   enter(start);
   while (!stack.empty()) {
     Frame& frame = stack.back();

@@ -128,7 +128,7 @@ void PassProtocol::mark(PassToken token, const std::vector<MessageId>& messages)
   }
   engage(token);
   if (stage_ == Stage::gradients) stage_ = Stage::marking;
-  // task 3.3: mark each message once (marked_); one walk (Walk, walking_) goes from those that are new, where some are
+  // task 3.3: mark each message once (marked_, marked_unfed_); one Walk (walking_) goes from those that are new, if any
   std::vector<MessageId> news;
   for (const MessageId message : messages) {
     if (!marked_.insert(message).second) continue;

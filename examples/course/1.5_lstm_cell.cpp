@@ -3,13 +3,26 @@
 #include <tendril/autograd/ops/lstm.h>
 #include <tendril/autograd/ops/pointwise.h>
 #include <tendril/tensor/creation.h>
+#include <tendril/tensor/print.h>
 
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "course.h"
 
 using namespace tendril;
 using course::check;
+
+namespace {
+
+std::string differs(const std::string& what, const Tensor& got, const Tensor& expected) {
+  std::ostringstream text;
+  text << what << ": expected\n" << expected << ", got\n" << got;
+  return text.str();
+}
+
+}  // namespace
 
 int main() {
   manual_seed(1);
@@ -23,8 +36,11 @@ int main() {
   const auto agrees = [&](const char* name, const Tensor& h, const Tensor& c, bool reverse) {
     check(name, [&]() -> std::string {
       const auto expected = lstm_layer(x, plain, h, c, reverse), got = lstm_layer(x, yours, h, c, reverse);
-      if (!allclose(got.output, expected.output)) return "h of all steps differs";
-      return allclose(got.c_n, expected.c_n) ? "" : "the last c differs";
+      for (const int64_t step : reverse ? std::vector<int64_t>{3, 2, 1, 0} : std::vector<int64_t>{0, 1, 2, 3}) {
+        const Tensor is = got.output[step], wanted = expected.output[step];
+        if (!allclose(is, wanted)) return differs("h of step " + std::to_string(step), is, wanted);
+      }
+      return allclose(got.c_n, expected.c_n) ? "" : differs("the last c", got.c_n, expected.c_n);
     });
   };
   agrees("from zeros", {}, {}, false);

@@ -1,6 +1,7 @@
 // Task 2.2: what is to happen when a result comes. future_core.cpp, FutureCore::attach.
 #include <tendril/rpc/future.h>
 
+#include <stdexcept>
 #include <string>
 #include <thread>
 

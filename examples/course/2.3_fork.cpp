@@ -5,9 +5,10 @@
 #include <tendril/rpc/launch.h>
 #include <tendril/rpc/rref.h>
 
+#include <chrono>
 #include <cstdio>
-#include <memory>
 #include <optional>
+#include <thread>
 
 #include "course.h"
 
@@ -36,25 +37,33 @@ int run(int rank) {
   options.rpc_timeout = std::chrono::seconds(20);
   rpc::init_rpc(names[rank], options);
   if (rank == 0) {
-    auto counter = std::make_optional(rpc::remote<Counter>("bob", 1));
-    check("the owner's own answers, without a fork of a user",
-          [&] { return same(counter->rpc_sync<&Counter::add>(1), 2); });
-    check("carol calls bob by a reference that alice gave her",
-          [&] { return same(rpc::rpc_sync<&add_ten>("carol", *counter), 12); });
-    check("twice", [&] { return same(rpc::rpc_sync<&add_ten>("carol", *counter), 22); });
-    check("carol keeps it, and alice lets go: the object lives", [&] {
-      rpc::rpc_sync<&keep>("carol", *counter);
-      counter.reset();
-      return same(rpc::rpc_sync<&add_to_kept>("carol"), 122);
+    check("the owner's own answers, without a fork of a user", [] {
+      const auto counter = rpc::remote<Counter>("bob", 1);
+      return same(counter.rpc_sync<&Counter::add>(1), 2);
     });
-    check("the last one lets go: bob has no users left", [&] {
-      rpc::rpc_sync<&drop>("carol");
+    check("carol calls bob by a reference that alice gave her", [] {
+      const auto counter = rpc::remote<Counter>("bob", 1);
+      return same(rpc::rpc_sync<&add_ten>("carol", counter), 11);
+    });
+    check("twice: each time is a fork of its own", [] {
+      const auto counter = rpc::remote<Counter>("bob", 1);
+      rpc::rpc_sync<&add_ten>("carol", counter);
+      return same(rpc::rpc_sync<&add_ten>("carol", counter), 21);
+    });
+    check("alice lets go while the reference is on its way, and carol keeps it: the object lives", [] {
+      auto counter = std::make_optional(rpc::remote<Counter>("bob", 1));
+      counter->rpc_sync<&Counter::add>(1);  // it is there
+      const auto kept_there = rpc::rpc_async<&keep>("carol", *counter);
       counter.reset();
+      kept_there.wait();
+      return same(rpc::rpc_sync<&add_to_kept>("carol"), 102);
+    });
+    check("the last one lets go: bob has no users left", [] {
+      rpc::rpc_sync<&drop>("carol");
       for (int i = 0; i < 1000 && rpc::rpc_sync<&users_here>("bob") > 0; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return same(rpc::rpc_sync<&users_here>("bob"), 0);
     });
-    std::fflush(stdout);
   }
   rpc::shutdown();
   return course::result();

@@ -11,6 +11,7 @@ using course::check;
 using course::same;
 using tendril::dist::autograd::PassProtocol;
 using tendril::dist::autograd::pass_action::Answer;
+using tendril::dist::autograd::pass_action::Finish;
 
 namespace {
 
@@ -65,6 +66,24 @@ int main() {
       return first.size() == 1 ? same(second[0].message * 10 + first[0].message, 87u) : same(first.size(), 1u);
     });
   }
+  check("no answer while what a mark reaches is looked for", [] {
+    PassProtocol protocol = worker(false);
+    protocol.mark(7, {3});
+    const std::string early = same(answers(protocol), 0u);
+    protocol.walked({});
+    return early + same(answers(protocol), 1u);
+  });
+  check("a root that has failed ends when all whom it told have answered, and not before", [] {
+    PassProtocol root({});
+    root.start();
+    root.sending(2);
+    root.run_ended(true);
+    root.fail();
+    root.answered({});
+    const std::string early = same(taken<Finish>(root).size(), 0u);
+    root.over_answered();
+    return early + same(taken<Finish>(root).size(), 1u);
+  });
   check("SMART answers although its graph waits for gradients, and says so", [] {
     PassProtocol protocol = worker(false);
     protocol.gradient(7, 1, false);

@@ -83,6 +83,19 @@ int main() {
     protocol.mark(8, {3});
     return same(answers(protocol), 1u);
   });
+  check("its part ends when every marked message has had its gradient (marked_unfed_)", [] {
+    PassProtocol protocol = worker();
+    protocol.gradient(6, 2, false);
+    protocol.run_ended(false);  // its graph waits for more
+    protocol.mark(7, {2, 3});   // 2 has had its
+    protocol.walked({});
+    protocol.resolve(8);
+    protocol.run_ended(true);
+    const std::string early = same(taken<pass_action::End>(protocol).size(), 0u);
+    protocol.gradient(9, 3, true);
+    protocol.run_ended(true);
+    return early + same(taken<pass_action::End>(protocol).size(), 1u);
+  });
   check("what the walk reaches is marked at its owners, one message each", [] {
     PassProtocol protocol = worker();
     protocol.mark(7, {3});

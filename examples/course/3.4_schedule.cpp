@@ -1,8 +1,12 @@
 // Task 3.4: who does what when in a pipeline. schedule.cpp, alternate; docs/pipeline.md.
 #include <tendril/dist/pipeline/schedule.h>
 
+#include <string>
+#include <vector>
+
 #include "course.h"
 
+using course::all;
 using course::check;
 using course::same;
 using namespace tendril::dist::pipeline;
@@ -10,10 +14,10 @@ using namespace tendril::dist::pipeline;
 namespace {
 
 std::string text(const Schedule& schedule, std::size_t worker) {
-  std::string all;
+  std::string line;
   for (const Action& action : schedule.of[worker])
-    all += (action.work == Work::forward ? "F" : "B") + std::to_string(action.micro_batch) + " ";
-  return all;
+    line += (action.work == Work::forward ? "F" : "B") + std::to_string(action.micro_batch) + " ";
+  return line;
 }
 
 }  // namespace
@@ -28,13 +32,16 @@ int main() {
   check("more workers than micro-batches",
         [] { return same(text(one_forward_one_backward(4, 2), 0), std::string("F0 F1 B0 B1 ")); });
   check("it ends, and takes (micro-batches + workers - 1) times a forward and a backward", [] {
-    return same(simulate(one_forward_one_backward(4, 8)).duration, 33.0) + same(simulate(gpipe(4, 8)).duration, 33.0);
+    return all({same(simulate(one_forward_one_backward(4, 8)).duration, 33.0, "one forward, one backward"),
+                same(simulate(gpipe(4, 8)).duration, 33.0, "gpipe")});
   });
   check("worker w keeps at most workers - w micro-batches", [] {
     const Timeline timeline = simulate(one_forward_one_backward(4, 8));
-    std::string problem;
-    for (int w = 0; w < 4; ++w) problem += same(timeline.peak[static_cast<std::size_t>(w)], 4 - w);
-    return problem;
+    std::vector<std::string> problems;
+    for (int w = 0; w < 4; ++w) {
+      problems.push_back(same(timeline.peak[static_cast<std::size_t>(w)], 4 - w, "worker " + std::to_string(w)));
+    }
+    return all(problems);
   });
   check("two stages a worker idle half as long", [] {
     const double one = simulate(one_forward_one_backward(4, 8)).duration, work = 8 * 3;

@@ -74,9 +74,9 @@ BOOST_AUTO_TEST_CASE(a_loss_is_scaled_by_the_scale_of_each_replay) {
 BOOST_AUTO_TEST_CASE(what_counts_on_the_host_or_goes_to_another_stream_is_refused) {
   const Tensor w = leaf(10, 2);
   optim::SGD sgd({w}, {.lr = 0.5});
-  optim::StepLR schedule(sgd, {.step_size = 1});
-  optim::SequentialLR chain({&schedule}, {});
-  optim::ReduceLROnPlateau plateau(sgd);
+  optim::lr_scheduler::StepLR schedule(sgd, {.step_size = 1});
+  optim::lr_scheduler::SequentialLR chain({&schedule}, {});
+  optim::lr_scheduler::ReduceLROnPlateau plateau(sgd);
   optim::GradScaler scaler;
   cuda::Event event;
   cuda::Event before;

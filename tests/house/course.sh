@@ -19,7 +19,7 @@ for task in "$folder"/starter/*/test.cpp; do
   tasks=$((tasks + 1))
   ! ctest --test-dir "$folder/starter/build" -L "^task$task\$" --no-tests=error --output-on-failure >"$folder/log" ||
     { echo "task $task passes with its hole"; exit 1; }
-  grep -q "^FAIL  " "$folder/log" && grep -q "task $task is still to be written: " "$folder/log" ||
+  grep -q " \.\.\. FAIL$" "$folder/log" && grep -q "task $task is still to be written: " "$folder/log" ||
     { echo "task $task does not say what is to be written:"; cat "$folder/log"; exit 1; }
 done
 ctest --test-dir "$folder/solution/build" --no-tests=error --output-on-failure
