@@ -4,8 +4,10 @@
 #include <tendril/rpc/group.h>
 #include <tendril/rpc/launch.h>
 #include <tendril/rpc/rref.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <thread>
@@ -29,6 +31,7 @@ std::int64_t add_ten(const rpc::RRef<Counter>& counter) { return counter.rpc_syn
 void keep(const rpc::RRef<Counter>& counter) { kept = counter; }
 std::int64_t add_to_kept() { return kept->rpc_sync<&Counter::add>(100); }
 void drop() { kept.reset(); }
+std::int64_t process() { return getpid(); }
 std::int64_t users_here() { return static_cast<std::int64_t>(rpc::rref_counters().forks); }
 
 int run(int rank) {
@@ -53,8 +56,12 @@ int run(int rank) {
     check("alice lets go while the reference is on its way, and carol keeps it: the object lives", [] {
       auto counter = std::make_optional(rpc::remote<Counter>("bob", 1));
       counter->rpc_sync<&Counter::add>(1);  // it is there
+      const auto carol = static_cast<pid_t>(rpc::rpc_sync<&process>("carol"));
+      kill(carol, SIGSTOP);
       const auto kept_there = rpc::rpc_async<&keep>("carol", *counter);
       counter.reset();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for bob to hear of it, were it to be told
+      kill(carol, SIGCONT);
       kept_there.wait();
       return same(rpc::rpc_sync<&add_to_kept>("carol"), 102);
     });

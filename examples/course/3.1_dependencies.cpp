@@ -34,7 +34,7 @@ int main() {
     const std::string early = no_gradient(x);
     task.add_root(1, one());
     const bool done = task.run();
-    return early + same(done, true) + same(x.grad().item<double>(), 4.0);
+    return course::all({early, same(done, true), same(x.grad().item<double>(), 4.0)});
   });
   check("a message in the middle of a graph: what lies behind it waits for the graph and for the message", [] {
     const Tensor x = leaf(3), y = x * 2.0, loss = y * 5.0;
@@ -45,7 +45,7 @@ int main() {
     const std::string early = no_gradient(x);
     task.add_root(1, one());
     const bool done = task.run();
-    return early + same(done, true) + same(x.grad().item<double>(), 2.0 * 5.0 + 2.0);
+    return course::all({early, same(done, true), same(x.grad().item<double>(), 2.0 * 5.0 + 2.0)});
   });
   check("a leaf that was sent as it is waits, too", [] {
     const Tensor x = leaf(3), loss = x * 5.0;
@@ -56,7 +56,7 @@ int main() {
     const std::string early = no_gradient(x);
     task.add_root(1, one());
     const bool done = task.run();
-    return early + same(done, true) + same(x.grad().item<double>(), 6.0);
+    return course::all({early, same(done, true), same(x.grad().item<double>(), 6.0)});
   });
   check("a message that nothing wanted lies behind is not waited for", [] {
     const Tensor x = leaf(3), other = leaf(4), y = x * 2.0, aside = other * 2.0;

@@ -42,7 +42,7 @@ int main() {
       protocol.gradient(7, 1, false);
       const std::string early = same(answers(protocol), 0u);
       protocol.run_ended(true);
-      return early + same(answers(protocol), 1u);
+      return course::all({early, same(answers(protocol), 1u)});
     });
     check(mode + "none before its own gradients are answered", [&] {
       PassProtocol protocol = worker(fast);
@@ -51,7 +51,7 @@ int main() {
       protocol.run_ended(true);
       const std::string early = same(answers(protocol), 0u);
       protocol.answered({});
-      return early + same(answers(protocol), 1u);
+      return course::all({early, same(answers(protocol), 1u)});
     });
     check(mode + "the message that engaged it is answered last, others at once", [&] {
       PassProtocol protocol = worker(fast);
@@ -71,7 +71,7 @@ int main() {
     protocol.mark(7, {3});
     const std::string early = same(answers(protocol), 0u);
     protocol.walked({});
-    return early + same(answers(protocol), 1u);
+    return course::all({early, same(answers(protocol), 1u)});
   });
   check("a root that has failed ends when all whom it told have answered, and not before", [] {
     PassProtocol root({});
@@ -82,7 +82,7 @@ int main() {
     root.answered({});
     const std::string early = same(taken<Finish>(root).size(), 0u);
     root.over_answered();
-    return early + same(taken<Finish>(root).size(), 1u);
+    return course::all({early, same(taken<Finish>(root).size(), 1u)});
   });
   check("SMART answers although its graph waits for gradients, and says so", [] {
     PassProtocol protocol = worker(false);
@@ -99,7 +99,7 @@ int main() {
     const std::string early = same(answers(protocol), 0u);
     protocol.gradient(8, 2, false);
     protocol.run_ended(true);
-    return early + same(answers(protocol), 2u);
+    return course::all({early, same(answers(protocol), 2u)});
   });
   return course::result();
 }

@@ -63,7 +63,7 @@ int main() {
     protocol.mark(7, {3});
     const std::string early = same(answers(protocol), 0u);
     protocol.walked({});
-    return early + same(answers(protocol), 1u);
+    return course::all({early, same(answers(protocol), 1u)});
   });
   check("two walks: it answers after both", [] {
     PassProtocol protocol = worker();
@@ -73,7 +73,7 @@ int main() {
     protocol.walked({});
     const std::string early = same(answers(protocol), 0u);
     protocol.walked({});
-    return early + same(answers(protocol), 1u);
+    return course::all({early, same(answers(protocol), 1u)});
   });
   check("marks that bring nothing new wait for no walk", [] {
     PassProtocol protocol = worker();
@@ -94,7 +94,7 @@ int main() {
     const std::string early = same(taken<pass_action::End>(protocol).size(), 0u);
     protocol.gradient(9, 3, true);
     protocol.run_ended(true);
-    return early + same(taken<pass_action::End>(protocol).size(), 1u);
+    return course::all({early, same(taken<pass_action::End>(protocol).size(), 1u)});
   });
   check("what the walk reaches is marked at its owners, one message each", [] {
     PassProtocol protocol = worker();
