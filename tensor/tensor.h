@@ -236,7 +236,8 @@ class Tensor {
   Tensor name(const Tensor& other) const; \
   Tensor name(Scalar other) const;
 #include "tendril/tensor/pointwise.def"
-  /// Kept within [low, high], of which one may be missing: autograd/ops/pointwise.h.
+  /// Kept within [low, high], of which one may be missing: autograd/ops/pointwise.h. The bounds are doubles: of int64
+  /// beyond 2^53 they are the nearest one.
   Tensor clamp(std::optional<double> low, std::optional<double> high) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;  ///< `value` where mask (bool, broadcasts) is true
   Tensor bitwise_not() const;                                  ///< integers and bool

@@ -38,7 +38,7 @@ int main() {
     std::cout << "recorded: " << std::boolalpha << (x * 2).requires_grad() << "\n";
   }
 
-  // A formula is right if it agrees with differences: every operation of this library is tested so.
+  // A formula is right if it agrees with finite differences: every operation of this library is tested so.
   const auto check =
       autograd::gradcheck([](const auto& in) { return std::vector<Tensor>{Softplus::apply(in[0])}; }, {x});
   std::cout << "softplus passes gradcheck: " << check.ok << "\n";

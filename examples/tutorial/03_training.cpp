@@ -38,10 +38,9 @@ int main() {
   const auto [test_x, test_labels] = spirals(500);
   Net net;
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  data::DataLoader loader(data::TensorDataset(x, labels), {.batch_size = 50, .shuffle = true, .seed = 2});
   for (int epoch = 1; epoch <= 20; ++epoch) {
     double total = 0;
-    data::DataLoader loader(data::TensorDataset(x, labels),
-                            {.batch_size = 50, .shuffle = true, .seed = static_cast<std::uint64_t>(epoch)});
     for (const auto& [points, sides] : loader) {
       adam.zero_grad();
       const Tensor loss = cross_entropy(net.forward(points), sides);
@@ -50,8 +49,8 @@ int main() {
       total += loss.item<double>();
     }
     if (epoch % 5 == 0)
-      std::printf("epoch %2d  loss %.4f  accuracy on new points %.3f\n", epoch, total / 40,
-                  accuracy(net, test_x, test_labels));
+      std::printf("epoch %2d  loss %.4f  accuracy on new points %.3f\n", epoch,
+                  total / static_cast<double>(loader.size()), accuracy(net, test_x, test_labels));
   }
   // Saved for another day, or for PyTorch: safetensors.torch.load_file reads it.
   save_safetensors(net.state_dict(), "spirals.safetensors");

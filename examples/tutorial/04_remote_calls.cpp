@@ -8,7 +8,7 @@
 using namespace tendril;
 using namespace std::chrono_literals;
 
-// Arguments and results are tensors, numbers, texts, containers of them, and classes with a serialize method.
+// Arguments and results are tensors, numbers, strings, containers of them, and classes with a serialize method.
 struct Report {
   std::string worker;
   double mean = 0;

@@ -16,7 +16,7 @@ struct Counter {
 Tensor make_noise(std::int64_t size) { return randn({size, size}); }
 Tensor times_two(const rpc::RRef<Tensor>& x) { return 2 * x.to_here(); }
 double total(const rpc::RRef<Tensor>& x) { return x.to_here().sum().item<double>(); }
-// A reference is an argument like any other: carol now holds one too, and tells bob, not alice.
+// A reference is an argument like any other. Carol now holds one, too, and her call goes straight to bob, the owner.
 std::int64_t count_for(const rpc::RRef<Counter>& counter) { return counter.rpc_sync<&Counter::add>(10); }
 
 void run(int rank) {

@@ -58,7 +58,7 @@ double train(int rank) {
   double loss = 1;
   for (int step = 0; step < 1000; ++step) {
     const auto fresh = server.rpc_sync<&Server::pull>();
-    for (std::size_t i = 0; i < mine.size(); ++i) mine[i].detach().copy_(fresh[i]);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i].detach().copy_(fresh[i]);  // detached: not recorded
     const Tensor x = rand({64, 2}) * 2 - 1;  // two numbers, whose product is to be learnt
     const Tensor y = (x.select(1, 0) * x.select(1, 1)).unsqueeze(1);
     const Tensor error = mse_loss(net.forward(x), y);

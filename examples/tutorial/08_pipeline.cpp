@@ -69,7 +69,7 @@ void run(int rank) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       std::printf("%lld micro-batches: %.3f s\n", static_cast<long long>(micro_batches), seconds.count());
     }
-    std::printf("loss %.3f, then %.3f: and learns: %s\n", before, after, after < 0.8 * before ? "yes" : "no");
+    std::printf("loss %.3f -> %.3f, learns: %s\n", before, after, after < 0.8 * before ? "yes" : "no");
   }
   rpc::shutdown();
 }
