@@ -472,7 +472,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_replayed_is_refused_and_nothing_is_recorded)
       {"SGD::step: parameter 0 is on cpu, expected cuda:0, whose work a cuda::Graph records", [&] { on_cpu.step(); }},
       {"Adam::step: parameter 0 is float16, expected float32 or float64 in a step that a cuda::Graph records",
        [&] { half.step(); }},
-      {"ExponentialMovingAverage: cannot be recorded in a cuda::Graph", [&] { average.update(); }},
+      {"ExponentialMovingAverage::update: cannot be recorded in a cuda::Graph", [&] { average.update(); }},
       {"this thread records another graph", [&] { cuda::Graph().capture([] {}); }},
       {"synchronize", [] { cuda::synchronize(); }},
       {"mine", [] { throw Error("mine"); }}};
