@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_SUITE(graph_borders)
 
 BOOST_AUTO_TEST_CASE(a_loss_is_scaled_by_the_scale_of_each_replay) {
   const Tensor w = leaf(10, 2);
-  optim::SGD sgd({w}, {.lr = 0.5});
+  optim::SGD sgd({w}, {.lr = 0.25});
   optim::GradScaler scaler({.init_scale = 4});
   cuda::Graph graph;
   graph.capture([&] {
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_scaled_by_the_scale_of_each_replay) {
     graph.replay();
     BOOST_TEST(first(w.grad()) == 2 * expected * scale);
     BOOST_TEST(scaler.step(sgd));
-    expected -= 0.5 * 2 * expected;
+    expected -= 0.25 * 2 * expected;
     BOOST_TEST(first(w) == expected);
   }
 }
