@@ -156,19 +156,17 @@ BOOST_AUTO_TEST_CASE(the_stream_of_a_graph_serves_graphs_alone) {
     });
     return queue;
   };
-  void* first_queue = nullptr;
+  void* of_first = nullptr;
   {
-    cuda::Graph graph;
-    first_queue = stream_of(graph);
+    cuda::Graph first;
+    of_first = stream_of(first);
   }
+  cuda::synchronize();  // nothing is left in it, so that it may serve again
   std::vector<cuda::Stream> others;
   for (int i = 0; i < 40; ++i) {
     others.emplace_back();
-    BOOST_TEST(others.back().native() != first_queue);
+    BOOST_TEST(others.back().native() != of_first);
   }
-  cuda::synchronize();  // one that has work left is not given to the next
-  cuda::Graph next;
-  BOOST_TEST(stream_of(next) == first_queue);
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_that_is_refused_counts_no_step) {
