@@ -50,7 +50,7 @@ class Ref {
   template <class U>
   requires std::is_convertible_v<U*, T*> Ref(Ref<U> other)
   noexcept : object_(other.take()) {}
-  // Most references are null when they end (a temporary moved from, a tensor in no graph): only that is looked at inline.
+  // Most are null when they end (moved from, of a tensor in no graph): only that is looked at inline.
   [[gnu::always_inline]] ~Ref() {
     if (object_) drop(object_);
   }

@@ -60,7 +60,9 @@ int run(int rank) {
       kill(carol, SIGSTOP);
       const auto kept_there = rpc::rpc_async<&keep>("carol", *counter);
       counter.reset();
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for bob to hear of it, were it to be told
+      // What alice tells bob comes before what she asks him then: he would have heard, had she let go for good.
+      for (int i = 0; i < 10 && rpc::rpc_sync<&users_here>("bob") > 0; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       kill(carol, SIGCONT);
       kept_there.wait();
       return same(rpc::rpc_sync<&add_to_kept>("carol"), 102);

@@ -108,9 +108,14 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
 void Optimizer::record(tendril::detail::Recorder& recorder, std::vector<Ready> ready) {
   mark_changed(ready);
   const auto kept = std::make_shared<const std::vector<Ready>>(std::move(ready));
-  recorder.renew([this, kept](bool replaying) {
-    for (const Ready& one : *kept) {
-      if (replaying) check_gradient(one.index, one.grad);  // the parameter may have been put elsewhere
+  std::vector<const void*> places;
+  for (const Ready& one : *kept) places.push_back(params_[one.index].raw_data());
+  recorder.renew([this, kept, places = std::move(places)](bool replaying) {
+    for (std::size_t i = 0; replaying && i < kept->size(); ++i) {
+      const Ready& one = (*kept)[i];
+      check_gradient(one.index, one.grad);
+      TENDRIL_CHECK(params_[one.index].raw_data() == places[i], name_, "::step: parameter ", one.index,
+                    " has other memory than when a cuda::Graph recorded the step (record it again)");
     }
     update(*kept);
   });

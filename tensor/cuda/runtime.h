@@ -69,9 +69,9 @@ class Stream {
 
   /// The device's number.
   int device() const noexcept { return device_; }
-  bool done() const;                    ///< nothing is left in it
-  void synchronize() const;             ///< waits until nothing is
-  /// What is issued from now on comes after `event`; does not block the caller. Error in a step that a Graph records.
+  bool done() const;         ///< nothing is left in it
+  void synchronize() const;  ///< waits until nothing is
+  /// What is issued from now on comes after `event`; does not block the caller. Error while a Graph records the stream.
   void wait(const Event& event) const;
   void* native() const noexcept { return queue_.get(); }  ///< cudaStream_t
   friend bool operator==(const Stream&, const Stream&) = default;
@@ -94,7 +94,7 @@ class Event {
   Event(Event&&) noexcept = default;
   Event& operator=(Event&&) noexcept = default;
 
-  /// After what `stream` holds now; again: at a new place. Error in a step that a Graph records.
+  /// After what `stream` holds now; again: at a new place. Error while a Graph records the stream.
   void record(const Stream& stream);
   void record();             ///< in the thread's current stream of device 0
   bool done() const;         ///< true for one that was never recorded
@@ -147,8 +147,8 @@ void record_stream(const Tensor& x, const Stream& stream);
 /// Each replay is the next step: random numbers (dropout, `normal_`) are the next of their generators, which it
 /// advances, and an optimizer's step is its next one, by the rate that is set by then; all of it is what the same steps
 /// would have done one by one. A GradScaler scales by its scale of then. Not thread-safe; may outlive nothing that it
-/// uses: inputs, optimizers, generators, scalers. What it made is read on streams that replay it, or after
-/// `record_stream`.
+/// uses: inputs, optimizers, generators, scalers. What it made is read on the stream that replays it; on another,
+/// events put the reader behind the replay, and the next replay behind the reader.
 class Graph {
  public:
   explicit Graph(int device = 0);
@@ -166,8 +166,8 @@ class Graph {
   /// Issues what was recorded, in order with the thread's current stream. Does not wait. Throws Error before `capture`,
   /// and where an optimizer would step in another way than was recorded (options that need other state, or parameters
   /// whose step counts have come to differ): nothing is issued then, but what comes before it in the step has drawn its
-  /// numbers and counted its steps. A graph that looks at indices (embedding, gather) is not replayed within a call of
-  /// rpc, which would not be told of one that is out of range.
+  /// numbers and counted its steps. A graph that looks at indices (embedding, gather, classes of a cross entropy) is
+  /// not replayed within a call of rpc, which would not be told of one that is out of range.
   void replay() const;
 
  private:

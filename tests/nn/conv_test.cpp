@@ -327,6 +327,7 @@ BOOST_AUTO_TEST_CASE(what_it_keeps_goes_when_half_types_take_its_place) {
   const auto before = live();
   layer(x);
   const auto kept = live();
+  if (kept == before) return;  // no kernel here wants another form
   {
     const tendril::autograd::Autocast half;
     layer(x);

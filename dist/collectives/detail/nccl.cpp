@@ -7,6 +7,7 @@
 #include "tendril/dist/collectives/detail/operation.h"
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/executor.h"
+#include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist::detail {
@@ -58,6 +59,7 @@ Tensor NcclGroup::flat(const Tensor& x) const { return raw::reshape(raw::contigu
 
 template <class F>
 void NcclGroup::run(Channel& channel, const Tensor& flat, const F& f) {
+  TENDRIL_CHECK(!tendril::detail::recorder(), "ProcessGroup: backend NCCL: cannot be recorded in a cuda::Graph");
   agree(channel);
   if (flat.numel() == 0) return;
   const cuda::Stream stream = cuda::Stream::current(device_.index);

@@ -8,6 +8,8 @@ namespace tendril::cuda {
 
 /// Whether this thread does.
 bool is_capturing() noexcept;
+/// Whether it is the stream whose work this thread records.
+bool is_recorded(cudaStream_t stream) noexcept;
 
 /// A kernel that looks at indices is recorded by this thread: it will note what is out of range for the process.
 void note_recorded_indices() noexcept;

@@ -28,10 +28,10 @@ void CopyAhead::push(const std::vector<Tensor>& tensors) {
 
 std::vector<Tensor> CopyAhead::pop() {
   TENDRIL_CHECK(!queued_.empty(), "CopyAhead::pop: nothing was pushed");
+  const Stream here = Stream::current(stream_.device());
+  here.wait(queued_.front().copied);
   Batch batch = std::move(queued_.front());
   queued_.pop_front();
-  const Stream here = Stream::current(stream_.device());
-  here.wait(batch.copied);
   for (const Tensor& x : batch.tensors) record_stream(x, here);  // their memory is the copies' stream's
   return std::move(batch.tensors);
 }

@@ -16,7 +16,8 @@ namespace tendril::cuda {
 namespace {
 
 thread_local bool capturing = false;
-thread_local bool looks_at_indices = false;  ///< what is recorded
+thread_local cudaStream_t recorded_stream = nullptr;  ///< while it does
+thread_local bool looks_at_indices = false;           ///< what is recorded
 
 cudaStream_t queue(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
@@ -29,6 +30,7 @@ class Capture {
     // their own) does no harm here; what would wait for the recorded stream is refused all the same.
     TENDRIL_CUDA("Graph::capture", cudaStreamBeginCapture, stream, cudaStreamCaptureModeRelaxed);
     capturing = true;
+    recorded_stream = stream;
     tendril::detail::set_recorder(&recorder);
   }
   ~Capture() {
@@ -60,6 +62,7 @@ class Capture {
 }  // namespace
 
 bool is_capturing() noexcept { return capturing; }
+bool is_recorded(cudaStream_t stream) noexcept { return capturing && stream == recorded_stream; }
 void note_recorded_indices() noexcept { looks_at_indices = true; }
 
 struct Graph::State {

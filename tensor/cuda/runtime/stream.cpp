@@ -73,7 +73,10 @@ std::shared_ptr<void> pooled(const StreamPool::Kind& kind) {
   return {pool().take(kind), [kind](void* stream) { pool().put(kind, static_cast<cudaStream_t>(stream)); }};
 }
 
-constexpr const char* kOneStream = "a graph's step is work of one stream";
+/// An event in a step would draw other streams into it, whose memory and order a replay does not keep.
+void refuse_where_recorded(const char* op, cudaStream_t stream) {
+  TENDRIL_CHECK(!is_recorded(stream), op, ": cannot be recorded in a cuda::Graph: a step is work of one stream");
+}
 
 void check_number(int device) {
   check_device(device);
@@ -130,7 +133,7 @@ void Stream::synchronize() const {
 
 void Stream::wait(const Event& event) const {
   if (!event.native()) return;
-  refuse_in_capture("Stream::wait", kOneStream);
+  refuse_where_recorded("Stream::wait", queue(*this));
   const DeviceGuard guard(device_);
   TENDRIL_CUDA("Stream::wait", cudaStreamWaitEvent, queue(*this), static_cast<cudaEvent_t>(event.native()), 0);
 }
@@ -138,7 +141,7 @@ void Stream::wait(const Event& event) const {
 void Event::record() { record(Stream::current()); }
 
 void Event::record(const Stream& stream) {
-  refuse_in_capture("Event::record", kOneStream);
+  refuse_where_recorded("Event::record", queue(stream));
   const DeviceGuard guard(stream.device());
   // A new one each time an event changes devices would need the device of the old: events are cheap, streams few.
   cudaEvent_t made = nullptr;
