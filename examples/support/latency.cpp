@@ -6,18 +6,19 @@ namespace examples {
 namespace {
 
 std::mutex mutex;
-LatencyHistogram histogram;
+std::vector<float> latencies;
 
 }  // namespace
 
-void detail::record_call(std::chrono::steady_clock::duration duration) {
+CallTimer::~CallTimer() {
+  const std::chrono::duration<float, std::micro> latency = std::chrono::steady_clock::now() - begin_;
   const std::lock_guard lock(mutex);
-  histogram.record(static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()));
+  latencies.push_back(latency.count());
 }
 
-LatencyHistogram call_latencies() {
+std::vector<float> call_latencies() {
   const std::lock_guard lock(mutex);
-  return histogram;
+  return latencies;
 }
 
 }  // namespace examples

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 
 #include "../latency.h"
 
@@ -14,6 +15,14 @@ namespace {
 
 constexpr double kSecondsBetweenFrames = 0.1;
 constexpr int kBarWidth = 30;
+
+/// The value that the fraction q of all does not exceed; 0 of none.
+double quantile(std::vector<float>& values, double q) {
+  if (values.empty()) return 0;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::ranges::nth_element(values, at);
+  return *at;
+}
 
 }  // namespace
 
@@ -74,13 +83,12 @@ void Report::finish() {
               points_.size(), static_cast<long long>(steps_));
   std::printf("  %-22s%.0f\n", "environment steps/s", static_cast<double>(steps_) * rate);
   if (options_.world_size > 1) {
-    examples::LatencyHistogram calls;
+    std::vector<float> calls;  // of all observers
     for (int rank = 1; rank < options_.world_size; ++rank)
-      calls.merge(tendril::rpc::rpc_sync<&examples::call_latencies>(rank));
+      std::ranges::copy(tendril::rpc::rpc_sync<&examples::call_latencies>(rank), std::back_inserter(calls));
     const double agent_calls = static_cast<double>(episodes()) * (options_.world_size - 1);
-    std::printf("  %-22s%.0f\n", "RPCs/s", (static_cast<double>(calls.count()) + agent_calls) * rate);
-    std::printf("  %-22sp50 %.1f us, p99 %.1f us\n", "call latency", calls.quantile(0.5) / 1000,
-                calls.quantile(0.99) / 1000);
+    std::printf("  %-22s%.0f\n", "RPCs/s", (static_cast<double>(calls.size()) + agent_calls) * rate);
+    std::printf("  %-22sp50 %.1f us, p99 %.1f us\n", "call latency", quantile(calls, 0.5), quantile(calls, 0.99));
   }
   const std::string csv = options_.curve + ".csv";
   const std::string svg = options_.curve + ".svg";
