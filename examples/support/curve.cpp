@@ -1,111 +1,85 @@
 #include "curve.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
+#include <iomanip>
+#include <locale>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
-
-#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace examples {
 namespace {
 
-constexpr double kWidth = 720;
-constexpr double kHeight = 400;
-constexpr double kLeft = 60;
-constexpr double kRight = 20;
-constexpr double kTop = 40;
-constexpr double kBottom = 50;
+constexpr double kLeft = 60, kRight = 700, kTop = 40, kBottom = 350;
 
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  const tendril::detail::ClassicNumbers numbers;
-  std::array<char, 256> buffer;
-  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return {buffer.data(), std::min(static_cast<std::size_t>(length), buffer.size() - 1)};
-}
-
-// A round step that divides [0, range] into at most five parts.
+// A round step, 1 or more, that divides [0, range] into at most five parts.
 double tick_step(double range) {
   const double magnitude = std::pow(10, std::floor(std::log10(range / 5)));
   for (const double factor : {1.0, 2.0, 5.0})
-    if (range / (factor * magnitude) <= 5) return factor * magnitude;
-  return 10 * magnitude;
+    if (range / (factor * magnitude) <= 5) return std::max(factor * magnitude, 1.0);
+  return std::max(10 * magnitude, 1.0);
 }
 
-struct Axes {
-  double episodes;
-  double rewards;
-  double x(double episode) const { return kLeft + episode / episodes * (kWidth - kLeft - kRight); }
-  double y(double reward) const { return kHeight - kBottom - reward / rewards * (kHeight - kTop - kBottom); }
-};
-
-template <class Value>
-std::string polyline(std::span<const CurvePoint> points, const Axes& axes, const char* style, Value value) {
-  std::string line = "<polyline fill=\"none\" ";
-  line += style;
-  line += " points=\"";
-  for (const CurvePoint& point : points) line += formatted("%.1f,%.1f ", axes.x(point.episode), axes.y(value(point)));
-  return line + "\"/>\n";
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '&')
-      result += "&amp;";
-    else
-      result += c;
-  }
-  return result;
+// Not in the locale of the program, which may want a comma in numbers.
+std::ostringstream text_stream() {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  return text;
 }
 
 }  // namespace
 
 std::string curve_csv(std::span<const CurvePoint> points) {
-  std::string csv = "episode,reward,running_reward,steps,seconds\n";
+  std::ostringstream csv = text_stream();
+  csv << "episode,reward,running_reward,steps,seconds\n" << std::setprecision(7);
   for (const CurvePoint& p : points)
-    csv += formatted("%d,%g,%.4f,%lld,%.4f\n", p.episode, p.reward, p.running_reward, static_cast<long long>(p.steps),
-                     p.seconds);
-  return csv;
+    csv << p.episode << ',' << p.reward << ',' << p.running_reward << ',' << p.steps << ',' << p.seconds << '\n';
+  return csv.str();
 }
 
 std::string curve_svg(std::span<const CurvePoint> points, double threshold, const std::string& title) {
-  Axes axes{.episodes = 1, .rewards = threshold * 1.1};
+  double episodes = 1, rewards = threshold * 1.1;
   for (const CurvePoint& p : points) {
-    axes.episodes = std::max(axes.episodes, static_cast<double>(p.episode));
-    axes.rewards = std::max(axes.rewards, p.reward);
+    episodes = std::max(episodes, static_cast<double>(p.episode));
+    rewards = std::max(rewards, p.reward);
   }
-  std::string svg = formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-      kWidth, kHeight, kWidth, kHeight);
-  svg += formatted("<text x=\"%g\" y=\"24\" font-size=\"15\">", kLeft) + escaped(title) + "</text>\n";
-  const double bottom = axes.y(0);
-  for (double tick = 0; tick <= axes.rewards; tick += tick_step(axes.rewards))
-    svg += formatted("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>", kLeft, kWidth - kRight,
-                     axes.y(tick), axes.y(tick)) +
-           formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", kLeft - 6, axes.y(tick) + 4, tick);
-  for (double tick = 0; tick <= axes.episodes; tick += tick_step(axes.episodes))
-    svg += formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n", axes.x(tick), bottom + 18, tick);
-  svg += formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">episode</text>\n", (kLeft + kWidth - kRight) / 2,
-                   kHeight - 12);
-  svg += formatted("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#2a2\" stroke-dasharray=\"6 4\"/>\n",
-                   kLeft, kWidth - kRight, axes.y(threshold), axes.y(threshold));
-  svg += polyline(points, axes, "stroke=\"#9bd\"", [](const CurvePoint& p) { return p.reward; });
-  svg += polyline(points, axes, "stroke=\"#c40\" stroke-width=\"2\"",
-                  [](const CurvePoint& p) { return p.running_reward; });
-  svg += formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" fill=\"#2a2\">solved above %g</text>\n",
-                   kWidth - kRight, axes.y(threshold) - 5, threshold);
-  svg +=
-      formatted("<text x=\"%.1f\" y=\"%.1f\" fill=\"#69b\">reward of the worst observer</text>", kLeft + 8, kTop + 14) +
-      formatted("<text x=\"%.1f\" y=\"%.1f\" fill=\"#c40\">running reward</text>\n", kLeft + 8, kTop + 30);
-  return svg + "</svg>\n";
+  const auto x = [&](double episode) { return kLeft + episode / episodes * (kRight - kLeft); };
+  const auto y = [&](double reward) { return kBottom - reward / rewards * (kBottom - kTop); };
+
+  std::ostringstream svg = text_stream();
+  svg << R"(<svg xmlns="http://www.w3.org/2000/svg" width="720" height="400" viewBox="0 0 720 400" )"
+      << R"(font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>)" << '\n';
+  const auto text = [&](double at_x, double at_y, const char* style, const auto&... what) {
+    svg << "<text x=\"" << at_x << "\" y=\"" << at_y << "\" " << style << '>';
+    (svg << ... << what) << "</text>\n";
+  };
+  const auto line_at = [&](double reward, const char* style) {
+    svg << "<path d=\"M" << kLeft << ' ' << y(reward) << 'H' << kRight << "\" " << style << "/>\n";
+  };
+  const auto curve = [&](double CurvePoint::*value, const char* style) {
+    svg << "<polyline fill=\"none\" " << style << " points=\"";
+    for (const CurvePoint& p : points) svg << x(p.episode) << ',' << y(p.*value) << ' ';
+    svg << "\"/>\n";
+  };
+
+  text(kLeft, 24, R"(font-size="15")", title);
+  for (double tick = 0; tick <= rewards; tick += tick_step(rewards)) {
+    line_at(tick, R"(stroke="#ddd")");
+    text(kLeft - 6, y(tick) + 4, R"(text-anchor="end")", tick);
+  }
+  for (double tick = 0; tick <= episodes; tick += tick_step(episodes))
+    text(x(tick), kBottom + 18, R"(text-anchor="middle")", tick);
+  text((kLeft + kRight) / 2, kBottom + 38, R"(text-anchor="middle")", "episode");
+  line_at(threshold, R"(stroke="#2a2" stroke-dasharray="6 4")");
+  curve(&CurvePoint::reward, R"(stroke="#9bd")");
+  curve(&CurvePoint::running_reward, R"(stroke="#c40" stroke-width="2")");
+  text(kRight, y(threshold) - 5, R"(text-anchor="end" fill="#2a2")", "solved above ", threshold);
+  text(kLeft + 8, kTop + 14, R"(fill="#69b")", "reward of the worst observer");
+  text(kLeft + 8, kTop + 30, R"(fill="#c40")", "running reward");
+  svg << "</svg>\n";
+  return svg.str();
 }
 
 void write_file(const std::filesystem::path& path, const std::string& text) {

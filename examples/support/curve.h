@@ -20,7 +20,8 @@ struct CurvePoint {
 /// "episode,reward,running_reward,steps,seconds" and a line an episode.
 std::string curve_csv(std::span<const CurvePoint> points);
 
-/// A picture of 720 x 400: reward (thin) and running reward (thick) over episodes, and the threshold of success.
+/// A picture of 720 x 400: reward (thin) and running reward (thick) over episodes, and the threshold of success. The
+/// title is SVG text: without < and &.
 std::string curve_svg(std::span<const CurvePoint> points, double threshold, const std::string& title);
 
 /// Writes text to a file, whose folder is made if it is not there. Throws std::runtime_error that names the file if it
