@@ -69,21 +69,37 @@ class Flags {
   void add_launch(tendril::rpc::LaunchOptions& options);
 
   // Flags of several programs: name and range are the same in all, and stand here once.
-  void add_world_size(int& world_size, int most, const std::string& help);
-  void add_seed(std::int64_t& seed);
-  void add_epochs(std::int64_t& epochs, const std::string& help);
-  void add_batch_size(std::int64_t& batch_size, const std::string& help);
-  void add_learning_rate(double& lr, const std::string& help);
-  void add_clip(double& clip);
-  void add_temperature(double& temperature, const std::string& help);
-  void add_dropout(double& dropout, Range<double> range, const std::string& help);
+  void add_world_size(int& world_size, int most, const std::string& help) {
+    add("--world-size", world_size, {1, most}, help);
+  }
+  void add_seed(std::int64_t& seed) {
+    add("--seed", seed, {0, std::int64_t{1} << 40}, "Everything random follows from it");
+  }
+  void add_epochs(std::int64_t& epochs, const std::string& help) { add("--epochs", epochs, {1, kMany}, help); }
+  void add_batch_size(std::int64_t& batch_size, const std::string& help) {
+    add("--batch-size,--batch", batch_size, {1, kMany}, help);
+  }
+  void add_learning_rate(double& lr, const std::string& help) { add("--lr", lr, {0, 1e6}, help); }
+  void add_clip(double& clip) {
+    add("--clip", clip, {0, 1e9}, "Longest gradient of all parameters together, 0 for any");
+  }
+  void add_temperature(double& temperature, const std::string& help) {
+    add("--temperature", temperature, {0, 100}, help);
+  }
+  void add_dropout(double& dropout, Range<double> range, const std::string& help) {
+    add("--dropout", dropout, range, help);
+  }
   /// What to learn from: a file or a folder.
-  void add_data(std::string& data, const std::string& help);
+  void add_data(std::string& data, const std::string& help) { add("--data", data, help); }
   /// What learns: one of `choices`.
-  void add_model(std::string& model, const std::vector<std::string>& choices, const std::string& help);
-  void add_workers(int& workers, Range<std::int64_t> range, const std::string& help);
+  void add_model(std::string& model, const std::vector<std::string>& choices, const std::string& help) {
+    add("--model", model, choices, help);
+  }
+  void add_workers(int& workers, Range<std::int64_t> range, const std::string& help) {
+    add("--workers", workers, range, help);
+  }
   /// A small run: `finish` looks at it.
-  void add_tiny(bool& tiny, const std::string& help);
+  void add_tiny(bool& tiny, const std::string& help) { add("--tiny", tiny, help); }
   template <class Int>
   void add_log_interval(Int& interval, Range<std::int64_t> range, const std::string& help) {
     add("--log-interval", interval, range, help);
@@ -123,10 +139,13 @@ class Flags {
     text << variable;
     show(flag, text.str());
   }
+  /// In `finish`: `effective` lacks a flag that was not given and cannot be beside those that were.
+  void omit(const std::string& flag);
   /// All flags with their values, as --config reads them. From `finish` on.
-  std::string effective() const;
+  std::string effective();
 
  private:
+  static constexpr std::int64_t kMany = 1'000'000'000;
   void show(const std::string& flag, const std::string& value);
   void check(const std::string& flag, const std::string& name, const Output& output) const;
 

@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_end_the_program_with_a_clear_error) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--world-size 65", "--world-size: expected an integer from 1 to 64, got 65"},
       {"--world-size 3 --device cuda", "--device: expected cpu with more than one trainer, got cuda"},
-      {"--model CNN", "--model: expected one of LSTM, GRU, RNN_TANH, RNN_RELU, Transformer, got CNN"},
+      {"--model CNN", "--model: CNN not in {LSTM,GRU,RNN_TANH,RNN_RELU,Transformer}"},
       {"--model Transformer --ninp 3", "--ninp: expected a multiple of --nhead = 2, got 3"},
       {"--model Transformer --nhead 0", "--nhead: expected an integer from 1 to 1000000, got 0"},
       {"--tied", "--tied: expected --nhid to be --ninp = 2, got 3"},

@@ -102,6 +102,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if ((tiny || !options.data.empty()) && !flags.given("--image")) flags.imply("--image", options.image, 32);
     if (!options.data.empty() && flags.given("--classes")) throw FlagError("--classes", "not beside --data");
     if (!sizes.empty()) counts.clear();
+    flags.omit(sizes.empty() ? "--micro-batch-size" : "--micro-batches");
     check_at_most("--micro-batches", counts, options.batch_size);
     check_at_most("--micro-batch-size", sizes, options.batch_size);
     for (const auto size : sizes) {
