@@ -1,5 +1,3 @@
-#include "alone.h"
-
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/nn/utils/clip_grad.h>
 

@@ -1,8 +1,6 @@
 #pragma once
 
 #include "body.h"
-#include "other_model.h"
-#include "tied_decoder.h"
 
 namespace language_model {
 
@@ -24,18 +22,9 @@ struct LocalModel : nn::Module {
   TiedDecoder decoder;
 };
 
-/// f(name, part) of all of a model that is to be saved. A part without a name is a model of three.
-template <class Model, class F>
-void for_each_part(Model& model, F f) {
-  f("embedding", model.embedding), f("rnn", model.rnn), f("decoder", model.decoder);
-}
-template <class F>
-void for_each_part(LocalModel& model, F f) {
-  f("", model);
-}
-/// What of a model is in this process.
-inline nn::Module& here(RNNModel& model) { return model.rnn; }
-inline nn::Module& here(OtherModel& model) { return model.rnn; }
-inline nn::Module& here(LocalModel& model) { return model; }
+/// --world-size 1: the same training in one process, without RPC, which can be stopped and goes on. With a text the
+/// learning rate is divided by four when an epoch did not help with what is kept aside, as in PyTorch's
+/// word_language_model.
+void run_alone(Options options);
 
 }  // namespace language_model

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "body.h"
-#include "tied_decoder.h"
 
 namespace language_model {
 

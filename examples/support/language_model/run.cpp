@@ -1,6 +1,5 @@
 #include "run.h"
 
-#include <tendril/dist/checkpoint/checkpoint.h>
 #include <tendril/rpc/group.h>
 #include <tendril/tensor/creation.h>
 #include <tendril/tensor/error.h>
@@ -15,8 +14,6 @@
 #include "../graph_file.h"
 
 namespace language_model {
-
-namespace dist = tendril::dist;
 
 namespace {
 
@@ -37,43 +34,67 @@ std::vector<std::string> trainers_of(const Options& options) {
 }  // namespace
 
 Run::Hidden::Hidden(const Options& options)
-    : state{tendril::zeros({options.nlayers, options.batch, options.nhid}),
-            tendril::zeros({options.nlayers, options.batch, options.nhid})} {
+    : state{zeros({options.nlayers, options.batch, options.nhid}),
+            zeros({options.nlayers, options.batch, options.nhid})} {
   register_buffer("h", state.h);
   register_buffer("c", state.c);
 }
 
-Run::Run(int rank, const Options& options, const Corpus& corpus, nn::Module& here)
+StateDict Run::Parts::state_dict() const {
+  StateDict dict;
+  for (const auto& part : all) part.save(dict);
+  return dict;
+}
+
+void Run::Parts::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  for (const auto& part : all) part.load(dict, options);
+}
+
+Run::Run(int rank, const Options& options, const Corpus& corpus)
     : hidden_(options),
       rank_(rank),
       options_(options),
       share_(share_of(corpus, rank, options)),
       report_(options, reports(), share_.size()),
-      best_(std::numeric_limits<double>::infinity()),
-      generators_(here) {
+      best_(std::numeric_limits<double>::infinity()) {
   if (!alone()) {
     trainers_.emplace(trainers_of(options), dist::ProcessGroup::Options{.timeout = std::chrono::minutes(10)});
-    if (!options.checkpoint.empty()) {
-      if (reports()) std::filesystem::create_directories(options.checkpoint);
-      stop_.emplace();
-    }
+    if (!options.checkpoint.empty() && reports()) std::filesystem::create_directories(options.checkpoint);
   }
   // What means the same with any number of trainers, and what is of the places in the text that this one has read.
-  shared_ = {{"epochs", report_.epochs}, {"first_loss", report_.first_loss}, {"best", best_}};
-  each_ = {
+  parts_.shared = {{"epochs", report_.epochs}, {"first_loss", report_.first_loss}, {"best", best_}};
+  parts_.each = {
       {"hidden", hidden_}, {"random", generators_}, {"iterations", report_.iterations}, {"loss_sum", report_.loss_sum}};
+}
+
+bool stop_was_asked(bool of_me);
+
+/// On the parameter server: whether anybody was asked to.
+bool stop_was_asked(bool of_me) {
+  if (of_me) examples::ask_to_stop();
+  return examples::stop_wanted();
+}
+
+bool Run::stop_wanted() {
+  const auto now = std::chrono::steady_clock::now();
+  const bool mine = examples::stop_wanted();
+  if (!alone() && !options_.checkpoint.empty() && (mine || now - asked_ > std::chrono::milliseconds(100))) {
+    asked_ = now;
+    if (rpc::rpc_sync<&stop_was_asked>("ps", mine)) examples::ask_to_stop();
+  }
+  return examples::stop_wanted();
 }
 
 bool Run::any(bool mine) {
   if (alone()) return mine;
-  const Tensor said = tendril::full({1}, mine ? 1 : 0, {.dtype = tendril::kInt64, .device = tendril::kCPU});
+  const Tensor said = full({1}, mine ? 1 : 0, {.dtype = kInt64, .device = kCPU});
   trainers_->all_reduce(said, dist::ReduceOp::max, {.timeout = std::chrono::milliseconds(0)});
   return said.item<std::int64_t>() != 0;
 }
 
 std::uint64_t Run::requests() const {
   if (alone()) return 0;
-  const auto metrics = tendril::rpc::default_agent()->metrics();
+  const auto metrics = rpc::default_agent()->metrics();
   return metrics.requests_sent + metrics.requests_received;
 }
 
@@ -87,14 +108,14 @@ bool Run::next_epoch() {
   }
   if (stopped_ || report_.epochs >= options_.epochs) return false;
   if (report_.iterations == 0) {
-    hidden.h = tendril::zeros_like(hidden_.buffers()[0]);
-    hidden.c = tendril::zeros_like(hidden.h);
+    hidden.h = zeros_like(hidden_.buffers()[0]);
+    hidden.c = zeros_like(hidden.h);
   }
   before_ = requests();
   return true;
 }
 
-void Run::draw(const dist::autograd::Context& context, const tendril::Tensor& loss) {
+void Run::draw(const dist::autograd::Context& context, const Tensor& loss) {
   if (reports() && !std::exchange(drawn_, true)) examples::write_graph(options_.graph, context, loss);
 }
 
@@ -102,7 +123,7 @@ bool Run::iteration(double loss) {
   if (progress_ && options_.log_interval > 0) progress_->clear();
   report_.iteration(loss);
   if (progress_) progress_->advance();
-  return !examples::stop_wanted();
+  return !stop_wanted();
 }
 
 void Run::end_epoch() {
@@ -134,8 +155,9 @@ void Run::finish() {
 }
 
 nn::CheckpointParts Run::all_parts() const {
-  nn::CheckpointParts all = shared_;
-  for (const auto* some : {&own_, &each_}) all.insert(all.end(), some->begin(), some->end());
+  nn::CheckpointParts all;
+  for (const auto* some : {&parts_.shared, &parts_.own, &parts_.each})
+    all.insert(all.end(), some->begin(), some->end());
   return all;
 }
 
@@ -144,20 +166,22 @@ void Run::load() {
   if (alone()) {
     if (std::filesystem::exists(options_.checkpoint)) nn::load_checkpoint(options_.checkpoint, all_parts());
   } else if (dist::has_checkpoint(options_.checkpoint)) {
-    dist::load_checkpoint(*trainers_, options_.checkpoint, {.shared = shared_, .own = own_, .each = each_},
-                          {.each_may_stay = true});
+    dist::load_checkpoint(*trainers_, options_.checkpoint, parts_, {.each_may_stay = true});
   }
 }
 
 void Run::save() {
   if (alone()) return nn::save_checkpoint(options_.checkpoint, all_parts());
-  dist::save_checkpoint(*trainers_, options_.checkpoint, {.shared = shared_, .own = own_, .each = each_});
+  dist::save_checkpoint(*trainers_, options_.checkpoint, parts_);
 }
 
 void Run::save_best(std::optional<double> valid) {
   if (valid && *valid >= best_) return;
   if (valid) best_ = *valid;
-  tendril::save_safetensors(weights_(), options_.save);
+  StateDict parts, named;  // as PyTorch's word_language_model has it: encoder.weight, rnn.weight_ih_l0, ...
+  parts_.own.front().save(parts);
+  for (const auto& [name, tensor] : parts.section("model")) named.insert(name.substr(name.find('.') + 1), tensor);
+  save_safetensors(named, options_.save);
 }
 
 }  // namespace language_model

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <tendril/dist/autograd/context.h>
+#include <tendril/dist/checkpoint/checkpoint.h>
 #include <tendril/dist/collectives/process_group.h>
-#include <tendril/nn/checkpoint.h>
 #include <tendril/nn/optim/lr_scheduler.h>
 
+#include <chrono>
+#include <concepts>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,6 @@
 #include "evaluate.h"
 #include "generators.h"
 #include "report.h"
-#include "stop.h"
-#include "whole_model.h"
 
 namespace language_model {
 
@@ -41,8 +40,8 @@ class Run {
 
   /// The rate falls where what is kept aside is no better after an epoch. Not for several trainers that share a model:
   /// from epoch to epoch it is better or worse by chance. Before the first epoch.
-  void anneal(tendril::optim::lr_scheduler::ReduceLROnPlateau& schedule) {
-    shared_.emplace_back("schedule", schedule);
+  void anneal(optim::lr_scheduler::ReduceLROnPlateau& schedule) {
+    parts_.shared.emplace_back("schedule", schedule);
     if (options_.trainers() <= 1) on_valid_ = [&schedule](double loss) { schedule.step(loss); };
   }
 
@@ -52,7 +51,7 @@ class Run {
   /// What this trainer has yet to read in it: all trainers have as many.
   std::span<const Batch> batches() const { return share_.subspan(static_cast<std::size_t>(report_.iterations)); }
   /// The first time writes the graph of the iteration, on all workers, to the file that the options name, if any.
-  void draw(const tendril::dist::autograd::Context& context, const tendril::Tensor& loss);
+  void draw(const dist::autograd::Context& context, const tendril::Tensor& loss);
   /// False: leave the loop, the run is to stop.
   bool iteration(double loss);
   /// Evaluates and saves, or saves and stops.
@@ -72,9 +71,20 @@ class Run {
   nn::LSTMState& hidden = hidden_.state;
 
  private:
-  Run(int rank, const Options& options, const Corpus& corpus, nn::Module& here);
+  /// All parts of a model, wherever they live, under the names that they have in one process: one part of a checkpoint,
+  /// which a model whose parts live elsewhere loads too.
+  struct Parts {
+    nn::CheckpointParts all;
+    StateDict state_dict() const;
+    void load_state_dict(const StateDict& dict, const LoadOptions& options);
+  };
+
+  Run(int rank, const Options& options, const Corpus& corpus);
   bool reports() const { return rank_ <= 1; }
   bool alone() const { return rank_ == 0; }
+  /// Whether this worker is asked to stop (SIGTERM, Ctrl-C), or one that has told the parameter server, which hears
+  /// from each trainer ten times a second: it does not matter whom the signal reached.
+  bool stop_wanted();
   /// Whether any trainer says so; returns when all have said something.
   bool any(bool mine);
   nn::CheckpointParts all_parts() const;
@@ -86,40 +96,41 @@ class Run {
   const int rank_;
   const Options& options_;
   const std::span<const Batch> share_;
-  std::optional<tendril::dist::ProcessGroup> trainers_;
+  std::optional<dist::ProcessGroup> trainers_;
   Report report_;
   double best_;  // loss of what is kept aside, of the model that was saved
   Generators generators_;
-  nn::CheckpointParts shared_, own_, each_;  // dist::WorkerParts
-  std::function<void(double)> on_valid_;     // where this one reports and something is kept aside
-  std::shared_ptr<void> whole_;              // the model, of which own_ is
+  Parts whole_;  // the model's, where it has several
+  dist::WorkerParts parts_;
+  std::function<void(double)> on_valid_;  // where this one reports and something is kept aside
   std::function<std::optional<double>()> valid_;
   std::function<std::string()> sample_;
-  std::function<tendril::StateDict()> weights_;
   std::optional<examples::Progress> progress_;
-  std::optional<StopTogether> stop_;
+  std::chrono::steady_clock::time_point asked_;  // the server, whether to stop
   bool began_ = false, drawn_ = false, stopped_ = false;
   std::uint64_t before_ = 0, sent_ = 0;  // RPCs while it learns, not while it looks at what is kept aside
 };
 
 template <class Model, class Optimizer>
 Run::Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer)
-    : Run(rank, options, corpus, here(model)) {
-  shared_.emplace_back("optimizer", optimizer);  // trainer 1's: all take their steps by the same options
+    : Run(rank, options, corpus) {
+  parts_.shared.emplace_back("optimizer", optimizer);  // trainer 1's: all take their steps by the same options
+  if constexpr (std::derived_from<Model, nn::Module>)
+    generators_.add(model);
+  else
+    generators_.add(model.rnn);
   if (!reports()) return;
-  for_each_part(model, [this](const std::string&, auto& part) {
-    if constexpr (requires { part.module_rref(); }) generators_.add(part.module_rref());
-  });
-  const auto whole = std::make_shared<WholeModel<Model>>(model);
-  whole_ = whole;
-  own_.emplace_back("model", *whole);
+  if constexpr (requires { model.served; }) {
+    parts_.own = {{"model", model.served}};
+    generators_.add(model.served);
+  } else {
+    whole_.all = {{"embedding", model.embedding}, {"rnn", model.rnn}, {"decoder", model.decoder}};
+    parts_.own = {{"model", whole_}};
+    if constexpr (!std::derived_from<Model, nn::Module>)
+      generators_.add(model.embedding), generators_.add(model.decoder);
+  }
   valid_ = [&] { return valid_loss(model, corpus); };
   sample_ = [&] { return sample(model, corpus, options); };
-  weights_ = [whole] {  // under the names of PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, ...
-    tendril::StateDict named;
-    for (const auto& [name, tensor] : whole->state_dict()) named.insert(name.substr(name.find('.') + 1), tensor);
-    return named;
-  };
 }
 
 }  // namespace language_model

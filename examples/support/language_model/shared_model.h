@@ -38,36 +38,25 @@ inline rpc::RRef<Served> the_served(const Options& options) {
 }
 
 /// A trainer's side: it computes what lies between with the weights that the server has just then.
-class SharedModel {
- public:
+struct SharedModel {
   SharedModel(const std::string& ps, const Options& options)
-      : served_(rpc::rpc_sync<&the_served>(ps, options)), rnn_(options), mine_(rnn_.parameters()) {}
+      : served(rpc::rpc_sync<&the_served>(ps, options)), rnn(options), mine(rnn.parameters()) {}
 
   nn::LSTMResult forward(const Tensor& input, const nn::LSTMState& hidden) const {
-    const auto weights = served_.forward_async<&Served::weights>();
-    const Tensor emb = served_.forward<&Served::embed>(input);
+    const auto weights = served.forward_async<&Served::weights>();
+    const Tensor emb = served.forward<&Served::embed>(input);
     const std::vector<Tensor>& fresh = weights.wait();
-    for (std::size_t i = 0; i < mine_.size(); ++i)
-      mine_[i].detach_().copy_(fresh[i]);  // recorded: a gradient of mine is one of the server's
-    const auto [output, state] = rnn_.forward(emb, hidden);
-    return {served_.forward<&Served::decode>(output), state};
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      mine[i].detach_().copy_(fresh[i]);  // recorded: a gradient of mine is one of the server's
+    const auto [output, state] = rnn.forward(emb, hidden);
+    return {served.forward<&Served::decode>(output), state};
   }
-  void train(bool on) {
-    served_.train(on);
-    rnn_.train(on);
-  }
-  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return served_.remote_parameters(); }
+  void train(bool on) { served.train(on), rnn.train(on); }
+  std::vector<rpc::RRef<Tensor>> parameter_rrefs() const { return served.remote_parameters(); }
 
-  template <class F>
-  friend void for_each_part(SharedModel& model, F f) {
-    f("", model.served_);
-  }
-  friend nn::Module& here(SharedModel& model) { return model.rnn_; }
-
- private:
-  dist::RemoteModule<Served> served_;
-  Body rnn_;
-  std::vector<Tensor> mine_;
+  dist::RemoteModule<Served> served;
+  Body rnn;
+  std::vector<Tensor> mine;
 };
 
 }  // namespace language_model

@@ -3,7 +3,7 @@
 /// All that the language model has beside its lesson.
 #include "../device.h"
 #include "../main.h"
-#include "alone.h"
+#include "local_model.h"
 #include "options.h"
 #include "other_model.h"
 #include "run.h"
