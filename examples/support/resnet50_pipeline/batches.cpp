@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include "../graph_file.h"
@@ -90,6 +91,16 @@ Tensor few_images(const Options& options, std::int64_t most) {
 void print_run(std::size_t micro_batches, std::chrono::steady_clock::time_point start) {
   std::printf("number of splits = %zu, execution time = %.2f\n", micro_batches, seconds_since(start));
   std::fflush(stdout);
+}
+
+void print_cut(const tendril::dist::pipeline::Schedule& schedule, const std::vector<std::size_t>& cut,
+               const std::vector<double>& costs) {
+  for (std::size_t s = 0; s + 1 < cut.size(); ++s) {
+    const auto at = [&](std::size_t layer) { return costs.begin() + static_cast<std::ptrdiff_t>(layer); };
+    std::printf("stage %zu on %s: layers %zu to %zu, %.1f ms measured for a few images\n", s,
+                name_of(1 + schedule.worker_of(static_cast<int>(s))).c_str(), cut[s], cut[s + 1] - 1,
+                1e3 * std::accumulate(at(cut[s]), at(cut[s + 1]), 0.0));
+  }
 }
 
 }  // namespace pipeline

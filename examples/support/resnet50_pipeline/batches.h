@@ -2,6 +2,7 @@
 
 #include <tendril/data/loader.h>
 #include <tendril/dist/autograd/context.h>
+#include <tendril/dist/pipeline/schedule.h>
 #include <tendril/tensor/random.h>
 #include <tendril/tensor/tensor.h>
 
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "options.h"
 
@@ -53,5 +55,10 @@ tendril::Tensor few_images(const Options& options, std::int64_t most);
 
 /// The line of a run that began at `start`.
 void print_run(std::size_t micro_batches, std::chrono::steady_clock::time_point start);
+
+/// Prints which layers (`cut[s]` to `cut[s + 1]`) each stage of the schedule has, and on which worker, with the seconds
+/// that they cost together.
+void print_cut(const tendril::dist::pipeline::Schedule& schedule, const std::vector<std::size_t>& cut,
+               const std::vector<double>& costs);
 
 }  // namespace pipeline

@@ -4,5 +4,4 @@
 #include "../device.h"
 #include "../main.h"
 #include "batches.h"
-#include "cut.h"
 #include "options.h"
