@@ -59,14 +59,12 @@ void Report::live_line() {
   std::printf("\r\x1b[K[%s] %.0f of %.0f  episode %d  %.0f steps/s  %.1f s", bar.c_str(), now.running_reward,
               kRewardThreshold, now.episode, static_cast<double>(steps_) / std::max(now.seconds, 1e-9), now.seconds);
   std::fflush(stdout);
-  live_ = true;
 }
 
 void Report::clear_live_line() {
-  if (!live_) return;
+  if (!terminal_) return;
   std::printf("\r\x1b[K");
   std::fflush(stdout);
-  live_ = false;
 }
 
 void Report::finish() {

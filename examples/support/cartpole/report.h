@@ -42,7 +42,6 @@ class Report {
 
   Options options_;
   bool terminal_;
-  bool live_ = false;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double next_live_ = 0;
   std::int64_t steps_ = 0;
