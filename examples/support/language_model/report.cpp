@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
-
-#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace language_model {
 
@@ -18,19 +17,18 @@ Report::Report(const Options& options, bool shows, std::size_t batches)
       trainers_(std::max(options.trainers(), 1)) {
   if (!shows_) return;
   if (!options.logdir.empty()) log_.emplace(options.logdir);
-  if (!path_.empty()) {
-    losses_ = std::fopen(path_.c_str(), "w");
-    if (losses_ == nullptr) throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
-  }
+  if (path_.empty()) return;
+  losses_.open(path_);
+  losses_.precision(9);  // enough to tell any two floats apart
+  check_losses();
 }
 
-Report::~Report() {
-  if (losses_ != nullptr) std::fclose(losses_);
+void Report::check_losses() const {
+  if (!losses_) throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
 }
 
 void Report::iteration(double loss) {
-  const tendril::detail::ClassicNumbers numbers;
-  if (losses_ != nullptr) std::fprintf(losses_, "%.9g\n", loss);  // enough to tell any two floats apart
+  if (losses_.is_open()) losses_ << loss << '\n';
   ++all_iterations_;
   ++iterations;
   loss_sum += loss;
@@ -83,9 +81,9 @@ void Report::finish(std::uint64_t rpcs) {
   std::printf("\n");
   std::printf("  loss                %.4f in the first epoch, %.4f in the last\n", first_loss, last_);
   if (rpcs > 0) std::printf("  RPCs per iteration  %.2f\n", static_cast<double>(rpcs) / count);
-  if (losses_ == nullptr) return;
-  if (std::ferror(losses_) != 0 || std::fflush(losses_) != 0)
-    throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(errno));
+  if (!losses_.is_open()) return;
+  losses_.flush();
+  check_losses();
   std::printf("  losses              %s\n", path_.c_str());
 }
 

@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -18,9 +18,6 @@ class Report {
   /// `shows`: without, it only counts. `batches` of an epoch. Throws std::runtime_error if the file for the losses
   /// cannot be written.
   Report(const Options& options, bool shows, std::size_t batches);
-  ~Report();
-  Report(const Report&) = delete;
-  Report& operator=(const Report&) = delete;
 
   void iteration(double loss);
   /// `valid`: the loss of what is kept aside.
@@ -39,12 +36,13 @@ class Report {
 
   void log();
   void show(std::optional<double> valid);
+  void check_losses() const;
 
   const bool shows_;
   const std::size_t batches_;
   const std::int64_t interval_;
-  std::FILE* losses_ = nullptr;
-  std::string path_;
+  const std::string path_;
+  std::ofstream losses_;
   int trainers_;
   std::optional<tendril::nn::utils::SummaryWriter> log_;
   Clock::time_point start_ = Clock::now();
