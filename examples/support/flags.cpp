@@ -78,7 +78,7 @@ struct Flags::Impl {
     return app.add_option(flag, value, help);
   }
 
-  // Not by CLI11's envname: it goes behind a file, and from 2.2 on passes over a value that is wrong.
+  // Not by CLI11's envname: it goes behind a file, and newer versions pass over a value that is wrong.
   void take_environment() {
     for (CLI::Option* option : app.get_options()) {
       std::string name = program + '_' + option->get_single_name();
