@@ -28,7 +28,7 @@ auto rpc_sync(const tendril::rpc::RRef<T>& rref, const Arguments&... arguments) 
   return rref.template rpc_sync<method>(arguments...);
 }
 
-/// Of this process, in microseconds: all calls so far that were timed. Thread-safe; may be called remotely.
+/// Of this process, in microseconds: the latest million calls that were timed. Thread-safe; may be called remotely.
 std::vector<float> call_latencies();
 
 }  // namespace examples
