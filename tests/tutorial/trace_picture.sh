@@ -9,18 +9,21 @@ shift 4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 set -e
-(cd "$folder" && TENDRIL_TRACE=$folder/trace.json "$@" >"$folder/printed")
 shown() {
   grep -oE '<text [^>]*(bold|rotate)[^>]*>[^<]*|<title>[^:]*' "$1" | sed 's/.*>//' | sort
   grep -om1 leads "$1" || true
 }
 shown "$source/docs/pictures/$picture.svg" >"$folder/expected"
 # Threads of a pool, and messages that come when they will, may differ from one call to the next, most on a busy
-# machine: one like the picture is enough.
-nth=10
-while "$source/scripts/trace_picture.py" "$folder/trace.json" "$call" $nth $by >"$folder/now.svg"; do
-  shown "$folder/now.svg" >"$folder/now"
-  cmp -s "$folder/expected" "$folder/now" && exit 0
-  nth=$((nth + 3))
+# machine, where a whole run may have none like the picture: one in five runs is enough.
+for run in 1 2 3 4 5; do
+  (cd "$folder" && TENDRIL_TRACE=$folder/trace.json "$@" >"$folder/printed")
+  nth=10
+  while "$source/scripts/trace_picture.py" "$folder/trace.json" "$call" $nth $by >"$folder/now.svg" 2>"$folder/end"; do
+    shown "$folder/now.svg" >"$folder/now"
+    cmp -s "$folder/expected" "$folder/now" && exit 0
+    nth=$((nth + 3))
+  done
 done
+cat "$folder/end"
 diff "$folder/expected" "$folder/now"
