@@ -16,7 +16,7 @@ shown() {
 shown "$source/docs/pictures/$picture.svg" >"$folder/expected"
 # Threads of a pool, and messages that come when they will, may differ from one call to the next, most on a busy
 # machine, where a whole run may have none like the picture: one in five runs is enough.
-for run in 1 2 3 4 5; do
+for run in $(seq "${PICTURE_RUNS:-5}"); do
   (cd "$folder" && TENDRIL_TRACE=$folder/trace.json "$@" >"$folder/printed")
   nth=10
   while "$source/scripts/trace_picture.py" "$folder/trace.json" "$call" $nth $by >"$folder/now.svg" 2>"$folder/end"; do
