@@ -203,6 +203,7 @@ BOOST_AUTO_TEST_CASE(a_replay_says_which_parameter_was_put_elsewhere) {
   graph.replay();
   linear.to(kCPU);
   BOOST_CHECK_EXCEPTION(graph.replay(), Error, says("Adam::step: parameter 0 is on cpu, expected cuda:0"));
+  const Tensor weights_place = raw::empty({4, 4}, kFloat32, kGPU);
   linear.to(kGPU);
   BOOST_CHECK_EXCEPTION(graph.replay(), Error, says("Adam::step: parameter 0 has other memory than when"));
   BOOST_TEST(adam.state(linear.parameters()[0]).step == 2);
