@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy says which checks) over the libraries and examples: scripts/tidy.sh [folder...], e.g. scripts/tidy.sh rpc examples
+# clang-tidy (.clang-tidy says which checks) over the libraries, examples and benchmarks: scripts/tidy.sh [folder...],
+# e.g. scripts/tidy.sh rpc examples
 # Any finding is an error. All sources of a library are read at once, as a unity build does, in a fifth of the time of one after
 # the other; so names in unnamed namespaces are to be unique within a library. Examples too (examples/one_source.cmake).
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs examples
+[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs examples bench
 install_dependencies
 install_packages clang-tidy-16
 configure tidy

@@ -148,7 +148,7 @@ void train(const std::function<Tensor()>& forward, const Tensor& g, const std::v
   } else {
     out.backward();
   }
-  for (Tensor input : inputs) input.set_grad({});
+  for (const Tensor& input : inputs) input.set_grad({});
 }
 
 void measure_loops() {
