@@ -3,6 +3,7 @@
 #include <tendril/rpc/rref.h>
 
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 namespace examples {
@@ -28,6 +29,8 @@ auto rpc_sync(const tendril::rpc::RRef<T>& rref, const Arguments&... arguments) 
   return rref.template rpc_sync<method>(arguments...);
 }
 
+/// Of this process: how many calls were timed so far. Thread-safe; may be called remotely.
+std::int64_t timed_calls();
 /// Of this process, in microseconds: the latest million calls that were timed. Thread-safe; may be called remotely.
 std::vector<float> call_latencies();
 

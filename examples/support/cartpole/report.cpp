@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -81,11 +82,14 @@ void Report::finish() {
               points_.size(), static_cast<long long>(steps_));
   std::printf("  %-22s%.0f\n", "environment steps/s", static_cast<double>(steps_) * rate);
   if (options_.world_size > 1) {
-    std::vector<float> calls;  // of all observers
-    for (int rank = 1; rank < options_.world_size; ++rank)
+    std::vector<float> calls;  // of all observers, the latest
+    std::int64_t number = 0;
+    for (int rank = 1; rank < options_.world_size; ++rank) {
+      number += tendril::rpc::rpc_sync<&examples::timed_calls>(rank);
       std::ranges::copy(tendril::rpc::rpc_sync<&examples::call_latencies>(rank), std::back_inserter(calls));
+    }
     const double agent_calls = static_cast<double>(episodes()) * (options_.world_size - 1);
-    std::printf("  %-22s%.0f\n", "RPCs/s", (static_cast<double>(calls.size()) + agent_calls) * rate);
+    std::printf("  %-22s%.0f\n", "RPCs/s", (static_cast<double>(number) + agent_calls) * rate);
     std::printf("  %-22sp50 %.1f us, p99 %.1f us\n", "call latency", quantile(calls, 0.5), quantile(calls, 0.99));
   }
   const std::string csv = options_.curve + ".csv";

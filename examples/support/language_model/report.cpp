@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <locale>
 #include <stdexcept>
 
 namespace language_model {
@@ -19,7 +20,8 @@ Report::Report(const Options& options, bool shows, std::size_t batches)
   if (!options.logdir.empty()) log_.emplace(options.logdir);
   if (path_.empty()) return;
   losses_.open(path_);
-  losses_.precision(9);  // enough to tell any two floats apart
+  losses_.imbue(std::locale::classic());  // whatever the program's, which may want a comma in numbers
+  losses_.precision(9);                   // enough to tell any two floats apart
   check_losses();
 }
 
