@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_function_that_detaches_what_it_is_given_again_freezes_no_
   int runs = 0;
   const Tensor x = leaf({0.5, 2});
   const auto f = [&](const Tensor& in) {
-    const Tensor y = in * in;
+    Tensor y = in * in;
     if (++runs == 2) in.detach_();
     return y;
   };
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(what_was_changed_since_is_found) {
   const Tensor by_itself = checkpoint(
                                [&](const Tensor& in) {
                                  Tensor a = in * 1;
-                                 const Tensor b = a.exp() * a;
+                                 Tensor b = a.exp() * a;
                                  changed(a);
                                  return b;
                                },

@@ -35,7 +35,7 @@ struct ScaledExp : autograd::Function<ScaledExp> {
   };
   static Tensor forward(Context& ctx, const Tensor& x, double scale) {
     ctx.scale = scale;
-    const Tensor y = (x * scale).exp();
+    Tensor y = (x * scale).exp();
     ctx.save_for_backward({y});
     return y;
   }
@@ -70,11 +70,10 @@ struct Identity : autograd::Function<Identity> {
 /// e^x, in place, and its square.
 struct ExpInPlace : autograd::Function<ExpInPlace> {
   static Tensors forward(FunctionContext& ctx, const Tensor& x) {
-    Tensor target = x;
-    ctx.mark_dirty({target});
-    target.copy_(target.exp());
-    ctx.save_for_backward({target});
-    return {target, target * target};
+    ctx.mark_dirty({x});
+    x.copy_(x.exp());
+    ctx.save_for_backward({x});
+    return {x, x * x};
   }
   static Tensors backward(FunctionContext& ctx, const Tensors& grads) {
     const Tensor y = ctx.saved_tensors()[0];

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(several_dimensions_at_once) {
 BOOST_AUTO_TEST_CASE(by_index_and_along_a_dimension_in_place) {
   check("written_by_index", [](const Tensors& given) {
     const Tensors both = squares(given);
-    const Tensor x = both[0], y = both[1];
+    const Tensor &x = both[0], &y = both[1];
     Tensor z = x * 1;
     z.scatter_(1, tensor({{3, 0}, {1, 2}}), y);
     z.scatter_(0, tensor({{2, 0, 1, 0}}), 0.5);

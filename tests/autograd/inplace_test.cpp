@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(older_views_see_changes_of_the_base_and_of_their_siblings) 
         std::string("base, seen by ") + part.name,
         [&](const Tensor& x, const Tensor& w) {
           Tensor base = x * 3;
-          const Tensor view = part.see(base);
+          Tensor view = part.see(base);
           base.mul_(w);
           return view;
         },
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(older_views_see_changes_of_the_base_and_of_their_siblings) 
         std::string("sibling, seen by ") + part.name,
         [&](const Tensor& x, const Tensor& w) {
           Tensor base = x * 3;
-          const Tensor view = part.see(base);
+          Tensor view = part.see(base);
           Tensor row = base[0];
           row.mul_(w[1]);
           return view;
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_sums_its_gradient) {
 BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_has_a_gradient_of_its_own_shape) {
   const auto stale = [](const Tensor& x) {
     Tensor base = x[0] * 1;
-    const Tensor wide = base.expand({4, 3});
+    Tensor wide = base.expand({4, 3});
     base.mul_(2);
     return wide;
   };
@@ -175,9 +175,8 @@ BOOST_AUTO_TEST_CASE(an_expanded_view_of_a_changed_base_has_a_gradient_of_its_ow
 
   const Tensor asked = stale(x), kept = stale(x);
   BOOST_TEST(autograd::grad({(asked * 3).sum()}, {asked})[0].sizes() == Dims({4, 3}));
-  Tensor retaining = kept;
-  retaining.retain_grad();
-  retaining.sum().backward();
+  kept.retain_grad();
+  kept.sum().backward();
   BOOST_TEST(kept.grad().sizes() == Dims({4, 3}));
 }
 

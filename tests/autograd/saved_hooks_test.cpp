@@ -27,7 +27,7 @@ Tensor back(const std::any& kept) { return std::any_cast<Tensor>(kept); }
 /// Keeps x and its own result.
 struct Product : autograd::Function<Product> {
   static Tensor forward(autograd::FunctionContext& ctx, const Tensor& x) {
-    const Tensor y = x * x;
+    Tensor y = x * x;
     ctx.save_for_backward({x, y});
     return y;
   }

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_step_with_what_was_made_of_the_tensor_itself_leaks_nothin
        }},
       {"of a tensor with another owner",
        [&](Tensor& b) {
-         const Tensor same = b;
+         const Tensor same = b;  // NOLINT(performance-unnecessary-copy-initialization): it is the other owner
          b.add_(b * w);
          b.add_(b * w * b);
        }},

@@ -27,7 +27,7 @@ std::atomic<int>& late_calls() {
 
 /// x * 2, and `in_backward` is called when its gradient comes.
 Tensor watched(const Tensor& x) {
-  const Tensor y = x * 2;
+  Tensor y = x * 2;
   tendril::autograd::register_hook(y, [](const Tensor&) -> Tensor {
     if (in_backward()) in_backward()();
     return {};

@@ -3,13 +3,11 @@
 // The real program with both workers on a GPU.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "tendril/tensor/device.h"
-#include "tests/example_program.h"
+#include "tests/language_model/losses.h"
 
 namespace {
 
@@ -17,25 +15,16 @@ boost::test_tools::assertion_result has_device(boost::unit_test::test_unit_id) {
   return tendril::device_count(tendril::DeviceType::cuda) > 0;
 }
 
-struct Program : tendril::test::ExampleProgram {
-  std::vector<double> losses(const std::string& flags) const {
-    const Result result = run("--tokens 100 --epochs 1 --losses losses " + flags);
-    BOOST_TEST(result.status == 0, result.err);
-    std::ifstream in(folder / "losses");
-    return {std::istream_iterator<double>(in), {}};
-  }
-};
-
 }  // namespace
 
 BOOST_TEST_DECORATOR(*boost::unit_test::precondition(has_device))
-BOOST_FIXTURE_TEST_SUITE(device, Program)
+BOOST_FIXTURE_TEST_SUITE(device, tendril::test::LanguageModel)
 
 BOOST_AUTO_TEST_CASE(the_losses_on_gpus_are_those_on_the_cpu) {
-  const std::vector<double> expected = losses("--world-size 1");
+  const std::vector<double> expected = losses("--tokens 100 --epochs 1 --world-size 1");
   BOOST_REQUIRE(!expected.empty());
   for (const char* flags : {"--device cuda --world-size 1", "--device cuda --world-size 2"}) {
-    const std::vector<double> got = losses(flags);
+    const std::vector<double> got = losses(std::string("--tokens 100 --epochs 1 ") + flags);
     BOOST_REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
       BOOST_TEST(std::abs(got[i] - expected[i]) <= 1e-4 * expected[i],

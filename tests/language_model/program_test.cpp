@@ -15,27 +15,13 @@
 #include <vector>
 
 #include "tendril/tensor/files/safetensors.h"
-#include "tests/example_program.h"
+#include "tests/language_model/losses.h"
 #include "tests/rpc/reserved_port.h"
 
 using tendril::test::contains;
 using tendril::test::read_file;
 
-namespace {
-
-struct Program : tendril::test::ExampleProgram {
-  // The loss of every iteration.
-  std::vector<double> losses(const std::string& flags) const {
-    const Result result = run(flags + " --losses losses");
-    BOOST_TEST(result.status == 0, result.err);
-    std::ifstream in(folder / "losses");
-    return {std::istream_iterator<double>(in), {}};
-  }
-};
-
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(program, Program)
+BOOST_FIXTURE_TEST_SUITE(program, tendril::test::LanguageModel)
 
 BOOST_AUTO_TEST_CASE(two_processes_compute_the_losses_that_one_does) {
   for (const char* flags : {"--tiny --dropout 0", "--tiny --dropout 0.5 --seed 4",
@@ -146,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_larger_model_learns_more_than_how_frequent_words_are) {
 namespace {
 
 /// A text that can be learnt by heart, and the flags for it.
-struct Text : Program {
+struct Text : tendril::test::LanguageModel {
   Text() {
     std::string text;
     for (int i = 0; i < 40; ++i) text += "the cat sat on the mat\nthe dog lay by the door\n";

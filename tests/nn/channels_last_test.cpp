@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_residual_network_trains_and_evaluates_as_in_the_other_for
     if (step == 2) last.to(kRows);
     const auto train = [&](auto& model, optim::SGD& optimizer, const Tensor& images) {
       optimizer.zero_grad();
-      const Tensor loss = cross_entropy(model(images), target);
+      Tensor loss = cross_entropy(model(images), target);
       loss.backward();
       optimizer.step();
       return loss;

@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_closure_gives_the_loss_and_schedules_take_numbers) {
   const Tensor x = ones({3, 2}), y = zeros({3, 1});
   const auto closure = [&] {
     optimizer.zero_grad();
-    const Tensor loss = mse_loss(layer(x), y);
+    Tensor loss = mse_loss(layer(x), y);
     loss.backward();
     return loss;
   };

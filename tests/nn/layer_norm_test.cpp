@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
 BOOST_AUTO_TEST_CASE(the_pass_that_is_not_recorded_gives_what_the_recorded_formula_gives) {
   tendril::Generator generator(5);
   const auto noise = [&](const tendril::Dims& sizes) {
-    const Tensor x = make::empty(sizes, tendril::kFloat64);
+    Tensor x = make::empty(sizes, tendril::kFloat64);
     raw::normal_(x, 0.5, 2, generator);
     return x;
   };

@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(positions_are_sines_and_cosines) {
   const Tensor y = encoding(make::zeros({6, 2, 5}, tendril::kFloat64));
   for (int64_t p : {0, 3, 5}) {
     for (int64_t i = 0; i < 5; ++i) {
-      const double angle = static_cast<double>(p) / std::pow(10000.0, static_cast<double>(i / 2 * 2) / 5);
+      const double angle = static_cast<double>(p) / std::pow(10000.0, static_cast<double>(i - i % 2) / 5);
       const double expected = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
       BOOST_TEST(std::abs(y[p][1][i].item<double>() - expected) < 1e-14);
     }

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(training_changes_the_version_of_the_running_statistics) {
 
 BOOST_AUTO_TEST_CASE(a_padding_row_counted_from_the_end_gets_no_gradient) {
   const Tensor weight = make::ones({3, 1}).requires_grad_();
-  embedding(tensor({0, 2, 2}), weight, -1).sum().backward();
+  tendril::embedding(tensor({0, 2, 2}), weight, -1).sum().backward();
   BOOST_TEST(weight.grad().to_vector<float>() == std::vector<float>({1, 0, 0}));
 }
 

@@ -5,7 +5,7 @@
 #include "tendril/tensor/tensor.h"
 
 /// Calls of every function that takes tensors, for undefined_test.cpp.
-namespace undefined_calls {
+namespace tendril::undefined_calls {
 
 using Tensors = std::vector<tendril::Tensor>;
 
@@ -23,4 +23,4 @@ std::vector<Call> functions_of_raw();
 std::vector<Call> functions();
 std::vector<Call> functions_of_places();
 
-}  // namespace undefined_calls
+}  // namespace tendril::undefined_calls

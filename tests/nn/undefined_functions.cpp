@@ -40,7 +40,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/nn/undefined_given.h"
 
-namespace undefined_calls {
+namespace tendril::undefined_calls {
 
 std::vector<Call> functions_of_raw() {
   return {
@@ -285,4 +285,4 @@ std::vector<Call> functions_of_places() {
   };
 }
 
-}  // namespace undefined_calls
+}  // namespace tendril::undefined_calls

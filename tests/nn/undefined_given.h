@@ -4,9 +4,7 @@
 #include "tests/nn/undefined_calls.h"
 
 /// How undefined_methods.cpp and undefined_functions.cpp write their tables: what calls are given, and a row.
-namespace undefined_calls {
-
-using namespace tendril;
+namespace tendril::undefined_calls {
 
 inline Tensor x() { return full({2, 3}, 0.5); }
 inline Tensor mask() { return full({2, 3}, 1, {.dtype = kBool}); }
@@ -24,4 +22,4 @@ inline Tensor leaf() { return full({2, 3}, 0.5, {.requires_grad = true}); }
 #define RAW(function, ...) CALL(function, (void)raw::function(t[0] __VA_OPT__(, ) __VA_ARGS__), x())
 // clang-format on
 
-}  // namespace undefined_calls
+}  // namespace tendril::undefined_calls

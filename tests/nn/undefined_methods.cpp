@@ -40,7 +40,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/nn/undefined_given.h"
 
-namespace undefined_calls {
+namespace tendril::undefined_calls {
 
 std::vector<Call> pointwise() {
   std::vector<Call> all;
@@ -247,4 +247,4 @@ std::vector<Call> methods() {
   };
 }
 
-}  // namespace undefined_calls
+}  // namespace tendril::undefined_calls

@@ -13,7 +13,7 @@
 BOOST_AUTO_TEST_SUITE(undefined)
 
 using namespace tendril;
-using namespace undefined_calls;
+using namespace tendril::undefined_calls;
 
 namespace {
 

@@ -83,10 +83,6 @@ InterpolateMode resize_mode(const std::string& name) {
   return name == "nearest" ? InterpolateMode::nearest : InterpolateMode::bilinear;
 }
 
-LossReduction reduction(const std::string& name) {
-  return name == "none" ? LossReduction::none : name == "sum" ? LossReduction::sum : LossReduction::mean;
-}
-
 Tensors unique_of(const Tensor& x) {
   const Unique found = unique(x);
   return {found.values, found.inverse, found.counts};
@@ -349,15 +345,15 @@ void add_more_ops(std::map<std::string, Op>& table) {
   OP(summed, "rnn_relu", recurrent<nn::RNN>(a, 1, {.nonlinearity = nn::RNNNonlinearity::relu}))
 
   // ---- losses of pairs
-  OP(summed, "bce", binary_cross_entropy(a.tensor(0), a.tensor(1), {a.tensor(2), reduction(a.word(3))}))
-  OP(summed, "bce_with_logits", binary_cross_entropy_with_logits(a.tensor(0), a.tensor(1), {a.tensor(2), a.tensor(3), reduction(a.word(4))}))
-  OP(summed, "l1_loss", l1_loss(a.tensor(0), a.tensor(1), reduction(a.word(2))))
-  OP(summed, "smooth_l1_loss", smooth_l1_loss(a.tensor(0), a.tensor(1), {a.real(2), reduction(a.word(3))}))
-  OP(summed, "huber_loss", huber_loss(a.tensor(0), a.tensor(1), {a.real(2), reduction(a.word(3))}))
-  OP(summed, "kl_div", kl_div(a.tensor(0), a.tensor(1), {.reduction = reduction(a.word(3)), .log_target = a.flag(2)}))
+  OP(summed, "bce", binary_cross_entropy(a.tensor(0), a.tensor(1), {a.tensor(2), a.reduction(3)}))
+  OP(summed, "bce_with_logits", binary_cross_entropy_with_logits(a.tensor(0), a.tensor(1), {a.tensor(2), a.tensor(3), a.reduction(4)}))
+  OP(summed, "l1_loss", l1_loss(a.tensor(0), a.tensor(1), a.reduction(2)))
+  OP(summed, "smooth_l1_loss", smooth_l1_loss(a.tensor(0), a.tensor(1), {a.real(2), a.reduction(3)}))
+  OP(summed, "huber_loss", huber_loss(a.tensor(0), a.tensor(1), {a.real(2), a.reduction(3)}))
+  OP(summed, "kl_div", kl_div(a.tensor(0), a.tensor(1), {.reduction = a.reduction(3), .log_target = a.flag(2)}))
   OP(composed, "cosine_similarity", cosine_similarity(a.tensor(0), a.tensor(1), a.integer(2)))
-  OP(composed, "cosine_embedding_loss", cosine_embedding_loss(a.tensor(0), a.tensor(1), a.tensor(2), {a.real(3), reduction(a.word(4))}))
-  OP(summed, "triplet_margin_loss", triplet_margin_loss(a.tensor(0), a.tensor(1), a.tensor(2), {a.real(3), a.real(4), a.real(5), a.flag(6), reduction(a.word(7))}))
+  OP(composed, "cosine_embedding_loss", cosine_embedding_loss(a.tensor(0), a.tensor(1), a.tensor(2), {a.real(3), a.reduction(4)}))
+  OP(summed, "triplet_margin_loss", triplet_margin_loss(a.tensor(0), a.tensor(1), a.tensor(2), {a.real(3), a.real(4), a.real(5), a.flag(6), a.reduction(7)}))
 
   // ---- training
   OP(composed, "train", train(a))

@@ -4,7 +4,6 @@
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/embedding.h"
 #include "tendril/autograd/ops/join.h"
-#include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/lstm.h"
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/norm.h"
@@ -42,12 +41,11 @@ Size2 Args::size2(std::size_t i) const {
   return both.empty() ? Size2(0) : Size2(both[0], both[1]);
 }
 DType Args::dtype(std::size_t i) const { return dtype_called(word(i)); }
+LossReduction Args::reduction(std::size_t i) const {
+  return word(i) == "none" ? LossReduction::none : word(i) == "sum" ? LossReduction::sum : LossReduction::mean;
+}
 
 namespace {
-
-LossReduction reduction(const std::string& name) {
-  return name == "none" ? LossReduction::none : name == "sum" ? LossReduction::sum : LossReduction::mean;
-}
 
 /// d(sum of output * gradient)/d(inputs), recorded; zeros where there is none.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& gradients) {
@@ -190,9 +188,9 @@ const std::map<std::string, Op>& ops() {
   OP(summed, "adaptive_avg_pool2d", adaptive_avg_pool2d(a.tensor(0), a.size2(1)))
   OP(summed, "batch_norm", batch_norm(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), a.flag(5), a.real(6), a.real(7)))
   OP(summed, "lstm", lstm(a))
-  OP(summed, "nll_loss", nll_loss(a.tensor(0), a.tensor(1), {a.tensor(2), reduction(a.word(3)), a.integer(4)}))
-  OP(summed, "cross_entropy", cross_entropy(a.tensor(0), a.tensor(1), {a.tensor(2), reduction(a.word(3)), a.integer(4), a.real(5)}))
-  OP(summed, "mse_loss", mse_loss(a.tensor(0), a.tensor(1), reduction(a.word(2))))
+  OP(summed, "nll_loss", nll_loss(a.tensor(0), a.tensor(1), {a.tensor(2), a.reduction(3), a.integer(4)}))
+  OP(summed, "cross_entropy", cross_entropy(a.tensor(0), a.tensor(1), {a.tensor(2), a.reduction(3), a.integer(4), a.real(5)}))
+  OP(summed, "mse_loss", mse_loss(a.tensor(0), a.tensor(1), a.reduction(2)))
 
   // ---- derivatives
   OP(exact, "grad", grad(a.tensors(0), a.tensors(1), a.tensors(2)))

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tendril/autograd/ops/loss.h"
 #include "tendril/tensor/geometry.h"
 #include "tendril/tensor/tensor.h"
 
@@ -35,6 +36,7 @@ class Args {
   Dims dims(std::size_t i) const;
   Size2 size2(std::size_t i) const;
   DType dtype(std::size_t i) const;
+  LossReduction reduction(std::size_t i) const;
   const std::string& word(std::size_t i) const { return words_.at(i); }
   const Environment& environment() const noexcept { return environment_; }
 

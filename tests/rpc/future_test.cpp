@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(collect_all_waits_for_errors_too) {
   bad.set_error(error("no"));
   BOOST_TEST(!all.done());
   good.set_value(1);
-  const std::vector<Future<int>> results = all.wait();
+  const std::vector<Future<int>>& results = all.wait();
   BOOST_TEST(results.at(0).wait() == 1);
   BOOST_TEST(results.at(1).has_error());
   BOOST_TEST(collect_all(std::vector<Future<int>>{}).wait().empty());

@@ -24,7 +24,7 @@ namespace {
 std::string outcome(const std::string& scenario, std::vector<std::string> environment = {}) {
   test::Process process({"/bin/sh", "-c", "exec " TENDRIL_TEST_PROGRAMS "/lending_scenarios " + scenario + " 2>&1"},
                         std::move(environment));
-  const std::string text = process.rest(240s);
+  std::string text = process.rest(240s);
   process.wait();
   return text;
 }

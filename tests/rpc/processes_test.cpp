@@ -25,7 +25,7 @@ const std::string program = TENDRIL_TEST_PROGRAMS "/group_scenarios";
 /// All that a scenario prints, until it and its workers are gone.
 std::string outcome(const std::string& scenario) {
   Process process({program, scenario});
-  const std::string text = process.rest(120s);
+  std::string text = process.rest(120s);
   BOOST_TEST(process.wait().code == 0);
   return text;
 }

@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(a_reference_is_no_ordinary_value) {
   Cluster cluster(2);
   const RRef<int> number(cluster[0], 5);
   // Another agent's reference cannot be sent by this one.
-  const auto state = number.state_pointer();
+  const auto& state = number.state_pointer();
   const std::string text =
       message_of<RpcError>([&] { rpc_sync<&is_confirmed>(cluster[1], 0, RRef<Counter>::from_state(state)); });
   BOOST_TEST(!text.empty());

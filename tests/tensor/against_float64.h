@@ -28,14 +28,14 @@ inline int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distrib
 /// float32 numbers.
 inline Tensor noise(const Dims& sizes, double low = -1, double high = 1) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
-  const Tensor x = raw::empty(sizes);
+  Tensor x = raw::empty(sizes);
   raw::uniform_(x, low, high, generator);
   return x;
 }
 /// int64 numbers from 0 to below `end`.
 inline Tensor places(const Dims& sizes, int64_t end) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
-  const Tensor x = raw::empty(sizes, kInt64);
+  Tensor x = raw::empty(sizes, kInt64);
   raw::randint_(x, 0, end, generator);
   return x;
 }

@@ -39,7 +39,7 @@ Tensor noise(const Dims& sizes, DType dtype = kFloat32) {
 }
 Tensor indices(const Dims& sizes, int64_t size) {
   Generator generator(12);
-  const Tensor x = raw::empty(sizes, kInt64);
+  Tensor x = raw::empty(sizes, kInt64);
   raw::randint_(x, 0, size, generator);
   return x;
 }
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(the_first_bad_index_is_named_on_any_number_of_threads) {
     table.index_select(view_of(out), view_of(rows), 0, view_of(index), IndexUse::embedding);
   };
   const auto with = [](std::vector<std::pair<int64_t, int64_t>> bad) {
-    const Tensor index = indices({kLong}, 100);
+    Tensor index = indices({kLong}, 100);
     for (const auto& [place, value] : bad) raw::fill_(raw::narrow(index, 0, place, 1), value);
     return index;
   };

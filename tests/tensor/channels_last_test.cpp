@@ -33,7 +33,7 @@ Tensor last(const Tensor& x) { return raw::contiguous(x, kLast); }
 Tensor exact(const Tensor& x) { return raw::contiguous(raw::cast(x, kFloat64)); }
 /// Like x in its order, full of NaN.
 Tensor unwritten(const Tensor& x) {
-  const Tensor result = raw::empty_in_format_of(x);
+  Tensor result = raw::empty_in_format_of(x);
   raw::fill_(result, std::nan(""));
   return result;
 }

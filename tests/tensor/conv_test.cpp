@@ -32,7 +32,7 @@ int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<i
 
 Tensor noise(const Dims& sizes) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));
-  const Tensor x = raw::empty(sizes);
+  Tensor x = raw::empty(sizes);
   raw::uniform_(x, -1, 1, generator);
   return x;
 }
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(filters_gradients_on_different_numbers_of_threads_are_withi
       const Tensor x = raw::contiguous(noise({images, channels, 40, 40}), order),
                    y = raw::contiguous(noise({images, channels, 40, 40}), order);
       const auto gradient = [&](const Tensor& of_x, const Tensor& of_y) {
-        const Tensor weight = raw::empty({channels, channels, 5, 5});
+        Tensor weight = raw::empty({channels, channels, 5, 5});
         kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(of_x), raw::view_of(of_y), g);
         return weight;
       };
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_
         const ThreadLimit limit(threads);
         const auto run = [&](const Tensor& x, const View* add, bool relu, detail::PreparedForms* prepared) {
           const int64_t side = c.side + 2 * c.geometry.padding.h - c.kernel + 1;
-          const Tensor out = raw::empty({x.sizes()[0], c.out, side, side}, kFloat32, kCPU, format);
+          Tensor out = raw::empty({x.sizes()[0], c.out, side, side}, kFloat32, kCPU, format);
           raw::fill_(out, std::nan(""));
           kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), add, relu, c.geometry,
                                     prepared);

@@ -22,7 +22,7 @@ const Kernels& table = kernels(kCPU);
 
 Tensor noise(const Dims& sizes, DType dtype = kFloat32) {
   Generator generator(3);
-  const Tensor x = raw::empty(sizes, dtype);
+  Tensor x = raw::empty(sizes, dtype);
   raw::uniform_(x, -1, 1, generator);
   return x;
 }

@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(sums_of_float32_are_as_exact_as_their_bound_says) {
       exact += static_cast<double>(numbers.back());
       magnitude += std::abs(static_cast<double>(numbers.back()));
     }
-    const Tensor x = raw::from_data(std::move(numbers), {length});
+    const Tensor x = raw::from_data(numbers, {length});
     const double error = std::abs(static_cast<double>(x.sum().item<float>()) - exact);
     BOOST_TEST(error <= 0x1p-24 * (4.001 * magnitude + std::abs(exact)), length);
   };
@@ -273,8 +273,8 @@ BOOST_AUTO_TEST_CASE(rows_of_any_length_and_type_take_each_element_once) {
         numbers.push_back(static_cast<double>(i * i % 13 - 5));
         exact[static_cast<std::size_t>(i / length)] += numbers.back();
       }
-      const Tensor rows = raw::cast(raw::from_data(std::move(numbers), {3, length}), dtype), sums = rows.sum(Dims{1});
-      BOOST_TEST(raw::equal(sums, raw::cast(raw::from_data(std::move(exact), {3}), sums.dtype())),
+      const Tensor rows = raw::cast(raw::from_data(numbers, {3, length}), dtype), sums = rows.sum(Dims{1});
+      BOOST_TEST(raw::equal(sums, raw::cast(raw::from_data(exact, {3}), sums.dtype())),
                  dtype << ", " << length);
     }
   }
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(rows_of_any_length_and_type_take_each_element_once) {
 BOOST_AUTO_TEST_CASE(sums_of_equal_numbers_and_of_large_ones_are_those_in_double) {
   const auto sum = [](std::vector<float> numbers) {
     const auto count = static_cast<int64_t>(numbers.size());
-    return raw::from_data(std::move(numbers), {count}).sum().item<float>();
+    return raw::from_data(numbers, {count}).sum().item<float>();
   };
   BOOST_TEST(sum(std::vector<float>(1000, 0.1f)) == static_cast<float>(1000 * static_cast<double>(0.1f)));
   std::vector<float> large(1024, 3e38f);

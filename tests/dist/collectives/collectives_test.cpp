@@ -28,7 +28,7 @@ Tensor random_of(int rank, const Dims& sizes, DType dtype = kFloat32) {
 
 /// What one worker that has all tensors would make of them, by rank.
 Tensor star(int size, const std::function<Tensor(int)>& of, ReduceOp op) {
-  const Tensor sum = of(0).clone();
+  Tensor sum = of(0).clone();
   for (int rank = 1; rank < size; ++rank) {
     const Tensor part = of(rank);
     raw::binary_(op == ReduceOp::max   ? Binary::maximum

@@ -44,7 +44,8 @@ void check_reductions(DType dtype) {
   using Elements = std::vector<T>;
   all_well(members([&](int rank, NcclComm& comm) {
     const auto mine = [&] {
-      const T r = static_cast<T>(rank + 1);
+      T r = static_cast<T>(rank);
+      ++r;
       return Elements{r, static_cast<T>(10 * r), static_cast<T>(7 - r), 4, 5, r};
     };
     const auto reduced = [&](ReduceOp op) {
@@ -59,7 +60,7 @@ void check_reductions(DType dtype) {
     Elements x = mine(), expected = mine();
     comm.reduce_scatter(x.data(), 2, rank, dtype, ReduceOp::sum, nullptr, kDone, kPatient);
     const Elements sum{6, 60, 15, 12, 15, 6};
-    const auto at = static_cast<std::size_t>(2 * rank);
+    const auto at = 2 * static_cast<std::size_t>(rank);
     expected[at] = sum[at];
     expected[at + 1] = sum[at + 1];
     check(x == expected);
@@ -87,8 +88,8 @@ BOOST_AUTO_TEST_CASE(bytes_are_broadcast_and_gathered) {
       check(x == std::string(5, static_cast<char>('a' + root)));
     }
     std::string all(6, '.');
-    all[static_cast<std::size_t>(2 * rank)] = all[static_cast<std::size_t>(2 * rank + 1)] =
-        static_cast<char>('a' + rank);
+    const auto at = 2 * static_cast<std::size_t>(rank);
+    all[at] = all[at + 1] = static_cast<char>('a' + rank);
     comm.all_gather(all.data(), 2, rank, nullptr, kDone, kPatient);
     check(all == "aabbcc");
   }));

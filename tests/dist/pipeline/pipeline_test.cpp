@@ -25,7 +25,7 @@ struct Layer : nn::Module {
   }
   Tensor forward(const Tensor& x) {
     if (fails_in_forward) throw std::runtime_error("this layer is tired");
-    const Tensor y = linear(x).tanh();
+    Tensor y = linear(x).tanh();
     if (fails_in_backward) {
       autograd::register_hook(y,
                               [](const Tensor&) -> Tensor { throw std::runtime_error("this layer goes no way back"); });
@@ -45,7 +45,7 @@ template <int which>
 struct Held : Layer {
   using Layer::Layer;
   Tensor forward(const Tensor& x) {
-    const Tensor y = linear(x).tanh();
+    Tensor y = linear(x).tanh();
     if (countdown > 0 && --countdown == 0) {
       is_held = true;
       is_held.wait(true);

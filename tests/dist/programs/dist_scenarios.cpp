@@ -114,7 +114,7 @@ Tensor dies_at_once(const Tensor& x) {
   return x;
 }
 Tensor dies_in_backward(const Tensor& x) {
-  const Tensor y = x * 2;
+  Tensor y = x * 2;
   autograd::register_hook(y, [](const Tensor&) -> Tensor {
     ::raise(SIGKILL);
     return {};

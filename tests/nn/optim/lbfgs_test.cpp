@@ -36,7 +36,7 @@ struct Problem {
       q.zero_grad();
       const Tensor next = p.slice(0, 1), here = p.slice(0, 0, 3);
       const Tensor bend = next - here * here, well = (q * q).sum() - 1.0;
-      const Tensor loss = ((bend * bend * 10.0 + (1.0 - here).pow(2)).sum() + well * well) * sign;
+      Tensor loss = ((bend * bend * 10.0 + (1.0 - here).pow(2)).sum() + well * well) * sign;
       loss.backward();
       return loss;
     };

@@ -7,11 +7,10 @@
 #include "tendril/rpc/call/function.h"
 #include "tests/own_new.h"
 
-using namespace tendril;
-using namespace std::chrono_literals;
-
 BOOST_AUTO_TEST_SUITE(allocations)
 
+using namespace tendril;
+using namespace std::chrono_literals;
 using testing::allocated;
 using testing::kHasOwnNew;
 

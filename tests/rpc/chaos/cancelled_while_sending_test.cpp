@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_transfer_is_ended_after_it_has_begun) {
     Message message = request(1);
     message.references.emplace_back();
     const Future<Message> reply = call(a, 1, std::move(message), options);
-    const std::string heard = listener->heard;
+    std::string heard = listener->heard;
     try {
       reply.wait();
     } catch (const RpcError&) {

@@ -81,7 +81,10 @@ class RawClient {
   bool try_say(tendril::rpc::Message message) {
     return try_say(tendril::rpc::testing::bytes_of(tendril::rpc::Frame(std::move(message))));
   }
-  void say(tendril::rpc::Message message) { BOOST_REQUIRE(try_say(std::move(message))); }
+  void say(tendril::rpc::Message message) {
+    const bool said = try_say(std::move(message));
+    BOOST_REQUIRE(said);
+  }
   /// Says no more; the agent may go on.
   void hang_up() { ::shutdown(socket_, SHUT_WR); }
 

@@ -63,7 +63,7 @@ class Workers {
   void lose(int rank) const { (*this)[rank].agent()->shutdown(); }
   /// Until that worker has heard of the epoch.
   GroupView heard(int rank, uint64_t epoch) const {
-    const GroupView view = (*this)[rank].wait_for_change(epoch - 1, 60s);
+    GroupView view = (*this)[rank].wait_for_change(epoch - 1, 60s);
     if (view.epoch < epoch) throw std::runtime_error("no change within 60 s");
     return view;
   }

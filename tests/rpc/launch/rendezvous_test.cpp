@@ -1,4 +1,6 @@
 // timeout: 120
+#include <string_view>
+
 #include "tests/rpc/launch/rendezvous_scene.h"
 
 BOOST_AUTO_TEST_SUITE(rendezvous)
@@ -239,7 +241,7 @@ BOOST_AUTO_TEST_CASE(without_a_timeout_a_gathering_waits_for_ever) {
 
 BOOST_AUTO_TEST_CASE(a_worker_lost_fails_the_gathering_whenever_it_was_lost) {
   const std::string text = "worker 'c' (rank 2) is gone while others are at 'leaving'";
-  for (const std::string when : {"before", "between", "after its own"}) {
+  for (const std::string_view when : {"before", "between", "after its own"}) {
     Scene scene(3);
     scene.meet();
     if (when == "before") scene.close(12);

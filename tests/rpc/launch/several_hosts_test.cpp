@@ -38,7 +38,7 @@ std::string run(const std::string& master, const std::string& keys, const std::s
   Process hosts(
       {"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios", scenario},
       {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
-  const std::string said = hosts.rest(150s);
+  std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
     std::cout << "suite skipped: this machine lets users make no network namespaces\n";
     return "";

@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
     BOOST_TEST(parsed.handlers.size() == slices, "after '" << left << "'");
     BOOST_TEST(parsed.finishes.size() == arrows, "after '" << left << "'");
   };
-  for (const std::string tail : {"", "\n", "\n]", "\n]}", "\n]}\n", ",", ",\n", ",\n{\"name\":\"half",
+  for (const char* tail : {"", "\n", "\n]", "\n]}", "\n]}\n", ",", ",\n", ",\n{\"name\":\"half",
                                  ",\n{\"name\":\"\\\"}\"", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"})
     check(events + tail, 1, 1, 2);
   // The arrow is the last event, the slice the one before; the slice's object is closed by two braces.
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   check(events.substr(0, arrow), 1, 0, 2);
   check(events.substr(0, arrow - 1), 0, 0, 2);
   check(whole.substr(0, whole.find("[\n") + 2), 0, 0, 1);
-  for (const std::string other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) check(other, 0, 0, 1);
+  for (const char* other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) check(other, 0, 0, 1);
 }
 
 BOOST_AUTO_TEST_CASE(beyond_its_bound_spans_are_counted_only) {

@@ -183,7 +183,7 @@ void in_place(int rank) {
     }
     for (int i = 0; i < 20; ++i) {
       auto read = rpc::rpc_async<&read_parameter>(1);
-      const Tensor seen = read.wait();
+      const Tensor& seen = read.wait();
       rpc::rpc_sync<&step>(1);
       require(raw::equal(seen, raw::full({100'000}, i, tendril::kFloat32, kFirst)), "a result is of its time");
     }

@@ -38,7 +38,7 @@ struct Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::string file(const std::string& content, mode_t mode = 0600, const std::string& name = "key") const {
-    const std::string where = path + "/" + name;
+    std::string where = path + "/" + name;
     std::ofstream(where, std::ios::binary) << content;
     BOOST_REQUIRE(::chmod(where.c_str(), mode) == 0);
     return where;
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_key_is_none_until_it_is_given) {
   const SharedKey a = SharedKey::random(), b = SharedKey::random();
   BOOST_TEST(a.bytes().size() == 32u);
   BOOST_TEST(text(a) != text(b));
-  const SharedKey copy = a;
+  const SharedKey copy = a;  // NOLINT(performance-unnecessary-copy-initialization): it is what is asked
   BOOST_TEST(text(copy) == text(a));
 }
 

@@ -11,10 +11,10 @@
 #include "tendril/tensor/raw.h"
 #include "tests/contains.h"
 
+namespace archive_test {
+
 using namespace tendril;
 using namespace tendril::rpc;
-
-namespace archive_test {
 
 struct Point {
   int x = 0, y = 0;
@@ -116,6 +116,8 @@ BOOST_AUTO_TEST_SUITE(archive)
 
 namespace {
 
+using namespace tendril;
+using namespace tendril::rpc;
 using namespace archive_test;
 
 template <class T>

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(nests_become_names) {
 
 BOOST_AUTO_TEST_CASE(views_keep_their_strides_and_share_their_storage) {
   const StateDict dict = load_pytorch(golden_file("nested.pt"));
-  const Tensor whole = dict.at("views.whole");
+  const Tensor& whole = dict.at("views.whole");
   BOOST_TEST(same(whole, pattern({4, 6}, kFloat32)));
   BOOST_TEST(same(dict.at("views.row"), raw::select(whole, 0, 1)));
   BOOST_TEST(same(dict.at("views.transposed"), raw::transpose(whole, 0, 1)));
