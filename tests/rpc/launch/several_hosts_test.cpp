@@ -35,9 +35,9 @@ struct KeyFile {
 /// What four workers on three hosts say; "" where there are no namespaces here.
 std::string run(const std::string& master, const std::string& keys, const std::string& scenario = "member",
                 const std::string& partition = "") {
-  Process hosts(
-      {"/bin/bash", TENDRIL_TEST_DATA "/../hosts.sh", master, keys, TENDRIL_TEST_PROGRAMS "/group_scenarios", scenario},
-      {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
+  const std::string script = TENDRIL_TEST_DATA "/../hosts.sh", program = TENDRIL_TEST_PROGRAMS "/group_scenarios";
+  Process hosts({"/bin/bash", script, master, keys, program, scenario},
+                {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
   std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
     std::cout << "suite skipped: this machine lets users make no network namespaces\n";

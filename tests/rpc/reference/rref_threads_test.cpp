@@ -28,7 +28,7 @@ struct Object {
 class Worker final : public RRefTable::Host, public RRefHome, public std::enable_shared_from_this<Worker> {
  public:
   static std::shared_ptr<Worker> make(WorkerId id) {
-    const auto worker = std::make_shared<Worker>(id);
+    auto worker = std::make_shared<Worker>(id);
     worker->table = std::make_shared<RRefTable>(worker->info, 100 + static_cast<uint64_t>(id), worker);
     return worker;
   }

@@ -17,6 +17,7 @@
 BOOST_AUTO_TEST_SUITE(waiting)
 
 using namespace rpc_test;
+namespace detail = tendril::rpc::detail;
 
 namespace {
 
