@@ -53,6 +53,7 @@ class GradSink final : public GradientSink {
 /// task is then over, and further calls throw.
 class GraphTask {
  public:
+  /// What a run keeps and computes.
   struct Options {
     bool retain_graph = false;  ///< keep saved tensors for another run
     bool create_graph = false;  ///< record the backward formulas
@@ -78,7 +79,7 @@ class GraphTask {
 
   /// Runs until no node is ready. Returns whether all is done: every entry was fed and every node has run.
   bool run();
-  bool finished() const;
+  bool finished() const;  ///< whether every entry had its gradient and every node has run
 
  private:
   struct Leaf {

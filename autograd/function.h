@@ -67,6 +67,7 @@ class FunctionNode : public Node {
   const char* name() const noexcept override { return name_.c_str(); }
   void apply(std::span<Tensor> output_grads, std::span<Tensor> input_grads) override;
 
+  /// Begins the forward half.
   static void begin(FunctionContext& ctx, bool recorded) noexcept { ctx.recorded_ = recorded; }
   /// Ends the forward half: the outputs get their history if `recorded`; the context's tensors are saved.
   void finish(FunctionContext& ctx, std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, bool recorded);

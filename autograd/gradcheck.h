@@ -29,7 +29,7 @@ struct GradcheckResult {
   bool ok = true;       ///< all derivatives agree
   std::string message;  ///< what differs: the output, the input, the element of each, both values
 
-  explicit operator bool() const noexcept { return ok; }
+  explicit operator bool() const noexcept { return ok; }  ///< whether all agreed
 };
 
 /// Compares, for every floating output and every input that requires a gradient, the whole Jacobian. Also checks that

@@ -37,16 +37,16 @@ void take_sequence_numbers() noexcept;
 
 /// The way from a node (or a tensor) to the gradient of one output of another node.
 struct Edge {
-  Ref<Node> node;
+  Ref<Node> node;         ///< null: nobody wants the gradient
   uint32_t input_nr = 0;  ///< which output of the forward operation, that is, which input of `node`'s backward
 
-  explicit operator bool() const noexcept { return node != nullptr; }
+  explicit operator bool() const noexcept { return node != nullptr; }  ///< whether it leads anywhere
   friend bool operator==(const Edge& a, const Edge& b) noexcept = default;
 };
 
 /// What a gradient must look like to be the gradient of a forward output.
 struct OutputInfo {
-  Dims sizes;
+  Dims sizes;  ///< of each dimension, in elements
   DType dtype = kFloat32;
   Device device;
 };
@@ -74,16 +74,18 @@ class Node : public History {
 
   /// Nodes created later have larger numbers (within a thread); the engine runs them first.
   uint64_t sequence_number() const noexcept { return sequence_; }
+  /// One for each input: where its gradient goes.
   std::span<const Edge> edges() const noexcept { return {edges_, num_edges_}; }
+  /// Of each output, what its gradient must look like.
   std::span<const OutputInfo> outputs() const noexcept { return {outputs_, num_outputs_}; }
-  bool is_leaf() const noexcept { return is_leaf_; }
+  bool is_leaf() const noexcept { return is_leaf_; }  ///< whether it adds up the gradient of a leaf
 
   /// Whether somebody wants the gradient of input i in this run. Expensive formulas ask.
   bool needs_grad(int i) const noexcept { return (needed_ >> (i < 63 ? i : 63)) & 1; }
 
   /// Frees the saved tensors; a later backward through this node throws.
   void release_saved() noexcept;
-  bool released() const noexcept { return released_; }
+  bool released() const noexcept { return released_; }  ///< whether the saved tensors are gone
   /// What is saved: for the engine, and for pictures.
   std::span<const SavedTensor> saved_tensors() const noexcept { return {saved_, num_saved_}; }
 
@@ -93,8 +95,11 @@ class Node : public History {
   static void forget_changed(TensorImpl& changed, uint32_t owners, Node* start, const Node* end) noexcept;
 
   // ---- while recording
+  /// The gradient of input i goes there.
   void set_edge(int i, Edge edge) noexcept { edges_[i] = std::move(edge); }
+  /// Whether somebody wants the gradient of input i.
   bool has_edge(int i) const noexcept { return edges_[i].node != nullptr; }
+  /// Gradients of output i will be of its sizes, dtype and device.
   [[gnu::always_inline]] void set_output(int i, const Tensor& output) noexcept {
     const TensorImpl& made = *output.impl();
     outputs_[i].sizes = made.sizes;
@@ -104,15 +109,16 @@ class Node : public History {
 
   /// Hooks and retained gradients, null for most nodes.
   NodeHooks* hooks() const noexcept { return hooks_; }
-  NodeHooks& make_hooks();
+  NodeHooks& make_hooks();  ///< as `hooks()`, made where there were none
 
  protected:
+  /// The arrays of a node, which the derived class owns.
   struct Parts {
-    Edge* edges;
-    OutputInfo* outputs;
-    Tensor* pending;
-    SavedTensor* saved;
-    uint32_t num_edges, num_outputs, num_saved;
+    Edge* edges;                                 ///< one for each input
+    OutputInfo* outputs;                         ///< one for each output
+    Tensor* pending;                             ///< one for each output: the sum of the gradients that have come
+    SavedTensor* saved;                          ///< what `apply` reads
+    uint32_t num_edges, num_outputs, num_saved;  ///< their lengths
   };
   // Inlined by decree, as what else runs for each recorded operation: the sources of operations are so large that the
   // compiler stops inlining within them, which cost a tenth of a recorded addition (docs/benchmarks/ops.md).
@@ -133,6 +139,7 @@ class Node : public History {
   /// For nodes whose numbers of inputs and outputs are known only at run time.
   void set_parts(const Parts& parts) noexcept;
 
+  /// What was saved; throws AutogradError if it was changed in place since, or freed by an earlier backward.
   Tensor unpack(const SavedTensor& tensor) const { return tensor.unpack(*this); }
   /// A node that must run even if all its output gradients are undefined, or that has no edges (a message to send).
   void set_always_run() noexcept { always_run_ = true; }
@@ -174,6 +181,7 @@ class Node : public History {
   NodeHooks* hooks_ = nullptr;    // owned
 };
 
+/// Makes a node N that `output` gets as its history, if any input requires a gradient and recording is on; else null.
 template <class N, std::same_as<Tensor>... Inputs>
 N* track(const Tensor& output, const Inputs&... inputs);  // history.h
 
@@ -204,12 +212,15 @@ class NodeOf : public Node {
   [[gnu::always_inline]] static Derived* record(const Tensor& output, const Operands&... operands) {
     return track<Derived>(output, operands...);
   }
+  /// Keeps an input for `backward`, in place i of Saves.
   void save(int i, const Tensor& input) { saved_[static_cast<std::size_t>(i)].save(input); }
+  /// Keeps the node's own output, without a cycle of references.
   void save_output(int i, const Tensor& output) { saved_[static_cast<std::size_t>(i)].save_output(output); }
+  /// What was kept in place i; throws AutogradError as `unpack`.
   Tensor saved(int i) const { return saved_[static_cast<std::size_t>(i)].unpack(*this); }
 
-  static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }
-  static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }
+  static void* operator new(std::size_t bytes) { return memory::allocate(bytes); }  ///< a block of this thread's slab
+  static void operator delete(void* block, std::size_t bytes) noexcept { memory::release(block, bytes); }  ///< likewise
 
  private:
   void destroy_now() noexcept final {

@@ -167,8 +167,10 @@ class DataLoader {
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
     using iterator_category = std::input_iterator_tag;
+    /// The batch, while the iterator stays where it is.
     Batch& operator*() const& { return *static_cast<Batch*>(batch_.get()); }
     Batch operator*() && { return std::move(*static_cast<Batch*>(batch_.get())); }  ///< `auto batch = *loader.begin();`
+    /// Of the batch.
     Batch* operator->() const { return static_cast<Batch*>(batch_.get()); }
     /// Throws Error if another loop or a loaded state has ended this one.
     Iterator& operator++() {
@@ -176,7 +178,7 @@ class DataLoader {
       batch_ = core_->next(loop_);
       return *this;
     }
-    void operator++(int) { ++*this; }
+    void operator++(int) { ++*this; }  ///< the next batch
     friend bool operator==(const Iterator& at, std::default_sentinel_t) { return !at.batch_; }
 
    private:
@@ -188,7 +190,7 @@ class DataLoader {
   };
   /// Starts a loop, and waits for its first batch.
   Iterator begin() { return Iterator(core_); }
-  std::default_sentinel_t end() const noexcept { return {}; }
+  std::default_sentinel_t end() const noexcept { return {}; }  ///< behind the last batch of the epoch
 
   int64_t size() const { return core_.size(); }               ///< batches of an epoch
   uint64_t epoch() const noexcept { return core_.epoch(); }   ///< that is under way, or comes next

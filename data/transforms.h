@@ -78,11 +78,13 @@ struct RandomCropOptions {
 struct RandomCrop {
   int64_t height, width;
   RandomCropOptions options = {};
+  /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 /// Flipped with a probability.
 struct RandomHorizontalFlip {
   double p = 0.5;  ///< the probability
+  /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 struct RandomResizedCropOptions {
@@ -94,12 +96,14 @@ struct RandomResizedCropOptions {
 struct RandomResizedCrop {
   int64_t height, width;
   RandomResizedCropOptions options = {};
+  /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 /// Brightness, contrast, saturation and hue in random order; factors from 1 - v (not below 0) to 1 + v, hue from -v to
 /// v. 0 leaves it as it is.
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;  ///< how far each may go; not negative, hue at most 0.5
+  /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
 
@@ -116,6 +120,7 @@ class Transform {
       call_ = [f = std::move(f)](const Tensor& image, Generator&) { return f(image); };
     }
   }
+  /// Of one image; those that ask for no random numbers leave `random` alone.
   Tensor operator()(const Tensor& image, Generator& random) const { return call_(image, random); }
 
  private:

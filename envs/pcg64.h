@@ -37,10 +37,10 @@ class Pcg64 {
   /// Equal to numpy.random.Generator(numpy.random.PCG64(seed)).
   explicit Pcg64(std::uint64_t seed);
 
-  static constexpr result_type min() { return 0; }
-  static constexpr result_type max() { return ~result_type{0}; }
+  static constexpr result_type min() { return 0; }                ///< the least number that may come
+  static constexpr result_type max() { return ~result_type{0}; }  ///< the largest
 
-  result_type operator()();
+  result_type operator()();  ///< the next number
 
   /// [0, 1) with 53 random bits: numpy.random.Generator.random().
   double uniform();

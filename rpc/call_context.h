@@ -15,7 +15,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::rpc {
 
-using Clock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;  ///< of all deadlines
 
 /// `timeout` from now on. Whoever gave it, no number overflows: more than 100 years (also into the past) are 100 years.
 template <class Rep, class Period>
@@ -34,8 +34,8 @@ inline constexpr std::chrono::seconds kFirstNote{5};
 struct CallOrigin {
   uint64_t agent = 0;                     ///< the incarnation of the agent that serves it: the others know neither
   const std::string* function = nullptr;  ///< its name, which lives as long as its FunctionTable; null: none
-  WorkerId caller = -1;
-  uint64_t call_id = 0;  ///< the caller's number of the call
+  WorkerId caller = -1;                   ///< its rank; -1: none
+  uint64_t call_id = 0;                   ///< the caller's number of the call
 };
 
 /// What travels with a call: captured where a call is made, a continuation attached, a coroutine suspended, and
@@ -45,12 +45,12 @@ struct CallContext {
   Clock::time_point deadline = Clock::time_point::max();  ///< nested calls inherit it
   LazyStopToken stop = {};                                ///< the caller cancelled, or its connection is gone
   uint64_t autograd_context = 0;                          ///< 0 = none
-  uint64_t trace_id = 0, span_id = 0;
+  uint64_t trace_id = 0, span_id = 0;                     ///< of a trace (trace.h); 0 = none
   uint8_t depth = 0;  ///< of calls made here: how many handlers wait for them, each for the one before; 0 outside
   std::shared_ptr<const std::vector<std::byte>> extension = {};  ///< opaque bytes of whoever set them
   CallOrigin origin = {};                                        ///< does not travel: the handler that runs here
 
-  static CallContext& current() noexcept;
+  static CallContext& current() noexcept;  ///< of the calling thread
 };
 
 /// Makes a context current until the end of the scope. By value: one in a coroutine is suspended with it, and may end

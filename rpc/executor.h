@@ -36,7 +36,7 @@ class Job {
   /// A call's level says how many handlers wait for it, each for the one before; the pool keeps threads for the higher
   /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
   static constexpr int kContinuation = 16;
-  virtual int level() const noexcept { return kContinuation; }
+  virtual int level() const noexcept { return kContinuation; }  ///< 0 to kContinuation
   /// The handler that it is, or goes on with.
   virtual CallOrigin origin() const noexcept { return {}; }
 
@@ -50,7 +50,7 @@ class Job {
 /// Thread-safe; outlives its agent as long as somebody holds a reference.
 class Executor : public RefCounted {
  public:
-  static void destroy(Executor* executor) noexcept { delete executor; }
+  static void destroy(Executor* executor) noexcept { delete executor; }  ///< for Ref
   virtual ~Executor() = default;
 
   /// Runs the job on a pool thread, under a slot. After the agent's shutdown it runs at once, on the calling thread,
@@ -71,7 +71,7 @@ class Executor : public RefCounted {
   static Executor* current() noexcept;
 
  protected:
-  static void set_current(Executor* executor) noexcept;
+  static void set_current(Executor* executor) noexcept;  ///< of the calling thread; null: none
 
  private:
   std::atomic<uint64_t> unread_errors_{0};

@@ -42,9 +42,10 @@ class LazyStopToken {
   LazyStopToken(const std::stop_token& token)
       : state_(token.stop_possible() ? new detail::LazyStopState(token) : nullptr) {}
 
+  /// One that stops when this does.
   operator std::stop_token() const { return state_ ? state_->token() : std::stop_token(); }
-  bool stop_requested() const noexcept { return state_ && state_->requested(); }
-  bool stop_possible() const noexcept { return static_cast<bool>(state_); }
+  bool stop_requested() const noexcept { return state_ && state_->requested(); }  ///< as std::stop_token's
+  bool stop_possible() const noexcept { return static_cast<bool>(state_); }       ///< as std::stop_token's
 
  private:
   friend class LazyStopSource;

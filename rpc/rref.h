@@ -71,7 +71,7 @@ class RRef {
     return rref;
   }
 
-  explicit operator bool() const noexcept { return state_ != nullptr; }
+  explicit operator bool() const noexcept { return state_ != nullptr; }  ///< whether it refers to anything
   bool is_owner() const { return state().is_owner(); }
   const WorkerInfo& owner() const { return state().owner(); }
   /// The name of the worker that has the object.

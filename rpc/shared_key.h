@@ -32,7 +32,7 @@ class SharedKey {
   /// Throws UsageError where it can neither be read nor made.
   static SharedKey of_this_user();
 
-  explicit operator bool() const noexcept { return held_ != nullptr; }
+  explicit operator bool() const noexcept { return held_ != nullptr; }  ///< whether there is one
   /// The key itself: not to be printed.
   std::span<const std::byte> bytes() const noexcept;
   /// Where it came from, for messages.

@@ -98,11 +98,11 @@ class Task {
   /// Of the coroutine's result.
   const Future<T>& future() const& noexcept { return future_; }
   Future<T> future() && noexcept { return std::move(future_); }
-  operator Future<T>() const { return future_; }
+  operator Future<T>() const { return future_; }  ///< of the coroutine's result
   decltype(auto) wait() const& { return future_.wait(); }
   /// Waits for the coroutine's result.
   T wait() && { return std::move(future_).wait(); }
-  auto operator co_await() const { return future_.operator co_await(); }
+  auto operator co_await() const { return future_.operator co_await(); }  ///< suspends until the result is there
 
  private:
   Future<T> future_;

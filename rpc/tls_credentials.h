@@ -33,7 +33,7 @@ class TlsCredentials {
   /// that the authority has not signed, that has expired, or that does not belong to the key.
   static TlsCredentials from_files(const TlsFiles& files);
 
-  explicit operator bool() const noexcept { return context_ != nullptr; }
+  explicit operator bool() const noexcept { return context_ != nullptr; }   ///< whether there are any
   const detail::TlsContext& context() const noexcept { return *context_; }  ///< for the library's own parts
 
  private:

@@ -2,7 +2,7 @@
 # table, as the macros before it make them; tensor/reductions.def likewise. A function without a comment that follows another of its name on the next line
 # gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
 # one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
-# forward(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
+# forward() and operator(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
 # a function of autograd/ops, too; members that are data by a name that means the same in every options struct (`usual`).
 # Several that are declared in one line, `double begin, end;  ///< in seconds`, are declared one by one, each with the
 # comment. All else as it is.
@@ -142,6 +142,7 @@ inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a decl
   if (/\/\/\/</) { said = $0; sub(/.*\/\/\/</, "  ///", said); said = said "\n" }
   if (!commented && said == "" && !/\/\/\/</) {
     if (name == "forward") print "  /// The layer, applied: the class says to what shapes."
+    if (/ operator\(\)\(/ && FILENAME ~ /nn\//) print "  /// As forward()."
     if (name == "for_each_field") print "  /// Calls visit with name and value of each member: for saving and for the wire."
     if (name == "for_each_tensor") print "  /// Calls f with each tensor in it."
     if (name in functions) print "  /// The function " name "(), of this tensor."

@@ -40,6 +40,7 @@ class TensorAccessor {
   /// The address of element 0.
   T* data() const noexcept { return data_; }
 
+  /// An element of a vector, or an accessor with a dimension less; not checked.
   decltype(auto) operator[](int64_t index) const {
     if constexpr (checked) {
       TENDRIL_CHECK_AS(IndexError, index >= 0 && index < sizes_[0], "accessor: index ", index,

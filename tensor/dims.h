@@ -50,6 +50,7 @@ class Dims {
   void set_size(int count) noexcept { count_ = count; }
   /// Whether there is none.
   bool empty() const noexcept { return count_ == 0; }
+  /// Of dimension i, 0 <= i < size(); not checked.
   int64_t operator[](int i) const noexcept { return values_[static_cast<std::size_t>(i)]; }
   int64_t& operator[](int i) noexcept { return values_[static_cast<std::size_t>(i)]; }
   /// The last number.
@@ -59,8 +60,9 @@ class Dims {
   /// The first number's address.
   int64_t* data() noexcept { return values_.data(); }
   const int64_t* begin() const noexcept { return values_.data(); }
-  const int64_t* end() const noexcept { return values_.data() + count_; }
   int64_t* begin() noexcept { return values_.data(); }
+  /// Behind the last number.
+  const int64_t* end() const noexcept { return values_.data() + count_; }
   int64_t* end() noexcept { return values_.data() + count_; }
 
   /// Adds a number at the end. ShapeError where there is no room.

@@ -62,7 +62,7 @@ struct Half {
   uint16_t bits = 0;  ///< as stored
   Half() = default;
   explicit Half(float value) noexcept;
-  explicit operator float() const noexcept;
+  explicit operator float() const noexcept;  ///< exact
 };
 
 /// The upper half of an IEEE 754 binary32, a storage format: arithmetic happens in float. Rounds to nearest even.
@@ -75,6 +75,7 @@ struct BFloat16 {
     const bool nan = (word & 0x7fffffff) > 0x7f800000;
     bits = static_cast<uint16_t>((nan ? word | 0x400000 : word + 0x7fff + (word >> 16 & 1)) >> 16);
   }
+  /// Exact.
   [[gnu::always_inline]] explicit operator float() const noexcept {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }

@@ -53,7 +53,9 @@ class StateDict {
   std::size_t size() const noexcept { return entries_.size(); }
   /// Whether there is none.
   bool empty() const noexcept { return entries_.empty(); }
+  /// Entries (first: the name, second: the tensor), in the order of insertion.
   auto begin() const noexcept { return entries_.begin(); }
+  /// Behind the last entry.
   auto end() const noexcept { return entries_.end(); }
 
  private:

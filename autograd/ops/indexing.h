@@ -71,6 +71,7 @@ class Indexed : public Tensor {
   Indexed(const Tensor& base, std::vector<Index> indices)
       : Tensor(tendril::index(base, indices)), base_(base), indices_(std::move(indices)) {}
   Indexed(const Indexed&) = delete;
+  /// A name that holds `x[{...}]` is a tensor like others: it becomes another one, and x stays.
   Indexed& operator=(const Indexed& values) & { return *this = static_cast<const Tensor&>(values); }
   Indexed& operator=(const Tensor& values) & {
     static_cast<Tensor&>(*this) = values;
@@ -84,9 +85,10 @@ class Indexed : public Tensor {
   const Tensor& operator-=(Scalar other) & { return sub_(other); }
   const Tensor& operator*=(Scalar other) & { return mul_(other); }
   const Tensor& operator/=(Scalar other) & { return div_(other); }
+  /// Writes into x, in place: `x[{...}] = values`.
   const Tensor& operator=(const Indexed& values) && { return tendril::index_put_(base_, indices_, values); }
   const Tensor& operator=(const Tensor& values) && { return tendril::index_put_(base_, indices_, values); }
-  const Tensor& operator=(Scalar value) &&;
+  const Tensor& operator=(Scalar value) &&;  ///< ... the same number everywhere
   const Tensor& operator+=(const Tensor& other) && { return put(add(other), "+="); }
   const Tensor& operator-=(const Tensor& other) && { return put(sub(other), "-="); }
   const Tensor& operator*=(const Tensor& other) && { return put(mul(other), "*="); }

@@ -61,6 +61,7 @@ inline Tensor bitwise_not(const Tensor& x) { return x.bitwise_not(); }
 inline Tensor operator~(const Tensor& x) { return x.bitwise_not(); }
 /// Element by element, as bool; whether two tensors are equal as a whole is `equal`.
 inline Tensor operator==(const Tensor& x, const Tensor& y) { return x.eq(y); }
+/// With a number, as bool.
 inline Tensor operator==(const Tensor& x, Scalar y) { return x.eq(y); }
 inline Tensor operator!=(const Tensor& x, const Tensor& y) { return x.ne(y); }
 inline Tensor operator!=(const Tensor& x, Scalar y) { return x.ne(y); }

@@ -28,8 +28,8 @@ Conv2d fuse_conv_bn_eval(const Conv2d& conv, const BatchNorm2d& bn);
 struct FusedConv {
   /// Of the parameters and statistics as they are now, whether in training or not. Error unless bn keeps statistics.
   FusedConv(const Conv2d& conv, const BatchNorm2d& bn);
-  Tensor operator()(const Tensor& x) const;
-  Tensor relu(const Tensor& x) const;  ///< relu of that, in one pass
+  Tensor operator()(const Tensor& x) const;  ///< x is [N, in, H, W]; as the two layers after each other
+  Tensor relu(const Tensor& x) const;        ///< relu of that, in one pass
 
   Tensor weight, bias;    ///< with the normalisation in them
   ConvGeometry geometry;  ///< the convolution's
