@@ -1,5 +1,5 @@
 # All examples as one source, for clang-tidy (scripts/tidy.sh): nearly all of its time is for what they include.
-file(GLOB sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.cpp */*.cpp support/*/*.cpp)
+file(GLOB sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.cpp */*.cpp */*/*.cpp)
 set(headers "")
 set(text "")
 foreach(source IN LISTS sources)

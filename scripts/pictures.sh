@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../docs/pictures"
 program=${TENDRIL_PICTURES:-../../build/dev/examples/pictures/pictures}
 if [ -x "$program" ]; then
   "$program" distributed >distributed_graph.dot
-  for graph in tape unused stuck forks; do "$program" $graph >$graph.dot; done
+  for graph in tape engine unused stuck forks; do "$program" $graph >$graph.dot; done
   for picture in strides plans frame schedules; do "$program" $picture >$picture.svg; done
   trace=$(mktemp)
   trap 'rm -f "$trace"' EXIT

@@ -38,7 +38,7 @@ inline constexpr std::size_t kElementBytes[kNumDTypes] = {4, 8, 8, 4, 1, 1, 2, 2
 }  // namespace detail
 /// Bytes of an element.
 constexpr std::size_t size_of(DType dtype) noexcept { return detail::kElementBytes[static_cast<int>(dtype)]; }
-/// float32, float64 and the half types.
+/// float32, float64 and the half types, float16 and bfloat16.
 constexpr bool is_floating(DType dtype) noexcept {
   return dtype == kFloat32 || dtype == kFloat64 || dtype == kFloat16 || dtype == kBFloat16;
 }

@@ -5,11 +5,11 @@
 // --profile: one step of each, for a profiler that begins where it is told: ncu --profile-from-start off ...
 #include <cuda_profiler_api.h>
 
-#include <cstring>
 #include <iostream>
 #include <optional>
 
 #include "bench/cuda/timing.h"
+#include "bench/flags.h"
 #include "bench/nn/gpt.h"
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/loss.h"
@@ -131,10 +131,10 @@ void adam_steps() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--only") == 0) only = argv[i + 1];
-    if (std::strcmp(argv[i], "--profile") == 0) profile = std::strcmp(argv[i + 1], "0") != 0;
-  }
+  CLI::App app("Training steps on a CUDA device");
+  bench::add_only(app, only, "steps whose names have this in them");
+  app.add_option("--profile", profile, "One step of each, for a profiler");
+  CLI11_PARSE(app, argc, argv);
   try {
     if (!cuda::is_available()) {
       std::cerr << "no CUDA device: " << cuda::why_unavailable() << '\n';

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/rpc/raw.h"
 #include "bench/rpc/server.h"
 #include "tendril/autograd/ops/loss.h"
@@ -118,19 +118,14 @@ void row(const Options& options, const char* label, Mode mode, bool with_unused)
 
 int main(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--quick") == 0) {
-      options.rounds = 300;
-    } else if (std::strcmp(argv[i], "--pin") == 0 && i + 1 < argc && std::strcmp(argv[i + 1], "one") == 0) {
-      options.one_core = true;
-      ++i;
-    } else if (std::strcmp(argv[i], "--pin") == 0 && i + 1 < argc && std::strcmp(argv[i + 1], "none") == 0) {
-      ++i;
-    } else {
-      std::fprintf(stderr, "usage: bench_dist [--pin one|none] [--quick]\n");
-      return 2;
-    }
-  }
+  bool quick = false;
+  std::string pin = "none";
+  CLI::App app("An iteration of the RNN tutorial");
+  bench::add_pin(app, pin, {"one", "none"});
+  bench::add_quick(app, quick);
+  CLI11_PARSE(app, argc, argv);
+  if (quick) options.rounds = 300;
+  options.one_core = pin == "one";
   std::printf("Unix socket, %s\n\n", options.one_core ? "one core" : "not pinned");
   std::printf(
       "| iteration | messages | bytes | round trips | us | raw round trips, us | ratio "

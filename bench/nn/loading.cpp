@@ -11,6 +11,7 @@
 #include <string>
 #include <tuple>
 
+#include "bench/flags.h"
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/data/images.h"
@@ -25,20 +26,12 @@
 #include "tendril/nn/sequential.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
-#include "tendril/tensor/threads.h"
 
 using namespace tendril;
 
 namespace {
 
 constexpr int64_t kSide = 40, kCrop = 32, kBatch = 32;
-
-std::int64_t option(int argc, char** argv, const std::string& name, std::int64_t otherwise) {
-  for (int i = 2; i + 1 < argc; ++i) {
-    if (argv[i] == name) return std::atoll(argv[i + 1]);
-  }
-  return otherwise;
-}
 
 /// Files "0.png", "1.png", ...: a bright square on noise, whose label is where it is.
 struct Files {
@@ -87,10 +80,15 @@ void measure(const Files& files, int workers, int64_t epochs) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2)
-    return std::fprintf(stderr, "usage: %s FOLDER [--threads N] [--epochs E] [--images COUNT]\n", argv[0]), 2;
-  set_num_threads(static_cast<int>(option(argc, argv, "--threads", 1)));
-  const Files files{argv[1], std::max<int64_t>(option(argc, argv, "--images", 1024), kBatch)};
+  std::string folder;
+  int64_t images = 1024, epochs = 10;
+  CLI::App app("Whether training waits for its data");
+  bench::add_threads(app);
+  app.add_option("folder", folder, "Where the images are written")->required();
+  app.add_option("--images", images, "How many")->check(CLI::Range(kBatch, int64_t{1} << 20));
+  app.add_option("--epochs", epochs, "How often all are read")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  const Files files{folder, images};
   files.write();
-  for (const int workers : {0, 1, 2}) measure(files, workers, option(argc, argv, "--epochs", 10));
+  for (const int workers : {0, 1, 2}) measure(files, workers, epochs);
 }

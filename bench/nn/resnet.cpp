@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "bench/flags.h"
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/loss.h"
@@ -15,18 +16,10 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
-#include "tendril/tensor/threads.h"
 
 using namespace tendril;
 
 namespace {
-
-int64_t option(int argc, char** argv, const std::string& name, int64_t otherwise) {
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (argv[i] == name) return std::atoll(argv[i + 1]);
-  }
-  return otherwise;
-}
 
 /// Of /proc/self/status, in MiB: VmRSS, what is there now, or VmHWM, the most there was.
 double mebibytes(const std::string& field) {
@@ -54,15 +47,21 @@ void time(const char* name, int64_t rounds, const F& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  set_num_threads(static_cast<int>(option(argc, argv, "--threads", 1)));
-  const int64_t batch = option(argc, argv, "--batch", 8), size = option(argc, argv, "--size", 128),
-                rounds = option(argc, argv, "--rounds", 5);
+  int64_t batch = 8, size = 128, rounds = 5;
+  bool channels_last = false;
+  CLI::App app("ResNet-50: a step of training and an evaluation of a batch");
+  bench::add_threads(app);
+  app.add_option("--batch", batch, "Images")->check(CLI::PositiveNumber);
+  app.add_option("--size", size, "Of an image, in pixels each way")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds, "The best of so many")->check(CLI::PositiveNumber);
+  app.add_option("--channels-last", channels_last, "In channels-last order");
+  CLI11_PARSE(app, argc, argv);
   const double before = mebibytes("VmRSS");
   nn::ResNet<nn::Bottleneck> model = nn::resnet50();
   optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   Tensor x = raw::empty({batch, 3, size, size});
   raw::normal_(x, 0, 1, default_generator());
-  if (option(argc, argv, "--channels-last", 0)) {
+  if (channels_last) {
     x = x.to(MemoryFormat::channels_last);
     model.to(MemoryFormat::channels_last);
   }

@@ -1,15 +1,15 @@
 // Steps of training of small networks: forward, loss, backward and optimizer, as lines "name<TAB>steps/s":
 //   bench_nn [--threads N] [--seconds S] [--only NAME] [--clock processor]
-// S: how long each network is measured; by the processor's time what other programs take does not count (one thread).
+// By CPU time what other programs take does not count (one thread).
 // The learning rates are so small that no run converges, whose gradients might become denormal numbers.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/nn/gpt.h"
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/loss.h"
@@ -25,7 +25,6 @@
 #include "tendril/nn/pooling.h"
 #include "tendril/nn/sequential.h"
 #include "tendril/tensor/creation.h"
-#include "tendril/tensor/threads.h"
 
 using namespace tendril;
 
@@ -33,19 +32,12 @@ namespace {
 
 double seconds = 0.4;
 std::string only;
-bool processor = false;
+std::string clock_name = "wall";
 
 double now() {
   timespec time{};
-  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  clock_gettime(clock_name == "processor" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-std::string option(int argc, char** argv, const std::string& name, const char* otherwise) {
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (argv[i] == name) return argv[i + 1];
-  }
-  return otherwise;
 }
 
 /// Prints one over the median time of a step.
@@ -118,10 +110,13 @@ void gpt(const char* name, int64_t context, int64_t layers, int64_t heads, int64
 }  // namespace
 
 int main(int argc, char** argv) {
-  set_num_threads(std::atoi(option(argc, argv, "--threads", "1").c_str()));
-  seconds = std::atof(option(argc, argv, "--seconds", "0.4").c_str());
-  only = option(argc, argv, "--only", "");
-  processor = option(argc, argv, "--clock", "") == "processor";
+  CLI::App app("Steps of training of small networks");
+  bench::add_threads(app);
+  bench::add_only(app, only, "this network");
+  app.add_option("--seconds", seconds, "How long each network is measured")->check(CLI::PositiveNumber);
+  app.add_option("--clock", clock_name, "By wall-clock time, or by CPU time of the process")
+      ->check(CLI::IsMember({"wall", "processor"}));
+  CLI11_PARSE(app, argc, argv);
   manual_seed(1);
   mlp("MLP", 784, 256, 10, 64);
   mlp("MLP, tiny", 4, 8, 2, 1);

@@ -12,11 +12,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/rpc/compared.h"
 #include "bench/rpc/disturbed.h"
 #include "bench/rpc/raw.h"
@@ -137,23 +137,13 @@ void row(bench::Transport transport, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--quick") == 0) {
-      options.quick = true;
-    } else if (std::strcmp(argv[i], "--trace") == 0) {
-      options.trace = true;
-    } else if (std::strcmp(argv[i], "--pin") == 0 && i + 1 < argc) {
-      options.pin = argv[++i];
-    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
-      options.only = argv[++i];
-    } else if (std::strcmp(argv[i], "--calls") == 0 && i + 1 < argc) {
-      options.calls = std::atoi(argv[++i]);
-    }
-    if ((options.pin != "one" && options.pin != "two" && options.pin != "none") || argv[i][0] == '?') {
-      std::fprintf(stderr, "usage: bench_rpc [--pin one|two|none] [--quick] [--only SIZE] [--calls N [--trace]]\n");
-      return 2;
-    }
-  }
+  CLI::App app("Calls beside hand-written ping-pongs of the same bytes");
+  bench::add_pin(app, options.pin, {"one", "two", "none"});
+  bench::add_quick(app, options.quick);
+  bench::add_only(app, options.only, "this size, or \"compared\"");
+  app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::PositiveNumber);
+  app.add_flag("--trace", options.trace, "... with a trace");
+  CLI11_PARSE(app, argc, argv);
   if (options.calls > 0) {
     // Without polling: how often a leader looks is a matter of time.
     const auto prepare = [&](rpc::Agent& agent) {

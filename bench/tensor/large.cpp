@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/cuda/timing.h"
+#include "bench/flags.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/conv.h"
 #include "tendril/autograd/ops/embedding.h"
@@ -263,12 +264,16 @@ void measure_all() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) == "--threads") set_num_threads(std::atoi(argv[i + 1]));
-    if (std::string(argv[i]) == "--only") only = argv[i + 1];
-    if (std::string(argv[i]) == "--least") least = std::atoi(argv[i + 1]) != 0;
-    if (std::string(argv[i]) == "--device") set_default_device(parse_device(argv[i + 1]));
-    if (std::string(argv[i]) == "--deterministic") set_deterministic(std::atoi(argv[i + 1]) != 0);
-  }
+  std::string device = "cpu";
+  bool deterministic = false;
+  CLI::App app("Operations on large operands");
+  bench::add_threads(app);
+  bench::add_only(app, only, "cases whose names have this in them");
+  app.add_option("--least", least, "The least time instead of the median");
+  app.add_option("--device", device, "cpu, cuda or cuda:N");
+  app.add_option("--deterministic", deterministic, "set_deterministic");
+  CLI11_PARSE(app, argc, argv);
+  set_default_device(parse_device(device));
+  set_deterministic(deterministic);
   measure_all();
 }

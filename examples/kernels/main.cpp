@@ -1,5 +1,4 @@
-// Four operations, from plain loops to the library's kernel: kernels [--quick] [--device cuda] [matmul] [softmax]
-// [layer_norm] [convolution]. docs/kernels.md goes through them.
+// Four operations, from plain loops to the library's kernel: docs/kernels.md goes through them.
 #include <tendril/tensor/threads.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "../support/device.h"
+#include "../support/flags.h"
 #include "kernels.h"
 #ifdef KERNELS_ON_CUDA
 #include "cuda/lessons.h"
@@ -35,37 +36,23 @@ const Lessons on_cuda;
 
 int main(int argc, char** argv) try {
   bool quick = false;
-  const Lessons* lessons = &on_cpu;
-  std::vector<std::string> wanted;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const bool known = std::any_of(on_cpu.begin(), on_cpu.end(), [&](const auto& l) { return l.first == argument; });
-    if (argument == "--quick") {
-      quick = true;
-    } else if (argument == "--device" && i + 1 < argc &&
-               (argv[i + 1] == std::string("cpu") || argv[i + 1] == std::string("cuda"))) {
-      lessons = argv[++i] == std::string("cuda") ? &on_cuda : &on_cpu;
-    } else if (known) {
-      wanted.push_back(argument);
-    } else {
-      std::fprintf(
-          stderr,
-          "kernels: got '%s', expected --quick, --device cpu or cuda, matmul, softmax, layer_norm or convolution\n",
-          argument.c_str());
-      return 2;
-    }
-  }
-  if (lessons->empty()) {
-    std::fprintf(stderr, "kernels: --device cuda: this build has no CUDA backend\n");
-    return 2;
-  }
+  std::string device = "cpu";
+  std::vector<std::string> names, wanted;
+  for (const auto& [name, run] : on_cpu) names.push_back(name);
+  examples::Flags flags("kernels", "Four operations, from plain loops to the library's kernel (docs/kernels.md)");
+  flags.add("operation", wanted, names, "These only");
+  flags.add("--quick", quick, "At a size that is done at once");
+  flags.add_device(device, "Where: cpu, or cuda");
+  if (const auto status = flags.parse(argc, argv)) return *status;
+
+  tendril::set_default_device(examples::device_of(device));
   tendril::set_num_threads(1);
   bool all = true;
-  for (const auto& [name, run] : *lessons) {
+  for (const auto& [name, run] : device == "cpu" ? on_cpu : on_cuda) {
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end()) all = run(quick) && all;
   }
   return all ? 0 : 1;
 } catch (const std::exception& e) {
-  std::fprintf(stderr, "kernels: %s\n", e.what());
+  std::fprintf(stderr, "error: %s\n", e.what());
   return 1;
 }

@@ -1,15 +1,18 @@
 // A language model whose embedding table and decoder live on a parameter server ("ps", rank 0) and whose LSTM lives on
 // the trainer (rank 1), after PyTorch's tutorial "Getting started with distributed RPC framework". Read model.h first;
-// flags, reports, checkpoints, and other models (several trainers, a Transformer, one process) are in
-// ../support/language_model.
+// variants/ has other models for the same loop (several trainers, a Transformer) and the loop of one process; flags,
+// reports and checkpoints are in ../support/language_model.
 #include <tendril/tendril.h>
 
 #include "../support/language_model/support.h"
 #include "model.h"
+#include "variants/local_model.h"
+#include "variants/other_model.h"
+#include "variants/shared_model.h"
 
 namespace language_model {
 
-/// What the trainer does. `Model` is RNNModel; other_model.h and shared_model.h have others.
+/// What the trainer does. `Model` is RNNModel; variants/ has others.
 template <class Model>
 void run_trainer(int rank, Options options) {
   const Corpus corpus = make_corpus(options);

@@ -1,6 +1,7 @@
 // Pictures as the documents have them (scripts/pictures.sh); of graphs by autograd::dot:
 //
 //   ./pictures tape           a graph of one process
+//   ./pictures engine         in which order the engine runs one
 //   ./pictures distributed    that of the README's program: each worker draws its part, and what one sends stands for
 //                             the other's RecvBackward
 //   ./pictures unused         the worked example of docs/distributed_autograd.md, of which a result is not used
@@ -192,14 +193,18 @@ int main(int argc, char** argv) {
     return rpc::launch<&run>(argc, argv, {.world_size = 2}, which);
   if (which == "step") return rpc::launch<&run>(argc, argv, {.world_size = 3}, which);
   if (which == "forks") return rpc::launch<&run>(argc, argv, {.world_size = 4}, which);
-  if (which == "strides" || which == "schedules" || which == "plans") {
-    std::cout << (which == "strides" ? strides() : which == "plans" ? plans() : schedules());
+  if (which == "strides" || which == "schedules" || which == "plans" || which == "engine") {
+    std::cout << (which == "strides"  ? strides()
+                  : which == "plans"  ? plans()
+                  : which == "engine" ? engine()
+                                      : schedules());
     return 0;
   }
   if (which != "tape") {
-    std::cerr << "pictures: expected tape, distributed, unused, stuck, forks, call, step, strides, plans, frame or "
-                 "schedules, got '"
-              << which << "'\n";
+    std::cerr
+        << "pictures: expected tape, engine, distributed, unused, stuck, forks, call, step, strides, plans, frame or "
+           "schedules, got '"
+        << which << "'\n";
     return 2;
   }
   const Tensor x = ones({3}), w = ones({2, 3}, {.requires_grad = true});

@@ -9,6 +9,8 @@
 std::string strides();
 /// In which order kernels walk over operands of one shape (docs/internals.md).
 std::string plans();
+/// In which order the engine runs the nodes of a small graph (docs/internals.md).
+std::string engine();
 /// The bytes of a request as it arrived, and what each says (docs/wire.md). On the first of two workers.
 std::string frame();
 /// On both workers, before there are calls: keeps a request that arrives for frame().

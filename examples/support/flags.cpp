@@ -129,6 +129,11 @@ void Flags::add(const std::string& flag, std::string& value, const std::vector<s
   impl_->add(flag, value, help)->check(CLI::IsMember(choices));
 }
 
+void Flags::add(const std::string& flag, std::vector<std::string>& values, const std::vector<std::string>& choices,
+                const std::string& help) {
+  impl_->add(flag, values, help)->check(CLI::IsMember(choices))->default_str("all");
+}
+
 void Flags::add_output(const std::string& flag, std::string& value, const std::string& help, const Output& output) {
   add_output(flag, value, help, [output] { return output; });
 }

@@ -63,6 +63,10 @@ class Flags {
   void add(const std::string& flag, std::string& value, const std::vector<std::string>& choices,
            const std::string& help);
 
+  /// Several of `choices`; without dashes in its name it is what stands on the line without a flag.
+  void add(const std::string& flag, std::vector<std::string>& values, const std::vector<std::string>& choices,
+           const std::string& help);
+
   /// --device: cpu, cuda or cuda:N. That this machine has it is checked by `parse`, before any worker starts.
   void add_device(std::string& device, const std::string& help);
   /// --rank, --master-addr, --master-port, of a process that is started by hand. Under a launcher none is needed.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The lessons of the examples are no longer than PyTorch's tutorials: code lines without blanks and comments.
 #   tests/house/lessons.sh SOURCE
-# What measures, draws, prints or reads flags stands elsewhere, or is named here: a new file is a part of the lesson
-# until somebody says that it is beside it. A lesson includes by path, so that its reader sees what is another folder's.
+# What measures, draws, prints or reads flags stands elsewhere, or is named here, and what is learnt in place of the
+# tutorial's model is in variants/: another file is a part of the lesson until somebody says that it is beside it. A lesson includes by path, so that its reader sees what is another folder's.
 set -euo pipefail
 cd "${1:?usage: lessons.sh SOURCE}/examples"
 status=0
@@ -22,12 +22,12 @@ lesson() {
   for beside in "$@"; do
     [ -f "$folder/$beside" ] || { echo "examples/$folder/$beside is not there"; status=1; }
   done
-  count=$(find "$folder" -name '*.h' -o -name '*.cpp' | grep -vxF "$(printf "$folder/%s\n" "$@")" | xargs cat |
+  count=$(find "$folder" ! -path '*/variants/*' \( -name '*.h' -o -name '*.cpp' \) | grep -vxF "$(printf "$folder/%s\n" "$@")" | xargs cat |
     awk '{ sub(/\/\/.*/, "") } NF { ++n } END { print n + 0 }')
   echo "examples/$folder: $count code lines, expected 1 to $limit"
   [ "$count" -ge 1 ] && [ "$count" -le "$limit" ] || status=1
   while IFS=: read -r file include; do
-    [ -f "$folder/$include" ] || { echo "examples/$file: no such file by its path: \"$include\""; status=1; }
+    [ -f "$(dirname "$file")/$include" ] || { echo "examples/$file: no such file by its path: \"$include\""; status=1; }
   done < <(grep -oE '^#include "[^"]+' $(find "$folder" -name '*.h' -o -name '*.cpp') /dev/null | sed 's/#include "//')
 }
 

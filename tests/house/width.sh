@@ -1,5 +1,5 @@
 #!/bin/sh
-# width.sh SOURCE [PAGES]: prose and tables of every page are at most 120 columns wide. Code, comments, pictures and
+# width.sh SOURCE [PAGES]: prose and tables of every page are under 120 columns wide. Code, comments, pictures and
 # single words, which cannot be broken, may be wider. A row of a table that would be wider holds prose, for which a list
 # or a sentence under the table is better.
 cd "$1" || exit 1
@@ -12,6 +12,6 @@ awk '
 FNR == 1 { code = 0 }
 /^ *(```|~~~)/ { code = !code; next }
 code || /^ *(<!--|!\[)/ || NF == 1 { next }
-length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; ++wide }
+length($0) >= 120 { print FILENAME ":" FNR ": " length($0) " columns"; ++wide }
 END { print NR " lines, " wide + 0 " too wide"; exit wide > 0 }
 ' $(cat "$list")

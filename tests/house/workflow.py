@@ -39,11 +39,11 @@ for wanted in ("debian:", "ubuntu:", "fedora:", "-arm"):
     if wanted not in places:
         findings.append(f"nothing on {wanted}")
 
-default = re.search(r"matrix\.parts \|\| '(.*?)'", str(workflow["jobs"]["compilers"]["steps"]))
-named = {part for row in matrix["include"] for part in row.get("parts", "").split()} | set((default[1] if default else "").split())
+runs = " ".join(step.get("run", "") for step in workflow["jobs"]["compilers"]["steps"])
+named = set(re.search(r"\./\.ci/run([a-z_ ]*)", runs)[1].split())
 for part in sorted(named - parts):
     findings.append(f".ci/run has no part {part}")
 if "tests" not in named:
-    findings.append("the compilers' rows run no tests")
+    findings.append("other compilers run no tests")
 print("\n".join(findings + [f"{len(workflow['jobs'])} jobs, {len(compilers)} compilers, {len(findings)} findings"]))
 sys.exit(bool(findings))

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "../../language_model/model.h"
+#include "../model.h"
 
 namespace language_model {
 

@@ -1,9 +1,9 @@
 #include <tendril/nn/optim/sgd.h>
 #include <tendril/nn/utils/clip_grad.h>
 
-#include "../device.h"
+#include "../../support/device.h"
+#include "../../support/language_model/run.h"
 #include "local_model.h"
-#include "run.h"
 
 namespace language_model {
 
