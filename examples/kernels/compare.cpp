@@ -12,7 +12,7 @@
 namespace kernels {
 namespace {
 
-/// The processor's time for this process, in seconds: what other programs take does not count.
+/// CPU time of this process, in seconds: what other programs take does not count.
 double processor_time() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
