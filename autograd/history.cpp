@@ -72,11 +72,14 @@ void check_inplace(const Tensor& target, bool recorded) {
                      "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
                      "inplace to be tracked) or both outside (if you want the inplace to be tracked).");
     const auto* base = static_cast<const Node*>(impl.view_base->history.get());
-    TENDRIL_CHECK_AS(AutogradError, !base || !base->is_leaf(),
-                     "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    TENDRIL_CHECK_AS(
+        AutogradError, !base || !base->is_leaf(),
+        "a view of a leaf Variable that requires grad is being used in an in-place operation. To change it without "
+        "recording, as an optimizer does, open a NoGrad first.");
   }
   TENDRIL_CHECK_AS(AutogradError, !node || !node->is_leaf(),
-                   "a leaf Variable that requires grad is being used in an in-place operation.");
+                   "a leaf Variable that requires grad is being used in an in-place operation. To change it without "
+                   "recording, as an optimizer does, open a NoGrad first.");
 }
 
 namespace {

@@ -56,7 +56,8 @@ void load_checkpoint(const std::filesystem::path& file, const CheckpointParts& p
   check_names(op, parts);
   FileMetadata metadata;
   const StateDict checkpoint = load_safetensors(file, &metadata);
-  TENDRIL_CHECK(metadata["format"] == kFormat.at("format"), op, ": ", file, " is no checkpoint");
+  TENDRIL_CHECK(metadata["format"] == kFormat.at("format"), op, ": ", file,
+                " is no checkpoint; load_safetensors reads files of tensors alone");
   TENDRIL_CHECK(metadata["version"] == kFormat.at("version"), op, ": ", file, " has version '", metadata["version"],
                 "', expected ", kFormat.at("version"));
   std::string problems;
@@ -66,6 +67,7 @@ void load_checkpoint(const std::filesystem::path& file, const CheckpointParts& p
     if (std::ranges::none_of(parts, owns)) unexpected.insert(part_of(entry));
   }
   for (const std::string& name : unexpected) problems += "\nhas a part '" + name + "', which is not asked for";
+  if (!unexpected.empty()) problems += "\n(one part alone: load_safetensors(file).section(name))";
   for (const CheckpointPart& part : parts) {
     try {
       part.load(checkpoint, {.check_only = true});

@@ -1,7 +1,8 @@
 #pragma once
 
 /// What can be sent: numbers, enums, std::string, vector, array, list, deque, set, map, unordered_set, unordered_map,
-/// pair, tuple, optional, variant, chrono::duration, Tensor, RRef<T> (rref.h), and classes with Boost.Serialization's
+/// pair, tuple, optional, variant, chrono::duration, Tensor, StateDict, RRef<T> (rref.h), and classes with
+/// Boost.Serialization's
 ///
 ///     template <class Archive> void serialize(Archive& archive, unsigned version) { archive & first & second; }
 ///
@@ -17,4 +18,5 @@
 #include "tendril/rpc/wire/archive/input.h"
 #include "tendril/rpc/wire/archive/output.h"
 #include "tendril/rpc/wire/archive/serializer.h"
+#include "tendril/rpc/wire/archive/state_dict.h"
 #include "tendril/rpc/wire/archive/vocabulary.h"

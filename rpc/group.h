@@ -38,9 +38,11 @@ struct InitOptions {
   std::string master_addr =
       {};  ///< where rank 0 listens. Default: 127.0.0.1; addresses that others can reach need a key or TLS
   int master_port = -1;  ///< and its port. Default: what the launcher says, or else 29500; any for a group of one
-  int num_worker_threads = 16;                                        ///< how many handlers run at once
-  std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);   ///< of calls; 0 = none
-  std::chrono::milliseconds init_timeout = std::chrono::seconds(60);  ///< for all workers to join and to connect
+  int num_worker_threads = 16;                                       ///< how many handlers run at once
+  std::chrono::microseconds rpc_timeout = std::chrono::seconds(60);  ///< of calls; 0 = none
+  /// For all workers to join and to connect. If some have not, rank 0 throws up to 2 s later: until then it tells those
+  /// who come late why there is no group.
+  std::chrono::milliseconds init_timeout = std::chrono::seconds(60);
   Transport transport = Transport::automatic;  ///< or, where this is automatic, what TENDRIL_TRANSPORT says
   /// What all workers of the group prove to each other over TCP, or the file that holds it. Default: what rpc::spawn
   /// made, else the file that TENDRIL_KEY_FILE names, else this user's key, which is good for one host

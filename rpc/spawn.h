@@ -67,6 +67,8 @@ std::tuple<std::decay_t<P>...> spawn_arguments(R (*)(int, P...));
 /// program.
 template <auto F>
 struct SpawnTarget {
+  static_assert(
+      requires { spawn_arguments(F); }, "expected a function void (int rank, ...) or int (int rank, ...)");
   using Arguments = decltype(spawn_arguments(F));
 
   static int run(int rank, Message& message) {

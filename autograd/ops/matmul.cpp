@@ -144,7 +144,11 @@ Tensor Tensor::matmul(const Tensor& other) const {
   TENDRIL_CHECK_AS(ShapeError, dim() > 0 && other.dim() > 0, "matmul: operands must have at least one dimension, got ",
                    sizes(), " and ", other.sizes());
   if (dim() == 2 && other.dim() == 2) return matrix_product(*this, other, "matmul");
-  if (dim() == 1 && other.dim() == 1) return dot(other);
+  if (dim() == 1 && other.dim() == 1) {
+    TENDRIL_CHECK_AS(ShapeError, numel() == other.numel(), "matmul: expected two vectors of one size, got ", sizes(),
+                     " and ", other.sizes());
+    return dot(other);
+  }
   if (dim() == 1) return unsqueeze(0).matmul(other).squeeze(-2);
   if (other.dim() == 1) return matmul(other.unsqueeze(1)).squeeze(-1);
 

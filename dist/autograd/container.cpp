@@ -301,8 +301,10 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
     TENDRIL_CHECK_AS(AutogradError, roots[i].defined(), "backward: root ", i, " is undefined");
     TENDRIL_CHECK_AS(AutogradError, roots[i].numel() == 1, "backward: root ", i, " is not a scalar: its shape is ",
                      roots[i].sizes());
-    TENDRIL_CHECK_AS(AutogradError, roots[i].requires_grad(), "backward: root ", i,
-                     " has no history: it does not require a gradient");
+    TENDRIL_CHECK_AS(
+        AutogradError, roots[i].requires_grad(), "backward: root ", i,
+        " has no history: it does not require a gradient, or was computed on another thread than this context is "
+        "open on");
   }
   const auto context = require(id, "backward");
   const bool fast = options.mode == Mode::fast;

@@ -159,6 +159,12 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   std::map<std::pair<int, int>, Kept> under_way;
   std::set<int> mine;
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
+  for (const int number : mine) {
+    const bool last = !work.stages.contains(number + 1),
+               has_loss = static_cast<bool>(work.stages.at(number).local_value().loss_);
+    TENDRIL_CHECK(last == has_loss, "Pipeline: stage ", number, has_loss ? " has a loss" : " has no loss",
+                  ", expected one of the last stage alone (make_loss_stage)");
+  }
   result.seconds.resize(kKinds * mine.size());
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) {
     const int number = work.actions[i + 1], micro_batch = work.actions[i + 2];
@@ -173,6 +179,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       Tensor output = work.checkpoint ? tendril::autograd::checkpoint(f, input) : f(input);
       if (stage.loss_) {
         output = stage.loss_(output, take(stage, kTarget, micro_batch));
+        TENDRIL_CHECK(output.defined(), "Pipeline: the loss of the last stage is undefined");
+        TENDRIL_CHECK_AS(ShapeError, output.numel() == 1, "Pipeline: the loss of the last stage has the shape ",
+                         output.sizes(), ", expected one number");
         const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;
         result.loss += share * output.item<double>();
       } else {

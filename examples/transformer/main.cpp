@@ -72,7 +72,7 @@ void train(const Options& options) {
   tendril::data::character_ids(prompt, text.characters);  // an error now, rather than with the first sample
   GPT model(text.characters.size(), options);
   optim::AdamW optimizer(model.parameters(), options.lr);
-  optim::lr_scheduler::OneCycleLR schedule(optimizer, {.max_lr = options.lr, .total_steps = options.steps + 1});
+  optim::lr_scheduler::OneCycleLR schedule(optimizer, {.max_lr = options.lr, .total_steps = options.steps});
   tendril::Generator pieces(static_cast<std::uint64_t>(options.seed) + 1);
 
   std::int64_t step = 0;

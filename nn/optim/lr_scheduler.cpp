@@ -253,7 +253,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options)
 }
 
 double OneCycleLR::at(double Phase::*from, double Phase::*to) const {
-  const auto step = static_cast<double>(last_epoch());
+  const double step = std::min(static_cast<double>(last_epoch()), phases_.back().end);
   double begin = 0;
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const Phase& phase = phases_[i];
@@ -271,8 +271,8 @@ double OneCycleLR::at(double Phase::*from, double Phase::*to) const {
 double OneCycleLR::next_lr(std::size_t, double) const { return at(&Phase::from_lr, &Phase::to_lr); }
 
 void OneCycleLR::on_step() {
-  TENDRIL_CHECK(last_epoch() < options_.total_steps, "OneCycleLR::step: this is step ", last_epoch(),
-                ", expected only ", options_.total_steps, " rates in all (total_steps)");
+  TENDRIL_CHECK(last_epoch() <= options_.total_steps, "OneCycleLR::step: this is call ", last_epoch(),
+                ", expected at most total_steps, ", options_.total_steps);
   set_momenta();
 }
 

@@ -209,7 +209,7 @@ enum class AnnealStrategy : uint8_t {
 
 struct OneCycleLROptions {
   double max_lr = 0;                                     ///< the peak, for all groups; positive
-  int64_t total_steps = 0;                               ///< of the cycle; positive
+  int64_t total_steps = 0;                               ///< batches of the cycle; positive
   double pct_start = 0.3;                                ///< the share of steps until the peak, in [0, 1]
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;  ///< the form of the slopes
   bool cycle_momentum = true;     ///< momentum (or beta1) falls while the rate rises; needs an optimizer that has one
@@ -219,7 +219,8 @@ struct OneCycleLROptions {
   double final_div_factor = 1e4;  ///< the last one is the first / final_div_factor
   bool three_phase = false;       ///< down as fast as up, then to the last rate
 };
-/// One rise and fall of the rate, stepped after each batch; a step after the last is an Error.
+/// One rise and fall of the rate, stepped after each batch. The step after the last batch, number total_steps, leaves
+/// the last rate (PyTorch goes on along the slope there); one more is an Error.
 /// (Smith and Topin, "Super-Convergence", 2018)
 class OneCycleLR final : public LRScheduler {
  public:

@@ -97,6 +97,7 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     record(*recorder, ready);
   } else {
     mark_changed(ready);  // first: a failure may come half-way
+    const NoGrad unrecorded;  // a user's own update is of Tensor operations
     update(ready);
     for (const Ready& one : ready) count_step(one.index);
   }

@@ -64,6 +64,7 @@ struct Held : Layer {
   static inline std::atomic<bool> is_held{false};
 };
 Tensor mean_square(const Tensor& output, const Tensor& target) { return mse_loss(output, target); }
+Tensor no_number(const Tensor& output, const Tensor& target) { return output - target; }
 
 constexpr int64_t kWidths[] = {3, 5, 4, 6, 2};
 
@@ -178,6 +179,32 @@ BOOST_AUTO_TEST_CASE(a_stage_that_throws_is_an_error_that_names_its_worker_and_t
   }
   const Context context(group[0]);
   BOOST_TEST(model.train(context, x, target) > 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_last_stage_and_no_other_has_a_loss_which_is_one_number) {
+  const Group group(3);
+  const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = ones({4, 4}, {.dtype = kFloat64});
+  const auto first = [&] { return make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}); };
+  const auto last = [&] { return make_loss_stage<Layer, &mean_square>(group[0], 2, 5, 4, uint64_t{2}); };
+  const auto error = [&](const std::vector<rpc::RRef<Stage>>& stages) {
+    Pipeline model(group[0], stages, gpipe(2, 2), {.timeout = std::chrono::seconds(60)});
+    const Context context(group[0]);
+    try {
+      model.train(context, x, target);
+    } catch (const rpc::RemoteError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto before = std::chrono::steady_clock::now();
+  BOOST_TEST(says("worker 'w1'", "stage 0 has a loss", "the last stage alone")(
+      Error(error({make_loss_stage<Layer, &mean_square>(group[0], 1, 3, 5, uint64_t{1}), last()}))));
+  BOOST_TEST(says("worker 'w2'",
+                  "stage 1 has no loss")(Error(error({first(), make_stage<Plain>(group[0], 2, 5, 4, uint64_t{2})}))));
+  BOOST_TEST(says("worker 'w2'", "loss of the last stage", "[2, 4]", "one number")(
+      Error(error({first(), make_loss_stage<Layer, &no_number>(group[0], 2, 5, 4, uint64_t{2})}))));
+  BOOST_TEST(error({first(), last()}) == "");
+  BOOST_TEST((std::chrono::steady_clock::now() - before < std::chrono::seconds(50)));  // none waited for its deadline
 }
 
 BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them) {

@@ -259,6 +259,40 @@ BOOST_AUTO_TEST_CASE(tensors_go_beside_the_bytes_in_order) {
   BOOST_TEST(map["a"].is_same(a));
 }
 
+BOOST_AUTO_TEST_CASE(a_state_dict_keeps_names_tensors_and_order) {
+  const Tensor weight = raw::full({2}, 1.0);
+  StateDict dict{{"layer.weight", weight}, {"a", raw::full({3}, 2.0)}};
+  dict.insert("steps", 7);
+  const StateDict came = round_trip(dict);
+  BOOST_TEST(came.size() == 3u);
+  BOOST_TEST(came.begin()->first == "layer.weight");
+  BOOST_TEST(came.at("layer.weight").is_same(weight));
+  BOOST_TEST(came.at("steps").item<int64_t>() == 7);
+  BOOST_TEST(round_trip(StateDict()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_dict_that_cannot_be_is_refused) {
+  using Entries = std::vector<std::pair<std::string, Tensor>>;
+  const auto complaint_of = [](const Entries& entries) {
+    Message message;
+    OutputArchive(message) << entries;
+    InputArchive in(message, "demo::f");
+    in.expect(1, typeid(StateDict));
+    StateDict dict;
+    try {
+      in >> dict;
+    } catch (const MessageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const Tensor x = raw::full({1}, 1.0);
+  BOOST_TEST(contains(complaint_of({{"a", x}, {"a", x}}), "'a'"));
+  BOOST_TEST(contains(complaint_of({{"", x}}), "name"));
+  BOOST_TEST(contains(complaint_of({{"a", Tensor()}}), "undefined"));
+  BOOST_TEST(complaint_of({{"a", x}}) == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_tensor_out_of_turn_is_refused) {
   Message message;
   OutputArchive(message) << raw::full({2}, 1.0) << raw::full({2}, 2.0);

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tendril/rpc/wire/archive/containers.h"
+#include "tendril/rpc/wire/archive/vocabulary.h"
+#include "tendril/tensor/error.h"
+#include "tendril/tensor/export.h"
+#include "tendril/tensor/state_dict.h"
+
+TENDRIL_API_BEGIN
+
+namespace tendril::rpc {
+
+/// As a std::vector of names and tensors.
+template <>
+struct Serializer<StateDict> {
+  static void save(OutputArchive& archive, const StateDict& dict) {
+    archive << std::vector<StateDict::Entry>(dict.begin(), dict.end());
+  }
+  static void load(InputArchive& archive, StateDict& dict) {
+    std::vector<StateDict::Entry> entries;
+    archive >> entries;
+    dict = {};
+    try {
+      for (auto& [name, tensor] : entries) dict.insert(std::move(name), std::move(tensor));
+    } catch (const Error& error) {  // a name that is empty or there twice, an undefined tensor
+      archive.fail(error.what());
+    }
+  }
+};
+
+}  // namespace tendril::rpc
+
+TENDRIL_API_END
