@@ -7,12 +7,12 @@
 #include "tendril/tensor/threads.h"
 
 /// Flags that several benchmarks have: name and range are the same in all, and stand here once.
-namespace bench {
+namespace tendril::bench {
 
 /// Threads of kernels; one where the flag is not given.
 inline void add_threads(CLI::App& app) {
-  tendril::set_num_threads(1);
-  app.add_option_function<int>("--threads", tendril::set_num_threads, "Threads of kernels")
+  set_num_threads(1);
+  app.add_option_function<int>("--threads", set_num_threads, "Threads of kernels")
       ->check(CLI::Range(1, 1024))
       ->default_str("1");
 }
@@ -29,4 +29,4 @@ inline void add_pin(CLI::App& app, std::string& pin, const std::vector<std::stri
 
 inline void add_quick(CLI::App& app, bool& quick) { app.add_flag("--quick", quick, "Fewer rounds"); }
 
-}  // namespace bench
+}  // namespace tendril::bench

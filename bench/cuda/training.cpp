@@ -7,6 +7,7 @@
 
 #include <iostream>
 #include <optional>
+#include <string>
 
 #include "bench/cuda/timing.h"
 #include "bench/flags.h"
@@ -29,7 +30,7 @@ namespace {
 
 constexpr Device kGPU{DeviceType::cuda, 0};
 
-const char* only = "";
+std::string only;
 bool profile = false;
 
 /// Milliseconds of a step; on standard error, what it takes of the device's memory.
