@@ -3,7 +3,7 @@
 # text, beside one trainer that has read as many words, as a Markdown table:
 #   bench/hogwild.sh build/release/examples/language_model/language_model [epochs [seeds [trainers]]]
 # e.g. ... 8 "1 2 3" "1 2 4". The text: the licences that every Debian system has (package base-files, 40,000 words),
-# of each the last tenth kept aside. Medians over the seeds of the perplexity of what is kept aside: after the last
+# of each the last tenth held out. Medians over the seeds of the perplexity of the held-out text: after the last
 # epoch, and of the best one. Exit status 1 if a median of several trainers is above 1.1 times that of one.
 set -euo pipefail
 program=${1:?usage: bench/hogwild.sh PROGRAM [epochs [seeds [trainers]]]}
@@ -28,8 +28,8 @@ cp "$scratch/text/valid.txt" "$scratch/text/test.txt"  # which the reader wants 
 
 over() { awk "BEGIN { printf \"%.2f\", $1 / $2 }"; }
 median() { sort -g | awk '{ v[++n] = $1 } END { print v[int((n + 1) / 2)] }'; }
-# perplexities FILE: of what is kept aside, an epoch a line.
-perplexities() { sed -n 's/.*Kept aside: .*Perplexity: //p' "$1"; }
+# perplexities FILE: of the held-out text, an epoch a line.
+perplexities() { sed -n 's/.*Held out: .*Perplexity: //p' "$1"; }
 
 processor=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)
 echo "$processor, cores $(taskset -cp $$ | sed 's/.*: //'), $(date -u +%F)," \

@@ -170,7 +170,7 @@ class DataLoader {
     /// The batch, while the iterator stays where it is.
     Batch& operator*() const& { return *static_cast<Batch*>(batch_.get()); }
     Batch operator*() && { return std::move(*static_cast<Batch*>(batch_.get())); }  ///< `auto batch = *loader.begin();`
-    /// Of the batch.
+    /// The batch's members.
     Batch* operator->() const { return static_cast<Batch*>(batch_.get()); }
     /// Throws Error if another loop or a loaded state has ended this one.
     Iterator& operator++() {

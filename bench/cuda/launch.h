@@ -1,8 +1,8 @@
 #pragma once
 
-namespace bench {
+namespace tendril::bench {
 
 /// Issues a kernel that does nothing: what CUDA itself asks of the host for one operation.
 void launch_nothing();
 
-}  // namespace bench
+}  // namespace tendril::bench

@@ -9,7 +9,7 @@
 #include "tendril/tensor/cuda/runtime.h"
 
 /// Timing on a device by events, and the lines that bench/cuda.sh makes tables of.
-namespace bench {
+namespace tendril::bench {
 
 /// Milliseconds of one `work`: the median of `samples` runs of `repeats` of it, after a warm-up that fills the caches
 /// of blocks and of chosen algorithms.
@@ -35,4 +35,4 @@ inline void report(const char* kind, const std::string& name, double value, doub
   std::fflush(stdout);
 }
 
-}  // namespace bench
+}  // namespace tendril::bench

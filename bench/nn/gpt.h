@@ -7,7 +7,7 @@
 #include "tendril/nn/transformer.h"
 #include "tendril/tensor/creation.h"
 
-namespace bench {
+namespace tendril::bench {
 
 using namespace tendril;
 
@@ -41,4 +41,4 @@ struct GPT : nn::Module {
   nn::Linear head;
 };
 
-}  // namespace bench
+}  // namespace tendril::bench

@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
   CLI::App app("Calls beside hand-written ping-pongs of the same bytes");
   bench::add_pin(app, options.pin, {"one", "two", "none"});
   bench::add_quick(app, options.quick);
-  bench::add_only(app, options.only, "this size, or \"compared\"");
+  bench::add_only(app, options.only, "this size, or \"compared\", \"disturbed\" or \"traced\"");
   app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::PositiveNumber);
   app.add_flag("--trace", options.trace, "... with a trace");
   CLI11_PARSE(app, argc, argv);

@@ -303,8 +303,8 @@ void Container::backward(ContextId id, const std::vector<Tensor>& roots, const B
                      roots[i].sizes());
     TENDRIL_CHECK_AS(
         AutogradError, roots[i].requires_grad(), "backward: root ", i,
-        " has no history: it does not require a gradient, or was computed on another thread than this context is "
-        "open on");
+        " has no history: it does not require a gradient, or is the result of a call that was made on a thread without "
+        "this context");
   }
   const auto context = require(id, "backward");
   const bool fast = options.mode == Mode::fast;

@@ -163,7 +163,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     const bool last = !work.stages.contains(number + 1),
                has_loss = static_cast<bool>(work.stages.at(number).local_value().loss_);
     TENDRIL_CHECK(last == has_loss, "Pipeline: stage ", number, has_loss ? " has a loss" : " has no loss",
-                  ", expected one of the last stage alone (make_loss_stage)");
+                  ", expected one at the last stage only (make_loss_stage)");
   }
   result.seconds.resize(kKinds * mine.size());
   for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) {

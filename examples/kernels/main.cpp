@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../support/device.h"
 #include "../support/flags.h"
 #include "kernels.h"
 #ifdef KERNELS_ON_CUDA
@@ -42,13 +42,14 @@ int main(int argc, char** argv) try {
   examples::Flags flags("kernels", "Four operations, from plain loops to the library's kernel (docs/kernels.md)");
   flags.add("operation", wanted, names, "These only");
   flags.add("--quick", quick, "At a size that is done at once");
-  flags.add_device(device, "Where: cpu, or cuda");
+  flags.add("--device", device, std::vector<std::string>{"cpu", "cuda"}, "Where");
   if (const auto status = flags.parse(argc, argv)) return *status;
 
-  tendril::set_default_device(examples::device_of(device));
+  const Lessons& lessons = device == "cpu" ? on_cpu : on_cuda;
+  if (lessons.empty()) throw std::runtime_error("this build has no kernels for CUDA");
   tendril::set_num_threads(1);
   bool all = true;
-  for (const auto& [name, run] : device == "cpu" ? on_cpu : on_cuda) {
+  for (const auto& [name, run] : lessons) {
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end()) all = run(quick) && all;
   }
   return all ? 0 : 1;

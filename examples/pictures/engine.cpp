@@ -28,7 +28,7 @@ std::string engine() {
   for (autograd::Node* node : nodes)
     if (!node->is_leaf()) register_pre_hook(*node, [=](std::span<Tensor>) { note(node); });
   for (const Tensor& leaf : {x, w})
-    autograd::register_hook(leaf, [=](const Tensor&) { return note(autograd::grad_fn(leaf)), Tensor(); });
+    autograd::register_hook(leaf, [=, node = autograd::grad_fn(leaf)](const Tensor&) { return note(node), Tensor(); });
   autograd::backward({loss}, {}, {.retain_graph = true});
 
   std::map<autograd::Node*, std::string> box;

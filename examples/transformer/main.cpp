@@ -32,7 +32,7 @@ Tensor loss_of(const GPT& model, const Pieces& pieces) {
   return tendril::cross_entropy(scores.flatten(0, 1), pieces.y.flatten().to(tendril::default_device()));
 }
 
-/// Of the text that is kept aside, in pieces beside each other.
+/// Of the held-out text, in pieces beside each other.
 double kept_loss(GPT& model, const Text& text, const Options& options) {
   const tendril::NoGrad no_grad;
   model.eval();
@@ -87,7 +87,7 @@ void train(const Options& options) {
   if (options.resume && std::filesystem::exists(options.checkpoint)) nn::load_checkpoint(options.checkpoint, parts);
   std::optional<nn::utils::SummaryWriter> log;
   if (!options.logdir.empty()) log.emplace(options.logdir);
-  std::printf("%lld characters to learn from, %lld kept aside, %lld different; %lld parameters; step %lld\n",
+  std::printf("%lld characters to learn from, %lld held out, %lld different; %lld parameters; step %lld\n",
               static_cast<long long>(text.train.numel()), static_cast<long long>(text.kept.numel()),
               static_cast<long long>(text.characters.size()), static_cast<long long>(model.num_parameters()),
               static_cast<long long>(step));
@@ -112,7 +112,7 @@ void train(const Options& options) {
       const double mean = loss_sum / static_cast<double>(steps), kept = kept_loss(model, text, options);
       const std::string written = sample(model, text, options, prompt);
       loss_sum = 0;
-      std::printf("\nStep %lld\tLoss: %.4f\tKept aside: %.4f\n%s\n", static_cast<long long>(step), mean, kept,
+      std::printf("\nStep %lld\tLoss: %.4f\tHeld out: %.4f\n%s\n", static_cast<long long>(step), mean, kept,
                   written.c_str());
       std::fflush(stdout);
       if (log) {

@@ -14,10 +14,10 @@ struct Options {
   std::int64_t layers = 3, heads = 4, embedding = 64;
   double dropout = 0.0, lr = 2e-3, clip = 1.0;
   std::int64_t seed = 1;
-  std::int64_t sample_every = 500;  ///< Steps between samples, losses of the text that is kept aside, and checkpoints.
+  std::int64_t sample_every = 500;  ///< Steps between samples, losses of the held-out text, and checkpoints.
   std::int64_t sample_length = 120;
   double temperature = 0.8;
-  std::string prompt;  ///< What samples begin with; empty: the beginning of the text that is kept aside.
+  std::string prompt;  ///< What samples begin with; empty: the beginning of the held-out text.
   std::string device = "cpu";
   std::string checkpoint = "transformer.safetensors";
   bool resume = false;

@@ -6,7 +6,7 @@
 
 namespace transformer {
 
-/// What is learnt from, nine tenths, and what is kept aside to see how much was learnt.
+/// What is learnt from, nine tenths, and what is held out to see how much was learnt.
 struct Text {
   tendril::data::Vocabulary characters;
   tendril::Tensor train, kept;  ///< int64 [n]

@@ -96,7 +96,7 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
   if (recorder) {
     record(*recorder, ready);
   } else {
-    mark_changed(ready);  // first: a failure may come half-way
+    mark_changed(ready);      // first: a failure may come half-way
     const NoGrad unrecorded;  // a user's own update is of Tensor operations
     update(ready);
     for (const Ready& one : ready) count_step(one.index);
@@ -118,6 +118,7 @@ void Optimizer::record(tendril::detail::Recorder& recorder, std::vector<Ready> r
       TENDRIL_CHECK(params_[one.index].raw_data() == places[i], name_, "::step: parameter ", one.index,
                     " has other memory than when a cuda::Graph recorded the step (record it again)");
     }
+    const NoGrad unrecorded;
     update(*kept);
   });
   // Of its own: whether the kernels were those that were recorded is known when all of them have been seen.

@@ -70,10 +70,11 @@ struct Identity : autograd::Function<Identity> {
 /// e^x, in place, and its square.
 struct ExpInPlace : autograd::Function<ExpInPlace> {
   static Tensors forward(FunctionContext& ctx, const Tensor& x) {
-    ctx.mark_dirty({x});
-    x.copy_(x.exp());
-    ctx.save_for_backward({x});
-    return {x, x * x};
+    const Tensor target = x;  // NOLINT(performance-unnecessary-copy-initialization): another handle of the same tensor
+    ctx.mark_dirty({target});
+    target.copy_(target.exp());
+    ctx.save_for_backward({target});
+    return {target, target * target};
   }
   static Tensors backward(FunctionContext& ctx, const Tensors& grads) {
     const Tensor y = ctx.saved_tensors()[0];

@@ -167,7 +167,7 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
     const Result result = run(flags + "--epochs 12 --samples 24 --temperature 0 --logdir runs" + world_size +
                               " --world-size " + world_size);
     BOOST_TEST(result.status == 0, result.err);
-    BOOST_TEST(last_perplexity(result.out) < 2, result.out);  // of what is kept aside
+    BOOST_TEST(last_perplexity(result.out) < 2, result.out);  // of the held-out text
     BOOST_TEST(contains(result.out, "the cat sat on the mat \nthe dog lay by the door \n"), result.out);
     std::string events;
     for (const auto& file : std::filesystem::directory_iterator(folder / (std::string("runs") + world_size)))

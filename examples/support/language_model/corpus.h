@@ -18,11 +18,11 @@ struct Batch {
 /// Cut into `batch` sequences side by side; each batch continues where the one before ended.
 struct Corpus {
   std::vector<Batch> train;
-  std::vector<Batch> valid;         ///< Kept aside to see how much was learnt; without a text, nothing.
+  std::vector<Batch> valid;         ///< Held out to see how much was learnt; without a text, nothing.
   tendril::data::Vocabulary words;  ///< Of the text.
 };
 
-/// With --data a text: a folder of train.txt and valid.txt, or a file, whose last tenth is kept aside; `options.ntoken`
+/// With --data a text: a folder of train.txt and valid.txt, or a file, whose last tenth is held out; `options.ntoken`
 /// becomes the number of its words. Without, a language that can be learnt, made from the seed: of `ntoken` words some
 /// are much more frequent than others, and four times in five the word before decides which one comes. Throws Error for
 /// a text that cannot be read or is too short for one batch.

@@ -13,7 +13,7 @@ namespace language_model {
 /// The next iteration starts from this state, but its gradients end there.
 inline nn::LSTMState detached(const nn::LSTMState& state) { return {state.h.detach(), state.c.detach()}; }
 
-/// The mean loss of a word of what is kept aside; nothing where nothing is.
+/// The mean loss of a word of the held-out text; nothing where nothing is.
 template <class Model>
 std::optional<double> valid_loss(Model& model, const Corpus& corpus) {
   if (corpus.valid.empty()) return {};

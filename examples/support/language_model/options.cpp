@@ -41,7 +41,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   flags.add_clip(options.clip);
   flags.add_log_interval(options.log_interval, {0, kSize.high}, "Iterations between lines within an epoch, 0 for none");
   flags.add("--dry-run", options.dry_run, "One iteration of one epoch, to see that all works");
-  flags.add_output("--save", options.save, "The weights that did best with what is kept aside, a safetensors file",
+  flags.add_output("--save", options.save, "The weights that did best with the held-out text, a safetensors file",
                    [trainer] { return examples::Output{.replaced = true, .writer = trainer()}; });
   flags.add_checkpoint(options.checkpoint, options.resume, "after each epoch (with several workers a folder)", [&] {
     if (options.world_size == 1) return examples::Output{.replaced = true};

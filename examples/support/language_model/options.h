@@ -32,7 +32,7 @@ struct Options {
   double clip = 0;                ///< Longest gradient of all parameters together; 0: any.
   std::int64_t log_interval = 0;  ///< Iterations between lines within an epoch; 0: none.
   bool dry_run = false;           ///< One iteration, to see that all works.
-  std::string save;               ///< The weights that did best with what is kept aside; empty: nowhere.
+  std::string save;               ///< The weights that did best with the held-out text; empty: nowhere.
   std::string checkpoint;         ///< Written after each epoch, on SIGTERM and on Ctrl-C; empty: none. With several
                                   ///< workers a folder.
   bool resume = false;            ///< Go on from the checkpoint, if it is there.

@@ -65,7 +65,7 @@ void Report::epoch(std::optional<double> valid) {
 void Report::show(std::optional<double> valid) {
   std::printf("Training epoch %lld\tLoss: %.4f\tPerplexity: %.2f", static_cast<long long>(epochs), last_,
               std::exp(last_));
-  if (valid) std::printf("\tKept aside: %.4f\tPerplexity: %.2f", *valid, std::exp(*valid));
+  if (valid) std::printf("\tHeld out: %.4f\tPerplexity: %.2f", *valid, std::exp(*valid));
   std::putchar('\n');
   std::fflush(stdout);
   if (log_) {

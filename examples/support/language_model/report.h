@@ -20,7 +20,7 @@ class Report {
   Report(const Options& options, bool shows, std::size_t batches);
 
   void iteration(double loss);
-  /// `valid`: the loss of what is kept aside.
+  /// `valid`: the loss of the held-out text.
   void epoch(std::optional<double> valid);
   /// `rpcs`: requests that the group's workers sent each other meanwhile.
   void finish(std::uint64_t rpcs);

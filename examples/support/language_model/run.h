@@ -38,7 +38,7 @@ class Run {
   template <class Model, class Optimizer>
   Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer);
 
-  /// The rate falls where what is kept aside is no better after an epoch. Not for several trainers that share a model:
+  /// The rate falls where the held-out loss is no better after an epoch. Not for several trainers that share a model:
   /// from epoch to epoch it is better or worse by chance. Before the first epoch.
   void anneal(optim::lr_scheduler::ReduceLROnPlateau& schedule) {
     parts_.shared.emplace_back("schedule", schedule);
@@ -98,17 +98,17 @@ class Run {
   const std::span<const Batch> share_;
   std::optional<dist::ProcessGroup> trainers_;
   Report report_;
-  double best_;  // loss of what is kept aside, of the model that was saved
+  double best_;  // loss of the held-out text, of the model that was saved
   Generators generators_;
   Parts whole_;  // the model's, where it has several
   dist::WorkerParts parts_;
-  std::function<void(double)> on_valid_;  // where this one reports and something is kept aside
+  std::function<void(double)> on_valid_;  // where this one reports and something is held out
   std::function<std::optional<double>()> valid_;
   std::function<std::string()> sample_;
   std::optional<examples::Progress> progress_;
   std::chrono::steady_clock::time_point asked_;  // the server, whether to stop
   bool began_ = false, drawn_ = false, stopped_ = false;
-  std::uint64_t before_ = 0, sent_ = 0;  // RPCs while it learns, not while it looks at what is kept aside
+  std::uint64_t before_ = 0, sent_ = 0;  // RPCs while it learns, not while it looks at the held-out text
 };
 
 template <class Model, class Optimizer>

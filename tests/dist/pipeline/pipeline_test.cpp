@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(the_last_stage_and_no_other_has_a_loss_which_is_one_number)
     return std::string();
   };
   const auto before = std::chrono::steady_clock::now();
-  BOOST_TEST(says("worker 'w1'", "stage 0 has a loss", "the last stage alone")(
+  BOOST_TEST(says("worker 'w1'", "stage 0 has a loss", "the last stage only")(
       Error(error({make_loss_stage<Layer, &mean_square>(group[0], 1, 3, 5, uint64_t{1}), last()}))));
   BOOST_TEST(says("worker 'w2'",
                   "stage 1 has no loss")(Error(error({first(), make_stage<Plain>(group[0], 2, 5, 4, uint64_t{2})}))));
