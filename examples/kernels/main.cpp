@@ -42,8 +42,12 @@ int main(int argc, char** argv) try {
   examples::Flags flags("kernels", "Four operations, from plain loops to the library's kernel (docs/kernels.md)");
   flags.add("operation", wanted, names, "These only");
   flags.add("--quick", quick, "At a size that is done at once");
-  flags.add("--device", device, std::vector<std::string>{"cpu", "cuda"}, "Where");
-  if (const auto status = flags.parse(argc, argv)) return *status;
+  flags.add_device(device, "Where: cpu, or cuda");
+  const auto finish = [&] {
+    if (device != "cpu" && device != "cuda")
+      throw examples::FlagError("--device", "expected cpu or cuda, got " + device);
+  };
+  if (const auto status = flags.parse(argc, argv, finish)) return *status;
 
   const Lessons& lessons = device == "cpu" ? on_cpu : on_cuda;
   if (lessons.empty()) throw std::runtime_error("this build has no kernels for CUDA");

@@ -31,7 +31,7 @@ struct Program : tendril::test::ExampleProgram {
 double last_loss(const std::string& out) {
   const auto at = out.rfind("Held out: ");
   BOOST_TEST_REQUIRE(at != std::string::npos);
-  return std::stod(out.substr(at + 12));
+  return std::stod(out.substr(at + 10));
 }
 
 }  // namespace
