@@ -47,6 +47,12 @@ class CheckpointPart {
       if (!options.check_only) number = read;
     };
   }
+  /// Refuses a value that no variable of the program's holds: what is loaded would be lost.
+  template <class T>
+  requires std::integral<T> || std::floating_point<T> CheckpointPart(std::string, T&&)  // a temporary
+  {
+    static_assert(!std::is_same_v<T, T>, "a part is a variable that loading changes: give this number a name");
+  }
 
   /// Under which it is in the file.
   const std::string& name() const noexcept { return name_; }

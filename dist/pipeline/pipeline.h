@@ -15,6 +15,7 @@
 #include "tendril/dist/pipeline/schedule.h"
 #include "tendril/nn/module.h"
 #include "tendril/rpc/call.h"
+#include "tendril/rpc/default_agent.h"
 #include "tendril/rpc/rref.h"
 #include "tendril/tensor/export.h"
 #include "tendril/tensor/tensor.h"
@@ -23,10 +24,9 @@ TENDRIL_API_BEGIN
 
 /// Training a model that is cut into stages on several workers, by a schedule.
 ///
-///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>(agent, "w1", 64),
-///                                          make_loss_stage<Last, &mse>(agent, "w2", 10)};
-///     Pipeline pipeline(agent, stages, one_forward_one_backward(2, 8));
-///     DistributedOptimizer<optim::SGD> opt(agent, pipeline.parameter_rrefs(), {.lr = 0.05});
+///     std::vector<rpc::RRef<Stage>> stages{make_stage<First>("w1", 64), make_loss_stage<Last, &mse>("w2", 10)};
+///     Pipeline pipeline(stages, one_forward_one_backward(2, 8));
+///     DistributedOptimizer<optim::SGD> opt(pipeline.parameter_rrefs(), {.lr = 0.05});
 ///     for (...) {
 ///       autograd::Context context;
 ///       double loss = pipeline.train(context, inputs, targets);
@@ -86,11 +86,19 @@ template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
   return rpc::remote<&detail::stage_of<M, std::decay_t<Args>...>>(agent, to, std::forward<Args>(arguments)...);
 }
+template <std::derived_from<nn::Module> M, class... Args>
+rpc::RRef<Stage> make_stage(const rpc::Destination& to, Args&&... arguments) {
+  return make_stage<M>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
+}
 /// ... the last, whose output and target `loss` makes one number of: a mean over the micro-batch.
 template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
 rpc::RRef<Stage> make_loss_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
   return rpc::remote<&detail::loss_stage_of<M, loss, std::decay_t<Args>...>>(agent, to,
                                                                              std::forward<Args>(arguments)...);
+}
+template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+rpc::RRef<Stage> make_loss_stage(const rpc::Destination& to, Args&&... arguments) {
+  return make_loss_stage<M, loss>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
 }
 
 struct PipelineOptions {
@@ -130,6 +138,9 @@ class Pipeline {
   /// and for stages that do not fit it.
   Pipeline(rpc::Agent& agent, std::vector<rpc::RRef<Stage>> stages, Schedule schedule,
            const PipelineOptions& options = {});
+  /// Of the agent that rpc::init_rpc has made.
+  Pipeline(std::vector<rpc::RRef<Stage>> stages, Schedule schedule, const PipelineOptions& options = {})
+      : Pipeline(*rpc::default_agent(), std::move(stages), std::move(schedule), options) {}
 
   /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
   /// by one at most), or cut in micro-batches of these sizes, which add up to it. Gradients of the mean loss go to the

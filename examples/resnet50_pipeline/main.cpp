@@ -54,14 +54,12 @@ std::vector<rpc::RRef<pp::Stage>> make_stages(const Options& options, const pp::
   const std::vector<std::size_t> cut = pp::partition(costs, schedule.stages);
   if (options.report) print_cut(schedule, cut, costs);
 
-  rpc::Agent& agent = *rpc::default_agent();
   std::vector<rpc::RRef<pp::Stage>> stages;
   for (int s = 0; s < schedule.stages; ++s) {
     const std::string worker = name_of(1 + schedule.worker_of(s));
     const std::size_t begin = cut.at(stages.size()), end = cut.at(stages.size() + 1);
-    stages.push_back(s + 1 < schedule.stages
-                         ? pp::make_stage<ResNetPart>(agent, worker, network, begin, end)
-                         : pp::make_loss_stage<ResNetPart, &loss_of>(agent, worker, network, begin, end));
+    stages.push_back(s + 1 < schedule.stages ? pp::make_stage<ResNetPart>(worker, network, begin, end)
+                                             : pp::make_loss_stage<ResNetPart, &loss_of>(worker, network, begin, end));
   }
   return stages;
 }
@@ -69,7 +67,7 @@ std::vector<rpc::RRef<pp::Stage>> make_stages(const Options& options, const pp::
 /// Any number of stages, each of which does its list of a schedule.
 void run_by_schedule(const Options& options, Batches& batches, const std::vector<std::int64_t>& micro_batches) {
   const pp::Schedule schedule = schedule_of(options, static_cast<int>(micro_batches.size()));
-  pp::Pipeline model(*rpc::default_agent(), make_stages(options, schedule, micro_batches.front()), schedule,
+  pp::Pipeline model(make_stages(options, schedule, micro_batches.front()), schedule,
                      {.checkpoint = options.recompute});
   dist::DistributedOptimizer<optim::SGD> opt(model.parameter_rrefs(), {.lr = 0.05});
   train(batches, [&](const dist::autograd::Context& context, const Tensor& inputs, const Tensor& labels) {

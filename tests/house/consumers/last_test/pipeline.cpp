@@ -24,12 +24,10 @@ Tensor mean_square(const Tensor& output, const Tensor& target) { return mse_loss
 void run(int rank) {
   rpc::init_rpc("w" + std::to_string(rank));
   if (rank == 0) {
-    rpc::Agent& agent = *rpc::default_agent();  // the one that init_rpc has made
-    std::vector<rpc::RRef<pp::Stage>> stages{pp::make_stage<Part>(agent, "w1", 1, 16),
-                                             pp::make_stage<Part>(agent, "w2", 16, 16),
-                                             pp::make_loss_stage<Last, &mean_square>(agent, "w3", 16)};
-    pp::Pipeline pipeline(agent, stages, pp::one_forward_one_backward(3, 4));
-    dist::DistributedOptimizer<optim::Adam> optimizer(agent, pipeline.parameter_rrefs(), {.lr = 0.01});
+    std::vector<rpc::RRef<pp::Stage>> stages{pp::make_stage<Part>("w1", 1, 16), pp::make_stage<Part>("w2", 16, 16),
+                                             pp::make_loss_stage<Last, &mean_square>("w3", 16)};
+    pp::Pipeline pipeline(stages, pp::one_forward_one_backward(3, 4));
+    dist::DistributedOptimizer<optim::Adam> optimizer(pipeline.parameter_rrefs(), {.lr = 0.01});
     double loss = 0;
     for (int i = 0; i < 300; ++i) {
       const Tensor x = rand({32, 1}) * 6 - 3;
