@@ -34,6 +34,7 @@ class CheckpointPart {
   template <class T>
   requires std::integral<T> || std::floating_point<T> CheckpointPart(std::string name, T& number)
       : CheckpointPart(std::move(name), true) {
+    static_assert(!std::is_const_v<T>, "a part is a variable that loading changes: this one is const");
     save_ = [&number, key = name_] {
       StateDict dict;
       dict.insert(key, number);

@@ -84,9 +84,9 @@ int main(int argc, char** argv) {
   int64_t images = 1024, epochs = 10;
   CLI::App app("Whether training waits for its data");
   bench::add_threads(app);
-  app.add_option("folder", folder, "Where the images are written")->required();
+  app.add_option("folder", folder, "Where the images are written")->required()->check(CLI::ExistingDirectory);
   app.add_option("--images", images, "How many")->check(CLI::Range(kBatch, int64_t{1} << 20));
-  app.add_option("--epochs", epochs, "How often all are read")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", epochs, "How often all are read")->check(CLI::Range(1, 1'000'000));
   CLI11_PARSE(app, argc, argv);
   const Files files{folder, images};
   files.write();

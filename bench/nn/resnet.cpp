@@ -51,9 +51,9 @@ int main(int argc, char** argv) {
   bool channels_last = false;
   CLI::App app("ResNet-50: a step of training and an evaluation of a batch");
   bench::add_threads(app);
-  app.add_option("--batch", batch, "Images")->check(CLI::PositiveNumber);
-  app.add_option("--size", size, "Of an image, in pixels each way")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", rounds, "The best of so many")->check(CLI::PositiveNumber);
+  app.add_option("--batch", batch, "Images")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--size", size, "Of an image, in pixels each way")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--rounds", rounds, "The best of so many")->check(CLI::Range(1, 1'000'000));
   app.add_option("--channels-last", channels_last, "In channels-last order");
   CLI11_PARSE(app, argc, argv);
   const double before = mebibytes("VmRSS");

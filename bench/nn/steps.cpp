@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   CLI::App app("Steps of training of small networks");
   bench::add_threads(app);
   bench::add_only(app, only, "this network");
-  app.add_option("--seconds", seconds, "How long each network is measured")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", seconds, "How long each network is measured")->check(CLI::Range(0.01, 3600.0));
   app.add_option("--clock", clock_name, "By wall-clock time, or by CPU time of the process")
       ->check(CLI::IsMember({"wall", "processor"}));
   CLI11_PARSE(app, argc, argv);

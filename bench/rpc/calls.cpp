@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   bench::add_pin(app, options.pin, {"one", "two", "none"});
   bench::add_quick(app, options.quick);
   bench::add_only(app, options.only, "this size, or \"compared\", \"disturbed\" or \"traced\"");
-  app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::PositiveNumber);
+  app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::Range(1, 1'000'000));
   app.add_flag("--trace", options.trace, "... with a trace");
   CLI11_PARSE(app, argc, argv);
   if (options.calls > 0) {

@@ -1,6 +1,7 @@
 // Many workers in one process, over the in-memory network: bench_rpc_simulated [WORKERS]. Each calls rank 0, and those
 // whose rank differs from its own in one bit. Also what an idle connection and a call that waits take of memory.
 #include <malloc.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -53,7 +54,10 @@ rpc::Task<int> wait_for_gate(int x) {
 using namespace simulated;
 
 int main(int argc, char** argv) {
-  const int size = argc > 1 ? std::atoi(argv[1]) : 1000;
+  int size = 1000;
+  CLI::App app("A group of simulated workers in one process");
+  app.add_option("workers", size, "How many")->check(CLI::Range(2, 4096));
+  CLI11_PARSE(app, argc, argv);
   const auto network = rpc::MemoryNetwork::make();
   double heap = heap_kib();
   auto start = Clock::now();

@@ -1,5 +1,6 @@
 // How long many workers on this host take to start, to call all to all, and to leave: bench_rpc_workers [WORKERS].
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -58,11 +59,13 @@ void call_all_to_all(int rank, int64_t spawned_ns) {
 
 int main(int argc, char** argv) {
   rpc::worker_main(argc, argv);
+  std::vector<int> sizes{16, 64, 256};
+  CLI::App app("Groups that start, call all to all and leave");
+  app.add_option("workers", sizes, "How many, group after group")->check(CLI::Range(2, 4096));
+  CLI11_PARSE(app, argc, argv);
   std::printf("seconds, of rank 0:\n%8s %10s %10s %10s %10s %14s\n", "workers", "start", "first", "four more", "leave",
               "KiB a peer");
   std::fflush(stdout);
-  std::vector<int> sizes{16, 64, 256};
-  if (argc > 1) sizes = {std::atoi(argv[1])};
   for (const int size : sizes) {
     const auto start = Clock::now();
     rpc::spawn<&call_all_to_all>({.world_size = size}, static_cast<int64_t>(start.time_since_epoch().count()));

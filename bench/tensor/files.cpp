@@ -3,6 +3,7 @@
 // for them.
 #include <fcntl.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -62,9 +63,12 @@ void write_all(const std::string& file, const std::vector<char>& bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: %s FOLDER [MIB]\n", argv[0]), 2;
-  if (argc > 2) mib = std::atof(argv[2]);
-  const std::string folder = argv[1], file = folder + "/bench.safetensors", npz = folder + "/bench.npz";
+  std::string folder;
+  CLI::App app("Weights into files and out of them");
+  app.add_option("folder", folder, "Where they are written")->required()->check(CLI::ExistingDirectory);
+  app.add_option("mib", mib, "How many MiB")->check(CLI::Range(1.0, 65536.0));
+  CLI11_PARSE(app, argc, argv);
+  const std::string file = folder + "/bench.safetensors", npz = folder + "/bench.npz";
   StateDict dict;
   std::vector<Tensor> targets;  // a model's parameters
   const auto elements = static_cast<int64_t>(mib * (1 << 20) / 4 / 64);

@@ -177,6 +177,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       if (number > 0 && is_floating(input.dtype())) input.requires_grad_();
       const auto f = [&stage](const Tensor& x) { return stage.forward_(x); };
       Tensor output = work.checkpoint ? tendril::autograd::checkpoint(f, input) : f(input);
+      TENDRIL_CHECK(output.defined(), "Pipeline: what the module of stage ", number, " gives is undefined");
       if (stage.loss_) {
         output = stage.loss_(output, take(stage, kTarget, micro_batch));
         TENDRIL_CHECK(output.defined(), "Pipeline: the loss of the last stage is undefined");
@@ -193,6 +194,8 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       TENDRIL_CHECK_AS(rpc::MessageError, node, "pipeline: a backward of micro-batch ", micro_batch, " of stage ",
                        number, " without its forward");
       const Kept& kept = node.mapped();
+      TENDRIL_CHECK_AS(AutogradError, kept.output.requires_grad(), "Pipeline: what stage ", number,
+                       " gives has no history: nothing in it requires a gradient, or it was detached");
       Tensor gradient;
       if (stage.loss_) {
         const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;

@@ -44,8 +44,8 @@ int main(int argc, char** argv) try {
   flags.add("--quick", quick, "At a size that is done at once");
   flags.add_device(device, "Where: cpu, or cuda");
   const auto finish = [&] {
-    if (device != "cpu" && device != "cuda")
-      throw examples::FlagError("--device", "expected cpu or cuda, got " + device);
+    if (device != "cpu" && device != "cuda" && device != "cuda:0")
+      throw examples::FlagError("--device", "expected cpu or cuda (the first device), got " + device);
   };
   if (const auto status = flags.parse(argc, argv, finish)) return *status;
 
