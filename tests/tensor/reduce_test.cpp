@@ -274,8 +274,7 @@ BOOST_AUTO_TEST_CASE(rows_of_any_length_and_type_take_each_element_once) {
         exact[static_cast<std::size_t>(i / length)] += numbers.back();
       }
       const Tensor rows = raw::cast(raw::from_data(numbers, {3, length}), dtype), sums = rows.sum(Dims{1});
-      BOOST_TEST(raw::equal(sums, raw::cast(raw::from_data(exact, {3}), sums.dtype())),
-                 dtype << ", " << length);
+      BOOST_TEST(raw::equal(sums, raw::cast(raw::from_data(exact, {3}), sums.dtype())), dtype << ", " << length);
     }
   }
 }

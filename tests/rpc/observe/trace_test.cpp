@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
     BOOST_TEST(parsed.finishes.size() == arrows, "after '" << left << "'");
   };
   for (const char* tail : {"", "\n", "\n]", "\n]}", "\n]}\n", ",", ",\n", ",\n{\"name\":\"half",
-                                 ",\n{\"name\":\"\\\"}\"", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"})
+                           ",\n{\"name\":\"\\\"}\"", ",\n{\"name\":\"one\",\"ph\":\"M\"},\n{\"na"})
     check(events + tail, 1, 1, 2);
   // The arrow is the last event, the slice the one before; the slice's object is closed by two braces.
   const std::size_t arrow = events.rfind(",\n");
