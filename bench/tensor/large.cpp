@@ -1,7 +1,7 @@
 // Operations on large operands: one line a case, "case <tab> milliseconds <tab> MiB that it must read and write", the
 // median of several runs, or the least, for a machine that others use.
-// bench_tensor [--threads N] [--only TEXT] [--deterministic 1] [--least 1] [--device cuda]; bench/tensor.sh puts
-// PyTorch beside it. On a device, times are between events, of ten runs at once.
+// bench_tensor [--threads N, else 1] [--only TEXT] [--deterministic 1] [--least 1] [--device cuda]; bench/tensor.sh
+// puts PyTorch beside it. On a device, times are between events, of ten runs at once.
 #include <algorithm>
 #include <atomic>
 #include <barrier>

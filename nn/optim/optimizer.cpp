@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tendril/autograd/grad_mode.h"
 #include "tendril/nn/optim/detail/validate.h"
 #include "tendril/tensor/detail/replay.h"
 #include "tendril/tensor/kernels.h"
