@@ -86,6 +86,7 @@ template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
   return rpc::remote<&detail::stage_of<M, std::decay_t<Args>...>>(agent, to, std::forward<Args>(arguments)...);
 }
+/// ... the same, by the default agent.
 template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(const rpc::Destination& to, Args&&... arguments) {
   return make_stage<M>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
@@ -96,6 +97,7 @@ rpc::RRef<Stage> make_loss_stage(rpc::Agent& agent, const rpc::Destination& to, 
   return rpc::remote<&detail::loss_stage_of<M, loss, std::decay_t<Args>...>>(agent, to,
                                                                              std::forward<Args>(arguments)...);
 }
+/// ... the same, by the default agent.
 template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
 rpc::RRef<Stage> make_loss_stage(const rpc::Destination& to, Args&&... arguments) {
   return make_loss_stage<M, loss>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
