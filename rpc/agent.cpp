@@ -90,11 +90,14 @@ const std::vector<std::shared_ptr<MessageHook>>& Agent::hooks() const noexcept {
 
 void Agent::call(WorkerId to, Message&& request, PendingCallRef call, const CallOptions& options) {
   const auto session = impl_->session(to);
+  const uint64_t function = request.function;
   if (session) return session->call(std::move(request), std::move(call), options);
   detail::Counters::add(impl_->counters.made);
   detail::Counters::add(impl_->counters.failed);
-  call->fail(std::make_exception_ptr(
-      PeerLostError("call to " + impl_->name_of(to) + ": it is not connected to worker '" + self().name + "'", false)));
+  call->fail(
+      std::make_exception_ptr(PeerLostError("call of " + name_of_function(function) + " on " + impl_->name_of(to) +
+                                                ": it is not connected to worker '" + self().name + "'",
+                                            false)));
 }
 
 bool Agent::send_control(WorkerId to, Bytes payload) {

@@ -101,7 +101,7 @@ group() {
       fi
       sleep 0.2
     done
-    # Who was stopped goes on, long after the others have given it up.
+    # Who was stopped goes on, long after it counts as lost at the others.
     sleep 4
     for rank in "${victims[@]}"; do kill -CONT "${pids[rank]}" 2>/dev/null || true; done
   fi

@@ -30,12 +30,12 @@ namespace {
 
 constexpr Device kGPU{DeviceType::cuda, 0};
 
-std::string only;
+bench::Only only;
 bool profile = false;
 
 /// Milliseconds of a step; on standard error, what it takes of the device's memory.
 void measure(const std::string& name, const std::function<void()>& step) {
-  if (name.find(only) == std::string::npos) return;
+  if (!only.is_part_of(name)) return;
   if (profile) {
     for (int i = 0; i < 3; ++i) step();
     cuda::synchronize();
@@ -133,7 +133,7 @@ void adam_steps() {
 
 int main(int argc, char** argv) {
   CLI::App app("Training steps on a CUDA device");
-  bench::add_only(app, only, "steps whose names have this in them");
+  only.add_to(app, "steps whose names have this in them");
   app.add_option("--profile", profile, "One step of each, for a profiler");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -149,6 +149,7 @@ int main(int argc, char** argv) {
     gpt();
     language_model();
     small_network();
+    return only.status();
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << '\n';
     return 1;

@@ -31,7 +31,7 @@ using namespace tendril;
 namespace {
 
 double seconds = 0.4;
-std::string only;
+bench::Only only;
 std::string clock_name = "wall";
 
 double now() {
@@ -43,7 +43,7 @@ double now() {
 /// Prints one over the median time of a step.
 template <class F>
 void measure(const char* name, const F& step) {
-  if (!only.empty() && only != name) return;
+  if (!only.is(name)) return;
   const auto since = [](double start) { return now() - start; };
   for (const double start = now(); since(start) < seconds / 4;) step();
   std::vector<double> times;
@@ -112,7 +112,7 @@ void gpt(const char* name, int64_t context, int64_t layers, int64_t heads, int64
 int main(int argc, char** argv) {
   CLI::App app("Steps of training of small networks");
   bench::add_threads(app);
-  bench::add_only(app, only, "this network");
+  only.add_to(app, "this network");
   app.add_option("--seconds", seconds, "How long each network is measured")->check(CLI::Range(0.01, 3600.0));
   app.add_option("--clock", clock_name, "By wall-clock time, or by CPU time of the process")
       ->check(CLI::IsMember({"wall", "processor"}));
@@ -126,4 +126,5 @@ int main(int argc, char** argv) {
   cnn("CNN, tiny", 8, 2, 1);
   gpt("GPT", 64, 5, 4, 128, 8);
   gpt("GPT, tiny", 4, 1, 1, 4, 1);
+  return only.status();
 }

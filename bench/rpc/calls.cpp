@@ -140,7 +140,9 @@ int main(int argc, char** argv) {
   CLI::App app("Calls beside hand-written ping-pongs of the same bytes");
   bench::add_pin(app, options.pin, {"one", "two", "none"});
   bench::add_quick(app, options.quick);
-  bench::add_only(app, options.only, "this size, or \"compared\", \"disturbed\" or \"traced\"");
+  std::vector<std::string> parts{"compared", "disturbed", "traced"};
+  for (const Size& size : kSizes) parts.emplace_back(size.name);
+  app.add_option("--only", options.only, "Only this size or comparison")->check(CLI::IsMember(parts));
   app.add_option("--calls", options.calls, "So many empty calls, and nothing else")->check(CLI::Range(1, 1'000'000));
   app.add_flag("--trace", options.trace, "... with a trace");
   CLI11_PARSE(app, argc, argv);

@@ -37,12 +37,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string only;
+bench::Only only;
 bool least = false;
 
 /// `mib`: what must be read and written at least, or 0 where arithmetic decides.
 void measure(const char* name, double mib, const std::function<void()>& f) {
-  if (!std::strstr(name, only.c_str())) return;
+  if (!only.is_part_of(name)) return;
   if (default_device() != kCPU) {
     std::printf("%s\t%.4f\t%.1f\n", name, bench::median_ms(f), mib);
     std::fflush(stdout);
@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
   bool deterministic = false;
   CLI::App app("Operations on large operands");
   bench::add_threads(app);
-  bench::add_only(app, only, "cases whose names have this in them");
+  only.add_to(app, "cases whose names have this in them");
   app.add_option("--least", least, "The least time instead of the median");
   app.add_option("--device", device, "cpu, cuda or cuda:N");
   app.add_option("--deterministic", deterministic, "set_deterministic");
@@ -276,4 +276,5 @@ int main(int argc, char** argv) {
   set_default_device(parse_device(device));
   set_deterministic(deterministic);
   measure_all();
+  return only.status();
 }

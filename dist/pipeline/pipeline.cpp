@@ -80,7 +80,7 @@ struct Stage::State {
         came.erase(found);
         return tensor;
       }
-      // A batch that was given up may still wait here beside the one that runs.
+      // A batch that was cancelled may still wait here beside the one that runs.
       if (!wake) wake = Ref<rpc::FutureState<void>>(new rpc::FutureState<void>(rpc::Executor::current()));
       const Ref<rpc::FutureState<void>> mine = wake;
       lock.unlock();
@@ -151,7 +151,11 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     sent.add(work.stages.at(stage).rpc_async<&Stage::put>(work.batch, static_cast<uint8_t>(what), micro_batch, tensor));
     times[kSending] += seconds(Clock::now() - before);
   };
-  // Between forward and backward, by stage and micro-batch. Not the stage's: a batch that was given up may still be in
+  // A frozen first stage: nothing in it wants a gradient, and before it is nobody.
+  const auto is_trained = [](int number, const Stage& stage) {
+    return number > 0 || std::ranges::any_of(stage.module()->parameters(), &Tensor::requires_grad);
+  };
+  // Between forward and backward, by stage and micro-batch. Not the stage's: a batch that was cancelled may still be in
   // a forward there when the next one runs.
   struct Kept {
     Tensor input, output;
@@ -176,7 +180,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       Tensor input = take(stage, kInput, micro_batch).detach();
       if (number > 0 && is_floating(input.dtype())) input.requires_grad_();
       const auto f = [&stage](const Tensor& x) { return stage.forward_(x); };
-      Tensor output = work.checkpoint ? tendril::autograd::checkpoint(f, input) : f(input);
+      Tensor output = work.checkpoint && is_trained(number, stage) ? tendril::autograd::checkpoint(f, input) : f(input);
       TENDRIL_CHECK(output.defined(), "Pipeline: what the module of stage ", number, " gives is undefined");
       if (stage.loss_) {
         output = stage.loss_(output, take(stage, kTarget, micro_batch));
@@ -194,8 +198,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       TENDRIL_CHECK_AS(rpc::MessageError, node, "pipeline: a backward of micro-batch ", micro_batch, " of stage ",
                        number, " without its forward");
       const Kept& kept = node.mapped();
-      TENDRIL_CHECK_AS(AutogradError, kept.output.requires_grad(), "Pipeline: what stage ", number,
-                       " gives has no history: nothing in it requires a gradient, or it was detached");
+      const bool trains = kept.output.requires_grad();
+      TENDRIL_CHECK_AS(AutogradError, trains || (!stage.loss_ && !is_trained(number, stage)), "Pipeline: what stage ",
+                       number, " gives has no history: nothing in it requires a gradient, or it was detached");
       Tensor gradient;
       if (stage.loss_) {
         const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;
@@ -203,8 +208,10 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       } else {
         gradient = take(stage, kGradient, micro_batch);
       }
-      const Tensor back =
-          container->backward_here(work.context, kept.output, gradient, number > 0 ? kept.input : Tensor());
+      Tensor back;  // undefined where the output does not depend on the input
+      if (trains && gradient.defined()) {
+        back = container->backward_here(work.context, kept.output, gradient, number > 0 ? kept.input : Tensor());
+      }
       if (number > 0) send(number - 1, kGradient, micro_batch, back);
     }
     times[static_cast<Work>(work.actions[i]) == Work::forward ? kForward : kBackward] +=

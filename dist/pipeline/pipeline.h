@@ -146,10 +146,10 @@ class Pipeline {
 
   /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
   /// by one at most), or cut in micro-batches of these sizes, which add up to it. Gradients of the mean loss go to the
-  /// context, on each stage's worker. Returns the loss. Throws Error for a batch that is smaller than the number of
-  /// micro-batches, for sizes that do not fit, and for targets that are not as many as inputs, before anything is sent;
-  /// rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which it failed, when all others have given the
-  /// batch up; the next batch may begin.
+  /// context, on each stage's worker; the first stages may be frozen. Returns the loss. Throws Error for a batch that
+  /// is smaller than the number of micro-batches, for sizes that do not fit, and for targets that are not as many as
+  /// inputs, before anything is sent; rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which it
+  /// failed, once all others have cancelled the batch; the next batch may begin.
   double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets,
                const std::vector<int64_t>& sizes = {});
   const Report& report() const noexcept { return report_; }  ///< of the last batch that went well

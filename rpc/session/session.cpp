@@ -159,7 +159,7 @@ void Session::end(const std::exception_ptr& error) {
   if (borrower_) borrower_->end();
   agent_->session_ended(shared_from_this());
   for (auto& request : served_.end()) agent_->loop->post(std::move(request));  // they see that nobody waits for them
-  pending->for_each([&](uint64_t, CallMade& call) { fail(std::move(call), error); });
+  pending->for_each([&](uint64_t, CallMade& call) { fail_as_lost(std::move(call), error); });
   if (is_self()) return;
   const struct Last {  // from here on the peer may have another session
     const Session& session;

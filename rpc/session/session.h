@@ -96,7 +96,9 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
  private:
   void send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline);
   void say_cancelled(uint64_t call_id, bool leaving) noexcept;
+  std::string call_of(uint64_t function) const;  ///< for errors
   void fail(CallMade call, const std::exception_ptr& error) noexcept;
+  void fail_as_lost(CallMade call, const std::exception_ptr& error) noexcept;  ///< a lost peer's error names the call
   void fail_overdue(CallsMade::Overdue&& overdue);
   void group_received(Bytes part);
   void lending_received(const Bytes& payload);

@@ -52,11 +52,11 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   const std::stop_token stop = options.stop.stop_possible() ? options.stop : std::stop_token(context.stop);
   if (pending.deadline <= pending.started) {
     return fail(std::move(pending), std::make_exception_ptr(TimeoutError(
-                                        "call to " + name_of(peer_) + ": the deadline had passed before it was sent")));
+                                        call_of(request.function) + ": the deadline had passed before it was sent")));
   }
   if (stop.stop_requested()) {
-    return fail(std::move(pending), std::make_exception_ptr(CancelledError("call to " + name_of(peer_) +
-                                                                           ": cancelled before it was sent")));
+    return fail(std::move(pending),
+                std::make_exception_ptr(CancelledError(call_of(request.function) + ": cancelled before it was sent")));
   }
 
   request.kind = MessageKind::request;
@@ -94,7 +94,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
   if (call_id == 0) {  // and `pending` is as it was
     // NOLINTNEXTLINE(bugprone-use-after-move)
     return fail(std::move(pending), std::make_exception_ptr(PeerLostError(
-                                        "call to " + name_of(peer_) + ": it is not connected any more", false)));
+                                        call_of(request.function) + ": it is not connected any more", false)));
   }
   if (stop.stop_possible()) {
     made_.watch(call_id, std::make_unique<CancelCallback>(stop, CancelCall{weak_from_this(), call_id}));
@@ -111,6 +111,7 @@ void Session::call(Message&& request, PendingCallRef call, const CallOptions& op
 
 void Session::send_request(uint64_t call_id, Message&& request, Staging* staging, Clock::time_point deadline) {
   request.call_id = call_id;
+  const uint64_t function = request.function;
   bool forked = false, counted = false, sent = false;
   std::exception_ptr error;
   const bool refers = !is_self() && !request.references.empty() && agent_->listener;
@@ -130,7 +131,7 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
       sent = link_->send(std::move(request));
       if (!sent) {
         error = std::make_exception_ptr(
-            PeerLostError("call to " + name_of(peer_) + ": the connection was closed before it was sent", false));
+            PeerLostError(call_of(function) + ": the connection was closed before it was sent", false));
       }
     }
   } catch (...) {
@@ -151,6 +152,25 @@ void Session::send_request(uint64_t call_id, Message&& request, Staging* staging
   if (counted) requests_sent_.fetch_sub(1, std::memory_order_relaxed);
   if (forked) agent_->listener->message_not_sent(peer_, MessageKind::request, call_id);
   if (auto pending = made_.take(call_id)) fail(std::move(*pending), error);
+}
+
+std::string Session::call_of(uint64_t function) const {
+  return "call of " + name_of_function(function) + " on " + name_of(peer_);
+}
+
+void Session::fail_as_lost(CallMade pending, const std::exception_ptr& error) noexcept {
+  std::exception_ptr mine = error;
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerLostError& lost) {
+    try {
+      mine = std::make_exception_ptr(
+          PeerLostError("call of " + name_of_function(pending.function) + ": " + lost.what(), lost.may_have_run()));
+    } catch (...) {  // no memory: without the name
+    }
+  } catch (...) {  // a shutdown's
+  }
+  fail(std::move(pending), mine);
 }
 
 void Session::fail(CallMade pending, const std::exception_ptr& error) noexcept {
@@ -179,8 +199,9 @@ void Session::cancel(uint64_t call_id) {
   if (!pending) return;
   Counters::add(agent_->counters.cancelled);
   const bool leaving = pending->leaving;
-  fail(std::move(*pending),
-       std::make_exception_ptr(CancelledError("call to " + name_of(peer_) + " was cancelled by its caller")));
+  const auto error =
+      std::make_exception_ptr(CancelledError(call_of(pending->function) + " was cancelled by its caller"));
+  fail(std::move(*pending), error);
   say_cancelled(call_id, leaving);
 }
 
@@ -249,7 +270,7 @@ void Session::fail_overdue(CallsMade::Overdue&& overdue) {
   for (auto& [call_id, pending] : overdue.calls) {
     Counters::add(agent_->counters.timed_out);
     std::ostringstream text;
-    text << "call of " << name_of_function(pending.function) << " on " << name_of(peer_) << " timed out after "
+    text << call_of(pending.function) << " timed out after "
          << std::chrono::duration<double>(pending.deadline - pending.started).count()
          << " s; it may still be running there" << held_back
          << ". A call that may take longer says so: {.timeout = ...}, or {.timeout = 0s} for as long as the worker "

@@ -174,7 +174,7 @@ std::string compare_graph(const Group& group, uint64_t seed, std::chrono::millis
     for (std::size_t i = 0; i < kParameters; ++i) {
       const auto at = static_cast<std::size_t>(rank);
       if (agree(gradients.find(distributed_parameters()[at][i]), local[at][i].grad())) continue;
-      // Who lost the worker that made a context gives it up, also when its backward has just ended well.
+      // Who lost the worker that made a context releases it, also when its backward has just ended well.
       if (!container->contains(context.id())) throw rpc::RpcError("the context has gone");
       return "seed " + std::to_string(seed) + ": parameter " + std::to_string(i) + " of w" + std::to_string(rank);
     }

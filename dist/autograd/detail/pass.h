@@ -47,7 +47,7 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   void resolve(rpc::InboundCall call);
   void over(rpc::InboundCall call);
 
-  /// Gives the pass up here, for this reason.
+  /// Cancels the pass here, for this reason.
   void fail(const std::exception_ptr& error);
   /// ... and do not wait to be told that it is over: nobody is left who would.
   void abandon();

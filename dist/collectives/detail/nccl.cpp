@@ -63,7 +63,7 @@ void NcclGroup::run(Channel& channel, const Tensor& flat, const F& f) {
   agree(channel);
   if (flat.numel() == 0) return;
   const cuda::Stream stream = cuda::Stream::current(device_.index);
-  cuda::record_stream(flat, stream);  // also where it is given up with NCCL still at it
+  cuda::record_stream(flat, stream);  // also where it is released while NCCL still uses it
   cuda::Event end;
   bool recorded = false;
   const auto done = [&] {

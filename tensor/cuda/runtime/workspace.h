@@ -13,7 +13,7 @@ class Workspace {
   /// Throws Error when memory runs out.
   explicit Workspace(std::size_t bytes);
   /// For who can do with less: `data()` is null where there is no room for `bytes`, even among what is cached, which is
-  /// then not given up in vain.
+  /// then not released in vain.
   Workspace(std::size_t bytes, const std::nothrow_t&);
   ~Workspace();
   Workspace(const Workspace&) = delete;

@@ -31,7 +31,7 @@ void all_well(const std::vector<std::string>& said) {
   for (const std::string& mine : said) BOOST_TEST(mine == "");
 }
 
-/// A look that gives up after a while.
+/// A poll with a deadline.
 struct Impatient {
   rpc::Clock::time_point end = rpc::Clock::now() + 200ms;
   void operator()() const {

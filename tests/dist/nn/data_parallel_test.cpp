@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_were_frozen_thawed_and_cast_get_their_own_g
   const Group group(1);
   ProcessGroup alone(group[0], names(1));
   DistributedDataParallel ddp(twins, alone, {.find_unused_parameters = true});
-  for (const Tensor* first : {&twins.a, &twins.b}) {  // memory that one gives up another may get
+  for (const Tensor* first : {&twins.a, &twins.b}) {  // memory that one releases another may get
     const Tensor& second = first == &twins.a ? twins.b : twins.a;
     for (const bool thawed : {false, true}) {
       first->requires_grad_(thawed);

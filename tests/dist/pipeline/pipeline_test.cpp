@@ -65,6 +65,23 @@ struct Held : Layer {
 };
 Tensor mean_square(const Tensor& output, const Tensor& target) { return mse_loss(output, target); }
 Tensor no_number(const Tensor& output, const Tensor& target) { return output - target; }
+Tensor undefined_loss(const Tensor&, const Tensor&) { return {}; }
+struct Frozen : Plain {
+  Frozen(int64_t in, int64_t out, uint64_t seed) : Plain(in, out, seed) { requires_grad_(false); }
+};
+struct Detached : Plain {
+  using Plain::Plain;
+  Tensor forward(const Tensor& x) { return Plain::forward(x).detach(); }
+};
+struct Undefined : Plain {
+  using Plain::Plain;
+  Tensor forward(const Tensor&) { return {}; }
+};
+/// Looks at no element of its input.
+struct Indifferent : Plain {
+  using Plain::Plain;
+  Tensor forward(const Tensor& x) { return Plain::forward(ones_like(x)); }
+};
 
 constexpr int64_t kWidths[] = {3, 5, 4, 6, 2};
 
@@ -203,8 +220,71 @@ BOOST_AUTO_TEST_CASE(the_last_stage_and_no_other_has_a_loss_which_is_one_number)
                   "stage 1 has no loss")(Error(error({first(), make_stage<Plain>(group[0], 2, 5, 4, uint64_t{2})}))));
   BOOST_TEST(says("worker 'w2'", "loss of the last stage", "[2, 4]", "one number")(
       Error(error({first(), make_loss_stage<Layer, &no_number>(group[0], 2, 5, 4, uint64_t{2})}))));
+  BOOST_TEST(says("worker 'w2'", "the loss of the last stage is undefined")(
+      Error(error({first(), make_loss_stage<Layer, &undefined_loss>(group[0], 2, 5, 4, uint64_t{2})}))));
   BOOST_TEST(error({first(), last()}) == "");
   BOOST_TEST((std::chrono::steady_clock::now() - before < std::chrono::seconds(50)));  // none waited for its deadline
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_whose_output_is_undefined_or_has_no_history_is_an_error) {
+  const Group group(3);
+  const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = ones({4, 4}, {.dtype = kFloat64});
+  const auto last = make_loss_stage<Layer, &mean_square>(group[0], 2, 5, 4, uint64_t{2});
+  const auto refused = [&](const rpc::RRef<Stage>& first, const rpc::RRef<Stage>& second, const auto&... texts) {
+    Pipeline model(group[0], {first, second}, gpipe(2, 2), {.timeout = std::chrono::seconds(60)});
+    const Context context(group[0]);
+    BOOST_CHECK_EXCEPTION(model.train(context, x, target), rpc::RemoteError, says(texts...));
+  };
+  refused(make_stage<Undefined>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'", "stage 0 gives is undefined");
+  refused(make_stage<Detached>(group[0], 1, 3, 5, uint64_t{1}), last, "worker 'w1'", "stage 0 gives has no history");
+  refused(make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}),
+          make_loss_stage<Detached, &mean_square>(group[0], 2, 5, 4, uint64_t{2}), "worker 'w2'",
+          "stage 1 gives has no history");
+}
+
+BOOST_AUTO_TEST_CASE(first_stages_may_be_frozen) {
+  const Group group(4);
+  Generator generator(3);
+  const Tensor x = randn({4, 3}, generator, {.dtype = kFloat64}),
+               target = randn({4, 6}, generator, {.dtype = kFloat64});
+  for (const bool checkpoint : {false, true}) {
+    Pipeline model(
+        group[0],
+        {make_stage<Frozen>(group[0], 1, 3, 5, uint64_t{0}), make_stage<Frozen>(group[0], 2, 5, 4, uint64_t{1}),
+         make_loss_stage<Plain, &mean_square>(group[0], 3, 4, 6, uint64_t{2})},
+        one_forward_one_backward(3, 2), {.checkpoint = checkpoint, .timeout = std::chrono::seconds(60)});
+    dist::DistributedOptimizer<optim::SGD> opt(group[0], model.parameter_rrefs(), {.lr = 0.5});
+    Frozen first(3, 5, 0), second(5, 4, 1);
+    Plain third(4, 6, 2);
+    optim::SGD sgd(third.parameters(), {.lr = 0.5});
+    for (int step = 0; step < 3; ++step) {
+      const Tensor loss = mse_loss(third.forward(second.forward(first.forward(x))), target);
+      sgd.zero_grad();
+      loss.backward();
+      sgd.step();
+      const Context context(group[0]);
+      BOOST_TEST(model.train(context, x, target) == loss.item<double>(), boost::test_tools::tolerance(1e-12));
+      opt.step(context);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_that_does_not_depend_on_its_input_leaves_those_before_it_without_gradients) {
+  const Group group(4);
+  const Tensor x = ones({4, 3}, {.dtype = kFloat64}), target = zeros({4, 6}, {.dtype = kFloat64});
+  Pipeline model(group[0],
+                 {make_stage<Plain>(group[0], 1, 3, 5, uint64_t{0}), make_stage<Plain>(group[0], 2, 5, 4, uint64_t{1}),
+                  make_loss_stage<Indifferent, &mean_square>(group[0], 3, 4, 6, uint64_t{2})},
+                 gpipe(3, 2), {.timeout = std::chrono::seconds(60)});
+  dist::DistributedOptimizer<optim::SGD> opt(group[0], model.parameter_rrefs(), {.lr = 0.5});
+  double before = 0;
+  for (int step = 0; step < 3; ++step) {
+    const Context context(group[0]);
+    const double loss = model.train(context, x, target);
+    BOOST_TEST((step == 0 || loss < before));
+    before = loss;
+    opt.step(context);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them) {

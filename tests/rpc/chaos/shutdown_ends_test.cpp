@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
   const Party party;
   std::atomic<pid_t> other{0};
   const auto errors = party.run(2, [&](Group& group, int rank) {
-    // Kept at both sides until shutdown gives it up: that takes a message or two, and their acknowledgements.
+    // Kept at both sides until shutdown releases it: that takes a message or two, and their acknowledgements.
     const auto made = remote<&make>(*group.agent(), 1 - rank, std::size_t{3});
     group.barrier();
     if (rank == 1) {

@@ -79,7 +79,7 @@ class Simulation::ParkedCall final : public ParkedMessage {
   }
 
  private:
-  /// Whoever gives a call up drops the object that it was made on: it may be gone when the request comes.
+  /// Whoever cancels a call drops the object that it was made on: it may be gone when the request comes.
   bool waited_for() const {
     if (kind_ != MessageKind::request) return true;
     const auto& connections = simulation_.worker(from_).connections;

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_fails_its_calls_at_once) {
   check_at_rest(agent);
   BOOST_TEST(!agent.is_connected(2));
   BOOST_CHECK_EXCEPTION(call(agent, 2, request(1)).wait(), PeerLostError, [](const PeerLostError& e) {
-    return std::string(e.what()).find("call to worker 'ghost' (rank 2): it is not connected") != std::string::npos;
+    return std::string(e.what()).find("on worker 'ghost' (rank 2): it is not connected") != std::string::npos;
   });
 }
 

@@ -205,7 +205,7 @@ class Driver {
   }
   void stop(Child& child, bool briefly) {
     ::kill(child.pid, SIGSTOP);
-    // Briefly: nobody gives it up, on a machine that is not busy. Else its sessions end and begin anew.
+    // Briefly: it does not count as lost, on a machine that is not busy. Else its sessions end and begin anew.
     const auto time = briefly ? std::chrono::milliseconds(20 + below(600)) : kGrace + kLiveness;
     child.stopped_until = SteadyClock::now() + time;
     ++(briefly ? short_stops_ : long_stops_);

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_file_appears_when_it_is_committed_and_not_before) {
   BOOST_TEST(read_bytes(folder / "x") == "new");
   {
     AtomicFile file("test", folder / "x");
-    file.write("newer, but given up");
+    file.write("newer, but not committed");
   }
   BOOST_TEST(read_bytes(folder / "x") == "new");
   BOOST_TEST(folder.size() == 1u);
