@@ -36,6 +36,8 @@ template <class T>
 inline constexpr bool always_false = false;
 }  // namespace detail
 
+/// How examples of one type become a batch, as default_collate of PyTorch does it; specialise it for a type of your
+/// own: a static function `of`, from a std::vector of them to what the loop over a DataLoader gets.
 template <class T>
 struct Collate {
   static_assert(detail::always_false<T>,
@@ -82,6 +84,7 @@ auto column(std::vector<T>& examples) {
 
 template <class... T>
 struct Collate<std::tuple<T...>> {
+  /// Tuples, as a tuple of batches.
   static auto of(std::vector<std::tuple<T...>> examples) { return all(examples, std::index_sequence_for<T...>()); }
 
  private:
@@ -101,6 +104,7 @@ struct Collate<std::pair<A, B>> {
 
 template <class T, std::size_t N>
 struct Collate<std::array<T, N>> {
+  /// Arrays, as an array of batches: one of all first elements, one of all second ones.
   static auto of(std::vector<std::array<T, N>> examples) { return all(examples, std::make_index_sequence<N>()); }
 
  private:

@@ -68,8 +68,8 @@ class CsvTable {
   int64_t columns_ = 0;
 };
 
-/// Throws Error that names the line for a row of another number of fields than the first one's, for a quote that does
-/// not end, and for text behind a closing one.
+/// Reads a CSV file. Throws Error that names the line for a row of another number of fields than the first one's, for a
+/// quote that does not end, and for text behind a closing one.
 CsvTable load_csv(const std::filesystem::path& file, const CsvOptions& options = {});
 
 }  // namespace tendril::data

@@ -31,8 +31,8 @@ struct ImageReadOptions {
 bool has_png() noexcept;   ///< whether the library was built with libpng
 bool has_jpeg() noexcept;  ///< ... with libjpeg-turbo
 
-/// Throw Error for what is no such file, is cut short or damaged, or is larger than the limit. Of 16 bits a channel the
-/// upper eight are read. JPEGs in CMYK are refused.
+/// The image of a PNG file: uint8 [channels, height, width]. Throws Error for what is no such file, is cut short or
+/// damaged, or is larger than the limit. Of 16 bits a channel the upper eight are read. JPEGs in CMYK are refused.
 Tensor load_png(const std::filesystem::path& file, const ImageReadOptions& options = {});
 /// As load_png, of a JPEG file.
 Tensor load_jpeg(const std::filesystem::path& file, const ImageReadOptions& options = {});

@@ -102,7 +102,7 @@ class BatchSampler {
   BatchSampler(std::shared_ptr<const Sampler> sampler, int64_t batch_size, bool drop_last = false);
   virtual ~BatchSampler() = default;
   virtual int64_t size() const;  ///< batches of an epoch
-  /// None of them is empty.
+  /// The batches of an epoch, as indices of examples; none is empty.
   virtual std::vector<std::vector<int64_t>> batches(uint64_t epoch) const;
 
  protected:

@@ -101,12 +101,15 @@ class PairLoss : public Movable<Class> {
   Options options_;
 };
 
+/// smooth_l1_loss (autograd/ops/loss.h).
 struct SmoothL1Loss : PairLoss<SmoothL1Loss, SmoothL1LossOptions, smooth_l1_loss> {
   using PairLoss::PairLoss;
 };
+/// huber_loss (autograd/ops/loss.h).
 struct HuberLoss : PairLoss<HuberLoss, HuberLossOptions, huber_loss> {
   using PairLoss::PairLoss;
 };
+/// kl_div (autograd/ops/loss.h).
 struct KLDivLoss : PairLoss<KLDivLoss, KlDivOptions, kl_div> {
   using PairLoss::PairLoss;
 };
@@ -124,9 +127,11 @@ class TripleLoss : public Movable<Class> {
   Options options_;
 };
 
+/// cosine_embedding_loss (autograd/ops/loss.h).
 struct CosineEmbeddingLoss : TripleLoss<CosineEmbeddingLoss, CosineEmbeddingLossOptions, cosine_embedding_loss> {
   using TripleLoss::TripleLoss;
 };
+/// triplet_margin_loss (autograd/ops/loss.h).
 struct TripletMarginLoss : TripleLoss<TripletMarginLoss, TripletMarginLossOptions, triplet_margin_loss> {
   using TripleLoss::TripleLoss;
 };

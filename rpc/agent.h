@@ -156,7 +156,7 @@ class Agent {
   bool wait_connected(WorkerId peer, Clock::time_point deadline);
   /// Sets who hears of control messages and lost peers; once, before the first peer.
   void set_listener(std::shared_ptr<AgentListener> listener);
-  /// Where it accepts connections.
+  /// Who hears of control messages and lost peers; null: nobody.
   const std::shared_ptr<AgentListener>& listener() const noexcept;
   /// Has every call, every handler and who leads from now on recorded; before the first peer. TENDRIL_TRACE does it
   /// (group.h).
@@ -196,7 +196,7 @@ class Agent {
   /// pool, and no peer had memory to give back (that cannot be read off `metrics`, whose fields are read one after the
   /// other).
   bool is_idle() const;
-  /// How many handlers have begun and not ended.
+  /// Handlers that have begun and not ended.
   std::vector<HandlerRunning> handlers_running() const;
   bool has_shut_down() const;  ///< or is about to: calls are refused
 

@@ -65,6 +65,7 @@ class Executor : public RefCounted {
 
   /// Errors of its agent's calls that were never read (unread_error.h).
   void note_unread_error() noexcept { unread_errors_.fetch_add(1, std::memory_order_relaxed); }
+  /// Errors of calls that nobody had read when their last future went.
   uint64_t unread_errors() const noexcept { return unread_errors_.load(std::memory_order_relaxed); }
 
   /// The executor whose pool this thread belongs to; null elsewhere.

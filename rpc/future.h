@@ -92,7 +92,7 @@ class Future {
 
   /// Whether it belongs to a result at all: false of a default-constructed or moved-from one.
   bool valid() const noexcept { return state_ != nullptr; }
-  bool done() const { return core().done(); }
+  bool done() const { return core().done(); }  ///< whether the value or the error is there
   /// Whether it is ready, and with an exception.
   bool has_error() const { return core().done() && core().error() != nullptr; }
 
@@ -174,6 +174,7 @@ class Promise {
   void set_error(std::exception_ptr error) {
     if (!state().try_set_error(std::move(error))) throw_set_twice();
   }
+  /// Sets the error, unless there is a result already: then false.
   bool try_set_error(std::exception_ptr error) { return state().try_set_error(std::move(error)); }
 
  private:

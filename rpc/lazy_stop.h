@@ -39,6 +39,7 @@ class LazyStopState final : public RefCounted, public Recycled {
 class LazyStopToken {
  public:
   LazyStopToken() noexcept = default;  ///< nothing will ever stop it
+  /// One that stops when this does.
   LazyStopToken(const std::stop_token& token)
       : state_(token.stop_possible() ? new detail::LazyStopState(token) : nullptr) {}
 
@@ -58,6 +59,7 @@ class LazyStopToken {
 class LazyStopSource {
  public:
   LazyStopSource() : state_(Ref<detail::LazyStopState>::first(new detail::LazyStopState)) {}
+  /// A token that this source stops.
   LazyStopToken get_token() const noexcept { return LazyStopToken(state_); }
   /// Runs the callbacks of all std::stop_tokens that its tokens have become, on this thread.
   void request_stop() const noexcept { state_->request(); }

@@ -72,8 +72,8 @@ class RRef {
   }
 
   explicit operator bool() const noexcept { return state_ != nullptr; }  ///< whether it refers to anything
-  bool is_owner() const { return state().is_owner(); }
-  const WorkerInfo& owner() const { return state().owner(); }
+  bool is_owner() const { return state().is_owner(); }                   ///< whether the object is on this worker
+  const WorkerInfo& owner() const { return state().owner(); }            ///< the worker that has the object
   /// The name of the worker that has the object.
   const std::string& owner_name() const { return state().owner().name; }
   /// Whether the owner knows of this reference: true on the owner, and wherever the reference was received.

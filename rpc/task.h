@@ -99,6 +99,7 @@ class Task {
   const Future<T>& future() const& noexcept { return future_; }
   Future<T> future() && noexcept { return std::move(future_); }
   operator Future<T>() const { return future_; }  ///< of the coroutine's result
+  /// Waits for the coroutine; as Future::wait.
   decltype(auto) wait() const& { return future_.wait(); }
   /// Waits for the coroutine's result.
   T wait() && { return std::move(future_).wait(); }

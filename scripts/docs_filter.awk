@@ -1,7 +1,7 @@
 # What Doxygen reads of a header: where it includes tensor/pointwise.def, a documented declaration for each row of the
 # table, as the macros before it make them; tensor/reductions.def likewise. A function without a comment that follows another of its name on the next line
-# gets that one's: our headers say once what overloads have in common. One that does nothing but call another is "As" that
-# one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
+# gets that one's, unless it is a constructor: our headers say once what overloads have in common. One that does nothing
+# but call another, of the same object or of a parameter, is "As" that one. What is of one kind everywhere is said here, where a header does not say more: a struct XOptions, a layer's
 # forward() and operator(), and for_each_field(), for_each_tensor() and serialize() of what is sent and saved; a method of Tensor that is
 # a function of autograd/ops, too; members that are data by a name that means the same in every options struct (`usual`).
 # Several that are declared in one line, `double begin, end;  ///< in seconds`, are declared one by one, each with the
@@ -30,13 +30,13 @@ BEGIN {
   usual["bias"] = "Whether there is a bias."
   usual["stride"] = "The distance between two windows, in elements; positive."
   usual["dilation"] = "The distance between two elements of a window; positive."
-  usual["groups"] = "In how many groups the channels are apart; divides both numbers of channels."
+  usual["groups"] = "The number of groups that the channels are divided into; divides both numbers of channels."
   usual["kernel_size"] = "The size of a window, in elements."
   usual["output_size"] = "The size of the result, whatever that of x."
   usual["options"] = "What it was made with."
   usual["dim"] = "The dimension along which it works; negative: from the last one on."
   usual["reduction"] = "What is made of the single losses: their mean, their sum, or nothing."
-  usual["lr"] = "The rate of learning: how far a step goes."
+  usual["lr"] = "The learning rate."
   usual["momentum"] = "How much of the last step the next one keeps, in [0, 1)."
   usual["dropout"] = "The probability with which an element becomes 0 in training."
   usual["eps"] = "What is added to keep divisors from 0."
@@ -74,6 +74,12 @@ function declarators(line,    i, c, depth, text, count, n, word) {
   declared[1] = substr(declared[1], n)
   for (i = 2; i <= count; ++i) sub(/^ */, "", declared[i])
   return count
+}
+# Whether the line declares a constructor: it has a name and no type. Each has a comment of its own, or none.
+function constructs(    before) {
+  before = $0
+  sub(/\(.*/, "", before)
+  return before ~ /^ *((explicit|inline|constexpr) +)*~?[A-Za-z0-9_]+$/
 }
 function name_in(declarator) { sub(/ *[={].*$/, "", declarator); return declarator }
 BEGIN {  # what autograd/ops has of functions of x
@@ -131,12 +137,12 @@ inside { print; if (/[;}]( *\/\/.*)?$/) inside = 0; next }  # the rest of a decl
 /^ *template *</ && !/[;}] *(\/\/.*)?$/ && !/\(/ { held = held $0 "\n"; next }
 /^ *[A-Za-z_:~\[][^=]*[A-Za-z_~0-9=<>+*\/%&|^!-]\(/ {
   name = $0; sub(/\(.*/, "", name); sub(/^.*[ &*]/, "", name)
-  if (!commented && !/\/\/\/</ && name == last && name != "" && said != "") printf "%s", said
+  if (!commented && !/\/\/\/</ && name == last && name != "" && said != "" && !constructs()) printf "%s", said
   else if (!commented) {
     said = ""
-    if (!/\/\/\/</ && match($0, /\{ return [A-Za-z_:.>-]*[a-z_]\([^;]*\); \}/)) {
-      target = substr($0, RSTART + 9); sub(/\(.*/, "", target); sub(/^.*(\.|->|::)/, "", target)
-      if (target != name && target !~ /^(move|forward|get|size|begin|end)$/) printf "  /// As %s().\n", target
+    if (!/\/\/\/</ && match($0, /\{ return ([a-z]\.)?[a-z_]+\([^;()]*(\([^;()]*\)[^;()]*)*\); \}/)) {
+      target = substr($0, RSTART + 9); sub(/\(.*/, "", target); sub(/^.*\./, "", target)
+      if (target != name && target !~ /^(forward|call|function|put|all|find|defined)$/) printf "  /// As %s().\n", target
     }
   }
   if (/\/\/\/</) { said = $0; sub(/.*\/\/\/</, "  ///", said); said = said "\n" }

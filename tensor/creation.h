@@ -183,8 +183,9 @@ Tensor randn(const Dims& sizes, T dtype) {
 /// Integers in [low, high), int64. Throws Error unless low < high.
 Tensor randint(int64_t low, int64_t high, const Dims& sizes);
 inline Tensor randint(int64_t high, const Dims& sizes) { return randint(0, high, sizes); }  ///< in [0, high)
+/// ... in [low, high), from this generator.
 Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator);
-Tensor randperm(int64_t n);  ///< 0 .. n-1 in random order, int64
+Tensor randperm(int64_t n);  ///< 0 to n - 1 in random order, int64
 Tensor randperm(int64_t n, Generator& generator);
 
 }  // namespace tendril

@@ -59,6 +59,7 @@ class Dims {
   const int64_t* data() const noexcept { return values_.data(); }
   /// The first number's address.
   int64_t* data() noexcept { return values_.data(); }
+  /// The first number.
   const int64_t* begin() const noexcept { return values_.data(); }
   int64_t* begin() noexcept { return values_.data(); }
   /// Behind the last number.

@@ -81,6 +81,7 @@ struct BFloat16 {
   }
 };
 
+/// The DType of a C++ type, `DTypeOf<float>::value` say.
 template <class T>
 struct DTypeOf;
 template <>

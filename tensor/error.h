@@ -12,6 +12,7 @@ TENDRIL_API_BEGIN
 /// The library's errors. Messages name the operation, the argument, what was given and what was expected.
 namespace tendril {
 
+/// The base of all of the library's errors.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

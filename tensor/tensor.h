@@ -119,8 +119,9 @@ class Tensor {
   /// Undefined. It may be asked whether it is defined(), is_same() and requires_grad(), and printed; all else, and all
   /// functions that are given one where they need a tensor, throw Error and name the function and the argument.
   Tensor() = default;
+  /// Refers to this implementation: for the library's own use.
   explicit Tensor(Ref<TensorImpl> impl) noexcept : impl_(std::move(impl)) {}
-  Tensor(const Tensor&) = default;
+  Tensor(const Tensor&) = default;  ///< refers to the same elements
   Tensor(Tensor&&) noexcept = default;
   /// A variable is made to refer to the other tensor.
   Tensor& operator=(const Tensor&) & = default;
@@ -289,10 +290,10 @@ class Tensor {
   Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;         ///< of what is no NaN
   std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
   std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
-  Tensor argmax(int64_t dim, bool keepdim = false) const;                   ///< int64 places of the largest along `dim`
-  Tensor argmin(int64_t dim, bool keepdim = false) const;    ///< int64 places of the smallest along `dim`
-  Tensor argmax() const;                                     ///< in row-major order
-  Tensor argmin() const;                                     ///< in row-major order
+  Tensor argmax(int64_t dim, bool keepdim = false) const;    ///< the index of the largest along `dim`: int64
+  Tensor argmin(int64_t dim, bool keepdim = false) const;    ///< the index of the smallest along `dim`: int64
+  Tensor argmax() const;                                     ///< the index of the largest, in row-major order: int64
+  Tensor argmin() const;                                     ///< the index of the smallest, in row-major order: int64
   Tensor all() const;                                        ///< whether all elements are non-zero: bool
   Tensor all(const Dims& dims, bool keepdim = false) const;  ///< ... those along `dims`, empty for all
   Tensor any() const;                                        ///< whether any element is non-zero: bool
@@ -329,11 +330,11 @@ class Tensor {
 
   // ---- in another order, and chosen parts: as the functions of these names (autograd/ops/sort.h, rearrange.h,
   // indexing.h)
-  std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;  ///< values, int64 places
+  std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;  ///< values, int64 indices
   Tensor argsort(int64_t dim = -1, bool descending = false) const;
-  std::tuple<Tensor, Tensor> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< values, int64 places
-  std::tuple<Tensor, Tensor> median(int64_t dim, bool keepdim = false) const;               ///< values, int64 places
-  Tensor median() const;
+  std::tuple<Tensor, Tensor> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< values, int64 indices
+  std::tuple<Tensor, Tensor> median(int64_t dim, bool keepdim = false) const;               ///< values, int64 indices
+  Tensor median() const;  ///< of all elements; of an even number the lower of the two in the middle
   std::tuple<Tensor, Tensor> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
   Unique unique(std::optional<int64_t> dim = {}) const;
   Tensor bincount(int64_t minlength = 0) const;
@@ -348,8 +349,8 @@ class Tensor {
   Tensor trace() const;
   Tensor tril(int64_t diagonal = 0) const;
   Tensor triu(int64_t diagonal = 0) const;
-  Tensor nonzero() const;                                               ///< waits for a device
-  Tensor masked_select(const Tensor& mask) const;                       ///< waits for a device
+  Tensor nonzero() const;  ///< the indices of elements that are not 0, [count, dim()], int64; waits for a device
+  Tensor masked_select(const Tensor& mask) const;  ///< the elements where `mask` is true, 1-d; waits for a device
   Tensor multinomial(int64_t samples, bool replacement = false) const;  ///< places drawn by these weights
 
   // ---- views: share elements
@@ -455,8 +456,9 @@ class Tensor {
   const Tensor& bitwise_not_() const;                                                 ///< integers and bool
   const Tensor& tril_(int64_t diagonal = 0) const;  ///< zeros above the diagonal of the last two dimensions
   const Tensor& triu_(int64_t diagonal = 0) const;  ///< zeros below it
-  const Tensor& cumsum_(int64_t dim) const;         ///< not of bool, whose sums are int64 (DTypeError)
-  const Tensor& cumprod_(int64_t dim) const;        ///< likewise
+  const Tensor& cumsum_(
+      int64_t dim) const;  ///< running sums along `dim`, in place; not of bool, whose sums are int64 (DTypeError)
+  const Tensor& cumprod_(int64_t dim) const;  ///< likewise
   // As the operations without `_`, with the same errors, before anything is changed.
   const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& source) const;      ///< see scatter
   const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;              ///< see scatter

@@ -26,8 +26,8 @@ inline Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop = {
   return {start, stop, step};
 }
 
-struct NewDimension {};
-struct AllDimensions {};
+struct NewDimension {};                   ///< the type of None
+struct AllDimensions {};                  ///< the type of Ellipsis
 inline constexpr NewDimension None;       ///< puts in a dimension of size 1
 inline constexpr AllDimensions Ellipsis;  ///< all dimensions that the other indices leave
 
@@ -89,13 +89,22 @@ class Indexed : public Tensor {
   const Tensor& operator=(const Indexed& values) && { return tendril::index_put_(base_, indices_, values); }
   const Tensor& operator=(const Tensor& values) && { return tendril::index_put_(base_, indices_, values); }
   const Tensor& operator=(Scalar value) &&;  ///< ... the same number everywhere
+  /// Adds to these elements of x, in place: `x[{...}] += values`. Where an index comes several times, one of
+  /// its results stays; so of the three below.
   const Tensor& operator+=(const Tensor& other) && { return put(add(other), "+="); }
+  /// Subtracts from these elements of x, in place.
   const Tensor& operator-=(const Tensor& other) && { return put(sub(other), "-="); }
+  /// Multiplies these elements of x, in place.
   const Tensor& operator*=(const Tensor& other) && { return put(mul(other), "*="); }
+  /// Divides these elements of x, in place.
   const Tensor& operator/=(const Tensor& other) && { return put(div(other), "/="); }
+  /// ... the same number everywhere.
   const Tensor& operator+=(Scalar other) && { return put(add(other), "+="); }
+  /// ... the same number everywhere.
   const Tensor& operator-=(Scalar other) && { return put(sub(other), "-="); }
+  /// ... the same number everywhere.
   const Tensor& operator*=(Scalar other) && { return put(mul(other), "*="); }
+  /// ... the same number everywhere.
   const Tensor& operator/=(Scalar other) && { return put(div(other), "/="); }
 
  private:

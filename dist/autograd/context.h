@@ -49,6 +49,7 @@ class Context {
   /// On the process's agent. Throws rpc::UsageError before init_rpc; AutogradError within another context, also within
   /// a call that was made in one.
   Context() : Context(&detail::Enabled<void>::value) {}
+  /// On this agent. Throws AutogradError as above.
   explicit Context(rpc::Agent& agent) : Context(agent, &detail::Enabled<void>::value) {}
   ~Context();
   Context(const Context&) = delete;

@@ -20,6 +20,7 @@ class Gradients {
   Tensor find(const Tensor& leaf) const;
   /// ... throws AutogradError if no backward reached it.
   Tensor at(const Tensor& leaf) const;
+  /// Whether a backward gave this leaf a gradient. Throws as `find`.
   bool contains(const Tensor& leaf) const { return find(leaf).defined(); }
   /// How many leaves have a gradient.
   std::size_t size() const noexcept { return entries_.size(); }

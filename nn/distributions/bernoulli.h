@@ -22,11 +22,13 @@ class Bernoulli {
   /// see), DTypeError unless it is float32 or float64.
   explicit Bernoulli(const BernoulliParams& params);
 
+  /// The shape of its parameters, which one sample has.
   const Dims& batch_shape() const { return param_.sizes(); }
   /// The probability of a 1.
   Tensor probs() const;
   /// Built from probs, these are kept eps away from 0 and 1 (eps as in numeric_limits), as in PyTorch.
   Tensor logits() const;
+  /// The probability of a 1.
   Tensor mean() const { return probs(); }
   /// p (1 - p).
   Tensor variance() const;

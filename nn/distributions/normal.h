@@ -23,11 +23,13 @@ class Normal {
 
   const Tensor& loc() const noexcept { return loc_; }      ///< mean
   const Tensor& scale() const noexcept { return scale_; }  ///< standard deviation
+  /// The shape of its parameters, which one sample has.
   const Dims& batch_shape() const { return loc_.sizes(); }
   /// As it was given, broadcast.
   const Tensor& mean() const noexcept { return loc_; }
   /// As it was given, broadcast.
   const Tensor& stddev() const noexcept { return scale_; }
+  /// The square of the standard deviation.
   Tensor variance() const { return scale_.square(); }
 
   /// Of sample_shape + batch_shape; not recorded.

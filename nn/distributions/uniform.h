@@ -21,6 +21,7 @@ class Uniform {
   const Tensor& low() const noexcept { return low_; }
   /// The upper end, excluded.
   const Tensor& high() const noexcept { return high_; }
+  /// The shape of its parameters, which one sample has.
   const Dims& batch_shape() const { return low_.sizes(); }
   /// (low + high) / 2.
   Tensor mean() const;

@@ -208,7 +208,8 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// A CPU tensor like x in page-locked memory: `pinned_like(x)`, then `copy_`, is asynchronous (`non_blocking`).
+/// An uninitialised CPU tensor in page-locked memory: copies between it and a device may be asynchronous
+/// (`non_blocking`).
 Tensor pinned_empty(const Dims& sizes, DType dtype = kFloat32);
 
 /// Copies bytes between host and devices on the current stream of the device involved (of `from`'s if both are).
