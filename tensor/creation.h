@@ -84,8 +84,9 @@ Tensor from_blob(void* data, const Dims& sizes, TensorOptions options = {}, std:
 Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, TensorOptions options = {},
                  std::function<void(void*)> deleter = {});
 
-/// `tensor(3.5)`, `tensor({1, 2, 3})`, `tensor({{1., 2.}, {3., 4.}})`, up to three deep. As in PyTorch integers give
-/// int64, bools bool, and floating numbers float32, unless options say otherwise. Ragged lists are a ShapeError.
+/// A number, or nested lists of numbers up to three deep, as a tensor: `tensor(3.5)`, `tensor({1, 2, 3})`,
+/// `tensor({{1., 2.}, {3., 4.}})`. As in PyTorch integers give int64, bools bool, and floating numbers float32, unless
+/// options say otherwise. Ragged lists are a ShapeError.
 Tensor tensor(Scalar value);
 Tensor tensor(Scalar value, TensorOptions options);
 

@@ -146,6 +146,12 @@ bool StateReader::read_floating(const std::string& name, double& value) {
   return true;
 }
 
+void StateReader::count(const std::string& name, int64_t& value) {
+  if (read_integer(name, value) && (value < 0 || value >= int64_t{1} << 53)) {  // above it the next would leave int64
+    refuse(name, "got " + std::to_string(value) + ", expected a number from 0 to 2^53");
+  }
+}
+
 LoadReport StateReader::finish(const LoadOptions& options) {
   LoadReport report{missing_, {}};
   for (const auto& [name, tensor] : dict_) {

@@ -113,6 +113,8 @@ class StateReader {
       if (read_floating(name, wide)) value = static_cast<T>(wide);
     }
   }
+  /// As number, of how often something has happened: from 0 to 2^53, which nobody has counted to.
+  void count(const std::string& name, int64_t& value);
   /// Whether the dict has it. It then counts as expected.
   bool has(const std::string& name);
   /// Something else that is wrong with an entry: "got ..., expected ...".

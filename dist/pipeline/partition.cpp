@@ -32,6 +32,7 @@ std::vector<std::size_t> partition(const std::vector<double>& costs, int parts) 
                   ", expected a number of 0 or more");
     before[i + 1] = before[i] + costs[i];
   }
+  TENDRIL_CHECK(std::isfinite(before[n]), "partition: costs: their sum is ", before[n], ", expected a finite one");
   // best[p][i]: the dearest part when the first i costs make p parts; the last of them begins at from[p][i].
   const auto count = static_cast<std::size_t>(parts);
   std::vector<std::vector<double>> best(count + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));

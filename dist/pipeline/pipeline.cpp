@@ -1,6 +1,7 @@
 #include "tendril/dist/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iomanip>
 #include <iterator>
@@ -144,11 +145,33 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     times[kReceiving] += seconds(Clock::now() - before);
     return tensor;
   };
+  std::set<int> mine;
+  for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
+  // What does not arrive ends the batch here at once: its receiver waits for it, and this worker for what it sends
+  // back.
+  std::mutex mutex;
+  std::string undelivered;
+  const auto note = [&](int stage, const rpc::Future<void>& sending) {
+    try {
+      sending.wait();
+    } catch (const std::exception& error) {
+      const std::string why = "what goes to stage " + std::to_string(stage) + " did not arrive: " + error.what();
+      {
+        const std::lock_guard lock(mutex);
+        if (undelivered.empty()) undelivered = why;
+      }
+      for (const int number : mine) work.stages.at(number).local_value().cancel(work.batch, why);
+    }
+  };
+  rpc::CallOptions put;
+  if (deadline == Clock::time_point::max()) put.timeout = std::chrono::microseconds(0);
   rpc::FutureScope sent;
   const auto send = [&](int stage, What what, int micro_batch, const Tensor& tensor) {
     const dist::detail::Unrecorded scope;
     const auto before = Clock::now();
-    sent.add(work.stages.at(stage).rpc_async<&Stage::put>(work.batch, static_cast<uint8_t>(what), micro_batch, tensor));
+    sent.add(work.stages.at(stage)
+                 .rpc_async<&Stage::put>(put, work.batch, static_cast<uint8_t>(what), micro_batch, tensor)
+                 .then([&note, stage](const rpc::Future<void>& done) { note(stage, done); }));
     times[kSending] += seconds(Clock::now() - before);
   };
   // A frozen first stage: nothing in it wants a gradient, and before it is nobody.
@@ -161,8 +184,6 @@ detail::StageResult run_stages(const detail::StageWork& work) {
     Tensor input, output;
   };
   std::map<std::pair<int, int>, Kept> under_way;
-  std::set<int> mine;
-  for (std::size_t i = 0; i + 2 < work.actions.size(); i += 3) mine.insert(work.actions[i + 1]);
   for (const int number : mine) {
     const bool last = !work.stages.contains(number + 1),
                has_loss = static_cast<bool>(work.stages.at(number).local_value().loss_);
@@ -219,6 +240,7 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   }
   const auto before = Clock::now();
   sent.wait();
+  if (!undelivered.empty()) throw rpc::RpcError("pipeline: " + undelivered);
   if (times != nullptr) times[kSending] += seconds(Clock::now() - before);
   return result;
 }
@@ -282,8 +304,19 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
   std::vector<rpc::Future<detail::StageResult>> running;
-  rpc::FutureScope sent;
   std::vector<detail::StageResult> results;
+  // Ends with the first error of any of these calls, or with the last of them.
+  rpc::Promise<void> all_ended;
+  std::atomic<std::size_t> unended{static_cast<std::size_t>(schedule_.workers + 2 * parts)};
+  const auto note = [&](const auto& ended) {
+    try {
+      ended.wait();
+      if (--unended == 0) all_ended.set_value();
+    } catch (...) {
+      all_ended.try_set_error(std::current_exception());
+    }
+  };
+  rpc::FutureScope calls;  // also where one fails, none of them goes on when this returns
   try {
     for (int w = 0; w < schedule_.workers; ++w) {
       detail::StageWork mine = work;
@@ -301,41 +334,31 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
       in_context.autograd_context = context.id();
       const rpc::CallContextScope scope(std::move(in_context));
       running.push_back(rpc::rpc_async<&run_stages>(*agent_, stages_[static_cast<std::size_t>(w)].owner(), call, mine));
+      calls.add(running.back().then([&note](const rpc::Future<detail::StageResult>& done) { note(done); }));
     }
     const dist::detail::Unrecorded scope;
     int64_t begin = 0;
     for (int i = 0; i < parts; ++i) {
       const int64_t size = work.sizes[static_cast<std::size_t>(i)];
       const auto put = [&](const rpc::RRef<Stage>& to, What what, const Tensor& all) {
-        sent.add(
-            to.rpc_async<&Stage::put>(call, batch_, static_cast<uint8_t>(what), i, raw::narrow(all, 0, begin, size)));
+        calls.add(
+            to.rpc_async<&Stage::put>(call, batch_, static_cast<uint8_t>(what), i, raw::narrow(all, 0, begin, size))
+                .then([&note](const rpc::Future<void>& done) { note(done); }));
       };
       put(stages_.front(), kInput, inputs);
       put(stages_.back(), kTarget, targets);
       begin += size;
     }
+    all_ended.future().wait();
     results = rpc::wait_all(running);
-    sent.wait();
   } catch (const std::exception& error) {
     const dist::detail::Unrecorded scope;
-    std::vector<rpc::Future<void>> told;
     for (const auto& stage : stages_) {
       try {
-        told.push_back(stage.rpc_async<&Stage::cancel>(rpc::CallOptions{.timeout = std::chrono::seconds(10)}, batch_,
-                                                       std::string("the batch was cancelled: ") + error.what()));
-      } catch (const rpc::RpcError&) {  // it is gone
-      }
-    }
-    for (const auto& future : told) {
-      try {
-        future.wait();
-      } catch (const rpc::RpcError&) {  // likewise
-      }
-    }
-    for (const auto& future : running) {
-      try {
-        future.wait();
-      } catch (const std::exception&) {  // it is not the first error
+        // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
+        stage.rpc_async<&Stage::cancel>(call, batch_, std::string("the batch was cancelled: ") + error.what())
+            .then([](const rpc::Future<void>& done) { (void)done.has_error(); });  // it may be gone
+      } catch (const rpc::RpcError&) {                                             // likewise
       }
     }
     throw;

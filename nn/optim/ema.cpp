@@ -65,8 +65,7 @@ StateDict ExponentialMovingAverage::state_dict() const {
 LoadReport ExponentialMovingAverage::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   StateReader reader(dict, "ExponentialMovingAverage::load_state_dict");
   int64_t updates = updates_;
-  reader.number("updates", updates);
-  if (updates < 0) reader.refuse("updates", "got " + std::to_string(updates) + ", expected 0 or more");
+  reader.count("updates", updates);
   std::vector<Tensor> loaded;
   for (std::size_t i = 0; i < averages_.size(); ++i) {
     const Tensor& own = averages_[i];

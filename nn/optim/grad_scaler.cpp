@@ -1,6 +1,8 @@
 #include "tendril/nn/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -12,9 +14,15 @@
 namespace tendril::optim {
 namespace {
 
+/// Scales are what a float32 holds, as PyTorch's.
+double as_float(double scale) { return static_cast<double>(static_cast<float>(scale)); }
+
+/// The least scale: its inverse, too, is finite in float32.
+constexpr double kLeastScale = std::numeric_limits<float>::min();
+
 void check_scale(const char* op, const char* name, double scale) {
-  TENDRIL_CHECK(std::isfinite(scale) && scale > 0, op, ": ", name, ": got ", scale,
-                ", expected a positive finite number");
+  TENDRIL_CHECK(std::isfinite(as_float(scale)) && as_float(scale) >= kLeastScale, op, ": ", name, ": got ", scale,
+                ", expected a finite float32 of ", kLeastScale, " or more");
 }
 
 void validate_scaler(const char* op, const GradScalerOptions& options) {
@@ -26,9 +34,6 @@ void validate_scaler(const char* op, const GradScalerOptions& options) {
   TENDRIL_CHECK(options.growth_interval > 0, op, ": growth_interval: got ", options.growth_interval,
                 ", expected a positive number");
 }
-
-/// Scales are what a float32 holds, as PyTorch's.
-double as_float(double scale) { return static_cast<double>(static_cast<float>(scale)); }
 
 }  // namespace
 
@@ -117,7 +122,7 @@ void GradScaler::update(std::optional<double> new_scale) {
     }
     TENDRIL_CHECK(seen, "GradScaler::update: no optimizer was unscaled or stepped, expected one since the last update");
     if (!finite) {
-      scale_ = as_float(scale_ * options_.backoff_factor);
+      scale_ = std::max(as_float(scale_ * options_.backoff_factor), kLeastScale);
       growth_tracker_ = 0;
     } else if (++growth_tracker_ == options_.growth_interval) {
       if (const double grown = as_float(scale_ * options_.growth_factor); std::isfinite(grown)) scale_ = grown;

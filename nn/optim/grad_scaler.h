@@ -15,7 +15,7 @@ TENDRIL_API_BEGIN
 namespace tendril::optim {
 
 struct GradScalerOptions {
-  double init_scale = 65536;       ///< what losses are multiplied by at first
+  double init_scale = 65536;       ///< what losses are multiplied by at first: a float32 of 1.2e-38 or more
   double growth_factor = 2;        ///< above 1
   double backoff_factor = 0.5;     ///< in (0, 1)
   int64_t growth_interval = 2000;  ///< steps without an infinite gradient before the scale grows
@@ -49,7 +49,7 @@ class GradScaler {
   /// was called since the last update, or if no parameter has a gradient.
   bool step(Optimizer& optimizer);
   /// Once behind the steps of all optimizers: sets the scale for the next iteration, or to `new_scale`. Error unless
-  /// one was unscaled or stepped, or new_scale is not positive and finite.
+  /// one was unscaled or stepped, or new_scale is out of range.
   void update(std::optional<double> new_scale = {});
 
   /// What losses are multiplied by now.

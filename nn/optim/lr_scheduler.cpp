@@ -94,9 +94,12 @@ void LRScheduler::restart() {
 }
 
 void LRScheduler::start() {
-  last_epoch_ = 0;
-  on_restart();
-  set_rates();
+  LRScheduler* const self = this;
+  as_a_whole({&self, 1}, [this] {
+    last_epoch_ = 0;
+    on_restart();
+    set_rates();
+  });
   for (std::size_t group = 0; group < base_lrs_.size(); ++group) optimizer_->set_initial_lr(group, base_lrs_[group]);
 }
 

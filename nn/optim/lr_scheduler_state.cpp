@@ -26,13 +26,6 @@ void read_rates(StateReader& reader, const std::string& name, std::vector<double
   }
 }
 
-void read_count(StateReader& reader, const std::string& name, int64_t& count) {
-  reader.number(name, count);
-  if (count < 0 || count >= int64_t{1} << 53) {  // above it none was counted: the next step would leave int64
-    reader.refuse(name, "got " + std::to_string(count) + ", expected a number from 0 to 2^53");
-  }
-}
-
 std::string nth(std::size_t i) { return "_schedulers." + std::to_string(i); }
 
 /// Whether a word of the dict belongs to one of `count` schedules.
@@ -70,11 +63,11 @@ LoadReport LRScheduler::load_state_dict(const StateDict& dict, const LoadOptions
   StateReader reader(dict, "LRScheduler::load_state_dict");
   int64_t epoch = last_epoch_;
   std::vector<double> base = base_lrs_, last = last_lr_;
-  read_count(reader, "last_epoch", epoch);
+  reader.count("last_epoch", epoch);
   read_rates(reader, "base_lrs", base);
   read_rates(reader, "_last_lr", last);
   std::vector<int64_t> counts;
-  for_each_count([&](const char* name, int64_t& count) { read_count(reader, name, counts.emplace_back(count)); });
+  for_each_count([&](const char* name, int64_t& count) { reader.count(name, counts.emplace_back(count)); });
   check_counts(reader, counts);
   LoadReport report = reader.finish(options);
   if (options.check_only) return report;
@@ -119,7 +112,7 @@ LoadReport SequentialLR::load_state_dict(const StateDict& dict, const LoadOption
   const StateDict rest = without_schedulers(dict, schedulers_.size());
   StateReader reader(rest, "SequentialLR::load_state_dict");
   int64_t epoch = last_epoch_;
-  read_count(reader, "last_epoch", epoch);
+  reader.count("last_epoch", epoch);
   LoadReport report = reader.finish(options);
   load_all(schedulers_, dict, options);
   if (options.check_only) return report;
@@ -143,9 +136,9 @@ LoadReport ReduceLROnPlateau::load_state_dict(const StateDict& dict, const LoadO
   int64_t epoch = last_epoch_, bad = bad_epochs_, cooling = cooling_;
   reader.number("best", best);
   if (std::isnan(best)) reader.refuse("best", "got nan, expected a number");
-  read_count(reader, "last_epoch", epoch);
-  read_count(reader, "num_bad_epochs", bad);
-  read_count(reader, "cooldown_counter", cooling);
+  reader.count("last_epoch", epoch);
+  reader.count("num_bad_epochs", bad);
+  reader.count("cooldown_counter", cooling);
   LoadReport report = reader.finish(options);
   if (options.check_only) return report;
   best_ = best;

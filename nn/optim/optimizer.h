@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -403,6 +404,12 @@ void OptimizerOf<OptionsT, StateT>::read_state(StateReader& reader, const StateD
       const Tensor* const found = reader.tensor(entry, param.sizes(), param.dtype());
       fits = fits && found;
       if (found) value = *found;
+    } else if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, int64_t>) {
+      if (std::string_view(field) == "step") {
+        reader.count(entry, value);
+      } else {
+        reader.number(entry, value);
+      }
     } else {
       reader.number(entry, value);
     }

@@ -355,4 +355,27 @@ BOOST_AUTO_TEST_CASE(a_scaler_that_is_used_out_of_order_says_so) {
   BOOST_TEST(off.state_dict().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_scale_and_its_inverse_are_finite_in_float32) {
+  BOOST_CHECK_EXCEPTION(optim::GradScaler({.init_scale = 1e300}), Error, says("init_scale", "float32"));
+  BOOST_CHECK_EXCEPTION(optim::GradScaler({.init_scale = 1e-60}), Error, says("init_scale", "float32"));
+  const Tensor p = make::ones({1}).requires_grad_();
+  optim::SGD sgd({p}, {.lr = 1});
+  optim::GradScaler scaler;
+  StateDict tiny = scaler.state_dict().clone();
+  raw::fill_(tiny.at("scale"), 1e-60);
+  BOOST_CHECK_EXCEPTION(scaler.load_state_dict(tiny), Error, says("init_scale", "float32"));
+  BOOST_TEST(scaler.get_scale() == 65536);
+  for (int i = 0; i < 200; ++i) {  // enough for any number to become 0 by halves
+    sgd.zero_grad();
+    scaler.scale((p * std::numeric_limits<double>::infinity()).sum()).backward();
+    BOOST_TEST(!scaler.step(sgd));
+    scaler.update();
+  }
+  BOOST_CHECK_EXCEPTION(scaler.update(1e39), Error, says("new_scale", "float32"));
+  sgd.zero_grad();
+  scaler.scale(p.sum()).backward();
+  BOOST_TEST(scaler.step(sgd));
+  BOOST_TEST(std::abs(p.item<double>()) < 1e-6);  // 1 - 1
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -21,13 +21,16 @@ struct Serializer<StateDict> {
     archive << std::vector<StateDict::Entry>(dict.begin(), dict.end());
   }
   static void load(InputArchive& archive, StateDict& dict) {
-    std::vector<StateDict::Entry> entries;
-    archive >> entries;
     dict = {};
-    try {
-      for (auto& [name, tensor] : entries) dict.insert(std::move(name), std::move(tensor));
-    } catch (const Error& error) {  // a name that is empty or there twice, an undefined tensor
-      archive.fail(error.what());
+    const InputArchive::Nested nested(archive);
+    for (std::size_t left = archive.count(); left > 0; --left) {
+      StateDict::Entry entry;
+      detail::load_element(archive, entry);
+      try {  // one at a time: of many that make no dict, none but the first is kept
+        dict.insert(std::move(entry.first), std::move(entry.second));
+      } catch (const Error& error) {  // a name that is empty or there twice, an undefined tensor
+        archive.fail(error.what());
+      }
     }
   }
 };

@@ -72,6 +72,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_cut_is_refused) {
   BOOST_CHECK_EXCEPTION(pp::partition({1, 2}, 0), Error, says("parts: got 0"));
   BOOST_CHECK_EXCEPTION(pp::partition({1, -2}, 1), Error, says("costs[1]: got -2"));
   BOOST_CHECK_EXCEPTION(pp::partition({std::numeric_limits<double>::quiet_NaN()}, 1), Error, says("costs[0]"));
+  BOOST_CHECK_EXCEPTION(pp::partition({1e308, 1e308, 1e308}, 3), Error, says("their sum is inf"));
 }
 
 BOOST_AUTO_TEST_CASE(layers_are_measured_and_the_model_stays_as_it_was) {

@@ -2,6 +2,7 @@
 #include "tendril/dist/pipeline/pipeline.h"
 
 #include <future>
+#include <thread>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/loss.h"
@@ -76,6 +77,14 @@ struct Detached : Plain {
 struct Undefined : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor&) { return {}; }
+};
+struct FailsTheSecondTime : Plain {
+  using Plain::Plain;
+  Tensor forward(const Tensor& x) {
+    if (++times == 2) throw std::runtime_error("once is enough");
+    return Plain::forward(x);
+  }
+  int times = 0;
 };
 /// Looks at no element of its input.
 struct Indifferent : Plain {
@@ -277,14 +286,18 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_depend_on_its_input_leaves_those_befo
                   make_loss_stage<Indifferent, &mean_square>(group[0], 3, 4, 6, uint64_t{2})},
                  gpipe(3, 2), {.timeout = std::chrono::seconds(60)});
   dist::DistributedOptimizer<optim::SGD> opt(group[0], model.parameter_rrefs(), {.lr = 0.5});
-  double before = 0;
-  for (int step = 0; step < 3; ++step) {
-    const Context context(group[0]);
-    const double loss = model.train(context, x, target);
-    BOOST_TEST((step == 0 || loss < before));
-    before = loss;
-    opt.step(context);
-  }
+  const auto parameters = [&] {
+    std::vector<Values> all;
+    for (const auto& param : model.parameter_rrefs()) all.push_back(values(param.to_here()));
+    return all;
+  };
+  const std::vector<Values> before = parameters();
+  const Context context(group[0]);
+  model.train(context, x, target);
+  opt.step(context);
+  const std::vector<Values> after = parameters();
+  BOOST_REQUIRE(after.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) BOOST_TEST((after[i] == before[i]) == (i < 4), "parameter " << i);
 }
 
 BOOST_AUTO_TEST_CASE(micro_batches_may_have_sizes_of_their_own_and_count_by_them) {
@@ -382,6 +395,61 @@ BOOST_AUTO_TEST_CASE(a_forward_that_outlasts_its_batch_changes_nothing_of_the_ne
     for (const auto& param : model.parameter_rrefs()) params[disturbed].push_back(values(param.to_here()));
   }
   BOOST_TEST((params[0] == params[1]));
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_between_two_stages_that_is_lost_ends_the_batch_at_once) {
+  const Group group(3);
+  Pipeline model(group[0],
+                 {make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
+                  make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
+                 gpipe(2, 2), {.timeout = 60s});
+  const Held<0>::Hold first(1);
+  const auto before = std::chrono::steady_clock::now();
+  auto trained = std::async(std::launch::async, [&] {
+    const Context context(group[0]);
+    model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
+  });
+  BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
+  group.network().cut(1, 2);
+  Held<0>::let_go();
+  BOOST_CHECK_EXCEPTION(trained.get(), rpc::RpcError,
+                        says("worker 'w1'", "what goes to stage 1 did not arrive", "worker 'w2'"));
+  BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_whose_only_thread_computes_hears_of_the_end_when_it_waits) {
+  const Group group(3, {.num_worker_threads = 1});
+  Pipeline model(group[0],
+                 {make_stage<FailsTheSecondTime>(group[0], 1, 3, 5, uint64_t{1}),
+                  make_loss_stage<Held<0>, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
+                 gpipe(2, 2), {.timeout = 60s});
+  const Held<0>::Hold first(1);
+  const auto before = std::chrono::steady_clock::now();
+  auto trained = std::async(std::launch::async, [&] {
+    const Context context(group[0]);
+    model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
+  });
+  BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[1].handlers_running().empty(); }));
+  Held<0>::let_go();
+  BOOST_CHECK_EXCEPTION(trained.get(), rpc::RemoteError, says("worker 'w1'", "once is enough"));
+  BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_timeout_messages_between_stages_have_none_either) {
+  const Group group(3, {.num_worker_threads = 1, .rpc_timeout = 2s});
+  Pipeline model(group[0],
+                 {make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}),
+                  make_loss_stage<Held<0>, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
+                 gpipe(2, 2), {.timeout = 0s});
+  const Held<0>::Hold first(1);
+  auto trained = std::async(std::launch::async, [&] {
+    const Context context(group[0]);
+    return model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
+  });
+  BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held.load(); }));
+  std::this_thread::sleep_for(3s);  // the second micro-batch has come to w2 and waits for its thread
+  Held<0>::let_go();
+  BOOST_TEST(trained.get() > 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {

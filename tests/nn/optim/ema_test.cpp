@@ -3,6 +3,7 @@
 #include "tendril/tensor/raw.h"
 
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <vector>
 
 #include "tests/errors.h"
@@ -65,6 +66,8 @@ BOOST_AUTO_TEST_CASE(saved_averages_go_on_where_they_were) {
   wrong.insert("averages.0", make::zeros({3}));
   wrong.insert("averages.1", make::zeros({2}));
   BOOST_CHECK_EXCEPTION(other.load_state_dict(wrong), Error, says("updates", "-1", "averages.0", "[3]", "averages.1"));
+  raw::fill_(wrong.at("updates"), std::numeric_limits<int64_t>::max());
+  BOOST_CHECK_EXCEPTION(other.load_state_dict(wrong), Error, says("updates", "2^53"));
   BOOST_TEST(other.updates() == 3);
 }
 

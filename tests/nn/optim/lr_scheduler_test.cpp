@@ -258,6 +258,10 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
   Two others;
   BOOST_CHECK_EXCEPTION(OneCycleLR(others.sgd, {.max_lr = 1, .total_steps = 10, .max_momentum = 2}), Error,
                         says("OneCycleLR", "max_momentum", "2"));
+  const std::optional<double> momentum = others.sgd.momentum();
+  BOOST_CHECK_EXCEPTION(OneCycleLR(others.sgd, {.max_lr = 1e10, .total_steps = 10, .div_factor = 1e-300}), Error,
+                        says("inf"));
+  BOOST_TEST((others.sgd.momentum() == momentum));
   BOOST_TEST(others.sgd.lr(0) == 1);
   BOOST_TEST(others.sgd.initial_lr(0) == 1);
 }

@@ -1,5 +1,6 @@
 // devices: cpu cuda
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,12 @@ BOOST_AUTO_TEST_CASE(all_that_does_not_fit_is_in_one_error_and_nothing_is_loaded
                              "param_groups.0.params: got parameter 2, expected 1", "state.1: lacks a tensor"));
   BOOST_TEST(adam.lr() == 0.25);
   BOOST_TEST(adam.state(parameters.all[0]).step == 1);
+  for (const int64_t step : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    StateDict dict = adam.state_dict().clone();
+    raw::fill_(dict.at("state.1.step"), step);
+    BOOST_CHECK_EXCEPTION(adam.load_state_dict(dict), Error,
+                          says("state.1.step: got " + std::to_string(step), "from 0 to 2^53"));
+  }
   SGD sgd(parameters.all, {.momentum = 0.9});
   BOOST_CHECK_EXCEPTION(sgd.load_state_dict(adam.state_dict()), Error,
                         says("SGD::load_state_dict", "param_groups.0.momentum", "unexpected: state.0.step"));
