@@ -21,9 +21,9 @@ void run_trainer(int rank, Options options) {
                                              {.hogwild = options.trainers() > 1});
   dist::Rates rates(opt);
   optim::lr_scheduler::ReduceLROnPlateau schedule(rates, {.factor = 0.25, .patience = 0, .threshold = 0});
-  Run run(rank, options, corpus, model, opt);  // its batches, epoch after epoch; reports and checkpoints
-  run.anneal(schedule);                        // with one trainer
+  Run run(rank, options, corpus, model, opt, schedule);  // its batches, epoch after epoch; reports and checkpoints
   while (run.next_epoch()) {
+    if (run.epoch_begins()) run.hidden = run.zero_state();
     for (const auto& [data, target] : run.batches()) {
       dist::autograd::Context ctx;  // its id travels with every call made here
       const auto [output, state] = model.forward(data, run.hidden);
@@ -35,7 +35,7 @@ void run_trainer(int rank, Options options) {
       run.hidden = detached(state);
       if (!run.iteration(loss.item<double>())) break;
     }
-    run.end_epoch();
+    run.end_epoch([&](double held_out_loss) { schedule.step(held_out_loss); });  // with one trainer
   }
   run.finish();
 }

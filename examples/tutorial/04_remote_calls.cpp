@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 using namespace tendril;
 using namespace std::chrono_literals;
@@ -21,6 +22,7 @@ struct Report {
 
 Report look_at(const Tensor& x) { return {rpc::get_worker_info().name, x.mean().item<double>()}; }
 void refuse(const std::string& why) { throw std::runtime_error(why); }
+void take_long() { std::this_thread::sleep_for(500ms); }
 
 // While it waits for its callee, a handler's thread serves others: calls may go round in circles.
 std::int64_t countdown(std::int64_t n) {
@@ -43,11 +45,16 @@ void run(int rank) {
 
     std::printf("20 calls deep: %lld\n", static_cast<long long>(rpc::rpc_sync<&countdown>("bob", 20)));
 
-    // What a handler throws is thrown here; what takes too long ends by its deadline.
+    // What a handler throws is thrown here; what takes too long ends at its deadline.
     try {
       rpc::rpc_sync<&refuse>("bob", std::string("not today"));
     } catch (const rpc::RemoteError& error) {
       std::printf("error: %s\n", error.what());
+    }
+    try {
+      rpc::rpc_sync<&take_long>("bob", {.timeout = 50ms});
+    } catch (const rpc::TimeoutError&) {
+      std::printf("too late: it took more than 50 ms\n");
     }
   }
   rpc::shutdown();  // returns when everybody is done

@@ -15,9 +15,9 @@ void run_alone(Options options) {
   LocalModel model(options);
   optim::SGD opt(model.parameters(), {.lr = options.lr});
   optim::lr_scheduler::ReduceLROnPlateau schedule(opt, {.factor = 0.25, .patience = 0, .threshold = 0});
-  Run run(0, options, corpus, model, opt);
-  run.anneal(schedule);
+  Run run(0, options, corpus, model, opt, schedule);
   while (run.next_epoch()) {
+    if (run.epoch_begins()) run.hidden = run.zero_state();
     for (const auto& [data, target] : run.batches()) {
       opt.zero_grad();
       const auto [output, state] = model.forward(data, run.hidden);
@@ -28,7 +28,7 @@ void run_alone(Options options) {
       run.hidden = detached(state);
       if (!run.iteration(loss.item<double>())) break;
     }
-    run.end_epoch();
+    run.end_epoch([&](double held_out_loss) { schedule.step(held_out_loss); });
   }
   run.finish();
 }

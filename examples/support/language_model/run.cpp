@@ -107,13 +107,11 @@ bool Run::next_epoch() {
       progress_.emplace("iterations", options_.epochs * count, report_.epochs * count + report_.iterations);
   }
   if (stopped_ || report_.epochs >= options_.epochs) return false;
-  if (report_.iterations == 0) {
-    hidden.h = zeros_like(hidden_.buffers()[0]);
-    hidden.c = zeros_like(hidden.h);
-  }
   before_ = requests();
   return true;
 }
+
+nn::LSTMState Run::zero_state() const { return {zeros_like(hidden.h), zeros_like(hidden.c)}; }
 
 void Run::draw(const dist::autograd::Context& context, const Tensor& loss) {
   if (reports() && !std::exchange(drawn_, true)) examples::write_graph(options_.graph, context, loss);
@@ -126,7 +124,7 @@ bool Run::iteration(double loss) {
   return !stop_wanted();
 }
 
-void Run::end_epoch() {
+void Run::end_epoch(const std::function<void(double)>& learn) {
   sent_ += requests() - before_;
   if (progress_) progress_->clear();
   stopped_ = any(examples::stop_wanted());
@@ -138,7 +136,7 @@ void Run::end_epoch() {
   std::optional<double> valid;
   if (reports()) {
     valid = valid_();
-    if (valid && on_valid_) on_valid_(*valid);
+    if (valid && options_.trainers() <= 1) learn(*valid);
     if (!options_.save.empty()) save_best(valid);
   }
   report_.epoch(valid);

@@ -22,40 +22,40 @@ namespace language_model {
 
 /// What surrounds a trainer's loop: which batches are its own, reports and samples, checkpoints, the end on SIGTERM.
 ///
-///     Run run(rank, options, corpus, model, optimizer);
+///     Run run(rank, options, corpus, model, optimizer, schedule);
 ///     while (run.next_epoch()) {
+///       if (run.epoch_begins()) run.hidden = run.zero_state();
 ///       for (const auto& [data, target] : run.batches()) {
 ///         ...                                            // goes on from run.hidden, and sets it
 ///         if (!run.iteration(loss)) break;
 ///       }
-///       run.end_epoch();
+///       run.end_epoch([&](double loss) { schedule.step(loss); });
 ///     }
 ///     run.finish();
 class Run {
  public:
-  /// Trainer `rank`, or 0: alone. Refers to all of them. Trainer 1 (or who is alone) also reports, and looks after each
-  /// epoch at how much was learnt, while the others wait. Of a trainer that dies they hear at once.
+  /// Trainer `rank`, or 0: alone. Refers to all of them; optimizer and schedule belong to its checkpoints. Trainer 1
+  /// (or who is alone) also reports, and looks after each epoch at how much was learnt, while the others wait. Of a
+  /// trainer that dies they hear at once.
   template <class Model, class Optimizer>
-  Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer);
-
-  /// The rate falls where the held-out loss is no better after an epoch. Not for several trainers that share a model:
-  /// from epoch to epoch it is better or worse by chance. Before the first epoch.
-  void anneal(optim::lr_scheduler::ReduceLROnPlateau& schedule) {
-    parts_.shared.emplace_back("schedule", schedule);
-    if (options_.trainers() <= 1) on_valid_ = [&schedule](double loss) { schedule.step(loss); };
-  }
+  Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer,
+      optim::lr_scheduler::ReduceLROnPlateau& schedule);
 
   /// Whether there is one; the first time goes on from a checkpoint. One of another number of workers has no places in
   /// the text for these: an epoch in whose middle it was begins anew.
   bool next_epoch();
+  /// Not one in whose middle a checkpoint was made.
+  bool epoch_begins() const { return report_.iterations == 0; }
+  nn::LSTMState zero_state() const;
   /// What this trainer has yet to read in it: all trainers have as many.
   std::span<const Batch> batches() const { return share_.subspan(static_cast<std::size_t>(report_.iterations)); }
   /// The first time writes the graph of the iteration, on all workers, to the file that the options name, if any.
   void draw(const dist::autograd::Context& context, const tendril::Tensor& loss);
   /// False: leave the loop, the run is to stop.
   bool iteration(double loss);
-  /// Evaluates and saves, or saves and stops.
-  void end_epoch();
+  /// Evaluates and saves, or saves and stops. Between both, `learn` is given the held-out loss; not with several
+  /// trainers that share a model, where it is better or worse by chance from epoch to epoch.
+  void end_epoch(const std::function<void(double)>& learn);
   /// Samples and a summary.
   void finish();
 
@@ -102,8 +102,7 @@ class Run {
   Generators generators_;
   Parts whole_;  // the model's, where it has several
   dist::WorkerParts parts_;
-  std::function<void(double)> on_valid_;  // where this one reports and something is held out
-  std::function<std::optional<double>()> valid_;
+  std::function<std::optional<double>()> valid_;  // where this one reports and something is held out
   std::function<std::string()> sample_;
   std::optional<examples::Progress> progress_;
   std::chrono::steady_clock::time_point asked_;  // the server, whether to stop
@@ -112,9 +111,11 @@ class Run {
 };
 
 template <class Model, class Optimizer>
-Run::Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer)
+Run::Run(int rank, const Options& options, const Corpus& corpus, Model& model, Optimizer& optimizer,
+         optim::lr_scheduler::ReduceLROnPlateau& schedule)
     : Run(rank, options, corpus) {
   parts_.shared.emplace_back("optimizer", optimizer);  // trainer 1's: all take their steps by the same options
+  parts_.shared.emplace_back("schedule", schedule);
   if constexpr (std::derived_from<Model, nn::Module>)
     generators_.add(model);
   else
