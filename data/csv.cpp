@@ -174,6 +174,13 @@ int64_t CsvTable::line(int64_t row) const {
   return lines_[static_cast<std::size_t>(row)];
 }
 
+namespace {
+/// A finite number that is infinite in float32.
+bool is_beyond(DType dtype, double value) {
+  return dtype == kFloat32 && std::isfinite(value) && !std::isfinite(static_cast<float>(value));
+}
+}  // namespace
+
 template <class T>
 Tensor CsvTable::numbers_of(const std::vector<int64_t>& columns, const NumberOptions& options) const {
   std::vector<T> values;
@@ -185,7 +192,7 @@ Tensor CsvTable::numbers_of(const std::vector<int64_t>& columns, const NumberOpt
       T value{};
       if (text.empty() && options.missing) {
         value = static_cast<T>(*options.missing);
-      } else if (!read_number(text, value)) {
+      } else if (!read_number(text, value) || is_beyond(options.dtype, static_cast<double>(value))) {
         std::string name;
         if (!header_.empty()) name = " ('" + header_[static_cast<std::size_t>(column)] + "')";
         tendril::detail::raise<Error>(what_, ": line ", line(row), ", column ", column + 1, name, ": got '",
@@ -203,6 +210,8 @@ Tensor CsvTable::numbers(const std::vector<int64_t>& columns, const NumberOption
   TENDRIL_CHECK(options.dtype != kInt64 || !options.missing ||
                     (std::trunc(*options.missing) == *options.missing && Scalar(*options.missing).fits(kInt64)),
                 "CsvTable::numbers: missing: got ", options.missing.value_or(0), ", which int64 does not hold");
+  TENDRIL_CHECK(!options.missing || !is_beyond(options.dtype, *options.missing), "CsvTable::numbers: missing: got ",
+                options.missing.value_or(0), ", which float32 does not hold");
   for (const int64_t column : columns) {
     TENDRIL_CHECK_AS(IndexError, column >= 0 && column < columns_, what_, ": column ", column, " of ", columns_);
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 #include "tendril/data/detail/parse.h"
 #include "tendril/data/text.h"
@@ -47,9 +48,15 @@ Tensor labels_of(const Tensor& bytes, int64_t classes, const std::string& what) 
   return labels;
 }
 
+/// False too where nobody can tell: who opens it says why.
+bool is_there(const fs::path& file) {
+  std::error_code unknown;
+  return fs::exists(file, unknown);
+}
+
 /// One name a line; `count` of them, or numbers where the file is missing.
 std::vector<std::string> names_in(const fs::path& file, int64_t count) {
-  if (!fs::exists(file)) return numbered(count);
+  if (!is_there(file)) return numbered(count);
   std::vector<std::string> names;
   std::istringstream text(load_text(file));
   for (std::string line; std::getline(text, line);) {
@@ -180,7 +187,7 @@ LabelledImages load_mnist(const fs::path& folder, Split split) {
   const auto file = [&](const std::string& kind, char ndim) {
     const fs::path hyphen = folder / (prefix + "-" + kind + "-idx" + ndim + "-ubyte");
     const fs::path dot = folder / (prefix + "-" + kind + ".idx" + ndim + "-ubyte");
-    return fs::exists(dot) && !fs::exists(hyphen) ? dot : hyphen;
+    return is_there(dot) && !is_there(hyphen) ? dot : hyphen;
   };
   return load_idx_images(file("images", '3'), file("labels", '1'));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <locale>
 #include <ostream>
 #include <sstream>
 
@@ -12,6 +13,7 @@ namespace tendril::data {
 
 std::ostream& operator<<(std::ostream& out, const LoaderStats& stats) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text.setf(std::ios::fixed);
   text.precision(2);
   const double stalled = stats.stalled.count(), elapsed = stats.elapsed.count();

@@ -192,8 +192,9 @@ class DataLoader {
   Iterator begin() { return Iterator(core_); }
   std::default_sentinel_t end() const noexcept { return {}; }  ///< behind the last batch of the epoch
 
-  int64_t size() const { return core_.size(); }               ///< batches of an epoch
-  uint64_t epoch() const noexcept { return core_.epoch(); }   ///< that is under way, or comes next
+  int64_t size() const { return core_.size(); }  ///< batches of an epoch
+  /// The one that is under way, or comes next; after a loop that was left early, which is over, still that one.
+  uint64_t epoch() const noexcept { return core_.epoch(); }
   int64_t batch() const noexcept { return core_.batch(); }    ///< how many of its batches have been handed out
   void set_epoch(uint64_t epoch) { core_.set_epoch(epoch); }  ///< the next loop begins this one
   /// How long it was waited for so far.

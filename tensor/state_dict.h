@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -101,16 +102,21 @@ class StateReader {
     } else if constexpr (std::integral<T>) {
       auto wide = static_cast<int64_t>(value);
       if (read_integer(name, wide)) {
-        const T narrow = static_cast<T>(wide);
-        if (static_cast<int64_t>(narrow) == wide) {
-          value = narrow;
+        if (std::in_range<T>(wide)) {
+          value = static_cast<T>(wide);
         } else {
           refuse(name, "got " + std::to_string(wide) + ", which is out of range");
         }
       }
     } else {
       double wide = static_cast<double>(value);
-      if (read_floating(name, wide)) value = static_cast<T>(wide);
+      if (read_floating(name, wide)) {
+        if (std::isfinite(static_cast<T>(wide)) || !std::isfinite(wide)) {
+          value = static_cast<T>(wide);
+        } else {
+          refuse(name, "got a number that is out of range");
+        }
+      }
     }
   }
   /// As number, of how often something has happened: from 0 to 2^53, which nobody has counted to.

@@ -148,7 +148,7 @@ Tensor kl_divergence(const Categorical& p, const Categorical& q) {
   detail::check_value(op, p.param_, q.param_);
   TENDRIL_CHECK_AS(ShapeError, p.num_classes() == q.num_classes(), op, ": the distributions are of ", p.num_classes(),
                    " and ", q.num_classes(), " classes, expected as many");
-  const auto never = [](const Categorical& of) { return of.param_.detach().eq(of.is_logits_ ? -HUGE_VAL : 0); };
+  const auto never = [](const Categorical& of) { return of.probs().detach().eq(0); };
   // Logarithms of 0 are bounded, for what is infinite has no gradient to be multiplied by 0.
   const auto logarithms = [](const Categorical& of) { return of.logits().clamp(-1e4, std::nullopt); };
   const Tensor each = p.probs() * (logarithms(p) - logarithms(q));

@@ -35,9 +35,8 @@ Tensor norm_of(const Tensor& given, double p) {
   return x.pow(p).sum().pow(1 / p);
 }
 
-}  // namespace
-
-Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type) {
+/// Of all of them, in float32 or, if one has it, float64.
+Tensor wide_norm(const std::vector<Tensor>& tensors, double norm_type) {
   TENDRIL_CHECK(norm_type > 0, "get_total_norm: norm_type: got ", norm_type, ", expected a positive number");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     TENDRIL_CHECK(tensors[i].defined(), "get_total_norm: tensors[", i, "] is undefined");
@@ -50,13 +49,25 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type) {
     if (x.dtype() == kFloat64) widest = kFloat64;
   }
   for (const Tensor& x : tensors) norms.push_back(norm_of(x, norm_type).to(widest).to(tensors[0].device()));
-  return norm_of(stack(norms, 0), norm_type).to(tensors[0].dtype());
+  return norm_of(stack(norms, 0), norm_type);
+}
+/// What they have in common, as the norm's in PyTorch.
+DType common_dtype(const std::vector<Tensor>& tensors) {
+  DType common = tensors.empty() ? kFloat32 : tensors[0].dtype();
+  for (const Tensor& x : tensors) common = promote(common, x.dtype());
+  return common;
+}
+
+}  // namespace
+
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type) {
+  return wide_norm(tensors, norm_type).to(common_dtype(tensors));
 }
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, const ClipGradNormOptions& options) {
   TENDRIL_CHECK(max_norm >= 0, "clip_grad_norm_: max_norm: got ", max_norm, ", expected a number of 0 or more");
   const std::vector<Tensor> gradients = gradients_of("clip_grad_norm_", parameters);
-  Tensor norm = get_total_norm(gradients, options.norm_type);
+  const Tensor norm = wide_norm(gradients, options.norm_type);
   if (gradients.empty()) return norm;
   const NoGrad no_grad;
   if (options.error_if_nonfinite) {
@@ -67,7 +78,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, c
   // Multiplying by 1 costs less than waiting for the number.
   const Tensor factor = (max_norm / (norm + 1e-6)).clamp(std::nullopt, 1.0);
   for (const Tensor& gradient : gradients) gradient.mul_(factor.to(gradient.device()).to(gradient.dtype()));
-  return norm;
+  return norm.to(common_dtype(gradients));
 }
 
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {

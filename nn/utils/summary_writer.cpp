@@ -201,7 +201,15 @@ void SummaryWriter::add_image(std::string_view tag, std::span<const std::byte> p
 
 void SummaryWriter::flush() {
   const std::lock_guard lock(mutex_);
-  if (std::fflush(file_.get()) != 0) fail("write", path_, std::strerror(errno));
+  check_whole();
+  failed_ = std::fflush(file_.get()) != 0;
+  if (failed_) fail("write", path_, std::strerror(errno));
+}
+
+void SummaryWriter::check_whole() const {
+  TENDRIL_CHECK(!failed_, "SummaryWriter: ", path_,
+                ": an earlier write failed, and nothing behind it could be read; "
+                "go on with another writer");
 }
 
 /// A record of TFRecord files: length, its checksum, bytes, their checksum.
@@ -212,8 +220,9 @@ void SummaryWriter::write(std::string_view event) {
   record += event;
   append(record, masked_crc(event));
   const std::lock_guard lock(mutex_);
-  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size())
-    fail("write", path_, std::strerror(errno));
+  check_whole();
+  failed_ = std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size();
+  if (failed_) fail("write", path_, std::strerror(errno));
 }
 
 }  // namespace tendril::nn::utils

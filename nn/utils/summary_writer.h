@@ -43,7 +43,8 @@ class SummaryWriter {
   ///     writer.add_image("mistakes", data::encode_png(data::image_grid(images)), step);
   void add_image(std::string_view tag, std::span<const std::byte> png, int64_t step,
                  std::optional<double> wall_time = {});
-  /// Hands the file to the operating system all that was added.
+  /// Hands the file to the operating system all that was added. This and all that adds throw Error where that fails,
+  /// on a full disk say, and ever after: what would come behind a part of a record, no reader could find.
   void flush();
 
   /// The file that it writes.
@@ -51,12 +52,14 @@ class SummaryWriter {
 
  private:
   void write(std::string_view event);
+  void check_whole() const;
 
   struct Close {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
   std::filesystem::path path_;
   std::mutex mutex_;
+  bool failed_ = false;  // it may end in a part of a record, behind which nobody can read
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -1,5 +1,7 @@
 #include "tendril/tensor/files/numpy.h"
 
+#include <boost/json.hpp>
+
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/files/detail/atomic_file.h"
 #include "tendril/tensor/files/detail/npy.h"
@@ -39,6 +41,10 @@ void save_npz(const StateDict& dict, const std::filesystem::path& file) {
   const std::string what = label_of("save_npz", file);
   for (const auto& [name, tensor] : dict) {
     TENDRIL_CHECK(name.size() < 0xff00, what, ": a name has ", name.size(), " bytes, expected fewer than 65280");
+    // Python could not open the file, with all that is in it.
+    boost::system::error_code not_utf8;
+    boost::json::parse(boost::json::serialize(boost::json::string(name)), not_utf8);
+    TENDRIL_CHECK(!not_utf8 && name.find('\0') == std::string::npos, what, ": a name is no UTF-8, or has a NUL in it");
     files::detail::npy_head(tensor, what + ": '" + name + "'");
   }
   AtomicFile out("save_npz", file);

@@ -49,7 +49,9 @@ class Flattener {
       case Kind::floating:
         return insert(name, raw::scalar(node.floating, kFloat64));
       case Kind::text:
-        if (texts_) (*texts_)[name] = node.text;
+        if (texts_) {
+          TENDRIL_CHECK(texts_->emplace(name, node.text).second, what_, ": two texts have the name '", name, "'");
+        }
         return;
       case Kind::list:
         return add_list(node, name, depth);
@@ -148,9 +150,15 @@ StateDict parse_pytorch(const std::shared_ptr<Bytes>& file, const std::string& w
     TENDRIL_CHECK(storage->bytes() == needed, label, ": has ", storage->bytes(), " bytes, expected ", needed);
     return storage;
   };
-  const auto content = archive.read(*archive.find(folder + "/data.pkl"), ZipReader::Checksum::trust);
+  const ZipReader::Member& program = *archive.find(folder + "/data.pkl");
+  // torch.save compresses nothing; a few bytes could become as many values as memory holds.
+  TENDRIL_CHECK(!program.deflated, what, ": its data.pkl is compressed, expected what torch.save wrote");
+  const auto content = archive.read(program, ZipReader::Checksum::trust);
   const Pickle pickle = parse_pickle(content.bytes, what, find_storage);
-  return Flattener(pickle, content.bytes.size(), what, texts).run();
+  FileMetadata found;
+  StateDict dict = Flattener(pickle, content.bytes.size(), what, texts ? &found : nullptr).run();
+  if (texts) texts->swap(found);
+  return dict;
 }
 
 }  // namespace files::detail

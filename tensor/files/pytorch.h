@@ -12,7 +12,7 @@ namespace tendril {
 
 /// What `torch.save` wrote of a state_dict, or of any nest of dicts, lists and tuples of tensors and numbers: the names
 /// are the keys and positions on the way, with dots between them ("optimizer.state.0.exp_avg"). A list of integers is
-/// one int64 vector, a number a 0-d tensor, None nothing; texts go into `texts`, if given, by the same names. A file
+/// one int64 vector, a number a 0-d tensor, None nothing; texts become `texts`, if given, by the same names. A file
 /// that holds one tensor gives it the name "tensor".
 ///
 /// Nothing in the file is run: its pickle is read by an interpreter that knows tensors, parameters, OrderedDict,

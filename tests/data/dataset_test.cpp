@@ -110,6 +110,8 @@ BOOST_AUTO_TEST_CASE(a_random_split_deals_out_every_example_once) {
   check({0.7, 0.3}, {7, 3});
   check({0.45, 0.45, 0.1}, {5, 4, 1});  // what is left over goes to the first
   check({10, 0}, {10, 0});
+  check({1, 0}, {10, 0});
+  check({1}, {10});
   const auto of = [](uint64_t seed) { return all(data::random_split(Squares{10}, {5, 5}, seed)[0]); };
   BOOST_TEST((of(1) == of(1)));
   BOOST_TEST((of(1) != of(2)));

@@ -262,6 +262,7 @@ BOOST_AUTO_TEST_CASE(errors_in_a_csv_file_name_line_and_column) {
   refuses("x.csv", "a,b\n1,2\n1,\"2\"x\n", read, "line 3", "behind a closing quote");
   const auto numbers = [](const auto& file) { data::load_csv(file).all_numbers(); };
   refuses("x.csv", "a,b\n\n1,2\n3,four\n", numbers, "line 4, column 2 ('b'): got 'four', expected a number of float32");
+  refuses("x.csv", "a,b\n1,-3.5e38\n", numbers, "line 2, column 2 ('b'): got '-3.5e38', expected a number of float32");
   for (const std::string bad : {"", "1e", "0x10", "--1", "+-1", "1 2", "1_0", "1e400"}) {
     refuses("x.csv", "a\n\"" + bad + "\"\n", numbers, "line 2, column 1", "got '" + bad + "'");
   }

@@ -76,6 +76,19 @@ BOOST_AUTO_TEST_CASE(no_gradients_have_no_norm) {
   BOOST_TEST(clip_grad_norm_({make::ones({2}).requires_grad_()}, 1).item<double>() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_gradient_of_a_half_type_does_not_bound_the_norm_of_all) {
+  for (const bool half_first : {true, false}) {
+    const Tensor half = make::ones({1}, tendril::kFloat16).requires_grad_(), full = make::ones({1}).requires_grad_();
+    half.set_grad(make::ones({1}, tendril::kFloat16));
+    full.set_grad(make::full({1}, 1e5));
+    const Tensor norm = clip_grad_norm_(half_first ? std::vector{half, full} : std::vector{full, half}, 1);
+    BOOST_TEST(norm.dtype() == tendril::kFloat32);
+    BOOST_TEST(norm.item<double>() == 1e5, boost::test_tools::tolerance(1e-6));
+    BOOST_TEST(full.grad().item<double>() == 1, boost::test_tools::tolerance(1e-6));
+    BOOST_TEST(half.grad().item<double>() == 1e-5, boost::test_tools::tolerance(1e-2));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_infinite_norm_is_an_error_where_one_is_asked_for) {
   const std::vector<Tensor> params = parameters(tendril::kFloat32);
   params[1].grad().select(0, 2).fill_(std::numeric_limits<double>::infinity());

@@ -1,7 +1,10 @@
 #include "tendril/nn/utils/summary_writer.h"
 
+#include <sys/resource.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -86,6 +89,24 @@ BOOST_AUTO_TEST_CASE(two_writers_of_one_folder_have_files_of_their_own) {
   one.add_scalar("x", 1, 0);
   one.flush();
   BOOST_TEST(std::filesystem::file_size(one.file()) > std::filesystem::file_size(two.file()));
+}
+
+BOOST_AUTO_TEST_CASE(behind_a_write_that_failed_nothing_is_written) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  SummaryWriter writer(folder.path());
+  writer.flush();
+  const auto size = std::filesystem::file_size(writer.file());
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{size + 30, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  writer.add_scalar("loss", 1, 0);
+  BOOST_CHECK_EXCEPTION(writer.flush(), Error, says("SummaryWriter", "write"));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  BOOST_CHECK_EXCEPTION(writer.add_scalar("loss", 1, 1), Error, says("SummaryWriter", "an earlier write failed"));
+  BOOST_CHECK_EXCEPTION(writer.flush(), Error, says("SummaryWriter", "an earlier write failed"));
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_an_error_that_names_it) {

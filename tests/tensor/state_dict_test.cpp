@@ -75,6 +75,8 @@ BOOST_AUTO_TEST_CASE(a_reader_says_all_that_is_wrong_in_one_error) {
   dict.insert("half", 0.5);
   dict.insert("truth", 1);
   dict.insert("large", 300);
+  dict.insert("negative", -1);
+  dict.insert("huge", 1e300);
   dict.insert("more", 1);
   StateReader reader(dict, "Thing::load_state_dict");
   BOOST_TEST(!reader.tensor("shape", {3, 2}, kFloat32));
@@ -89,10 +91,17 @@ BOOST_AUTO_TEST_CASE(a_reader_says_all_that_is_wrong_in_one_error) {
   reader.number("large", small);
   BOOST_TEST(integer == 7);
   BOOST_TEST(int{small} == 9);
+  uint64_t natural = 9;
+  reader.number("negative", natural);
+  BOOST_TEST(natural == 9U);
+  float narrow = 9;
+  reader.number("huge", narrow);
+  BOOST_TEST(narrow == 9);
   const auto all = says("Thing::load_state_dict", "nothing was loaded", "missing: absent", "unexpected: more",
                         "shape: got shape [2, 3], expected [3, 2]", "dtype: got dtype float32, expected int64",
                         "half: got 0.5, expected an integer", "vector: got shape [2], expected one number",
-                        "truth: got a number, expected true or false", "large: got 300, which is out of range");
+                        "truth: got a number, expected true or false", "large: got 300, which is out of range",
+                        "negative: got -1, which is out of range", "huge: got a number that is out of range");
   BOOST_CHECK_EXCEPTION(reader.finish({}), Error, all);
   BOOST_CHECK_EXCEPTION(reader.finish({.strict = false}), Error, [&](const Error& error) {
     return std::string(error.what()).find("absent") == std::string::npos && says("shape: got")(error);

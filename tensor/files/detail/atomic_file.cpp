@@ -66,7 +66,10 @@ AtomicFile::AtomicFile(std::string op, const std::filesystem::path& target, uint
     tendril::detail::raise<Error>(op_, ": ", target_, " is there and no regular file");
   }
   // What a directory entry says of a file system without such files differs: any failure leads to a named one.
-  descriptor_ = ::open(folder_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  // A nameless one gets its name by way of /proc, which a sandbox may lack.
+  if (::access("/proc/self/fd", X_OK) == 0) {
+    descriptor_ = ::open(folder_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  }
   if (descriptor_ < 0) {
     temporary_ = temporary_beside(target_);
     descriptor_ = ::open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kMode);

@@ -33,7 +33,11 @@ constexpr std::string_view kOrderedDict = "collections OrderedDict", kSize = "to
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& what, const FindStorage& find_storage)
-      : rest_(bytes), what_(what), find_storage_(find_storage), copies_left_(1000 + 16 * bytes.size()) {}
+      : rest_(bytes),
+        what_(what),
+        find_storage_(find_storage),
+        copies_left_(1000 + 16 * bytes.size()),
+        most_nodes_(1'000'000 + bytes.size() / 8) {}
 
   Pickle run() {
     while (step(take<uint8_t>())) {
@@ -71,6 +75,8 @@ class Machine {
   // ---- values
   PickleNode& node(Number number) { return result_.nodes[number]; }
   Number make(PickleNode value) {
+    // A byte can be a value, which takes a hundred here; those of tensors take ten and more each.
+    if (result_.nodes.size() >= most_nodes_) fail("holds too many values for its size");
     result_.nodes.push_back(std::move(value));
     return static_cast<Number>(result_.nodes.size() - 1);
   }
@@ -239,6 +245,7 @@ class Machine {
   const std::string& what_;
   const FindStorage& find_storage_;
   uint64_t copies_left_;
+  const uint64_t most_nodes_;
   Pickle result_;
   std::vector<Number> stack_;
   std::vector<std::size_t> marks_;

@@ -33,20 +33,31 @@ std::size_t rank_of(DType dtype) {
   return static_cast<std::size_t>(found - kHeaderDTypes.begin());
 }
 
-/// How many members an object's text names, each time one is named. The text is JSON.
+/// How many members all objects of a text name, each time one is named. The text is JSON.
 std::size_t members_of(std::string_view text) {
   std::size_t members = 0;
-  tendril::detail::scan_json(text, [&](char c, int depth) { members += c == ':' && depth == 1 ? 1 : 0; });
+  tendril::detail::scan_json(text, [&](char c, int) { members += c == ':' ? 1 : 0; });
+  return members;
+}
+/// How many there are, each name of an object once. (The parser ends at a depth of 32.)
+std::size_t members_of(const json::value& value) {  // NOLINT(misc-no-recursion)
+  std::size_t members = 0;
+  if (value.is_object()) {
+    for (const auto& [name, inner] : value.get_object()) members += 1 + members_of(inner);
+  } else if (value.is_array()) {
+    for (const json::value& inner : value.get_array()) members += members_of(inner);
+  }
   return members;
 }
 
-/// A parser's answer to any text: an object whose members have names of their own, or Error.
+/// A parser's answer to any text: an object whose members have names of their own, as those of objects in it have, or
+/// Error.
 json::object parse_object(std::string_view text, const std::string& what) {
   boost::system::error_code error;
   json::value parsed = json::parse(json::string_view(text.data(), text.size()), error);
   TENDRIL_CHECK(!error, what, " is not JSON: ", error.message());
   TENDRIL_CHECK(parsed.is_object(), what, " is no JSON object");
-  TENDRIL_CHECK(members_of(text) == parsed.get_object().size(), what, " names an entry twice");  // the last would win
+  TENDRIL_CHECK(members_of(text) == members_of(parsed), what, " names an entry twice");  // the last would win
   return std::move(parsed.get_object());
 }
 

@@ -94,6 +94,19 @@ BOOST_AUTO_TEST_CASE(the_entropys_gradient_is_finite_where_a_class_is_impossible
   BOOST_TEST(with[2] == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_divergence_is_infinite_where_the_second_never_gives_a_class_of_the_first) {
+  const auto of = [](std::vector<double> logits) {
+    return Categorical({.logits = make::from_data(std::move(logits), {2})});
+  };
+  const auto divergence = [](const Categorical& p, const Categorical& q) {
+    return tendril::distributions::kl_divergence(p, q).item<double>();
+  };
+  BOOST_TEST(divergence(of({0, 0}), of({0, -20000})) == kInf);  // its probability is 0 in float64, too
+  BOOST_TEST(divergence(of({0, 0}), of({0, -kInf})) == kInf);
+  BOOST_TEST(divergence(of({0, -20000}), of({0, 0})) == std::log(2.0), boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(divergence(of({0, 0}), of({0, -600})) == 300 - std::log(2.0), boost::test_tools::tolerance(1e-12));
+}
+
 BOOST_AUTO_TEST_CASE(frequencies_of_samples_are_the_probabilities) {
   const std::vector<std::vector<double>> rows = {
       {0.1, 0.2, 0.3, 0.4}, {0.25, 0.25, 0.25, 0.25}, {0.01, 0.9, 0.04, 0.05}};

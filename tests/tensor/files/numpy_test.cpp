@@ -132,6 +132,10 @@ BOOST_AUTO_TEST_CASE(archives_go_there_and_back) {
   check_equal(loaded, dict);
   BOOST_TEST(loaded.begin()->first == "a");
   BOOST_TEST(reinterpret_cast<std::uintptr_t>(loaded.at("a").raw_data()) % 64 == 0u);
+  for (const std::string& name : {std::string("w\xff"), std::string("a\0b", 3)}) {
+    BOOST_CHECK_EXCEPTION(save_npz({{name, raw::ones({1})}}, folder / "x.npz"), Error, says("save_npz", "UTF-8"));
+  }
+  check_equal(load_npz(folder / "x.npz"), dict);
   save_npz({}, folder / "none.npz");
   BOOST_TEST(load_npz(folder / "none.npz").empty());
 }

@@ -182,6 +182,23 @@ BOOST_AUTO_TEST_CASE(a_small_file_cannot_hold_very_much) {
   }
   check_refused(laughs + ".", "too many values");
   check_refused(std::string(1000, '(') + std::string(1000, 't') + ".", "nested over 64 deep");
+  const std::string nones = kStart + std::string(2'000'000, 'N') + ".";
+  BOOST_CHECK_EXCEPTION(load(pt(nones)), Error, says("load_pytorch", "too many values for its size"));
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_those_of_the_file_or_as_they_were) {
+  const TemporaryFolder folder;
+  FileMetadata texts{{"before", "1"}};
+  write_bytes(folder / "x.pt",
+              pt(kStart + "}(" + text("a") + text("first") + text("b") + "ccollections\nOrderedDict\nu."));
+  BOOST_CHECK_EXCEPTION(load_pytorch(folder / "x.pt", &texts), Error, says("'b' is a class"));
+  BOOST_TEST((texts == FileMetadata{{"before", "1"}}));
+  write_bytes(folder / "x.pt",
+              pt(kStart + "}(" + text("a.b") + text("first") + text("a") + "}" + text("b") + text("second") + "su."));
+  BOOST_CHECK_EXCEPTION(load_pytorch(folder / "x.pt", &texts), Error, says("two texts have the name 'a.b'"));
+  write_bytes(folder / "x.pt", pt(kStart + "}" + text("a") + text("first") + "s."));
+  load_pytorch(folder / "x.pt", &texts);
+  BOOST_TEST((texts == FileMetadata{{"a", "first"}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_small_file_cannot_ask_for_many_copies) {
