@@ -85,7 +85,7 @@ std::vector<Tensor> gradients_of(const autograd::Container& container, autograd:
   const autograd::Gradients gradients = container.gradients(context);
   if (gradients.empty()) return found;
   found.reserve(params.size());
-  for (const Tensor& param : params) found.push_back(gradients.find(param));
+  for (const Tensor& param : params) found.push_back(param.requires_grad() ? gradients.find(param) : Tensor());
   return found;
 }
 

@@ -151,7 +151,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   }
   Tensor y = x;
   for (int d = 0; d < space; ++d) {
-    if (sizes[d] == x.size(2 + d)) continue;  // whatever the factor, as in PyTorch
+    // As in PyTorch two modes resample by a factor that changes no size, and the others do not.
+    const bool resamples = options.mode == InterpolateMode::nearest_exact || options.mode == InterpolateMode::bicubic;
+    if (sizes[d] == x.size(2 + d) && (!resamples || steps[d] == 1 || options.align_corners)) continue;
     y = by_nearest ? nearest(y, 2 + d, sizes[d], steps[d], options.mode == InterpolateMode::nearest_exact)
         : options.mode == InterpolateMode::bicubic
             ? cubic_between(y, 2 + d, sizes[d], steps[d], options.align_corners)

@@ -36,9 +36,11 @@ struct InterpolateOptions {
 /// size, as PyTorch's F.interpolate: the pixel below (nearest), the one whose centre is nearest (nearest_exact), the
 /// mean of those around it weighted by nearness (linear of sequences, bilinear of images, trilinear of volumes), or, of
 /// images, of sixteen by Keys' cubic convolution with a = -0.75, which may go beyond their values (bicubic; Keys,
-/// "Cubic Convolution Interpolation for Digital Image Processing", 1981). Any floating dtype, twice differentiable.
-/// Throws ShapeError for other dimensions than the mode's, x without pixels, and another number of sizes or factors;
-/// DTypeError for other dtypes; Error for sizes or factors that are not positive, or neither or both given.
+/// "Cubic Convolution Interpolation for Digital Image Processing", 1981). One difference: nearest goes by the factor
+/// also where an image becomes exactly twice as large, as PyTorch does for sequences only. Any floating dtype, twice
+/// differentiable. Throws ShapeError for other dimensions than the mode's, x without pixels, and another number of
+/// sizes or factors; DTypeError for other dtypes; Error for sizes or factors that are not positive, or neither or both
+/// given.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tendril

@@ -162,6 +162,8 @@ Axis sliding(int64_t count, int64_t size, int64_t kernel, int64_t stride, int64_
   return axis;
 }
 
+constexpr int64_t kMostWindows = 1'000'000'000;  // along a dimension, of an adaptive pooling
+
 Axis adaptive(int64_t count, int64_t size) {
   Axis axis;
   for (int64_t i = 0; i < count; ++i) {
@@ -221,8 +223,8 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) 
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output) {
   check_image(x, "adaptive_avg_pool2d");
-  TENDRIL_CHECK(output.h >= 0 && output.w >= 0, "adaptive_avg_pool2d: output: got ", output,
-                ", expected numbers of 0 or more");
+  TENDRIL_CHECK(output.h >= 0 && output.w >= 0 && std::max(output.h, output.w) < kMostWindows,
+                "adaptive_avg_pool2d: output: got ", output, ", expected numbers of 0 or more that fit memory");
   TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_avg_pool2d: x has shape ", x.sizes(),
                    ", expected at least one pixel");
   auto pool = std::make_shared<MeanPool>();
@@ -261,8 +263,8 @@ Tensor as_images(const Tensor& x, const char* op) {
 
 std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output) {
   check_image(x, "adaptive_max_pool2d");
-  TENDRIL_CHECK(output.h > 0 && output.w > 0, "adaptive_max_pool2d: output: got ", output,
-                ", expected positive numbers");
+  TENDRIL_CHECK(output.h > 0 && output.w > 0 && std::max(output.h, output.w) < kMostWindows,
+                "adaptive_max_pool2d: output: got ", output, ", expected positive numbers that fit memory");
   TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_max_pool2d: x has shape ", x.sizes(),
                    ", expected at least one pixel");
   // The elements of each window side by side, [..., rows of windows, height, columns of windows, width].

@@ -1,7 +1,8 @@
 #include "tendril/dist/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "tendril/dist/checkpoint/detail/folder.h"
+#include "tendril/rpc/call_context.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/error.h"
 #include "tendril/tensor/raw.h"
@@ -118,13 +120,30 @@ void check_names(const WorkerParts& parts) {
   }
 }
 
+/// For calls of owners: the checkpoint's time is theirs, whatever a call has elsewhere.
+rpc::CallContext within(const CheckpointOptions& options) {
+  constexpr auto kWhileTheyLive = std::chrono::hours(24 * 365);
+  rpc::CallContext context = rpc::CallContext::current();
+  const auto timeout = options.timeout.count() > 0 ? std::chrono::milliseconds(options.timeout) : kWhileTheyLive;
+  context.deadline = std::min(context.deadline, rpc::Clock::now() + timeout);
+  return context;
+}
+
 /// How many files the owners of remote parts write, of each member's parts.
 std::vector<int> files_of_owners(const Texts& said) {
   std::vector<int> files;
   for (const std::string& text : said) {
     files.push_back(0);
     const auto names = names_in(text, kNumber);
-    for (const std::string& one : names.at('f')) files.back() += std::atoi(one.c_str());
+    for (const std::string& one : names.at('f')) {
+      constexpr int kMost = 1 << 20;
+      int count = 0;
+      const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), count);
+      TENDRIL_CHECK(
+          error == std::errc() && end == one.data() + one.size() && count >= 0 && count <= kMost - files.back(),
+          "save_checkpoint: a worker says that owners write '", one.substr(0, 20), "' files");
+      files.back() += count;
+    }
   }
   return files;
 }
@@ -203,7 +222,8 @@ std::string load_parts(const WorkerParts& parts, const detail::ReadCheckpoint& c
 
 /// The same of what owners load themselves.
 std::string read_remote(const WorkerParts& parts, const std::filesystem::path& folder,
-                        const detail::ReadCheckpoint& checkpoint, bool check_only) {
+                        const detail::ReadCheckpoint& checkpoint, const CheckpointOptions& options, bool check_only) {
+  const rpc::CallContextScope in_time(within(options));
   std::string problems;
   for (const RemotePart& part : parts.remote) {
     const detail::PartFile file{folder.string(), part.name(), checkpoint.save};
@@ -260,6 +280,7 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
       wrote = true;
       detail::write_shard(folder, shard, entries_of(parts, shard));
       int file = first;
+      const rpc::CallContextScope in_time(within(options));
       for (const RemotePart& part : parts.remote) {
         part.write({folder.string(), part.name(), save, file, all, group.size()});
         file += static_cast<int>(part.files());
@@ -304,8 +325,8 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
       }
       problems += ")";
     } else {
-      problems =
-          load_parts(parts, *checkpoint, group.rank(), as_many, true) + read_remote(parts, folder, *checkpoint, true);
+      problems = load_parts(parts, *checkpoint, group.rank(), as_many, true) +
+                 read_remote(parts, folder, *checkpoint, options, true);
     }
     TENDRIL_CHECK(problems.empty(), problems.substr(problems.empty() ? 0 : 1));
     return text_of(checkpoint->save) + described(parts);
@@ -326,8 +347,11 @@ void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
     if (!asked.contains(part)) problems += "\nhas a part '" + part + "', which no worker asks for";
   }
   TENDRIL_CHECK(problems.empty(), refused, problems);
-  load_parts(parts, *checkpoint, group.rank(), as_many, false);
-  read_remote(parts, folder, *checkpoint, false);
+  agree(group, where + " failed while it was loaded, a part of it may be", options, [&] {
+    load_parts(parts, *checkpoint, group.rank(), as_many, false);
+    read_remote(parts, folder, *checkpoint, options, false);
+    return std::string();
+  });
 }
 
 bool has_checkpoint(const std::filesystem::path& folder) {

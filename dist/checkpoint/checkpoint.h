@@ -41,7 +41,8 @@ struct WorkerParts {
 };
 
 struct CheckpointOptions {
-  /// For each of the times that the workers wait for one another: the slowest disk's.
+  /// For each of the times that the workers wait for one another or for an owner of remote parts: the slowest disk's.
+  /// 0: as long as the workers live.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// Of a load, the same at all workers: where another number of workers saved, the parts `each` stay as they are, and
   /// all others load. Without it that is an error.
@@ -62,7 +63,9 @@ void save_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, c
 /// another one than at the save unless there are parts `each` that may not stay. Throws Error at all workers, for all
 /// that does not fit anywhere, by worker: no checkpoint, files of different saves, a file that is missing, parts that
 /// the checkpoint has and nobody asks for, or the other way round, `each` of another number of workers, what a part's
-/// load_state_dict says. Nothing has changed at any worker then. Errors of the collectives as in save_checkpoint.
+/// load_state_dict says. Nothing has changed at any worker then. Where loading itself fails, an owner of remote parts
+/// is lost say, all workers throw, and what had been loaded by then stays. Errors of the collectives as in
+/// save_checkpoint.
 void load_checkpoint(ProcessGroup& group, const std::filesystem::path& folder, const WorkerParts& parts,
                      const CheckpointOptions& options = {});
 

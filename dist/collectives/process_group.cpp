@@ -102,7 +102,8 @@ int64_t chunk_elements(const Tensor& x, std::size_t chunk_bytes, int size) {
     const std::size_t segment = static_cast<std::size_t>(x.numel()) * element / static_cast<std::size_t>(size);
     chunk_bytes = std::clamp(segment / kOfSegment, kSmallestChunk, kLargestChunk);
   }
-  return std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / element));
+  const auto all = static_cast<std::size_t>(std::max<int64_t>(x.numel(), 1));
+  return static_cast<int64_t>(std::clamp<std::size_t>(chunk_bytes / element, 1, all));
 }
 
 /// Who does it with x: null is the ring.
@@ -165,6 +166,8 @@ std::shared_ptr<Channel> open_channel(rpc::Agent* given, const std::vector<std::
   TENDRIL_CHECK_AS(rpc::UsageError, !workers.empty(), "ProcessGroup: workers: got an empty list");
   TENDRIL_CHECK_AS(rpc::UsageError, options.chunk_bytes == 0 || options.chunk_bytes >= 16,
                    "ProcessGroup: chunk_bytes must be at least 16, or 0, got ", options.chunk_bytes);
+  TENDRIL_CHECK_AS(rpc::UsageError, options.timeout.count() >= 0, "ProcessGroup: timeout must not be negative, got ",
+                   options.timeout.count(), " ms");
   std::vector<rpc::WorkerInfo> members;
   int rank = -1;
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -199,7 +202,7 @@ std::shared_ptr<Channel> open_channel(rpc::Agent* given, const std::vector<std::
 ProcessGroup::ProcessGroup(const bool*, rpc::Agent* agent, const std::vector<std::string>& workers,
                            const Options& options)
     : channel_(detail::open_channel(agent, workers, options)),
-      queue_(std::make_unique<detail::CollectiveQueue>()),
+      queue_(std::make_unique<detail::CollectiveQueue>(channel_->executor())),
       backend_(options.backend),
       chunk_bytes_(options.chunk_bytes) {
   if (backend_ == Backend::ring) return;

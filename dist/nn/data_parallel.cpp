@@ -70,6 +70,8 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
 
   void backward(const Tensor& loss) {
     run([&] {
+      TENDRIL_CHECK_AS(AutogradError, loss.defined() && loss.numel() == 1 && loss.requires_grad(),
+                       "DistributedDataParallel::backward: loss must be one element that requires a gradient");
       const std::vector<Edge> roots{tendril::autograd::gradient_edge(loss)};
       GraphTask task(roots, *this);
       task.add_root(std::size_t{0}, raw::ones(loss.sizes(), loss.dtype(), loss.device()));
@@ -125,8 +127,10 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     try {
       backward();
     } catch (const std::exception& error) {
-      wait_for_launched();  // they write into the buckets
-      group_.abort(error.what());
+      end_launched(error.what());
+      throw;
+    } catch (...) {
+      end_launched("an exception that is no std::exception");
       throw;
     }
   }
@@ -156,7 +160,9 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
       bucket.reduced = group_.all_reduce_async(bucket.flat, ReduceOp::average, options_.collectives);
     }
   }
-  void wait_for_launched() noexcept {
+  /// The group first: what is under way ends with it, and the others hear why. Until then it writes into the buckets.
+  void end_launched(const std::string& why) {
+    group_.abort(why);
     for (Bucket& bucket : buckets_) {
       try {
         if (bucket.reduced.valid()) std::exchange(bucket.reduced, {}).wait();
@@ -173,9 +179,11 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     for (const Parameter& parameter : parameters_) {
       if (!parameter.ready) unused.push_back(&parameter);
     }
-    if (!unused.empty() && !options_.find_unused_parameters) {
-      std::string names;
-      for (const Parameter* parameter : unused) names += (names.empty() ? "'" : ", '") + parameter->name + "'";
+    std::string names;  // of those that are not frozen
+    for (const Parameter* parameter : unused) {
+      if (parameter->node) names += (names.empty() ? "'" : ", '") + parameter->name + "'";
+    }
+    if (!names.empty() && !options_.find_unused_parameters) {
       throw Error("DistributedDataParallel::backward: no gradient came for " + names +
                   ": the loss does not depend on them at this member; find_unused_parameters allows that");
     }
@@ -281,11 +289,7 @@ DistributedDataParallel::~DistributedDataParallel() = default;
 
 std::size_t DistributedDataParallel::num_buckets() const noexcept { return reducer_->num_buckets(); }
 
-void DistributedDataParallel::backward(const Tensor& loss) {
-  TENDRIL_CHECK_AS(AutogradError, loss.defined() && loss.numel() == 1 && loss.requires_grad(),
-                   "DistributedDataParallel::backward: loss must be one element that requires a gradient");
-  reducer_->backward(loss);
-}
+void DistributedDataParallel::backward(const Tensor& loss) { reducer_->backward(loss); }
 
 void DistributedDataParallel::backward(const autograd::Context& context, const Tensor& loss,
                                        const autograd::BackwardOptions& options) {

@@ -167,6 +167,20 @@ BOOST_AUTO_TEST_CASE(a_parameter_without_a_gradient_in_this_context_stays_as_it_
   BOOST_TEST(model.values(2) == last, boost::test_tools::per_element());  // neither a stale gradient nor momentum
 }
 
+BOOST_AUTO_TEST_CASE(a_frozen_parameter_stays_as_it_is) {
+  const Group group(2);
+  const Tensor frozen = leaf({1}), trained = leaf({2});
+  DistributedOptimizer<optim::SGD> opt(
+      group[0], {rpc::make_rref<Tensor>(group[0], frozen), rpc::make_rref<Tensor>(group[0], trained)}, {.lr = 0.5});
+  frozen.requires_grad_(false);
+  const Context context(group[0]);
+  backward(context, {(frozen * trained).sum()});
+  opt.clip_grad_norm_(context, 10);
+  opt.step(context);
+  BOOST_TEST(values(frozen) == Values({1}), boost::test_tools::per_element());
+  BOOST_TEST(values(trained) == Values({1.5}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_step_uses_the_gradients_of_its_own_context_only) {
   const Group group(3);
   const Model model(group[0]);

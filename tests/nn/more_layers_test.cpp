@@ -331,7 +331,9 @@ BOOST_AUTO_TEST_CASE(images_resized_by_nearest_centres_and_cubic_convolution_equ
       {"bicubic_size", {.size = Dims{7, 3}, .mode = bicubic}},
       {"bicubic_corners", {.size = Dims{7, 9}, .mode = bicubic, .align_corners = true}},
       {"bicubic_one", {.size = Dims{1, 1}, .mode = bicubic}},
-      {"bicubic_uneven", {.scale_factor = {{1.7, 0.6}}, .mode = bicubic}}};
+      {"bicubic_uneven", {.scale_factor = {{1.7, 0.6}}, .mode = bicubic}},
+      {"nearest-exact_same", {.scale_factor = {{1, 1.15}}, .mode = exact}},
+      {"bicubic_same", {.scale_factor = {{1, 1.15}}, .mode = bicubic}}};
   for (const DType dtype : {tendril::kFloat64, tendril::kFloat32}) {
     const Tensor x = golden.get("x", dtype).requires_grad_();
     for (const auto& [name, options] : cases) {

@@ -179,6 +179,10 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.stride = {1, 0}}), Error, says("avg_pool2d", "stride", "[1, 0]"));
   BOOST_CHECK_EXCEPTION(avg_pool2d(x, 2, {.divisor_override = 0}), Error, says("divisor_override"));
   BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(x, -1), Error, says("adaptive_avg_pool2d", "[-1, -1]"));
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(x, most), Error, says("adaptive_avg_pool2d", "fit memory"));
+  BOOST_CHECK_EXCEPTION(tendril::adaptive_max_pool2d_with_indices(x, most), Error,
+                        says("adaptive_max_pool2d", "memory"));
   BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(make::ones({2, 3, 0, 4}), 1), ShapeError, says("[2, 3, 0, 4]"));
   BOOST_CHECK_EXCEPTION(avg_pool2d(raw::cast(x, kInt64), 2), DTypeError, says("avg_pool2d", "int64"));
   BOOST_CHECK_EXCEPTION(max_pool2d(Tensor(), 2), Error, says("undefined"));

@@ -54,6 +54,8 @@ Channel::Channel(std::shared_ptr<Transmitter> transmitter, std::vector<rpc::Work
       name_(name_of_group(members_, tag)),
       key_(hash_of(members_, tag)) {}
 
+rpc::Executor& Channel::executor() const noexcept { return transmitter_->executor(); }
+
 int Channel::rank_of(rpc::WorkerId worker) const noexcept {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].id == worker) return static_cast<int>(i);
@@ -91,22 +93,36 @@ bool Channel::wait(Lock& lock, Ready ready, const std::function<Ranks()>& of) {
   }
 }
 
-/// The session with who owes an answer notices that it is silent, stopped or cut off from here, and calls it lost. The
-/// answers themselves are of no interest.
+/// The session with who owes an answer notices that it is silent, stopped or cut off from here, and calls it lost. Of
+/// the answers only that it has left is of interest: to who waits for a part of it, and for that part still.
 void Channel::ask_whether_they_live(Lock& lock, const Ranks& ranks) {
   if (asking_ > 0) return;
   asking_ = ranks.size();
   const Deadline deadline = deadline_;
+  const uint64_t operation = operation_;
   lock.unlock();
   for (const int rank : ranks) {
     transmitter_->call(members_[static_cast<std::size_t>(rank)].id,
                        write_request(CollectiveRequest::whereabouts, GroupName{key_, 0}), deadline,
-                       [self = shared_from_this()](rpc::Message*, const std::exception_ptr&) {
-                         const std::lock_guard locked(self->mutex_);
-                         --self->asking_;
+                       [self = shared_from_this(), rank, operation](rpc::Message* reply, const std::exception_ptr&) {
+                         bool left = false;
+                         try {
+                           left = reply && !read_request<WhereaboutsMessage>(*reply).made;
+                         } catch (const rpc::RpcError&) {  // as good as no answer
+                         }
+                         self->heard_of(rank, operation, left);
                        });
   }
   lock.lock();
+}
+
+void Channel::heard_of(int rank, uint64_t operation, bool left) {
+  {
+    const std::lock_guard lock(mutex_);
+    --asking_;
+    if (!left || operation_ != operation || waits_for_ != rank) return;
+  }
+  fail({Failure::other, name_ + ": worker '" + members_[static_cast<std::size_t>(rank)].name + "' has left it"}, true);
 }
 
 void Channel::wake(Lock& lock) {
@@ -181,8 +197,8 @@ void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::excep
     failure = Failure::of(std::current_exception());
     failure.text = name_ + ": worker '" + members_[static_cast<std::size_t>(rank_of(from))].name + "': " + failure.text;
   }
-  // Its time is this operation's time: who is waiting here finds out who is missing.
-  if (error && failure.kind == Failure::timeout) failure = {};
+  // Its time is this operation's time: who is waiting here finds out who is missing, as this stays unanswered.
+  if (error && failure.kind == Failure::timeout) return;
   if (failure) fail(failure, true);
   Lock lock(mutex_);
   --unanswered_;
@@ -351,8 +367,11 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
   const rpc::WorkerInfo& sender = members_[static_cast<std::size_t>(from)];
   Lock lock(mutex_);
   const Place place{generation_, operation_, stage, chunk, sender.id};
-  if (!wait(
-          lock, [&] { return parked_.contains(place); }, [&] { return Ranks{from}; })) {
+  waits_for_ = from;
+  const bool came = wait(
+      lock, [&] { return parked_.contains(place); }, [&] { return Ranks{from}; });
+  waits_for_ = -1;
+  if (!came) {
     const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
     lock.unlock();
     too_late(doing);

@@ -40,6 +40,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
   uint64_t key() const noexcept { return key_; }
+  rpc::Executor& executor() const noexcept;
   /// "process group 'tag' of workers 'w0', 'w1'"
   const std::string& name() const noexcept { return name_; }
 
@@ -92,6 +93,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   template <class Ready>
   bool wait(Lock& lock, Ready ready, const std::function<Ranks()>& of = {});
   void ask_whether_they_live(Lock& lock, const Ranks& ranks);
+  void heard_of(int rank, uint64_t operation, bool left);
   Ranks awaited() const;  ///< while they join, those who have not, as the first member knows. With the lock.
   void wake(Lock& lock);
   [[noreturn]] void too_late(const std::string& doing);
@@ -123,6 +125,7 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Deadline deadline_ = Deadline::max();
   std::map<Place, Parked> parked_;
   std::size_t unanswered_ = 0;
+  int waits_for_ = -1;              // a part of this member, in this operation
   std::size_t asking_ = 0;          // so many members whether they live
   rpc::Clock::time_point asks_at_;  // `check_time` does
   Ref<rpc::FutureState<void>> wake_;

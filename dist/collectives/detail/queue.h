@@ -14,8 +14,10 @@
 namespace tendril::dist::detail {
 
 /// Runs one operation after the other: those that somebody waits for on the thread that does, others on its own.
+/// Coroutines that await one of those go on on a thread of the executor: on this one they could not wait for the next.
 class CollectiveQueue {
  public:
+  explicit CollectiveQueue(rpc::Executor& executor) : executor_(&executor) {}
   ~CollectiveQueue() {
     {
       const std::lock_guard lock(mutex_);
@@ -37,7 +39,7 @@ class CollectiveQueue {
     return operation();
   }
   rpc::Future<void> post(std::function<void()> operation) {
-    auto promise = std::make_shared<rpc::Promise<void>>();
+    auto promise = std::make_shared<rpc::Promise<void>>(executor_.get());
     const std::lock_guard lock(mutex_);
     // First: where the system gives no thread, nothing may be left that others would wait for in vain.
     if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
@@ -87,6 +89,7 @@ class CollectiveQueue {
     }
   }
 
+  const Ref<rpc::Executor> executor_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;

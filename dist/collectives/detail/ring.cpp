@@ -147,34 +147,35 @@ void chain_reduce_scatter(Channel& channel, const Tensor& flat, const Combine& c
   for (int segment = 0; segment < size; ++segment) {
     std::vector<Chunk> chunks;
     add_segment(chunks, static_cast<uint32_t>(segment), flat, segment, size, chunk);
-    for (const Chunk& one : chunks) {
-      const Tensor mine = one.of(flat);
-      if (rank == 0) {
-        channel.send(1, one.stage, one.number, mine);
-        channel.flush(window);
-        continue;
+    // This member's own sums come back from the last one while it sends what is behind them, so that few wait here.
+    const std::size_t lag = segment == rank && rank != last ? window : chunks.size();
+    const auto take = [&](const Chunk& one) {
+      const auto stage = static_cast<uint32_t>(size + rank);
+      raw::copy_(one.of(flat), channel.receive(last, stage, one.number, one.length, flat.dtype()));
+    };
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const Chunk& one = chunks[i];
+      Tensor sum = one.of(flat);
+      if (rank > 0) {
+        const Tensor mine = sum;
+        sum = channel.receive(rank - 1, one.stage, one.number, one.length, flat.dtype());
+        combine.add(sum, mine);
       }
-      const Tensor sum = channel.receive(rank - 1, one.stage, one.number, one.length, flat.dtype());
-      combine.add(sum, mine);
       if (rank < last) {
         channel.send(rank + 1, one.stage, one.number, sum);
         channel.flush(window);
+        if (i >= lag) take(chunks[i - lag]);
         continue;
       }
       if (combine.finish) combine.finish(sum);
       if (segment == rank) {
-        raw::copy_(mine, sum);
+        raw::copy_(one.of(flat), sum);
       } else {
         channel.send(segment, static_cast<uint32_t>(size + segment), one.number, sum);
       }
     }
-  }
-  if (rank != last) {
-    std::vector<Chunk> chunks;
-    add_segment(chunks, static_cast<uint32_t>(size + rank), flat, rank, size, chunk);
-    for (const Chunk& one : chunks) {
-      raw::copy_(one.of(flat), channel.receive(last, one.stage, one.number, one.length, flat.dtype()));
-    }
+    if (segment != rank || rank == last) continue;
+    for (std::size_t i = chunks.size() - std::min(chunks.size(), lag); i < chunks.size(); ++i) take(chunks[i]);
   }
   channel.flush();
 }

@@ -7,6 +7,7 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/reduce.h"
 #include "tendril/dist/collectives/detail/hub.h"
+#include "tendril/rpc/task.h"
 #include "tendril/tensor/deterministic.h"
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
@@ -385,6 +386,56 @@ BOOST_AUTO_TEST_CASE(a_member_that_falls_silent_is_missed_by_those_who_wait_for_
       std::this_thread::sleep_for(1ms);
     }
   }));
+}
+
+BOOST_AUTO_TEST_CASE(the_root_of_a_broadcast_hears_that_nobody_took_it) {
+  const Group group(2, {}, false);
+  std::latch over(1);
+  at_all(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2));
+    members.barrier();
+    if (rank == 1) return over.wait();
+    const std::string said = outcomes(1, [&](int) { members.broadcast(ones({4}), 0, {.timeout = 200ms}); })[0];
+    over.count_down();
+    check(has(said, "TimeoutError") && has(said, "'w1' has not called it"));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_a_member_that_has_left_is_told_so) {
+  constexpr int kSize = 3;
+  const Group group(kSize);
+  at_all(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize));
+    members.barrier();
+    if (rank == 0) return;  // nobody sends to it in what follows
+    const Tensor x = ones({4});
+    check_throws<CollectiveError>([&] { members.broadcast(x, 0, {.timeout = 40s}); }, "worker 'w0' has left it");
+  });
+}
+
+rpc::Task<void> reduce_and_meet(ProcessGroup& members, Tensor x) {
+  co_await members.all_reduce_async(x);
+  members.barrier({.timeout = 20s});
+}
+
+BOOST_AUTO_TEST_CASE(a_coroutine_that_awaited_one_operation_may_wait_for_the_next) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2));
+    const Tensor x = ones({3});
+    reduce_and_meet(members, x).wait();
+    check(values(x.to(kFloat64))[0] == 2);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(by_rank_a_scatter_of_many_small_messages_ends) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2), {.chunk_bytes = 16});
+    const Tensor x = full({80'000}, rank + 1);  // 10,000 messages a segment; 8,192 may wait for a member
+    const Tensor mine = members.reduce_scatter(x, ReduceOp::sum, {.deterministic = true});
+    check(mine.numel() == 40'000 && mine.min().item<float>() == 3 && mine.max().item<float>() == 3);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(who_gives_up_or_leaves_tells_the_others_why) {

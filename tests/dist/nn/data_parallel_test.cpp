@@ -2,6 +2,8 @@
 #include "tendril/dist/nn/data_parallel.h"
 
 #include <atomic>
+#include <chrono>
+#include <latch>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/reduce.h"
@@ -173,6 +175,58 @@ BOOST_AUTO_TEST_CASE(parameters_that_were_frozen_thawed_and_cast_get_their_own_g
   ddp.backward((twins.a * twins.b).sum());
   BOOST_TEST(twins.a.grad().is_same(kept));
   BOOST_TEST(values(twins.b.grad()) == Values({1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(frozen_parameters_need_no_gradient) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    Net whole(1), mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    for (Net* net : {&whole, &mine}) net->first.requires_grad_(false);
+    ddp.backward(mine.loss(batch(0).narrow(0, 3 * rank, 3)));
+    whole.loss(batch(0)).backward();
+    check(!mine.first.weight.grad().defined());
+    check(close(mine.second.weight.grad(), whole.second.weight.grad()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_without_history_at_one_member_is_an_error_at_all) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    const Tensor loss = mine.loss(batch(0));
+    ddp.backward(rank == 0 ? loss.detach() : loss);
+  });
+  BOOST_TEST(has(said[0], "loss must be one element that requires a gradient"), said[0]);
+  BOOST_TEST(has(said[1], "worker 'w0' aborted"), said[1]);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_throws_behind_its_first_buckets_does_not_wait_for_the_others) {
+  const Group group(2);
+  std::latch thrown(1);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 1});
+    if (rank == 1) thrown.wait();
+    autograd::register_hook(mine.first.weight, [&](const Tensor&) -> Tensor {
+      if (rank == 0) throw Error("a bad hook");
+      return {};
+    });
+    const auto before = std::chrono::steady_clock::now();
+    try {
+      ddp.backward(mine.loss(batch(0)));
+    } catch (...) {
+      if (rank == 0) thrown.count_down();
+      check(rank == 1 || std::chrono::steady_clock::now() - before < std::chrono::seconds(30));
+      throw;
+    }
+  });
+  BOOST_TEST(has(said[0], "a bad hook"), said[0]);
+  BOOST_TEST(has(said[1], "a bad hook"), said[1]);
 }
 
 BOOST_AUTO_TEST_CASE(modules_that_differ_are_refused_at_all_members) {
