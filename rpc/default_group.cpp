@@ -1,5 +1,7 @@
 // The group that this process has joined: init_rpc, shutdown and what asks about it.
 
+#include <unistd.h>
+
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -20,9 +22,14 @@ struct Default {
   std::shared_ptr<Group> group;
   bool busy = false;  // joining or leaving
 
+  const pid_t process = ::getpid();
+
   ~Default() {
     set_default_agent(nullptr);
-    group.reset();
+    // A handler that calls exit cannot wait for itself, and what a forked child has of a group is its parent's.
+    const bool is_not_ours = process != ::getpid() || Executor::current() != nullptr;
+    static const auto* kept = is_not_ours ? new std::shared_ptr<Group>(std::move(group)) : nullptr;
+    if (kept == nullptr) group.reset();
   }
 };
 

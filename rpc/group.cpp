@@ -1,10 +1,10 @@
 #include "tendril/rpc/group.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
@@ -83,9 +83,9 @@ class Group::Impl {
   void shutdown(const ShutdownOptions& options) {
     if (Executor::current() == &member_.agent->executor())
       throw UsageError("rpc::shutdown: called in a handler, which it would wait for");
-    const std::unique_lock lock(mutex_);
-    if (!joined_) return;
+    const std::lock_guard one_at_a_time(shutdown_);
     const auto deadline = options.timeout > 0ms ? deadline_after(options.timeout) : Clock::time_point::max();
+    if (!stop_meeting(options.graceful, deadline)) return;
     std::exception_ptr error;
     if (options.graceful) {
       try {
@@ -104,12 +104,44 @@ class Group::Impl {
  private:
   std::vector<std::string> meet_in(const char* what, const char* phase, std::string bytes, milliseconds timeout,
                                    const Who& who) {
+    TENDRIL_CHECK_AS(UsageError, timeout >= 0ms, what, ": timeout: got ", timeout.count(),
+                     " ms, expected 0 (none) or more");
     const BlockedScope blocked(what);
-    const std::shared_lock lock(mutex_);
-    if (!joined_) throw UsageError(std::string(what) + ": this worker has left its group");
-    return with_prefix(std::string(what) + ": ", [&] {
-      return member_.membership->gather(phase, std::move(bytes), std::max(timeout, 0ms), who);
-    });
+    const Meeting meeting(*this, what);
+    return with_prefix(std::string(what) + ": ",
+                       [&] { return member_.membership->gather(phase, std::move(bytes), timeout, who); });
+  }
+
+  /// While it lives the group is there. Not once shutdown has been called: its own meetings would wait for this one, or
+  /// a handler in this one for them.
+  struct Meeting {
+    Meeting(Impl& of, const char* what) : impl(of) {
+      const std::lock_guard lock(impl.mutex_);
+      if (!impl.joined_) throw UsageError(std::string(what) + ": this worker has left its group");
+      if (impl.leaving_) throw UsageError(std::string(what) + ": this worker leaves its group: shutdown was called");
+      ++impl.meetings_;
+    }
+    ~Meeting() {
+      const std::lock_guard lock(impl.mutex_);
+      --impl.meetings_;
+      impl.met_.notify_all();
+    }
+    Meeting(const Meeting&) = delete;
+    Meeting& operator=(const Meeting&) = delete;
+    Impl& impl;
+  };
+
+  /// From now on nobody meets; `graceful`: those that do are waited for, until the deadline. False: it had left.
+  bool stop_meeting(bool graceful, Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    if (!joined_) return false;
+    leaving_ = true;
+    const auto nobody_meets = [this] { return meetings_ == 0; };
+    if (graceful && deadline == Clock::time_point::max())
+      met_.wait(lock, nobody_meets);
+    else if (graceful)
+      met_.wait_until(lock, deadline, nobody_meets);
+    return true;
   }
 
   void check_among(Who& who, const char* what) const {
@@ -120,15 +152,21 @@ class Group::Impl {
   }
 
   std::exception_ptr leave(Clock::time_point deadline) noexcept {
-    if (!std::exchange(joined_, false)) return nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(joined_, false)) return nullptr;
+    }
     std::exception_ptr error = detail::leave(member_, deadline);
     member_.note(detail::LogLevel::info, "has left its group");
     return error;
   }
 
-  std::shared_mutex mutex_;  // no shutdown while there are barriers
+  std::mutex shutdown_;  // one at a time
+  std::mutex mutex_;     // of what follows, but for member_
+  std::condition_variable met_;
+  int meetings_ = 0;  // barriers and the like of this worker, under way
+  bool joined_ = false, leaving_ = false;
   detail::GroupMember member_;
-  bool joined_ = false;
 };
 
 Group::Group(const std::string& name, const InitOptions& options) : impl_(std::make_unique<Impl>(name, options)) {}

@@ -139,9 +139,8 @@ std::vector<int> files_of_owners(const Texts& said) {
       constexpr int kMost = 1 << 20;
       int count = 0;
       const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), count);
-      TENDRIL_CHECK(
-          error == std::errc() && end == one.data() + one.size() && count >= 0 && count <= kMost - files.back(),
-          "save_checkpoint: a worker says that owners write '", one.substr(0, 20), "' files");
+      TENDRIL_CHECK(error == std::errc() && *end == ' ' && count >= 0 && count <= kMost - files.back(),
+                    "save_checkpoint: a worker says that owners write '", one.substr(0, 20), "' files");
       files.back() += count;
     }
   }

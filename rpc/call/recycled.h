@@ -14,8 +14,13 @@ namespace tendril::rpc::detail {
 void* take_recycled(std::size_t bytes);
 void give_recycled(void* piece, std::size_t bytes) noexcept;
 
-/// For classes that derive from it. Of usual alignment; where they are deleted through a base, by a virtual destructor.
+/// For classes that derive from it; where they are deleted through a base, by a virtual destructor. Those of a wider
+/// alignment than usual, as of what a call has within, are not recycled.
 struct Recycled {
+  static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
+  static void operator delete(void* piece, std::size_t bytes, std::align_val_t alignment) noexcept {
+    ::operator delete(piece, bytes, alignment);
+  }
   static void* operator new(std::size_t bytes) { return take_recycled(bytes); }
   static void operator delete(void* piece, std::size_t bytes) noexcept { give_recycled(piece, bytes); }
 };
@@ -27,6 +32,7 @@ struct RecyclingAllocator {
   RecyclingAllocator() = default;
   template <class U>
   RecyclingAllocator(const RecyclingAllocator<U>&) noexcept {}
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   T* allocate(std::size_t count) { return static_cast<T*>(take_recycled(count * sizeof(T))); }
   void deallocate(T* piece, std::size_t count) noexcept { give_recycled(piece, count * sizeof(T)); }
   template <class U>

@@ -15,6 +15,7 @@
 #include "tendril/rpc/session/agent_impl.h"
 #include "tendril/rpc/session/introduction.h"
 #include "tendril/rpc/spawn.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 
@@ -48,8 +49,8 @@ class Joining {
     if (settings_.self.id == 0) {
       try {
         open_rendezvous();
-      } catch (const std::exception& e) {
-        tell_others(e.what());
+      } catch (...) {
+        tell_others(text_of(std::current_exception()));
         throw;
       }
     } else {
@@ -59,8 +60,8 @@ class Joining {
       // Of those that started together rank 0 loses patience first, and says so in round numbers.
       meet(settings_.self.id == 0 ? options_.init_timeout : left_until(deadline_) + kLeastPhase);
       member_.trace.measure(*member_.agent, deadline_);
-    } catch (const std::exception& e) {
-      member_.membership->fail(e.what());
+    } catch (...) {
+      member_.membership->fail(text_of(std::current_exception()));
       if (member_.service) member_.service->wait_until_told();
       throw;
     }
@@ -126,8 +127,8 @@ class Joining {
     const Found found = find_group(address, enquirer, deadline_, options_.init_timeout);
     try {
       begin_session(found);
-    } catch (const std::exception& e) {
-      tell_that_it_cannot_join(address, enquirer, e.what());
+    } catch (...) {
+      tell_that_it_cannot_join(address, enquirer, text_of(std::current_exception()));
       throw;
     }
   }

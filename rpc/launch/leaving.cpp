@@ -6,6 +6,7 @@
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/launch/drain.h"
+#include "tendril/rpc/wire/error_message.h"
 
 namespace tendril::rpc::detail {
 
@@ -78,8 +79,8 @@ void leave_together(GroupMember& member, Clock::time_point deadline, bool accept
       if (!text.empty()) leaks += (leaks.empty() ? "" : "; ") + ("worker '" + worker.name + "': " + text);
     }
     if (!leaks.empty()) throw RRefError("references are left: " + leaks);
-  } catch (const std::exception& e) {
-    member.membership->fail(e.what());
+  } catch (...) {
+    member.membership->fail(text_of(std::current_exception()));
     throw;
   }
 }

@@ -64,7 +64,8 @@ std::shared_ptr<std::mutex> Membership::turn_of(const std::vector<WorkerId>& ran
 }
 
 RendezvousMessage Membership::ask(RendezvousMessage message, const std::string& doing) {
-  const std::chrono::milliseconds timeout(message.timeout_ms);
+  constexpr uint64_t kYear = std::chrono::milliseconds(std::chrono::hours(24 * 365)).count();
+  const std::chrono::milliseconds timeout(std::min(message.timeout_ms, kYear));
   const Clock::time_point deadline = timeout > 0ms ? deadline_after(timeout + kSlack) : Clock::time_point::max();
   const auto question = std::make_shared<Question>();
   question->answered = Ref<FutureState<void>>(new FutureState<void>(loop_.get()));

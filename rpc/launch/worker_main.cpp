@@ -139,7 +139,7 @@ int run_function() {
     if (entry == nullptr) throw RpcError("this program has no function " + demangled(id.c_str()));
     const int code = entry(spawn_context.rank, arguments);
     send_report(std::string(1, static_cast<char>(Report::done)));
-    return code;
+    return code != 0 && (code & 0xff) == 0 ? 1 : code;  // all that is left of it in a status is its lowest byte
   } catch (...) {
     const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
     std::string report(1, static_cast<char>(Report::failed));

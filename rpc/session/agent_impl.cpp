@@ -48,6 +48,11 @@ AgentOptions checked(AgentOptions options) {
   options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, a_year);
   options.liveness_timeout = std::min<std::chrono::milliseconds>(options.liveness_timeout, a_year);
   options.grace_period = std::min<std::chrono::milliseconds>(options.grace_period, std::chrono::hours(24));
+  // A silent worker is asked before it counts as lost.
+  if (options.liveness_timeout.count() > 0 && options.ping_interval.count() > 0) {
+    const auto often = std::max<std::chrono::milliseconds>(options.liveness_timeout / 4, std::chrono::milliseconds(1));
+    options.ping_interval = std::min<std::chrono::milliseconds>(options.ping_interval, often);
+  }
   options.max_spin = std::min<std::chrono::microseconds>(options.max_spin, std::chrono::seconds(1));
   return options;
 }

@@ -290,7 +290,7 @@ void Session::list_calls(Clock::time_point now, std::vector<CallInFlight>& out) 
 void Session::not_sent_again(Link&, uint64_t call_id, std::exception_ptr why) {
   const IoCallbackScope io_callback;
   requests_sent_.fetch_sub(1, std::memory_order_relaxed);
-  if (auto pending = made_.take(call_id)) fail(std::move(*pending), why);
+  if (auto pending = made_.take(call_id)) fail_as_lost(std::move(*pending), why);
 }
 
 }  // namespace tendril::rpc::detail

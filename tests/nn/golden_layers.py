@@ -266,8 +266,9 @@ def resizing_by_more_pixels():
     for name, options in cases.items():
         value_and_gradients(out, name, lambda a: F.interpolate(a, **options), {"x": x})
     value_and_gradients(out, "softmax2d", nn.Softmax2d(), {"x": x})
-    for mode in ("nearest-exact", "bicubic"):  # another place for each pixel, though there are as many
-        value_and_gradients(out, f"{mode}_same", lambda a: F.interpolate(a, scale_factor=(1, 1.15), mode=mode), {"x": x})
+    same = dict(scale_factor=(1, 1.15))  # another place for each pixel, though there are as many
+    value_and_gradients(out, "exact_same", lambda a: F.interpolate(a, mode="nearest-exact", **same), {"x": x})
+    out("bicubic_same.y", F.interpolate(x, mode="bicubic", **same))  # PyTorch's gradient is of the identity
     out.save()
 
 

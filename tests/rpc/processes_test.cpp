@@ -185,6 +185,35 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_killed_is_started_anew_while_another_wait
   BOOST_TEST(workers[1].rest() == "w1: no error\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_handler_meets_nobody_once_its_worker_is_in_shutdown) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1}) workers.push_back(member("meet_in_shutdown", rank, 2, port));
+  BOOST_TEST(contains(workers[0].line(), "rpc::barrier: this worker leaves its group: shutdown was called"));
+  BOOST_TEST(contains(workers[0].line(), "got -1 ms, expected 0 (none) or more"));
+  BOOST_TEST(workers[0].rest() == "w0: no error\n");
+  BOOST_TEST(workers[1].rest() == "w1: no error\n");
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_alone_waits_for_no_barrier) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1}) workers.push_back(member("leave_in_a_barrier", rank, 2, port));
+  BOOST_TEST(contains(workers[0].line(), "this worker "));
+  BOOST_TEST(workers[0].rest() == "w0: no error\n");
+  workers[1].signal(SIGKILL);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_or_a_forked_child_that_exits_ends_with_its_code) {
+  const test::ReservedPort port;
+  std::vector<Process> workers;
+  for (const int rank : {0, 1}) workers.push_back(member("exits", rank, 2, port));
+  BOOST_TEST(workers[0].line() == "child exited with 3");
+  BOOST_TEST(contains(workers[0].line(), "PeerLostError (may have run): call of group_scenarios::quit"));
+  BOOST_TEST(workers[0].rest() == "w0: no error\n");
+  BOOST_TEST(workers[1].wait().code == 7);
+}
+
 BOOST_AUTO_TEST_CASE(a_stopped_peer_lets_the_calls_deadline_pass_and_the_shutdown_name_it) {
   const std::string text = outcome("stop_a_peer");
   BOOST_TEST(contains(text, "TimeoutError: "));

@@ -43,6 +43,15 @@ std::tuple<int, std::variant<int, std::string>> mixed(std::tuple<int, std::varia
 }
 int fail(const std::string& why) { throw std::out_of_range(why); }
 int fail_oddly(int) { throw 42; }
+struct alignas(64) Wide {
+  int value = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& value;
+  }
+  bool is_aligned() const { return reinterpret_cast<std::uintptr_t>(this) % 64 == 0; }
+};
+Wide widened(const Wide& x) { return {x.is_aligned() ? x.value + 1 : -1}; }
 WorkerInfo echo_worker(const WorkerInfo& worker) { return worker; }
 
 Future<int> later(int x) {
@@ -103,6 +112,15 @@ template <auto F, class... Args>
 concept CanCall = requires(Args... args) {
   rpc_sync<F>(args...);
 };
+
+BOOST_AUTO_TEST_CASE(arguments_and_results_are_aligned_as_their_types_ask) {
+  Cluster cluster(2);
+  for (int i = 0; i < 20; ++i) {
+    const Future<Wide> result = rpc_async<&widened>(cluster[0], 1, Wide{i});
+    BOOST_TEST(result.wait().value == i + 1);
+    BOOST_TEST(result.wait().is_aligned());
+  }
+}
 
 BOOST_AUTO_TEST_CASE(a_worker_is_called_by_name_rank_or_info) {
   Cluster cluster(2);

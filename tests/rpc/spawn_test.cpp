@@ -88,6 +88,8 @@ BOOST_AUTO_TEST_CASE(an_exit_before_the_function_returned_is_a_failure_whatever_
 
 BOOST_AUTO_TEST_CASE(a_function_that_returns_an_error_code_fails) {
   BOOST_TEST(outcome("return_4") == "rank 2: rpc::spawn: the worker of rank 2 of 3 failed: exited with code 4\n");
+  // Of which a status has the lowest byte alone.
+  BOOST_TEST(outcome("return_256") == "rank 2: rpc::spawn: the worker of rank 2 of 3 failed: exited with code 1\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_killed_by_a_signal_ends_the_others) {

@@ -1,6 +1,7 @@
 // What processes_test runs: group_scenarios NAME. Some spawn workers, some are one worker of a group.
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -233,6 +234,53 @@ void serve_in_shutdown(const std::string& name) {
   rpc::shutdown();
 }
 
+void meet() { rpc::barrier({rpc::get_worker_info().name}, 60s); }
+void quit() { std::exit(7); }
+
+/// w1 is in shutdown(), sooner or later; a handler there would meet somebody: itself.
+void meet_in_shutdown(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  if (name == "w0") {
+    std::string outcome;
+    for (int i = 0; i < 3000 && outcome.find("shutdown") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(10ms);
+      outcome = outcome_of([] { rpc::rpc_sync<&meet>("w1"); });
+    }
+    say(outcome);
+    say(outcome_of([] { rpc::barrier(-1ms); }));
+  }
+  rpc::shutdown();
+}
+
+/// Leaves alone, while another thread waits for those who never come.
+void leave_in_a_barrier(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  if (name == "w0") {
+    std::thread waits([] { say(outcome_of([] { rpc::barrier(0ms); })); });
+    std::this_thread::sleep_for(200ms);  // most likely it waits by then; else it is refused
+    rpc::shutdown({.graceful = false});
+    waits.join();
+  } else {
+    sleep_long();
+  }
+}
+
+/// A handler of w1 ends its process, and a child of w0 its own.
+void exits(const std::string& name) {
+  rpc::init_rpc(name, {.init_timeout = 60s});
+  if (name == "w1") sleep_long();
+  if (const pid_t child = ::fork(); child == 0) {
+    std::exit(3);
+  } else {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    say("child exited with " + std::to_string(WEXITSTATUS(status)));
+  }
+  if (rpc::rpc_sync<&add>("w1", 1, 2) != 3) throw std::logic_error("a wrong sum");
+  say(outcome_of([] { rpc::rpc_sync<&quit>("w1"); }));
+  rpc::shutdown({.graceful = false});
+}
+
 // ---- A partition (hosts.sh): w1 is on the host that is cut off
 
 std::filesystem::path sign(const std::string& name) {
@@ -400,6 +448,9 @@ int run(const std::string& name) {
   if (name == "wait_for_rank_0") return by_hand(wait_for_rank_0);
   if (name == "lose_a_peer") return by_hand(lose_a_peer);
   if (name == "serve_in_shutdown") return by_hand(serve_in_shutdown);
+  if (name == "meet_in_shutdown") return by_hand(meet_in_shutdown);
+  if (name == "leave_in_a_barrier") return by_hand(leave_in_a_barrier);
+  if (name == "exits") return by_hand(exits);
   if (name == "killed_and_started_anew") return by_hand(killed_and_started_anew);
   if (name == "out_of_descriptors") return by_hand(out_of_descriptors);
   if (name == "join_short_of_descriptors") return by_hand(join_short_of_descriptors);

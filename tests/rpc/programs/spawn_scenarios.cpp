@@ -74,6 +74,7 @@ void exit_3_at_1(int rank) {
 }
 
 int return_4_at_2(int rank) { return rank == 2 ? 4 : 0; }
+int return_256_at_2(int rank) { return rank == 2 ? 256 : 0; }
 
 void killed_at_2(int rank) {
   if (rank == 2) ::raise(SIGKILL);
@@ -189,6 +190,7 @@ int run(const std::string& name) {
   if (name == "throw") return with_error([] { rpc::spawn<&throw_at_1>(3); });
   if (name == "exit_0") return with_error([] { rpc::spawn<&exit_0_at_1>(3); });
   if (name == "exit_3") return with_error([] { rpc::spawn<&exit_3_at_1>(3); });
+  if (name == "return_256") return with_error([] { rpc::spawn<&return_256_at_2>(3); });
   if (name == "return_4") return with_error([] { rpc::spawn<&return_4_at_2>(3); });
   if (name == "killed") return with_error([] { rpc::spawn<&killed_at_2>(4); });
   if (name == "wait") return with_error([] { rpc::spawn<&wait_with_pid>(3); });
