@@ -61,7 +61,8 @@ struct AgentOptions {
   /// Bytes of one peer's requests that are kept before they are started, 1 KiB added for each; a message more at most.
   /// Beyond it, or half of it for calls made outside handlers, the peer's calls wait on its side. At least 64 KiB.
   std::size_t receive_limit = std::size_t{256} << 20;
-  /// A peer that owes a reply, or does not take what it is sent, and is silent this long is pinged; 0 = never.
+  /// A peer that owes a reply, or does not take what it is sent, and is silent this long is pinged; 0 = never. At
+  /// most a quarter of liveness_timeout.
   std::chrono::milliseconds ping_interval{5000};
   /// And lost if silent this long, or in the middle of a message; 0 = never.
   std::chrono::milliseconds liveness_timeout{20000};

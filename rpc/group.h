@@ -124,7 +124,7 @@ class Group {
   /// and PeerLostError naming who has died, left or been started anew since it was called (or is not alive at all).
   /// Whoever waits in it is told; the group goes on: the next barrier of workers that are alive succeeds. Without rank
   /// 0 there are none. Threads of one worker that are in barriers of the same workers take turns, whatever their
-  /// timeouts.
+  /// timeouts. A timeout of 0 is none; throws UsageError for a negative one, and once `shutdown` was called here.
   void barrier(std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// The same of some workers, this one among them; in the same order at them. Those of different workers do not
   /// disturb each other. Throws UsageError for names that no worker has, and where this worker's is missing.
