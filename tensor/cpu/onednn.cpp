@@ -40,8 +40,8 @@ bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column, Operan
 }
 
 /// oneDNN's matrix products make the stack pointer point into the heap while they run, until 3.11 and 3.12 of 2026
-/// (https://github.com/uxlfoundation/oneDNN/issues/4845): a signal handler would overwrite what lies before it. Up to so
-/// many products a sum they stay on the stack, of which they take four pages: 84 on AVX-512, 252 on AVX2.
+/// (https://github.com/uxlfoundation/oneDNN/issues/4845): a signal handler would overwrite what lies before it. Up to
+/// so many products a sum they stay on the stack, of which they take four pages: 84 on AVX-512, 252 on AVX2.
 constexpr int64_t kSafeSum = 64;
 
 /// While it lives, signals to this thread wait, and OpenMP gives regions that this thread starts no other thread: how
