@@ -21,15 +21,14 @@ struct Default {
   std::mutex mutex;
   std::shared_ptr<Group> group;
   bool busy = false;  // joining or leaving
-
-  const pid_t process = ::getpid();
+  pid_t process = 0;  // that has joined it
 
   ~Default() {
     set_default_agent(nullptr);
     // A handler that calls exit cannot wait for itself, and what a forked child has of a group is its parent's.
-    const bool is_not_ours = process != ::getpid() || Executor::current() != nullptr;
-    static const auto* kept = is_not_ours ? new std::shared_ptr<Group>(std::move(group)) : nullptr;
-    if (kept == nullptr) group.reset();
+    if (group && (process != ::getpid() || Executor::current() != nullptr)) {
+      [[maybe_unused]] static const auto* const kept = new std::shared_ptr<Group>(std::move(group));
+    }
   }
 };
 
@@ -82,6 +81,7 @@ void init_rpc(const std::string& name, const InitOptions& options) {
     auto group = std::make_shared<Group>(name, with_default);
     const std::lock_guard lock(d.mutex);
     d.group = std::move(group);
+    d.process = ::getpid();
   } catch (...) {
     set_default_agent(nullptr);
     throw;
