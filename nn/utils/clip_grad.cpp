@@ -67,7 +67,7 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type) {
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, const ClipGradNormOptions& options) {
   TENDRIL_CHECK(max_norm >= 0, "clip_grad_norm_: max_norm: got ", max_norm, ", expected a number of 0 or more");
   const std::vector<Tensor> gradients = gradients_of("clip_grad_norm_", parameters);
-  const Tensor norm = wide_norm(gradients, options.norm_type);
+  Tensor norm = wide_norm(gradients, options.norm_type);
   if (gradients.empty()) return norm;
   const NoGrad no_grad;
   if (options.error_if_nonfinite) {

@@ -18,9 +18,7 @@ void give_recycled(void* piece, std::size_t bytes) noexcept;
 /// alignment than usual, as of what a call has within, are not recycled.
 struct Recycled {
   static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
-  static void operator delete(void* piece, std::size_t bytes, std::align_val_t alignment) noexcept {
-    ::operator delete(piece, bytes, alignment);
-  }
+  static void operator delete(void* piece, std::align_val_t alignment) noexcept { ::operator delete(piece, alignment); }
   static void* operator new(std::size_t bytes) { return take_recycled(bytes); }
   static void operator delete(void* piece, std::size_t bytes) noexcept { give_recycled(piece, bytes); }
 };
