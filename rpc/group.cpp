@@ -131,7 +131,8 @@ class Group::Impl {
     Impl& impl;
   };
 
-  /// From now on nobody meets; `graceful`: those that do are waited for, until the deadline. False: it had left.
+  /// From now on nobody meets; `graceful`: those that do are waited for, until the deadline or, without one, as long as
+  /// their own timeouts and the group's life allow. False: it had left.
   bool stop_meeting(bool graceful, Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!joined_) return false;

@@ -82,7 +82,7 @@ struct CollectiveOptions {
 /// and `abort` is collective: all members call it, in the same order and with tensors of the same shape and dtype (on
 /// any device), or it fails at all of them: CollectiveError that names the worker with another tensor or operation,
 /// TimeoutError that names who has not called it, PeerLostError for one that died. Nothing waits longer than its
-/// timeout, and for a worker that is lost not even so long.
+/// timeout, and for one that is lost meanwhile not even so long.
 ///
 /// What failed may have changed part of a tensor that it writes to: of its elements some are then the old ones, some
 /// are sums of a part of the members and some are results, and its version has gone up, so that a backward which had

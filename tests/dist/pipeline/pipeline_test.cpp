@@ -447,7 +447,8 @@ BOOST_AUTO_TEST_CASE(without_a_timeout_messages_between_stages_have_none_either)
     return model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held.load(); }));
-  std::this_thread::sleep_for(3s);  // the second micro-batch has come to w2 and waits for its thread
+  // Longer than a call has elsewhere: the second micro-batch waits for w2's thread, and nothing else may happen.
+  std::this_thread::sleep_for(3s);
   Held<0>::let_go();
   BOOST_TEST(trained.get() > 0);
 }
