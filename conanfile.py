@@ -14,7 +14,7 @@ class Tendril(ConanFile):
     default_options = {"shared": False}
     package_type = "library"
     generators = "CMakeDeps"
-    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "tensor/*", "autograd/*", "nn/*", "data/*", "rpc/*", "dist/*", "envs/*"
+    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "tensor/*", "autograd/*", "nn/*", "data/*", "rpc/*", "dist/*", "envs/*"
 
     def requirements(self):
         self.requires("boost/[>=1.81 <2]", transitive_headers=True)

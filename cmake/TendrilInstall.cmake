@@ -4,14 +4,9 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY TENDRIL_LIBRARIES)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tendril")
 
-foreach(library IN LISTS libraries)
-  install(TARGETS tendril_${library} EXPORT tendrilTargets)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${library}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tendril/${library}"
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" REGEX "/tensor/(cpu|drivers)$" EXCLUDE)  # what no other header includes
-endforeach()
-install(TARGETS tendril EXPORT tendrilTargets)
-install(FILES "${TENDRIL_INCLUDE_DIR}/tendril/tendril.h" "${TENDRIL_INCLUDE_DIR}/tendril/version.h"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tendril")
+list(TRANSFORM libraries PREPEND "tendril_" OUTPUT_VARIABLE targets)
+install(TARGETS ${targets} tendril EXPORT tendrilTargets
+  INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILE_SET HEADERS)
 
 install(EXPORT tendrilTargets NAMESPACE tendril:: DESTINATION "${package_dir}")
 if(TENDRIL_HAS_CUDA)

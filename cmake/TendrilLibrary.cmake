@@ -1,9 +1,7 @@
 # tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...] [PRECOMPILE headers...])
 #
-# The library of one top-level folder: every .cpp below it. In-tree and installed includes read the same
-# (#include "tendril/NAME/file.h"): a link in the build tree stands for the installed folder. (A link in the
-# source tree would loop.) Symbols are hidden but what stands between the marks of tensor/export.h. Sources are globbed, so that a new file needs no other file to change, and
-# TENDRIL_UNITY compiles several in one.
+# The library of one top-level folder: every .cpp below it, so that a new file needs no change elsewhere. Only symbols
+# between the marks of tensor/export.h are visible. TENDRIL_UNITY compiles several sources as one.
 function(tendril_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -11,17 +9,6 @@ function(tendril_library name)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
   endforeach()
 
-  file(MAKE_DIRECTORY "${TENDRIL_INCLUDE_DIR}/tendril")
-  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${TENDRIL_INCLUDE_DIR}/tendril/${name}" SYMBOLIC)
-
-  if(NOT sources)  # a folder whose first file is still to come
-    add_library(tendril_${name} INTERFACE)
-    add_library(tendril::${name} ALIAS tendril_${name})
-    target_link_libraries(tendril_${name} INTERFACE ${ARG_DEPENDS})
-    set_target_properties(tendril_${name} PROPERTIES EXPORT_NAME ${name})
-    set_property(GLOBAL APPEND PROPERTY TENDRIL_LIBRARIES ${name})
-    return()
-  endif()
   add_library(tendril_${name} ${sources})
   add_library(tendril::${name} ALIAS tendril_${name})
   set_target_properties(tendril_${name} PROPERTIES
@@ -32,8 +19,7 @@ function(tendril_library name)
     set_target_properties(tendril_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
   endif()
   target_compile_features(tendril_${name} PUBLIC cxx_std_20)
-  target_include_directories(tendril_${name} PUBLIC
-    $<BUILD_INTERFACE:${TENDRIL_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(tendril_${name} PUBLIC $<BUILD_INTERFACE:${TENDRIL_INCLUDE_DIR}>)
   target_link_libraries(tendril_${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:tendril_options> ${ARG_PRIVATE})
   list(LENGTH sources count)
   if(TENDRIL_PCH_HEADERS AND count GREATER 8 AND NOT TENDRIL_SANITIZE MATCHES "address")

@@ -1,6 +1,6 @@
 #include "digits.h"
 
-#include <tendril/tensor/raw.h>
+#include <tendril/tensor/creation.h>
 
 #include <algorithm>
 #include <array>
@@ -66,10 +66,9 @@ void draw(std::size_t digit, tendril::Generator& random, std::uint8_t* image) {
 }  // namespace
 
 tendril::data::LabelledImages draw_digits(std::int64_t count, std::int64_t seed) {
-  namespace raw = tendril::raw;
   tendril::data::LabelledImages digits;
-  digits.images = raw::empty({count, 1, kSide, kSide}, tendril::kUInt8);
-  digits.labels = raw::empty({count}, tendril::kInt64);
+  digits.images = tendril::empty({count, 1, kSide, kSide}, tendril::kUInt8);
+  digits.labels = tendril::empty({count}, tendril::kInt64);
   for (int digit = 0; digit < 10; ++digit) digits.classes.push_back(std::to_string(digit));
   tendril::Generator random(static_cast<std::uint64_t>(seed));
   for (std::int64_t i = 0; i < count; ++i) {

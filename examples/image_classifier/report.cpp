@@ -1,7 +1,7 @@
 #include "report.h"
 
 #include <tendril/data/images.h>
-#include <tendril/tensor/raw.h>
+#include <tendril/tensor/creation.h>
 
 #include <cinttypes>
 #include <cstdio>
@@ -52,7 +52,7 @@ void save_mistakes(const LabelledImages& test, const std::vector<std::int64_t>& 
     if (test.labels.data<std::int64_t>()[i] != predicted[static_cast<std::size_t>(i)]) wrong.push_back(i);
   }
   if (wrong.empty()) return;
-  const tendril::Tensor which = tendril::raw::from_data(wrong, {static_cast<std::int64_t>(wrong.size())});
+  const tendril::Tensor which = tendril::tensor(wrong);
   tendril::data::save_png(tendril::data::image_grid(test.images.index_select(0, which)), file);
   std::printf("  mistakes            %s, the first %zu\n", file.c_str(), wrong.size());
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <clocale>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,10 +16,24 @@
 #include <sstream>
 
 #include "device.h"
-#include "tendril/tensor/detail/classic_numbers.h"
 
 namespace examples {
 namespace {
+
+/// Makes this thread read numbers with a decimal point, whatever locale the program has set.
+class DecimalPoint {
+ public:
+  DecimalPoint() : c_(::newlocale(LC_ALL_MASK, "C", nullptr)), before_(::uselocale(c_)) {}
+  ~DecimalPoint() {
+    ::uselocale(before_);
+    ::freelocale(c_);
+  }
+  DecimalPoint(const DecimalPoint&) = delete;
+  DecimalPoint& operator=(const DecimalPoint&) = delete;
+
+ private:
+  locale_t c_, before_;
+};
 
 // --world_size=3 -> --world-size=3
 std::string with_dashes(std::string argument) {
@@ -208,7 +223,7 @@ void Flags::exclude(const std::string& one, const std::string& other) {
 }
 
 std::optional<int> Flags::parse(int argc, const char* const* argv, const std::function<void()>& finish) {
-  const tendril::detail::ClassicNumbers numbers;
+  const DecimalPoint numbers;
   try {
     std::vector<std::string> arguments;
     for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """exports.py SOURCE: every header that programs (examples, too) include, or one library of another's, has the marks of
 tensor/export.h around its namespaces; no other has. What another header defines without marks is not announced between
-marks, which would show it wherever that announcement is read first. (Those that <tendril/tendril.h> leaves out:
-cmake/TendrilUmbrella.cmake.)"""
+marks, which would show it wherever that announcement is read first. The internal headers are those of
+cmake/internal_headers.regex."""
 import pathlib
 import re
 import sys
@@ -12,11 +12,10 @@ source = pathlib.Path(sys.argv[1])
 files = {str(p.relative_to(source)): p.read_text() for library in LIBRARIES for p in (source / library).rglob("*")
          if p.suffix in (".h", ".cuh", ".cpp", ".cu")}
 includes = {f: [i for i in re.findall(r'^ *#include "tendril/([^"]+)"', text, re.M) if i in files] for f, text in files.items()}
-umbrella = (source / "cmake/TendrilUmbrella.cmake").read_text()
-internal = "".join(re.findall(r'(?:set|string)\((?:APPEND )?TENDRIL_INTERNAL "(.*)"\)', umbrella)).replace("\\\\", "\\")
+patterns = (source / "cmake/internal_headers.regex").read_text().splitlines()
+internal = "|".join(p for p in patterns if not p.startswith("#"))
 
 todo = [f for f in files if f.endswith(".h") and not re.search(internal, f)]
-todo += ["tensor/cuda/runtime.h"] * ("tensor/cuda/runtime.h" in files)
 todo += [i for f in files for i in includes[f] if i.split("/")[0] != f.split("/")[0]]
 todo += [i for p in (source / "examples").rglob("*") if p.suffix in (".h", ".cpp")
          for i in re.findall(r'^ *#include [<"]tendril/([^">]+)[">]', p.read_text(), re.M) if i in files]

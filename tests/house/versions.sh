@@ -3,7 +3,7 @@
 cd "$1" || exit 1
 status=0
 version=$(sed -n 's/^project(tendril VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
-for said in "CITATION.cff:version: $version" "conanfile.py:    version = \"$version\"" "packaging/vcpkg/tendril/vcpkg.json:  \"version-semver\": \"$version\","; do
+for said in "CITATION.cff:version: $version" "conanfile.py:    version = \"$version\"" "include/tendril/version.h:#define TENDRIL_VERSION \"$version\"" "packaging/vcpkg/tendril/vcpkg.json:  \"version-semver\": \"$version\","; do
   grep -qxF "${said#*:}" "${said%%:*}" || { echo "${said%%:*} does not say ${said#*:}"; status=1; }
 done
 if [ -e .git ]; then

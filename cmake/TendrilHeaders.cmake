@@ -1,0 +1,27 @@
+# Gives each library the header set that it installs: the public headers and those that they include, directly or not.
+# The included ones are found when CMake runs; run it again after a public header includes a further internal header.
+include(TendrilPublicHeaders)
+get_property(libraries GLOBAL PROPERTY TENDRIL_LIBRARIES)
+tendril_public_headers(new "${PROJECT_SOURCE_DIR}" ${libraries})
+set(TENDRIL_INSTALLED_HEADERS "")
+while(new)
+  list(APPEND TENDRIL_INSTALLED_HEADERS ${new})
+  set(found "")
+  foreach(header IN LISTS new)
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${header}" includes REGEX "^ *# *include \"tendril/[a-z]+/")
+    list(TRANSFORM includes REPLACE "^[^\"]*\"tendril/([^\"]*)\".*" "\\1")
+    list(APPEND found ${includes})
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  list(REMOVE_ITEM found ${TENDRIL_INSTALLED_HEADERS})
+  set(new ${found})
+endwhile()
+
+foreach(library IN LISTS libraries)
+  set(headers ${TENDRIL_INSTALLED_HEADERS})
+  list(FILTER headers INCLUDE REGEX "^${library}/")
+  list(TRANSFORM headers PREPEND "${TENDRIL_INCLUDE_DIR}/tendril/")
+  target_sources(tendril_${library} PUBLIC FILE_SET HEADERS BASE_DIRS "${TENDRIL_INCLUDE_DIR}" FILES ${headers})
+endforeach()
+target_sources(tendril INTERFACE FILE_SET HEADERS BASE_DIRS "${TENDRIL_INCLUDE_DIR}"
+  FILES "${TENDRIL_INCLUDE_DIR}/tendril/tendril.h" "${TENDRIL_INCLUDE_DIR}/tendril/version.h")

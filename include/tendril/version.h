@@ -1,0 +1,6 @@
+#pragma once
+
+#define TENDRIL_VERSION "0.1.0"
+#define TENDRIL_VERSION_MAJOR 0
+#define TENDRIL_VERSION_MINOR 1
+#define TENDRIL_VERSION_PATCH 0
