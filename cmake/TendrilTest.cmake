@@ -1,37 +1,75 @@
+# tendril_suites([LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCK resources...] [DEVICES cpu cuda] SUITES names...)
+#
+# What tests/FOLDER/suites.cmake says of some suites of its folder; names are regular expressions for whole names, and
+# calls add up. By default a suite has the label FOLDER, 120 s, one processor and the device cpu.
+#   LABELS      further CTest labels. smoke: quick, runs after a change to a folder below (scripts/test.sh --changed).
+#               threads: uses the kernels' thread pool or starts threads; runs under ThreadSanitizer.
+#   PROCESSORS  how many processors it keeps busy: CTest runs that many fewer others beside it.
+#   LOCK        no two suites with a resource in common run at once.
+#   DEVICES     with cuda, the test FOLDER/NAME_on_cuda runs the suite with the first CUDA device as default device, where
+#               the build has the CUDA backend or its emulator; it is skipped where there is no device (tests/main.cpp).
+function(tendril_suites)
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS;LOCK;DEVICES;SUITES" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SUITES)
+    message(FATAL_ERROR "tendril_suites: got '${ARGN}', expected settings and SUITES")
+  endif()
+  foreach(pattern IN LISTS ARG_SUITES)
+    set(matching ${suites})
+    list(FILTER matching INCLUDE REGEX "^(${pattern})$")
+    if(NOT matching)
+      message(FATAL_ERROR "tendril_suites: tests/${folder} has no suite '${pattern}'")
+    endif()
+    foreach(suite IN LISTS matching)
+      foreach(setting LABELS LOCK DEVICES)
+        set(suite_${suite}_${setting} ${suite_${suite}_${setting}} ${ARG_${setting}} PARENT_SCOPE)
+      endforeach()
+      foreach(setting TIMEOUT PROCESSORS)
+        if(DEFINED ARG_${setting})
+          set(suite_${suite}_${setting} ${ARG_${setting}} PARENT_SCOPE)
+        endif()
+      endforeach()
+    endforeach()
+  endforeach()
+endfunction()
+
+# tendril_test_needs(TEST TARGETS...): what scripts/test.sh builds when it runs this test. Tests without such a line need
+# everything.
+function(tendril_test_needs name)
+  string(JOIN " " targets ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY TENDRIL_TEST_TARGETS "${name}\t${targets}\n")
+endfunction()
+
 # tendril_tests(FOLDER LIBRARIES...)
 #
-# One executable for tests/FOLDER, one CTest test for each file in it. The file name_test.cpp holds the Boost.Test
-# suite `name`, which it opens before anything of its own: a suite is a namespace, and TENDRIL_UNITY compiles several
-# files in one. A comment line "// labels: a b" adds CTest labels and "// timeout: seconds" a deadline of its own. Those
-# with the longest deadlines start first, so that none of them runs alone in the end.
-# "// devices: cpu cuda" adds a second test, name_on_cuda, where the build has the CUDA backend (or its emulator): the
-# same suite with the first CUDA device as default device, skipped where there is none (tests/main.cpp).
-# What tests/FOLDER/samples holds is compiled once, as FOLDER_samples, for other programs too (tests/mutants).
-# A suite that prints "suite skipped: REASON" (it lacks a program, or a right) is reported as skipped.
-# Each tests/FOLDER/programs/name.cpp is a program that those tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
+# One executable for tests/FOLDER, one CTest test for each file in it. The file name_test.cpp holds the Boost.Test suite
+# `name`, which it opens before anything of its own: a suite is a namespace, and TENDRIL_UNITY compiles several files as
+# one. tests/FOLDER/suites.cmake configures the suites. A suite that prints "suite skipped: REASON" is reported as skipped.
+# Sources in tests/FOLDER/samples are compiled once, as FOLDER_samples, for other programs too (tests/mutants). Each
+# tests/FOLDER/programs/name.cpp is a program that the tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
 function(tendril_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
-  if(NOT sources)
-    return()
-  endif()
   set(programs "")
   set(samples "")
+  set(suites "")
   foreach(source IN LISTS sources)  # by the folder here: the tree itself may lie in one called programs
     file(RELATIVE_PATH inside "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${source}")
     if(inside MATCHES "(^|/)(programs|samples)/")
       list(APPEND ${CMAKE_MATCH_2} "${source}")
+    elseif(inside MATCHES "([^/]*)_test\\.cpp$")
+      list(APPEND suites ${CMAKE_MATCH_1})
     endif()
   endforeach()
   list(REMOVE_ITEM sources ${programs} ${samples})
+  include("${CMAKE_CURRENT_SOURCE_DIR}/${folder}/suites.cmake" OPTIONAL)
+
   if(TENDRIL_SANITIZE MATCHES "thread" AND NOT folder MATCHES "^(rpc|dist)$")
-    # The other libraries have no threads of their own: a test that starts none has nothing to tell ThreadSanitizer.
-    foreach(source IN LISTS sources)
-      file(STRINGS "${source}" threads REGEX "std::j?thread" LIMIT_COUNT 1)
-      if(NOT threads AND source MATCHES "_test\\.cpp$")
-        list(REMOVE_ITEM sources "${source}")
+    foreach(suite IN LISTS suites)
+      if(NOT "threads" IN_LIST suite_${suite}_LABELS)
+        list(REMOVE_ITEM suites ${suite})
+        list(FILTER sources EXCLUDE REGEX "/${suite}_test\\.cpp$")
       endif()
     endforeach()
-    if(NOT sources)
+    if(NOT suites)
       return()
     endif()
   endif()
@@ -71,64 +109,62 @@ function(tendril_tests folder)
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/${folder}_programs")
     add_dependencies(${target} test_${folder}_${name})
   endforeach()
-  foreach(source IN LISTS sources)
-    get_filename_component(file "${source}" NAME_WE)
-    if(NOT file MATCHES "^(.*)_test$")
-      continue()
-    endif()
-    set(suite ${CMAKE_MATCH_1})
-    set(labels ${folder})
-    set(timeout 120)
-    set(devices cpu)
-    file(STRINGS "${source}" notes REGEX "^// (labels|timeout|devices): " LIMIT_COUNT 4)
-    foreach(note IN LISTS notes)
-      if(note MATCHES "^// labels: (.*)$")
-        string(REPLACE " " ";" more "${CMAKE_MATCH_1}")
-        list(APPEND labels ${more})
-      elseif(note MATCHES "^// timeout: ([0-9]+)")
-        set(timeout ${CMAKE_MATCH_1})
-      elseif(note MATCHES "^// devices: (.*)$")
-        string(REPLACE " " ";" devices "${CMAKE_MATCH_1}")
-      endif()
-    endforeach()
-    if(TENDRIL_SANITIZE)
-      math(EXPR timeout "6 * ${timeout}")  # sanitizers slow everything down
-    endif()
-    set(environment "")
-    if(TENDRIL_SANITIZE MATCHES "address")
-      # A test asks for more memory than there is, and wants the library's own error. The emulator's tests let processes
-      # die, and read what it says of a fault and by which signal they ended.
-      set(asan "allocator_may_return_null=1")
-      if(folder STREQUAL "emulator")
-        string(APPEND asan ":handle_segv=0:abort_on_error=1")
-      endif()
-      set(environment "ASAN_OPTIONS=${asan}"
-        "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
-    elseif(TENDRIL_SANITIZE MATCHES "thread")
-      set(environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+
+  foreach(suite IN LISTS suites)
+    set(devices ${suite_${suite}_DEVICES})
+    if(NOT devices)
+      set(devices cpu)
     endif()
     foreach(device IN LISTS devices)
-      set(test ${folder}/${suite})
-      if(device STREQUAL "cuda")
-        if(NOT TENDRIL_HAS_CUDA)
-          continue()
+      if(device STREQUAL "cpu")
+        tendril_suite_test(${folder}/${suite})
+      elseif(NOT device STREQUAL "cuda")
+        message(FATAL_ERROR "tests/${folder}/suites.cmake: ${suite}: DEVICES: got '${device}', expected cpu or cuda")
+      elseif(TENDRIL_HAS_CUDA)
+        tendril_suite_test(${folder}/${suite}_on_cuda LABELS cuda ENVIRONMENT TENDRIL_TEST_DEVICE=cuda)
+        # Such a test takes all the memory of a device, of which others need some for each launch.
+        if("alone" IN_LIST suite_${suite}_LABELS AND NOT TENDRIL_CUDA_EMULATOR)
+          set_tests_properties(${folder}/${suite}_on_cuda PROPERTIES RUN_SERIAL ON)
         endif()
-        string(APPEND test "_on_cuda")
-        list(APPEND labels cuda)
-        list(APPEND environment "TENDRIL_TEST_DEVICE=cuda")
-      elseif(NOT device STREQUAL "cpu")
-        message(FATAL_ERROR "${source}: devices: got '${device}', expected cpu or cuda")
       endif()
-      add_test(NAME ${test} COMMAND ${target} --run_test=${suite} --catch_system_errors=no)
-      # Such a test takes all the memory of a device, which others need for as little as a launch.
-      if("alone" IN_LIST labels AND device STREQUAL "cuda" AND NOT TENDRIL_CUDA_EMULATOR)
-        set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
-      endif()
-      set_tests_properties(${test} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
-        SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
+endfunction()
+
+# Adds one test of tendril_tests, whose variables it reads.
+function(tendril_suite_test name)
+  cmake_parse_arguments(ARG "" "" "LABELS;ENVIRONMENT" ${ARGN})
+  set(timeout 120)
+  if(DEFINED suite_${suite}_TIMEOUT)
+    set(timeout ${suite_${suite}_TIMEOUT})
+  endif()
+  set(cost ${timeout})  # those with the longest deadlines start first, so that none of them runs alone in the end
+  if(TENDRIL_SANITIZE)
+    math(EXPR timeout "6 * ${timeout}")  # sanitizers slow everything down
+  endif()
+  if(TENDRIL_SANITIZE MATCHES "address")
+    # A test asks for more memory than there is, and expects the library's own error. The emulator's tests let processes
+    # crash, and read what it prints and by which signal they ended.
+    set(asan "allocator_may_return_null=1")
+    if(folder STREQUAL "emulator")
+      string(APPEND asan ":handle_segv=0:abort_on_error=1")
+    endif()
+    list(APPEND ARG_ENVIRONMENT "ASAN_OPTIONS=${asan}"
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
+  elseif(TENDRIL_SANITIZE MATCHES "thread")
+    list(APPEND ARG_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+  endif()
+  add_test(NAME ${name} COMMAND test_${folder} --run_test=${suite} --catch_system_errors=no)
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${folder};${suite_${suite}_LABELS};${ARG_LABELS}" TIMEOUT ${timeout} COST ${cost}
+    SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(DEFINED suite_${suite}_PROCESSORS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${suite_${suite}_PROCESSORS})
+  endif()
+  if(suite_${suite}_LOCK)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "${suite_${suite}_LOCK}")
+  endif()
+  tendril_test_needs(${name} test_${folder})
 endfunction()
 
 function(tendril_test_flags target)

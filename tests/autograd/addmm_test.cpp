@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // `x[0] = y` writes elements; `row = y` makes a variable refer to another tensor.
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/checkpoint.h"
 
 #include <thread>

@@ -1,4 +1,3 @@
-// labels: gradcheck
 // No operation without samples: the nodes are read off the sources, the samples' graphs say which of them were
 // recorded.
 #include <boost/test/unit_test.hpp>

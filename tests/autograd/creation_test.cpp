@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/tensor/creation.h"
 
 #include <boost/test/unit_test.hpp>

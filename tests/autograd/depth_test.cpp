@@ -1,4 +1,3 @@
-// timeout: 60
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"

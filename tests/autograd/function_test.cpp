@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/function.h"
 
 #include "tendril/autograd/backward.h"

@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // Against torch.autograd.functional (tests/autograd/golden.py).
 #include "tendril/autograd/functional.h"
 

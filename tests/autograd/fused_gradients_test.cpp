@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // The table gives a gradient twice: as scalar C++, for one pass where nothing is recorded, and as Tensor code, which
 // create_graph records. They must agree.
 #include <boost/test/unit_test.hpp>

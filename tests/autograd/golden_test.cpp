@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Composite expressions against PyTorch's values, first and second derivatives (tests/autograd/golden.py).
 #include "tests/golden.h"
 

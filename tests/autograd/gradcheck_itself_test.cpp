@@ -1,5 +1,3 @@
-// labels: gradcheck
-// devices: cpu cuda
 // Does the check itself find what it is there to find?
 #include "tendril/autograd/gradcheck.h"
 

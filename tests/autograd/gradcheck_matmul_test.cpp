@@ -1,5 +1,3 @@
-// labels: gradcheck
-// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 
 #include "tests/autograd/samples/samples.h"

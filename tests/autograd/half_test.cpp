@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // The half types are for storage: numbers beside them, counts and sums are float32, and the result alone is rounded.
 #include <cmath>
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/hooks.h"
 
 #include "tendril/autograd/backward.h"

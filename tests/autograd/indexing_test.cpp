@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/ops/indexing.h"
 
 #include <boost/test/unit_test.hpp>

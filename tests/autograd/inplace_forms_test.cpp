@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Every pointwise operation has its form in place, which keeps the dtype of what it changes.
 #include <fstream>
 #include <regex>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // What an in-place operation must not change, and what must fit: each says why.
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // The matrix of in-place operations and views: each case equals its out-of-place form. inplace_refused_test.cpp has
 // what is refused.
 #include "tendril/autograd/backward.h"

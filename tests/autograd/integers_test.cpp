@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Bits, remainders, steps in place by the table, and what stands beside them.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/pointwise.h"

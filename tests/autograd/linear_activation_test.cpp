@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Linear layers with an activation, beside the two operations that each stands for.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Copies between views that share elements: the target gets what the source was before.
 #include <bit>
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // What operations say to operands that do not fit, and which dtype they give.
 #include <cmath>
 

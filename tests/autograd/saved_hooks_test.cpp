@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/saved_hooks.h"
 
 #include "tendril/autograd/backward.h"

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/autograd/saved.h"
 
 #include <ctime>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Gradients where a formula divides by zero, cancels, or meets another dtype: PyTorch 2.15's values.
 #include <cmath>
 #include <limits>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // What only mutants showed to be untested: each case was written for a wrong line that no other test minded.
 #include <stdexcept>
 

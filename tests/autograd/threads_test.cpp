@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include <atomic>
 #include <barrier>
 #include <cmath>

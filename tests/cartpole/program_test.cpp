@@ -1,4 +1,3 @@
-// timeout: 300
 // Runs the real program, with real processes.
 #include <boost/test/unit_test.hpp>
 #include <sstream>

@@ -1,4 +1,3 @@
-// devices: cuda
 // Attention takes heads where a linear layer leaves them, and gives its results so that the next one finds them: the
 // values are those of operands without gaps.
 #include <boost/test/unit_test.hpp>

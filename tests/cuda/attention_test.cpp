@@ -1,4 +1,3 @@
-// devices: cuda
 // Attention of half types on a device, by cuDNN where the build has its graphs, against the CPU's.
 #include <boost/test/unit_test.hpp>
 

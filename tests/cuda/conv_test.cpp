@@ -1,4 +1,3 @@
-// devices: cuda
 // Convolutions on a device by cuDNN and by products, against the CPU's.
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,3 @@
-// devices: cuda
 // The largest and smallest of lines whose elements lie side by side, which are loaded 16 bytes at a time: values and
 // places are the CPU's, whatever the length, where a line begins, and which thread sees the best.
 #include <boost/test/unit_test.hpp>

@@ -4,7 +4,6 @@
 
 #include "tests/cuda/compare.h"
 
-// labels: cuda
 
 namespace {
 

@@ -1,4 +1,3 @@
-// devices: cuda
 // Memory and streams that are let go while a device still has work with them.
 #include <boost/test/unit_test.hpp>
 #include <optional>

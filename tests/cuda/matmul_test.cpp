@@ -1,4 +1,3 @@
-// devices: cuda
 // Products on a device, against the CPU's.
 #include <boost/test/unit_test.hpp>
 #include <thread>

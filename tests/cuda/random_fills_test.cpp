@@ -3,7 +3,6 @@
 #include "tests/cuda/compare.h"
 #include "tests/cuda/operands.h"
 
-// labels: cuda
 
 namespace {
 

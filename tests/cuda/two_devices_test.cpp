@@ -1,5 +1,4 @@
 // Operations on tensors that are not all on one device. (Pointwise operations: mixed_devices_test.cpp.)
-// labels: cuda
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <string>

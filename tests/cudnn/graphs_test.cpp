@@ -1,4 +1,3 @@
-// labels: cuda
 // What the real cuDNN says of our graphs for a device of Hopper's, which need not be there: whether it would have a
 // plan. It wants the driver's library, of which the toolkit has one that can be loaded anywhere and does nothing.
 #include <dlfcn.h>

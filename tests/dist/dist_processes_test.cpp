@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// timeout: 240
 // Distributed autograd over real processes, as programs use it, and what happens when one is killed.
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,6 +1,4 @@
-// devices: cpu cuda
 // A backward that fails names the worker, tells the others, and leaves the context usable and nothing behind.
-// timeout: 180
 #include <atomic>
 #include <functional>
 #include <future>

@@ -1,5 +1,4 @@
 // Messages that are lost, repeated and delayed: right gradients or an error in time, and nothing left in the end.
-// timeout: 180
 #include <chrono>
 
 #include "tendril/rpc/error.h"

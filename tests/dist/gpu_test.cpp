@@ -1,5 +1,4 @@
 // Graphs that go on on another worker and another device.
-// devices: cuda
 #include <cmath>
 
 #include "tendril/autograd/ops/pointwise.h"

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Trainers that share parameters on three workers and do not wait for each other.
 #include <atomic>
 #include <mutex>

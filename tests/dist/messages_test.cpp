@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // What a backward costs in messages, and where FAST waits.
 #include "tests/dist/group.h"
 

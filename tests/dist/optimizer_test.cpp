@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Parameters on three workers, trained from one of them.
 #include "tendril/dist/optimizer.h"
 

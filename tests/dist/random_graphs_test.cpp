@@ -1,5 +1,3 @@
-// labels: property
-// timeout: 300
 // Gradients of random computations over 2 to 4 workers equal local autograd's.
 //
 // TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure says its seed.

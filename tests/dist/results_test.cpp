@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Gradients through calls equal local autograd's: the tests of PyTorch's DistAutogradTest that apply.
 #include <thread>
 

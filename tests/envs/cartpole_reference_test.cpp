@@ -1,4 +1,3 @@
-// timeout: 120
 // The check values of Gymnasium's CartPole, and the laws of the equations of motion.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// timeout: 240
 // Runs the real program.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>

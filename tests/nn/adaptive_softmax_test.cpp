@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // A softmax whose rare classes are in clusters.
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,5 +1,4 @@
 // Autocast and GradScaler, beside PyTorch's.
-// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <functional>

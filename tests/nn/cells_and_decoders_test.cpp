@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Recurrent cells and the decoder half of a transformer.
 #include <boost/test/unit_test.hpp>
 #include <string>

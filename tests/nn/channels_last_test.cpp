@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Networks over images in channels-last order give what they give in the other.
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,3 @@
-// timeout: 300
 #include "tendril/nn/checkpoint.h"
 
 #include <spawn.h>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/utils/clip_grad.h"
 
 #include <boost/test/unit_test.hpp>

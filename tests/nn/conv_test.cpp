@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/conv.h"
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 #include "tendril/autograd/ops/ctc_loss.h"
 
 #include <boost/test/unit_test.hpp>

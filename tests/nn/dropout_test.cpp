@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/dropout.h"
 
 #include <algorithm>

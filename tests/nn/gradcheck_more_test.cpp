@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // The layers of more_layers_test.cpp and layer_norm_test.cpp against differences of their own values.
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // Every layer, in training and in evaluation, against differences of its own values.
 #include "tendril/autograd/gradcheck.h"
 

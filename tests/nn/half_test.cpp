@@ -1,7 +1,5 @@
 // Layers, losses and optimizers in bfloat16 and float16: computed in float and rounded once, as near to PyTorch as
 // PyTorch's own roundings let it.
-// devices: cpu cuda
-// timeout: 300
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <string>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Hooks on modules: what they see, what they may replace, and when they are called.
 #include "tendril/nn/hooks.h"
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/init.h"
 #include "tendril/tensor/raw.h"
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/layer_norm.h"
 
 #include <boost/test/unit_test.hpp>

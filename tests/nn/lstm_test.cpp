@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/lstm.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Module::to(Device): made on the CPU, moved to the default device. On the CPU it shows that nothing moves.
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Layers made of others' operations: sequences, recurrence, attention, resizing.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // Sequences of different lengths through recurrent layers, and LSTMs with projections.
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Layers, backward and optimizers together: ten steps of a small network follow PyTorch's.
 #include <boost/test/unit_test.hpp>
 #include <string>

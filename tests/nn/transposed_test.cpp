@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // Transposed convolutions, pooling of sequences, and a rectifier with random slopes.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

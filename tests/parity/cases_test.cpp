@@ -1,4 +1,3 @@
-// timeout: 300
 // Programs over tensors beside PyTorch's results: the files of tests/parity/data, or of the folder that the environment
 // variable TENDRIL_PARITY_CASES names (scripts/parity.sh fills one with fresh cases).
 #include <algorithm>

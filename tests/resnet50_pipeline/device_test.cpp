@@ -1,5 +1,3 @@
-// devices: cuda
-// timeout: 300
 // The real program with its shards on GPUs.
 #include <boost/test/unit_test.hpp>
 #include <string>

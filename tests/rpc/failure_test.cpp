@@ -1,5 +1,4 @@
 // Deadlines, cancellation, lost peers, back-pressure, shutdown.
-// timeout: 120
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>

@@ -1,4 +1,3 @@
-// timeout: 300
 // Calls and references between agents while the network loses, repeats, delays and cuts: every call ends, with the
 // right result or an RpcError, functions run at most once, and nobody refers to anything in the end.
 #include <boost/test/unit_test.hpp>

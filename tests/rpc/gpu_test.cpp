@@ -1,6 +1,4 @@
 // Tensors of devices as arguments and results, between agents of this process.
-// devices: cuda
-// labels: gpu alone
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 

@@ -1,4 +1,3 @@
-// timeout: 180
 #include "tendril/rpc/group.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-// timeout: 240
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <set>

@@ -1,4 +1,3 @@
-// timeout: 180
 // How workers leave a group: what is waited for, what is released, and who is named.
 #include <atomic>
 #include <boost/test/unit_test.hpp>

@@ -1,7 +1,4 @@
 // Tensors on devices between processes of one host, as handles of device memory (docs/decisions/0030).
-// devices: cuda
-// labels: gpu
-// timeout: 300
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,3 @@
-// timeout: 180
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// timeout: 240
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,4 +1,3 @@
-// timeout: 600
 // The page in Chromium, without a window: what its buttons and keys do. Skipped where there is none.
 #include <boost/test/unit_test.hpp>
 #include <iostream>

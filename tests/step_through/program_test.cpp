@@ -1,4 +1,3 @@
-// timeout: 120
 #include <boost/test/unit_test.hpp>
 
 #include "tests/example_program.h"

@@ -1,4 +1,3 @@
-// timeout: 120
 // What reads and writes by a long index, which several threads share: the same bits on any number of them.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// timeout: 120
 // What reads and writes by index, in float32 against itself in float64 (against_float64.h).
 #include "tests/tensor/against_float64.h"
 

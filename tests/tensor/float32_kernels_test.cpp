@@ -1,4 +1,3 @@
-// timeout: 120
 // Kernels of layers in float32 against themselves in float64 (against_float64.h). Products and convolutions, which have
 // another path to take, are in matmul_test and conv_test.
 #include <string>

@@ -1,4 +1,3 @@
-// timeout: 120
 // What is made of lines and of all elements along dimensions, in float32 against itself in float64
 // (against_float64.h).
 #include "tests/tensor/against_float64.h"

@@ -1,4 +1,3 @@
-// timeout: 120
 // Pointwise kernels with several operands, fused gradients and products in float32 against themselves in float64
 // (against_float64.h).
 #include "tests/tensor/against_float64.h"

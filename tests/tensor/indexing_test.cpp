@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include <boost/test/unit_test.hpp>
 
 #include "tendril/autograd/ops/join.h"

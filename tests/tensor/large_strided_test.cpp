@@ -1,4 +1,3 @@
-// timeout: 120
 // Operands large enough for tiles, pieces and threads, in layouts at random, against loops over all indices.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,3 @@
-// timeout: 120
 // Few long lines, which several threads share: the same bits on any number of them, near what long double gives.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>

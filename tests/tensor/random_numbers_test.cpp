@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/tensor/random.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/tensor/layout.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Integers that leave their dtype's range wrap around. (What is undefined behaviour, the sanitizer's build says.)
 #include <boost/test/unit_test.hpp>
 #include <limits>

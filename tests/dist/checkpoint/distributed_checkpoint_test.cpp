@@ -1,4 +1,3 @@
-// timeout: 300
 // A checkpoint of several workers: what comes back, with how many workers, what is refused, and what is left when one
 // of them is killed in the middle of a save.
 #include <boost/test/unit_test.hpp>

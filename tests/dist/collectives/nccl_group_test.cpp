@@ -1,4 +1,3 @@
-// devices: cuda
 // Tensors of a device by a library that stands in for NCCL. Members are threads; each works on the first device.
 #include <latch>
 

@@ -1,4 +1,3 @@
-// devices: cuda
 // Collectives by NVIDIA's own library, where it and a device are: its functions for a member alone (of whom a process
 // group asks nothing), and a group of two where NCCL allows two members on one device (2.30 does, 2.28 does not).
 // Members are threads; each works on the first device, on a stream of its own.

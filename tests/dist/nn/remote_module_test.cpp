@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // A module on another worker, and roots of backwards that are there.
 #include "tendril/dist/nn/remote_module.h"
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/distributions/categorical.h"
 #include "tendril/tensor/raw.h"
 

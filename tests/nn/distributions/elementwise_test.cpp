@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // Normal, Uniform and Bernoulli.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

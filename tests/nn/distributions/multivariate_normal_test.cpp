@@ -1,5 +1,3 @@
-// devices: cpu cuda
-// labels: gradcheck
 // MultivariateNormal, and the divergence of categorical distributions.
 #include "tendril/nn/distributions/multivariate_normal.h"
 

@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/optim/lion.h"
 
 #include <boost/test/unit_test.hpp>

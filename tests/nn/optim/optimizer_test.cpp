@@ -1,4 +1,3 @@
-// devices: cpu cuda
 // What all optimizers share, shown with SGD.
 #include "tendril/nn/optim/optimizer.h"
 

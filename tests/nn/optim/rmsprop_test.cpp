@@ -1,4 +1,3 @@
-// devices: cpu cuda
 #include "tendril/nn/optim/rmsprop.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // A coroutine's outcome is seen when nothing of the coroutine is left.
-// timeout: 120
 #include <boost/test/unit_test.hpp>
 #include <mutex>
 

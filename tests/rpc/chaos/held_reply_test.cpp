@@ -1,5 +1,4 @@
 // A reply leaves when it is made, or soon with others, whatever the handlers after it do; and so do requests.
-// timeout: 120
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>

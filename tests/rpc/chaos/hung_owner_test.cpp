@@ -1,5 +1,4 @@
 // A request brings a reference whose owner has stopped answering: the request does not wait for ever.
-// timeout: 180
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/chaos/hang.h"

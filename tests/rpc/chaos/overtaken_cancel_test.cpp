@@ -1,4 +1,3 @@
-// timeout: 180
 // A cancel that comes before its request, as one may that another thread sends meanwhile, is not lost.
 #include <atomic>
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // A handler that has waited goes on, though handlers that wait for what it holds fill every slot.
-// timeout: 180
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <mutex>

@@ -1,4 +1,3 @@
-// timeout: 180
 // Whatever was cancelled, lost or failed before, a graceful shutdown ends.
 #include <netinet/in.h>
 #include <sys/socket.h>

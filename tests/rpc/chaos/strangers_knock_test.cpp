@@ -1,4 +1,3 @@
-// timeout: 180
 // Any process of the host may send rank 0's rendezvous a packet, by mistake or not. That ends no start-up, no barrier
 // and no shutdown of a group it does not belong to.
 #include <boost/asio/io_context.hpp>

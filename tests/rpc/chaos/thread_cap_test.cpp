@@ -1,5 +1,4 @@
 // More handlers that wait than a worker may have threads: calls wait their turn, and none fails.
-// timeout: 300
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>

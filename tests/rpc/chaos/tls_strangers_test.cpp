@@ -1,4 +1,3 @@
-// timeout: 180
 // Groups whose connections over TCP are under TLS: members, and those who are none.
 #include <fcntl.h>
 #include <openssl/err.h>

@@ -1,4 +1,3 @@
-// timeout: 180
 // Those who cannot prove the key at an agent's TCP port: scanners, other keys, crowds that keep silent.
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,5 +1,4 @@
 // Peers that do not read, do not stop, or do not go on: what they cost is bounded, and nobody else pays.
-// timeout: 300
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <fstream>

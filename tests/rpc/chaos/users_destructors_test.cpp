@@ -1,5 +1,4 @@
 // Destructors of users' objects run where they may take long, block and make calls: never on a thread that drives I/O.
-// timeout: 120
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>

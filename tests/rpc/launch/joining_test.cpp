@@ -1,4 +1,3 @@
-// timeout: 180
 // How workers come together: rank 0's agent as the rendezvous, and connections that are made when they are needed.
 #include <barrier>
 #include <boost/asio/io_context.hpp>

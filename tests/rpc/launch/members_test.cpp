@@ -1,4 +1,3 @@
-// timeout: 300
 // Members of a running group that leave, are lost and join again. Workers are threads of this process, each with an
 // agent of its own; processes that are killed are in processes_test.
 #include <atomic>

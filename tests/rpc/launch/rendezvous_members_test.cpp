@@ -1,4 +1,3 @@
-// timeout: 120
 // Members of a group that come and go, as rank 0 sees them.
 #include "tests/rpc/launch/rendezvous_scene.h"
 

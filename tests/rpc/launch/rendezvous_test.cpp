@@ -1,4 +1,3 @@
-// timeout: 120
 #include <string_view>
 
 #include "tests/rpc/launch/rendezvous_scene.h"

@@ -1,4 +1,3 @@
-// timeout: 240
 // Groups over several hosts, which are namespaces of this one (hosts.sh); skipped where there can be none.
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,3 @@
-// timeout: 120
 // References when packets are lost, repeated or made up, and when workers die.
 #include <boost/test/unit_test.hpp>
 #include <cstring>

@@ -1,4 +1,3 @@
-// timeout: 120
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>

@@ -1,5 +1,4 @@
 // Strangers, wrong workers and bad bytes at an agent's door.
-// timeout: 120
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

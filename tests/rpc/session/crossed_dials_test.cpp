@@ -1,5 +1,4 @@
 // Two workers that know each other and have no connection yet dial each other at the same moment.
-// timeout: 240
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>

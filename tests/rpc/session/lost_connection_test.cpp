@@ -1,5 +1,4 @@
 // A session outlives its connection: what had not arrived is sent again, nothing twice, and it ends when it must.
-// timeout: 300
 #include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>

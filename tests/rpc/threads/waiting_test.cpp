@@ -1,5 +1,4 @@
 // Who runs what: slots, waiting handlers, coroutines, I/O callbacks.
-// timeout: 120
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>

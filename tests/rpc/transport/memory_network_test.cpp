@@ -1,4 +1,3 @@
-// timeout: 120
 #include "tendril/rpc/transport/memory_network.h"
 
 #include <atomic>

@@ -1,0 +1,5 @@
+tendril_suites(DEVICES cpu cuda SUITES
+  addmm assignment by_index checkpoint clamp creation engine function functional fused_gradients golden
+  gradcheck_.* half hooks indexing inplace inplace_forms inplace_refused integers join leaves linear_activation
+  overlap promotion saved saved_hooks singular sort survivors threads)
+tendril_suites(LABELS gradcheck SUITES coverage functional gradcheck_.*)

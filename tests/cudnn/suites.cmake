@@ -1,0 +1,1 @@
+tendril_suites(LABELS cuda SUITES graphs)

@@ -1,0 +1,6 @@
+tendril_suites(DEVICES cpu cuda SUITES dist_processes failure hogwild messages optimizer remote_module results)
+tendril_suites(DEVICES cuda SUITES gpu nccl_group real_nccl)
+tendril_suites(LABELS property SUITES random_graphs)
+tendril_suites(TIMEOUT 180 SUITES failure faults)
+tendril_suites(TIMEOUT 240 SUITES dist_processes)
+tendril_suites(TIMEOUT 300 SUITES distributed_checkpoint random_graphs)

@@ -1,0 +1,1 @@
+tendril_suites(TIMEOUT 240 SUITES program)

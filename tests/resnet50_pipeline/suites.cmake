@@ -1,0 +1,2 @@
+tendril_suites(DEVICES cuda SUITES device)
+tendril_suites(TIMEOUT 300 SUITES device program)

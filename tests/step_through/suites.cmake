@@ -1,0 +1,1 @@
+tendril_suites(TIMEOUT 600 SUITES browser)
