@@ -1,10 +1,17 @@
 # What every target of the project is compiled with. Nothing here reaches a consumer: FetchContent stays silent.
 
-set(TENDRIL_INCLUDE_DIR "${PROJECT_BINARY_DIR}/include")
+# include/tendril/ holds a link to each library's folder, so that includes read as they do once installed.
+set(TENDRIL_INCLUDE_DIR "${PROJECT_SOURCE_DIR}/include")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
+
+if(TENDRIL_LINKER)
+  add_link_options(-fuse-ld=${TENDRIL_LINKER})
+endif()
+# Dependents of a shared library are not linked again when only its code has changed.
+set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
 add_library(tendril_options INTERFACE)
 target_compile_features(tendril_options INTERFACE cxx_std_20)
@@ -38,7 +45,7 @@ find_package(Threads REQUIRED)
 
 # Half of the time that the libraries' sources take is the same headers and templates over and over: in batches it is spent once. A
 # change to one source then compiles its batch.
-option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" OFF)
+option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" ${PROJECT_IS_TOP_LEVEL})
 
 # Headers that nearly every source reads are parsed once. What a library's source forgets to include may hide behind them: builds
 # with the address sanitizer do without.

@@ -1,21 +1,73 @@
 #!/usr/bin/env bash
-# Builds everything and runs every test but those of packaging: scripts/test.sh [CTest arguments], e.g.
-# scripts/test.sh -L gradcheck
-# Those of packaging (other projects build with what is installed here; every header of programs compiles alone):
-# scripts/test.sh -L packaging; of them, the README's program, the pages' and the course: -L readers
-# Every other header compiles alone (minutes): scripts/test.sh -L internal_headers
-# TENDRIL_PRESET names another preset than dev; TENDRIL_CMAKE_ARGUMENTS adds to its configuration; TENDRIL_TARGETS builds
-# only these; TENDRIL_JUNIT is a file for the results.
+# Builds what the chosen tests need and runs them.
+#
+#   scripts/test.sh                        everything
+#   scripts/test.sh -R nn/conv             CTest's arguments choose tests: -R, -E, -L, -LE
+#   scripts/test.sh --changed [REVISION]   the folders that differ from REVISION (default: HEAD, with uncommitted changes):
+#                                          their tests, and the smoke tests of the folders that depend on them
+#
+# TENDRIL_PRESET names the preset: by default edit for --changed, else dev. TENDRIL_CMAKE_ARGUMENTS adds to its
+# configuration. TENDRIL_JUNIT is a file for the results. The labels packaging and internal_headers run only when named.
 source "$(dirname "$0")/lib.sh"
-preset=${TENDRIL_PRESET:-dev}
-[ $# -gt 0 ] || set -- -LE 'packaging|internal_headers'
+
+changed=
+if [ "${1:-}" = --changed ]; then
+  changed=1 revision=HEAD
+  shift
+  if [ $# -gt 0 ] && [[ $1 != -* ]]; then revision=$1; shift; fi
+fi
+preset=${TENDRIL_PRESET:-$([ -n "$changed" ] && echo edit || echo dev)}
+build=build/$preset
+read -ra arguments <<<"${TENDRIL_CMAKE_ARGUMENTS:-}"
+
+# changed_tests REVISION: a regular expression for the names of the tests that `--changed` runs.
+changed_tests() {
+  local file folder folders=() names above
+  while read -r file; do
+    case $file in
+      tests/*/* | examples/*/* | fuzz/*) folder=${file#tests/} folder=${folder#examples/} folder=${folder%%/*} ;;
+      include/* | cmake/* | scripts/* | .ci/* | CMake* | docs/*) folder=house ;;
+      */*) folder=${file%%/*} ;;
+      *) continue ;;
+    esac
+    [[ " ${folders[*]} " == *" $folder "* ]] || folders+=("$folder")
+  done < <(git diff --name-only "$revision" -- && git ls-files --others --exclude-standard)
+  for folder in "${folders[@]}"; do
+    names+="|$folder/.*|examples/$folder.*"
+    case $folder in  # the folders whose libraries link with it
+      tensor) above='autograd nn data rpc dist envs' ;;
+      autograd) above='nn dist' ;;
+      nn | rpc) above=dist ;;
+      *) continue ;;
+    esac
+    names+="|$(list_tests -L smoke | grep -E "^(${above// /|})/" | paste -sd'|')"
+  done
+  echo "${names#|}"
+}
+# list_tests CTEST-ARGUMENTS...: the names of the chosen tests.
+list_tests() { ctest --test-dir "$build" -N "$@" | sed -n 's/^ *Test *#[0-9]*: \([^ ]*\).*/\1/p'; }
 
 install_dependencies
-say "Building (preset $preset)"
-read -ra arguments <<<"${TENDRIL_CMAKE_ARGUMENTS:-}"
-read -ra targets <<<"${TENDRIL_TARGETS:-}"
+install_packages mold
+say "Configuring (preset $preset)"
 configure "$preset" "${arguments[@]}"
-build "$preset" "${targets[@]}"
+if [ -n "$changed" ]; then
+  chosen=$(changed_tests)
+  [ -n "$chosen" ] || { say "Nothing that has tests differs from $revision"; exit 0; }
+  set -- -R "^($chosen)\$" "$@"
+fi
+[[ " $* " =~ \ (-L|-LE|--label-) ]] || set -- "$@" -LE 'packaging|internal_headers'
+
+targets=$(list_tests "$@" | awk -F'\t' '
+  NR == FNR { needs[$1] = $2; next }
+  !($1 in needs) { all = 1 }
+  { n = split(needs[$1], each, " "); for (i = 1; i <= n; ++i) if (!(each[i] in seen)) { seen[each[i]]; targets = targets " " each[i] } }
+  END { print all ? "all" : targets }' "$build/test_targets.tsv" -)
+if [ -n "$targets" ]; then
+  say "Building"
+  # shellcheck disable=SC2086  # targets are words
+  build "$preset" $targets
+fi
 say "Testing"
-# Twice as many as there are cores: the longest wait for deadlines most of their time.
-exec ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
+# Twice as many as there are processors: the longest tests spend most of their time waiting for deadlines.
+exec ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"

@@ -1,15 +1,50 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy says which checks) over the libraries, examples, benchmarks, fuzzers and tests:
-# scripts/tidy.sh [folder...], e.g. scripts/tidy.sh rpc examples
-# Any finding is an error. All sources of a library are read at once, as a unity build does, in a fifth of the time of one after
-# the other; so names in unnamed namespaces are to be unique within a library, and within the helpers of one folder's
-# tests. Examples too (examples/one_source.cmake). tests/mutants has the libraries' own sources.
+# clang-tidy (.clang-tidy lists the checks) over libraries, examples, benchmarks, fuzzers and tests; any finding is an error.
+#   scripts/tidy.sh [FOLDER...]           all sources, or those of these folders: scripts/tidy.sh rpc examples
+#   scripts/tidy.sh --changed REVISION    the sources and headers in which more than comments differs from REVISION
+# The sources of a library are read together, as a unity build does, in a fifth of the time; so names in unnamed namespaces
+# must be unique within a library, and within the helpers of one folder's tests. Examples too (examples/one_source.cmake).
+# tests/mutants has the libraries' own sources.
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- tensor autograd nn data rpc dist envs examples bench fuzz tests tests/fake_nccl tests/tutorial
+folders=(tensor autograd nn data rpc dist envs examples bench fuzz tests tests/fake_nccl tests/tutorial)
+revision=
+if [ "${1:-}" = --changed ]; then
+  revision=${2:?scripts/tidy.sh --changed needs a revision}
+elif [ $# -gt 0 ]; then
+  folders=("$@")
+fi
 install_dependencies
 install_packages clang-tidy-16
 configure tidy
+
+# only CHANGED UNITY...: beside each unity file, one that includes only the sources listed in CHANGED; prints their names.
+only() {
+  awk -v list="$1" -v root="$PWD/" '
+    BEGIN { while ((getline file < list) > 0) changed[root file] }
+    FNR == 1 { name = FILENAME; sub(/unity_/, "changed_", name); printf "" >name; any = 0 }
+    /^#include "/ { file = $2; gsub(/"/, "", file); if (!(file in changed)) next; if (!any++) print name }
+    { print >name }' "${@:2}"
+}
+mapfile -t unity < <(for folder in "${folders[@]}"; do find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'; done)
+if [ -n "$revision" ]; then
+  list=$(mktemp)
+  trap 'rm -f "$list"' EXIT
+  for file in $(git diff --numstat --diff-filter=d -I '^ *//' -I '^ *$' "$revision" -- '*.cpp' '*.h' | awk '$1 + $2 > 0 { print $3 }'); do
+    case $file in
+      *.cpp) echo "$file" ;;
+      include/*) ;;
+      *) # A header is read by the source beside it, else by the first that includes it.
+        if [ -e "${file%.h}.cpp" ]; then
+          echo "${file%.h}.cpp"
+        else
+          git grep -l -F -e "\"tendril/$file\"" -e "\"$file\"" -e "\"${file##*/}\"" -- '*.cpp' | head -n 1
+        fi ;;
+    esac
+  done | sort -u >"$list"
+  say "$(wc -l <"$list") sources to read"
+  mapfile -t unity < <(only "$list" "${unity[@]}")
+fi
 # Clang does not know all of g++'s pragmas.
-for folder in "$@"; do find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'; done |
-  xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' \
+[ ${#unity[@]} -eq 0 ] ||
+  printf '%s\n' "${unity[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' \
     --extra-arg=-Wno-unknown-pragmas

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Runs every fuzzer (fuzz/README.md) for a minute: scripts/fuzz.sh [COMMIT]
+# With COMMIT, those whose parser has changed since then run for ten minutes, or for less if together they would need more
+# than 50. Inputs that reach new code stay in out/fuzz/NAME, where the next run starts. An input that breaks something is
+# printed, and stays in out/fuzz: it belongs into fuzz/corpus/NAME, with the repair.
+source "$(dirname "$0")/lib.sh"
+since=${1:-}
+install_dependencies
+install_packages clang-16 libclang-rt-16-dev
+configure fuzz -DCMAKE_CXX_COMPILER=clang++-16
+build fuzz
+
+# parser NAME: the sources behind a fuzzer.
+parser() {
+  case $1 in
+    hello | proof) echo rpc/wire rpc/session ;;
+    rendezvous) echo rpc/launch rpc/wire ;;
+    frame | parts | metadata | archive | control) echo rpc/wire ;;
+    safetensors | index | npy | npz | pickle | pytorch) echo tensor/files ;;
+    print) echo tensor/print.h tensor/print.cpp ;;
+    *) echo data ;;
+  esac
+}
+fuzzers=() changed=()
+for program in build/fuzz/fuzz/fuzz_*; do
+  name=${program##*/fuzz_}
+  [[ $name == corpus_* || $name == *.* || ! -x $program ]] || fuzzers+=("$name")
+done
+if [ -n "$since" ]; then
+  for name in "${fuzzers[@]}"; do
+    # shellcheck disable=SC2046  # paths are words
+    git diff --quiet "$since" -- "fuzz/$name.cpp" $(parser "$name") || changed+=("$name")
+  done
+fi
+long=600
+[ ${#changed[@]} -eq 0 ] || long=$((3000 * $(nproc) / ${#changed[@]}))
+[ "$long" -le 600 ] || long=600
+[ "$long" -ge 60 ] || long=60
+
+# one NAME SECONDS
+one() {
+  local found=out/fuzz/$1
+  mkdir -p "$found"
+  if build/fuzz/fuzz/fuzz_"$1" -max_total_time="$2" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
+    -artifact_prefix="$found/broken-" "$found" "fuzz/corpus/$1" >"$found.log" 2>&1; then
+    echo "$1: $2 s, $(sed -n 's/^stat::number_of_executed_units: *//p' "$found.log") inputs, $(ls "$found" | wc -l) kept"
+  else
+    echo "$1: FAILED after $(sed -n 's/^stat::number_of_executed_units: *//p' "$found.log") inputs:"
+    tail -n 30 "$found.log"
+    return 1
+  fi
+}
+export -f one
+for name in "${fuzzers[@]}"; do
+  [[ " ${changed[*]} " == *" $name "* ]] && echo "$name $long" || echo "$name 60"
+done | xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _
