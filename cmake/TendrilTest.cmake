@@ -3,7 +3,8 @@
 # What tests/FOLDER/suites.cmake says of some suites of its folder; names are regular expressions for whole names, and
 # calls add up. By default a suite has the label FOLDER, 120 s, one processor and the device cpu.
 #   LABELS      further CTest labels. smoke: quick, runs after a change to a folder below (scripts/test.sh --changed).
-#               threads: uses the kernels' thread pool or starts threads; runs under ThreadSanitizer.
+#               threads: uses the kernels' thread pool or starts threads; runs under ThreadSanitizer, and counts as
+#               two processors.
 #   PROCESSORS  how many processors it keeps busy: CTest runs that many fewer others beside it.
 #   LOCK        no two suites with a resource in common run at once.
 #   DEVICES     with cuda, the test FOLDER/NAME_on_cuda runs the suite with the first CUDA device as default device, where
@@ -158,6 +159,9 @@ function(tendril_suite_test name)
   set_tests_properties(${name} PROPERTIES
     LABELS "${folder};${suite_${suite}_LABELS};${ARG_LABELS}" TIMEOUT ${timeout} COST ${cost}
     SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if("threads" IN_LIST suite_${suite}_LABELS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
   if(DEFINED suite_${suite}_PROCESSORS)
     set_tests_properties(${name} PROPERTIES PROCESSORS ${suite_${suite}_PROCESSORS})
   endif()

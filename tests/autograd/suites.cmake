@@ -3,3 +3,5 @@ tendril_suites(DEVICES cpu cuda SUITES
   gradcheck_.* half hooks indexing inplace inplace_forms inplace_refused integers join leaves linear_activation
   overlap promotion saved saved_hooks singular sort survivors threads)
 tendril_suites(LABELS gradcheck SUITES coverage functional gradcheck_.*)
+tendril_suites(LABELS smoke SUITES engine function hooks inplace leaves promotion)
+tendril_suites(LABELS threads SUITES checkpoint indexing threads)

@@ -6,3 +6,5 @@ tendril_suites(DEVICES cpu cuda SUITES
   training transposed)
 tendril_suites(LABELS gradcheck SUITES ctc gradcheck gradcheck_more multivariate_normal packed transposed)
 tendril_suites(TIMEOUT 300 SUITES checkpoint half)
+tendril_suites(LABELS smoke SUITES conv linear loss module sgd training)
+tendril_suites(LABELS threads SUITES amp conv ctc threads unregistered)

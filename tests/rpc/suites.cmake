@@ -6,3 +6,6 @@ tendril_suites(TIMEOUT 180 SUITES
   unproven)
 tendril_suites(TIMEOUT 240 SUITES crossed_dials launch processes several_hosts)
 tendril_suites(TIMEOUT 300 SUITES faults lending lost_connection members thread_cap unread)
+tendril_suites(LABELS smoke SUITES agent archive frame_parts future remote_call rref wire)
+# Each starts several processes.
+tendril_suites(PROCESSORS 4 SUITES crossed_dials launch processes several_hosts spawn)

@@ -1,0 +1,1 @@
+tendril_suites(LABELS smoke SUITES cartpole vector_cartpole)
