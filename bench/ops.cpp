@@ -4,7 +4,8 @@
 //
 //   bench_ops                   the table
 //   bench_ops --list            the names of all cases
-//   bench_ops --only CASE N     N operations of one case and nothing else, for counting instructions from outside
+//   bench_ops --only CASE N     N operations of one case and nothing else, for a profiler
+//   bench_ops --each N          N operations of every case, for bench/instructions.sh
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,8 +17,13 @@
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/cpu/loops.h"
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/tensor.h"
+
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 namespace {
 
@@ -119,6 +125,26 @@ constexpr Case kCases[] = {
     {"lstm-backward", lstm<true, true>, 0},
 };
 
+/// Runs one case. bench/instructions.sh counts what calls to this symbol execute: it must not be inlined or cloned.
+[[gnu::noinline, gnu::used]] void run_counted(const Case& c, const Operands& in, int calls) asm("bench_ops_counted");
+void run_counted(const Case& c, const Operands& in, int calls) { c.run(in, calls); }
+
+/// Prints one line with everything besides the sources that instruction counts depend on.
+void print_configuration() {
+#ifdef __clang__
+  const char* const compiler = __VERSION__;
+#else
+  const char* const compiler = "GCC " __VERSION__;
+#endif
+#ifdef __GLIBC__
+  const char* const libc = gnu_get_libc_version();
+#else
+  const char* const libc = "unknown";
+#endif
+  const char* const loops = cpu::all_loops().size() > 1 ? "AVX2" : "baseline";
+  std::printf("%s, %s, glibc %s, %s loops\n", compiler, TENDRIL_BENCH_FLAGS, libc, loops);
+}
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
@@ -155,6 +181,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_ops: no case '%s'; --list names them\n", argv[2]);
     return 2;
   }
+  if (argc == 3 && std::strcmp(argv[1], "--each") == 0) {
+    print_configuration();
+    for (const Case& c : kCases) {
+      c.run(in, kNodes);  // fills caches and the allocator's free lists
+      run_counted(c, in, std::atoi(argv[2]));
+      std::puts(c.name);
+    }
+    return 0;
+  }
   if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
     for (const Case& c : kCases) std::puts(c.name);
     return 0;
@@ -166,7 +201,7 @@ int main(int argc, char** argv) {
   std::vector<Peer> peers;
   for (int i = 1; i < argc; i += 3) {
     if (std::strcmp(argv[i], "--peer") != 0 || i + 2 >= argc) {
-      std::fprintf(stderr, "usage: bench_ops [--list | --only CASE N | --peer LABEL PROGRAM ...]\n");
+      std::fprintf(stderr, "usage: bench_ops [--list | --only CASE N | --each N | --peer LABEL PROGRAM ...]\n");
       return 2;
     }
     peers.push_back({argv[i + 1], argv[i + 2], {}, {}});

@@ -13,17 +13,6 @@ configure release
 build release >&2
 bin=build/release/bench
 
-# instructions CASE: executed by one operation, counted by callgrind: exact where timings are noisy.
-instructions() {
-  local few many
-  few=$(count "$1" 1000)
-  many=$(count "$1" 5000)
-  echo $(((many - few) / 4000))
-}
-count() {
-  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/bench_ops" --only "$1" "$2" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
-}
-
 echo "<!-- $(uname -sr), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1) -->"
 for what in "$@"; do
   say "$what"
@@ -41,7 +30,7 @@ for what in "$@"; do
       "$bin/bench_ops" "${arguments[@]}"
       if command -v valgrind >/dev/null; then
         printf '\n| case | instructions |\n|---|---|\n'
-        for case in $("$bin/bench_ops" --list); do echo "| $case | $(instructions "$case") |"; done
+        bench/instructions.sh "$bin/bench_ops" | awk -F '\t' 'NR > 2 { print "| " $1 " | " $2 " |" }'
       fi
       ;;
     tensor) bench/tensor.sh "$bin/bench_tensor" ;;
