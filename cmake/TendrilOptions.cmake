@@ -45,7 +45,7 @@ find_package(Threads REQUIRED)
 
 # Half of the time that the libraries' sources take is the same headers and templates over and over: in batches it is spent once. A
 # change to one source then compiles its batch.
-option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" ${PROJECT_IS_TOP_LEVEL})
+option(TENDRIL_UNITY "Compile sources of libraries and tests in batches" OFF)
 
 # Headers that nearly every source reads are parsed once. What a library's source forgets to include may hide behind them: builds
 # with the address sanitizer do without.
