@@ -1,16 +1,24 @@
 // The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default one
 // (cmake/TendrilTest.cmake, "devices"); where there is none the tests are skipped. TENDRIL_TEST_DETERMINISTIC=0 leaves
-// that device in the mode that programs start in (scripts/gpu_check.sh runs both).
+// that device in the mode that programs start in (scripts/gpu_check.sh runs both). TENDRIL_TEST_SEED seeds random tests
+// (tests/seed.h).
 #define BOOST_TEST_NO_MAIN
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/test/results_collector.hpp>
 #include <boost/test/tree/observer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 #include <string_view>
 #include <thread>
 
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/device.h"
+#include "tendril/tensor/random.h"
+#include "tests/seed.h"
 
 namespace {
 
@@ -26,15 +34,54 @@ struct OneThreadAsserts final : boost::unit_test::test_observer {
   const std::thread::id main_thread = std::this_thread::get_id();
 };
 
+/// Seeds each test case, and the default generator for it; prints the seed when a case that drew one fails.
+struct Seeds final : boost::unit_test::test_observer {
+  void test_unit_start(const boost::unit_test::test_unit& unit) override {
+    if (unit.p_type != boost::unit_test::TUT_CASE) return;
+    using namespace tendril::testing;
+    seeds_detail::current_case = seeds_detail::hash(unit.full_name());
+    ++seeds_detail::case_count;
+    tendril::manual_seed(test_seed(0x64656661756c74));  // "default"
+    start = tendril::default_generator().state();
+    seeds_detail::drawn = false;
+  }
+  void test_unit_finish(const boost::unit_test::test_unit& unit, unsigned long) override {
+    if (unit.p_type != boost::unit_test::TUT_CASE) return;
+    using namespace tendril::testing;
+    const bool drew = seeds_detail::drawn || tendril::default_generator().state() != start;
+    seeds_detail::drawn = false;  // an abort between cases has no seed
+    if (drew && !boost::unit_test::results_collector.results(unit.p_id).passed()) print_seed();
+  }
+  tendril::Generator::State start;
+};
+
+/// Prints the seed of a test case that ends the process by a signal, which then takes its usual effect.
+void print_seed_on(int signal) {
+  static const std::string line = tendril::testing::seed_line();  // made before the first signal
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;  // a sanitizer has its own
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_handler = [](int which) {
+    if (tendril::testing::seeds_detail::drawn) {
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+    }
+    raise(which);  // delivered when this handler returns
+  };
+  sigaction(signal, &action, nullptr);
+}
+
 bool init_unit_test() {
-  static OneThreadAsserts observer;
-  boost::unit_test::framework::register_observer(observer);
+  static OneThreadAsserts one_thread_asserts;
+  static Seeds seeds;
+  boost::unit_test::framework::register_observer(one_thread_asserts);
+  boost::unit_test::framework::register_observer(seeds);
   return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) print_seed_on(signal);
   tendril::cuda::set_strict(true);  // cuDNN is called as it wants to be
   const char* const name = std::getenv("TENDRIL_TEST_DEVICE");
   if (const std::string_view device = name ? name : "cpu"; device == "cuda") {

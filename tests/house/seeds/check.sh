@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# check.sh CASES PROGRAM: random tests draw the same numbers for the same TENDRIL_TEST_SEED, and print it when they fail.
+cases=$1 program=$2
+findings=0
+finding() { echo "$1"; findings=$((findings + 1)); }
+
+# run SEED CASE: what the case prints, and its status in the last line. SEED - leaves the variable unset.
+run() {
+  local setting=("TENDRIL_TEST_SEED=$1")
+  [ "$1" != - ] || setting=(-u TENDRIL_TEST_SEED)
+  env "${setting[@]}" "$cases" --run_test="seeds/$2" --catch_system_errors=no --color_output=no 2>&1
+  echo "status $?"
+}
+drawn() { grep '^drawn: ' || echo none; }
+
+both=$(run 5 first,second | drawn)
+[ "$both" = "$(run 5 first | drawn; run 5 second | drawn)" ] || finding "a case draws others after another case"
+[ "$(sort -u <<<"$both" | wc -l)" -eq 2 ] || finding "two cases draw the same"
+[ "$(run 6 first | drawn)" != "$(run 5 first | drawn)" ] || finding "another seed draws the same"
+[ "$(run - first | drawn)" = "$(run 1 first | drawn)" ] || finding "without the variable the seed is not 1"
+[ "$(tr ' ' '\n' <<<"$both" | sort | uniq -d | grep -c '[0-9]')" -eq 0 ] || finding "streams of a case are the same"
+
+for wrong in '' -1 +1 1.5 0x10 ' 1' 1a 18446744073709551616; do
+  printed=$(run "$wrong" first)
+  grep -qxF "TENDRIL_TEST_SEED: got '$wrong', expected an unsigned integer" <<<"$printed" &&
+    grep -qx 'status 2' <<<"$printed" || finding "'$wrong' is accepted"
+done
+grep -qx 'status 0' <<<"$(run 18446744073709551615 first)" || finding "the largest seed is refused"
+
+line='seed: TENDRIL_TEST_SEED=42 reproduces this case'
+prints() { [ "$(run 42 "$1" | grep -cxF "$line")" -eq "$2" ] || finding "$1 prints the seed, expected $2 times"; }
+prints first 0
+prints fixed_then_current 0
+prints fails_without_a_draw 0
+prints fails_after_a_draw 1
+prints fails_after_a_draw_by_default 1
+prints throws_after_a_draw 1
+prints aborts_after_a_draw 1
+grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort does not end the process by its signal"
+grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns others than expected"
+
+[ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -cxF "$line")" -eq 1 ] || finding "a program does not print the seed"
+TENDRIL_TEST_SEED=x "$program" 2>/dev/null
+[ $? -eq 2 ] || finding "a program accepts a seed that is not a number"
+echo "$findings findings"
+[ "$findings" -eq 0 ]

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Seeds of random tests. All of them derive from the environment variable TENDRIL_TEST_SEED (1 if it is not set),
+/// which CI derives from the commit. tests/main.cpp prints its value when a test case that drew a seed fails. Needs no
+/// Boost.Test: a program outside it calls print_seed() when it fails.
+namespace tendril::testing {
+
+namespace seeds_detail {
+
+/// The output function of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+constexpr std::uint64_t mix(std::uint64_t x) noexcept {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+/// FNV-1a, the same on every platform.
+constexpr std::uint64_t hash(std::string_view text) noexcept {
+  std::uint64_t result = 0xcbf29ce484222325;
+  for (const char c : text) result = (result ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return result;
+}
+
+inline std::atomic<std::uint64_t> current_case{hash("")};  ///< hash of its full name
+inline std::atomic<std::uint64_t> case_count{0};           ///< how many test cases have started
+inline std::atomic<bool> drawn{false};                     ///< whether the current case has called test_seed()
+
+}  // namespace seeds_detail
+
+/// The value of TENDRIL_TEST_SEED. Exits with status 2 if it is not an unsigned decimal number of 64 bits.
+inline std::uint64_t seed_variable() {
+  static const std::uint64_t parsed = [] {
+    const char* const variable = std::getenv("TENDRIL_TEST_SEED");
+    if (!variable) return std::uint64_t{1};
+    const std::string_view text = variable;
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      std::cerr << "TENDRIL_TEST_SEED: got '" << text << "', expected an unsigned integer\n";
+      std::exit(2);
+    }
+    return value;
+  }();
+  return parsed;
+}
+
+/// Seed of the current test case: the same whether the case runs alone or after others. Each `salt` gives another one,
+/// for a case that needs several streams. Thread-safe.
+inline std::uint64_t test_seed(std::uint64_t salt = 0) {
+  using namespace seeds_detail;
+  drawn = true;
+  return mix(mix(mix(seed_variable()) ^ current_case) ^ salt);
+}
+
+/// Seeds for a loop over random inputs: the `fixed` ones, then `count` consecutive ones that start at test_seed().
+/// A seed that failed once is added to `fixed`, so that it is tested from then on:
+///   for (const std::uint64_t seed : seeds({17, 99})) check_all(seed);
+inline std::vector<std::uint64_t> seeds(std::initializer_list<std::uint64_t> fixed, std::size_t count = 1) {
+  std::vector<std::uint64_t> all(fixed);
+  const std::uint64_t first = test_seed();
+  for (std::size_t i = 0; i < count; ++i) all.push_back(first + i);
+  return all;
+}
+
+/// The engine (a Generator, a std::mt19937) that helpers of one test case share. Every test case starts with a newly
+/// seeded one. Not thread-safe.
+template <class Engine>
+Engine& case_engine() {
+  static std::optional<Engine> engine;
+  static std::uint64_t made_for = 0;
+  if (const std::uint64_t now = seeds_detail::case_count; !engine || made_for != now) {
+    engine.emplace(test_seed());
+    made_for = now;
+  }
+  return *engine;
+}
+
+/// How to repeat the draws of a failed test.
+inline std::string seed_line() {
+  return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case\n";
+}
+inline void print_seed() { std::cerr << seed_line() << std::flush; }
+
+}  // namespace tendril::testing
