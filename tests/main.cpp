@@ -41,9 +41,10 @@ struct Seeds final : boost::unit_test::test_observer {
     using namespace tendril::testing;
     seeds_detail::current_case = seeds_detail::hash(unit.full_name());
     ++seeds_detail::case_count;
-    tendril::manual_seed(test_seed(0x64656661756c74));  // "default"
-    start = tendril::default_generator().state();
     seeds_detail::drawn = false;
+    line = seed_line();
+    tendril::manual_seed(seeds_detail::seed_of_case(0x64656661756c74));  // "default"
+    start = tendril::default_generator().state();
   }
   void test_unit_finish(const boost::unit_test::test_unit& unit, unsigned long) override {
     if (unit.p_type != boost::unit_test::TUT_CASE) return;
@@ -53,17 +54,17 @@ struct Seeds final : boost::unit_test::test_observer {
     if (drew && !boost::unit_test::results_collector.results(unit.p_id).passed()) print_seed();
   }
   tendril::Generator::State start;
+  static inline std::string line;  ///< printed if a signal ends the process
 };
 
 /// Prints the seed of a test case that ends the process by a signal, which then takes its usual effect.
 void print_seed_on(int signal) {
-  static const std::string line = tendril::testing::seed_line();  // made before the first signal
   struct sigaction action {};
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;  // a sanitizer has its own
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   action.sa_handler = [](int which) {
     if (tendril::testing::seeds_detail::drawn) {
-      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, Seeds::line.data(), Seeds::line.size());
     }
     raise(which);  // delivered when this handler returns
   };
@@ -81,6 +82,7 @@ bool init_unit_test() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tendril::testing::seed_variable();  // exits if it is malformed
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) print_seed_on(signal);
   tendril::cuda::set_strict(true);  // cuDNN is called as it wants to be
   const char* const name = std::getenv("TENDRIL_TEST_DEVICE");

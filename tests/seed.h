@@ -56,16 +56,19 @@ inline std::uint64_t seed_variable() {
   return parsed;
 }
 
+namespace seeds_detail {
+inline std::uint64_t seed_of_case(std::uint64_t salt) { return mix(mix(mix(seed_variable()) ^ current_case) ^ salt); }
+}  // namespace seeds_detail
+
 /// Seed of the current test case: the same whether the case runs alone or after others. Each `salt` gives another one,
 /// for a case that needs several streams. Thread-safe.
 inline std::uint64_t test_seed(std::uint64_t salt = 0) {
-  using namespace seeds_detail;
-  drawn = true;
-  return mix(mix(mix(seed_variable()) ^ current_case) ^ salt);
+  seeds_detail::drawn = true;
+  return seeds_detail::seed_of_case(salt);
 }
 
 /// Seeds for a loop over random inputs: the `fixed` ones, then `count` consecutive ones that start at test_seed().
-/// A seed that failed once is added to `fixed`, so that it is tested from then on:
+/// A seed that failed once, as the failure prints it, is added to `fixed` and tested from then on:
 ///   for (const std::uint64_t seed : seeds({17, 99})) check_all(seed);
 inline std::vector<std::uint64_t> seeds(std::initializer_list<std::uint64_t> fixed, std::size_t count = 1) {
   std::vector<std::uint64_t> all(fixed);
@@ -87,9 +90,10 @@ Engine& case_engine() {
   return *engine;
 }
 
-/// How to repeat the draws of a failed test.
+/// How to repeat the draws of a failed test, and the seed that becomes a fixed one of seeds().
 inline std::string seed_line() {
-  return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case\n";
+  return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case, test_seed() is " +
+         std::to_string(seeds_detail::seed_of_case(0)) + '\n';
 }
 inline void print_seed() { std::cerr << seed_line() << std::flush; }
 

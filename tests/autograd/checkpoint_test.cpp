@@ -9,11 +9,13 @@
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint)
 
 using namespace tendril;
 using autograd::checkpoint;
+using tendril::testing::test_seed;
 using testing::leaf;
 using testing::Values;
 using testing::values;
@@ -95,7 +97,7 @@ BOOST_AUTO_TEST_CASE(inputs_and_results_are_of_any_type) {
 }
 
 BOOST_AUTO_TEST_CASE(random_numbers_are_drawn_again) {
-  Generator mine(5);
+  Generator mine(test_seed());
   const autograd::CheckpointOptions options{.generators = {&mine}};
   const auto f = [&](const Tensor& in) { return dropout(dropout(in * in, 0.5, default_generator()), 0.3, mine).exp(); };
   const Tensor x = ones({64}, {.dtype = kFloat64, .requires_grad = true}), twin = x.detach().requires_grad_();
@@ -105,7 +107,7 @@ BOOST_AUTO_TEST_CASE(random_numbers_are_drawn_again) {
   y.sum().backward();
   BOOST_TEST((default_generator().state() == after && mine.state() == mine_after));
   default_generator().set_state(state);
-  mine.manual_seed(5);
+  mine.manual_seed(test_seed());
   f(twin).sum().backward();
   BOOST_TEST(values(x.grad()) == values(twin.grad()), per_element);
   CHECK_RAISES(Error, "a generator is null", checkpoint({.generators = {nullptr}}, f, x));

@@ -10,10 +10,12 @@
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/kernels.h"
 #include "tests/autograd/raises.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(integers)
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 using Values = std::vector<double>;
@@ -141,12 +143,12 @@ BOOST_AUTO_TEST_CASE(a_step_in_place_checks_first) {
 }
 
 BOOST_AUTO_TEST_CASE(random_numbers_in_place) {
-  Generator generator(3), again(3);
+  Generator generator(test_seed()), again(test_seed());
   const Tensor x = zeros({20000}, {.dtype = kFloat64});
   x.exponential_(2, generator);
   BOOST_TEST(x.min().item<double>() >= 0);
   BOOST_TEST(x.mean().item<double>() == 0.5, boost::test_tools::tolerance(0.05));
-  BOOST_TEST(x.var().item<double>() == 0.25, boost::test_tools::tolerance(0.1));
+  BOOST_TEST(x.var().item<double>() == 0.25, boost::test_tools::tolerance(0.2));
   BOOST_TEST(equal(x, zeros_like(x).exponential_(2, again)));
   for (const DType half : {kFloat16, kBFloat16}) {  // of whose u many are rounded to 1
     BOOST_TEST(empty({100'000}, {.dtype = half}).exponential_(1, generator).isfinite().all().item<bool>());
@@ -169,13 +171,13 @@ BOOST_AUTO_TEST_CASE(random_numbers_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(places_are_drawn_by_their_weights) {
-  Generator generator(11);
+  Generator generator(test_seed());
   const Tensor weights = tensor({1., 0., 3., 4.}, {.dtype = kFloat32}), rows = tensor({{0., 1., 0.}, {2., 2., 0.}});
   const Tensor drawn = multinomial(weights, 16000, true, generator);
   BOOST_TEST((drawn.dtype() == kInt64 && drawn.sizes() == Dims{16000}));
   for (int64_t i = 0; i < 4; ++i) {
     const double share = drawn.eq(i).to(kFloat64).mean().item<double>(), expected = weights[i].item<double>() / 8;
-    BOOST_TEST(std::abs(share - expected) < 0.02, i << ": " << share);
+    BOOST_TEST(std::abs(share - expected) < 0.027, i << ": " << share);
     if (expected == 0) BOOST_TEST(share == 0);
   }
   const Tensor of_rows = multinomial(rows, 50, true, generator);
@@ -192,7 +194,7 @@ BOOST_AUTO_TEST_CASE(places_are_drawn_by_their_weights) {
     std::sort(sorted.begin(), sorted.end());
     BOOST_TEST_REQUIRE(sorted == Values({0, 2, 3}));
   }
-  BOOST_TEST(std::abs(heaviest / 2000. - 0.5) < 0.05);
+  BOOST_TEST(std::abs(heaviest / 2000. - 0.5) < 0.08);
   BOOST_TEST(values(multinomial(rows, 1, false, generator))[0] == 1);
   CHECK_RAISES(Error, "3 samples without replacement of a row that has 1 weights above 0", multinomial(rows, 3));
   CHECK_RAISES(Error, "a weight is negative or not finite", multinomial(tensor({1., -1.}), 1));

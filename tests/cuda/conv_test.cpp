@@ -7,6 +7,7 @@
 #include "tendril/tensor/kernels.h"
 #include "tests/cuda/compare.h"
 #include "tests/errors.h"
+#include "tests/seed.h"
 
 using namespace tendril;
 using namespace tendril::testing;
@@ -128,7 +129,7 @@ cuda::ConvolutionPaths paths_since(const cuda::ConvolutionPaths& before) {
 /// Whether this library was built with cuDNN: then it takes this.
 bool has_cudnn() {
   const Exact exact(true);
-  Generator generator(9);
+  Generator generator(test_seed());
   const auto before = cuda::convolution_paths();
   map_of(0, {})(twin(unwritten({1, 1, 1, 1}, kFloat32)),
                 twins({noise({1, 1, 1, 1}, kFloat32, generator), noise({1, 1, 1, 1}, kFloat32, generator)}));
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_SUITE(conv)
 
 BOOST_AUTO_TEST_CASE(products_give_what_the_cpu_gives) {
   const Exact exact(false);
-  Generator generator(1);
+  Generator generator(test_seed());
   const auto before = cuda::convolution_paths();
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Case& c : cases()) compare_all_maps(c, dtype, generator);
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(products_give_what_the_cpu_gives) {
 BOOST_AUTO_TEST_CASE(cudnn_gives_what_the_cpu_gives) {
   const Exact exact(true);
   const bool built_with_it = has_cudnn();
-  Generator generator(2);
+  Generator generator(test_seed());
   const auto before = cuda::convolution_paths();
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Case& c : cases()) compare_all_maps(c, dtype, generator);
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(images_in_channels_last_order_are_convolved_as_they_lie_wit
   const auto last = [](const Tensor& x) { return raw::contiguous(x, MemoryFormat::channels_last); };
   for (const bool cudnn : {true, false}) {
     const Exact exact(cudnn);
-    Generator generator(12);
+    Generator generator(test_seed());
     const auto before = cuda::convolution_paths();
     for (const DType dtype : {kFloat32, kFloat64}) {  // float64 is more than the emulated cuDNN does in this order
       const double atol = dtype == kFloat32 ? 2e-5 : 1e-13;
@@ -198,7 +199,7 @@ BOOST_AUTO_TEST_CASE(images_in_channels_last_order_are_convolved_as_they_lie_wit
 
 BOOST_AUTO_TEST_CASE(what_cudnn_refuses_is_computed_all_the_same) {
   const Exact exact(true);
-  Generator generator(3);
+  Generator generator(test_seed());
   const auto before = cuda::convolution_paths();
   for (const DType dtype : {kFloat16, kBFloat16}) {
     for (const Case& c : cases()) compare_half(c, dtype, generator);
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(what_cudnn_refuses_is_computed_all_the_same) {
 
 BOOST_AUTO_TEST_CASE(images_are_done_a_part_at_a_time_where_scratch_memory_is_short) {
   const Exact exact(false);
-  Generator generator(4);
+  Generator generator(test_seed());
   const Case c{"parts", {5, 4, 6, 6}, {6, 2, 3, 3}, {.padding = 1, .groups = 2}};
   const Tensor x = noise(c.x, kFloat32, generator), weight = noise(c.weight, kFloat32, generator),
                out = noise(c.out(), kFloat32, generator);
@@ -257,7 +258,7 @@ BOOST_AUTO_TEST_CASE(tf32_is_used_unless_it_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
-  Generator generator(6);
+  Generator generator(test_seed());
   const Case c{"", {7, 3, 6, 6}, {9, 3, 3, 3}, {.padding = 1}};
   const Tensor x = noise(c.x, kFloat32, generator), weight = noise(c.weight, kFloat32, generator),
                out = noise(c.out(), kFloat32, generator);
@@ -281,7 +282,7 @@ BOOST_AUTO_TEST_CASE(deterministic_convolutions_give_the_same_bits_every_time) {
 
 BOOST_AUTO_TEST_CASE(operands_at_any_address_reach_cudnn_where_it_can_have_them) {
   const Exact exact(true);
-  Generator generator(8);
+  Generator generator(test_seed());
   const Case& c = cases()[3];
   const Dims sizes[] = {c.out(), c.x, c.weight};
   /// A tensor of a device that starts one element after a multiple of 16 bytes.
@@ -316,7 +317,7 @@ BOOST_AUTO_TEST_CASE(integers_have_no_convolution) {
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_a_layer_come_out_as_on_the_cpu) {
-  Generator generator(5);
+  Generator generator(test_seed());
   for (const bool cudnn : {true, false}) {
     const Exact exact(cudnn);
     const std::vector<Tensor> inputs = {noise({2, 4, 5, 5}, kFloat64, generator),

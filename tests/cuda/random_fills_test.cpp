@@ -2,6 +2,7 @@
 
 #include "tests/cuda/compare.h"
 #include "tests/cuda/operands.h"
+#include "tests/seed.h"
 
 
 namespace {
@@ -9,18 +10,16 @@ namespace {
 using namespace tendril;
 using namespace tendril::testing;
 
-constexpr uint64_t kSeed = 0x0123456789abcdef;
-
 /// The stream as it stands after one draw, from a generator of one's own.
 template <class Draw>
-auto drawn(Draw draw) {
-  return [draw](const Tensor& out, const std::vector<Tensor>&) {
-    Generator generator(kSeed);
+auto drawn(Draw draw, uint64_t seed) {
+  return [draw, seed](const Tensor& out, const std::vector<Tensor>&) {
+    Generator generator(seed);
     generator.reserve((uint64_t{1} << 32) - 2);  // the counter's words carry
     draw(out, generator);
     const Tensor next = raw::empty({}, kFloat64);
     raw::uniform_(next, 0, 1, generator);
-    Generator again(kSeed);
+    Generator again(seed);
     again.reserve((uint64_t{1} << 32) - 2);
     const Tensor twin_of_out = twin(out, kCPU), expected = raw::empty({}, kFloat64);
     draw(twin_of_out, again);
@@ -35,7 +34,11 @@ void check(Draw draw, const std::vector<DType>& dtypes, bool exact = true) {
     for (const Dims& sizes : {Dims{}, Dims{0}, Dims{1}, Dims{3}, Dims{4}, Dims{41}, Dims{7, 300}}) {
       for (const auto& [name, out] : written_in(unwritten(sizes, dtype))) {
         const double rtol = exact ? 0 : 2 * tolerance(dtype);  // 2 pi is rounded on one side only
-        BOOST_TEST_CONTEXT(dtype << " " << sizes << " " << name) { compare_into(drawn(draw), out, {}, rtol, rtol); }
+        for (const uint64_t seed : seeds({0x0123456789abcdef})) {
+          BOOST_TEST_CONTEXT(dtype << " " << sizes << " " << name << ", seed " << seed) {
+            compare_into(drawn(draw, seed), out, {}, rtol, rtol);
+          }
+        }
       }
     }
   }
@@ -67,7 +70,7 @@ BOOST_AUTO_TEST_CASE(random_integers_are_the_cpus) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bool_tensor_takes_no_random_integers) {
-  Generator generator(1);
+  Generator generator(test_seed());
   const Tensor out = raw::to(raw::zeros({3}, kBool), kGPU);
   BOOST_CHECK_THROW(raw::randint_(out, 0, 2, generator), DTypeError);
   BOOST_CHECK_THROW(kernels(kGPU).randint(raw::view_of(out), 0, 2, 1, 0), DTypeError);

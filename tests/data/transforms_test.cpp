@@ -11,6 +11,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(transforms)
 
@@ -65,7 +66,7 @@ BOOST_AUTO_TEST_CASE(colours_are_changed_as_torchvision_changes_them) {
 BOOST_AUTO_TEST_CASE(random_parts_are_parts_of_the_image_and_all_of_them_come) {
   const Tensor image = raw::cast(raw::view(raw::arange(0, 30), {1, 5, 6}), kUInt8);
   const data::RandomCrop crop{4, 4};
-  Generator random(1);
+  Generator random(test_seed());
   std::set<int64_t> corners;
   for (int i = 0; i < 200; ++i) {
     const Tensor part = crop(image, random);
@@ -80,20 +81,20 @@ BOOST_AUTO_TEST_CASE(random_parts_are_parts_of_the_image_and_all_of_them_come) {
 
 BOOST_AUTO_TEST_CASE(half_of_the_images_are_flipped) {
   const Tensor image = bytes(), flipped = data::horizontal_flip(image);
-  Generator random(1);
+  Generator random(test_seed());
   int count = 0;
   for (int i = 0; i < 400; ++i) {
     const Tensor got = data::RandomHorizontalFlip{}(image, random);
     BOOST_TEST_REQUIRE((raw::equal(got, image) || raw::equal(got, flipped)));
     count += raw::equal(got, flipped);
   }
-  BOOST_TEST(std::abs(count - 200) < 50);  // 5 standard deviations
+  BOOST_TEST(std::abs(count - 200) < 70);  // 7 standard deviations
   BOOST_TEST(raw::equal(data::RandomHorizontalFlip{1.0}(image, random), flipped));
 }
 
 BOOST_AUTO_TEST_CASE(resized_parts_have_the_size_that_is_asked_for_and_stay_within_the_image) {
   const Tensor image = data::to_float(bytes());
-  Generator random(3), same(3), other(4);
+  Generator random(test_seed()), same(test_seed()), other(test_seed(1));
   const data::RandomResizedCrop crop{8, 8};
   const auto values = image.to_vector<double>();
   const auto [least, most] = std::ranges::minmax(values);
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(resized_parts_have_the_size_that_is_asked_for_and_stay_with
 
 BOOST_AUTO_TEST_CASE(jitter_without_strength_changes_nothing_and_follows_from_the_generator) {
   const Tensor image = data::to_float(bytes());
-  Generator random(3), same(3);
+  Generator random(test_seed()), same(test_seed());
   BOOST_TEST(raw::equal(data::ColorJitter{}(image, random), image));
   data::ColorJitter{}(image, same);
   const data::ColorJitter jitter{0.4, 0.4, 0.4, 0.1};
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(transforms_are_done_to_the_images_of_a_dataset) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
   const Tensor image = bytes(), real = data::to_float(image);
-  Generator random(1);
+  Generator random(test_seed());
   const auto refuses = [](const auto& call, const auto&... parts) {
     BOOST_CHECK_EXCEPTION(call(), Error, says(parts...));
   };

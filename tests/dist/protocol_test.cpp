@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "tendril/dist/autograd/pass_simulation.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(protocol)
 
 using namespace tendril;
 using namespace dist::autograd;
 using rpc::WorkerId;
+using tendril::testing::seeds;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -70,7 +73,7 @@ std::multiset<MessageId> once_each(const std::set<MessageId>& messages) { return
 
 BOOST_AUTO_TEST_CASE(every_marked_message_gets_one_gradient_whatever_order_things_happen_in) {
   int stuck = 0, straight = 0;
-  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+  for (const uint64_t seed : seeds({}, 3000)) {
     const int workers = 1 + static_cast<int>(seed % 4);
     const Graph graph = random_graph(seed, workers, seed % 2 ? 0.3 : 0.0);
     PassSimulation simulation(graph, {.workers = workers, .mark_first = seed % 5 == 0});
@@ -86,7 +89,7 @@ BOOST_AUTO_TEST_CASE(every_marked_message_gets_one_gradient_whatever_order_thing
 }
 
 BOOST_AUTO_TEST_CASE(a_graph_without_unused_messages_costs_one_message_and_one_answer_for_each_recorded_one) {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (const uint64_t seed : seeds({}, 500)) {
     Graph graph = random_graph(seed, 3, 0);
     const auto all = marked(graph);
     std::erase_if(graph, [&](const auto& one) { return !all.contains(one.first); });
@@ -109,12 +112,12 @@ BOOST_AUTO_TEST_CASE(fast_comes_to_rest_without_an_end_where_a_message_is_unused
   graph[1] = {.sender = 1, .receiver = 0, .users = {}, .used_by_root = true};
   graph[2] = {.sender = 1, .receiver = 0, .users = {}, .used_by_root = false};
   PassSimulation fast(graph, {.fast = true});
-  run(fast, 1);
+  run(fast, test_seed());
   BOOST_TEST(!fast.finished());
   BOOST_TEST(fast.stuck());
   BOOST_TEST(fast.somebody_takes_part());
   PassSimulation smart(graph, {});
-  run(smart, 1);
+  run(smart, test_seed());
   BOOST_TEST(smart.finished());
   BOOST_TEST(smart.stuck());
   BOOST_TEST(!smart.somebody_takes_part());
@@ -122,7 +125,7 @@ BOOST_AUTO_TEST_CASE(fast_comes_to_rest_without_an_end_where_a_message_is_unused
 
 BOOST_AUTO_TEST_CASE(a_failure_at_any_point_ends_the_pass_on_every_worker) {
   int failures = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const uint64_t seed : seeds({}, 300)) {
     const int workers = 2 + static_cast<int>(seed % 3);
     const Graph graph = random_graph(seed, workers, seed % 2 ? 0.3 : 0.0);
     for (int event = 0; event < 60; ++event) {

@@ -1,6 +1,6 @@
 // Gradients of random computations over 2 to 4 workers equal local autograd's.
 //
-// TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure says its seed.
+// TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure prints its seed.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include "tendril/autograd/backward.h"
 #include "tests/dist/random_program.h"
+#include "tests/seed.h"
 
 namespace dist_test {
 
@@ -23,6 +24,7 @@ std::vector<Tensor> run_program(const Program& program, const std::vector<Tensor
 }  // namespace dist_test
 
 using namespace dist_test;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -31,6 +33,9 @@ int64_t setting(const char* name, int64_t usual) {
   const int64_t given = text ? std::strtoll(text, nullptr, 10) : 0;
   return given > 0 ? given : usual;
 }
+
+/// The first of consecutive seeds.
+int64_t first_seed() { return setting("TENDRIL_GRAPH_SEED", static_cast<int64_t>(test_seed() >> 2)); }
 
 Parameters random_parameters(uint64_t seed) {
   std::mt19937_64 random(seed * 7919 + 1);
@@ -135,7 +140,7 @@ bool check_graph(const Group& group, uint64_t seed, Totals& totals) {
 }
 
 void check_graphs(const Group& group, int64_t count, const char* where) {
-  const int64_t first = setting("TENDRIL_GRAPH_SEED", 1);
+  const int64_t first = first_seed();
   Totals totals;
   for (int64_t seed = first; totals.graphs < count; ++seed) {
     if (!check_graph(group, static_cast<uint64_t>(seed), totals)) continue;
@@ -232,11 +237,11 @@ BOOST_AUTO_TEST_SUITE(random_graphs)
 BOOST_AUTO_TEST_CASE(where_messages_are_lost_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
   Ends ends;
   {
-    distributed_parameters() = random_parameters(7);
+    distributed_parameters() = random_parameters(test_seed());
     const Group group(kWorkers, {.rpc_timeout = 2s});
     group.network().set_rule(rpc::random_faults(
-        13, {.lose = 0.002, .repeat = 0.1, .delay = 0.2, .max_delay = std::chrono::microseconds(300)}));
-    run_amid_faults(group, 1, 120, ends);
+        test_seed(), {.lose = 0.002, .repeat = 0.1, .delay = 0.2, .max_delay = std::chrono::microseconds(300)}));
+    run_amid_faults(group, static_cast<uint64_t>(first_seed()), 120, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
   check_ends(ends, 120, 40, "messages lost");
@@ -244,12 +249,12 @@ BOOST_AUTO_TEST_CASE(where_messages_are_lost_gradients_in_overlapping_contexts_a
 
 BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts_are_right_or_there_is_an_error) {
   Ends ends;
-  std::mt19937 random(17);
+  std::mt19937 random(test_seed());
   for (int round = 0; round < 12; ++round) {
-    distributed_parameters() = random_parameters(7);
+    distributed_parameters() = random_parameters(test_seed());
     const Group group(kWorkers, {.rpc_timeout = 2s});
     group.network().set_rule(rpc::nth_message(20 + random() % 600, {.cut = true}));
-    run_amid_faults(group, 1 + 20 * static_cast<uint64_t>(round), 20, ends);
+    run_amid_faults(group, static_cast<uint64_t>(first_seed() + 20 * round), 20, ends);
     group.network().set_rule({});
   }  // which asserts that nothing is left, and ends what still runs
   check_ends(ends, 240, 40, "connections cut");
@@ -257,12 +262,12 @@ BOOST_AUTO_TEST_CASE(where_a_connection_is_cut_gradients_in_overlapping_contexts
 
 BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_over_messages_late_and_repeated) {
   const Group group(kWorkers);
-  distributed_parameters() = random_parameters(7);
+  distributed_parameters() = random_parameters(test_seed());
   group.network().set_rule(
-      rpc::random_faults(11, {.repeat = 0.2, .delay = 0.3, .max_delay = std::chrono::microseconds(300)}));
+      rpc::random_faults(test_seed(), {.repeat = 0.2, .delay = 0.3, .max_delay = std::chrono::microseconds(300)}));
   const int64_t count =
       setting("TENDRIL_GRAPHS", 950);  // with those above that must be right more than 1,000 amid faults
-  std::atomic<int64_t> next{setting("TENDRIL_GRAPH_SEED", 1)}, done{0};
+  std::atomic<int64_t> next{first_seed()}, done{0};
   const int64_t end = next + count;
   std::mutex mutex;
   std::string wrong;

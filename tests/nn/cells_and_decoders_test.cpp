@@ -13,6 +13,7 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(cells_and_decoders)
 
@@ -25,6 +26,7 @@ using tendril::Tensor;
 using tendril::autograd::DifferentiableFunction;
 using tendril::testing::Golden;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 namespace nn = tendril::nn;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
@@ -64,7 +66,7 @@ void check_derivatives(const char* name, const DifferentiableFunction& f, const 
 }
 
 Tensor draw(const Dims& sizes) {
-  static tendril::Generator generator(41);
+  tendril::Generator& generator = tendril::testing::case_engine<tendril::Generator>();
   Tensor x = make::empty(sizes, tendril::kFloat64);
   raw::uniform_(x, -1, 1, generator);
   return x.requires_grad_();

@@ -16,6 +16,7 @@
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
 #include "tests/own_new.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(ctc)
 
@@ -24,12 +25,13 @@ using tendril::testing::allocated;
 using tendril::testing::Golden;
 using tendril::testing::kHasOwnNew;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 using Integers = std::vector<int64_t>;
 
 namespace {
 
 Tensor log_probs_of(const Dims& sizes) {
-  Generator generator(11);
+  Generator generator(test_seed());
   Tensor x = make::empty(sizes, kFloat64);
   raw::uniform_(x, -2, 2, generator);
   return raw::cast(x.log_softmax(-1), kFloat64);

@@ -11,6 +11,7 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(embedding)
 
@@ -22,6 +23,7 @@ using tendril::ShapeError;
 using tendril::Tensor;
 using tendril::nn::Embedding;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 
@@ -60,7 +62,7 @@ BOOST_AUTO_TEST_CASE(tables_of_integers_and_of_bools_are_looked_up_too) {
 
 // On a device outside the deterministic mode both are added up in any order.
 BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
-  Generator generator(3);
+  Generator generator(test_seed());
   Tensor weight = tendril::randn({7, 3}, generator, {.requires_grad = true});
   const Tensor index = tendril::randint(0, 7, {40}, generator), g = tendril::randn({40, 3}, generator);
   const Tensor y = tendril::embedding(index, weight, 2);
@@ -73,7 +75,7 @@ BOOST_AUTO_TEST_CASE(the_recorded_gradient_equals_the_fast_one_bit_for_bit) {
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_are_normal_and_the_padding_row_is_zero) {
-  Generator generator(5);
+  Generator generator(test_seed());
   const Embedding layer(500, 20, {.padding_idx = 3, .generator = generator});
   BOOST_TEST(raw::equal(raw::select(layer.weight, 0, 3), make::zeros({20})));
   const std::vector<double> values = layer.weight.to_vector<double>();
@@ -82,9 +84,9 @@ BOOST_AUTO_TEST_CASE(initial_values_are_normal_and_the_padding_row_is_zero) {
     sum += value;
     squares += value * value;
   }
-  const double count = 499 * 20;  // mean 0 +- 0.01, variance 1 +- 0.014 for one standard deviation
-  BOOST_TEST(std::abs(sum / count) < 0.05);
-  BOOST_TEST(std::abs(squares / count - 1) < 0.07);
+  const double count = 499 * 20;  // mean 0 +- 0.01, variance 1 +- 0.014 for one standard deviation; seven are allowed
+  BOOST_TEST(std::abs(sum / count) < 0.07);
+  BOOST_TEST(std::abs(squares / count - 1) < 0.1);
 }
 
 BOOST_AUTO_TEST_CASE(it_prints_its_sizes) {

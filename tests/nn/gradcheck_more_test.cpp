@@ -14,12 +14,14 @@
 #include "tendril/nn/transformer.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(gradcheck_more)
 
 using tendril::Dims;
 using tendril::Tensor;
 using tendril::autograd::DifferentiableFunction;
+using tendril::testing::test_seed;
 namespace nn = tendril::nn;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
@@ -27,7 +29,7 @@ namespace raw = tendril::raw;
 namespace {
 
 Tensor draw(const Dims& sizes, double low = -1, double high = 1) {
-  static tendril::Generator generator(37);
+  tendril::Generator& generator = tendril::testing::case_engine<tendril::Generator>();
   Tensor x = make::empty(sizes, tendril::kFloat64);
   raw::uniform_(x, low, high, generator);
   return x.requires_grad_();
@@ -179,7 +181,9 @@ BOOST_AUTO_TEST_CASE(an_encoder_with_a_norm_and_a_convolution_with_a_size) {
         [&](const std::vector<Tensor>& in) {
           return std::vector<Tensor>{std::get<0>(tendril::adaptive_max_pool2d_with_indices(in[0], {2, 3}))};
         },
-        {draw({1, 2, 3, 4})});
+        {(make::randperm(24, tendril::testing::case_engine<tendril::Generator>()).to(tendril::kFloat64) / 24)
+             .view({1, 2, 3, 4})
+             .requires_grad_()});  // distinct values
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -29,12 +29,14 @@
 #include "tendril/tensor/raw.h"
 #include "tests/golden.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(half)
 
 namespace raw = tendril::raw;
 using namespace tendril;
 using tendril::testing::difference;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -174,7 +176,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_are_rounded_once_not_at_each_step) {
 }
 
 BOOST_AUTO_TEST_CASE(a_long_line_and_its_parameters_are_normalised_piece_by_piece) {
-  Generator generator(3);
+  Generator generator(test_seed());
   const Tensor x64 = make::empty({3, 1300}, kFloat64), w64 = make::empty({1300}, kFloat64), g64 = raw::empty_like(x64);
   for (const Tensor& t : {x64, w64, g64}) raw::uniform_(t, -2, 2, generator);
   for (const HalfType& half : kHalves) {
@@ -264,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_transformer_layer_is_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(networks_train) {
-  Generator generator(7);
+  Generator generator(test_seed());
   for (const HalfType& half : kHalves) {
     if (!default_device().is_cpu() && half.dtype == kFloat16) continue;  // an emulated device is slow
     nn::ResNet<nn::Bottleneck> net({1, 1, 1, 1},

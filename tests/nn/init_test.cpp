@@ -10,6 +10,7 @@
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(init)
 
@@ -23,10 +24,11 @@ namespace nn = tendril::nn;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 using nn::init::Nonlinearity;
+using tendril::testing::test_seed;
 
 namespace {
 
-constexpr int64_t kIn = 300, kOut = 400;  // 120,000 values: moments are known to half a percent
+constexpr int64_t kIn = 300, kOut = 400;  // 120,000 values: one standard deviation of the moments is 0.3 percent
 
 struct Moments {
   double mean, stddev, largest;
@@ -47,14 +49,14 @@ Moments moments_of(const Tensor& x) {
 /// A uniform distribution's largest value is just below sqrt(3) standard deviations, a normal one's well above.
 void check_uniform(const Tensor& x, double stddev) {
   const Moments m = moments_of(x);
-  BOOST_TEST(std::abs(m.mean) < 0.015 * stddev);
+  BOOST_TEST(std::abs(m.mean) < 0.02 * stddev);
   BOOST_TEST(m.stddev == stddev, boost::test_tools::tolerance(0.01));
   BOOST_TEST(m.largest <= std::sqrt(3.0) * stddev * (1 + 1e-6));
 }
 void check_normal(const Tensor& x, double stddev) {
   const Moments m = moments_of(x);
-  BOOST_TEST(std::abs(m.mean) < 0.015 * stddev);
-  BOOST_TEST(m.stddev == stddev, boost::test_tools::tolerance(0.01));
+  BOOST_TEST(std::abs(m.mean) < 0.02 * stddev);
+  BOOST_TEST(m.stddev == stddev, boost::test_tools::tolerance(0.015));
   BOOST_TEST(m.largest > 3.5 * stddev);
 }
 
@@ -79,7 +81,7 @@ BOOST_AUTO_TEST_CASE(gains_and_fans_equal_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(distributions_have_the_width_that_they_promise) {
-  Generator generator(17);
+  Generator generator(test_seed());
   const Tensor weight = make::empty({kOut, kIn});
   const double fans = kIn + kOut;
   check_uniform(nn::init::uniform_(weight, -0.5, 0.5, generator), 0.5 / std::sqrt(3.0));
@@ -95,7 +97,7 @@ BOOST_AUTO_TEST_CASE(distributions_have_the_width_that_they_promise) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shift_moves_the_mean) {
-  Generator generator(2);
+  Generator generator(test_seed());
   const Tensor x = make::empty({100000}, tendril::kFloat64);
   BOOST_TEST(moments_of(nn::init::uniform_(x, 2, 4, generator)).mean == 3.0, boost::test_tools::tolerance(0.005));
   BOOST_TEST(moments_of(nn::init::normal_(x, -5, 1, generator)).mean == -5.0, boost::test_tools::tolerance(0.005));
@@ -118,7 +120,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_written_without_being_recorded) {
 BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
   const Tensor matrix = make::zeros({3, 4});
   nn::init::ones_(raw::select(matrix, 1, 2));
-  Generator generator(1);
+  Generator generator(test_seed());
   nn::init::uniform_(raw::select(matrix, 1, 0), 5, 6, generator);
   const std::vector<double> values = matrix.to_vector<double>();
   for (std::size_t row = 0; row < 3; ++row) {
@@ -130,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_strided_tensor_is_filled_in_its_place) {
 }
 
 BOOST_AUTO_TEST_CASE(orthogonal_rows_or_columns_are_at_right_angles) {
-  Generator generator(6);
+  Generator generator(test_seed());
   for (const tendril::Dims& sizes : {tendril::Dims{5, 5}, tendril::Dims{3, 7}, tendril::Dims{9, 2, 2}}) {
     const Tensor weight = make::empty(sizes, tendril::kFloat64);
     nn::init::orthogonal_(weight, 2, generator);
@@ -148,16 +150,16 @@ BOOST_AUTO_TEST_CASE(orthogonal_rows_or_columns_are_at_right_angles) {
 }
 
 BOOST_AUTO_TEST_CASE(sparse_columns_have_their_share_of_zeros) {
-  Generator generator(6);
-  const Tensor weight = make::empty({10, 4});
+  Generator generator(test_seed());
+  const Tensor weight = make::empty({10, 8}, tendril::kFloat64);  // in which no drawn value is 0
   nn::init::sparse_(weight, 0.25, 1, generator);
   const std::vector<double> values = weight.to_vector<double>();
   bool alike = true;
-  for (std::size_t column = 0; column < 4; ++column) {
+  for (std::size_t column = 0; column < 8; ++column) {
     int zeros = 0;
     for (std::size_t row = 0; row < 10; ++row) {
-      zeros += values[4 * row + column] == 0;
-      alike = alike && (values[4 * row + column] == 0) == (values[4 * row] == 0);
+      zeros += values[8 * row + column] == 0;
+      alike = alike && (values[8 * row + column] == 0) == (values[8 * row] == 0);
     }
     BOOST_TEST(zeros == 3);
   }
@@ -165,7 +167,7 @@ BOOST_AUTO_TEST_CASE(sparse_columns_have_their_share_of_zeros) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
-  Generator generator(6);
+  Generator generator(test_seed());
   const Tensor x = make::empty({100'000}, tendril::kFloat64);
   nn::init::trunc_normal_(x, 1, 2, 0, 4, generator);
   double sum = 0, squares = 0, least = 9, most = -9;
@@ -181,8 +183,8 @@ BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
   BOOST_TEST(most > 3.99);
   // Mean and deviation of a truncated normal distribution by its formula
   const double mean = sum / 1e5, deviation = std::sqrt(squares / 1e5 - mean * mean);
-  BOOST_TEST(std::abs(mean - 1.712546) < 5 * 1.058769 / std::sqrt(1e5));
-  BOOST_TEST(std::abs(deviation - 1.058769) < 0.01);
+  BOOST_TEST(std::abs(mean - 1.712546) < 6.5 * 1.058769 / std::sqrt(1e5));
+  BOOST_TEST(std::abs(deviation - 1.058769) < 0.013);
   nn::init::trunc_normal_(x, 0, 1, 5, 6, generator);  // far out
   BOOST_TEST(x.min().item<double>() >= 5);
   BOOST_TEST(x.max().item<double>() < 6.0001);
@@ -190,16 +192,16 @@ BOOST_AUTO_TEST_CASE(a_cut_normal_distribution_stays_within_its_bounds) {
 
 BOOST_AUTO_TEST_CASE(tails_on_both_sides_are_drawn_from) {
   for (const double side : {1.0, -1.0}) {
-    tendril::Generator generator(3);
-    const Tensor x = make::zeros({200}, tendril::kFloat64);
+    tendril::Generator generator(test_seed());
+    const Tensor x = make::zeros({5000}, tendril::kFloat64);
     nn::init::trunc_normal_(x, 0, 1, side > 0 ? 9 : -10, side > 0 ? 10 : -9, generator);
     const std::vector<double> values = x.to_vector<double>();
     double mean = 0;
     for (const double value : values) {
       BOOST_TEST((side * value > 9 && side * value < 10));
-      mean += side * value / 200;
+      mean += side * value / 5000;
     }
-    BOOST_TEST(std::abs(mean - 9.109) < 0.03);  // its mean, phi(9) / (1 - Phi(9)) less what is above 10
+    BOOST_TEST(std::abs(mean - 9.1085) < 0.012);  // its mean, phi(9) / (1 - Phi(9)) less what is above 10
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(lstm)
 
@@ -28,6 +29,7 @@ using tendril::nn::LSTMOptions;
 using tendril::nn::LSTMState;
 using tendril::testing::difference;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 
@@ -83,7 +85,7 @@ BOOST_AUTO_TEST_CASE(values_states_and_gradients_equal_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(the_recorded_gradients_equal_the_fused_ones) {
-  Generator generator(1);
+  Generator generator(test_seed());
   const auto leaf = [&](const Dims& sizes) {
     return tendril::randn(sizes, generator, {.dtype = tendril::kFloat64, .requires_grad = true});
   };
@@ -99,7 +101,7 @@ BOOST_AUTO_TEST_CASE(the_recorded_gradients_equal_the_fused_ones) {
 
 BOOST_AUTO_TEST_CASE(a_sequence_in_two_parts_gives_what_it_gives_in_one) {
   LSTM lstm(3, 4, {.num_layers = 2});
-  Generator generator(2);
+  Generator generator(test_seed());
   const Tensor x = tendril::randn({6, 2, 3}, generator);
   const auto whole = lstm(x);
   const auto first = lstm(x.narrow(0, 0, 2));
@@ -121,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_state_carried_on_and_detached_ends_the_graph) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_between_layers_and_in_training_only) {
-  Generator generator(4);
+  Generator generator(test_seed());
   LSTM lstm(2, 8, {.num_layers = 2, .dropout = 0.5, .generator = generator});
   LSTM one(2, 8, {.dropout = 0.5, .generator = generator});
   const Tensor x = make::ones({3, 2, 2});
@@ -143,7 +145,7 @@ BOOST_AUTO_TEST_CASE(an_empty_batch_gives_an_empty_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_are_within_one_over_the_root_of_the_cells_and_drawn_from_the_generator) {
-  Generator first(3), second(3);
+  Generator first(test_seed()), second(test_seed());
   LSTM a(3, 16, {.generator = first}), b(3, 16, {.generator = second});
   std::set<double> values;
   for (const auto& [name, parameter] : a.named_parameters()) {

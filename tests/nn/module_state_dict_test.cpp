@@ -7,6 +7,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(module_state_dict)
 
@@ -16,6 +17,7 @@ using tendril::LoadReport;
 using tendril::StateDict;
 using tendril::Tensor;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 namespace make = tendril::make;
 namespace nn = tendril::nn;
 namespace raw = tendril::raw;
@@ -41,7 +43,7 @@ struct Tied : nn::Module {
 
 nn::ResNet<nn::BasicBlock> small_network(uint64_t seed) {
   static std::vector<std::unique_ptr<Generator>> generators;
-  generators.push_back(std::make_unique<Generator>(seed));
+  generators.push_back(std::make_unique<Generator>(test_seed(seed)));
   return nn::ResNet<nn::BasicBlock>({1, 1, 1, 1}, {.num_classes = 3, .base = 2, .generator = *generators.back()});
 }
 

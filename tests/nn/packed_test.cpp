@@ -13,6 +13,7 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(packed)
 
@@ -20,6 +21,7 @@ using namespace tendril;
 using nn::utils::PackedSequence;
 using tendril::testing::Golden;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 using Lengths = std::vector<int64_t>;
 
 namespace {
@@ -27,7 +29,7 @@ namespace {
 const Lengths kLengths = {2, 5, 1, 3, 3};
 
 Tensor draw(const Dims& sizes, uint64_t seed = 5) {
-  Generator generator(seed);
+  Generator generator(test_seed(seed));
   Tensor x = make::empty(sizes, kFloat64);
   raw::uniform_(x, -1, 1, generator);
   return x.requires_grad_();

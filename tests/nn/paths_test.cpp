@@ -16,16 +16,18 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/paths.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(paths)
 
 using namespace tendril;
 using cpu::Path;
+using tendril::testing::test_seed;
 
 namespace {
 
 Tensor noise(const Dims& sizes) {
-  Generator generator(3);
+  Generator generator(test_seed());
   Tensor x = raw::empty(sizes);
   raw::uniform_(x, -1, 1, generator);
   return x;

@@ -5,10 +5,12 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/messages.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(faults)
 
 using namespace rpc_test;
+using tendril::testing::seeds;
 
 std::atomic<int> alive{0};
 std::array<std::atomic<int>, 4096> runs{};  // of each `counted` call
@@ -149,7 +151,7 @@ BOOST_AUTO_TEST_CASE(any_one_message_may_come_after_its_call_has_timed_out) {
 BOOST_AUTO_TEST_CASE(the_connection_may_break_at_any_message) { visit_every_point_of_failure({.cut = true}); }
 
 BOOST_AUTO_TEST_CASE(many_faults_at_once_are_survived_from_several_threads) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (const uint64_t seed : seeds({}, 8)) {
     const auto network = MemoryNetwork::make();
     {
       Cluster cluster(3, kImpatient, served_functions(), network.get());
@@ -172,7 +174,7 @@ BOOST_AUTO_TEST_CASE(many_faults_at_once_are_survived_from_several_threads) {
 }
 
 BOOST_AUTO_TEST_CASE(control_messages_alone_may_be_lost_and_repeated_without_anybody_noticing) {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (const uint64_t seed : seeds({}, 5)) {
     const auto network = MemoryNetwork::make();
     {
       Cluster cluster(3, {.num_worker_threads = 1}, served_functions(), network.get());

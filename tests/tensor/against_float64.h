@@ -10,6 +10,7 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
+#include "tests/seed.h"
 #include "tests/tensor/layouts.h"
 
 /// Kernels of the CPU in float32 against themselves in float64, over random shapes and options, on one thread and on
@@ -19,11 +20,9 @@ namespace tendril::testing {
 using Tensors = std::vector<Tensor>;
 using Kernel = std::function<void(const Tensors& out, const Tensors& in)>;
 
-inline std::mt19937& dice() {
-  static std::mt19937 engine(23);
-  return engine;
+inline int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
 }
-inline int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice()); }
 
 /// float32 numbers.
 inline Tensor noise(const Dims& sizes, double low = -1, double high = 1) {

@@ -12,16 +12,19 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/errors.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(channels_last)
 
 using namespace tendril;
+using tendril::testing::case_engine;
 constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
 namespace {
 
-std::mt19937 dice(5);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
+}
 
 Tensor noise(const Dims& sizes, DType dtype = kFloat32, double from = -1) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));

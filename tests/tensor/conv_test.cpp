@@ -20,15 +20,18 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/errors.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(conv)
 
 using namespace tendril;
 using cpu::Path;
+using tendril::testing::case_engine;
 using tendril::testing::says;
 
-std::mt19937 dice(11);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
+}
 
 Tensor noise(const Dims& sizes) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));

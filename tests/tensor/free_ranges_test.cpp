@@ -1,4 +1,5 @@
 #include "tendril/tensor/cuda/runtime/free_ranges.h"
+#include "tests/seed.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -6,6 +7,7 @@
 #include <vector>
 
 using tendril::cuda::FreeRanges;
+using tendril::testing::test_seed;
 
 BOOST_AUTO_TEST_SUITE(free_ranges)
 
@@ -34,7 +36,7 @@ BOOST_AUTO_TEST_CASE(neighbours_are_one) {
 }
 
 BOOST_AUTO_TEST_CASE(whatever_the_order_nothing_overlaps_and_all_comes_back) {
-  std::mt19937 random(7);
+  std::mt19937 random(test_seed());
   FreeRanges free(1000);
   std::vector<bool> taken(1000);
   std::vector<std::pair<std::size_t, std::size_t>> blocks;

@@ -7,16 +7,19 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(half_norm)
 
 using namespace tendril;
 using raw::view_of;
+using tendril::testing::case_engine;
 
 namespace {
 
-std::mt19937 dice(29);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
+}
 
 Tensor noise(const Dims& sizes, DType dtype, double low, double high) {
   Generator generator(static_cast<uint64_t>(roll(0, 1 << 30)));

@@ -7,17 +7,20 @@
 
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
+#include "tests/seed.h"
 #include "tests/tensor/layouts.h"
 
 BOOST_AUTO_TEST_SUITE(half_pointwise)
 
 using namespace tendril;
+using tendril::testing::case_engine;
 
 namespace {
 
 const DType kHalves[] = {kFloat16, kBFloat16};
-std::mt19937 dice(23);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
+}
 
 /// Of up to four dimensions, some of them longer than a block.
 Dims some_sizes() {

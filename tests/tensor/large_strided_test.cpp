@@ -9,11 +9,13 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
+#include "tests/seed.h"
 #include "tests/tensor/layouts.h"
 
 BOOST_AUTO_TEST_SUITE(large_strided)
 
 using namespace tendril;
+using tendril::testing::case_engine;
 
 struct Budget {
   explicit Budget(int n) : before(num_threads()) { set_num_threads(n); }
@@ -21,8 +23,9 @@ struct Budget {
   int before;
 };
 
-std::mt19937 dice(7);
-int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(dice); }
+int64_t roll(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(case_engine<std::mt19937>());
+}
 
 Dims random_sizes() {
   switch (roll(0, 3)) {
@@ -41,7 +44,7 @@ Dims random_sizes() {
 Tensor random_tensor(const Dims& sizes, DType dtype) {
   std::vector<int> order(static_cast<std::size_t>(sizes.size()));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::shuffle(order.begin(), order.end(), dice);
+  std::shuffle(order.begin(), order.end(), case_engine<std::mt19937>());
   Dims permuted, back = Dims::filled(sizes.size(), 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
     permuted.push_back(sizes[order[i]] + (roll(0, 3) == 0));

@@ -11,10 +11,12 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(long_lines)
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -30,7 +32,7 @@ struct Budget {
 };
 
 Tensor noise(const Dims& sizes, DType dtype = kFloat32) {
-  Generator generator(11);
+  Generator generator(test_seed());
   const Tensor x = raw::empty(sizes, kFloat64);
   raw::uniform_(x, -9, 9, generator);
   return raw::cast(x, dtype);
@@ -125,7 +127,7 @@ BOOST_AUTO_TEST_CASE(running_sums_are_right_to_the_last_bits_on_any_number_of_th
 BOOST_AUTO_TEST_CASE(running_sums_of_integers_wrap_around_on_any_number_of_threads) {
   const Lines lines{1, 100'000};
   for (const DType dtype : {kInt64, kInt32, kUInt8}) {
-    Generator generator(7);
+    Generator generator(test_seed());
     const Tensor wide = raw::empty(lines.sizes(), kInt64);
     raw::randint_(wide, 0, dtype == kInt64 ? int64_t{1} << 60 : dtype == kInt32 ? 1 << 30 : 256, generator);
     const Tensor x = raw::cast(wide, dtype);
@@ -268,7 +270,7 @@ BOOST_AUTO_TEST_CASE(the_first_best_element_of_a_long_line_is_found_in_every_dty
   for (const DType dtype : {kFloat32, kFloat64, kInt64, kInt32, kUInt8, kFloat16, kBFloat16}) {
     for (const bool largest : {true, false}) {
       // Steps of 10 or more are told apart by every dtype; no noise reaches the best.
-      Generator generator(5);
+      Generator generator(test_seed());
       const Tensor wide = raw::empty({1, 300'000}, kInt64);
       raw::randint_(wide, 20, 200, generator);
       for (const int64_t like : {150'000, 290'000}) raw::fill_(raw::narrow(wide, 1, like, 1), largest ? 240 : 1);
@@ -297,7 +299,7 @@ BOOST_AUTO_TEST_CASE(the_first_best_element_of_a_long_line_is_found_in_every_dty
 
 BOOST_AUTO_TEST_CASE(the_parts_of_a_long_line_are_sorted_into_one_order_with_nan_as_the_largest) {
   for (const DType dtype : {kFloat32, kFloat64, kInt64, kFloat16}) {
-    Generator generator(5);
+    Generator generator(test_seed());
     const Tensor wide = raw::empty({150'000}, kInt64);
     raw::randint_(wide, 0, 1000, generator);  // many are equal
     const Tensor x = raw::cast(wide, dtype);

@@ -14,12 +14,14 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 #include "tests/tensor/layouts.h"
 
 BOOST_AUTO_TEST_SUITE(matmul)
 
 using namespace tendril;
 using cpu::Path;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -63,7 +65,7 @@ double worst(const Tensor& out, const Tensor& a, const Tensor& b) { return worst
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
-  Generator generator(7);
+  Generator generator(test_seed());
   const int64_t sizes[][3] = {{1, 4, 128}, {1, 128, 2},   {5, 7, 3}, {2, 1, 2}, {33, 17, 65},   {64, 64, 64},
                               {4, 300, 9}, {70, 257, 33}, {3, 0, 4}, {0, 3, 4}, {130, 40, 600}, {65, 513, 17}};
   for (const auto& [m, k, n] : sizes) {
@@ -84,7 +86,7 @@ BOOST_AUTO_TEST_CASE(products_of_all_sizes_and_layouts_are_right) {
 }
 
 BOOST_AUTO_TEST_CASE(products_of_half_types_are_rounded_once_whatever_their_sizes_and_layouts) {
-  Generator generator(21);
+  Generator generator(test_seed());
   const int64_t sizes[][3] = {{1, 4, 128}, {5, 7, 3}, {2, 1, 2}, {33, 17, 65}, {64, 64, 64}, {70, 257, 33}, {3, 0, 4}};
   for (const DType dtype : {kFloat16, kBFloat16}) {
     const double part = dtype == kFloat16 ? 0x1p-11 : 0x1p-8;
@@ -110,7 +112,7 @@ BOOST_AUTO_TEST_CASE(products_of_half_types_are_rounded_once_whatever_their_size
 
 BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_ours) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(10);
+  Generator generator(test_seed());
   for (const Dims& size : {Dims{40, 50, 60}, Dims{128, 3, 128}, Dims{3, 300, 70}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
     const std::vector<double> expected = product(a, b);
@@ -130,7 +132,7 @@ BOOST_AUTO_TEST_CASE(large_float32_products_take_onednns_path_and_agree_with_our
 BOOST_AUTO_TEST_CASE(large_products_whose_rows_crowd_the_cache_are_ours_on_any_number_of_threads) {
   if (!cpu::onednn::dislikes_crowded_rows()) return;  // loops_test has our kernels themselves
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(14);
+  Generator generator(test_seed());
   const int budget = num_threads();
   for (const Dims& size : {Dims{200, 301, 512}, Dims{97, 130, 1024}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
@@ -156,7 +158,7 @@ BOOST_AUTO_TEST_CASE(large_products_whose_rows_crowd_the_cache_are_ours_on_any_n
 
 BOOST_AUTO_TEST_CASE(bfloat16_products_on_different_numbers_of_threads_are_within_the_bound_that_is_stated) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(8);
+  Generator generator(test_seed());
   const int budget = num_threads();
   set_num_threads(3);
   for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{130, 700, 90}, {40, 3000, 300}}) {
@@ -179,7 +181,7 @@ BOOST_AUTO_TEST_CASE(bfloat16_products_on_different_numbers_of_threads_are_withi
 
 BOOST_AUTO_TEST_CASE(products_on_different_numbers_of_threads_are_within_the_bound_that_is_stated) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(8);
+  Generator generator(test_seed());
   const int budget = num_threads();
   set_num_threads(3);
   for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{130, 700, 90}, {257, 1500, 33}, {40, 3000, 300}}) {
@@ -201,7 +203,7 @@ BOOST_AUTO_TEST_CASE(products_on_different_numbers_of_threads_are_within_the_bou
 BOOST_AUTO_TEST_CASE(a_large_product_is_shared_out_among_threads) {
   if (!cpu::onednn::available()) return;
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(11);
+  Generator generator(test_seed());
   const int budget = num_threads();
   set_num_threads(2);
   const Tensor a = noise({256, 64}, kFloat32, generator), b = noise({64, 256}, kFloat32, generator);
@@ -214,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_large_product_is_shared_out_among_threads) {
 
 BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(13);
+  Generator generator(test_seed());
   const Tensor a = noise({9, 128, 64}, kFloat32, generator), b = noise({9, 64, 128}, kFloat32, generator);
   const int budget = num_threads();
   Tensor first;
@@ -233,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
 
 BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instructions_and_without) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(12);
+  Generator generator(test_seed());
   const auto made = [] { return cpu::taken(Path::onednn_bfloat16); };
   uint64_t before = made();
   (void)raw::matmul(noise({64, 64}, kBFloat16, generator), noise({64, 64}, kBFloat16, generator));
@@ -263,7 +265,7 @@ BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instruc
 }
 
 BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
-  Generator generator(8);
+  Generator generator(test_seed());
   for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
     const Tensor out = raw::transpose(make::full({size[2], size[0]}, NAN), 0, 1);
@@ -273,7 +275,7 @@ BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
 }
 
 BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
-  Generator generator(9);
+  Generator generator(test_seed());
   const Tensor a = noise({3, 4, 5}, kFloat64, generator), b = noise({3, 5, 2}, kFloat64, generator);
   BOOST_TEST(worst(raw::matmul(a, b), a, b) < 1e-14);
   const Tensor repeated = raw::expand(noise({1, 5, 2}, kFloat64, generator), {3, 5, 2});
@@ -283,7 +285,7 @@ BOOST_AUTO_TEST_CASE(batches_multiply_one_by_one) {
 
 BOOST_AUTO_TEST_CASE(a_product_can_be_added_to_what_is_there) {
   const DefaultDeviceGuard here(kCPU);
-  Generator generator(11);
+  Generator generator(test_seed());
   // One for each way that a product is made.
   const int64_t sizes[][3] = {{3, 5, 4}, {1, 90, 40}, {20, 100, 4}, {7, 100, 9}, {40, 300, 50}, {70, 2, 30}, {4, 0, 5}};
   for (const auto& [m, k, n] : sizes) {

@@ -11,11 +11,13 @@
 #include <thread>
 
 #include "tendril/tensor/raw.h"
+#include "tests/seed.h"
 #include "tests/tensor/little_room.h"
 
 BOOST_AUTO_TEST_SUITE(memory_blocks)
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -172,7 +174,7 @@ BOOST_AUTO_TEST_CASE(many_threads_trade_blocks_without_mixing_them_up) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      std::minstd_rand random(static_cast<unsigned>(t) + 1);
+      std::minstd_rand random(static_cast<unsigned>(test_seed(static_cast<unsigned>(t))));
       for (int i = 0; i < 5000; ++i) {
         const Block mine = make(kSizes[random() % 10], static_cast<unsigned char>(random()));
         const std::size_t shelf = random() % shelves.size();

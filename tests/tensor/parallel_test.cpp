@@ -25,10 +25,12 @@
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(parallel)
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -40,7 +42,7 @@ struct Budget {
 };
 
 Tensor noise(const Dims& sizes, DType dtype) {
-  Generator generator(5);
+  Generator generator(test_seed());
   const Tensor x = raw::empty(sizes, kFloat64);
   raw::uniform_(x, -1, 1, generator);
   return raw::cast(x, dtype);
@@ -89,9 +91,9 @@ BOOST_AUTO_TEST_CASE(every_item_is_visited_once_however_many_callers_there_are) 
   std::atomic<int> wrong = 0;
   {
     std::vector<std::jthread> callers;
-    for (unsigned seed = 0; seed < 4; ++seed) {
-      callers.emplace_back([&, seed] {
-        std::mt19937 dice(seed);
+    for (unsigned caller = 0; caller < 4; ++caller) {
+      callers.emplace_back([&, caller] {
+        std::mt19937 dice(test_seed(caller));
         for (int round = 0; round < 300; ++round) {
           const int64_t count = static_cast<int64_t>(dice() % 5000), grain = static_cast<int64_t>(dice() % 40);
           std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
@@ -346,7 +348,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
                               {.kernel = 2, .stride = 2});
     for (const Tensor& t : {out, mean, var, dx, pooled, indices, y, dw, di, dpool}) results.push_back(t);
 
-    Generator generator(8);
+    Generator generator(test_seed());
     const Tensor at = raw::empty({2000}, kInt64), numbers = raw::empty({50'000}, kFloat32);
     raw::randint_(at, 0, 30, generator);
     for (int64_t width : {1, 40, 300}) {  // alone, by rows and by columns

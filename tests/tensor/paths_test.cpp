@@ -8,11 +8,13 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/paths.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(paths)
 
 using namespace tendril;
 using cpu::Path, cpu::taken;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -21,7 +23,7 @@ using raw::view_of;
 const Kernels& table = kernels(kCPU);
 
 Tensor noise(const Dims& sizes, DType dtype = kFloat32) {
-  Generator generator(3);
+  Generator generator(test_seed());
   Tensor x = raw::empty(sizes, dtype);
   raw::uniform_(x, -1, 1, generator);
   return x;

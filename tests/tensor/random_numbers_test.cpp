@@ -9,10 +9,12 @@
 #include "tendril/tensor/philox.h"
 #include "tendril/tensor/raw.h"
 #include "tests/make.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(random_numbers)
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -43,23 +45,23 @@ BOOST_AUTO_TEST_CASE(philox_gives_random123s_known_answers) {  // kat_vectors of
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_and_offset_give_the_same_numbers) {
-  Generator a(42), b(42), c(43);
+  Generator a(test_seed()), b(test_seed()), c(test_seed(1));
   const Tensor x = make::empty({1001}), y = make::empty({1001}), z = make::empty({1001});
   raw::normal_(x, 0, 1, a);
   raw::normal_(y, 0, 1, b);
   raw::normal_(z, 0, 1, c);
   BOOST_TEST(raw::equal(x, y));
   BOOST_TEST(!raw::equal(x, z));
-  BOOST_TEST((a.state() == Generator::State{42, 251}));  // four numbers a block
+  BOOST_TEST((a.state() == Generator::State{test_seed(), 251}));  // four numbers a block
   raw::normal_(y, 0, 1, b);
   BOOST_TEST(!raw::equal(x, y));
-  b.set_state({42, 0});
+  b.set_state({test_seed(), 0});
   raw::normal_(y, 0, 1, b);
   BOOST_TEST(raw::equal(x, y));
 }
 
 BOOST_AUTO_TEST_CASE(an_elements_number_depends_on_its_place_only) {
-  Generator a(1), b(1);
+  Generator a(test_seed()), b(test_seed());
   const Tensor whole = make::empty({100});
   raw::uniform_(whole, 0, 1, a);
   for (int64_t start = 0; start < 100; start += 20) {  // whole blocks of four
@@ -67,15 +69,15 @@ BOOST_AUTO_TEST_CASE(an_elements_number_depends_on_its_place_only) {
     raw::uniform_(part, 0, 1, b);
     BOOST_TEST(raw::equal(part, raw::narrow(whole, 0, start, 20)));
   }
-  BOOST_TEST(whole.to_vector<float>()[5] == philox::uniform_float(philox::block(1, 1)[1]));
+  BOOST_TEST(whole.to_vector<float>()[5] == philox::uniform_float(philox::block(test_seed(), 1)[1]));
   const Tensor turned = raw::transpose(make::empty({10, 10}), 0, 1);
-  a.set_state({1, 0});
+  a.set_state({test_seed(), 0});
   raw::uniform_(turned, 0, 1, a);
   BOOST_TEST(raw::equal(raw::view(raw::contiguous(turned), {100}), whole));
 }
 
 BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
-  Generator generator(5);
+  Generator generator(test_seed());
   constexpr int64_t n = 200'000;
   for (const DType dtype : {kFloat32, kFloat64}) {
     const Tensor x = make::empty({n}, dtype);
@@ -86,11 +88,11 @@ BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
     BOOST_TEST((m.lowest >= -1 && m.highest <= 3 && m.lowest < -0.99 && m.highest > 2.99));
     raw::normal_(x, 2, 3, generator);
     m = moments(x);
-    BOOST_TEST(std::abs(m.mean - 2) < 0.04);
+    BOOST_TEST(std::abs(m.mean - 2) < 0.047);
     BOOST_TEST(std::abs(m.variance - 9) < 0.2);
-    BOOST_TEST((std::isfinite(m.lowest) && m.highest > 2 + 3 * 3.8));
+    BOOST_TEST((std::isfinite(m.lowest) && m.highest > 2 + 3 * 3.6));
     raw::bernoulli_(x, 0.3, generator);
-    BOOST_TEST(std::abs(moments(x).mean - 0.3) < 0.006);
+    BOOST_TEST(std::abs(moments(x).mean - 0.3) < 0.007);
   }
   const Tensor k = make::empty({n}, kInt64);
   raw::randint_(k, -2, 5, generator);
@@ -102,7 +104,7 @@ BOOST_AUTO_TEST_CASE(distributions_have_their_moments) {
 }
 
 BOOST_AUTO_TEST_CASE(certain_events_are_certain) {
-  Generator generator(6);
+  Generator generator(test_seed());
   const Tensor x = make::empty({10'000}, kBool);
   raw::bernoulli_(x, 1, generator);
   BOOST_TEST(x.all().item<bool>());
@@ -111,7 +113,7 @@ BOOST_AUTO_TEST_CASE(certain_events_are_certain) {
 }
 
 BOOST_AUTO_TEST_CASE(a_permutation_holds_every_number_once) {
-  Generator generator(7);
+  Generator generator(test_seed());
   auto order = make::randperm(1000, generator).to_vector<int64_t>();
   BOOST_TEST(!std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
@@ -120,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_permutation_holds_every_number_once) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_sharing_a_generator_never_get_the_same_numbers) {
-  Generator generator(8);
+  Generator generator(test_seed());
   std::vector<std::vector<uint64_t>> drawn(4);
   std::vector<std::thread> threads;
   for (auto& mine : drawn) {
@@ -135,7 +137,7 @@ BOOST_AUTO_TEST_CASE(threads_sharing_a_generator_never_get_the_same_numbers) {
 }
 
 BOOST_AUTO_TEST_CASE(wrong_parameters_are_refused_and_draw_nothing) {
-  Generator generator(9);
+  Generator generator(test_seed());
   const Tensor x = make::empty({3});
   BOOST_CHECK_THROW(raw::uniform_(x, 1, 0, generator), Error);
   BOOST_CHECK_THROW(raw::normal_(x, 0, -1, generator), Error);
@@ -149,7 +151,7 @@ BOOST_AUTO_TEST_CASE(wrong_parameters_are_refused_and_draw_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(the_upper_bound_of_a_uniform_number_is_never_reached) {
-  Generator generator(3);
+  Generator generator(test_seed());
   for (const DType dtype : {kFloat16, kBFloat16}) {
     for (const auto& [low, high] : {std::pair{0.0, 1.0}, std::pair{-1.0, 0.0}, std::pair{-4.0, -2.0}}) {
       const Tensor x = make::empty({100'000}, dtype);

@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/norm.h"
 
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 #include "tests/autograd/samples/samples.h"
 
@@ -32,17 +33,24 @@ std::vector<OpSample> norm_samples() {
          return std::vector{batch_norm(x[0], statistics(x[0], -0.5), statistics(x[0], 0.75), weight, bias)};
        },
        with_empty},
-      {"batch_norm_relu of a sum in training",
-       [](const auto& x) {
-         return std::vector{
-             batch_norm_relu(x[0], {}, {}, x[1], x[2], {.residual = x[3], .training = true, .eps = 0.5})};
-       },
-       {{{3, 2, 1, 2}, {2}, {2}, {3, 2, 1, 2}}, {{2, 1, 3}, {1}, {1}, {2, 1, 3}}, {{0, 2, 2}, {2}, {2}, {0, 2, 2}}}},
-      {"batch_norm_relu in evaluation",
-       [=](const auto& x) {
-         return std::vector{batch_norm_relu(x[0], statistics(x[0], -0.4), statistics(x[0], 0.75), x[1], x[2])};
-       },
-       {{{3, 2, 1, 2}, {2}, {2}}, {{4, 2}, {2}, {2}}, {{3, 1, 1, 1}, {1}, {1}}}},
+      {.name = "batch_norm_relu of a sum in training",
+       .f =
+           [](const auto& x) {
+             return std::vector{
+                 batch_norm_relu(x[0], {}, {}, x[1], x[2], {.residual = x[3], .training = true, .eps = 0.5})};
+           },
+       .shapes = {{{3, 2, 1, 2}, {2}, {2}, {3, 2, 1, 2}},
+                  {{2, 1, 3}, {1}, {1}, {2, 1, 3}},
+                  {{0, 2, 2}, {2}, {2}, {0, 2, 2}}},
+       .kink = [](const auto& x) { return batch_norm(x[0], {}, {}, x[1], x[2], true, 0.1, 0.5) + x[3]; }},
+      {.name = "batch_norm_relu in evaluation",
+       .f =
+           [=](const auto& x) {
+             return std::vector{batch_norm_relu(x[0], statistics(x[0], -0.4), statistics(x[0], 0.75), x[1], x[2])};
+           },
+       .shapes = {{{3, 2, 1, 2}, {2}, {2}}, {{4, 2}, {2}, {2}}, {{3, 1, 1, 1}, {1}, {1}}},
+       .kink =
+           [=](const auto& x) { return batch_norm(x[0], statistics(x[0], -0.4), statistics(x[0], 0.75), x[1], x[2]); }},
   };
 }
 

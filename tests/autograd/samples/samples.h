@@ -20,6 +20,8 @@ struct OpSample {
   std::vector<Range> ranges = {};         ///< of each input; default -2..2. Values keep 0.1 away from 0.
   bool distinct = false;                  ///< values differ by well more than a step: for maxima and sorting
   double eps = 1e-6;                      ///< of the differences
+  /// Of the same inputs as f: a tensor whose zeros are kinks of f, if those are not at fixed values of an input.
+  std::function<Tensor(const std::vector<Tensor>&)> kink = {};
 };
 
 /// The names of the nodes in the graph of a recorded result, and in that of its recorded gradients.

@@ -13,11 +13,13 @@
 #include "tests/dist/collectives/members.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
+#include "tests/seed.h"
 #include "tests/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(distributed_checkpoint)
 
 using namespace dist_test;
+using tendril::testing::test_seed;
 using testing::read_bytes;
 using testing::TemporaryFolder;
 using testing::write_bytes;
@@ -346,7 +348,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_par
 BOOST_AUTO_TEST_CASE(runs_of_2_to_4_workers_that_are_killed_while_they_save_end_bit_equal_to_runs_left_alone) {
   constexpr int kKills = 12;
   const std::string program = TENDRIL_TEST_PROGRAMS "/training_scenarios";
-  std::mt19937 random(std::random_device{}());
+  std::mt19937 random(test_seed());
   const auto at_most = [&](int n) { return std::uniform_int_distribution<int>(0, n)(random); };
   /// Goes on from what is in the folder until a step, or until one of the workers is killed. Whether all came to it.
   const auto run = [&](const TemporaryFolder& folder, int size, int64_t step, bool kill) {

@@ -11,18 +11,21 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/files/safetensors.h"
 #include "tests/dist/collectives/members.h"
+#include "tests/seed.h"
 #include "tests/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(remote_part)
 
 using namespace dist_test;
+using tendril::testing::test_seed;
 using testing::TemporaryFolder;
 
 namespace dist_remote_part {
 
 /// On its owner.
 struct Layer : nn::Module {
-  Layer(int64_t in, int64_t out, uint64_t seed) : generator(seed), linear(in, out, {.generator = generator}) {
+  Layer(int64_t in, int64_t out, uint64_t seed)
+      : generator(test_seed(seed)), linear(in, out, {.generator = generator}) {
     register_module("linear", linear);
   }
   Tensor forward(const Tensor& x) { return linear(x); }

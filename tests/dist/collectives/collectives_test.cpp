@@ -13,17 +13,19 @@
 #include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
 #include "tests/rpc/chaos/hang.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(collectives)
 
 using namespace dist_test;
+using tendril::testing::test_seed;
 
 namespace {
 
 const ProcessGroup::Options kSmallChunks{.chunk_bytes = 32};
 
 Tensor random_of(int rank, const Dims& sizes, DType dtype = kFloat32) {
-  Generator generator(static_cast<uint64_t>(rank) + 7);
+  Generator generator(test_seed(static_cast<uint64_t>(rank)));
   return randn(sizes, generator).to(dtype);
 }
 

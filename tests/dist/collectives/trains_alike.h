@@ -5,12 +5,13 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tests/dist/collectives/members.h"
+#include "tests/seed.h"
 
 namespace dist_test {
 
 /// Three steps of data-parallel training on a member's x [n, 4] end at the same weights by either group.
 inline void check_trains_alike(ProcessGroup& one_group, ProcessGroup& other_group, const Tensor& x) {
-  Generator one(3), other(3);
+  Generator one(testing::test_seed()), other(testing::test_seed());
   nn::Linear a(4, 2, {.device = x.device(), .generator = one}), b(4, 2, {.device = x.device(), .generator = other});
   dist::DistributedDataParallel first(a, one_group), second(b, other_group);
   optim::SGD sgd_a(a.parameters(), {.lr = 0.1}), sgd_b(b.parameters(), {.lr = 0.1});

@@ -11,11 +11,13 @@
 #include "tendril/rpc/call.h"
 #include "tendril/tensor/random.h"
 #include "tests/dist/collectives/members.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(data_parallel_context)
 
 using namespace dist_test;
 using dist::DistributedDataParallel;
+using tendril::testing::test_seed;
 
 namespace dist_data_parallel {
 
@@ -23,7 +25,9 @@ constexpr int kSize = 3, kServer = 3;  // members, and a worker that is none
 
 /// What is on the server.
 struct Middle {
-  Middle() : generator(5), layer(6, 5, {.dtype = kFloat64, .generator = generator}) {}
+  Middle()
+      : generator(5),  // fixed: one for all test cases
+        layer(6, 5, {.dtype = kFloat64, .generator = generator}) {}
   Generator generator;
   nn::Linear layer;
 };
@@ -37,7 +41,7 @@ Tensor mean_square(const Tensor& y) { return y.square().mean(); }
 /// What each member has: a layer before the server's and one after it.
 struct Net : nn::Module {
   explicit Net(uint64_t seed)
-      : generator(seed),
+      : generator(test_seed(seed)),
         first(4, 6, {.dtype = kFloat64, .generator = generator}),
         last(5, 1, {.dtype = kFloat64, .generator = generator}) {
     register_module("first", first);
@@ -53,7 +57,7 @@ struct Net : nn::Module {
 };
 
 Tensor batch(int step) {
-  Generator generator(static_cast<uint64_t>(step) + 100);
+  Generator generator(test_seed(static_cast<uint64_t>(step) + 100));
   return randn({6, 4}, generator, {.dtype = kFloat64});
 }
 Tensor part(int step, int rank) { return batch(step).narrow(0, 2 * rank, 2); }

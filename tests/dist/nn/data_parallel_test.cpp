@@ -13,11 +13,13 @@
 #include "tendril/tensor/random.h"
 #include "tendril/tensor/raw.h"
 #include "tests/dist/collectives/members.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(data_parallel)
 
 using namespace dist_test;
 using dist::DistributedDataParallel;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -26,7 +28,7 @@ const ProcessGroup::Options kSmallChunks{.chunk_bytes = 64};
 
 struct Net : nn::Module {
   explicit Net(uint64_t seed)
-      : generator(seed),
+      : generator(test_seed(seed)),
         first(4, 6, {.dtype = kFloat64, .generator = generator}),
         second(6, 5, {.dtype = kFloat64, .generator = generator}),
         third(5, 1, {.dtype = kFloat64, .generator = generator}) {
@@ -44,7 +46,7 @@ struct Net : nn::Module {
 };
 
 Tensor batch(int step) {
-  Generator generator(static_cast<uint64_t>(step) + 100);
+  Generator generator(test_seed(static_cast<uint64_t>(step) + 100));
   return randn({6, 4}, generator, {.dtype = kFloat64});
 }
 

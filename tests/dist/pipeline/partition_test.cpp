@@ -13,11 +13,13 @@
 #include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(partition)
 
 using namespace tendril;
 namespace pp = dist::pipeline;
+using tendril::testing::test_seed;
 using testing::says;
 
 namespace {
@@ -51,7 +53,7 @@ double least(const std::vector<double>& costs, std::size_t parts, Cut cut = {0})
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_dearest_part_is_as_cheap_as_that_of_any_cut) {
-  std::mt19937 random(7);
+  std::mt19937 random(test_seed());
   for (int i = 0; i < 300; ++i) {
     std::vector<double> costs(1 + random() % 9);
     for (double& cost : costs) cost = static_cast<double>(random() % 20);
@@ -76,7 +78,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_cut_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(layers_are_measured_and_the_model_stays_as_it_was) {
-  Generator generator(1);
+  Generator generator(test_seed());
   nn::Sequential model(nn::Linear(8, 600, {.generator = generator}), nn::BatchNorm1d(600),
                        nn::Linear(600, 2, {.generator = generator}), nn::ReLU());
   const StateDict before = model.state_dict().clone();

@@ -21,12 +21,14 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/group.h"
 #include "tendril/tensor/creation.h"
+#include "tests/seed.h"
 
 namespace rpc = tendril::rpc;
 namespace dist = tendril::dist;
 namespace pp = tendril::dist::pipeline;
 using namespace tendril;
 using namespace std::chrono_literals;
+using tendril::testing::test_seed;
 
 namespace training_scenarios {
 
@@ -44,7 +46,7 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
     std::vector<std::string> names;
     for (int r = 0; r < size; ++r) names.push_back(name_of(r));
     dist::ProcessGroup group(names);
-    Generator same(1), mine(static_cast<uint64_t>(rank) + 2);
+    Generator same(test_seed()), mine(test_seed(static_cast<uint64_t>(rank) + 1));
     nn::Linear model(6, 3, {.generator = same});
     optim::SGD sgd(model.parameters(), {.lr = 0.1, .momentum = 0.9});
     int64_t step = 0;
@@ -71,7 +73,7 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
 /// A stage of a pipeline, which may die at its third micro-batch.
 struct Part : nn::Module {
   Part(int64_t seed, bool in_forward, bool in_backward)
-      : generator(static_cast<uint64_t>(seed)),
+      : generator(test_seed(static_cast<uint64_t>(seed))),
         linear(4, 4, {.generator = generator}),
         dies_in_forward(in_forward),
         dies_in_backward(in_backward) {

@@ -12,6 +12,7 @@
 #include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/nn/layer_golden.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(elementwise)
 
@@ -24,6 +25,7 @@ using tendril::distributions::kl_divergence;
 using tendril::distributions::Normal;
 using tendril::distributions::Uniform;
 using tendril::testing::says;
+using tendril::testing::test_seed;
 namespace make = tendril::make;
 namespace raw = tendril::raw;
 
@@ -107,27 +109,27 @@ BOOST_AUTO_TEST_CASE(derivatives_of_both_orders_agree_with_differences) {
 }
 
 BOOST_AUTO_TEST_CASE(samples_have_their_distribution) {
-  Generator generator(11);
+  Generator generator(test_seed());
   const auto number = [](double value) { return make::full({1}, value, tendril::kFloat64); };
   const tendril::Dims many = {200'000};
   const Normal normal(number(3), number(2));
   const Tensor x = normal.sample(generator, many);
   BOOST_TEST((x.sizes() == tendril::Dims{200'000, 1}));
   BOOST_TEST(!x.requires_grad());
-  BOOST_TEST(std::abs(mean_of(x) - 3) < 5 * 2 / std::sqrt(2e5));
+  BOOST_TEST(std::abs(mean_of(x) - 3) < 6.5 * 2 / std::sqrt(2e5));
   BOOST_TEST(std::abs(mean_of((x - 3.0).square()) - 4) < 0.1);
   BOOST_TEST(std::abs(mean_of(normal.cdf(x)) - 0.5) < 0.005);
   const Tensor u = Uniform(number(-1), number(2)).sample(generator, many);
   BOOST_TEST(u.min().item<double>() >= -1);
   BOOST_TEST(u.max().item<double>() < 2);
-  BOOST_TEST(std::abs(mean_of(u) - 0.5) < 0.01);
+  BOOST_TEST(std::abs(mean_of(u) - 0.5) < 0.014);
   const Tensor b = Bernoulli({.probs = number(0.3)}).sample(generator, many);
   BOOST_TEST(std::abs(mean_of(b) - 0.3) < 0.01);
   BOOST_TEST(mean_of(b * (1.0 - b)) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_flow_through_rsample) {
-  Generator generator(4);
+  Generator generator(test_seed());
   const Tensor loc = make::zeros({3}).requires_grad_(), scale = make::ones({3}).requires_grad_();
   const Tensor noise = Normal(loc, scale).rsample(generator);
   noise.sum().backward();

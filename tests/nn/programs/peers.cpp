@@ -12,15 +12,18 @@
 #include "tendril/tensor/files/numpy.h"
 #include "tendril/tensor/files/safetensors.h"
 #include "tendril/tensor/raw.h"
+#include "tests/seed.h"
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
 void write_files(const std::filesystem::path& folder) {
+  manual_seed(test_seed(1));
   nn::ResNet<nn::Bottleneck> model({2, 1, 1, 1}, {.num_classes = 5, .base = 4});
   const Tensor images = raw::empty({2, 3, 32, 32});
-  Generator generator(3);
+  Generator generator(test_seed());
   raw::normal_(images, 0, 1, generator);
   model(images);  // changes running statistics
   model.eval();
@@ -33,7 +36,7 @@ void write_files(const std::filesystem::path& folder) {
 
 void write_events(const std::filesystem::path& folder) {
   nn::utils::SummaryWriter writer(folder);
-  Generator generator(4);
+  Generator generator(test_seed());
   const Tensor values = raw::empty({40, 25});
   raw::normal_(values, 0.5, 2, generator);
   save_npy(values, folder / "values.npy");

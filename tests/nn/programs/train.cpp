@@ -11,8 +11,10 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/tensor/creation.h"
+#include "tests/seed.h"
 
 using namespace tendril;
+using tendril::testing::test_seed;
 
 namespace {
 
@@ -40,7 +42,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: %s FILE STEPS\n", argv[0]), 2;
   const std::filesystem::path file = argv[1];
   const int64_t steps = std::atoll(argv[2]);
-  manual_seed(1);
+  manual_seed(test_seed());
   Net net;
   optim::Adam adam(net.parameters(), {.lr = 0.01, .amsgrad = true});
   int64_t step = 0;

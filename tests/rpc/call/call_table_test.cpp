@@ -1,5 +1,6 @@
 // The table of calls by number, beside the standard library's.
 #include "tendril/rpc/call/call_table.h"
+#include "tests/seed.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>
@@ -9,10 +10,11 @@
 BOOST_AUTO_TEST_SUITE(call_table)
 
 using tendril::rpc::detail::CallTable;
+using tendril::testing::test_seed;
 
 BOOST_AUTO_TEST_CASE(it_holds_what_a_map_holds_whatever_comes_and_goes) {
   for (const uint64_t stride : {1, 3, 16, 1024}) {  // numbers of a power of two apart want the same place
-    std::mt19937_64 random(stride);
+    std::mt19937_64 random(test_seed(stride));
     CallTable<std::unique_ptr<uint64_t>> table;
     std::map<uint64_t, uint64_t> map;
     uint64_t last = 0;

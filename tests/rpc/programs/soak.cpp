@@ -26,6 +26,7 @@
 #include "tests/rpc/soak/cut.h"
 #include "tests/rpc/soak/driver.h"
 #include "tests/rpc/soak/run_once.h"
+#include "tests/seed.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -425,6 +426,6 @@ int main(int argc, char** argv) {
     std::cerr << "usage: soak SECONDS [SEED]\n";
     return 2;
   }
-  const uint64_t seed = arguments.size() > 1 ? std::stoull(arguments[1]) : std::random_device{}();
+  const uint64_t seed = arguments.size() > 1 ? std::stoull(arguments[1]) : tendril::testing::test_seed();
   return soak::Driver(argv[0], std::stod(arguments[0]), seed).run() ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tendril/rpc/error.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(control)
 
@@ -17,6 +18,7 @@ using tendril::rpc::ControlChannel;
 using tendril::rpc::ControlRecord;
 using tendril::rpc::MessageError;
 using tendril::rpc::MessageKind;
+using tendril::testing::seeds;
 
 const Clock::time_point kStart{std::chrono::hours(1)};
 
@@ -103,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_message_is_applied_once_and_acknowledged_again) 
 }
 
 BOOST_AUTO_TEST_CASE(loss_repetition_and_reordering_leave_order_and_number_as_they_were) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (const uint64_t seed : seeds({}, 200)) {
     std::mt19937_64 random(seed);
     const auto chance = [&](double p) { return std::uniform_real_distribution<double>(0, 1)(random) < p; };
     struct Side {

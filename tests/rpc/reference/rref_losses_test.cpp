@@ -3,13 +3,16 @@
 #include <cstring>
 
 #include "tests/rpc/reference/rref_steps.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(rref_losses)
 
 using namespace rref_steps;
+using tendril::testing::seeds;
+using tendril::testing::test_seed;
 
 BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   Handle created = s.remote(0, 1);
   s.network.clear();
   s.call(0, 2, Simulation::keep, {created});
@@ -31,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_lost_creation_fails_for_everybody_who_was_told_of_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_cancelled_does_not_run) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.remote(0, 1);
   const Packet late = s.network.front();
   s.network.clear();
@@ -43,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_creation_that_comes_after_it_was_cancelled_does_not_run) 
 }
 
 BOOST_AUTO_TEST_CASE(a_creation_cancelled_while_it_runs_leaves_nothing_behind) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.remote(0, 1);
   s.deliver();
   s.cancel(0, 1, 1);
@@ -55,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_creation_cancelled_while_it_runs_leaves_nothing_behind) {
 }
 
 BOOST_AUTO_TEST_CASE(a_repeated_fork_request_revives_nothing) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
   std::vector<Packet> requests;
@@ -75,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_fork_request_revives_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_users_forks_go_with_its_session) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
   s.call(0, 2, Simulation::keep, s.handles(0));
@@ -90,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_dead_users_forks_go_with_its_session) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_owners_references_fail_with_owner_lost) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   const Handle handle = s.remote(0, 1);
   s.settle();
   s.kill(1);
@@ -103,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_dead_owners_references_fail_with_owner_lost) {
 }
 
 BOOST_AUTO_TEST_CASE(a_child_whose_parent_died_before_the_owner_knew_it_is_lost) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
   s.call(0, 2, Simulation::keep, s.handles(0));
@@ -119,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_child_whose_parent_died_before_the_owner_knew_it_is_lost)
 }
 
 BOOST_AUTO_TEST_CASE(a_child_outlives_its_dead_parent_once_the_owner_knows_it) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 1);
   s.settle();
   s.call(0, 2, Simulation::keep, s.handles(0));
@@ -135,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_child_outlives_its_dead_parent_once_the_owner_knows_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_creators_death_ends_the_wait_for_its_creation) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   const Handle created = s.remote(0, 1);
   s.network.clear();
   s.call(0, 2, Simulation::keep, {created});
@@ -149,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_creators_death_ends_the_wait_for_its_creation) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.on_send = [](uint64_t, const Packet& packet) {
     return packet.kind != Packet::call || packet.message.kind == MessageKind::request;
   };
@@ -163,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_with_references_is_undone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_repeated_while_it_is_parked_is_taken_once) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 2);
   s.settle();
   s.on_send = [&](uint64_t, const Packet& packet) {
@@ -178,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_reply_repeated_while_it_is_parked_is_taken_once) {
 }
 
 BOOST_AUTO_TEST_CASE(records_made_up_by_a_peer_neither_crash_nor_release_what_is_held) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const uint64_t seed : seeds({}, 300)) {
     Simulation s(3, seed);
     s.remote(0, 1);
     s.settle();
@@ -225,7 +228,7 @@ BOOST_AUTO_TEST_CASE(whichever_packet_meets_with_mischief_nothing_is_left_behind
   enum Mischief { lose, repeat, postpone, cut, kill_sender, kill_receiver, none };
   for (int mischief = lose; mischief < none; ++mischief) {
     for (uint64_t n = 1;; ++n) {
-      Simulation s(3, 1);
+      Simulation s(3, test_seed());
       Packet hit;
       s.on_send = [&](uint64_t number, const Packet& packet) {
         if (number != n) return true;

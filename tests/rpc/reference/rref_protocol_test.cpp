@@ -2,13 +2,16 @@
 #include <cstring>
 
 #include "tests/rpc/reference/rref_steps.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(rref_protocol)
 
 using namespace rref_steps;
+using tendril::testing::seeds;
+using tendril::testing::test_seed;
 
 BOOST_AUTO_TEST_CASE(counters_show_what_is_held_and_return_to_zero) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   const WorkerId owner = 1;
   s.remote(0, owner);
   BOOST_TEST(s.counters(0).pending_users == 1u);
@@ -27,7 +30,7 @@ BOOST_AUTO_TEST_CASE(counters_show_what_is_held_and_return_to_zero) {
 }
 
 BOOST_AUTO_TEST_CASE(an_object_that_never_travelled_is_not_counted) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   const Handle local = s.make_local(0);
   BOOST_TEST(s.sum().none());
   s.call(0, 1, Simulation::keep, {local});
@@ -40,7 +43,7 @@ BOOST_AUTO_TEST_CASE(an_object_that_never_travelled_is_not_counted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reference_that_comes_home_is_the_owners_own) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   const Handle local = s.make_local(0);
   s.call(0, 1, Simulation::give_back, {local});
   s.settle();
@@ -49,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_reference_that_comes_home_is_the_owners_own) {
 }
 
 BOOST_AUTO_TEST_CASE(a_call_on_an_object_takes_a_request_and_a_reply_and_nothing_else) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.remote(0, 1);
   s.settle();
   const uint64_t before = s.packets;
@@ -62,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_call_on_an_object_takes_a_request_and_a_reply_and_nothing
 }
 
 BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.remote(0, 1);
   s.settle();
   s.to_here(0, s.handles(0)[0]);
@@ -85,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_call_holds_its_object_until_it_has_ended) {
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_hold_an_object_cannot_call_it) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const uint64_t seed : seeds({}, 300)) {
     Simulation s(3, seed);
     s.remote(0, 1);
     s.settle();
@@ -116,7 +119,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_hold_an_object_cannot_call_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_deletion_waits_for_a_creation_that_it_might_overtake) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   s.remote(0, 1);
   drop(s, 0);
   BOOST_TEST(s.network.size() == 1u);  // the request, and no deletion
@@ -127,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_deletion_waits_for_a_creation_that_it_might_overtake) {
 }
 
 BOOST_AUTO_TEST_CASE(a_constructor_that_throws_fails_every_fetch) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   Handle created = s.remote(0, 1, {}, Simulation::create_fail);
   s.to_here(0, created);
   s.call(0, 2, Simulation::keep, {created});
@@ -142,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_constructor_that_throws_fails_every_fetch) {
 
 BOOST_AUTO_TEST_CASE(a_parent_dropped_at_once_still_carries_its_child_eight_hops_far) {
   for (int workers = 2; workers <= 5; ++workers) {
-    Simulation s(workers, 1);
+    Simulation s(workers, test_seed());
     s.remote(0, 1);
     s.call(0, 1, Simulation::relay, s.handles(0), 8);
     drop(s, 0);
@@ -158,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_parent_dropped_at_once_still_carries_its_child_eight_hops
 }
 
 BOOST_AUTO_TEST_CASE(an_object_may_hold_references_and_drop_them_when_it_dies) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   s.remote(0, 1);
   s.remote(0, 2);
   s.settle();
@@ -173,7 +176,7 @@ BOOST_AUTO_TEST_CASE(an_object_may_hold_references_and_drop_them_when_it_dies) {
 }
 
 BOOST_AUTO_TEST_CASE(handles_that_leaked_are_released_at_shutdown) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   const Handle confirmed = s.remote(0, 1);
   s.settle();
   const Handle pending = s.remote(0, 1);
@@ -186,7 +189,7 @@ BOOST_AUTO_TEST_CASE(handles_that_leaked_are_released_at_shutdown) {
 }
 
 BOOST_AUTO_TEST_CASE(after_the_end_references_fail_and_handles_may_still_be_dropped) {
-  Simulation s(2, 1);
+  Simulation s(2, test_seed());
   Handle handle = s.remote(0, 1);
   s.settle();
   s.table(0).close();
@@ -199,7 +202,7 @@ BOOST_AUTO_TEST_CASE(after_the_end_references_fail_and_handles_may_still_be_drop
 }
 
 BOOST_AUTO_TEST_CASE(references_are_refused_where_they_make_no_sense) {
-  Simulation s(3, 1);
+  Simulation s(3, test_seed());
   BOOST_CHECK_THROW(s.table(0).make_user(7), RRefError);
   const Handle unsent = s.table(0).make_user(1);
   BOOST_TEST(!s.call(0, 2, Simulation::keep, {unsent}));  // before the call that creates it

@@ -5,10 +5,12 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/rpc/session/connection_simulation.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(connection_state)
 
 using namespace connection_simulation;
+using tendril::testing::seeds;
 
 namespace {
 
@@ -169,9 +171,10 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_not_known_yet_comes_again_and_one_that_is_
 
 BOOST_AUTO_TEST_CASE(whatever_is_lost_and_whoever_dials_each_message_comes_once_and_both_sides_reach_the_same_end) {
   Totals totals;
-  for (unsigned seed = 1; seed <= 400; ++seed) {
+  for (const uint64_t seed : seeds({}, 400)) {
     BOOST_TEST_CONTEXT("seed " << seed) {
-      Network network(seed, {.cuts = true, .restarts = seed % 4 == 0, .partitions = seed % 3 == 0});
+      Network network(static_cast<unsigned>(seed),
+                      {.cuts = true, .restarts = seed % 4 == 0, .partitions = seed % 3 == 0});
       for (int step = 0; step < 1500; ++step) network.step();
       network.settle();
       BOOST_REQUIRE_MESSAGE(network.problem().empty(), network.problem());
@@ -189,9 +192,9 @@ BOOST_AUTO_TEST_CASE(whatever_is_lost_and_whoever_dials_each_message_comes_once_
 
 BOOST_AUTO_TEST_CASE(where_nothing_is_lost_two_that_dial_each_other_at_once_make_one_connection_and_keep_it) {
   Totals totals;
-  for (unsigned seed = 1; seed <= 400; ++seed) {
+  for (const uint64_t seed : seeds({}, 400)) {
     BOOST_TEST_CONTEXT("seed " << seed) {
-      Network network(seed, {.cuts = false});
+      Network network(static_cast<unsigned>(seed), {.cuts = false});
       for (int step = 0; step < 200; ++step) network.step();
       network.settle();
       BOOST_REQUIRE_MESSAGE(network.problem().empty(), network.problem());

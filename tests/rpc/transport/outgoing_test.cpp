@@ -9,12 +9,14 @@
 
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/messages.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(outgoing)
 
 using namespace tendril;
 using namespace tendril::rpc;
 using namespace tendril::rpc::testing;
+using tendril::testing::seeds;
 
 namespace {
 
@@ -150,8 +152,8 @@ BOOST_AUTO_TEST_CASE(what_was_to_be_written_next_stays_so_until_it_is) {
 /// Frames of all sizes, sockets that take what they like, and connections that break anywhere: all come once.
 BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_whole) {
   const std::vector<int64_t> sizes{0, 10, 0, 5000, kLarge, 0, 2 * kLarge + 77, 300, kLarge - 1000};
-  for (unsigned seed = 1; seed <= 30; ++seed) {
-    std::mt19937 random(seed);
+  for (const uint64_t seed : seeds({}, 30)) {
+    std::mt19937 random(static_cast<unsigned>(seed));
     const auto chance = [&](unsigned in) { return random() % in == 0; };
     const auto size_of_frame = [&](uint64_t id) { return sizes[(id * seed) % sizes.size()]; };
     Outgoing out;

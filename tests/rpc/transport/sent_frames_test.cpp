@@ -1,5 +1,6 @@
 // What is kept of frames until they have come, and what is sent again.
 #include "tendril/rpc/transport/sent_frames.h"
+#include "tests/seed.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -8,6 +9,7 @@
 BOOST_AUTO_TEST_SUITE(sent_frames)
 
 using namespace tendril::rpc;
+using tendril::testing::seeds;
 
 namespace {
 
@@ -72,8 +74,8 @@ BOOST_AUTO_TEST_CASE(counts_that_cannot_be_are_refused) {
 
 /// Two ends and a connection that loses what is on its way, at random: everything comes once, in order.
 BOOST_AUTO_TEST_CASE(whatever_is_lost_each_frame_comes_once_and_in_order) {
-  for (unsigned seed = 1; seed <= 200; ++seed) {
-    std::mt19937 random(seed);
+  for (const uint64_t seed : seeds({}, 200)) {
+    std::mt19937 random(static_cast<unsigned>(seed));
     const auto chance = [&](unsigned in) { return random() % in == 0; };
     SentFrames sent;
     ReceivedFrames received;

@@ -19,6 +19,7 @@
 
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/error_text.h"
+#include "tests/seed.h"
 
 BOOST_AUTO_TEST_SUITE(tls_stream)
 
@@ -28,6 +29,7 @@ using tendril::rpc::TlsFiles;
 using tendril::rpc::detail::TlsStream;
 using tendril::test::contains;
 using tendril::test::text_of_error;
+using tendril::testing::test_seed;
 
 struct SocketPair {
   SocketPair() {
@@ -64,14 +66,14 @@ void wait_for(int socket, short events) {
 
 std::vector<char> numbered_bytes(std::size_t n) {
   std::vector<char> bytes(n);
-  std::minstd_rand random(7);
+  std::minstd_rand random(static_cast<unsigned>(test_seed()));
   for (char& byte : bytes) byte = static_cast<char>(random() >> 16);
   return bytes;
 }
 
 /// In parts of all sizes, gathered by up to ten.
 void write_all(TlsStream& stream, int socket, const std::vector<char>& bytes) {
-  std::minstd_rand random(11);
+  std::minstd_rand random(static_cast<unsigned>(test_seed(1)));
   for (std::size_t at = 0; at < bytes.size();) {
     std::array<iovec, 10> parts;
     int count = 0;
@@ -174,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_byte_that_was_changed_on_the_way_is_noticed) {
 
 BOOST_AUTO_TEST_CASE(no_more_arrives_than_was_counted_as_written) {
   Relay relay;
-  std::minstd_rand random(5);
+  std::minstd_rand random(static_cast<unsigned>(test_seed(2)));
   const std::vector<char> bytes = numbered_bytes(400'000);
   std::vector<char> arrived;
   for (std::size_t written = 0; written < bytes.size() || arrived.size() < bytes.size();) {
