@@ -6,6 +6,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/interpolate.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/batch_norm.h"
 #include "tendril/nn/conv.h"

@@ -2,6 +2,7 @@
 
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/activation.h"
+#include "tendril/autograd/ops/pointwise.h"
 #include "tendril/nn/activation.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"

@@ -85,7 +85,7 @@ std::vector<Tensor> leaves(const OpSample& sample, const std::vector<Dims>& shap
     }
     if (!sample.kink || tries == 1000) return inputs;
     const Tensor distances = sample.kink(laid).abs();
-    if (distances.numel() == 0 || distances.min().item<double>() > 1e-3) return inputs;
+    if (distances.numel() == 0 || distances.min().item<double>() > 0.02) return inputs;
   }
 }
 
