@@ -40,7 +40,7 @@ grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort do
 grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns others than expected"
 
 [ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -c "^$line[0-9]")" -eq 1 ] || finding "a program does not print the seed"
-TENDRIL_TEST_SEED=x "$program" 2>/dev/null
+TENDRIL_TEST_SEED=x "$program" >/dev/null 2>&1
 [ $? -eq 2 ] || finding "a program accepts a seed that is not a number"
 echo "$findings findings"
 [ "$findings" -eq 0 ]
