@@ -28,7 +28,7 @@ done
 grep -qx 'status 0' <<<"$(run 18446744073709551615 first)" || finding "the largest seed is refused"
 
 line='seed: TENDRIL_TEST_SEED=42 reproduces this case, test_seed() is '
-prints() { [ "$(run 42 "$1" | grep -c "^$line[0-9]")" -eq "$2" ] || finding "$1 prints the seed, expected $2 times"; }
+prints() { [ "$(run 42 "$1" | grep -c "^${line}[0-9]")" -eq "$2" ] || finding "$1 prints the seed, expected $2 times"; }
 prints first 0
 prints fixed_then_current 0
 prints fails_without_a_draw 0
@@ -39,7 +39,7 @@ prints aborts_after_a_draw 1
 grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort does not end the process by its signal"
 grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns others than expected"
 
-[ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -c "^$line[0-9]")" -eq 1 ] || finding "a program does not print the seed"
+[ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -c "^${line}[0-9]")" -eq 1 ] || finding "a program does not print the seed"
 TENDRIL_TEST_SEED=x "$program" >/dev/null 2>&1
 [ $? -eq 2 ] || finding "a program accepts a seed that is not a number"
 echo "$findings findings"
