@@ -1,5 +1,5 @@
-// A training run that saves a checkpoint after every step, and goes on from one that is there: train FILE STEPS
-// Ends with status 0 when STEPS steps are done. tests/nn/checkpoint_test.cpp kills it.
+// A training run that saves a checkpoint after every step and continues from an existing one: train FILE STEPS
+// Ends with status 0 when STEPS steps are done. tests/nn/checkpoint_test.cpp has it killed in the middle of saves.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include "tendril/nn/linear.h"
 #include "tendril/nn/optim/adam.h"
 #include "tendril/tensor/creation.h"
+#include "tests/file_calls.h"
 #include "tests/seed.h"
 
 using namespace tendril;
