@@ -1,4 +1,5 @@
 // Trainers that share parameters on three workers and do not wait for each other.
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -48,6 +49,38 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_hogwild_trainers_step_on_is_known_to_chang
   const Tensor stepped = dist::detail::unversioned(param);
   BOOST_TEST(param.storage()->may_change_unseen());
   BOOST_TEST(stepped.raw_data() == param.raw_data());
+}
+
+// The gradient is 1 whatever the parameter is, so that the result does not depend on the order of the steps: each must
+// subtract the learning rate, a power of two, from every element.
+BOOST_AUTO_TEST_CASE(every_hogwild_step_is_applied) {
+  if (default_device() != kCPU) return;  // refused, as the first case says
+  constexpr int kTrainers = 4, kSteps = 50, kSize = 1 << 14;
+  const Group group(2, {.num_worker_threads = kTrainers});
+  const RRef<Layer> layer = rpc::remote<Layer>(group[0], 1, 1, std::vector<double>(kSize, 0.0));
+  const RRef<Tensor> param = layer.rpc_sync<&Layer::parameter>();
+  std::mutex mutex;
+  std::string errors;
+  std::vector<std::jthread> trainers;
+  for (int t = 0; t < kTrainers; ++t) {
+    trainers.emplace_back([&] {
+      try {
+        DistributedOptimizer<optim::SGD> opt(group[0], {param}, {.lr = 0.5}, {.hogwild = true});
+        for (int i = 0; i < kSteps; ++i) {
+          const Context context(group[0]);
+          backward(context, {layer.rpc_sync<&Layer::sum>()});
+          opt.step(context);
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        errors += error.what();
+      }
+    });
+  }
+  trainers.clear();
+  BOOST_TEST(errors == "");
+  const Values values = layer.rpc_sync<&Layer::values>();
+  BOOST_TEST(std::ranges::count(values, -0.5 * kTrainers * kSteps) == kSize);
 }
 
 BOOST_AUTO_TEST_CASE(hogwild_trainers_share_a_module_and_none_is_stopped) {
