@@ -1,8 +1,9 @@
 // A model cut into stages on several workers, run by each schedule, and the same model in one piece.
 #include "tendril/dist/pipeline/pipeline.h"
 
+#include <algorithm>
 #include <future>
-#include <thread>
+#include <mutex>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/loss.h"
@@ -437,22 +438,51 @@ BOOST_AUTO_TEST_CASE(a_worker_whose_only_thread_computes_hears_of_the_end_when_i
   BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
 }
 
-BOOST_AUTO_TEST_CASE(without_a_timeout_messages_between_stages_have_none_either) {
-  const Group group(3, {.num_worker_threads = 1, .rpc_timeout = 2s});
+namespace dist_pipeline {
+
+/// Records the time left of each request of a batch that its worker receives.
+struct RecordsTimeouts final : rpc::MessageHook {
+  struct Request {
+    rpc::WorkerId from;
+    uint64_t timeout_us;  // 0: none
+  };
+  void before_send(const rpc::WorkerInfo&, rpc::Message&) override {}
+  void after_receive(const rpc::WorkerInfo& from, rpc::Message& request) override {
+    const std::string name = rpc::name_of_function(request.function);
+    const std::lock_guard lock(mutex);
+    if (test::contains(name, "Stage::put")) puts.push_back({from.id, request.timeout_us});
+    if (test::contains(name, "run_stages")) runs.push_back({from.id, request.timeout_us});
+  }
+  void before_reply(const rpc::WorkerInfo&, rpc::Message&) override {}
+  void after_reply(const rpc::WorkerInfo&, rpc::Message&) override {}
+
+  std::mutex mutex;
+  std::vector<Request> puts, runs;
+};
+
+}  // namespace dist_pipeline
+
+BOOST_AUTO_TEST_CASE(no_batch_timeout_means_none_on_messages) {
+  const Group group(3);
+  const auto records = std::make_shared<RecordsTimeouts>();
+  for (const int stage : {1, 2}) group[stage].add_hook(records);
   Pipeline model(group[0],
                  {make_stage<Plain>(group[0], 1, 3, 5, uint64_t{1}),
-                  make_loss_stage<Held<0>, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
+                  make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})},
                  gpipe(2, 2), {.timeout = 0s});
-  const Held<0>::Hold first(1);
-  auto trained = std::async(std::launch::async, [&] {
+  {
     const Context context(group[0]);
-    return model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
-  });
-  BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held.load(); }));
-  // Longer than a call has elsewhere: the second micro-batch waits for w2's thread, and nothing else may happen.
-  std::this_thread::sleep_for(3s);
-  Held<0>::let_go();
-  BOOST_TEST(trained.get() > 0);
+    BOOST_TEST(model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64})) > 0);
+  }
+  // Where a call names no timeout, it would have the agent's.
+  BOOST_TEST(group[1].rpc_timeout().count() > 0);
+  const std::lock_guard lock(records->mutex);
+  BOOST_TEST(records->runs.size() == 2U);
+  // Two micro-batches: inputs and targets from w0, activations from w1, gradients from w2.
+  for (const auto& [from, count] : {std::pair{0, 4}, {1, 2}, {2, 2}})
+    BOOST_TEST(std::ranges::count(records->puts, from, &RecordsTimeouts::Request::from) == count, "from w" << from);
+  for (const auto& requests : {records->puts, records->runs})
+    for (const auto& [from, timeout_us] : requests) BOOST_TEST(timeout_us == 0U, "from w" << from);
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_whose_caller_is_lost_waits_no_longer) {
