@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tendril/autograd/hooks.h"
@@ -22,6 +21,7 @@
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/creation.h"
+#include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
 namespace dist = tendril::dist;
@@ -58,19 +58,15 @@ struct Shard {
   }
 };
 
+/// Polls: contexts end on the agents' threads, without a notification.
 bool nothing_left() {
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
-  while (!dist::autograd::Container::of(*rpc::default_agent())->counters().none()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      const auto left = dist::autograd::Container::of(*rpc::default_agent())->counters();
-      std::fprintf(stderr, "%s: %d contexts, %d send nodes, %d receive nodes, %d passes are left\n",
-                   rpc::get_worker_info().name.c_str(), static_cast<int>(left.contexts),
-                   static_cast<int>(left.send_nodes), static_cast<int>(left.recv_nodes), static_cast<int>(left.passes));
-      return false;
-    }
-    std::this_thread::sleep_for(1ms);  // contexts end in the agents' threads, which tell nobody
-  }
-  return true;
+  const auto counters = [] { return dist::autograd::Container::of(*rpc::default_agent())->counters(); };
+  if (test::holds_within(30s, [&] { return counters().none(); })) return true;
+  const auto left = counters();
+  std::fprintf(stderr, "%s: %d contexts, %d send nodes, %d receive nodes, %d passes are left\n",
+               rpc::get_worker_info().name.c_str(), static_cast<int>(left.contexts), static_cast<int>(left.send_nodes),
+               static_cast<int>(left.recv_nodes), static_cast<int>(left.passes));
+  return false;
 }
 
 void train(int rank, int iterations, bool fast) {
