@@ -3,13 +3,17 @@
 #include <sys/wait.h>
 
 #include <boost/test/unit_test.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <stdexcept>
 #include <string>
 
 #include "tests/contains.h"
+#include "tests/rpc/process.h"
 
 /// Tests of an example as it is run: the real program (EXAMPLE_PROGRAM), with real processes.
 namespace tendril::test {
@@ -34,7 +38,7 @@ struct ExampleProgram {
   ExampleProgram& operator=(const ExampleProgram&) = delete;
 
   struct Result {
-    int status;  ///< of exit; -1: killed
+    int status;  ///< of exit; -1, or 128 + the signal where the shell or `run_and_signal` waits: killed
     std::string out, err;
   };
 
@@ -53,13 +57,39 @@ struct ExampleProgram {
 
   Result run(const std::string& flags) const { return shell(program(flags)); }
 
-  /// Runs the program until its output, in the file `log`, has a line that matches `pattern`, and then stops it.
+  /// The program with these flags, started in the folder. Its standard error goes to the file `stderr`.
+  Process start(const std::string& flags) const {
+    return Process({"/bin/sh", "-c",
+                    "cd '" + folder.string() + "' && exec '" EXAMPLE_PROGRAM "' " + flags + " 2>stderr </dev/null"});
+  }
+  /// Reads the output of a started program until `count` lines match the regular expression `pattern`, and returns it.
+  /// Throws if the output ends before that, or if a line does not come within a minute.
+  static std::string read_until(Process& process, const std::string& pattern, int count = 1) {
+    const std::regex wanted(pattern);
+    for (std::string out;;) {
+      try {
+        const std::string line = process.line();
+        out += line + '\n';
+        if (std::regex_search(line, wanted) && --count == 0) return out;
+      } catch (const std::exception& error) {
+        throw std::runtime_error("the output has not enough lines that match '" + pattern + "': " + error.what() + '\n' +
+                                 out);
+      }
+    }
+  }
+  /// Runs the program until `count` lines of its output match `pattern`, then sends it a signal and waits for its end.
+  Result run_and_signal(int signal, const std::string& flags, const std::string& pattern, int count = 1) const {
+    Process process = start(flags);
+    std::string out = read_until(process, pattern, count);
+    process.signal(signal);
+    out += process.rest();
+    const Ended ended = process.wait();
+    Result result{ended.signal == 0 ? ended.code : 128 + ended.signal, out, read_file(folder / "stderr")};
+    BOOST_TEST_MESSAGE(result.out << result.err);
+    return result;
+  }
   Result run_and_stop(const std::string& flags, const std::string& pattern) const {
-    std::filesystem::remove(folder / "log");
-    return shell("'" EXAMPLE_PROGRAM "' " + flags + " > log & pid=$!; until grep -q '" + pattern +
-                 "' log 2>/dev/null || ! kill -0 $pid; do sleep 0.01; done; kill -TERM $pid; wait $pid; status=$?; cat "
-                 "log; exit "
-                 "$status");
+    return run_and_signal(SIGTERM, flags, pattern);
   }
 
   /// Sums of oneDNN's gradients depend on the number of threads, which also poll, and busy cores do not bear that.
