@@ -1,19 +1,22 @@
-// Signals that come while oneDNN computes, whose products may keep the stack's register in the heap.
+// Signals that arrive while oneDNN computes. Its products may point the stack register into the heap.
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
+
+#ifndef sigev_notify_thread_id  // glibc has the field without its name
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 BOOST_AUTO_TEST_SUITE(signals)
 
@@ -21,19 +24,14 @@ using namespace tendril;
 
 namespace {
 
-std::atomic<const char*> stack_begin, stack_end;
-std::atomic<int> handled{0}, elsewhere{0};
-
-void handler(int) {
-  const auto* const here = static_cast<const char*>(__builtin_frame_address(0));
-  handled.fetch_add(1);
-  if (here < stack_begin.load() || here >= stack_end.load()) elsewhere.fetch_add(1);
-}
-
-/// Sends this thread signals while it lives.
-class Sender {
+/// Has the kernel interrupt this thread, wherever it is, a moment after each handler of a signal has ended, until
+/// kSignals are handled. A timer of the thread itself needs no second core and no sender that is scheduled in time.
+class Alarm {
  public:
-  Sender() {
+  static constexpr int kSignals = 200;
+  static inline std::atomic<int> handled{0}, elsewhere{0};
+
+  Alarm() {
     pthread_attr_t attributes;
     void* begin = nullptr;
     std::size_t size = 0;
@@ -42,38 +40,44 @@ class Sender {
     pthread_attr_destroy(&attributes);
     stack_begin = static_cast<const char*>(begin);
     stack_end = static_cast<const char*>(begin) + size;
-    before_ = std::signal(SIGUSR1, handler);
-    thread_ = std::thread([this, to = pthread_self()] { send(to); });
+    handled = elsewhere = 0;
+    before_ = std::signal(SIGUSR1, handle);
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGUSR1;
+    event.sigev_notify_thread_id = gettid();
+    BOOST_REQUIRE(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    start();
   }
-  ~Sender() {
-    stop_ = true;
-    thread_.join();
-    std::signal(SIGUSR1, SIG_IGN);  // what is still to come
+  ~Alarm() {
+    ::timer_delete(timer);
+    std::signal(SIGUSR1, SIG_IGN);  // discards a pending one
     std::signal(SIGUSR1, before_);
   }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
 
  private:
-  void send(pthread_t to) const {
-    while (!stop_) {
-      pthread_kill(to, SIGUSR1);
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+  static void start() {
+    const itimerspec soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = 20'000}};
+    ::timer_settime(timer, 0, &soon, nullptr);
   }
+  static void handle(int) {
+    const auto* const here = static_cast<const char*>(__builtin_frame_address(0));
+    if (here < stack_begin.load() || here >= stack_end.load()) elsewhere.fetch_add(1);
+    if (handled.fetch_add(1) + 1 < kSignals) start();
+  }
+
+  static inline timer_t timer{};
+  static inline std::atomic<const char*> stack_begin, stack_end;
   void (*before_)(int) = SIG_DFL;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
 };
 
 template <class F>
 void check_handlers_stacks(F f) {
-  handled = elsewhere = 0;
-  const Sender sender;
-  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-       handled < 200 && std::chrono::steady_clock::now() < end;) {
-    f();
-  }
-  BOOST_TEST(handled >= 200);
-  BOOST_TEST(elsewhere == 0);
+  const Alarm alarm;
+  while (Alarm::handled < Alarm::kSignals) f();
+  BOOST_TEST(Alarm::elsewhere == 0);
 }
 
 }  // namespace
@@ -100,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_handler_runs_on_its_threads_stack_within_convolutions) {
   });
 }
 
-/// Those that may handle SIGUSR1, but for this one.
+/// The number of threads, except this one, that may handle SIGUSR1.
 int other_threads_with_signals() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
