@@ -8,7 +8,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
@@ -17,6 +16,7 @@
 #include "tendril/rpc/reference/rref_context.h"
 #include "tendril/rpc/transport/memory_network.h"
 #include "tests/contains.h"
+#include "tests/wait_until.h"
 
 /// Agents of one group in this process, each connected with each, for tests of typed calls.
 namespace rpc_test {
@@ -54,7 +54,7 @@ class Cluster {
       }
     }
   }
-  /// Every test ends with nobody referring to anything.
+  /// Checks that no references are left.
   ~Cluster() {
     for (const auto& agent : agents_) {
       const RRefCounters left = settled_counters(*agent);
@@ -72,15 +72,11 @@ class Cluster {
   /// The agent of a rank of the cluster that is alive: for functions that call on.
   static Agent& agent(int rank) { return *current()[static_cast<std::size_t>(rank)]; }
 
-  /// Waits, with a deadline, until `condition()` holds.
+  /// Waits until `condition()` holds, for states that the agents' threads change without a notification. Returns false
+  /// at the deadline.
   template <class Condition>
   static bool eventually(Condition condition, std::chrono::seconds patience = 10s) {
-    const auto deadline = Clock::now() + patience;
-    while (!condition()) {
-      if (Clock::now() > deadline) return false;
-      std::this_thread::sleep_for(1ms);  // what is waited for happens in the agents' own threads and tells nobody
-    }
-    return true;
+    return tendril::test::holds_within(patience, condition);
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "tendril/rpc/wire/hello.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(strangers_knock)
 
@@ -99,13 +100,12 @@ BOOST_AUTO_TEST_CASE(during_a_start_up_a_barrier_and_a_shutdown) {
     };
     start(0, false);
     start(1, false);
-    // The stranger needs somebody who listens.
     boost::asio::io_context io;
-    for (const auto deadline = Clock::now() + 30s; Clock::now() < deadline; std::this_thread::sleep_for(1ms)) {
+    tendril::test::wait_until("rank 0 listens", [&] {
       boost::system::error_code error;
       tcp::socket(io).connect({boost::asio::ip::address_v4::loopback(), static_cast<uint16_t>(port.number())}, error);
-      if (!error) break;
-    }
+      return !error;
+    });
     start(2, true);
   }
   for (const std::string& error : errors) BOOST_TEST(error == "");

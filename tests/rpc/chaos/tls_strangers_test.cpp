@@ -22,6 +22,7 @@
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/messages.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(tls_strangers)
 
@@ -53,7 +54,7 @@ AgentOptions options_of(const char* name, int rank, const TlsCredentials& tls) {
 
 using tendril::test::contains;
 
-/// What this process says on the error output meanwhile.
+/// Captures the error output of this process.
 class ErrorOutput {
  public:
   ErrorOutput() : before_(::fcntl(2, F_DUPFD_CLOEXEC, 0)) {
@@ -73,11 +74,9 @@ class ErrorOutput {
     std::ifstream file(path_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// Waits until it has been said.
+  /// Waits until the output contains `part`. Returns false after a minute.
   bool says(const std::string& part) const {
-    const auto deadline = Clock::now() + 60s;
-    while (!contains(text(), part) && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
-    return contains(text(), part);
+    return tendril::test::holds_within(60s, [&]() -> bool { return contains(text(), part); });
   }
 
  private:

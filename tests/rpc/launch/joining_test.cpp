@@ -18,6 +18,7 @@
 #include "tests/contains.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/reserved_port.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(joining)
 
@@ -66,12 +67,11 @@ tcp::endpoint address_of(const ReservedPort& port) {
 
 void wait_until_somebody_listens(const ReservedPort& port) {
   boost::asio::io_context io;
-  for (const auto deadline = Clock::now() + 60s; Clock::now() < deadline; std::this_thread::sleep_for(1ms)) {
+  tendril::test::wait_until("a worker listens", [&] {
     boost::system::error_code error;
     tcp::socket(io).connect(address_of(port), error);
-    if (!error) return;
-  }
-  throw std::runtime_error("nobody listens");
+    return !error;
+  });
 }
 
 /// Runs `work` as each worker of a group, in a thread each; returns what each has thrown.

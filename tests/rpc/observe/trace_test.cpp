@@ -22,6 +22,7 @@
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(trace)
 
@@ -197,12 +198,10 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_worker_is_joined_to_its_handler) {
     (void)text_of_error([&] { rpc_sync<&fail>(*group.agent(), 1, 1); });
     if (rpc_sync<&relay>(*group.agent(), 1, 5) != 6) throw std::logic_error("a wrong sum");
     const Future<int> suspended = rpc_async<&later>(*group.agent(), 1, 5);
-    const auto is_suspended = [] {
+    tendril::test::wait_until("the call is suspended", [] {
       const auto calls = agent_of(1)->calls_received();
       return calls.size() == 1 && calls[0].state == CallReceived::State::suspended;
-    };
-    const auto deadline = Clock::now() + 60s;
-    while (!is_suspended() && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    });
     gate->set_value();
     if (suspended.wait() != 6) throw std::logic_error("a wrong sum");
   });
