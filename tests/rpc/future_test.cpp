@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <memory>
@@ -6,6 +8,7 @@
 
 #include "tendril/rpc/future.h"
 #include "tendril/rpc/future_scope.h"
+#include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(future)
 
@@ -197,24 +200,31 @@ BOOST_AUTO_TEST_CASE(a_scope_waits_for_futures_of_any_types_and_throws_the_first
   BOOST_CHECK_THROW(scope.add(Future<int>()), UsageError);
   second_bad.set_error(error("second"));
   first_bad.set_error(error("first"));
-  std::atomic<bool> last{false};
+  std::atomic<bool> returned{false}, returned_early{false};
+  const std::atomic<pid_t> waiter{::gettid()};
   std::jthread other([&] {
-    std::this_thread::sleep_for(50ms);  // long enough for a scope that does not wait to be caught
     number.set_value(7);
-    last = true;
+    (void)tendril::test::wait_until_asleep(waiter, [&] { return returned.load(); });
+    returned_early = returned.load();
     text.set_value("x");
   });
-  BOOST_CHECK_EXCEPTION(scope.wait(), std::runtime_error, [&](const auto& e) { return last && says(e, "first"); });
+  BOOST_CHECK_EXCEPTION(scope.wait(), std::runtime_error, [&](const auto& e) {
+    returned = true;
+    return says(e, "first");
+  });
+  other.join();
+  BOOST_TEST(!returned_early);
   BOOST_TEST(kept.wait() == 7);
   scope.wait();  // it is empty now
 }
 
 BOOST_AUTO_TEST_CASE(nothing_outlives_a_scope_that_an_exception_leaves) {
   Promise<void> promise;
-  std::atomic<bool> ended{false};
+  std::atomic<bool> left{false}, left_early{false};
+  const std::atomic<pid_t> waiter{::gettid()};
   std::jthread other([&] {
-    std::this_thread::sleep_for(50ms);
-    ended = true;
+    (void)tendril::test::wait_until_asleep(waiter, [&] { return left.load(); });
+    left_early = left.load();
     promise.set_error(error("of the call"));
   });
   try {
@@ -222,8 +232,11 @@ BOOST_AUTO_TEST_CASE(nothing_outlives_a_scope_that_an_exception_leaves) {
     scope.add(promise.future());
     throw std::logic_error("of the body");
   } catch (const std::exception& e) {
-    BOOST_TEST((ended && says(e, "of the body")));
+    left = true;
+    BOOST_TEST(says(e, "of the body"));
   }
+  other.join();
+  BOOST_TEST(!left_early);
 }
 
 BOOST_AUTO_TEST_CASE(many_threads_wait_for_one_future) {

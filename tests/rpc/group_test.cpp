@@ -4,13 +4,19 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <future>
 #include <latch>
+#include <memory>
 #include <thread>
 
 #include "tendril/rpc/call.h"
+#include "tests/rpc/asleep.h"
 #include "tests/rpc/party.h"
 
 BOOST_AUTO_TEST_SUITE(group)
@@ -136,20 +142,32 @@ BOOST_AUTO_TEST_CASE(twenty_four_workers_join) {
       .expect_none();
 }
 
-BOOST_AUTO_TEST_CASE(nobody_returns_from_init_before_the_last_has_come) {
+BOOST_AUTO_TEST_CASE(init_returns_when_the_last_worker_has_joined) {
   const Party party(3);
   std::atomic<bool> last_started{false};
-  std::latch others_started(2);
+  std::atomic<int> returned{0};
+  std::array<std::atomic<pid_t>, 2> threads{};
+  std::array<std::promise<std::shared_ptr<Agent>>, 2> agents;
   party
       .run([&](int rank) {
-        if (rank == 2) {
-          others_started.wait();
-          std::this_thread::sleep_for(100ms);  // long enough for a hasty one to be caught
-          last_started = true;
+        InitOptions options = party.options_of(rank);
+        if (rank < 2) {
+          const auto slot = static_cast<std::size_t>(rank);
+          options.prepare = [&, slot](const std::shared_ptr<Agent>& agent) { agents[slot].set_value(agent); };
+          threads[slot] = ::gettid();
         } else {
-          others_started.count_down();
+          // Both have met, and wait for the third worker.
+          const std::array met{agents[0].get_future().get(), agents[1].get_future().get()};
+          const auto a_worker_returned = [&] { return returned > 0; };
+          tendril::test::wait_until("w0 and w1 are connected", [&] {
+            return a_worker_returned() || (met[0]->is_connected(1) && met[1]->is_connected(0));
+          });
+          for (const auto& thread : threads) EXPECT(tendril::test::wait_until_asleep(thread, a_worker_returned));
+          EXPECT(returned == 0);
+          last_started = true;
         }
-        Group group(name_of(rank), party.options_of(rank));
+        Group group(name_of(rank), options);
+        ++returned;
         EXPECT(last_started.load());
         group.shutdown();
       })

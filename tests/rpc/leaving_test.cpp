@@ -1,4 +1,7 @@
-// How workers leave a group: what is waited for, what is released, and who is named.
+// How workers leave a group: what shutdown waits for, what it releases, and which workers its errors name.
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -9,6 +12,7 @@
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/rref.h"
+#include "tests/rpc/asleep.h"
 #include "tests/rpc/party.h"
 
 BOOST_AUTO_TEST_SUITE(leaving)
@@ -90,17 +94,21 @@ BOOST_AUTO_TEST_CASE(idle_workers_wait_for_a_busy_one_that_still_calls_them) {
   for (const int threads : {1, 16}) {
     const Party party(3, {.num_worker_threads = threads});
     std::atomic<bool> busy_is_done{false};
+    std::atomic<int> returned{0};
+    std::array<std::atomic<pid_t>, 2> threads_in_shutdown{};
     party
         .run([&](int rank) {
           Group group(name_of(rank), party.options_of(rank));
           if (rank == 2) {
-            for (int i = 0; i < 50; ++i) {
-              EXPECT(rpc_sync<&add>(*group.agent(), i % 2, i, 1) == i + 1);
-              std::this_thread::sleep_for(2ms);  // still at it when the others have long begun to shut down
-            }
+            for (const auto& thread : threads_in_shutdown)
+              EXPECT(tendril::test::wait_until_asleep(thread, [&] { return returned > 0; }));
+            for (int i = 0; i < 50; ++i) EXPECT(rpc_sync<&add>(*group.agent(), i % 2, i, 1) == i + 1);
             busy_is_done = true;
+          } else {
+            threads_in_shutdown[static_cast<std::size_t>(rank)] = ::gettid();
           }
           group.shutdown();
+          ++returned;
           EXPECT(busy_is_done.load());
         })
         .expect_none();
@@ -137,8 +145,8 @@ BOOST_AUTO_TEST_CASE(a_shutdown_that_takes_too_long_names_who_is_busy_and_with_w
     group.barrier();
     // Shutting down waits for the handler: it returns once the group has abandoned it.
     std::jthread opener([&, agent = group.agent()] {
-      // (abandoning it tells nobody; `shutdown` below has a deadline, and closes the connection at it)
-      while (agent->is_connected(1 - rank)) std::this_thread::sleep_for(1ms);
+      // `shutdown` below closes the connection at its deadline, when it abandons the handler.
+      (void)tendril::test::holds_within(60s, [&] { return !agent->is_connected(1 - rank); });
       if (rank == 0) open.count_down();
     });
     group.shutdown({.timeout = 300ms});

@@ -5,13 +5,12 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <fstream>
-#include <iterator>
 #include <latch>
 #include <thread>
 
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/group.h"
+#include "tests/rpc/asleep.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -49,20 +48,7 @@ struct Party {
   tendril::test::ReservedPort port;
 };
 
-/// Until that thread of this process, once it is known, waits for somebody, and has for a while.
-void wait_until_asleep(const std::atomic<pid_t>& thread) {
-  const auto is_asleep = [&] {
-    std::ifstream status("/proc/self/task/" + std::to_string(thread.load()) + "/stat");
-    const std::string text(std::istreambuf_iterator<char>(status), {});
-    const std::size_t name_ends = text.rfind(')');
-    return thread != 0 && name_ends != std::string::npos && text.substr(name_ends, 3) == ") S";
-  };
-  const auto deadline = Clock::now() + 60s;
-  for (int times = 0; times < 30 && Clock::now() < deadline; times = is_asleep() ? times + 1 : 0)
-    std::this_thread::sleep_for(10ms);
-}
-
-/// Breaks every established TCP connection of this process but those of `port`.
+/// Breaks every established TCP connection of this process except those of `port`.
 void break_connections(int port) {
   for (int fd = 3; fd < 1024; ++fd) {
     sockaddr_in local{}, remote{};
@@ -116,8 +102,8 @@ BOOST_AUTO_TEST_CASE(its_last_phases_have_time_also_where_there_is_none_left) {
       other = ::gettid();
       return group.shutdown({.timeout = 60s});
     }
-    wait_until_asleep(other);                     // the other is there already
-    rpc_sync<&look_at>(*group.agent(), 1, made);  // which says some 20 ms later that it has got the reference
+    if (!tendril::test::wait_until_asleep(other)) throw std::logic_error("w1 does not wait in shutdown");
+    rpc_sync<&look_at>(*group.agent(), 1, made);  // w1 acknowledges the reference some 20 ms later
     group.shutdown({.timeout = 1ms});
   });
   for (const std::string& error : errors) BOOST_TEST(error == "");

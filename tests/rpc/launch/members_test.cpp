@@ -1,5 +1,7 @@
 // Members of a running group that leave, are lost and join again. Workers are threads of this process, each with an
 // agent of its own; processes that are killed are in processes_test.
+#include <unistd.h>
+
 #include <atomic>
 #include <barrier>
 #include <boost/test/unit_test.hpp>
@@ -11,6 +13,7 @@
 #include "tendril/rpc/call.h"
 #include "tendril/rpc/collectives.h"
 #include "tendril/rpc/group.h"
+#include "tests/rpc/asleep.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/reserved_port.h"
 
@@ -282,13 +285,17 @@ BOOST_AUTO_TEST_CASE(the_end_of_rank_0_ends_all_that_waits_for_the_group) {
   BOOST_TEST(contains(met, "rank 0 is gone"), met);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_a_change_hears_that_its_own_worker_leaves) {
+BOOST_AUTO_TEST_CASE(leaving_ends_a_wait_for_a_change) {
   for (const int rank : {0, 1}) {
     Workers workers(2);
     std::string waited;
     {
-      std::jthread watcher([&] { waited = text_of_error([&] { workers[rank].wait_for_change(1, 0ms); }); });
-      std::this_thread::sleep_for(20ms);  // so that it waits already, most of the time
+      std::atomic<pid_t> id{0};
+      std::jthread watcher([&] {
+        id = ::gettid();
+        waited = text_of_error([&] { workers[rank].wait_for_change(1, 0ms); });
+      });
+      BOOST_TEST(tendril::test::wait_until_asleep(id));
       workers[rank].shutdown({.graceful = false});
     }
     BOOST_TEST(contains(waited, "this worker has left its group"), waited);

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/wait_until.h"
+
+namespace tendril::test {
+
+/// Whether the kernel says that this thread of this process sleeps: for a lock, a condition variable or I/O.
+inline bool is_asleep(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string text(std::istreambuf_iterator<char>(stat), {});
+  const std::size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.substr(name_end, 3) == ") S";
+}
+
+/// Waits until `thread` (0: not known yet) blocks in the call under test, or until `over()` holds because that call has
+/// returned. A thread that waits for a mutex also sleeps for a moment, so only several looks in a row count. Returns
+/// false after a minute.
+template <class Over>
+[[nodiscard]] bool wait_until_asleep(const std::atomic<pid_t>& thread, Over over) {
+  constexpr int kLooks = 5;
+  int looks = 0;
+  return holds_within(std::chrono::minutes(1), [&] {
+    looks = thread != 0 && is_asleep(thread) ? looks + 1 : 0;
+    return looks == kLooks || over();
+  });
+}
+[[nodiscard]] inline bool wait_until_asleep(const std::atomic<pid_t>& thread) {
+  return wait_until_asleep(thread, [] { return false; });
+}
+
+}  // namespace tendril::test
