@@ -11,6 +11,7 @@ stop() { [ -z "$1" ] || kill -TERM -- "-$1" 2>/dev/null || true; }
 # Random tests draw from this seed, another one for each commit; a failed test prints it.
 : "${TENDRIL_TEST_SEED:=$((16#$(git rev-parse --short=8 HEAD | cut -c 1-8)))}"
 export TENDRIL_TEST_SEED
+say "TENDRIL_TEST_SEED=$TENDRIL_TEST_SEED"
 
 # run_part NAME SECONDS: runs the function NAME, which may write a JUnit file to $TENDRIL_JUNIT, and stops it after SECONDS
 # (0: never). Adds to the counts. Sets part_status and part_cpu, its processor time in seconds.

@@ -1,9 +1,12 @@
-# tendril_library(NAME [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...] [PRECOMPILE headers...])
+# tendril_library(NAME [SEPARATE] [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...]
+#   [PRECOMPILE headers...])
 #
 # The library of one top-level folder: every .cpp below it, so that a new file needs no change elsewhere. Only symbols
-# between the marks of tensor/export.h are visible. TENDRIL_UNITY compiles several sources as one.
+# between the marks of tensor/export.h are visible. TENDRIL_UNITY compiles several sources as one, except those of a
+# SEPARATE library: which functions the compiler inlines there must not depend on which files share a batch, because small
+# operations execute up to 8% more instructions in a batch (bench/instructions.tsv). Sanitized builds batch them, too.
 function(tendril_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(file IN LISTS ARG_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
@@ -27,7 +30,7 @@ function(tendril_library name)
       target_precompile_headers(tendril_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
     endforeach()
   endif()
-  if(TENDRIL_UNITY)
+  if(TENDRIL_UNITY AND (TENDRIL_SANITIZE OR NOT ARG_SEPARATE))
     set(batch 8)
     if(TENDRIL_SANITIZE MATCHES "address")
       set(batch 24)  # nothing is precompiled there: half of the time would go into reading headers
