@@ -7,6 +7,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/waits_for_room.h"
 
 BOOST_AUTO_TEST_SUITE(thread_cap)
 
@@ -69,15 +70,12 @@ BOOST_AUTO_TEST_CASE(nested_waits_succeed_where_the_window_is_full_of_calls_that
   parked = 0;
   AgentPair pair(functions(), {.num_worker_threads = 2, .max_threads = 16, .receive_limit = 64 << 10});
   std::vector<Future<Message>> futures;
-  std::thread caller([&] {  // it waits for room
+  std::thread caller([&] {  // waits for room after some of them
     for (int i = 0; i < 300; ++i) futures.push_back(call(*pair.a, 1, request(kNest), {.timeout = 20s}));
   });
-  const auto is_full = [&] {
-    const std::size_t before = pair.b->metrics().queued_jobs;
-    std::this_thread::sleep_for(100ms);
-    return before >= 16 && pair.b->metrics().queued_jobs == before;
-  };
-  BOOST_TEST(Cluster::eventually([&] { return parked >= 13 && is_full(); }, 60s));
+  // No more handlers start, and the requests that wait for threads fill the window.
+  BOOST_TEST(Cluster::eventually(
+      [&] { return parked >= 13 && pair.b->metrics().queued_jobs >= 16 && waits_for_room(*pair.a, 1); }, 60s));
   gate->set_value();
   caller.join();
   for (Future<Message>& answer : futures) BOOST_TEST(text(answer.wait()) == "echo");

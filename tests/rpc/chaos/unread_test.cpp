@@ -1,8 +1,10 @@
-// Peers that do not read, do not stop, or do not go on: what they cost is bounded, and nobody else pays.
-#include <unistd.h>
+// Peers that do not read, send without end, or stop within a message: they use bounded memory and delay no other peer.
+#include <algorithm>
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <future>
+#include <string>
 #include <thread>
 
 #include "tendril/rpc/session/flow_control.h"
@@ -10,13 +12,14 @@
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/chaos/raw_client.h"
 #include "tests/rpc/cluster.h"
+#include "tests/rpc/waits_for_room.h"
 
 BOOST_AUTO_TEST_SUITE(unread)
 
 using namespace rpc_test;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-/// What the handler of "busy" waits for, unseen by the pool, as in a long computation.
+/// Keeps the handler of "busy" from returning. The pool does not see that it waits, as in a long computation.
 struct Work {
   std::promise<void> end;
   std::shared_future<void> done{end.get_future()};
@@ -35,7 +38,7 @@ const Functions& functions() {
   return table;
 }
 
-/// An object that takes as long to make as `work`.
+/// An object whose constructor returns when `work` ends.
 struct Slow {
   explicit Slow(int) { work->done.wait_for(60s); }
   int64_t size(const std::vector<char>& bytes) const { return static_cast<int64_t>(bytes.size()); }
@@ -57,10 +60,15 @@ Message with_id(Message message, uint64_t call_id) {
   return message;
 }
 
-uint64_t resident_bytes() {
-  uint64_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+int same(int x) { return x; }
+
+/// The most memory that this process has had resident.
+uint64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) << 10;
+  }
+  throw std::runtime_error("/proc/self/status: no VmHWM");
 }
 
 bool eventually(const std::function<bool()>& condition) {
@@ -75,31 +83,37 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
   const Agent::Endpoint endpoint = agent.listen();
   RawClient stopped(endpoint, raw_hello("stopped", 2, 3));
   BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
-  // What the sockets hold, the limit, and more.
+  // More than the sockets and the queue take.
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < 16; ++i) {
     BOOST_CHECK_THROW(call(agent, 2, request(1, std::string(kMiB, 'x')), {.timeout = 50ms}).wait(), TimeoutError);
   }
-  BOOST_TEST(agent.send_control(2, Bytes(24)));  // never waits for room
+  BOOST_TEST(agent.send_control(2, Bytes(24)));  // does not wait for room
   std::stop_source stop;
+  std::atomic<bool> waited{false};
   std::jthread canceller([&] {
-    BOOST_TEST_MESSAGE("cancels");
-    std::this_thread::sleep_for(50ms);
+    waited = eventually([&] { return waits_for_room(agent, 2); });
     stop.request_stop();
   });
-  BOOST_CHECK_THROW(call(agent, 2, request(1, "x"), {.timeout = 0us, .stop = stop.get_token()}).wait(), CancelledError);
+  const std::string large(kMiB, 'x');
+  BOOST_CHECK_THROW(call(agent, 2, request(1, large), {.timeout = 0us, .stop = stop.get_token()}).wait(),
+                    CancelledError);
+  canceller.join();
+  BOOST_TEST(waited);
   BOOST_TEST((Clock::now() - start < 60s));
   BOOST_TEST(agent.metrics().queued_bytes < 4 * kMiB);
-  // One that waits for room, without a deadline, when the connection ends.
+  // A call without a deadline waits for room until the connection ends.
   std::jthread end([&] {
-    std::this_thread::sleep_for(50ms);
+    waited = waited && eventually([&] { return waits_for_room(agent, 2); });
     ::shutdown(stopped.socket(), SHUT_RDWR);
   });
-  BOOST_CHECK_THROW(call(agent, 2, request(1, "x"), {.timeout = 0us}).wait(), PeerLostError);
+  BOOST_CHECK_THROW(call(agent, 2, request(1, large), {.timeout = 0us}).wait(), PeerLostError);
+  end.join();
+  BOOST_TEST(waited);
   check_at_rest(agent);
 }
 
-/// What waits for room keeps the thread that makes the call: a call that is pending when its maker goes on has left.
+/// A call that waits for room blocks the thread that makes it, so a call whose thread continues has left.
 BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
   AgentOptions options = options_of("caller", 0);
   options.send_limit = kMiB;
@@ -180,13 +194,18 @@ BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
   AgentPair pair(functions(), options);
   constexpr std::size_t kCalls = 1000;
   std::vector<Future<Message>> waiting;
+  std::atomic<bool> all_made{false};
   std::jthread caller([&] {
     for (std::size_t i = 0; i < kCalls; ++i) waiting.push_back(call(*pair.a, 1, request(3), {.timeout = 0us}));
+    all_made = true;
   });
-  const uint64_t most = kMinRequestWindow / 2 / request_cost(kFrameHeaderBytes) + 2;
-  BOOST_TEST(eventually([&] { return pair.b->metrics().unanswered_calls >= most - 2; }));
-  std::this_thread::sleep_for(100ms);  // in which more would come, if it did
-  BOOST_TEST(pair.b->metrics().unanswered_calls <= most);
+  BOOST_TEST(eventually([&] { return all_made || waits_for_room(*pair.a, 1); }));
+  BOOST_TEST(!all_made);
+  // "a" sends this answer after all requests that had room, so "b" has received those when it comes.
+  BOOST_TEST(text(call(*pair.b, 0, request(1, "after them"), {.timeout = 60s}).wait()) == "after them");
+  const uint64_t half_a_window = kMinRequestWindow / 2 / request_cost(kFrameHeaderBytes);
+  BOOST_TEST(pair.b->metrics().unanswered_calls >= half_a_window);
+  BOOST_TEST(pair.b->metrics().unanswered_calls <= half_a_window + 2);
   work->end.set_value();
   caller.join();
   for (const auto& one : waiting) BOOST_TEST(text(one.wait()) == "done");
@@ -194,7 +213,7 @@ BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(so_do_calls_of_an_object_that_is_still_being_made) {
+BOOST_AUTO_TEST_CASE(calls_of_an_unfinished_object_wait_on_the_callers_side) {
   work = std::make_unique<Work>();
   AgentOptions options;
   options.receive_limit = kMiB;
@@ -202,13 +221,19 @@ BOOST_AUTO_TEST_CASE(so_do_calls_of_an_object_that_is_still_being_made) {
   {
     const RRef<Slow> slow = remote<Slow>(cluster[0], 1, 1);
     std::vector<Future<int64_t>> waiting;
+    std::atomic<bool> all_made{false};
     std::jthread caller([&] {
       const std::vector<char> bytes(kMiB / 16);
       for (int i = 0; i < 64; ++i) waiting.push_back(slow.rpc_async<&Slow::size>(bytes));
+      all_made = true;
     });
-    BOOST_TEST(eventually([&] { return cluster[1].metrics().unanswered_calls >= 6; }));
+    BOOST_TEST(eventually([&] { return all_made || waits_for_room(cluster[0], 1); }));
+    BOOST_TEST(!all_made);
+    // "w0" sends this answer after all requests that had room, so "w1" has received those when it comes.
+    BOOST_TEST(rpc_sync<&same>(cluster[1], 0, 7) == 7);
     // Half of the window, and the creation.
-    BOOST_TEST(!Cluster::eventually([&] { return cluster[1].metrics().unanswered_calls > 12; }, 1s));
+    BOOST_TEST(cluster[1].metrics().unanswered_calls >= 6);
+    BOOST_TEST(cluster[1].metrics().unanswered_calls <= 12);
     work->end.set_value();
     caller.join();
     for (const Future<int64_t>& one : waiting) BOOST_TEST(one.wait() == static_cast<int64_t>(kMiB / 16));
@@ -237,7 +262,7 @@ BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
   const Agent::Endpoint endpoint = agent.listen();
   RawClient client(endpoint, raw_hello("greedy", 2, 3));
   BOOST_TEST(client.answer().request_window == kMinRequestWindow);
-  // As many as the window takes, and two.
+  // Two more than the window takes.
   const uint64_t most = kMinRequestWindow / request_cost(kFrameHeaderBytes) + 2;
   bool open = true;
   for (uint64_t id = 1; id <= most + 2 && open; ++id) open = client.try_say(with_id(request(3), id));
@@ -248,7 +273,7 @@ BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
   Message credit;
   credit.kind = MessageKind::credit;
   credit.payload = Bytes(8, std::byte{1});
-  liar.say(std::move(credit));  // for what was never sent
+  liar.say(std::move(credit));  // for requests that the agent never sent
   BOOST_TEST(liar.closed_within(60s));
   check_at_rest(agent);
 }
@@ -261,12 +286,17 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
   RawClient silent(endpoint, raw_hello("silent", 2, 3));
   constexpr uint64_t kCalls = 200;
   for (uint64_t id = 1; id <= kCalls; ++id) silent.say(with_id(request(4), id));
-  // Above the limit requests are held back, until half of it is left: the socket may take as much meanwhile.
-  BOOST_TEST(eventually([&] { return agent.metrics().queued_bytes > 2 * kMiB; }));
-  BOOST_TEST(eventually([&] { return agent.metrics().queued_jobs == 0; }));
-  std::this_thread::sleep_for(100ms);  // in which more would be made, if it were
+  // Until every request has been answered or is held back: then no handler runs or starts. Requests are held back above
+  // the limit, and again served when half of it is left.
+  BOOST_TEST(eventually([&] {
+    if (agent.metrics().requests_received < kCalls) return false;
+    return std::ranges::all_of(agent.calls_received(), [](const CallReceived& received) {
+      return received.state == CallReceived::State::held_back;
+    });
+  }));
   const Metrics now = agent.metrics();
-  BOOST_TEST(now.queued_bytes <= 12 * kMiB);  // the limit, and one for each handler that had been started
+  BOOST_TEST(now.queued_bytes > 2 * kMiB);
+  BOOST_TEST(now.queued_bytes <= 12 * kMiB);  // the limit, and one reply for each handler that had been started
   BOOST_TEST(now.threads <= 12u);
   BOOST_TEST(now.unanswered_calls >= kCalls / 2);
   {
@@ -303,7 +333,7 @@ BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
   options.liveness_timeout = 500ms;
   Agent agent(options, functions());
   const Agent::Endpoint endpoint = agent.listen();
-  // Headers of whole messages, that say what is to come; it does not.
+  // Headers that announce large messages, which do not follow.
   Message large = request(1);
   large.payload.resize(256 * kMiB);
   large.call_id = 1;
@@ -314,31 +344,34 @@ BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
     const auto* bytes = static_cast<const std::byte*>(first.data);
     return Bytes(bytes, bytes + kFrameHeaderBytes);
   }();
-  const uint64_t before = resident_bytes();
+  const uint64_t before = peak_resident_bytes();
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int rank = 1; rank < 17; ++rank) {
     clients.push_back(std::make_unique<RawClient>(endpoint, raw_hello("half" + std::to_string(rank), rank, 20)));
     clients.back()->say(header);
   }
   BOOST_TEST(eventually([&] { return agent.metrics().bytes_received >= 16 * kFrameHeaderBytes; }));
-  std::this_thread::sleep_for(50ms);
-  BOOST_TEST(resident_bytes() < before + 256 * kMiB);  // of 4 GiB
   for (const auto& client : clients) BOOST_TEST(client->closed_within(60s));
   BOOST_TEST(eventually([&] { return agent.peers().empty(); }));
+  BOOST_TEST(peak_resident_bytes() < before + 256 * kMiB);  // of the 4 GiB that were announced
 }
 
-BOOST_AUTO_TEST_CASE(a_long_message_may_come_slowly) {
+BOOST_AUTO_TEST_CASE(a_message_may_take_longer_than_the_liveness_timeout) {
   AgentOptions options = options_of("server", 0);
-  options.liveness_timeout = 2s;
+  options.liveness_timeout = 1s;
   Agent agent(options, functions());
   const Agent::Endpoint endpoint = agent.listen();
   RawClient client(endpoint, raw_hello("slow", 2, 3));
   const Bytes frame = tendril::rpc::testing::bytes_of(Frame(with_id(request(1, std::string(3 * kMiB, 'z')), 1)));
   const std::span<const std::byte> all(frame);
-  for (std::size_t part = 0; part < 6; ++part) {
-    std::this_thread::sleep_for(50ms);
-    client.say(all.subspan(part * all.size() / 6, (part + 1) * all.size() / 6 - part * all.size() / 6));
+  // One byte after the other, each after the one before has been received. The agent would close the connection one to
+  // two timeouts after the last byte.
+  std::size_t sent = 0;
+  for (const Clock::time_point end = Clock::now() + 2 * options.liveness_timeout + 200ms; Clock::now() < end;) {
+    client.say(all.subspan(sent++, 1));
+    BOOST_REQUIRE(eventually([&] { return agent.metrics().bytes_received >= sent; }));
   }
+  client.say(all.subspan(sent));
   BOOST_TEST(text(client.receive(MessageKind::reply).value()) == std::string(3 * kMiB, 'z'));
 }
 
