@@ -1,12 +1,17 @@
-// How long a function takes is measured of its own calls: whether others are woken beside it depends on that.
+// How long a handler takes is measured from its own start to its own answer: the pool decides by it whether to wake
+// other threads.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/threads/loop.h"
-#include "tests/rpc/agent_pair.h"
+#include "tests/rpc/cluster.h"
+#include "tests/rpc/raw_call.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(handler_time)
 
@@ -23,18 +28,22 @@ void work() {
   }
 }
 
-/// Whose messages take long to write.
-struct SlowSender final : tendril::rpc::detail::HeldSends::Sender {
+/// A link whose messages are written later than they are sent. Notes when and where.
+struct NotingSender final : tendril::rpc::detail::HeldSends::Sender {
   void write_held() override {
+    const Clock::time_point begin = Clock::now();
+    while (Clock::now() == begin) {
+    }
+    written_ns = tendril::rpc::detail::trace_ns(Clock::now());
     writer = std::this_thread::get_id();
-    work();
   }
-  std::atomic<std::thread::id> writer, server;  // of what is held, and of kShort
+  std::atomic<int64_t> written_ns{0};
+  std::atomic<std::thread::id> writer, server;  // the threads of `write_held` and of the handler of kShort
 };
-std::shared_ptr<SlowSender> sender;  // null: kHolds holds nothing
+std::shared_ptr<NotingSender> sender;  // null: kHolds holds nothing
 std::optional<Future<Message>> after_it;
 
-/// As Functions, with one that runs on the thread that reads its request.
+/// Like Functions, and kOnReader runs on the thread that reads its request.
 class Table final : public FunctionTable {
  public:
   Table() {
@@ -50,7 +59,7 @@ class Table final : public FunctionTable {
           [held = std::make_shared<InboundCall>(std::move(inbound))](const Future<void>&) { held->reply(reply("")); });
     });
     add(kCompletes, [](InboundCall& inbound) {
-      deferred->set_value();  // answers another call here
+      deferred->set_value();  // answers the call of kDeferred on this thread
       work();
       inbound.reply(reply(""));
     });
@@ -73,7 +82,7 @@ class Table final : public FunctionTable {
   ServedFunction functions_[kShort + 1];
 };
 
-BOOST_AUTO_TEST_CASE(a_function_that_answers_within_it_does_not_make_it_seem_short) {
+BOOST_AUTO_TEST_CASE(an_answer_on_the_same_thread_does_not_end_it) {
   const Table functions;
   {
     Agent agent({.name = std::string("solo")}, functions);
@@ -82,44 +91,66 @@ BOOST_AUTO_TEST_CASE(a_function_that_answers_within_it_does_not_make_it_seem_sho
   BOOST_TEST((functions.average(kLong) >= kTime));
 }
 
-BOOST_AUTO_TEST_CASE(nor_does_a_call_that_it_completes) {
+BOOST_AUTO_TEST_CASE(a_call_that_it_completes_does_not_end_it) {
   const Table functions;
   deferred = std::make_unique<Promise<>>();
   {
     Agent agent({.name = std::string("solo")}, functions);
     const Future<Message> waits = call(agent, 0, request(kDeferred));
-    while (agent.metrics().active_handlers + agent.metrics().queued_jobs > 0) std::this_thread::yield();
+    tendril::test::wait_until("the handler of kDeferred has returned", [&] {
+      const Metrics now = agent.metrics();
+      return now.active_handlers + now.queued_jobs == 0;
+    });
     call(agent, 0, request(kCompletes)).wait();
     waits.wait();
   }
   BOOST_TEST((functions.average(kCompletes) >= kTime));
 }
 
-// Counted, it would make of short functions long ones, whose replies leave one by one, and of that there is no way
-// back.
-BOOST_AUTO_TEST_CASE(what_is_written_for_others_before_it_begins_is_not_its_time) {
-  constexpr int kRounds = 100;  // another thread may lead, and write, where the machine does much else
-  int written_first = 0, short_then = 0;
-  for (int round = 0; round < kRounds && written_first < 5; ++round) {
-    const Table functions;
-    const AgentPair pair(functions);
-    sender.reset();
-    for (int i = 0; i < 20; ++i) call(*pair.a, 1, request(kHolds)).wait();  // it is short: nobody leads while it runs
-    sender = std::make_shared<SlowSender>();
-    after_it.reset();
-    call(*pair.a, 1, request(kHolds)).wait();
-    const auto deadline = Clock::now() + 30s;
-    const auto busy = [&] { return (after_it && !after_it->done()) || pair.b->metrics().active_handlers > 0; };
-    while (busy() && Clock::now() < deadline) std::this_thread::yield();  // to wait would be to lead, and to write
-    BOOST_REQUIRE(!busy());
-    if (!after_it || sender->writer.load() != sender->server.load()) continue;
-    ++written_first;
-    short_then += functions.average(kShort) < kTime;
+/// The start of each handler of `function` in `trace`.
+std::vector<int64_t> starts_of(const tendril::rpc::detail::Trace& trace, Function function) {
+  using tendril::rpc::detail::TraceSpan;
+  std::vector<int64_t> starts;
+  for (const auto& thread : trace.threads()) {
+    for (const TraceSpan& span : thread.spans) {
+      if (span.kind == TraceSpan::Kind::handler && span.function == function) starts.push_back(span.start_ns);
+    }
   }
+  return starts;
+}
+
+/// Has kHolds hold a message back and call kShort. Returns false if another thread than that of kShort has written the
+/// message: that thread took the lead meanwhile.
+bool serve_after_writing() {
+  const Table functions;
+  const auto trace = std::make_shared<tendril::rpc::detail::Trace>("", WorkerInfo{"w1", 1}, 1);
   sender.reset();
   after_it.reset();
-  BOOST_TEST(written_first > 0);
-  BOOST_TEST(2 * short_then > written_first);
+  Cluster cluster(2, {}, functions, nullptr, [&](Agent& agent) {
+    if (agent.self().id == 1) agent.set_trace(trace);
+  });
+  for (int i = 0; i < 20; ++i) call(cluster[0], 1, request(kHolds)).wait();  // short: no thread leads while it runs
+  sender = std::make_shared<NotingSender>();
+  call(cluster[0], 1, request(kHolds)).wait();
+  // Not a wait for the future: a waiting thread leads, and whoever leads writes what is held back.
+  tendril::test::wait_until("both handlers have returned", [&] {
+    const Metrics now = cluster[1].metrics();
+    return now.active_handlers + now.queued_jobs == 0 && (!after_it || after_it->done());
+  });
+  const bool on_its_thread = after_it && sender->writer.load() == sender->server.load();
+  if (on_its_thread) {
+    const std::vector<int64_t> starts = starts_of(*trace, kShort);
+    BOOST_REQUIRE(starts.size() == 1u);
+    BOOST_TEST(starts[0] >= sender->written_ns.load());
+  }
+  after_it.reset();
+  sender.reset();
+  return on_its_thread;
+}
+
+// If it counted, short handlers would seem long. Replies of long ones leave one by one, which takes longer still.
+BOOST_AUTO_TEST_CASE(writing_for_others_before_it_starts_does_not_count) {
+  tendril::test::wait_until("a thread writes what was held back, and then serves", serve_after_writing);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
