@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
@@ -18,6 +19,7 @@
 #include "tendril/rpc/threads/reactor.h"
 #include "tendril/rpc/threads/short_mutex.h"
 #include "tendril/rpc/threads/slots.h"
+#include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(loop_parts)
 
@@ -119,6 +121,22 @@ BOOST_AUTO_TEST_CASE(destructors_wait_for_a_poll_interval_and_run_one_at_a_time)
   BOOST_TEST(start(slots) == "z");
 }
 
+BOOST_AUTO_TEST_CASE(destructors_that_wait_leave_threads_for_nested_calls) {
+  Slots slots(2, 10);  // one thread for the sockets, one for nested calls
+  for (int i = 0; i < 20; ++i) slots.push_release(job('x'));
+  slots.stop_delaying();
+  std::string started;
+  while (slots.can_run()) {
+    started += start(slots);
+    slots.give_back(Slot::release);
+  }
+  BOOST_TEST(started == "xxxxxxxx");
+  slots.push(job('o'));
+  BOOST_TEST(start(slots) == "");
+  slots.push(job('n', 1));
+  BOOST_TEST(start(slots) == "n");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_sent_is_held_back_only_while_nobody_leads) {
   Leadership leadership;
   HeldSends held(leadership);
@@ -210,16 +228,22 @@ BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_wa
   int64_t count = 0;  // what two threads at once would miscount
   bool inside = false;
   std::atomic<int> met{0};
+  std::array<std::atomic<pid_t>, 4> ids{};  // 0: not begun, or over
   std::vector<std::jthread> threads;
-  for (int t = 0; t < 4; ++t) {
+  for (std::size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 5000; ++i) {
+      ids[t] = ::gettid();
+      const std::size_t next = (t + 1) % 4;
+      for (std::size_t i = 0; i < 5000; ++i) {
         const std::lock_guard lock(mutex);
         if (std::exchange(inside, true)) ++met;
-        if (i % 500 == 100 * t) std::this_thread::sleep_for(100us);  // the others sleep meanwhile
+        if (i % 500 == 100 * t) {  // until another thread waits in the kernel
+          (void)tendril::test::holds_within(60s, [&] { return ids[next] == 0 || tendril::test::is_asleep(ids[next]); });
+        }
         ++count;
         inside = false;
       }
+      ids[t] = 0;
     });
   }
   threads.clear();
@@ -229,12 +253,16 @@ BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_wa
   std::atomic<bool> refused{false};
   std::jthread([&] { refused = !mutex.try_lock(); }).join();
   BOOST_TEST(refused);
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> entered{false};
   std::jthread waiter([&] {
+    id = ::gettid();
     const std::lock_guard lock(mutex);
     ++count;
+    entered = true;
   });
-  std::this_thread::sleep_for(2ms);
-  BOOST_TEST(count == 20'000);
+  BOOST_TEST(tendril::test::wait_until_asleep(id, [&] { return entered.load(); }));
+  BOOST_TEST(!entered);
   mutex.unlock();
   waiter.join();
   BOOST_TEST(count == 20'001);
