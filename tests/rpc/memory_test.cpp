@@ -1,18 +1,22 @@
 #include <unistd.h>
 
+#include <barrier>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
 #include "tests/rpc/cluster.h"
 
-// What a burst of calls leaves in the allocator's arenas goes back to the system once the workers rest.
+// An idle worker returns to the system the memory that a burst of calls left in the allocator's arenas.
 
 BOOST_AUTO_TEST_SUITE(memory)
 
 using namespace rpc_test;
 
+constexpr int kTogether = 20;
+std::barrier together(kTogether);
+/// Returns its argument once so many calls have begun, so that they use as many arenas.
 std::vector<std::string> same(std::vector<std::string> lines) {
-  blocking([] { std::this_thread::sleep_for(1ms); });  // so that many handlers run at once, each in its own arena
+  blocking([] { together.arrive_and_wait(); });
   return lines;
 }
 
@@ -29,11 +33,11 @@ BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
 #else
   Cluster cluster(2);
   const std::vector<std::string> lines(2000, std::string(200, 'x'));
-  std::vector<std::string> kept;  // here and there a line stays, so that what is free lies between
+  std::vector<std::string> kept;  // one line of each result, so that the freed memory is in pieces
   const std::size_t before = resident_mib();
   for (int round = 0; round < 3; ++round) {
     std::vector<Future<std::vector<std::string> > > calls;
-    for (int i = 0; i < 200; ++i) calls.push_back(rpc_async<&same>(cluster[0], 1, lines));
+    for (int i = 0; i < 10 * kTogether; ++i) calls.push_back(rpc_async<&same>(cluster[0], 1, lines));
     for (const auto& call : calls) kept.push_back(call.wait().back());
   }
   const std::size_t after = resident_mib();

@@ -7,6 +7,7 @@
 
 #include "tests/rpc/cluster.h"
 #include "tests/rpc/error_text.h"
+#include "tests/wait_until.h"
 
 // Two agents whose messages the test may lose, and how they agree that they are done.
 
@@ -27,15 +28,22 @@ Task<void> go_on(int steps) {
 }
 void begin_to_go_on(int steps) { (void)go_on(steps); }
 
-/// Makes the instant long in which a call has been answered and what waits for the answer has not gone on yet.
+std::atomic<int> looks{0};         // how often `drain` of worker 1 has found it busy
+std::atomic<bool> drained{false};  // it has returned
+
+/// Keeps worker 1 between the arrival of a reply and the continuation that waits for it, until `drain` has looked at
+/// the worker meanwhile.
 struct SlowReading final : MessageHook {
   void before_send(const WorkerInfo&, Message&) override {}
   void after_receive(const WorkerInfo&, Message&) override {}
   void before_reply(const WorkerInfo&, Message&) override {}
-  void after_reply(const WorkerInfo&, Message&) override { std::this_thread::sleep_for(200ms); }
+  void after_reply(const WorkerInfo&, Message&) override {
+    const int before = looks;
+    (void)tendril::test::holds_within(60s, [&] { return drained || looks > before + 1; });
+  }
 };
 
-/// Gatherings of two threads. Who fails ends them for the other.
+/// Gatherings of two threads. If one fails, so does the other.
 class TwoThreads {
  public:
   struct Member final : tendril::rpc::detail::Gathering {
@@ -44,6 +52,7 @@ class TwoThreads {
       return both.gather(self, std::move(contribution));
     }
     void check() override {
+      if (self == 1) ++looks;
       const std::lock_guard lock(both.mutex_);
       if (!both.failure_.empty()) throw tendril::rpc::TimeoutError(both.failure_);
     }
@@ -97,6 +106,7 @@ std::array<std::string, 2> drain(Cluster& cluster, std::chrono::milliseconds tim
         throw;
       }
     });
+    if (rank == 1) drained = true;
   };
   std::jthread other([&] { run(1); });
   run(0);
@@ -124,11 +134,12 @@ BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrive
   for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_coroutine_that_goes_on_after_its_caller_was_answered_is_waited_for) {
+BOOST_AUTO_TEST_CASE(it_waits_for_coroutines_that_outlive_their_calls) {
   Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
     if (agent.self().id == 1) agent.add_hook(std::make_shared<SlowReading>());
   });
-  steps_taken = 0;
+  steps_taken = looks = 0;
+  drained = false;
   rpc_sync<&begin_to_go_on>(cluster[0], 1, 4);
   for (const std::string& error : drain::drain(cluster, 60s)) BOOST_TEST(error == "");
   BOOST_TEST(steps_taken == 4);

@@ -14,6 +14,7 @@
 #include "tests/rpc/agent_pair.h"
 #include "tests/rpc/certificates.h"
 #include "tests/rpc/session/cutting_proxy.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(lost_connection)
 
@@ -117,22 +118,27 @@ void check_answer(const Message& answer, std::size_t number, int64_t elements = 
 
 void call_from_many_threads_while_it_breaks(ThroughProxy& net) {
   std::atomic<bool> done{false};
+  std::atomic<int> wrong{0}, answered{0};
   std::jthread breaking([&] {
+    // The connection breaks, lasts until another call has been answered, and breaks again.
     for (uint64_t n = 1; !done; ++n) {
+      const int cuts = net.proxy->cuts();
       net.proxy->cut_after(n * 7919 % 100'000);
-      std::this_thread::sleep_for(3ms);
+      (void)tendril::test::holds_within(60s, [&] { return done || net.proxy->cuts() > cuts; });
+      const int before = answered;
+      (void)tendril::test::holds_within(60s, [&] { return done || answered > before; });
     }
   });
-  std::atomic<int> wrong{0};
   std::vector<std::jthread> callers;
   for (std::size_t t = 0; t < 4; ++t) {
-    callers.emplace_back([&net, &wrong, t] {
+    callers.emplace_back([&net, &wrong, &answered, t] {
       Agent& from = t % 2 == 0 ? *net.a : *net.b;
       for (std::size_t i = 0; i < 200; ++i) {
         const std::size_t number = 200 * t + i;
         const int64_t elements = i % 10 == 0 ? 20'000 : 10;
         const Message answer = call(from, t % 2 == 0 ? 1 : 0, numbered(number, elements), {.timeout = 0us}).wait();
         if (!is_answer(answer, number, elements)) ++wrong;
+        ++answered;
       }
     });
   }

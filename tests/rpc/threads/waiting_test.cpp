@@ -12,6 +12,7 @@
 #include "tendril/rpc/threads/polling.h"
 #include "tendril/rpc/threads/wakeup_cost.h"
 #include "tests/rpc/agent_pair.h"
+#include "tests/rpc/asleep.h"
 
 BOOST_AUTO_TEST_SUITE(waiting)
 
@@ -226,7 +227,8 @@ BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_th
     loop->start();
     std::promise<void> released, handled;
     loop->post_release(std::make_unique<Call>([&] { released.set_value(); }));
-    std::this_thread::sleep_for(std::chrono::microseconds(20 * round));  // at some of these it watches
+    // The rounds try all phases of the poll interval. The outcome must be the same at each.
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
     loop->post(std::make_unique<Call>([&, end = released.get_future().share()] {
       late += end.wait_for(10s) != std::future_status::ready;
       handled.set_value();
@@ -242,20 +244,30 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_needs_the_lead_no_more_when_it_is_handed_to_i
   const tendril::Ref<detail::Loop> loop(new detail::Loop({.name = "test", .slots = 2, .max_threads = 16}));
   loop->start();
   int stuck = 0;
+  const auto falls_asleep = [](const std::atomic<pid_t>& thread) {
+    return tendril::test::holds_within(60s, [&] { return thread != 0 && tendril::test::is_asleep(thread); });
+  };
+  const std::atomic<pid_t> here{::gettid()};
   for (int round = 0; round < 300 && stuck == 0; ++round) {
     {
       Promise<> warm(loop.get());  // the pool thread that completes it resigns: the next waiter leads
       loop->post_io([&] {
-        std::this_thread::sleep_for(200us);
+        if (::gettid() != here) (void)falls_asleep(here);  // else the waiting thread leads already
         warm.set_value();
       });
       warm.future().wait();
     }
     Promise<> first(loop.get()), second(loop.get());
-    std::jthread leads([future = first.future()] { future.wait(); });
-    std::this_thread::sleep_for(100us);
+    std::atomic<pid_t> leader{0};
+    std::jthread leads([&, future = first.future()] {
+      leader = ::gettid();
+      future.wait();
+    });
+    BOOST_TEST(falls_asleep(leader));
     std::jthread waits([future = second.future()] { future.wait(); });
-    std::this_thread::sleep_for(3ms);  // the pool thread that looks for a leader has found one and looks no more
+    // A few poll intervals, after which no pool thread looks for a leader any more. That cannot be seen from outside;
+    // a round that goes on too early passes.
+    std::this_thread::sleep_for(3ms);
     first.set_value();
     for (const auto end = Clock::now() + std::chrono::microseconds(round % 100); Clock::now() < end;) {
     }
