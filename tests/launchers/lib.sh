@@ -5,6 +5,7 @@
 set -euo pipefail
 cartpole=$1
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../wait_until.sh"
 
 # CTest's code for a test that could not be run.
 skip() { echo "skipped: $*"; exit 77; }

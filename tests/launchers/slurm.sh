@@ -41,8 +41,7 @@ for node in 127.0.0.1 127.0.0.2 127.0.0.3; do
   started+=($!)
 done
 ready() { [ "$(sinfo -h -N -o %t 2>/dev/null | grep -c idle)" -eq 3 ]; }
-for _ in $(seq 300); do ! ready || break; sleep 0.2; done
-ready || { tail -n 20 "$folder"/*.out; echo "failed: the cluster did not come up"; exit 1; }
+wait_until 60 ready || { tail -n 20 "$folder"/*.out; echo "failed: the cluster did not come up"; exit 1; }
 
 check 3 srun -N 3 -n 3 "${command[@]}"                  # three nodes
 check 2 srun -N 1 -n 2 --overcommit "${command[@]}"     # one node

@@ -15,17 +15,17 @@ ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || skip "t
 private=$folder/private  # on each host a file system of its own
 mkdir "$private"
 declare -a host
+# Each host lasts as long as the process in it, which ends with this script and prints a line from its new namespaces.
 for n in 1 2 3; do
-  unshare -nmu sleep 600 >/dev/null 2>&1 &
+  # shellcheck disable=SC2016  # the inner shell expands it
+  exec {entered}< <(exec unshare -nmu bash -c 'echo && exec tail -f --pid="$0" /dev/null >/dev/null' $$ 2>/dev/null)
   host[n]=$!
   started+=($!)
+  read -r -t 10 <&"$entered" || { echo "failed: node$n did not start"; exit 1; }
+  exec {entered}<&-
 done
 on() { local n=$1; shift; nsenter -t "${host[n]}" -n -m -u -- "$@"; }
 for n in 1 2 3; do
-  for _ in {1..500}; do  # until it has left this namespace
-    [ "$(readlink "/proc/${host[n]}/ns/uts")" != "$(readlink /proc/self/ns/uts)" ] && break
-    sleep 0.02
-  done
   ip link add "port$n" type veth peer name eth0 netns "${host[n]}" && ip link set "port$n" master bridge0 up
   on $n hostname "node$n"
   on $n mount -t tmpfs none "$private"

@@ -17,6 +17,7 @@ if [ "${1:-}" != inside ]; then
   exec unshare -rnm "$BASH" "$0" inside "$@"
 fi
 shift
+source "$(dirname "$0")/../wait_until.sh"
 master=$1 keys=$2
 shift 2
 IFS=, read -ra key <<<"$keys"
@@ -26,9 +27,7 @@ by=none
 if tc qdisc add dev probe0 root netem delay 1ms 2>/dev/null; then
   by=netem
 elif [ -n "${HOSTS_BRIDGE:-}" ] && ip link set probe0 up && ip link set probe1 up; then
-  "$HOSTS_BRIDGE" 1 0 0 probe0 probe1 >/dev/null 2>&1 & probe=$!
-  sleep 0.2
-  kill -TERM $probe 2>/dev/null && wait $probe && by=bridge
+  "$HOSTS_BRIDGE" check probe0 probe1 >/dev/null 2>&1 && by=bridge
 fi
 ip link del probe0
 if [ $by != bridge ]; then ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || exit 77; fi
@@ -41,16 +40,16 @@ trap 'kill "${host[@]}" $switch 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$pri
 delay=2 jitter=0 loss=0
 [ -z "${HOSTS_PARTITION:-}" ] || delay=5 jitter=2 loss=1
 echo "network: by $by, $delay ms, give or take $jitter, $loss% are lost" | sed 's/by none.*/no delay and no loss: there is no netem here, and no packet socket/'
+# Each host lasts as long as the process in it, which ends with this script and prints a line from its new namespaces.
 for n in 1 2 3; do
-  unshare -nm sleep 300 >/dev/null 2>&1 &
+  # shellcheck disable=SC2016  # the inner shell expands it
+  exec {entered}< <(exec unshare -nm bash -c 'echo && exec tail -f --pid="$0" /dev/null >/dev/null' $$ 2>/dev/null)
   host[n]=$!
+  read -r -t 10 <&"$entered" || exit 77
+  exec {entered}<&-
 done
 on() { local n=$1; shift; nsenter -t "${host[n]}" -n -m -- "$@"; }
 for n in 1 2 3; do
-  for _ in {1..500}; do  # until it has left this namespace
-    [ "$(readlink "/proc/${host[n]}/ns/net")" != "$(readlink /proc/self/ns/net)" ] && break
-    sleep 0.02
-  done
   ip link add "port$n" type veth peer name eth0 netns "${host[n]}" && ip link set "port$n" up || exit 77
   [ $by = bridge ] || ip link set "port$n" master bridge0 || exit 77
   on $n mount -t tmpfs none "$private" || exit 77
@@ -78,16 +77,12 @@ for rank in 0 1 2 3; do
   on $n env TMPDIR="$private" RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$master" MASTER_PORT=29500 "$variable" "$@" &
   worker[rank]=$!
 done
-# until_there FILE SECONDS: waits for the file, or for so long, or until a worker has ended.
-until_there() {
-  for ((i = 0; i < 50 * $2; ++i)); do
-    [ ! -e "$HOSTS_FOLDER/$1" ] && kill -0 "${worker[@]}" 2>/dev/null && sleep 0.02 || return 0
-  done
-}
+# there_or_over FILE: whether there is the file, or a worker has ended.
+there_or_over() { [ -e "$HOSTS_FOLDER/$1" ] || ! kill -0 "${worker[@]}" 2>/dev/null; }
 if [ -n "${HOSTS_PARTITION:-}" ]; then
-  until_there cut 120
+  wait_until 120 there_or_over cut
   cut && touch "$HOSTS_FOLDER/is_cut"
-  until_there heal "$HOSTS_PARTITION"
+  wait_until "$HOSTS_PARTITION" there_or_over heal
   join && touch "$HOSTS_FOLDER/has_healed"
 fi
 wait "${worker[@]}"

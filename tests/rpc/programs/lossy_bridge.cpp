@@ -1,6 +1,7 @@
 // lossy_bridge DELAY_MS JITTER_MS LOSS_PERCENT PORT... : a switch between network interfaces (of this network
 // namespace) that takes time and loses frames, for kernels without netem. SIGUSR1 cuts the second port off, SIGUSR2
-// joins it again; SIGTERM ends it, and it says what it has done. Exit status 77: it may not open packet sockets here.
+// joins it again; SIGTERM ends it, and it prints what it has done. Exit status 77: it may not open packet sockets here.
+// lossy_bridge check PORT... : only opens the interfaces.
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -106,6 +107,10 @@ int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& 
 }  // namespace lossy_bridge
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[1], "check") == 0) {
+    for (int i = 2; i < argc; ++i) lossy_bridge::open_port(argv[i]);
+    return 0;
+  }
   if (argc < 6) return 2;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM}) std::signal(signal, lossy_bridge::on_signal);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it must not outlive hosts.sh, whose output it holds
