@@ -8,6 +8,7 @@
 #include "tests/contains.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
+#include "tests/wait_until.h"
 
 // Groups of real processes: what happens when one is killed, stopped, or ends early.
 
@@ -371,10 +372,8 @@ BOOST_AUTO_TEST_CASE(a_worker_without_descriptors_while_all_join_says_so_once_an
     const std::string refusal = "refused a connection from whoever connects now: Too many open files";
     std::string said;  // between notes of a slow start
     while (starved == 0 && !contains(said, refusal) && times(said, "\n") < 20) said += workers[0].line() + "\n";
-    const auto deadline = std::chrono::steady_clock::now() + 60s;
-    while (!std::filesystem::exists(folder.path() + "/starved") && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(5ms);
-    if (starved == 1) std::this_thread::sleep_for(200ms);  // it tries to connect with rank 0
+    const std::string sign = folder.path() + (starved == 0 ? "/starved" : "/stuck");
+    test::wait_until(sign, [&] { return std::filesystem::exists(sign); });
     std::ofstream(folder.path() + "/enough").flush();
     for (int rank = 0; rank < 8; ++rank) {
       Process& worker = workers[static_cast<std::size_t>(rank)];

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -24,8 +25,10 @@
 #include "tendril/rpc/rref.h"
 #include "tendril/rpc/spawn.h"
 #include "tendril/tensor/raw.h"
+#include "tests/rpc/asleep.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/soak/cut.h"
+#include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -40,8 +43,11 @@ void say(const std::string& line) {
 
 int add(int a, int b) { return a + b; }
 int pid() { return ::getpid(); }
-void sleep_long() {
-  rpc::blocking([] { std::this_thread::sleep_for(1h); });
+/// Does not return: something ends the process.
+void wait_for_ever() {
+  rpc::blocking([] {
+    for (;;) ::pause();
+  });
 }
 void kill_yourself() { ::raise(SIGKILL); }
 
@@ -131,7 +137,7 @@ void never_init(int rank) {
 void call_and_wait(int rank) {
   rpc::init_rpc(name_of(rank));
   say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
-  rpc::rpc_sync<&sleep_long>((rank + 1) % 3, {.timeout = 0s});
+  rpc::rpc_sync<&wait_for_ever>((rank + 1) % 3, {.timeout = 0s});
 }
 
 void forget_shutdown(int rank) {
@@ -165,7 +171,7 @@ void wait_for_rank_0(const std::string& name) {
 void lose_a_peer(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 20s});
   if (name == "w0") {
-    const auto pending = rpc::rpc_async<&sleep_long>("w1");
+    const auto pending = rpc::rpc_async<&wait_for_ever>("w1");
     const auto deadly = rpc::rpc_async<&kill_yourself>("w1");
     say(outcome_of([&] { deadly.wait(); }));
     say(outcome_of([&] { pending.wait(); }));
@@ -209,7 +215,7 @@ void killed_and_started_anew(const std::string& name) {
   }
   rpc::RRef<Held> held = rpc::remote<Held>("w2");
   if (held.rpc_sync<&Held::get>() != 5) throw std::logic_error("another value");
-  const rpc::Future<void> pending = rpc::rpc_async<&sleep_long>("w2", {.timeout = 0s});
+  const rpc::Future<void> pending = rpc::rpc_async<&wait_for_ever>("w2", {.timeout = 0s});
   say(name + " ready");
   say_outcome("waits", [] { rpc::barrier(0ms); });
   say_outcome("waited", [&] { pending.wait(); });
@@ -237,38 +243,42 @@ void serve_in_shutdown(const std::string& name) {
 void meet() { rpc::barrier({rpc::get_worker_info().name}, 60s); }
 void quit() { std::exit(7); }
 
-/// w1 is in shutdown(), sooner or later; a handler there would meet somebody: itself.
+/// Once w1 is in shutdown(), a barrier in one of its handlers fails. Until then the handler meets only itself.
 void meet_in_shutdown(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   if (name == "w0") {
     std::string outcome;
-    for (int i = 0; i < 3000 && outcome.find("shutdown") == std::string::npos; ++i) {
-      std::this_thread::sleep_for(10ms);
+    tendril::test::wait_until("a handler of w1 is told that w1 shuts down", [&] {
       outcome = outcome_of([] { rpc::rpc_sync<&meet>("w1"); });
-    }
+      return outcome.find("shutdown") != std::string::npos;
+    });
     say(outcome);
     say(outcome_of([] { rpc::barrier(-1ms); }));
   }
   rpc::shutdown();
 }
 
-/// Leaves alone, while another thread waits for those who never come.
+/// Leaves alone while another thread waits in a barrier that w1 never reaches.
 void leave_in_a_barrier(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   if (name == "w0") {
-    std::thread waits([] { say(outcome_of([] { rpc::barrier(0ms); })); });
-    std::this_thread::sleep_for(200ms);  // most likely it waits by then; else it is refused
+    std::atomic<pid_t> id{0};
+    std::thread waits([&] {
+      id = ::gettid();
+      say(outcome_of([] { rpc::barrier(0ms); }));
+    });
+    if (!tendril::test::wait_until_asleep(id)) say("the barrier does not wait");
     rpc::shutdown({.graceful = false});
     waits.join();
   } else {
-    sleep_long();
+    wait_for_ever();
   }
 }
 
 /// A handler of w1 ends its process, and a child of w0 its own.
 void exits(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
-  if (name == "w1") sleep_long();
+  if (name == "w1") wait_for_ever();
   if (const pid_t child = ::fork(); child == 0) {
     std::exit(3);
   } else {
@@ -288,8 +298,8 @@ std::filesystem::path sign(const std::string& name) {
 }
 void give_sign(const std::string& name) { std::ofstream(sign(name)).flush(); }
 void await_sign(const std::string& name) {
-  const auto deadline = rpc::Clock::now() + 120s;
-  while (!std::filesystem::exists(sign(name)) && rpc::Clock::now() < deadline) std::this_thread::sleep_for(5ms);
+  tendril::test::wait_until(
+      "the file " + name, [file = sign(name)] { return std::filesystem::exists(file); }, 120s);
 }
 
 /// w1 has no descriptor left while all that have no connection with each other yet make one: whoever has a connection
@@ -312,7 +322,16 @@ void out_of_descriptors(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until all have enough.
+/// Whether all of the process's 64 descriptors are open, and its main thread sleeps, by its /proc file `stat`.
+bool is_stuck_without_descriptors(int stat) {
+  for (int fd = 0; fd < 64; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) return false;
+  char text[64] = {};
+  return ::pread(stat, text, sizeof text - 1, 0) > 0 && std::strstr(text, ") S") != nullptr;
+}
+
+/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until there is the file
+/// "enough". Where it can use them all up, it makes a folder "stuck", which takes no descriptor.
 void join_short_of_descriptors(const std::string& name) {
   std::vector<int> taken;
   std::jthread giver;
@@ -320,12 +339,19 @@ void join_short_of_descriptors(const std::string& name) {
   if (name == std::getenv("SCENARIO_STARVED")) {
     options.prepare = [&](const std::shared_ptr<rpc::Agent>&) {
       give_sign("starved");
+      taken.push_back(
+          ::open(("/proc/self/task/" + std::to_string(::getpid()) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
       for (int one = 0; (one = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(one);
       for (int left = std::atoi(std::getenv("SCENARIO_LEFT")); left > 0 && !taken.empty(); --left) {
         ::close(taken.back());
         taken.pop_back();
       }
       giver = std::jthread([&] {
+        if (name == "w1") {
+          tendril::test::wait_until("w1 has used up its descriptors",
+                                    [&] { return is_stuck_without_descriptors(taken.front()); });
+          std::filesystem::create_directory(sign("stuck"));
+        }
         await_sign("enough");
         for (const int one : taken) ::close(one);
       });

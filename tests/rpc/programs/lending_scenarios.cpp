@@ -28,6 +28,7 @@
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/soak/cut.h"
+#include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
 namespace cuda = tendril::cuda;
@@ -79,11 +80,7 @@ Tensor numbers(int64_t count, Device device = kFirst) {
 }
 
 void eventually(const std::string& what, const std::function<bool()>& holds) {
-  const auto deadline = rpc::Clock::now() + 30s;
-  while (!holds()) {
-    require(rpc::Clock::now() < deadline, what);
-    std::this_thread::sleep_for(1ms);
-  }
+  tendril::test::wait_until(what, holds, 30s);
 }
 
 rpc::Metrics metrics() { return rpc::default_agent()->metrics(); }
@@ -283,7 +280,7 @@ void killed(int rank) {
     ::kill(other, SIGKILL);
     std::_Exit(0);
   }
-  std::this_thread::sleep_for(60s);
+  for (;;) ::pause();  // until worker 0, or the test, kills it
 }
 
 rpc::Message forged(uint32_t segment, uint64_t offset, uint64_t function) {

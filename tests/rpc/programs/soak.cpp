@@ -5,6 +5,7 @@
 // lines.
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -26,7 +27,7 @@
 #include "tests/rpc/soak/cut.h"
 #include "tests/rpc/soak/driver.h"
 #include "tests/rpc/soak/run_once.h"
-#include "tests/seed.h"
+#include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -77,6 +78,7 @@ tendril::Tensor same(const CallId& id, tendril::Tensor x) {
   self.ran(id);
   return x;
 }
+/// The durations of handlers are part of the random workload.
 int sleep_ms(const CallId& id, int ms) {
   self.ran(id);
   rpc::blocking([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
@@ -240,7 +242,7 @@ class Caller {
     } catch (const rpc::PeerLostError& error) {
       ++(error.may_have_run() ? tally.may_have_run : tally.not_run);
       if (!error.may_have_run()) claim(0);
-      std::this_thread::sleep_for(1ms);  // it fails at once until the peer is back
+      std::this_thread::sleep_for(1ms);  // until the peer is back each call fails at once: not too many of them
     } catch (const rpc::TimeoutError&) {
       ++tally.timeouts;
     } catch (const rpc::CancelledError&) {
@@ -262,12 +264,14 @@ class Caller {
     }
   }
 
+  /// If the worker does not answer by the deadline, its claims are kept for the next time.
   void compare(int to, Clock::time_point deadline) {
     Claims& mine = claims(to);
-    while (!mine.numbers.empty() && mine.generation == generation_of(to)) {
+    const auto compared = [&] {
+      if (mine.numbers.empty() || mine.generation != generation_of(to)) return true;
       try {
         const auto theirs = rpc::rpc_sync<&runs>(*self.agent, to, self.rank, self.generation, mine.numbers);
-        if (theirs[0] != mine.generation) break;  // it has been started anew
+        if (theirs[0] != mine.generation) return true;  // it has been restarted
         for (std::size_t i = 0; i < mine.numbers.size(); ++i) {
           if (theirs[i + 1] < 0) {
             ++self.tally.unknown;
@@ -278,13 +282,12 @@ class Caller {
                        mine.runs[i] != 0 ? "its result came, and it has not run" : "it ran, and its error denied that");
           }
         }
-        break;
+        return true;
       } catch (const rpc::RpcError&) {
-        if (Clock::now() > deadline) return;  // it may be back later
-        std::this_thread::sleep_for(10ms);
+        return false;
       }
-    }
-    mine = Claims{};
+    };
+    if (tendril::test::holds_within(deadline - Clock::now(), compared)) mine = Claims{};
   }
 
   std::mt19937_64 random_;
@@ -293,7 +296,15 @@ class Caller {
 
 // ---- One worker
 
-/// Connects to the peers that the driver has named; again, when a session has ended.
+/// Waits for so long, or until a stop is requested.
+void pause(const std::stop_token& stop, std::chrono::milliseconds time) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, time, [] { return false; });
+}
+
+/// Connects to the peers that the driver has named, and again when a session has ended.
 class Dialler {
  public:
   void add(int rank, const std::string& endpoint) {
@@ -318,7 +329,7 @@ class Dialler {
         } catch (const rpc::RpcError&) {  // it is stopped or gone, or has not noticed yet
         }
       }
-      std::this_thread::sleep_for(20ms);
+      pause(stop, 20ms);
     }
   }
 
@@ -336,7 +347,7 @@ bool nothing_left() {
 
 void cut_now_and_then(std::mt19937_64 random, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50 + random() % 500));
+    pause(stop, std::chrono::milliseconds(50 + random() % 500));
     if (cut_one(random)) ++self.tally.cuts;
     tendril::memory::trim();
   }
@@ -397,8 +408,7 @@ int work(int rank, int generation, uint64_t seed, const std::string& key) {
       for (Caller& caller : callers) caller.compare_all();
       say("compared");
     } else if (word == "rest") {
-      const auto patience = Clock::now() + 60s;
-      while (!nothing_left() && Clock::now() < patience) std::this_thread::sleep_for(5ms);
+      (void)tendril::test::holds_within(60s, nothing_left);
       const Tally& t = self.tally;
       std::ostringstream text;
       text << "result " << (t.wrong == 0 && nothing_left() ? "good" : "bad") << " " << t.good << " " << t.may_have_run

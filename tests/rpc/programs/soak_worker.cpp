@@ -19,6 +19,7 @@
 #include "tendril/rpc/call/unread_error.h"
 #include "tendril/rpc/group.h"
 #include "tendril/tensor/raw.h"
+#include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
 using namespace std::chrono_literals;
@@ -39,6 +40,7 @@ struct Counter {
 int add(int a, int b) { return a + b; }
 tendril::Tensor same(tendril::Tensor x) { return x; }
 int fail(int number) { throw std::out_of_range(std::to_string(number)); }
+/// The durations of handlers are part of the random workload.
 int sleep_ms(int ms) {
   rpc::blocking([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
   return ms;
@@ -166,9 +168,7 @@ int run(int seconds, uint64_t seed, bool faults) {
 
   rpc::Metrics now;
   rpc::RRefCounters left;
-  const auto patience = Clock::now() + 40s;
-  while (!nothing_left(now, left) && Clock::now() < patience) std::this_thread::sleep_for(5ms);
-  const bool none = nothing_left(now, left);
+  const bool none = tendril::test::holds_within(40s, [&] { return nothing_left(now, left); });
   if (!none) {
     std::fprintf(stderr,
                  "soak: left on %s: %llu pending, %llu queued, %llu active, %llu unanswered, %llu bytes; "

@@ -89,11 +89,16 @@ void wait_with_pid(int rank) {
 std::atomic<bool> asked_to_return{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "used in a signal handler");
 
-/// SIGTERM asks it to return.
+/// Returns after SIGTERM.
 void return_when_asked(int rank) {
   std::signal(SIGTERM, [](int) { asked_to_return = true; });
+  sigset_t term, before;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, &before);  // so that it cannot come between the check and the wait
   say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
-  while (!asked_to_return) std::this_thread::sleep_for(5ms);
+  while (!asked_to_return) ::sigsuspend(&before);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 void return_or_throw_when_asked(int rank) {
   return_when_asked(rank);
