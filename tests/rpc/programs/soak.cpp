@@ -27,6 +27,7 @@
 #include "tests/rpc/soak/cut.h"
 #include "tests/rpc/soak/driver.h"
 #include "tests/rpc/soak/run_once.h"
+#include "tests/seed.h"
 #include "tests/wait_until.h"
 
 namespace rpc = tendril::rpc;
