@@ -21,6 +21,7 @@
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/rpc/group.h"
 #include "tendril/tensor/creation.h"
+#include "tests/file_calls.h"
 #include "tests/seed.h"
 
 namespace rpc = tendril::rpc;
@@ -38,7 +39,7 @@ void say(const std::string& line) {
 }
 std::string name_of(int rank) { return std::string("w").append(std::to_string(rank)); }
 
-/// Data-parallel training with a checkpoint after each step, which goes on from one that is there, of any number of
+/// Data-parallel training with a checkpoint after each step. Continues from an existing checkpoint of any number of
 /// workers.
 void train(int rank, int size, const std::filesystem::path& folder, int64_t steps) {
   rpc::init_rpc(name_of(rank));
@@ -63,7 +64,6 @@ void train(int rank, int size, const std::filesystem::path& folder, int64_t step
       sgd.step();
       seen += loss.item<double>();
       ++step;
-      say("saving");
       dist::save_checkpoint(group, folder, parts);
     }
   }
