@@ -6,6 +6,8 @@ namespace tendril::samples {
 std::vector<OpSample> select_samples() {
   const std::vector<std::vector<Dims>> one = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}, {{4}}};
   const std::vector<std::vector<Dims>> two = {{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {1, 3}}, {{}, {2}}, {{0}, {1}}};
+  // To which a half type rounds numbers near them: the gradient on a bound is 0.
+  const auto bounds = [](const std::vector<Tensor>& x) { return (x[0] + 0.7) * (x[0] - 0.9); };
   return {
       {"where", [](const auto& x) { return std::vector{where(x[0].detach() > 0, x[0], x[1])}; }, two},
       {"where with another mask",
@@ -15,9 +17,18 @@ std::vector<OpSample> select_samples() {
       {"masked_fill", [](const auto& x) { return std::vector{x[0].masked_fill(x[0].detach() > 0, -1)}; }, one},
       {"masked_fill, broadcast", [](const auto& x) { return std::vector{x[0].masked_fill(x[1].detach() > 0, 2)}; },
        two},
-      {"clamp", [](const auto& x) { return std::vector{x[0].clamp(-0.7, 0.9)}; }, one},
-      {"clamp from below", [](const auto& x) { return std::vector{x[0].clamp(-0.7, std::nullopt)}; }, one},
-      {"clamp from above", [](const auto& x) { return std::vector{x[0].clamp(std::nullopt, 0.9)}; }, one},
+      {.name = "clamp",
+       .f = [](const auto& x) { return std::vector{x[0].clamp(-0.7, 0.9)}; },
+       .shapes = one,
+       .kink = bounds},
+      {.name = "clamp from below",
+       .f = [](const auto& x) { return std::vector{x[0].clamp(-0.7, std::nullopt)}; },
+       .shapes = one,
+       .kink = bounds},
+      {.name = "clamp from above",
+       .f = [](const auto& x) { return std::vector{x[0].clamp(std::nullopt, 0.9)}; },
+       .shapes = one,
+       .kink = bounds},
   };
 }
 
