@@ -12,13 +12,11 @@
 #include "tests/dist/collectives/members.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
-#include "tests/seed.h"
 #include "tests/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(distributed_checkpoint)
 
 using namespace dist_test;
-using tendril::testing::test_seed;
 using testing::read_bytes;
 using testing::TemporaryFolder;
 using testing::write_bytes;
