@@ -72,8 +72,8 @@ struct ExampleProgram {
         out += line + '\n';
         if (std::regex_search(line, wanted) && --count == 0) return out;
       } catch (const std::exception& error) {
-        throw std::runtime_error("the output has not enough lines that match '" + pattern + "': " + error.what() + '\n' +
-                                 out);
+        throw std::runtime_error("the output has not enough lines that match '" + pattern + "': " + error.what() +
+                                 '\n' + out);
       }
     }
   }

@@ -70,5 +70,4 @@ int remove(const char* path) noexcept {
   if (tendril::test::dies_at_this_call()) std::raise(SIGKILL);
   return next(path);
 }
-
 }

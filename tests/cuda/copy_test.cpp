@@ -2,7 +2,6 @@
 
 #include "tests/cuda/operands.h"
 
-
 namespace {
 
 using namespace tendril;

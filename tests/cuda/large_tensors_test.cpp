@@ -5,7 +5,6 @@
 #include "tests/cuda/compare.h"
 #include "tests/seed.h"
 
-
 namespace {
 
 using namespace tendril;

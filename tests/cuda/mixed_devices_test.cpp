@@ -6,7 +6,6 @@
 #include "tests/cuda/compare.h"
 #include "tests/errors.h"
 
-
 namespace {
 
 using namespace tendril;

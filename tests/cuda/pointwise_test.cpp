@@ -4,7 +4,6 @@
 #include "tests/cuda/operands.h"
 #include "tests/errors.h"
 
-
 namespace {
 
 using namespace tendril;

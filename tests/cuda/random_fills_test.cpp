@@ -4,7 +4,6 @@
 #include "tests/cuda/operands.h"
 #include "tests/seed.h"
 
-
 namespace {
 
 using namespace tendril;

@@ -183,11 +183,11 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
   }
 }
 
-// How much four trainers learn depends on the scheduler, which decides how old a gradient is when it is applied. That every
-// step of every trainer reaches the server does not. (dist/hogwild has the test that each is applied in full.)
+// How much four trainers learn depends on the scheduler, which decides how old a gradient is when it is applied. That
+// every step of every trainer reaches the server does not. (dist/hogwild has the test that each is applied in full.)
 BOOST_FIXTURE_TEST_CASE(four_trainers_apply_every_step_and_learn, Text) {
-  const Result result = shell("TENDRIL_TRACE=trace.json " +
-                              program(flags + "--clip 0.25 --epochs 40 --world-size 5 --losses losses"));
+  const Result result =
+      shell("TENDRIL_TRACE=trace.json " + program(flags + "--clip 0.25 --epochs 40 --world-size 5 --losses losses"));
   BOOST_TEST(result.status == 0, result.err);
   std::ifstream losses(folder / "losses");
   const auto iterations = std::distance(std::istream_iterator<double>(losses), {});  // of one trainer
@@ -195,7 +195,8 @@ BOOST_FIXTURE_TEST_CASE(four_trainers_apply_every_step_and_learn, Text) {
   std::ifstream trace(folder / "trace.json");
   int steps = 0;
   for (std::string line; std::getline(trace, line);)  // an event each
-    steps += contains(line, "\"name\":\"tendril::dist::detail::LocalOptimizer<tendril::optim::SGD>::step\",\"ph\":\"X\"");
+    steps +=
+        contains(line, "\"name\":\"tendril::dist::detail::LocalOptimizer<tendril::optim::SGD>::step\",\"ph\":\"X\"");
   BOOST_TEST(steps == 4 * iterations);
   BOOST_TEST(last_perplexity(result.out) < 3, result.out);  // of 11 words
 }
