@@ -24,7 +24,7 @@ programs=(cartpole language_model resnet50_pipeline)
 declare -A flags=(
   [cartpole]='--world-size 3 --seed 1 --episodes 100'
   [language_model]=''
-  [resnet50_pipeline]='--tiny --micro-batches 4'
+  [resnet50_pipeline]='--tiny --micro-batches 4 --batches 40'
 )
 declare -A unit=([cartpole]='environment steps/s' [language_model]='iterations/s' [resnet50_pipeline]='images/s')
 
