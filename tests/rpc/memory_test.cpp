@@ -1,8 +1,9 @@
 #include <unistd.h>
 
-#include <barrier>
 #include <boost/test/unit_test.hpp>
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
 
 #include "tests/rpc/cluster.h"
 
@@ -13,10 +14,25 @@ BOOST_AUTO_TEST_SUITE(memory)
 using namespace rpc_test;
 
 constexpr int kTogether = 20;
-std::barrier together(kTogether);
+/// Lets threads pass in groups of kTogether.
+class Meeting {
+ public:
+  void meet() {
+    std::unique_lock lock(mutex_);
+    const int group = arrived_++ / kTogether;
+    if (arrived_ % kTogether == 0) complete_.notify_all();
+    complete_.wait(lock, [&] { return arrived_ / kTogether > group; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable complete_;
+  int arrived_ = 0;
+} meeting;
+
 /// Returns its argument once so many calls have begun, so that they use as many arenas.
 std::vector<std::string> same(std::vector<std::string> lines) {
-  blocking([] { together.arrive_and_wait(); });
+  blocking([] { meeting.meet(); });
   return lines;
 }
 
