@@ -51,8 +51,10 @@ Tensor lay(const Tensor& leaf, const Dims& wanted, Layout layout) {
 
 /// Random values of the input with this number. They are (k + offset) / 1000 for integers k, so that for every seed
 /// they are far more than a step of gradcheck away from the points at which functions have kinks: multiples of 1/2000,
-/// each other, and the values of other inputs, which have another offset, and multiples of those.
-Tensor random_leaf(const Dims& shape, Range range, bool distinct, std::size_t input, Generator& generator) {
+/// each other, and the values of other inputs, which have another offset, and multiples of those. None is nearer to 0
+/// than `least`.
+Tensor random_leaf(const Dims& shape, Range range, bool distinct, std::size_t input, double least,
+                   Generator& generator) {
   const auto count = static_cast<std::size_t>(numel_of(shape));
   std::vector<double> values(count);
   if (distinct) {
@@ -68,19 +70,21 @@ Tensor random_leaf(const Dims& shape, Range range, bool distinct, std::size_t in
     for (auto next = values.begin(); next != values.end();) {
       *next = (static_cast<double>(low) + static_cast<double>(generator.below(static_cast<uint64_t>(steps))) + offset) /
               1000;
-      if (std::abs(*next) >= 0.1 && std::find(values.begin(), next, *next) == next) ++next;
+      if (std::abs(*next) >= least && std::find(values.begin(), next, *next) == next) ++next;
     }
   }
   return raw::from_data(values, shape).to(default_device());
 }
 
-std::vector<Tensor> leaves(const OpSample& sample, const std::vector<Dims>& shapes, Layout layout, uint64_t seed) {
+std::vector<Tensor> leaves(const OpSample& sample, const std::vector<Dims>& shapes, Layout layout, uint64_t seed,
+                           double least = 0.1) {
   Generator generator(testing::test_seed(seed));
   for (int tries = 0;; ++tries) {
     std::vector<Tensor> inputs, laid;
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const Range range = i < sample.ranges.size() ? sample.ranges[i] : Range{};
-      inputs.push_back(random_leaf(leaf_shape(shapes[i], layout), range, sample.distinct, i, generator));
+      inputs.push_back(random_leaf(leaf_shape(shapes[i], layout), range, sample.distinct, i,
+                                   range.high >= 1 ? least : 0.1, generator));
       laid.push_back(lay(inputs.back(), shapes[i], layout));
     }
     if (!sample.kink || tries == 1000) return inputs;
@@ -150,7 +154,8 @@ std::string check(const OpSample& sample) {
 std::string check_half(const OpSample& sample, DType dtype, double roundings) {
   const double unit = dtype == kFloat16 ? 0x1p-11 : 0x1p-8;
   for (const std::vector<Dims>& shapes : sample.shapes) {
-    const std::vector<Tensor> given = leaves(sample, shapes, Layout::contiguous, 17);
+    // Divisors far from 0: what is divided by small ones and added up cancels down to the roundings.
+    const std::vector<Tensor> given = leaves(sample, shapes, Layout::contiguous, 17, 0.5);
     const auto run = [&](DType as) {
       std::vector<Tensor> inputs, all;
       for (const Tensor& x : given) inputs.push_back(x.to(dtype).to(as).clone().requires_grad_());
@@ -166,8 +171,11 @@ std::string check_half(const OpSample& sample, DType dtype, double roundings) {
     };
     try {
       const std::vector<Tensor> exact = run(kFloat64), got = run(dtype);
-      double largest = 0;  // of all: what is rounded within is as large, and sums of it may cancel
-      for (const Tensor& one : exact) {
+      // Of operands, results and gradients: what is rounded in between is as large, and sums of it may cancel.
+      double largest = 0;
+      std::vector<Tensor> all = exact;
+      all.insert(all.end(), given.begin(), given.end());
+      for (const Tensor& one : all) {
         if (!one.defined()) continue;
         for (const double value : one.to_vector<double>()) {
           if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
