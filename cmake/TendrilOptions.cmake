@@ -7,7 +7,11 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
-if(TENDRIL_LINKER)
+find_program(TENDRIL_MOLD mold)
+mark_as_advanced(TENDRIL_MOLD)
+if(TENDRIL_LINKER STREQUAL "AUTO" AND TENDRIL_MOLD)
+  add_link_options(-fuse-ld=mold)
+elseif(TENDRIL_LINKER AND NOT TENDRIL_LINKER STREQUAL "AUTO")
   add_link_options(-fuse-ld=${TENDRIL_LINKER})
 endif()
 # Dependents of a shared library are not linked again when only its code has changed.

@@ -40,7 +40,7 @@ configure() {
   if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then cuda=AUTO; fi
   local log="build/$preset/configure.log"
   mkdir -p "build/$preset"
-  cmake --preset "$preset" -DTENDRIL_CUDA=$cuda -DTENDRIL_LINKER="$(command -v mold >/dev/null && echo mold)" "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  cmake --preset "$preset" -DTENDRIL_CUDA=$cuda "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 }
 
 # build PRESET [targets...]: quiet unless something is wrong or there is a terminal to watch.
