@@ -1,6 +1,6 @@
-# Sourced by .ci/run and .ci/deep: parts, each a function, run one after the other, timed and counted.
+# Sourced by .ci/run and .ci/deep. Each part is a function; parts run one after another and are timed and counted.
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
-set -m  # every part is a process group, so that a part that is stopped takes its children along
+set -m  # each part is a process group, so that stopping it also stops its children
 results=$(mktemp -d)
 passed=0 failed=0 skipped=0
 failures=() times=()
@@ -8,19 +8,19 @@ part_job='' watch=''
 trap 'stop "$part_job"; stop "$watch"; rm -rf "$results"' EXIT
 stop() { [ -z "$1" ] || kill -TERM -- "-$1" 2>/dev/null || true; }
 
-# Random tests draw from this seed, another one for each commit; a failed test prints it.
+# Seeds random tests, with a different seed for each commit. A failed test prints the seed.
 : "${TENDRIL_TEST_SEED:=$((16#$(git rev-parse --short=8 HEAD | cut -c 1-8)))}"
 export TENDRIL_TEST_SEED
 say "TENDRIL_TEST_SEED=$TENDRIL_TEST_SEED"
 
 # run_part NAME SECONDS: runs the function NAME, which may write a JUnit file to $TENDRIL_JUNIT, and stops it after SECONDS
-# (0: never). Adds to the counts. Sets part_status and part_cpu, its processor time in seconds.
+# (0: never). Adds its tests to the counts. Sets part_status, and part_cpu to its CPU time in seconds.
 run_part() {
   local name=$1 from=$SECONDS late=$results/$1.late
   export TENDRIL_JUNIT="$results/$name.xml"
   say "$name"
   part_status=0
-  # A part that exits ends only itself.
+  # In a subshell, so that `exit` in a part ends only that part.
   (set -o pipefail; (trap 'times >"$results/$name.times"' EXIT; "$name") 2>&1 | tee "$results/$name.log") &
   part_job=$!
   if [ "$2" -gt 0 ]; then
@@ -41,7 +41,7 @@ run_part() {
   fi
 }
 
-# count_part NAME STATUS: adds the results in the part's JUnit file; a part without one counts as one test.
+# count_part NAME STATUS: adds the results in the part's JUnit file to the counts. Without a file, counts one test.
 count_part() {
   local suite tests=0 bad=0 not_run=0
   if [ -s "$TENDRIL_JUNIT" ]; then
@@ -59,8 +59,8 @@ count_part() {
 }
 attribute() { sed -n "s/.*[^a-z]$1=\"\([0-9]*\)\".*/\1/p" <<<"$suite" | grep . || echo 0; }
 
-# The last lines of a long log are the ones that are read: the messages of the failed tests, shortened, or the last lines
-# that a part without tests printed.
+# what_failed NAME: prints a summary for the end of the log: the shortened messages of failed tests, or the last lines
+# of the output of a part without tests.
 what_failed() {
   if ! grep -qs 'status="fail"' "$TENDRIL_JUNIT"; then
     printf '\n'
@@ -71,7 +71,7 @@ what_failed() {
     failed && /error: |ERROR: |SUMMARY|WARNING: Thread|terminate called|Timeout|TENDRIL_TEST_SEED/ && lines++ < 8 {print "    " substr($0, 1, 400)}' "$TENDRIL_JUNIT"
 }
 
-# report: prints the failures, the times and, on the last line, the counts. Fails if anything did.
+# report: prints the failures, the times and, on the last line, the counts. Returns 1 if anything failed.
 report() {
   [ ${#failures[@]} -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
   printf 'took: %s\n' "${times[@]}"
