@@ -1,5 +1,5 @@
-# Gives each library the header set that it installs: the public headers and those that they include, directly or not.
-# The included ones are found when CMake runs; run it again after a public header includes a further internal header.
+# Defines the header set that each library installs: its public headers and all headers that public headers include,
+# directly or indirectly. Includes are read at configure time: run CMake again after adding one to a public header.
 include(TendrilPublicHeaders)
 get_property(libraries GLOBAL PROPERTY TENDRIL_LIBRARIES)
 tendril_public_headers(new "${PROJECT_SOURCE_DIR}" ${libraries})

@@ -1,10 +1,10 @@
 # tendril_library(NAME [SEPARATE] [DEPENDS public targets...] [PRIVATE private targets...] [EXCLUDE files...]
 #   [PRECOMPILE headers...])
 #
-# The library of one top-level folder: every .cpp below it, so that a new file needs no change elsewhere. Only symbols
-# between the marks of tensor/export.h are visible. TENDRIL_UNITY compiles several sources as one, except those of a
-# SEPARATE library: which functions the compiler inlines there must not depend on which files share a batch, because small
-# operations execute up to 8% more instructions in a batch (bench/instructions.tsv). Sanitized builds batch them, too.
+# Builds the library of one top-level folder from every .cpp below it, so that a new file needs no change elsewhere.
+# Only symbols between the marks of tensor/export.h are exported. TENDRIL_UNITY compiles several sources as one, except
+# in a SEPARATE library. There, inlining must not depend on which files share a batch: small operations execute up to 8%
+# more instructions in a batch (bench/instructions.tsv). Sanitized builds also batch SEPARATE libraries.
 function(tendril_library name)
   cmake_parse_arguments(ARG "SEPARATE" "" "DEPENDS;PRIVATE;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")

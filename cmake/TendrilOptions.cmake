@@ -1,6 +1,6 @@
-# What every target of the project is compiled with. Nothing here reaches a consumer: FetchContent stays silent.
+# Options for every target of the project. None of them reaches a consumer: FetchContent stays silent.
 
-# include/tendril/ holds a link to each library's folder, so that includes read as they do once installed.
+# include/tendril/ contains a link to each library's folder, so that #include lines are the same once installed.
 set(TENDRIL_INCLUDE_DIR "${PROJECT_SOURCE_DIR}/include")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -14,7 +14,7 @@ if(TENDRIL_LINKER STREQUAL "AUTO" AND TENDRIL_MOLD)
 elseif(TENDRIL_LINKER AND NOT TENDRIL_LINKER STREQUAL "AUTO")
   add_link_options(-fuse-ld=${TENDRIL_LINKER})
 endif()
-# Dependents of a shared library are not linked again when only its code has changed.
+# Don't relink the dependents of a shared library when only its code has changed.
 set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
 add_library(tendril_options INTERFACE)

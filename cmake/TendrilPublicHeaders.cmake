@@ -1,4 +1,4 @@
-# The headers that programs include, and the text of the umbrella header, which names them all.
+# Lists the public headers, and generates and checks the umbrella header, which includes them all.
 
 # tendril_public_headers(OUTPUT SOURCE LIBRARIES...): sets OUTPUT to the headers of LIBRARIES, as FOLDER/PATH, that
 # cmake/internal_headers.regex does not match.
@@ -16,7 +16,7 @@ function(tendril_public_headers output source)
 endfunction()
 
 # cmake -DSOURCE=... [-DUPDATE=ON] -P TendrilPublicHeaders.cmake: checks that include/tendril/tendril.h includes every
-# public header and nothing else, or, with UPDATE, writes it.
+# public header and nothing else. With UPDATE, writes that file instead.
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   cmake_minimum_required(VERSION 3.25)
   cmake_path(ABSOLUTE_PATH SOURCE)
@@ -32,7 +32,7 @@ if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   else()
     file(READ "${umbrella}" written)
     if(NOT written STREQUAL text)
-      message(FATAL_ERROR "include/tendril/tendril.h does not name the public headers; update it: "
+      message(FATAL_ERROR "include/tendril/tendril.h: expected exactly the public headers, update it with: "
         "cmake -DSOURCE=. -DUPDATE=ON -P cmake/TendrilPublicHeaders.cmake")
     endif()
   endif()

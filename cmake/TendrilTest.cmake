@@ -1,14 +1,15 @@
 # tendril_suites([LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCK resources...] [DEVICES cpu cuda] SUITES names...)
 #
-# What tests/FOLDER/suites.cmake says of some suites of its folder; names are regular expressions for whole names, and
-# calls add up. By default a suite has the label FOLDER, 120 s, one processor and the device cpu.
-#   LABELS      further CTest labels. smoke: quick, runs after a change to a folder below (scripts/test.sh --changed).
-#               threads: uses the kernels' thread pool or starts threads; runs under ThreadSanitizer, and counts as
-#               two processors.
-#   PROCESSORS  how many processors it keeps busy: CTest runs that many fewer others beside it.
-#   LOCK        no two suites with a resource in common run at once.
-#   DEVICES     with cuda, the test FOLDER/NAME_on_cuda runs the suite with the first CUDA device as default device, where
-#               the build has the CUDA backend or its emulator; it is skipped where there is no device (tests/main.cpp).
+# Configures suites of one folder, in tests/FOLDER/suites.cmake. Each name is a regular expression that matches whole
+# suite names. Calls accumulate. By default a suite has the label FOLDER, a timeout of 120 s, one processor and the
+# device cpu.
+#   LABELS      additional CTest labels. smoke: a quick suite that scripts/test.sh --changed also runs after a change to
+#               a folder that this one depends on. threads: uses the kernels' thread pool or starts threads; runs under
+#               ThreadSanitizer and counts as two processors.
+#   PROCESSORS  number of processors that the suite keeps busy; CTest runs fewer tests beside it.
+#   LOCK        resources: suites that share one never run at the same time.
+#   DEVICES     with cuda, the test FOLDER/NAME_on_cuda runs the suite with the first CUDA device as the default device,
+#               if the build has the CUDA backend or its emulator. It is skipped if there is no device (tests/main.cpp).
 function(tendril_suites)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS;LOCK;DEVICES;SUITES" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SUITES)
@@ -18,7 +19,7 @@ function(tendril_suites)
     set(matching ${suites})
     list(FILTER matching INCLUDE REGEX "^(${pattern})$")
     if(NOT matching)
-      message(FATAL_ERROR "tendril_suites: tests/${folder} has no suite '${pattern}'")
+      message(FATAL_ERROR "tendril_suites: SUITES: got '${pattern}', expected a suite of tests/${folder}")
     endif()
     foreach(suite IN LISTS matching)
       foreach(setting LABELS LOCK DEVICES)
@@ -33,8 +34,8 @@ function(tendril_suites)
   endforeach()
 endfunction()
 
-# tendril_test_needs(TEST TARGETS...): what scripts/test.sh builds when it runs this test. Tests without such a line need
-# everything.
+# tendril_test_needs(TEST TARGETS...): declares the targets that scripts/test.sh builds before it runs TEST. For a test
+# without a declaration it builds everything.
 function(tendril_test_needs name)
   string(JOIN " " targets ${ARGN})
   set_property(GLOBAL APPEND PROPERTY TENDRIL_TEST_TARGETS "${name}\t${targets}\n")
@@ -42,17 +43,18 @@ endfunction()
 
 # tendril_tests(FOLDER LIBRARIES...)
 #
-# One executable for tests/FOLDER, one CTest test for each file in it. The file name_test.cpp holds the Boost.Test suite
-# `name`, which it opens before anything of its own: a suite is a namespace, and TENDRIL_UNITY compiles several files as
-# one. tests/FOLDER/suites.cmake configures the suites. A suite that prints "suite skipped: REASON" is reported as skipped.
-# Sources in tests/FOLDER/samples are compiled once, as FOLDER_samples, for other programs too (tests/mutants). Each
-# tests/FOLDER/programs/name.cpp is a program that the tests run as a process: TENDRIL_TEST_PROGRAMS "/name".
+# Builds one executable for tests/FOLDER and adds one CTest test for each file in it. The file name_test.cpp contains
+# the Boost.Test suite `name` and opens it before its own definitions: a suite is a namespace, and TENDRIL_UNITY
+# compiles several files as one. tests/FOLDER/suites.cmake configures the suites. A suite that prints "suite skipped:
+# REASON" is reported as skipped. Sources in tests/FOLDER/samples are compiled once, as FOLDER_samples, which other
+# programs also link (tests/mutants). Each tests/FOLDER/programs/name.cpp is a program that the tests start as
+# TENDRIL_TEST_PROGRAMS "/name".
 function(tendril_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   set(programs "")
   set(samples "")
   set(suites "")
-  foreach(source IN LISTS sources)  # by the folder here: the tree itself may lie in one called programs
+  foreach(source IN LISTS sources)  # by the path inside the folder: the checkout may be below a folder called programs
     file(RELATIVE_PATH inside "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${source}")
     if(inside MATCHES "(^|/)(programs|samples)/")
       list(APPEND ${CMAKE_MATCH_2} "${source}")
@@ -123,7 +125,7 @@ function(tendril_tests folder)
         message(FATAL_ERROR "tests/${folder}/suites.cmake: ${suite}: DEVICES: got '${device}', expected cpu or cuda")
       elseif(TENDRIL_HAS_CUDA)
         tendril_suite_test(${folder}/${suite}_on_cuda LABELS cuda ENVIRONMENT TENDRIL_TEST_DEVICE=cuda)
-        # Such a test takes all the memory of a device, of which others need some for each launch.
+        # A suite with this label allocates all memory of a device, and other tests need some for each launch.
         if("alone" IN_LIST suite_${suite}_LABELS AND NOT TENDRIL_CUDA_EMULATOR)
           set_tests_properties(${folder}/${suite}_on_cuda PROPERTIES RUN_SERIAL ON)
         endif()
@@ -132,20 +134,20 @@ function(tendril_tests folder)
   endforeach()
 endfunction()
 
-# Adds one test of tendril_tests, whose variables it reads.
+# Adds one CTest test. Reads the variables of its caller, tendril_tests.
 function(tendril_suite_test name)
   cmake_parse_arguments(ARG "" "" "LABELS;ENVIRONMENT" ${ARGN})
   set(timeout 120)
   if(DEFINED suite_${suite}_TIMEOUT)
     set(timeout ${suite_${suite}_TIMEOUT})
   endif()
-  set(cost ${timeout})  # those with the longest deadlines start first, so that none of them runs alone in the end
+  set(cost ${timeout})  # tests with the longest timeouts start first, so that none of them runs alone at the end
   if(TENDRIL_SANITIZE)
     math(EXPR timeout "6 * ${timeout}")  # sanitizers slow everything down
   endif()
   if(TENDRIL_SANITIZE MATCHES "address")
-    # A test asks for more memory than there is, and expects the library's own error. The emulator's tests let processes
-    # crash, and read what it prints and by which signal they ended.
+    # One test allocates more memory than is available and expects the library's own error. The emulator's tests let
+    # processes crash and check the emulator's message and the signal.
     set(asan "allocator_may_return_null=1")
     if(folder STREQUAL "emulator")
       string(APPEND asan ":handle_segv=0:abort_on_error=1")
