@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Counts the instructions of one small operation per case of bench_ops, by callgrind, and prints them as a table of
+# Counts with callgrind how many instructions one operation of each bench_ops case executes, and prints a table of
 # tab-separated values: bench/instructions.sh PROGRAM
-# All cases run in one process, so that valgrind starts once. Each case runs 1,000 operations before those that are
-# counted. The first line names what the counts depend on besides the sources: compiler, flags, C library, CPU loops.
+# All cases run in one process, so that valgrind starts once. The first 1,000 operations of each case are a warm-up and
+# not counted. The first line names the compiler, flags, C library and CPU loops, on which the counts depend.
 set -euo pipefail
 program=${1:?usage: bench/instructions.sh PROGRAM}
 calls=1000
@@ -21,6 +21,6 @@ number=0
 while read -r name; do
   number=$((number + 1))
   total=$(sed -n 's/^totals: //p' "$scratch/profile.$number")
-  [ "${total:-0}" -gt 0 ] || { echo "error: callgrind counted nothing for $name" >&2; exit 1; }
+  [ "${total:-0}" -gt 0 ] || { echo "error: callgrind counted no instructions for $name" >&2; exit 1; }
   printf '%s\t%s\n' "$name" $(((total + calls / 2) / calls))
 done < <(tail -n +2 "$scratch/cases")

@@ -125,11 +125,11 @@ constexpr Case kCases[] = {
     {"lstm-backward", lstm<true, true>, 0},
 };
 
-/// Runs one case. bench/instructions.sh counts what calls to this symbol execute: it must not be inlined or cloned.
+/// Runs one case. bench/instructions.sh counts the instructions of this symbol: it must not be inlined or cloned.
 [[gnu::noinline, gnu::used]] void run_counted(const Case& c, const Operands& in, int calls) asm("bench_ops_counted");
 void run_counted(const Case& c, const Operands& in, int calls) { c.run(in, calls); }
 
-/// Prints one line with everything besides the sources that instruction counts depend on.
+/// Prints one line with everything, besides the sources, that instruction counts depend on.
 void print_configuration() {
 #ifdef __clang__
   const char* const compiler = __VERSION__;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds for arm64 with Debian's cross compiler and runs the suites of tensor, autograd, nn, data and envs in QEMU's
-# emulator: scripts/arm64.sh [CTest arguments]. rpc and dist are left out: with an emulator's speed most of their deadlines pass.
+# Builds for arm64 with Debian's cross compiler and runs the suites of tensor, autograd, nn, data and envs in QEMU:
+# scripts/arm64.sh [CTest arguments]. rpc and dist are left out: at the emulator's speed most of their deadlines expire.
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- -R '^(tensor|autograd|nn|data|envs)/' -E 'out_of_memory|memory_limit|signals|pytorch_gives|tensorboard_reads'
 install_dependencies

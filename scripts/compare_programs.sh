@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares the speed of three example programs with that of an earlier revision, as a Markdown table:
+# Compares the speed of three example programs with an earlier revision and prints a Markdown table:
 #   scripts/compare_programs.sh [REVISION [ROUNDS]]
 # Builds cartpole, language_model and resnet50_pipeline (preset release, CPU only) from the working tree and from REVISION.
-# Then runs the two builds in turn, ROUNDS times each (10 by default), with the order reversed in every second round.
+# Then runs the two builds alternately, ROUNDS times each (default 10); every second round reverses their order.
 # REVISION defaults to the commit where this branch left main, or to HEAD~1 on main itself. The builds are in
-# build/compare; the checkout of REVISION is removed at the end. ccache is used where it is installed.
+# build/compare; the checkout of REVISION is removed at the end. Uses ccache if it is installed.
 source "$(dirname "$0")/lib.sh"
 [ $# -le 2 ] && [[ ${2:-10} =~ ^[1-9][0-9]*$ ]] || { sed -n '3s/^#   /usage: /p' scripts/compare_programs.sh >&2; exit 2; }
 
@@ -18,7 +18,7 @@ default_revision() {
   echo HEAD~1
 }
 revision=$(git rev-parse --verify --quiet "${1:-$(default_revision)}^{commit}") ||
-  { echo "error: there is no revision '${1:-HEAD~1}'" >&2; exit 2; }
+  { echo "error: unknown revision '${1:-HEAD~1}'" >&2; exit 2; }
 rounds=${2:-10}
 programs=(cartpole language_model resnet50_pipeline)
 declare -A flags=(
@@ -34,7 +34,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"; remove_previous' EXIT
 trap 'exit 1' INT TERM
 
-# build_programs FOLDER: both trees have the same layout below FOLDER, so that ccache finds in one what the other compiled.
+# build_programs FOLDER: builds the programs of one tree. Both trees have the same layout, so they share ccache entries.
 build_programs() (
   cd "$1" || exit
   mkdir -p build/compare
@@ -45,7 +45,7 @@ build_programs() (
 options=()
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}
-  options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTENDRIL_PCH=OFF)  # ccache does not store sources with a precompiled header
+  options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTENDRIL_PCH=OFF)  # ccache does not cache with precompiled headers
 fi
 install_dependencies
 say "Building the working tree"
@@ -56,7 +56,8 @@ remove_previous
 git worktree add --quiet --detach "$previous" "$revision"
 build_programs "$previous"
 
-# measure NAME FOLDER FILE: runs a program once and adds its figure to FILE. The unit is before the number or after it.
+# measure NAME FOLDER FILE: runs a program once and appends its speed to FILE. It prints the unit before or after the
+# number.
 measure() {
   local name=$1 number program="$2/build/compare/examples/$1/$1" curve=()
   [ "$name" != cartpole ] || curve=(--curve "$scratch/curve")
@@ -67,7 +68,7 @@ measure() {
   [ -n "$number" ] || { cat "$scratch/printed" >&2; echo "error: $program printed no ${unit[$name]}" >&2; exit 1; }
   echo "$number" >>"$3"
 }
-# summary FILE: median, least and most.
+# summary FILE: prints the median, the minimum and the maximum.
 summary() {
   sort -g "$1" | awk '{ v[NR] = $1 }
     END { printf "%s %s %s\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2, v[1], v[NR] }'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all suites with Clang's source coverage and prints the share of lines, functions and branches that they reach, for
-# each folder and for the whole: scripts/coverage.sh. The report by line is a site: out/coverage/index.html.
+# Runs all suites with Clang's source-based coverage and prints the line, function and branch coverage of each folder
+# and of all together: scripts/coverage.sh. The line-by-line report is out/coverage/index.html.
 source "$(dirname "$0")/lib.sh"
 install_dependencies
 install_packages clang-16 llvm-16 libclang-rt-16-dev mold

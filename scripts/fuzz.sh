@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every fuzzer (fuzz/README.md) for a minute: scripts/fuzz.sh [COMMIT]
-# With COMMIT, those whose parser has changed since then run for ten minutes, or for less if together they would need more
-# than 50. Inputs that reach new code stay in out/fuzz/NAME, where the next run starts. An input that breaks something is
-# printed, and stays in out/fuzz: it belongs into fuzz/corpus/NAME, with the repair.
+# With COMMIT, fuzzers whose parser has changed since then run for ten minutes each, or for less if together they would
+# take more than 50. Inputs that reach new code are kept in out/fuzz/NAME and used by the next run. An input that makes
+# a parser fail is kept there, too, and printed: add it to fuzz/corpus/NAME together with the fix.
 source "$(dirname "$0")/lib.sh"
 since=${1:-}
 install_dependencies
@@ -10,7 +10,7 @@ install_packages clang-16 libclang-rt-16-dev
 configure fuzz -DCMAKE_CXX_COMPILER=clang++-16
 build fuzz
 
-# parser NAME: the sources behind a fuzzer.
+# parser NAME: prints the sources that a fuzzer tests.
 parser() {
   case $1 in
     hello | proof) echo rpc/wire rpc/session ;;
@@ -37,7 +37,7 @@ long=600
 [ "$long" -le 600 ] || long=600
 [ "$long" -ge 60 ] || long=60
 
-# one NAME SECONDS
+# one NAME SECONDS: runs one fuzzer.
 one() {
   local found=out/fuzz/$1
   mkdir -p "$found"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares the instructions of small operations with bench/instructions.tsv; builds bench_ops and needs valgrind.
-#   scripts/instructions.sh [PRESET]                    fails if a case executes over 2% more than the table says
-#   scripts/instructions.sh --update [PRESET]           rewrites the table; the commit that does so gives the reason
-#   scripts/instructions.sh --compare COUNTS [TABLE]    compares two files and counts nothing
+# Compares the instruction counts of small operations with bench/instructions.tsv. Builds bench_ops; needs valgrind.
+#   scripts/instructions.sh [PRESET]                    fails if a case executes over 2% more than in the table
+#   scripts/instructions.sh --update [PRESET]           rewrites the table; give the reason in the commit
+#   scripts/instructions.sh --compare COUNTS [TABLE]    compares two files without counting
 # PRESET defaults to TENDRIL_PRESET or to dev; release gives the same counts. Exit status 77: the table is for another
-# compiler, other flags, another C library or another processor, so differences are printed but ignored.
+# compiler, C library or processor or for other flags; differences are printed but ignored.
 source "$(dirname "$0")/lib.sh"
 table=bench/instructions.tsv
 usage() { sed -n '3,5s/^#   /usage: /p' scripts/instructions.sh >&2; exit 2; }

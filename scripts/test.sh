@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds what the chosen tests need and runs them.
+# Builds the targets that the selected tests need, and runs the tests.
 #
-#   scripts/test.sh                        everything
-#   scripts/test.sh -R nn/conv             CTest's arguments choose tests: -R, -E, -L, -LE
-#   scripts/test.sh --changed [REVISION]   the folders that differ from REVISION (default: HEAD, with uncommitted changes):
-#                                          their tests, and the smoke tests of the folders that depend on them
+#   scripts/test.sh                        all tests
+#   scripts/test.sh -R nn/conv             CTest's arguments select tests: -R, -E, -L, -LE
+#   scripts/test.sh --changed [REVISION]   the tests of the folders that differ from REVISION (default: HEAD, that is,
+#                                          uncommitted changes), and the smoke tests of the folders that depend on them
 #
-# TENDRIL_PRESET names the preset: by default edit for --changed, else dev. TENDRIL_CMAKE_ARGUMENTS adds to its
-# configuration. TENDRIL_JUNIT is a file for the results. The labels packaging and internal_headers run only when named.
+# TENDRIL_PRESET names the preset (default: edit with --changed, else dev). TENDRIL_CMAKE_ARGUMENTS is passed to CMake.
+# TENDRIL_JUNIT names a file for the results. Without -L or -LE, the labels packaging and internal_headers are left out.
 source "$(dirname "$0")/lib.sh"
 
 changed=
@@ -20,7 +20,7 @@ preset=${TENDRIL_PRESET:-$([ -n "$changed" ] && echo edit || echo dev)}
 build=build/$preset
 read -ra arguments <<<"${TENDRIL_CMAKE_ARGUMENTS:-}"
 
-# changed_tests REVISION: a regular expression for the names of the tests that `--changed` runs.
+# changed_tests: prints a regular expression for the names of the tests that `--changed` runs.
 changed_tests() {
   local file folder folders=() names above
   while read -r file; do
@@ -34,7 +34,7 @@ changed_tests() {
   done < <(git diff --name-only "$revision" -- && git ls-files --others --exclude-standard)
   for folder in "${folders[@]}"; do
     names+="|$folder/.*|examples/$folder.*"
-    case $folder in  # the folders whose libraries link with it
+    case $folder in  # the folders whose libraries link to it
       tensor) above='autograd nn data rpc dist envs' ;;
       autograd) above='nn dist' ;;
       nn | rpc) above=dist ;;
@@ -44,7 +44,7 @@ changed_tests() {
   done
   echo "${names#|}"
 }
-# list_tests CTEST-ARGUMENTS...: the names of the chosen tests.
+# list_tests CTEST-ARGUMENTS...: prints the names of the selected tests.
 list_tests() { ctest --test-dir "$build" -N "$@" | sed -n 's/^ *Test *#[0-9]*: \([^ ]*\).*/\1/p'; }
 
 install_dependencies
@@ -53,7 +53,7 @@ say "Configuring (preset $preset)"
 configure "$preset" "${arguments[@]}"
 if [ -n "$changed" ]; then
   chosen=$(changed_tests)
-  [ -n "$chosen" ] || { say "Nothing that has tests differs from $revision"; exit 0; }
+  [ -n "$chosen" ] || { say "No folder with tests differs from $revision"; exit 0; }
   set -- -R "^($chosen)\$" "$@"
 fi
 [[ " $* " =~ \ (-L|-LE|--label-) ]] || set -- "$@" -LE 'packaging|internal_headers'
@@ -69,5 +69,5 @@ if [ -n "$targets" ]; then
   build "$preset" $targets
 fi
 say "Testing"
-# Twice as many as there are processors: the longest tests spend most of their time waiting for deadlines.
+# Two jobs per processor: the longest tests spend most of their time waiting for deadlines.
 exec ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy lists the checks) over libraries, examples, benchmarks, fuzzers and tests; any finding is an error.
+# Runs clang-tidy (.clang-tidy lists the checks) on libraries, examples, benchmarks, fuzzers and tests. Any finding is
+# an error.
 #   scripts/tidy.sh [FOLDER...]           all sources, or those of these folders: scripts/tidy.sh rpc examples
-#   scripts/tidy.sh --changed REVISION    the sources and headers in which more than comments differs from REVISION
-# The sources of a library are read together, as a unity build does, in a fifth of the time; so names in unnamed namespaces
-# must be unique within a library, and within the helpers of one folder's tests. Examples too (examples/one_source.cmake).
-# tests/mutants has the libraries' own sources.
+#   scripts/tidy.sh --changed REVISION    the sources and headers that differ from REVISION in more than comments
+# The sources of a library or of an example (examples/one_source.cmake) are read together, like a unity build, which
+# takes a fifth of the time. So names in unnamed namespaces must be unique within a library, and within the helpers of
+# one folder's tests. tests/mutants is left out because it compiles the libraries' own sources.
 source "$(dirname "$0")/lib.sh"
 folders=(tensor autograd nn data rpc dist envs examples bench fuzz tests tests/fake_nccl tests/tutorial)
 revision=
@@ -17,7 +18,8 @@ install_dependencies
 install_packages clang-tidy-16
 configure tidy
 
-# only CHANGED UNITY...: beside each unity file, one that includes only the sources listed in CHANGED; prints their names.
+# only CHANGED UNITY...: writes a copy of each unity file that includes only the sources listed in CHANGED, and prints
+# the names of the copies that include any.
 only() {
   awk -v list="$1" -v root="$PWD/" '
     BEGIN { while ((getline file < list) > 0) changed[root file] }
@@ -33,7 +35,7 @@ if [ -n "$revision" ]; then
     case $file in
       *.cpp) echo "$file" ;;
       include/*) ;;
-      *) # A header is read by the source beside it, else by the first that includes it.
+      *) # A header is checked through the source of the same name, else through the first source that includes it.
         if [ -e "${file%.h}.cpp" ]; then
           echo "${file%.h}.cpp"
         else
@@ -41,7 +43,7 @@ if [ -n "$revision" ]; then
         fi ;;
     esac
   done | sort -u >"$list"
-  say "$(wc -l <"$list") sources to read"
+  say "$(wc -l <"$list") sources to check"
   mapfile -t unity < <(only "$list" "${unity[@]}")
 fi
 # Clang does not know all of g++'s pragmas.

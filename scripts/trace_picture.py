@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Draws one iteration of a trace (docs/observability.md): scripts/trace_picture.py TRACE CALL NTH [threads] > picture.svg
 
-Shows what happens from the NTH call (0, 1, ...) of a function whose name contains CALL until the next one. Each worker has a
-lane, with calls above its line, handlers below, and an arrow from each call to its handler. With `threads` each thread has a
-lane, a blue line spans the time for which a call waits for its result, and a green one below it the time for which the thread
+Shows the time from the NTH call (0, 1, ...) of a function whose name contains CALL until the next one. Each worker has
+a lane, with calls above its line, handlers below, and an arrow from each call to its handler. With `threads` each
+thread has a lane; a blue line shows how long a call waits for its result, and a green line below it how long the thread
 leads (docs/rpc.md).
 docs/pictures/trace.svg: TENDRIL_TRACE=trace.json language_model --tiny; scripts/trace_picture.py trace.json EmbeddingTable::forward 20
 docs/pictures/call.svg: TENDRIL_TRACE=call.json pictures call; scripts/trace_picture.py call.json asks_back 20 threads
@@ -24,13 +24,14 @@ begin, end = starts[nth], starts[nth + 1]
 timed = sorted((e for e in events if "ts" in e), key=lambda e: e["ts"])
 described = {e["pid"]: e["args"] for e in events if e["name"] == "tendril_worker"}
 workers = {pid: args["worker"] for pid, args in described.items()}
-results = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "e"}  # when, by the worker that called and the span
-# A pass's own work is within a handler's, and the calls that compare the workers' clocks belong to the tracing.
+results = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "e"}  # (calling worker, span): time
+# Leaves out a pass's own work, which is part of a handler's, and the calls with which tracing compares the clocks.
 slices = [e for e in timed if e["ph"] == "X" and e["cat"] == "rpc" and "trace_clock_now" not in e["name"]]
-# Workers' clocks agree only up to an error, so the clock of the worker that makes the CALL decides wherever it can: another
-# worker's handler is in the interval if the call and its result are, and another worker's call if its handler is.
+# Workers' clocks agree only up to an error, so the clock of the root, the worker that makes the CALL, decides if it
+# can. A handler on another worker is in the interval if the root's call and its result are. A call from another worker
+# is in the interval if the root's handler is.
 root = next(e["pid"] for e in slices if e["ts"] == begin and call in e["name"])
-seen = {}  # by span, for calls that the root makes or handles: whether its slice and the other worker's are in the interval
+seen = {}  # span, of calls that the root makes or handles: (root's slice is in the interval, other worker's slice is)
 for e in slices:
     if e["pid"] == root:
         during, span = begin <= e["ts"] < end, e["args"]["span"]
@@ -86,7 +87,7 @@ for which, y in lanes.items():
     out.append(f'<text x="6" y="{y + 5}" font-size="14" font-weight="bold">{escape(names[which])}</text>')
     out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#999"/>')
 labelled = []  # where labels begin
-places = {}  # (span, whether it is a call): the middle of that slice's edge, and the slice's name
+places = {}  # (span, is_call): the end point of an arrow to or from the slice, and the slice's name
 for e in slices:
     y, is_call = lanes[lane(e)], e["name"].startswith("call ")
     top, wide = (y - 16 if is_call else y), max(3.0, x(e["ts"] + e["dur"]) - x(e["ts"]))
