@@ -20,7 +20,7 @@
 namespace examples {
 namespace {
 
-/// Makes this thread read numbers with a decimal point, whatever locale the program has set.
+/// Switches this thread to the C locale, so that numbers have a decimal point in every locale of the program.
 class DecimalPoint {
  public:
   DecimalPoint() : c_(::newlocale(LC_ALL_MASK, "C", nullptr)), before_(::uselocale(c_)) {}
