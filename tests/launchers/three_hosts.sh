@@ -15,7 +15,7 @@ ip link add bridge0 type bridge 2>/dev/null && ip link set bridge0 up || skip "t
 private=$folder/private  # on each host a file system of its own
 mkdir "$private"
 declare -a host
-# Each host lasts as long as the process in it, which ends with this script and prints a line from its new namespaces.
+# A process keeps the namespaces of each host alive. It prints a line once they exist and ends with this script.
 for n in 1 2 3; do
   # shellcheck disable=SC2016  # the inner shell expands it
   exec {entered}< <(exec unshare -nmu bash -c 'echo && exec tail -f --pid="$0" /dev/null >/dev/null' $$ 2>/dev/null)

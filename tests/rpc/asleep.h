@@ -12,7 +12,7 @@
 
 namespace tendril::test {
 
-/// Whether the kernel says that this thread of this process sleeps: for a lock, a condition variable or I/O.
+/// Whether this thread of this process sleeps in the kernel, e.g. waits for a lock, a condition variable or I/O.
 inline bool is_asleep(pid_t thread) {
   std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
   const std::string text(std::istreambuf_iterator<char>(stat), {});
@@ -21,8 +21,8 @@ inline bool is_asleep(pid_t thread) {
 }
 
 /// Waits until `thread` (0: not known yet) blocks in the call under test, or until `over()` holds because that call has
-/// returned. A thread that waits for a mutex also sleeps for a moment, so only several looks in a row count. Returns
-/// false after a minute.
+/// returned. A thread that waits for a mutex also sleeps for a moment, so `thread` must be asleep in several polls in a
+/// row. Returns false after a minute.
 template <class Over>
 [[nodiscard]] bool wait_until_asleep(const std::atomic<pid_t>& thread, Over over) {
   constexpr int kLooks = 5;

@@ -40,7 +40,7 @@ trap 'kill "${host[@]}" $switch 2>/dev/null; rm -rf "$HOSTS_FOLDER"; rmdir "$pri
 delay=2 jitter=0 loss=0
 [ -z "${HOSTS_PARTITION:-}" ] || delay=5 jitter=2 loss=1
 echo "network: by $by, $delay ms, give or take $jitter, $loss% are lost" | sed 's/by none.*/no delay and no loss: there is no netem here, and no packet socket/'
-# Each host lasts as long as the process in it, which ends with this script and prints a line from its new namespaces.
+# A process keeps the namespaces of each host alive. It prints a line once they exist and ends with this script.
 for n in 1 2 3; do
   # shellcheck disable=SC2016  # the inner shell expands it
   exec {entered}< <(exec unshare -nm bash -c 'echo && exec tail -f --pid="$0" /dev/null >/dev/null' $$ 2>/dev/null)
@@ -77,7 +77,7 @@ for rank in 0 1 2 3; do
   on $n env TMPDIR="$private" RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$master" MASTER_PORT=29500 "$variable" "$@" &
   worker[rank]=$!
 done
-# there_or_over FILE: whether there is the file, or a worker has ended.
+# there_or_over FILE: succeeds if the file exists or all workers have ended.
 there_or_over() { [ -e "$HOSTS_FOLDER/$1" ] || ! kill -0 "${worker[@]}" 2>/dev/null; }
 if [ -n "${HOSTS_PARTITION:-}" ]; then
   wait_until 120 there_or_over cut

@@ -1,4 +1,5 @@
-// How workers leave a group: what shutdown waits for, what it releases, and which workers its errors name.
+// How workers leave a group: the calls that shutdown waits for, the references that it releases, and the workers that
+// its errors name.
 #include <unistd.h>
 
 #include <array>

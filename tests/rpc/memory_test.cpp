@@ -30,7 +30,7 @@ class Meeting {
   int arrived_ = 0;
 } meeting;
 
-/// Returns its argument once so many calls have begun, so that they use as many arenas.
+/// Returns its argument once kTogether calls have begun, so that they use as many arenas.
 std::vector<std::string> same(std::vector<std::string> lines) {
   blocking([] { meeting.meet(); });
   return lines;
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_worker_at_rest_gives_back_what_a_burst_took) {
 #else
   Cluster cluster(2);
   const std::vector<std::string> lines(2000, std::string(200, 'x'));
-  std::vector<std::string> kept;  // one line of each result, so that the freed memory is in pieces
+  std::vector<std::string> kept;  // one line of each result, so that the freed memory is fragmented
   const std::size_t before = resident_mib();
   for (int round = 0; round < 3; ++round) {
     std::vector<Future<std::vector<std::string> > > calls;

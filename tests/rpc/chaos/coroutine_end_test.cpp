@@ -21,20 +21,20 @@ std::vector<std::string> taken() {
   return std::exchange(events, {});
 }
 
-/// Notes its end, and the text that it refers to.
+/// Notes its destruction and the text that it refers to.
 struct Local {
   ~Local() { note("end of the local beside " + text); }
   const std::string& text;
 };
 
-/// How many of worker 0's calls have been answered.
+/// The number of worker 0's calls that have been answered.
 int answered() {
   const Metrics now = Cluster::agent(0).metrics();
   return static_cast<int>(now.calls_completed + now.calls_failed);
 }
 
-/// A local of a coroutine that worker 1 serves for worker 0. At its end it asks worker 0 how many of its calls have
-/// been answered. If the coroutine's reply had left, it would have arrived before that question.
+/// A local of a coroutine that worker 1 serves for worker 0. Its destructor asks worker 0 how many of its calls have
+/// been answered. If the coroutine's reply had already been sent, it would have arrived before that question.
 struct AsksCaller {
   ~AsksCaller() {
     note(std::to_string(rpc_sync<&answered>(Cluster::agent(1), 0)) + " answered");

@@ -1,4 +1,4 @@
-// How long a handler takes is measured from its own start to its own answer: the pool decides by it whether to wake
+// A handler's run time is measured from its own start to its own reply. The pool uses it to decide whether to wake
 // other threads.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,7 @@ void work() {
   }
 }
 
-/// A link whose messages are written later than they are sent. Notes when and where.
+/// A link that writes its messages later than they are sent. Records when, and on which thread.
 struct NotingSender final : tendril::rpc::detail::HeldSends::Sender {
   void write_held() override {
     const Clock::time_point begin = Clock::now();
@@ -40,10 +40,10 @@ struct NotingSender final : tendril::rpc::detail::HeldSends::Sender {
   std::atomic<int64_t> written_ns{0};
   std::atomic<std::thread::id> writer, server;  // the threads of `write_held` and of the handler of kShort
 };
-std::shared_ptr<NotingSender> sender;  // null: kHolds holds nothing
+std::shared_ptr<NotingSender> sender;  // null: kHolds holds nothing back
 std::optional<Future<Message>> after_it;
 
-/// Like Functions, and kOnReader runs on the thread that reads its request.
+/// Like Functions, except that kOnReader runs on the thread that reads its request.
 class Table final : public FunctionTable {
  public:
   Table() {
@@ -82,7 +82,7 @@ class Table final : public FunctionTable {
   ServedFunction functions_[kShort + 1];
 };
 
-BOOST_AUTO_TEST_CASE(an_answer_on_the_same_thread_does_not_end_it) {
+BOOST_AUTO_TEST_CASE(nested_replies_do_not_end_run_time) {
   const Table functions;
   {
     Agent agent({.name = std::string("solo")}, functions);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(an_answer_on_the_same_thread_does_not_end_it) {
   BOOST_TEST((functions.average(kLong) >= kTime));
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_it_completes_does_not_end_it) {
+BOOST_AUTO_TEST_CASE(completed_calls_do_not_end_run_time) {
   const Table functions;
   deferred = std::make_unique<Promise<>>();
   {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_it_completes_does_not_end_it) {
   BOOST_TEST((functions.average(kCompletes) >= kTime));
 }
 
-/// The start of each handler of `function` in `trace`.
+/// The start times of the handlers of `function` in `trace`.
 std::vector<int64_t> starts_of(const tendril::rpc::detail::Trace& trace, Function function) {
   using tendril::rpc::detail::TraceSpan;
   std::vector<int64_t> starts;
@@ -119,8 +119,8 @@ std::vector<int64_t> starts_of(const tendril::rpc::detail::Trace& trace, Functio
   return starts;
 }
 
-/// Has kHolds hold a message back and call kShort. Returns false if another thread than that of kShort has written the
-/// message: that thread took the lead meanwhile.
+/// Calls kHolds, which holds a message back and calls kShort. Returns false if a thread other than that of kShort wrote
+/// the message, because it took the lead in between.
 bool serve_after_writing() {
   const Table functions;
   const auto trace = std::make_shared<tendril::rpc::detail::Trace>("", WorkerInfo{"w1", 1}, 1);
@@ -129,10 +129,10 @@ bool serve_after_writing() {
   Cluster cluster(2, {}, functions, nullptr, [&](Agent& agent) {
     if (agent.self().id == 1) agent.set_trace(trace);
   });
-  for (int i = 0; i < 20; ++i) call(cluster[0], 1, request(kHolds)).wait();  // short: no thread leads while it runs
+  for (int i = 0; i < 20; ++i) call(cluster[0], 1, request(kHolds)).wait();  // now short: no thread leads while it runs
   sender = std::make_shared<NotingSender>();
   call(cluster[0], 1, request(kHolds)).wait();
-  // Not a wait for the future: a waiting thread leads, and whoever leads writes what is held back.
+  // Does not wait for the future: a waiting thread would lead, and the leader writes the messages that are held back.
   tendril::test::wait_until("both handlers have returned", [&] {
     const Metrics now = cluster[1].metrics();
     return now.active_handlers + now.queued_jobs == 0 && (!after_it || after_it->done());
@@ -148,9 +148,10 @@ bool serve_after_writing() {
   return on_its_thread;
 }
 
-// If it counted, short handlers would seem long. Replies of long ones leave one by one, which takes longer still.
-BOOST_AUTO_TEST_CASE(writing_for_others_before_it_starts_does_not_count) {
-  tendril::test::wait_until("a thread writes what was held back, and then serves", serve_after_writing);
+// If writing counted, short handlers would seem long. Replies of long handlers are sent one by one, which takes even
+// longer.
+BOOST_AUTO_TEST_CASE(earlier_writes_do_not_count_as_run_time) {
+  tendril::test::wait_until("one thread writes the held message and then serves kShort", serve_after_writing);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -70,10 +70,10 @@ BOOST_AUTO_TEST_CASE(nested_waits_succeed_where_the_window_is_full_of_calls_that
   parked = 0;
   AgentPair pair(functions(), {.num_worker_threads = 2, .max_threads = 16, .receive_limit = 64 << 10});
   std::vector<Future<Message>> futures;
-  std::thread caller([&] {  // waits for room after some of them
+  std::thread caller([&] {  // waits for room after some of the calls
     for (int i = 0; i < 300; ++i) futures.push_back(call(*pair.a, 1, request(kNest), {.timeout = 20s}));
   });
-  // No more handlers start, and the requests that wait for threads fill the window.
+  // Waits until no more handlers start and the requests that wait for threads fill the window.
   BOOST_TEST(Cluster::eventually(
       [&] { return parked >= 13 && pair.b->metrics().queued_jobs >= 16 && waits_for_room(*pair.a, 1); }, 60s));
   gate->set_value();

@@ -1,4 +1,4 @@
-// Groups whose connections over TCP are under TLS: members, and those who are none.
+// Groups whose TCP connections use TLS: their members, and processes outside the group.
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -54,7 +54,7 @@ AgentOptions options_of(const char* name, int rank, const TlsCredentials& tls) {
 
 using tendril::test::contains;
 
-/// Captures the error output of this process.
+/// Captures the standard error of this process.
 class ErrorOutput {
  public:
   ErrorOutput() : before_(::fcntl(2, F_DUPFD_CLOEXEC, 0)) {

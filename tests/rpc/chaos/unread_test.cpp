@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_SUITE(unread)
 using namespace rpc_test;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-/// Keeps the handler of "busy" from returning. The pool does not see that it waits, as in a long computation.
+/// Keeps the handler of "busy" from returning. To the pool, the wait looks like a long computation.
 struct Work {
   std::promise<void> end;
   std::shared_future<void> done{end.get_future()};
@@ -62,7 +62,7 @@ Message with_id(Message message, uint64_t call_id) {
 
 int same(int x) { return x; }
 
-/// The most memory that this process has had resident.
+/// The peak resident set size of this process.
 uint64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
   const Agent::Endpoint endpoint = agent.listen();
   RawClient stopped(endpoint, raw_hello("stopped", 2, 3));
   BOOST_REQUIRE(agent.wait_connected(2, Clock::now() + 30s));
-  // More than the sockets and the queue take.
+  // More than the sockets and the queue can hold.
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < 16; ++i) {
     BOOST_CHECK_THROW(call(agent, 2, request(1, std::string(kMiB, 'x')), {.timeout = 50ms}).wait(), TimeoutError);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(calls_of_a_peer_that_does_not_read_end_by_their_deadlines) 
   check_at_rest(agent);
 }
 
-/// A call that waits for room blocks the thread that makes it, so a call whose thread continues has left.
+/// A call that waits for room blocks its thread. If the thread continues, the call has been sent.
 BOOST_AUTO_TEST_CASE(small_requests_do_not_wait_for_room_beside_large_ones) {
   AgentOptions options = options_of("caller", 0);
   options.send_limit = kMiB;
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
   });
   BOOST_TEST(eventually([&] { return all_made || waits_for_room(*pair.a, 1); }));
   BOOST_TEST(!all_made);
-  // "a" sends this answer after all requests that had room, so "b" has received those when it comes.
+  // "a" sends this answer after all requests that had room, so "b" has received them when the answer arrives.
   BOOST_TEST(text(call(*pair.b, 0, request(1, "after them"), {.timeout = 60s}).wait()) == "after them");
   const uint64_t half_a_window = kMinRequestWindow / 2 / request_cost(kFrameHeaderBytes);
   BOOST_TEST(pair.b->metrics().unanswered_calls >= half_a_window);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(calls_without_arguments_wait_on_the_callers_side) {
   check_at_rest(*pair.b);
 }
 
-BOOST_AUTO_TEST_CASE(calls_of_an_unfinished_object_wait_on_the_callers_side) {
+BOOST_AUTO_TEST_CASE(calls_of_unfinished_objects_wait_at_caller) {
   work = std::make_unique<Work>();
   AgentOptions options;
   options.receive_limit = kMiB;
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(calls_of_an_unfinished_object_wait_on_the_callers_side) {
     });
     BOOST_TEST(eventually([&] { return all_made || waits_for_room(cluster[0], 1); }));
     BOOST_TEST(!all_made);
-    // "w0" sends this answer after all requests that had room, so "w1" has received those when it comes.
+    // "w0" sends this answer after all requests that had room, so "w1" has received them when the answer arrives.
     BOOST_TEST(rpc_sync<&same>(cluster[1], 0, 7) == 7);
     // Half of the window, and the creation.
     BOOST_TEST(cluster[1].metrics().unanswered_calls >= 6);
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(requests_without_credit_end_the_connection) {
   const Agent::Endpoint endpoint = agent.listen();
   RawClient client(endpoint, raw_hello("greedy", 2, 3));
   BOOST_TEST(client.answer().request_window == kMinRequestWindow);
-  // Two more than the window takes.
+  // Two more than the window allows.
   const uint64_t most = kMinRequestWindow / request_cost(kFrameHeaderBytes) + 2;
   bool open = true;
   for (uint64_t id = 1; id <= most + 2 && open; ++id) open = client.try_say(with_id(request(3), id));
@@ -286,8 +286,8 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
   RawClient silent(endpoint, raw_hello("silent", 2, 3));
   constexpr uint64_t kCalls = 200;
   for (uint64_t id = 1; id <= kCalls; ++id) silent.say(with_id(request(4), id));
-  // Until every request has been answered or is held back: then no handler runs or starts. Requests are held back above
-  // the limit, and again served when half of it is left.
+  // Waits until every request has been answered or is held back; then no handler runs or starts. Requests are held back
+  // above the limit, and served again when the queue has shrunk to half of it.
   BOOST_TEST(eventually([&] {
     if (agent.metrics().requests_received < kCalls) return false;
     return std::ranges::all_of(agent.calls_received(), [](const CallReceived& received) {
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(replies_that_nobody_reads_stop_that_peers_requests_only) {
   }));
   const Metrics now = agent.metrics();
   BOOST_TEST(now.queued_bytes > 2 * kMiB);
-  BOOST_TEST(now.queued_bytes <= 12 * kMiB);  // the limit, and one reply for each handler that had been started
+  BOOST_TEST(now.queued_bytes <= 12 * kMiB);  // the limit, plus one reply for each started handler
   BOOST_TEST(now.threads <= 12u);
   BOOST_TEST(now.unanswered_calls >= kCalls / 2);
   {
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
   options.liveness_timeout = 500ms;
   Agent agent(options, functions());
   const Agent::Endpoint endpoint = agent.listen();
-  // Headers that announce large messages, which do not follow.
+  // Headers that announce large messages, which are never sent.
   Message large = request(1);
   large.payload.resize(256 * kMiB);
   large.call_id = 1;
@@ -353,10 +353,10 @@ BOOST_AUTO_TEST_CASE(half_a_message_costs_little_and_ends) {
   BOOST_TEST(eventually([&] { return agent.metrics().bytes_received >= 16 * kFrameHeaderBytes; }));
   for (const auto& client : clients) BOOST_TEST(client->closed_within(60s));
   BOOST_TEST(eventually([&] { return agent.peers().empty(); }));
-  BOOST_TEST(peak_resident_bytes() < before + 256 * kMiB);  // of the 4 GiB that were announced
+  BOOST_TEST(peak_resident_bytes() < before + 256 * kMiB);  // 4 GiB were announced
 }
 
-BOOST_AUTO_TEST_CASE(a_message_may_take_longer_than_the_liveness_timeout) {
+BOOST_AUTO_TEST_CASE(slow_message_may_exceed_liveness_timeout) {
   AgentOptions options = options_of("server", 0);
   options.liveness_timeout = 1s;
   Agent agent(options, functions());
@@ -364,8 +364,8 @@ BOOST_AUTO_TEST_CASE(a_message_may_take_longer_than_the_liveness_timeout) {
   RawClient client(endpoint, raw_hello("slow", 2, 3));
   const Bytes frame = tendril::rpc::testing::bytes_of(Frame(with_id(request(1, std::string(3 * kMiB, 'z')), 1)));
   const std::span<const std::byte> all(frame);
-  // One byte after the other, each after the one before has been received. The agent would close the connection one to
-  // two timeouts after the last byte.
+  // Sends one byte at a time, each when the previous one has been received. An agent closes a silent connection one to
+  // two timeouts after the last byte, so the loop takes longer than two.
   std::size_t sent = 0;
   for (const Clock::time_point end = Clock::now() + 2 * options.liveness_timeout + 200ms; Clock::now() < end;) {
     client.say(all.subspan(sent++, 1));

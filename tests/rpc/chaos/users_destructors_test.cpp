@@ -130,8 +130,8 @@ BOOST_AUTO_TEST_CASE(blocked_destructors_leave_threads_for_nested_calls) {
     rpc_sync<&twice>(cluster[1], 0, 1);
   }
   BOOST_TEST(Cluster::eventually([&] { return cluster[0].metrics().blocked_handlers >= 8; }));
-  // Calls of the depth of those for which the destructors wait are served meanwhile. If more destructors began, they
-  // would take the last thread, and one of these calls would time out.
+  // Meanwhile, calls of the same depth as those that the destructors wait for are served. If more destructors started,
+  // they would take the last thread, and one of these calls would time out.
   {
     CallContext nested;
     nested.depth = 1;

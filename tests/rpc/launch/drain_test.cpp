@@ -19,7 +19,7 @@ using tendril::test::text_of_error;
 int same(int x) { return x; }
 
 std::atomic<int> steps_taken{0};
-/// Nobody waits for it, and its caller has been answered long before it ends.
+/// Nothing awaits this coroutine, and its caller is answered long before it ends.
 Task<void> go_on(int steps) {
   for (int i = 0; i < steps; ++i) {
     co_await rpc_async<&same>(Cluster::agent(1), i % 2, i);
@@ -28,11 +28,11 @@ Task<void> go_on(int steps) {
 }
 void begin_to_go_on(int steps) { (void)go_on(steps); }
 
-std::atomic<int> looks{0};         // how often `drain` of worker 1 has found it busy
-std::atomic<bool> drained{false};  // it has returned
+std::atomic<int> looks{0};         // how often `drain` has found worker 1 busy
+std::atomic<bool> drained{false};  // `drain` has returned on worker 1
 
-/// Keeps worker 1 between the arrival of a reply and the continuation that waits for it, until `drain` has looked at
-/// the worker meanwhile.
+/// Delays worker 1 between the arrival of a reply and the continuation that waits for it, until `drain` has checked the
+/// worker in between.
 struct SlowReading final : MessageHook {
   void before_send(const WorkerInfo&, Message&) override {}
   void after_receive(const WorkerInfo&, Message&) override {}
@@ -43,7 +43,7 @@ struct SlowReading final : MessageHook {
   }
 };
 
-/// Gatherings of two threads. If one fails, so does the other.
+/// Connects the gatherings of two threads. If one fails, so does the other.
 class TwoThreads {
  public:
   struct Member final : tendril::rpc::detail::Gathering {

@@ -43,7 +43,7 @@ void say(const std::string& line) {
 
 int add(int a, int b) { return a + b; }
 int pid() { return ::getpid(); }
-/// Does not return: something ends the process.
+/// Never returns; the process must be ended from outside.
 void wait_for_ever() {
   rpc::blocking([] {
     for (;;) ::pause();
@@ -243,12 +243,12 @@ void serve_in_shutdown(const std::string& name) {
 void meet() { rpc::barrier({rpc::get_worker_info().name}, 60s); }
 void quit() { std::exit(7); }
 
-/// Once w1 is in shutdown(), a barrier in one of its handlers fails. Until then the handler meets only itself.
+/// Once w1 is in shutdown(), a barrier in one of its handlers fails. Before that it succeeds: w1 is the only member.
 void meet_in_shutdown(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   if (name == "w0") {
     std::string outcome;
-    tendril::test::wait_until("a handler of w1 is told that w1 shuts down", [&] {
+    tendril::test::wait_until("a barrier in a handler of w1 fails because of the shutdown", [&] {
       outcome = outcome_of([] { rpc::rpc_sync<&meet>("w1"); });
       return outcome.find("shutdown") != std::string::npos;
     });
@@ -258,7 +258,7 @@ void meet_in_shutdown(const std::string& name) {
   rpc::shutdown();
 }
 
-/// Leaves alone while another thread waits in a barrier that w1 never reaches.
+/// w0 leaves on its own while another of its threads waits in a barrier that w1 never reaches.
 void leave_in_a_barrier(const std::string& name) {
   rpc::init_rpc(name, {.init_timeout = 60s});
   if (name == "w0") {
@@ -322,7 +322,8 @@ void out_of_descriptors(const std::string& name) {
   rpc::shutdown({.timeout = 60s});
 }
 
-/// Whether all of the process's 64 descriptors are open, and its main thread sleeps, by its /proc file `stat`.
+/// Whether all 64 descriptors of the process are open and its main thread sleeps. `stat` is the open /proc file `stat`
+/// of that thread.
 bool is_stuck_without_descriptors(int stat) {
   for (int fd = 0; fd < 64; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) return false;
@@ -330,8 +331,8 @@ bool is_stuck_without_descriptors(int stat) {
   return ::pread(stat, text, sizeof text - 1, 0) > 0 && std::strstr(text, ") S") != nullptr;
 }
 
-/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until there is the file
-/// "enough". Where it can use them all up, it makes a folder "stuck", which takes no descriptor.
+/// The worker that SCENARIO_STARVED names has few descriptors left when it is about to listen, until the file "enough"
+/// exists. w1 uses them all up; it then creates the folder "stuck", which takes no descriptor.
 void join_short_of_descriptors(const std::string& name) {
   std::vector<int> taken;
   std::jthread giver;

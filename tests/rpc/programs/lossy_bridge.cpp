@@ -1,7 +1,7 @@
 // lossy_bridge DELAY_MS JITTER_MS LOSS_PERCENT PORT... : a switch between network interfaces (of this network
-// namespace) that takes time and loses frames, for kernels without netem. SIGUSR1 cuts the second port off, SIGUSR2
-// joins it again; SIGTERM ends it, and it prints what it has done. Exit status 77: it may not open packet sockets here.
-// lossy_bridge check PORT... : only opens the interfaces.
+// namespace) that delays and loses frames, for kernels without netem. SIGUSR1 disconnects the second port, SIGUSR2
+// reconnects it. SIGTERM ends the program, which then prints its frame counts. Exit status 77: packet sockets are not
+// permitted. lossy_bridge check PORT... : only opens the interfaces.
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -60,7 +60,7 @@ int open_port(const char* name) {
 }
 
 int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& ports) {
-  std::mt19937 random(test_seed());  // drops the same frames in each run with one seed, if the same ones come
+  std::mt19937 random(test_seed());  // runs with one seed drop the same frames if the same frames arrive
   std::uniform_real_distribution<double> percent(0, 100), jitter(-jitter_ms, jitter_ms);
   std::multimap<Clock::time_point, Frame> on_their_way;
   std::vector<pollfd> waiting;

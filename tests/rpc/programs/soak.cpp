@@ -243,7 +243,7 @@ class Caller {
     } catch (const rpc::PeerLostError& error) {
       ++(error.may_have_run() ? tally.may_have_run : tally.not_run);
       if (!error.may_have_run()) claim(0);
-      std::this_thread::sleep_for(1ms);  // until the peer is back each call fails at once: not too many of them
+      std::this_thread::sleep_for(1ms);  // limits the calls that fail at once until the peer is back
     } catch (const rpc::TimeoutError&) {
       ++tally.timeouts;
     } catch (const rpc::CancelledError&) {
@@ -265,7 +265,7 @@ class Caller {
     }
   }
 
-  /// If the worker does not answer by the deadline, its claims are kept for the next time.
+  /// If the worker does not answer by the deadline, its claims are kept for the next comparison.
   void compare(int to, Clock::time_point deadline) {
     Claims& mine = claims(to);
     const auto compared = [&] {
@@ -297,7 +297,7 @@ class Caller {
 
 // ---- One worker
 
-/// Waits for so long, or until a stop is requested.
+/// Waits for `time`, or until a stop is requested.
 void pause(const std::stop_token& stop, std::chrono::milliseconds time) {
   std::mutex mutex;
   std::condition_variable_any never;
@@ -305,7 +305,7 @@ void pause(const std::stop_token& stop, std::chrono::milliseconds time) {
   never.wait_for(lock, stop, time, [] { return false; });
 }
 
-/// Connects to the peers that the driver has named, and again when a session has ended.
+/// Connects to the peers that the driver has named, and reconnects when a session has ended.
 class Dialler {
  public:
   void add(int rank, const std::string& endpoint) {

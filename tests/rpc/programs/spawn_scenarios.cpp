@@ -95,7 +95,7 @@ void return_when_asked(int rank) {
   sigset_t term, before;
   ::sigemptyset(&term);
   ::sigaddset(&term, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &term, &before);  // so that it cannot come between the check and the wait
+  ::pthread_sigmask(SIG_BLOCK, &term, &before);  // so that it cannot arrive between the check and the wait
   say("worker " + std::to_string(rank) + " " + std::to_string(::getpid()));
   while (!asked_to_return) ::sigsuspend(&before);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

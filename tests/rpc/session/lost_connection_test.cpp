@@ -120,7 +120,7 @@ void call_from_many_threads_while_it_breaks(ThroughProxy& net) {
   std::atomic<bool> done{false};
   std::atomic<int> wrong{0}, answered{0};
   std::jthread breaking([&] {
-    // The connection breaks, lasts until another call has been answered, and breaks again.
+    // Each round breaks the connection and then waits until another call has been answered.
     for (uint64_t n = 1; !done; ++n) {
       const int cuts = net.proxy->cuts();
       net.proxy->cut_after(n * 7919 % 100'000);

@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_short_mutex_lets_one_thread_in_at_a_time_and_wakes_who_wa
   int64_t count = 0;  // what two threads at once would miscount
   bool inside = false;
   std::atomic<int> met{0};
-  std::array<std::atomic<pid_t>, 4> ids{};  // 0: not begun, or over
+  std::array<std::atomic<pid_t>, 4> ids{};  // 0: not started, or finished
   std::vector<std::jthread> threads;
   for (std::size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {

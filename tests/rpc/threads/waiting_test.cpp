@@ -1,4 +1,4 @@
-// Who runs what: slots, waiting handlers, coroutines, I/O callbacks.
+// How the pool shares its threads: slots, waiting handlers, coroutines, I/O callbacks.
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_destructor_does_not_wait_for_the_handler_for_which_the_th
     loop->start();
     std::promise<void> released, handled;
     loop->post_release(std::make_unique<Call>([&] { released.set_value(); }));
-    // The rounds try all phases of the poll interval. The outcome must be the same at each.
+    // The rounds try all phases of the poll interval. The outcome must be the same in each.
     std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
     loop->post(std::make_unique<Call>([&, end = released.get_future().share()] {
       late += end.wait_for(10s) != std::future_status::ready;
@@ -265,8 +265,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_needs_the_lead_no_more_when_it_is_handed_to_i
     });
     BOOST_TEST(falls_asleep(leader));
     std::jthread waits([future = second.future()] { future.wait(); });
-    // A few poll intervals, after which no pool thread looks for a leader any more. That cannot be seen from outside;
-    // a round that goes on too early passes.
+    // Waits for a few poll intervals, after which no pool thread looks for a leader any more. The test cannot observe
+    // this; a round that continues too early passes, too.
     std::this_thread::sleep_for(3ms);
     first.set_value();
     for (const auto end = Clock::now() + std::chrono::microseconds(round % 100); Clock::now() < end;) {
