@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_comes_after_the_release_does_not_bring_the_c
     rpc::rpc_sync<&call_and_forget>(group[0], 1, x);
   }
   BOOST_TEST(Cluster::eventually([&] { return late_calls() == 1; }));
-  // The delay makes it likely, not certain, that the release arrives first; in either order nothing may stay.
+  // The delay makes it likely but not certain that the release arrives first. In either order, nothing may be left.
   for (int rank = 0; rank < 4; ++rank)
     BOOST_TEST(Cluster::eventually([&] { return group.counters(rank).none(); }), "w" << rank);
 }

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_hogwild_trainers_step_on_is_known_to_chang
 
 namespace dist_hogwild {
 
-/// Subtracts lr times the gradient. Other threads run between its read of the parameter and its write.
+/// Subtracts lr times the gradient. Lets other threads run between reading and writing a parameter.
 class SlowSGD final : public optim::OptimizerOf<optim::SGDOptions, optim::SGDState> {
  public:
   explicit SlowSGD(const std::vector<Tensor>& params, const optim::SGDOptions& options = {})
@@ -72,10 +72,10 @@ class SlowSGD final : public optim::OptimizerOf<optim::SGDOptions, optim::SGDSta
 }  // namespace dist_hogwild
 using dist_hogwild::SlowSGD;
 
-// The gradient is 1 whatever the parameter is, so that the result does not depend on the order of the steps: each must
-// subtract the learning rate, a power of two, from every element.
+// The gradient is 1 for every parameter, so the result does not depend on the order of the steps: each must subtract
+// the learning rate from every element. The learning rate is a power of two, so that the differences are exact.
 BOOST_AUTO_TEST_CASE(every_hogwild_step_is_applied) {
-  if (default_device() != kCPU) return;  // refused, as the first case says
+  if (default_device() != kCPU) return;  // refused, as the first case checks
   constexpr int kTrainers = 4, kSteps = 25, kSize = 100;
   const Group group(2, {.num_worker_threads = kTrainers});
   const RRef<Layer> layer = rpc::remote<Layer>(group[0], 1, 1, std::vector<double>(kSize, 0.0));

@@ -1,6 +1,6 @@
 // Gradients of random computations over 2 to 4 workers equal local autograd's.
 //
-// TENDRIL_GRAPHS (how many) and TENDRIL_GRAPH_SEED (the first one's) choose others: a failure prints its seed.
+// TENDRIL_GRAPHS sets the number of graphs, TENDRIL_GRAPH_SEED the seed of the first. A failure prints its seed.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -150,7 +150,7 @@ void check_graphs(const Group& group, int64_t count, const char* where) {
   }
   distributed_parameters() = {};
   totals.print(where);
-  if (count < 400) return;  // shares of fewer vary too much from seed to seed
+  if (count < 400) return;  // with fewer graphs, these shares vary too much from seed to seed
   BOOST_TEST(4 * totals.crossing >= totals.crossing + totals.local);
   BOOST_TEST(4 * totals.with_unused >= totals.graphs);
   BOOST_TEST(4 * totals.nested >= totals.graphs);
@@ -220,7 +220,7 @@ void run_amid_faults(const Group& group, uint64_t first, uint64_t count, Ends& e
   }
 }
 
-/// Faults that leave nothing to compare show nothing, and neither do those that break nothing.
+/// Whether the faults have caused an error and left enough graphs to compare.
 bool shows_enough(const Ends& ends) { return ends.right >= 40 && ends.failed > 0; }
 
 void check_ends(const Ends& ends, int64_t count, const char* what) {
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(gradients_equal_local_autograds_in_contexts_that_overlap_ov
   group.network().set_rule(
       rpc::random_faults(test_seed(), {.repeat = 0.2, .delay = 0.3, .max_delay = std::chrono::microseconds(300)}));
   const int64_t count =
-      setting("TENDRIL_GRAPHS", 950);  // with those above that must be right more than 1,000 amid faults
+      setting("TENDRIL_GRAPHS", 950);  // with the right ones of the cases above, over 1,000 amid faults
   std::atomic<int64_t> next{first_seed()}, done{0};
   const int64_t end = next + count;
   std::mutex mutex;

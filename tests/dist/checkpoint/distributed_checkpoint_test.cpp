@@ -342,13 +342,13 @@ BOOST_AUTO_TEST_CASE(an_optimizer_whose_parameters_are_on_other_workers_is_a_par
   BOOST_CHECK_EXCEPTION(loaded.load_state_dict(saved.state_dict(), {.strict = false}), Error, says("strict"));
 }
 
-// One worker of each run dies at a chosen call that changes files (tests/file_calls.h). A save of rank 0 has about 20
-// such calls (10 writes of its own file, then fsync, linkat, rename, fsync; as many for the index, whose rename commits
-// the save; then a removal for each stale file), one of another rank about 9.
-BOOST_AUTO_TEST_CASE(killed_saves_of_2_to_4_workers_lose_no_bit) {
+// In each run, one worker dies at a chosen call that changes files (tests/file_calls.h). A save makes about 20 such
+// calls on rank 0: those for its own file (writes, then fsync, linkat, rename and fsync), as many for the index, whose
+// rename commits the save, and one removal for each stale file. On another rank it makes about 9.
+BOOST_AUTO_TEST_CASE(killed_saves_lose_no_bit) {
   constexpr int kKills = 30;
   const std::string program = TENDRIL_TEST_PROGRAMS "/training_scenarios";
-  /// Continues from the checkpoint in the folder to a step, or until the worker `victim` dies at its call `dies_at`.
+  /// Continues from the checkpoint in `folder` until `step`, or until worker `victim` dies at its call `dies_at`.
   const auto run = [&](const TemporaryFolder& folder, int size, int64_t step, int victim = -1, int dies_at = 0) {
     const test::ReservedPort port;
     std::vector<test::Process> workers;
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_of_2_to_4_workers_lose_no_bit) {
     }
   };
   const auto step_in = [](const TemporaryFolder& folder) -> int64_t {
-    if (!dist::has_checkpoint(folder.path())) return 0;  // killed in the first
+    if (!dist::has_checkpoint(folder.path())) return 0;  // killed in the first save
     return dist::detail::read_checkpoint(folder.path()).entries.at("step").item<int64_t>();
   };
   struct Leg {
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_of_2_to_4_workers_lose_no_bit) {
   const TemporaryFolder killed, whole;
   int between = 0;
   const auto note = [&](int size) {
-    const int64_t now = step_in(killed);  // whole, at whatever call the worker died
+    const int64_t now = step_in(killed);  // throws unless the checkpoint is complete
     const int64_t before = legs.empty() ? 0 : legs.back().end;
     BOOST_TEST(now >= before);
     if (now > before) legs.push_back({size, now});
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(killed_saves_of_2_to_4_workers_lose_no_bit) {
   for (int i = 0; i < kKills; ++i) {
     const int size = 2 + i % 3, other = 1 + i % (size - 1);
     BOOST_TEST_CONTEXT("kill " << i << " of " << size << " workers") {
-      // Rank 0 backwards from its second save, so that there is a checkpoint when it dies in its first.
+      // Goes backwards from the second save of rank 0, so that there is a checkpoint when rank 0 dies in its first.
       i % 2 == 0 ? run(killed, size, 100, 0, 26 - i / 2) : run(killed, size, 100, other, 1 + i / 2);
       note(size);
     }

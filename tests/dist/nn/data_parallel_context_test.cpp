@@ -21,12 +21,12 @@ using tendril::testing::test_seed;
 
 namespace dist_data_parallel {
 
-constexpr int kSize = 3, kServer = 3;  // members, and a worker that is none
+constexpr int kSize = 3, kServer = 3;  // number of members, and the rank of a worker outside the group
 
 /// What is on the server.
 struct Middle {
   Middle()
-      : generator(5),  // fixed: one for all test cases
+      : generator(5),  // fixed: all test cases share this object
         layer(6, 5, {.dtype = kFloat64, .generator = generator}) {}
   Generator generator;
   nn::Linear layer;

@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(a_worker_whose_only_thread_computes_hears_of_the_end_when_i
 
 namespace dist_pipeline {
 
-/// Records the time left of each request of a batch that its worker receives.
+/// Records the timeout of each request of a batch that its worker receives.
 struct RecordsTimeouts final : rpc::MessageHook {
   struct Request {
     rpc::WorkerId from;
@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(no_batch_timeout_means_none_on_messages) {
     const Context context(group[0]);
     BOOST_TEST(model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64})) > 0);
   }
-  // Where a call names no timeout, it would have the agent's.
+  // A call without its own timeout uses the agent's.
   BOOST_TEST(group[1].rpc_timeout().count() > 0);
   const std::lock_guard lock(records->mutex);
   BOOST_TEST(records->runs.size() == 2U);

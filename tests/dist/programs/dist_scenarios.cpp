@@ -58,7 +58,7 @@ struct Shard {
   }
 };
 
-/// Polls: contexts end on the agents' threads, without a notification.
+/// Polls, because contexts end on the agents' threads without a notification.
 bool nothing_left() {
   const auto counters = [] { return dist::autograd::Container::of(*rpc::default_agent())->counters(); };
   if (test::holds_within(30s, [&] { return counters().none(); })) return true;
