@@ -38,7 +38,7 @@ struct ExampleProgram {
   ExampleProgram& operator=(const ExampleProgram&) = delete;
 
   struct Result {
-    int status;  ///< of exit; -1, or 128 + the signal where the shell or `run_and_signal` waits: killed
+    int status;  ///< exit status; for a killed program 128 + the signal, or -1 if the shell itself was killed
     std::string out, err;
   };
 
@@ -57,13 +57,13 @@ struct ExampleProgram {
 
   Result run(const std::string& flags) const { return shell(program(flags)); }
 
-  /// The program with these flags, started in the folder. Its standard error goes to the file `stderr`.
+  /// Starts the program with these flags in the folder. Its standard error is written to the file `stderr`.
   Process start(const std::string& flags) const {
     return Process({"/bin/sh", "-c",
                     "cd '" + folder.string() + "' && exec '" EXAMPLE_PROGRAM "' " + flags + " 2>stderr </dev/null"});
   }
   /// Reads the output of a started program until `count` lines match the regular expression `pattern`, and returns it.
-  /// Throws if the output ends before that, or if a line does not come within a minute.
+  /// Throws if the output ends before that, or if no line arrives for a minute.
   static std::string read_until(Process& process, const std::string& pattern, int count = 1) {
     const std::regex wanted(pattern);
     for (std::string out;;) {
@@ -72,12 +72,12 @@ struct ExampleProgram {
         out += line + '\n';
         if (std::regex_search(line, wanted) && --count == 0) return out;
       } catch (const std::exception& error) {
-        throw std::runtime_error("the output has not enough lines that match '" + pattern + "': " + error.what() +
+        throw std::runtime_error("read_until: too few lines of the output match '" + pattern + "': " + error.what() +
                                  '\n' + out);
       }
     }
   }
-  /// Runs the program until `count` lines of its output match `pattern`, then sends it a signal and waits for its end.
+  /// Runs the program until `count` lines of its output match `pattern`, sends it a signal and waits for its exit.
   Result run_and_signal(int signal, const std::string& flags, const std::string& pattern, int count = 1) const {
     Process process = start(flags);
     std::string out = read_until(process, pattern, count);

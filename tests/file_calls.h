@@ -10,13 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// Kills the process at its n-th call that changes files, n being TENDRIL_TEST_DIES_AT in the environment: between two
-/// calls, or in the middle of a write. What a process leaves on the disk only changes at these calls, so a test that
-/// takes each n in turn covers every moment at which a kill can come, on any machine. Replaces the C library's
-/// functions: one source of a program includes this.
+/// Kills the process at its n-th call that changes files, where n is the environment variable TENDRIL_TEST_DIES_AT:
+/// in the middle of a write, or just before any other call. Files change only at these calls, so a test that tries
+/// every n covers every moment of a kill, on any machine. Replaces functions of the C library; include it in exactly
+/// one source of a program.
 namespace tendril::test {
 
-/// Whether the process dies at the call that begins now.
+/// Counts this call and returns whether the process must die at it.
 inline bool dies_at_this_call() {
   static const char* const number = std::getenv("TENDRIL_TEST_DIES_AT");
   static std::atomic<long> left{number == nullptr ? 0 : std::atol(number)};
@@ -28,7 +28,7 @@ inline bool is_file(int descriptor) {
   return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// The C library's function of this name.
+/// Returns the C library's function of this name.
 template <class Function>
 Function* next_function(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));

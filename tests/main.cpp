@@ -1,6 +1,6 @@
-// The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default one
-// (cmake/TendrilTest.cmake, "devices"); where there is none the tests are skipped. TENDRIL_TEST_DETERMINISTIC=0 leaves
-// that device in the mode that programs start in (scripts/gpu_check.sh runs both). TENDRIL_TEST_SEED seeds random tests
+// The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default device
+// (cmake/TendrilTest.cmake, DEVICES); if there is none, the tests are skipped. TENDRIL_TEST_DETERMINISTIC=0 leaves that
+// device in the mode in which programs start (scripts/gpu_check.sh runs both). TENDRIL_TEST_SEED seeds random tests
 // (tests/seed.h).
 #define BOOST_TEST_NO_MAIN
 #include <signal.h>
@@ -34,7 +34,7 @@ struct OneThreadAsserts final : boost::unit_test::test_observer {
   const std::thread::id main_thread = std::this_thread::get_id();
 };
 
-/// Seeds each test case, and the default generator for it; prints the seed when a case that drew one fails.
+/// Seeds each test case and the default generator. Prints the seed if a case that used it fails.
 struct Seeds final : boost::unit_test::test_observer {
   void test_unit_start(const boost::unit_test::test_unit& unit) override {
     if (unit.p_type != boost::unit_test::TUT_CASE) return;
@@ -50,17 +50,17 @@ struct Seeds final : boost::unit_test::test_observer {
     if (unit.p_type != boost::unit_test::TUT_CASE) return;
     using namespace tendril::testing;
     const bool drew = seeds_detail::drawn || tendril::default_generator().state() != start;
-    seeds_detail::drawn = false;  // an abort between cases has no seed
+    seeds_detail::drawn = false;  // an abort between cases must not print a seed
     if (drew && !boost::unit_test::results_collector.results(unit.p_id).passed()) print_seed();
   }
   tendril::Generator::State start;
   static inline std::string line;  ///< printed if a signal ends the process
 };
 
-/// Prints the seed of a test case that ends the process by a signal, which then takes its usual effect.
+/// Prints the seed if `signal` ends the process during a test case. The signal then has its default effect.
 void print_seed_on(int signal) {
   struct sigaction action {};
-  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;  // a sanitizer has its own
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;  // a sanitizer's
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   action.sa_handler = [](int which) {
     if (tendril::testing::seeds_detail::drawn) {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-/// Seeds of random tests. All of them derive from the environment variable TENDRIL_TEST_SEED (1 if it is not set),
-/// which CI derives from the commit. tests/main.cpp prints its value when a test case that drew a seed fails. Needs no
-/// Boost.Test: a program outside it calls print_seed() when it fails.
+/// Seeds of random tests. All of them derive from the environment variable TENDRIL_TEST_SEED (default 1), which CI
+/// derives from the commit. tests/main.cpp prints its value when a test case that drew a seed fails. Does not need
+/// Boost.Test: a program without it calls print_seed() when it fails.
 namespace tendril::testing {
 
 namespace seeds_detail {
@@ -39,7 +39,7 @@ inline std::atomic<bool> drawn{false};                     ///< whether the curr
 
 }  // namespace seeds_detail
 
-/// The value of TENDRIL_TEST_SEED. Exits with status 2 if it is not an unsigned decimal number of 64 bits.
+/// The value of TENDRIL_TEST_SEED. Exits with status 2 if it is not an unsigned 64-bit decimal integer.
 inline std::uint64_t seed_variable() {
   static const std::uint64_t parsed = [] {
     const char* const variable = std::getenv("TENDRIL_TEST_SEED");
@@ -60,15 +60,15 @@ namespace seeds_detail {
 inline std::uint64_t seed_of_case(std::uint64_t salt) { return mix(mix(mix(seed_variable()) ^ current_case) ^ salt); }
 }  // namespace seeds_detail
 
-/// Seed of the current test case: the same whether the case runs alone or after others. Each `salt` gives another one,
-/// for a case that needs several streams. Thread-safe.
+/// Seed of the current test case, the same whether the case runs alone or after others. Each `salt` gives a different
+/// seed, for a case that needs several streams. Thread-safe.
 inline std::uint64_t test_seed(std::uint64_t salt = 0) {
   seeds_detail::drawn = true;
   return seeds_detail::seed_of_case(salt);
 }
 
 /// Seeds for a loop over random inputs: the `fixed` ones, then `count` consecutive ones that start at test_seed().
-/// A seed that failed once, as the failure prints it, is added to `fixed` and tested from then on:
+/// Add a seed that has failed, as printed by the failure, to `fixed` to test it from then on:
 ///   for (const std::uint64_t seed : seeds({17, 99})) check_all(seed);
 inline std::vector<std::uint64_t> seeds(std::initializer_list<std::uint64_t> fixed, std::size_t count = 1) {
   std::vector<std::uint64_t> all(fixed);
@@ -77,8 +77,8 @@ inline std::vector<std::uint64_t> seeds(std::initializer_list<std::uint64_t> fix
   return all;
 }
 
-/// The engine (a Generator, a std::mt19937) that helpers of one test case share. Every test case starts with a newly
-/// seeded one. Not thread-safe.
+/// The engine (e.g. a Generator or a std::mt19937) that the helpers of one test case share. Every test case starts with
+/// a newly seeded engine. Not thread-safe.
 template <class Engine>
 Engine& case_engine() {
   static std::optional<Engine> engine;
@@ -90,7 +90,7 @@ Engine& case_engine() {
   return *engine;
 }
 
-/// How to repeat the draws of a failed test, and the seed that becomes a fixed one of seeds().
+/// A line with the variable that reproduces a failed test and the seed to add to the fixed ones of seeds().
 inline std::string seed_line() {
   return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case, test_seed() is " +
          std::to_string(seeds_detail::seed_of_case(0)) + '\n';

@@ -9,7 +9,7 @@
 
 namespace tendril::test {
 
-/// Pause between two looks at a state that changes without a notification. It only affects how soon a wait ends, never
+/// Pause between two polls of a state that changes without a notification. It affects only how soon a wait ends, never
 /// whether a test passes.
 inline constexpr std::chrono::milliseconds kPollInterval{1};
 

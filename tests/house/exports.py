@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""exports.py SOURCE: every header that programs (examples, too) include, or one library of another's, has the marks of
-tensor/export.h around its namespaces; no other has. What another header defines without marks is not announced between
-marks, which would show it wherever that announcement is read first. The internal headers are those of
-cmake/internal_headers.regex."""
+"""exports.py SOURCE: checks that exactly the headers that programs, examples or other libraries include have the marks
+of tensor/export.h around their namespaces. A class that is defined without marks must not be declared between marks,
+which would export it wherever that declaration is read first. cmake/internal_headers.regex lists internal headers."""
 import pathlib
 import re
 import sys

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # headers_alone.sh COMPILER SOURCE_DIR public|internal [more flags]
-# Each header of these (cmake/internal_headers.regex) compiles alone. One outside detail/ and the folders that do I/O
-# includes no header of Asio, JSON, CUDA, oneDNN, spdlog or OpenSSL, directly or not.
+# Checks that each public or internal header (cmake/internal_headers.regex) compiles alone, and that those outside
+# detail/ and the folders that do I/O include no header of Asio, JSON, CUDA, oneDNN, spdlog or OpenSSL, directly or
+# indirectly.
 set -euo pipefail
 compiler=$1 source=$2 which=$3
 shift 3
@@ -28,6 +29,6 @@ export -f check
 # The CUDA backend's own headers include the toolkit's, which this machine may not have.
 private=$(grep -lE '#include <(cu(da|blas|dnn)[^>]*)>|tensor/cuda/(runtime/check|runtime/current|runtime/renewals|cudnn/dnn|cublas/blas)\.h"' $(find tensor/cuda -name '*.h') | sed 's/^/! -path /')
 [ "$which" = internal ] && match=-E || match=-vE
-# name_inl.h is the second half of name.h, which alone includes it.
+# name_inl.h is the second half of name.h, and only name.h includes it.
 find tensor autograd nn data rpc dist envs -name '*.h' ! -name '*_inl.h' $private | sort |
   grep $match -f <(grep -v '^#' cmake/internal_headers.regex) | xargs -P "$(nproc)" -I{} bash -c 'check {}'

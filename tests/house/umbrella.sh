@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# umbrella.sh COMPILER INCLUDE_DIR LINES [HEADER]: a program that includes <tendril/tendril.h> (or HEADER) compiles, reads
-# no internal header (kernels, drivers, oneDNN, Asio), and has at most LINES lines after preprocessing. The number of
-# lines stands for the compile time and does not depend on the load of the machine.
+# umbrella.sh COMPILER INCLUDE_DIR LINES [HEADER]: checks that a program that includes <tendril/tendril.h> (or HEADER)
+# compiles, includes no internal header (kernels, drivers, oneDNN, Asio), and has at most LINES lines after
+# preprocessing. Unlike the compile time, the number of lines does not depend on the load of the machine.
 set -euo pipefail
 compiler=$1 include=$2 limit=$3 header=${4:-tendril/tendril.h}
 folder=$(mktemp -d)

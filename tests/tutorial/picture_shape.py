@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints what a picture of scripts/trace_picture.py shows, except the times: picture_shape.py PICTURE.svg
+"""Prints the contents of a picture from scripts/trace_picture.py without the times: picture_shape.py PICTURE.svg
 
-One sorted line for each lane with its calls and handlers, for each arrow, and for each worker of which a thread leads.
-Threads have no numbers, as any thread of a pool may run a handler. Handlers of ContextRelease are left out: nothing waits
-for them, so they may run in a later iteration.
+The sorted output has one line for each lane with its calls and handlers, one for each arrow, and one for each worker
+with a leading thread. Threads have no numbers, because any thread of a pool may run a handler. Handlers of
+ContextRelease are left out: nothing waits for them, so they may run in a later iteration.
 """
 import sys
 import xml.etree.ElementTree as xml

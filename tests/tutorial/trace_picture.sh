@@ -1,7 +1,8 @@
 #!/bin/sh
-# trace_picture.sh SOURCE PICTURE CALL LANES PROGRAM [arguments...]: docs/pictures/PICTURE.svg shows what PROGRAM does from
-# one CALL to the next, except the times: the calls and handlers of each lane (LANES: workers or threads), the arrows
-# between them and which workers' threads lead (picture_shape.py). 77 where there is no Python.
+# trace_picture.sh SOURCE PICTURE CALL LANES PROGRAM [arguments...]: checks that docs/pictures/PICTURE.svg equals a new
+# trace of PROGRAM from one CALL to the next, except for the times: the calls and handlers of each lane (LANES: workers
+# or threads), the arrows between them, and the workers with leading threads (picture_shape.py). Exits with 77 without
+# Python.
 command -v python3 >/dev/null || exit 77
 source=$1 picture=$2 call=$3 by=threads
 [ "$4" = threads ] || by=

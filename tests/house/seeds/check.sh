@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# check.sh CASES PROGRAM: random tests draw the same numbers for the same TENDRIL_TEST_SEED, and print it when they fail.
+# check.sh CASES PROGRAM: checks that random tests draw the same numbers for the same TENDRIL_TEST_SEED, and print it
+# when they fail.
 cases=$1 program=$2
 findings=0
 finding() { echo "$1"; findings=$((findings + 1)); }
 
-# run SEED CASE: what the case prints, and its status in the last line. SEED - leaves the variable unset.
+# run SEED CASE: prints the output of the case and, on the last line, its status. With SEED -, the variable is not set.
 run() {
   local setting=("TENDRIL_TEST_SEED=$1")
   [ "$1" != - ] || setting=(-u TENDRIL_TEST_SEED)
@@ -14,11 +15,11 @@ run() {
 drawn() { grep '^drawn: ' || echo none; }
 
 both=$(run 5 first,second | drawn)
-[ "$both" = "$(run 5 first | drawn; run 5 second | drawn)" ] || finding "a case draws others after another case"
-[ "$(sort -u <<<"$both" | wc -l)" -eq 2 ] || finding "two cases draw the same"
-[ "$(run 6 first | drawn)" != "$(run 5 first | drawn)" ] || finding "another seed draws the same"
+[ "$both" = "$(run 5 first | drawn; run 5 second | drawn)" ] || finding "a case draws other numbers after another case"
+[ "$(sort -u <<<"$both" | wc -l)" -eq 2 ] || finding "two cases draw the same numbers"
+[ "$(run 6 first | drawn)" != "$(run 5 first | drawn)" ] || finding "another seed draws the same numbers"
 [ "$(run - first | drawn)" = "$(run 1 first | drawn)" ] || finding "without the variable the seed is not 1"
-[ "$(tr ' ' '\n' <<<"$both" | sort | uniq -d | grep -c '[0-9]')" -eq 0 ] || finding "streams of a case are the same"
+[ "$(tr ' ' '\n' <<<"$both" | sort | uniq -d | grep -c '[0-9]')" -eq 0 ] || finding "two streams share a number"
 
 for wrong in '' -1 +1 1.5 0x10 ' 1' 1a 18446744073709551616; do
   printed=$(run "$wrong" first)
@@ -36,8 +37,8 @@ prints fails_after_a_draw 1
 prints fails_after_a_draw_by_default 1
 prints throws_after_a_draw 1
 prints aborts_after_a_draw 1
-grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort does not end the process by its signal"
-grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns others than expected"
+grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort does not end the process by SIGABRT"
+grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns unexpected seeds"
 
 [ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -c "^${line}[0-9]")" -eq 1 ] || finding "a program does not print the seed"
 TENDRIL_TEST_SEED=x "$program" >/dev/null 2>&1
