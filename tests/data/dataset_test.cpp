@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_random_split_deals_out_every_example_once) {
   const auto of = [](uint64_t seed) { return all(data::random_split(Squares{10}, {5, 5}, seed)[0]); };
   BOOST_TEST((of(test_seed()) == of(test_seed())));
   const auto first = of(test_seed());
-  bool differs = false;  // another seed may draw the same ten digits
+  bool differs = false;  // two seeds may give the same split of ten
   for (uint64_t salt = 1; salt <= 5; ++salt) differs = differs || of(test_seed(salt)) != first;
   BOOST_TEST(differs);
 }

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(weights_without_replacement_decide_who_comes_first) {
     BOOST_TEST_REQUIRE((sorted(order) == Order{0, 2, 3}));
     first += order[0] == 2;
   }
-  BOOST_TEST(std::abs(first - 1200) < 150);  // 3 of 5, give or take 7 standard deviations
+  BOOST_TEST(std::abs(first - 1200) < 150);  // 3 of 5, within 7 standard deviations
 }
 
 BOOST_AUTO_TEST_CASE(ranks_share_an_epoch) {

@@ -135,27 +135,28 @@ struct Text : tendril::test::LanguageModel {
     for (int i = 0; i < 40; ++i) text += "the cat sat on the mat\nthe dog lay by the door\n";
     write("text", text);
   }
-  /// Kills the program, and its workers with it, when so many lines of its output match the pattern.
+  /// Kills the program and its workers when `lines` lines of its output match `pattern`.
   Result run_and_kill(const std::string& all, const std::string& pattern, int lines = 1) const {
     const Result killed = run_and_signal(SIGKILL, all, pattern, lines);
     BOOST_TEST(killed.status == 128 + SIGKILL, killed.err);
     return killed;
   }
-  /// The number of epochs that the checkpoint `part` has, of one process or of several workers.
+  /// The number of epochs in the checkpoint `part`, saved by one process or by several workers.
   std::int64_t epochs_saved() const {
     const std::filesystem::path part = folder / "part";
     return tendril::load_safetensors(std::filesystem::is_directory(part) ? part / "checkpoint.index.json" : part)
         .at("epochs")
         .item<std::int64_t>();
   }
-  /// Flags for a run that ends only on a signal, and for one that ends after so many epochs more than are saved.
+  /// Flags of a run that ends only on a signal.
   static constexpr const char* kEndless = " --epochs 1000000";
+  /// Flags of a run that ends `count` epochs after the last saved one.
   std::string more_epochs(int count) const { return " --epochs " + std::to_string(epochs_saved() + count); }
 
   std::string flags = "--data text --emsize 16 --nhid 24 --nlayers 1 --dropout 0.1 --lr 2 --batch-size 4 --bptt 6 ";
 };
 
-/// Whether this is the first epoch in the output.
+/// Whether `epoch` is the first epoch in the output.
 bool begins_with(const std::string& out, std::int64_t epoch) {
   return contains(out, "Training epoch ") &&
          out.find("Training epoch " + std::to_string(epoch) + "\t") == out.find("Training epoch ");
@@ -183,8 +184,8 @@ BOOST_FIXTURE_TEST_CASE(a_text_is_learnt_and_written_by_one_process_by_two_and_b
   }
 }
 
-// How much four trainers learn depends on the scheduler, which decides how old a gradient is when it is applied. That
-// every step of every trainer reaches the server does not. (dist/hogwild has the test that each is applied in full.)
+// How much four trainers learn depends on the scheduler, which decides how old a gradient is when it is applied. The
+// number of steps that reach the server does not. (dist/hogwild checks that each step is applied in full.)
 BOOST_FIXTURE_TEST_CASE(four_trainers_apply_every_step_and_learn, Text) {
   const Result result =
       shell("TENDRIL_TRACE=trace.json " + program(flags + "--clip 0.25 --epochs 40 --world-size 5 --losses losses"));
@@ -194,11 +195,11 @@ BOOST_FIXTURE_TEST_CASE(four_trainers_apply_every_step_and_learn, Text) {
   BOOST_TEST(iterations == 40 * 5);
   std::ifstream trace(folder / "trace.json");
   int steps = 0;
-  for (std::string line; std::getline(trace, line);)  // an event each
+  for (std::string line; std::getline(trace, line);)  // one event per line
     steps +=
         contains(line, "\"name\":\"tendril::dist::detail::LocalOptimizer<tendril::optim::SGD>::step\",\"ph\":\"X\"");
   BOOST_TEST(steps == 4 * iterations);
-  BOOST_TEST(last_perplexity(result.out) < 3, result.out);  // of 11 words
+  BOOST_TEST(last_perplexity(result.out) < 3, result.out);  // the text has 11 different words
 }
 
 BOOST_FIXTURE_TEST_CASE(the_rate_falls_after_each_epoch_that_does_not_help_unless_trainers_share_the_model, Text) {

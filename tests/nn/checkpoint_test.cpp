@@ -36,8 +36,8 @@ namespace raw = tendril::raw;
 
 namespace {
 
-/// Trains for `steps` steps and returns the status that waitpid gives. The process kills itself at its call number
-/// `dies_at` that changes files (tests/file_calls.h); 0: at none.
+/// Runs the program `train` until `steps` steps are done and returns the status from waitpid. The process kills itself
+/// at its `dies_at`-th call that changes files (tests/file_calls.h); 0: never.
 int train(const std::string& file, const std::string& steps, int dies_at = 0) {
   std::string program = TENDRIL_TEST_PROGRAMS "/train", path = file, count = steps;
   std::string number = "TENDRIL_TEST_DIES_AT=" + std::to_string(dies_at);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(parts_have_names_of_their_own) {
   BOOST_CHECK_EXCEPTION(nn::CheckpointPart("", number), Error, says("empty"));
 }
 
-// Each run continues from what the one before has left, and dies one call later: at every point of a save.
+// Each run continues from the checkpoint of the previous one and dies one call later: at every point of a save.
 BOOST_AUTO_TEST_CASE(killed_runs_end_like_an_uninterrupted_one) {
   const TemporaryFolder folder;
   const std::string steps = "60";

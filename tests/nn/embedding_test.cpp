@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(initial_values_are_normal_and_the_padding_row_is_zero) {
     sum += value;
     squares += value * value;
   }
-  const double count = 499 * 20;  // mean 0 +- 0.01, variance 1 +- 0.014 for one standard deviation; seven are allowed
+  const double count = 499 * 20;  // standard deviations: mean 0.01, variance 0.014; the bounds allow seven
   BOOST_TEST(std::abs(sum / count) < 0.07);
   BOOST_TEST(std::abs(squares / count - 1) < 0.1);
 }

@@ -28,7 +28,7 @@ using tendril::testing::test_seed;
 
 namespace {
 
-constexpr int64_t kIn = 300, kOut = 400;  // 120,000 values: one standard deviation of the moments is 0.3 percent
+constexpr int64_t kIn = 300, kOut = 400;  // 120,000 values: the moments have a standard deviation of 0.3%
 
 struct Moments {
   double mean, stddev, largest;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(orthogonal_rows_or_columns_are_at_right_angles) {
 
 BOOST_AUTO_TEST_CASE(sparse_columns_have_their_share_of_zeros) {
   Generator generator(test_seed());
-  const Tensor weight = make::empty({10, 8}, tendril::kFloat64);  // in which no drawn value is 0
+  const Tensor weight = make::empty({10, 8}, tendril::kFloat64);  // float64: no drawn value is 0
   nn::init::sparse_(weight, 0.25, 1, generator);
   const std::vector<double> values = weight.to_vector<double>();
   bool alike = true;
@@ -201,7 +201,8 @@ BOOST_AUTO_TEST_CASE(tails_on_both_sides_are_drawn_from) {
       BOOST_TEST((side * value > 9 && side * value < 10));
       mean += side * value / 5000;
     }
-    BOOST_TEST(std::abs(mean - 9.1085) < 0.012);  // its mean, phi(9) / (1 - Phi(9)) less what is above 10
+    // The mean of a normal distribution between 9 and 10: phi(9) / (1 - Phi(9)), less the part above 10.
+    BOOST_TEST(std::abs(mean - 9.1085) < 0.012);
   }
 }
 

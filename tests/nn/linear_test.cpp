@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(initial_values_are_uniform_within_one_over_the_root_of_the_
   Linear layer(16, 5000, {.generator = generator});
   for (const Tensor& parameter : layer.parameters()) {
     const std::vector<double> values = parameter.to_vector<double>();
-    // Ten equal bins; for 9 degrees of freedom chi-square is above 70 with probability 2e-11.
+    // Ten equal bins: with 9 degrees of freedom, chi-square is above 70 with probability 2e-11.
     std::vector<double> bins(10);
     for (double value : values) {
       BOOST_REQUIRE(std::abs(value) <= 0.25);

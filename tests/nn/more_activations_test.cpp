@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_equal_pytorchs) {
 
 BOOST_AUTO_TEST_CASE(those_of_several_numbers_pass_gradcheck) {
   tendril::Generator generator(test_seed());
-  // Odd multiples of 1/64 from -2 to 2, which are away from the kinks: multiples of 1/32, -0.9, 0.1 and 1.1.
+  // Odd multiples of 1/64 from -2 to 2 avoid the kinks, which are at multiples of 1/32 and at -0.9, 0.1 and 1.1.
   const auto draw = [&](const tendril::Dims& sizes) {
     const Tensor x = make::empty(sizes, tendril::kFloat64);
     raw::randint_(x, -64, 64, generator);

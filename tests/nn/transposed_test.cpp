@@ -46,7 +46,7 @@ Tensor draw(const Dims& sizes, uint64_t seed = 5) {
   return x.requires_grad_();
 }
 
-/// Equally spaced values in a random order: a maximum has no ties.
+/// Returns equally spaced values in a random order, so that no maximum has ties.
 Tensor distinct(const Dims& sizes) {
   Generator generator(test_seed());
   const int64_t count = numel_of(sizes);

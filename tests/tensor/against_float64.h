@@ -48,7 +48,7 @@ inline void leave_nan_behind(const Tensors& like, DType dtype, int64_t blocks_ea
   }
 }
 
-/// They differ by at most `tolerance` of the largest, or of `terms` if that is more.
+/// Checks that no difference exceeds `tolerance` times 1 plus the largest magnitude in `exact` (or `terms`, if larger).
 inline void agree(const Tensor& got, const Tensor& exact, double tolerance, const std::string& what, double terms = 0) {
   const Tensor expected = raw::cast(exact, kFloat64),
                apart = raw::binary(Binary::sub, raw::cast(got, kFloat64), expected);
@@ -62,7 +62,7 @@ inline void agree(const Tensor& got, const Tensor& exact, double tolerance, cons
 struct Result {
   Dims sizes;
   bool indices = false;
-  double terms = 0;  ///< size of the partial sums behind a result, which may cancel
+  double terms = 0;  ///< magnitude of the partial sums of a result, which may cancel
 };
 inline std::vector<Result> results_of(const std::vector<Dims>& sizes) {
   std::vector<Result> all;

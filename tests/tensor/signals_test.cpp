@@ -1,4 +1,4 @@
-// Signals that arrive while oneDNN computes. Its products may point the stack register into the heap.
+// Signals that arrive while oneDNN computes. Its matrix products may point the stack register into the heap.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 
-#ifndef sigev_notify_thread_id  // glibc has the field without its name
+#ifndef sigev_notify_thread_id  // glibc does not define this name of the field
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
@@ -24,8 +24,8 @@ using namespace tendril;
 
 namespace {
 
-/// Has the kernel interrupt this thread, wherever it is, a moment after each handler of a signal has ended, until
-/// kSignals are handled. A timer of the thread itself needs no second core and no sender that is scheduled in time.
+/// Makes the kernel interrupt this thread a moment after each signal handler, until kSignals signals have been handled.
+/// Unlike a sending thread, a timer needs no second core and does not depend on the scheduler.
 class Alarm {
  public:
   static constexpr int kSignals = 200;
@@ -51,7 +51,7 @@ class Alarm {
   }
   ~Alarm() {
     ::timer_delete(timer);
-    std::signal(SIGUSR1, SIG_IGN);  // discards a pending one
+    std::signal(SIGUSR1, SIG_IGN);  // discards a pending signal
     std::signal(SIGUSR1, before_);
   }
   Alarm(const Alarm&) = delete;
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_handler_runs_on_its_threads_stack_within_convolutions) {
   });
 }
 
-/// The number of threads, except this one, that may handle SIGUSR1.
+/// The number of other threads that do not block SIGUSR1.
 int other_threads_with_signals() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -46,7 +46,7 @@ std::vector<OpSample> inplace_samples() {
   add_both(all, "div_ a number", false, [](Tensor& y, const Tensor&) { y.div_(0.5); });
   add_both(all, "relu_", false, [](Tensor& y, const Tensor&) { y.relu_(); });
   add_both(all, "clamp_", false, [](Tensor& y, const Tensor&) { y.clamp_(-1, 1); });
-  for (auto sample = all.end() - 2; sample != all.end(); ++sample) {  // a half type's rounding may cross its bounds
+  for (auto sample = all.end() - 2; sample != all.end(); ++sample) {  // rounding to a half type may cross a bound
     sample->kink = [](const std::vector<Tensor>& x) { return (x[0] * 1.5).abs() - 1; };
   }
   add_both(all, "fill_", false, [](Tensor& y, const Tensor& x) { y.fill_(2).add_(x); });

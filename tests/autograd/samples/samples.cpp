@@ -49,10 +49,10 @@ Tensor lay(const Tensor& leaf, const Dims& wanted, Layout layout) {
   return leaf;
 }
 
-/// Random values of the input with this number. They are (k + offset) / 1000 for integers k, so that for every seed
-/// they are far more than a step of gradcheck away from the points at which functions have kinks: multiples of 1/2000,
-/// each other, and the values of other inputs, which have another offset, and multiples of those. None is nearer to 0
-/// than `least`.
+/// Returns different random values for input number `input`: (k + offset) / 1000 for integers k, where each input has
+/// its own offset. For every seed they are many steps of gradcheck away from the points where functions have kinks:
+/// multiples of 1/2000, ties, and multiples of the values of other inputs. No absolute value is below `least`.
+/// `distinct`: returns equally spaced values in a random order instead.
 Tensor random_leaf(const Dims& shape, Range range, bool distinct, std::size_t input, double least,
                    Generator& generator) {
   const auto count = static_cast<std::size_t>(numel_of(shape));
@@ -154,7 +154,7 @@ std::string check(const OpSample& sample) {
 std::string check_half(const OpSample& sample, DType dtype, double roundings) {
   const double unit = dtype == kFloat16 ? 0x1p-11 : 0x1p-8;
   for (const std::vector<Dims>& shapes : sample.shapes) {
-    // Divisors far from 0: what is divided by small ones and added up cancels down to the roundings.
+    // Keeps divisors away from 0: sums of large quotients may cancel, which leaves only rounding errors.
     const std::vector<Tensor> given = leaves(sample, shapes, Layout::contiguous, 17, 0.5);
     const auto run = [&](DType as) {
       std::vector<Tensor> inputs, all;
@@ -171,7 +171,7 @@ std::string check_half(const OpSample& sample, DType dtype, double roundings) {
     };
     try {
       const std::vector<Tensor> exact = run(kFloat64), got = run(dtype);
-      // Of operands, results and gradients: what is rounded in between is as large, and sums of it may cancel.
+      // Over operands, results and gradients: intermediate values of this size are rounded, and their sums may cancel.
       double largest = 0;
       std::vector<Tensor> all = exact;
       all.insert(all.end(), given.begin(), given.end());

@@ -20,7 +20,8 @@ struct OpSample {
   std::vector<Range> ranges = {};         ///< of each input; default -2..2. Values keep 0.1 away from 0.
   bool distinct = false;                  ///< values differ by well more than a step: for maxima and sorting
   double eps = 1e-6;                      ///< of the differences
-  /// Of the same inputs as f: a tensor whose zeros are kinks of f, if those are not at fixed values of an input.
+  /// Takes the inputs of f and returns a tensor whose zeros are kinks of f. Needed if the kinks depend on several
+  /// inputs, or if rounding to a half type may cross them.
   std::function<Tensor(const std::vector<Tensor>&)> kink = {};
 };
 

@@ -6,7 +6,7 @@ namespace tendril::samples {
 std::vector<OpSample> select_samples() {
   const std::vector<std::vector<Dims>> one = {{{2, 3}}, {{}}, {{0, 3}}, {{1, 1}}, {{4}}};
   const std::vector<std::vector<Dims>> two = {{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {1, 3}}, {{}, {2}}, {{0}, {1}}};
-  // To which a half type rounds numbers near them: the gradient on a bound is 0.
+  // A half type rounds values near a bound to the bound, where the gradient is 0.
   const auto bounds = [](const std::vector<Tensor>& x) { return (x[0] + 0.7) * (x[0] - 0.9); };
   return {
       {"where", [](const auto& x) { return std::vector{where(x[0].detach() > 0, x[0], x[1])}; }, two},

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(frequencies_of_samples_are_the_probabilities) {
     for (std::size_t r = 0; r < 3; ++r) {
       std::vector<double> observed(4);
       for (std::size_t i = r; i < values.size(); i += 3) ++observed.at(static_cast<std::size_t>(values[i]));
-      // 3 degrees of freedom: above 52 with probability 3e-11.
+      // With 3 degrees of freedom, chi-square is above 52 with probability 3e-11.
       BOOST_TEST(chi_square(observed, rows[r]) < 52);
     }
   }

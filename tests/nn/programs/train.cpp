@@ -1,5 +1,5 @@
 // A training run that saves a checkpoint after every step and continues from an existing one: train FILE STEPS
-// Ends with status 0 when STEPS steps are done. tests/nn/checkpoint_test.cpp has it killed in the middle of saves.
+// Ends with status 0 when STEPS steps are done. tests/nn/checkpoint_test.cpp kills it in the middle of saves.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
