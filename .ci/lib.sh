@@ -6,7 +6,22 @@ passed=0 failed=0 skipped=0
 failures=() times=()
 part_job='' watch=''
 trap 'stop "$part_job"; stop "$watch"; rm -rf "$results"' EXIT
-stop() { [ -z "$1" ] || kill -TERM -- "-$1" 2>/dev/null || true; }
+# stop PID: ends a process group, and the descendants that have made groups of their own: first asks, then kills.
+stop() {
+  [ -n "$1" ] || return 0
+  local pids
+  pids=$(ps -e -o pid=,ppid= | awk -v root="$1" '{ parent[$1] = $2 }
+    END { for (pid in parent) { for (p = pid; p > 1 && p != root; p = parent[p]) ; if (p == root) print pid } }')
+  # shellcheck disable=SC2086  # process numbers are words
+  kill -TERM -- "-$1" $pids 2>/dev/null || true
+  for _ in $(seq 100); do
+    # shellcheck disable=SC2086
+    kill -0 $pids 2>/dev/null || return 0
+    sleep 0.1
+  done
+  # shellcheck disable=SC2086
+  kill -KILL -- "-$1" $pids 2>/dev/null || true
+}
 
 # Seeds random tests, with a different seed for each commit. A failed test prints the seed.
 : "${TENDRIL_TEST_SEED:=$((16#$(git rev-parse --short=8 HEAD | cut -c 1-8)))}"
@@ -18,10 +33,11 @@ say "TENDRIL_TEST_SEED=$TENDRIL_TEST_SEED"
 run_part() {
   local name=$1 from=$SECONDS late=$results/$1.late
   export TENDRIL_JUNIT="$results/$name.xml"
+  rm -f "$late" "$TENDRIL_JUNIT"
   say "$name"
   part_status=0
   # In a subshell, so that `exit` in a part ends only that part.
-  (set -o pipefail; (trap 'times >"$results/$name.times"' EXIT; "$name") 2>&1 | tee "$results/$name.log") &
+  (set -o pipefail; (trap 'times >"$results/$name.times"' EXIT; "$name") </dev/null 2>&1 | tee "$results/$name.log") &
   part_job=$!
   if [ "$2" -gt 0 ]; then
     (sleep "$2"; touch "$late"; stop "$part_job") &
@@ -32,6 +48,7 @@ run_part() {
   stop "$watch"
   part_job='' watch=''
   part_cpu=$(tr 'ms' ' ' <"$results/$name.times" 2>/dev/null | awk '{ s += 60 * ($1 + $3) + $2 + $4 } END { printf "%d", s }') || true
+  [ ! -e "$late" ] || part_status=124
   count_part "$name" "$part_status"
   if [ -e "$late" ]; then
     failures+=("$name: out of time after $((SECONDS - from)) s")

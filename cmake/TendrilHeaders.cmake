@@ -17,6 +17,10 @@ while(new)
   set(new ${found})
 endwhile()
 
+if(TENDRIL_INSTALL)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TENDRIL_INSTALLED_HEADERS})
+endif()
+
 foreach(library IN LISTS libraries)
   set(headers ${TENDRIL_INSTALLED_HEADERS})
   list(FILTER headers INCLUDE REGEX "^${library}/")

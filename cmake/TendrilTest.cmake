@@ -142,8 +142,8 @@ function(tendril_suite_test name)
     set(timeout ${suite_${suite}_TIMEOUT})
   endif()
   set(cost ${timeout})  # tests with the longest timeouts start first, so that none of them runs alone at the end
-  if(TENDRIL_SANITIZE)
-    math(EXPR timeout "6 * ${timeout}")  # sanitizers slow everything down
+  if(TENDRIL_SANITIZE OR CMAKE_CROSSCOMPILING)
+    math(EXPR timeout "10 * ${timeout}")  # sanitizers and emulators slow everything down
   endif()
   if(TENDRIL_SANITIZE MATCHES "address")
     # One test allocates more memory than is available and expects the library's own error. The emulator's tests let

@@ -3,7 +3,7 @@
 # and of all together: scripts/coverage.sh. The line-by-line report is out/coverage/index.html.
 source "$(dirname "$0")/lib.sh"
 install_dependencies
-install_packages clang-16 llvm-16 libclang-rt-16-dev mold
+install_packages clang-16 llvm-16 libclang-rt-16-dev
 export CXX=clang++-16
 profiles=$PWD/build/coverage/profiles
 rm -rf "$profiles"

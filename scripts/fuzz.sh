@@ -33,7 +33,9 @@ if [ -n "$since" ]; then
   done
 fi
 long=600
-[ ${#changed[@]} -eq 0 ] || long=$((3000 * $(nproc) / ${#changed[@]}))
+if [ ${#changed[@]} -gt 0 ]; then  # all of it, with the build, has an hour
+  long=$((((3300 - SECONDS) * $(nproc) - 60 * (${#fuzzers[@]} - ${#changed[@]})) / ${#changed[@]}))
+fi
 [ "$long" -le 600 ] || long=600
 [ "$long" -ge 60 ] || long=60
 

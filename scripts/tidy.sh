@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs clang-tidy (.clang-tidy lists the checks) on libraries, examples, benchmarks, fuzzers and tests. Any finding is
-# an error.
+# Runs clang-tidy (.clang-tidy lists the checks) over libraries, examples, benchmarks, fuzzers and tests. Any finding is an
+# error.
 #   scripts/tidy.sh [FOLDER...]           all sources, or those of these folders: scripts/tidy.sh rpc examples
-#   scripts/tidy.sh --changed REVISION    the sources and headers that differ from REVISION in more than comments
-# The sources of a library or of an example (examples/one_source.cmake) are read together, like a unity build, which
-# takes a fifth of the time. So names in unnamed namespaces must be unique within a library, and within the helpers of
-# one folder's tests. tests/mutants is left out because it compiles the libraries' own sources.
+#   scripts/tidy.sh --changed REVISION    the sources and headers in which more than comments differs from REVISION
+# The sources of a target are read together, as in a unity build, which takes a fifth of the time. Therefore names in
+# unnamed namespaces must be unique within a library, within the examples (examples/one_source.cmake), and within the
+# helpers of one folder's tests. tests/mutants compiles copies of the libraries' sources and is not read.
 source "$(dirname "$0")/lib.sh"
 folders=(tensor autograd nn data rpc dist envs examples bench fuzz tests tests/fake_nccl tests/tutorial)
 revision=
@@ -17,36 +17,43 @@ fi
 install_dependencies
 install_packages clang-tidy-16
 configure tidy
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
-# only CHANGED UNITY...: writes a copy of each unity file that includes only the sources listed in CHANGED, and prints
-# the names of the copies that include any.
-only() {
-  awk -v list="$1" -v root="$PWD/" '
-    BEGIN { while ((getline file < list) > 0) changed[root file] }
-    FNR == 1 { name = FILENAME; sub(/unity_/, "changed_", name); printf "" >name; any = 0 }
-    /^#include "/ { file = $2; gsub(/"/, "", file); if (!(file in changed)) next; if (!any++) print name }
-    { print >name }' "${@:2}"
-}
 mapfile -t unity < <(for folder in "${folders[@]}"; do find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'; done)
+# Sources with flags of their own are in no unity file.
+sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" | sort -u >"$work/batched"
+sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/tidy/compile_commands.json | grep -v "^$PWD/build/" | sort -u |
+  comm -23 - "$work/batched" | grep -E "^$PWD/($(IFS='|'; echo "${folders[*]}"))/" | grep -v "^$PWD/tests/mutants/" >"$work/alone" || true
+
 if [ -n "$revision" ]; then
-  list=$(mktemp)
-  trap 'rm -f "$list"' EXIT
-  for file in $(git diff --numstat --diff-filter=d -I '^ *//' -I '^ *$' "$revision" -- '*.cpp' '*.h' | awk '$1 + $2 > 0 { print $3 }'); do
-    case $file in
-      *.cpp) echo "$file" ;;
-      include/*) ;;
-      *) # A header is checked through the source of the same name, else through the first source that includes it.
-        if [ -e "${file%.h}.cpp" ]; then
-          echo "${file%.h}.cpp"
-        else
-          git grep -l -F -e "\"tendril/$file\"" -e "\"$file\"" -e "\"${file##*/}\"" -- '*.cpp' | head -n 1
-        fi ;;
-    esac
-  done | sort -u >"$list"
-  say "$(wc -l <"$list") sources to check"
-  mapfile -t unity < <(only "$list" "${unity[@]}")
+  git diff --numstat --no-renames --diff-filter=d --ignore-blank-lines -I '^ *//' "$revision" -- '*.cpp' '*.h' ':!include' |
+    awk -F '\t' '$1 + $2 > 0 { print $3 }' | while IFS= read -r file; do
+    source=$file
+    if [[ $file == *.h ]]; then  # read with the source beside it, else with the first source that includes it
+      source=${file%.h}.cpp
+      [ -e "$source" ] || source=$( (git grep -l -F -e "\"tendril/$file\"" -e "\"$file\"" -- '*.cpp' || true) | sed -n 1p)
+    fi
+    [ -z "$source" ] || echo "$PWD/$source"
+  done | sort -u >"$work/changed"
+  say "$(wc -l <"$work/changed") sources to read"
+  changed_unity=()
+  for file in "${unity[@]}"; do  # beside each unity file, one that includes only changed sources
+    name=${file/unity_/changed_}
+    awk -v list="$work/changed" '
+      BEGIN { while ((getline file < list) > 0) changed[file] }
+      /^#include "/ { split($0, part, "\""); if (!(part[2] in changed)) next; any = 1 }
+      { print }
+      END { exit !any }' "$file" >"$name" && changed_unity+=("$name")
+  done
+  unity=("${changed_unity[@]}")
+  comm -12 "$work/alone" "$work/changed" >"$work/both" && mv "$work/both" "$work/alone"
+  # What neither covers is compiled in another configuration only: CUDA, or without an optional package.
+  sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" /dev/null | sort -u - "$work/alone" | comm -13 - "$work/changed" |
+    sed 's/^/not compiled here: /'
 fi
 # Clang does not know all of g++'s pragmas.
-[ ${#unity[@]} -eq 0 ] ||
-  printf '%s\n' "${unity[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' \
-    --extra-arg=-Wno-unknown-pragmas
+{
+  [ ${#unity[@]} -eq 0 ] || printf '%s\n' "${unity[@]}"
+  cat "$work/alone"
+} | xargs -r -d '\n' -P "$(nproc)" -n 1 clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-pragmas

@@ -4,4 +4,5 @@ tendril_suites(DEVICES cpu cuda SUITES
   overlap promotion saved saved_hooks singular sort survivors threads)
 tendril_suites(LABELS gradcheck SUITES coverage functional gradcheck_.*)
 tendril_suites(LABELS smoke SUITES engine function hooks inplace leaves promotion)
-tendril_suites(LABELS threads SUITES checkpoint indexing threads)
+tendril_suites(LABELS threads SUITES
+  checkpoint coverage fused_gradients gradcheck_attention half indexing integers overlap singular sort threads)

@@ -1,2 +1,2 @@
 tendril_suites(LABELS smoke SUITES dataset sampler transforms)
-tendril_suites(LABELS threads SUITES loader)
+tendril_suites(LABELS threads SUITES loader readers)

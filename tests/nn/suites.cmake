@@ -7,4 +7,6 @@ tendril_suites(DEVICES cpu cuda SUITES
 tendril_suites(LABELS gradcheck SUITES ctc gradcheck gradcheck_more multivariate_normal packed transposed)
 tendril_suites(TIMEOUT 300 SUITES checkpoint half)
 tendril_suites(LABELS smoke SUITES conv linear loss module sgd training)
-tendril_suites(LABELS threads SUITES amp conv ctc threads unregistered)
+tendril_suites(LABELS threads SUITES
+  amp batch_norm categorical cells_and_decoders channels_last conv ctc dropout elementwise float32_lstm float32_steps
+  gradcheck_more half init layer_norm linear more_layers multivariate_normal optimizer resnet threads unregistered)

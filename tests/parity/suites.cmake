@@ -1,1 +1,2 @@
 tendril_suites(TIMEOUT 300 SUITES cases)
+tendril_suites(LABELS threads SUITES cases)
