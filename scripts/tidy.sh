@@ -11,6 +11,7 @@ folders=(tensor autograd nn data rpc dist envs examples bench fuzz tests tests/f
 revision=
 if [ "${1:-}" = --changed ]; then
   revision=${2:?scripts/tidy.sh --changed needs a revision}
+  folders+=(examples/*/ tests/house)  # each example by itself: few of them change
 elif [ $# -gt 0 ]; then
   folders=("$@")
 fi
