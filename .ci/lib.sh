@@ -56,6 +56,7 @@ run_part() {
   else
     times+=("$name: $((SECONDS - from)) s, ${part_cpu:-?} CPU-seconds")
   fi
+  say "${times[-1]}"
 }
 
 # count_part NAME STATUS: adds the results in the part's JUnit file to the counts. Without a file, counts one test.
