@@ -137,7 +137,7 @@ struct Text : tendril::test::LanguageModel {
   }
   /// Kills the program and its workers when `lines` lines of its output match `pattern`.
   Result run_and_kill(const std::string& all, const std::string& pattern, int lines = 1) const {
-    const Result killed = run_and_signal(SIGKILL, all, pattern, lines);
+    Result killed = run_and_signal(SIGKILL, all, pattern, lines);
     BOOST_TEST(killed.status == 128 + SIGKILL, killed.err);
     return killed;
   }
