@@ -9,3 +9,5 @@ tendril_suites(TIMEOUT 300 SUITES faults lending lost_connection members thread_
 tendril_suites(LABELS smoke SUITES agent archive frame_parts future remote_call rref wire)
 # Each starts several processes.
 tendril_suites(PROCESSORS 4 SUITES crossed_dials launch processes several_hosts spawn)
+# Simulations of a protocol in one thread.
+tendril_suites(LABELS simulation SUITES rref_losses rref_table)
