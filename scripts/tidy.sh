@@ -21,7 +21,10 @@ configure tidy
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mapfile -t unity < <(for folder in "${folders[@]}"; do find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'; done)
+mapfile -t unity < <(for folder in "${folders[@]}"; do
+  [ ! -d "build/tidy/$folder/CMakeFiles" ] || find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'
+done)
+[ ${#unity[@]} -gt 0 ] || { echo "error: no unity files in build/tidy of: ${folders[*]}" >&2; exit 1; }
 # Sources with flags of their own are in no unity file.
 sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" | sort -u >"$work/batched"
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/tidy/compile_commands.json | grep -v "^$PWD/build/" | sort -u |
