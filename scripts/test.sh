@@ -84,4 +84,6 @@ if [ -n "$targets" ]; then
 fi
 say "Testing"
 # Two jobs per processor: the longest tests spend most of their time waiting for deadlines.
-exec ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
+jobs=$((2 * $(nproc)))
+[ -z "$changed" ] || jobs=$((2 * jobs))  # after an edit, nothing else should need the processors
+exec ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
