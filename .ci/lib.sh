@@ -6,7 +6,7 @@ passed=0 failed=0 skipped=0
 failures=() times=()
 part_job='' watch=''
 trap 'stop "$part_job"; stop "$watch"; rm -rf "$results"' EXIT
-# stop PID: ends a process group, and the descendants that have made groups of their own: first asks, then kills.
+# stop PID: ends a process group and all descendants, also those in other groups: SIGTERM, and after 10 s SIGKILL.
 stop() {
   [ -n "$1" ] || return 0
   local pids
@@ -45,7 +45,11 @@ run_part() {
     disown "$watch"
   fi
   wait "$part_job" || part_status=$?
-  stop "$watch"
+  if [ -e "$late" ]; then  # the watch is still ending the part's descendants
+    while kill -0 "$watch" 2>/dev/null; do sleep 0.1; done
+  else
+    stop "$watch"
+  fi
   part_job='' watch=''
   part_cpu=$(tr 'ms' ' ' <"$results/$name.times" 2>/dev/null | awk '{ s += 60 * ($1 + $3) + $2 + $4 } END { printf "%d", s }') || true
   [ ! -e "$late" ] || part_status=124
@@ -86,7 +90,8 @@ what_failed() {
     return
   fi
   awk '/<testcase /{failed = /status="fail"/; lines = 0; if (failed) {match($0, /name="[^"]*"/); print "\n  " substr($0, RSTART + 6, RLENGTH - 7) ":"}}
-    failed && /error: |ERROR: |SUMMARY|WARNING: Thread|terminate called|Timeout|TENDRIL_TEST_SEED/ && lines++ < 8 {print "    " substr($0, 1, 400)}' "$TENDRIL_JUNIT"
+    failed && /^seed: / {print "    " substr($0, 1, 400)}
+    failed && /error: |ERROR: |SUMMARY|WARNING: Thread|terminate called|Timeout/ && lines++ < 8 {print "    " substr($0, 1, 400)}' "$TENDRIL_JUNIT"
 }
 
 # report: prints the failures, the times and, on the last line, the counts. Returns 1 if anything failed.

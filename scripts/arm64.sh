@@ -12,5 +12,5 @@ install_packages "libboost$boost-dev:arm64" "libboost-test$boost-dev:arm64" "lib
   "libboost-json$boost-dev:arm64" zlib1g-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 libjpeg-dev:arm64
 configure arm64
 build arm64 test_tensor test_autograd test_nn test_data test_envs
-exec ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$(nproc)" --timeout 1500 \
+exec ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$(nproc)" \
   ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"

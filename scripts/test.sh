@@ -61,7 +61,7 @@ if [ -n "$changed" ]; then
   [ -n "$chosen" ] || { say "No folder with tests differs from $revision"; exit 0; }
   set -- -R "^($chosen)\$" "$@"
 fi
-# What runs only when named joins the labels that the caller excludes: CTest would require both of two -LE.
+# Adds these labels to the caller's own -LE: with two of them, CTest excludes only tests that match both.
 excluded='packaging|internal_headers|launchers'
 if [[ " $* " != *' -L '* && " $* " != *' --label-'* ]]; then
   others=()

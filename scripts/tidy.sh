@@ -25,7 +25,7 @@ mapfile -t unity < <(for folder in "${folders[@]}"; do
   [ ! -d "build/tidy/$folder/CMakeFiles" ] || find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'
 done)
 [ ${#unity[@]} -gt 0 ] || { echo "error: no unity files in build/tidy of: ${folders[*]}" >&2; exit 1; }
-# Sources with flags of their own are in no unity file.
+# Sources with special flags are not part of a unity file.
 sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" | sort -u >"$work/batched"
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/tidy/compile_commands.json | grep -v "^$PWD/build/" | sort -u |
   comm -23 - "$work/batched" | grep -E "^$PWD/($(IFS='|'; echo "${folders[*]}"))/" | grep -v "^$PWD/tests/mutants/" >"$work/alone" || true
@@ -52,7 +52,7 @@ if [ -n "$revision" ]; then
   done
   unity=("${changed_unity[@]}")
   comm -12 "$work/alone" "$work/changed" >"$work/both" && mv "$work/both" "$work/alone"
-  # What neither covers is compiled in another configuration only: CUDA, or without an optional package.
+  # The remaining sources are compiled only in other configurations: with CUDA, or without an optional package.
   sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" /dev/null | sort -u - "$work/alone" | comm -13 - "$work/changed" |
     sed 's/^/not compiled here: /'
 fi
