@@ -3,14 +3,11 @@
 # scripts/arm64.sh [CTest arguments]. rpc and dist are left out: at the emulator's speed most of their deadlines expire.
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- -R '^(tensor|autograd|nn|data|envs)/' -E 'out_of_memory|memory_limit|signals|pytorch_gives|tensorboard_reads'
-install_dependencies
 dpkg --print-foreign-architectures | grep -qx arm64 || dpkg --add-architecture arm64
 boost=
 ! grep -q 'VERSION_ID="12"' /etc/os-release || boost=1.81
 install_packages crossbuild-essential-arm64 qemu-user-static
 install_packages "libboost$boost-dev:arm64" "libboost-test$boost-dev:arm64" "libboost-context$boost-dev:arm64" \
   "libboost-json$boost-dev:arm64" zlib1g-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 libjpeg-dev:arm64
-configure arm64
-build arm64 test_tensor test_autograd test_nn test_data test_envs
-exec ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$(nproc)" \
-  ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} "$@"
+export TENDRIL_PRESET=arm64
+exec ./scripts/test.sh "$@"

@@ -2,16 +2,12 @@
 # Runs all suites with Clang's source-based coverage and prints the line, function and branch coverage of each folder
 # and of all together: scripts/coverage.sh. The line-by-line report is out/coverage/index.html.
 source "$(dirname "$0")/lib.sh"
-install_dependencies
 install_packages clang-16 llvm-16 libclang-rt-16-dev
 export CXX=clang++-16
 profiles=$PWD/build/coverage/profiles
 rm -rf "$profiles"
-configure coverage
-build coverage
 status=0
-LLVM_PROFILE_FILE="$profiles/%8m.profraw" ctest --test-dir build/coverage --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" \
-  -LE 'packaging|internal_headers|house' ${TENDRIL_JUNIT:+--output-junit "$TENDRIL_JUNIT"} || status=$?
+LLVM_PROFILE_FILE="$profiles/%8m.profraw" TENDRIL_PRESET=coverage ./scripts/test.sh || status=$?
 llvm-profdata-16 merge -sparse -o build/coverage/all.profdata "$profiles"
 libraries=()
 for library in tensor autograd nn data rpc dist envs; do libraries+=(-object "build/coverage/$library/libtendril_$library.so"); done

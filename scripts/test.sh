@@ -7,7 +7,8 @@
 #                                          uncommitted changes), and the smoke tests of the folders that depend on them
 #
 # TENDRIL_PRESET names the preset (default: edit with --changed, else dev). TENDRIL_CMAKE_ARGUMENTS is passed to CMake.
-# TENDRIL_JUNIT names a file for the results. Without -L or -LE, the labels packaging and internal_headers are left out.
+# TENDRIL_JUNIT names a file for the results. The labels packaging, internal_headers and launchers run only if -L
+# names them.
 source "$(dirname "$0")/lib.sh"
 
 changed=
@@ -30,7 +31,7 @@ changed_tests() {
       examples/support/*) folder='(cartpole|image_classifier|language_model|resnet50_pipeline|step_through|transformer)' ;;
       examples/*/*) folder=${file#examples/} folder=${folder%%/*} ;;
       tensor/* | autograd/* | nn/* | data/* | rpc/* | dist/* | envs/*) folder=${file%%/*} ;;
-      *) say "$file: no test of the preset edit is about it; see docs/testing.md"; continue ;;
+      *) say "$file: --changed runs no test for it; docs/testing.md lists the checks"; continue ;;
     esac
     [[ " ${folders[*]} " == *" $folder "* ]] || folders+=("$folder")
   done < <(git diff --name-only "$revision" -- && git ls-files --others --exclude-standard)
@@ -51,7 +52,7 @@ changed_tests() {
 list_tests() { ctest --test-dir "$build" -N "$@" | sed -n 's/^ *Test *#[0-9]*: \([^ ]*\).*/\1/p'; }
 
 [ -z "$changed" ] || git rev-parse --verify --quiet "$revision^{commit}" >/dev/null ||
-  { echo "error: there is no revision '$revision'" >&2; exit 2; }
+  { echo "error: unknown revision '$revision'" >&2; exit 2; }
 install_dependencies
 (install_packages mold) || say "without mold: tests link more slowly"
 say "Configuring (preset $preset)"
