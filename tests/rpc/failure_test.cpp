@@ -7,6 +7,7 @@
 #include "tendril/rpc/session/agent_listener.h"
 #include "tendril/tensor/raw.h"
 #include "tests/rpc/agent_pair.h"
+#include "tests/wait_until.h"
 
 BOOST_AUTO_TEST_SUITE(failure)
 
@@ -150,7 +151,8 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_is_not_started) {
   source.request_stop();
   BOOST_CHECK_THROW(future.wait(), CancelledError);
   // A control message is read after the cancel message, whoever holds the slot.
-  while (pair.b->metrics().bytes_received < pair.a->metrics().bytes_sent) std::this_thread::yield();
+  tendril::test::wait_until("all bytes have arrived",
+                            [&] { return pair.b->metrics().bytes_received >= pair.a->metrics().bytes_sent; });
   leave.count_down();
   call(*pair.a, 1, request(kEcho)).wait();
   BOOST_TEST(ran == 0);
@@ -278,7 +280,7 @@ BOOST_AUTO_TEST_CASE(control_messages_arrive_in_order_and_a_loss_is_told) {
   BOOST_TEST(listener->joined == "a!");
   a.shutdown();
   BOOST_TEST(listener->lost.future().wait_for(30s));
-  while (listener->ticks == 0) std::this_thread::yield();
+  tendril::test::wait_until("the timer ticks", [&] { return listener->ticks != 0; });
   b.shutdown();
   BOOST_TEST(listener->closing);
 }

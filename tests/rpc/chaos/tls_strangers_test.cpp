@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(what_follows_a_proven_hello_is_checked_as_ever) {
     const std::string noise(300, '\xff');
     BOOST_TEST(SSL_write(tls.ssl(), noise.data(), 300) == 300);
     tls.why_it_ends();  // at once
-    while (server.agent.is_connected(1)) std::this_thread::yield();
+    tendril::test::wait_until("the stranger is disconnected", [&] { return !server.agent.is_connected(1); });
   }
   server.check_alive();
 }

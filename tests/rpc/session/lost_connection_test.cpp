@@ -248,7 +248,8 @@ BOOST_AUTO_TEST_CASE(after_the_grace_period_it_has_ended) {
   const Future<Message> here = call(*net.a, 1, request(3), {.timeout = 0us});
   BOOST_CHECK_THROW(here.wait(), PeerLostError);
   BOOST_CHECK_THROW(call(*net.b, 0, request(3), {.timeout = 0us}).wait(), PeerLostError);
-  while (net.a->is_connected(1) || net.b->is_connected(0)) std::this_thread::yield();  // a moment later
+  tendril::test::wait_until("both sides are disconnected",
+                            [&] { return !net.a->is_connected(1) && !net.b->is_connected(0); });
   // Then it is as if they had never met.
   net.proxy->refuse(false);
   net.a->connect(net.b->self(), net.proxy->endpoint(), Clock::now() + 30s);
@@ -314,7 +315,8 @@ BOOST_AUTO_TEST_CASE(a_stranger_at_the_peers_port_does_not_end_it) {
   net.proxy->answer("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   net.proxy->cut();
   const Future<Message> pending = call(*net.a, 1, numbered(5), {.timeout = 0us});
-  while (net.proxy->connections() < before + 3 && net.a->is_connected(1)) std::this_thread::yield();
+  tendril::test::wait_until("three more connections, or none",
+                            [&] { return net.proxy->connections() >= before + 3 || !net.a->is_connected(1); });
   BOOST_TEST(net.a->is_connected(1));
   net.proxy->answer("");
   check_answer(pending.wait(), 5);
@@ -335,7 +337,7 @@ void break_in_the_middle(ThroughProxy& net, const std::function<void()>& send) {
   net.proxy->refuse(true);
   net.proxy->cut_after(4'000);
   send();
-  while (net.proxy->cuts() == before) std::this_thread::yield();
+  tendril::test::wait_until("the proxy cuts", [&] { return net.proxy->cuts() != before; });
 }
 
 BOOST_AUTO_TEST_CASE(a_result_that_has_changed_since_is_an_error_and_not_numbers_of_two_steps) {
