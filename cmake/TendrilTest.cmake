@@ -1,4 +1,5 @@
-# tendril_suites([LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCK resources...] [DEVICES cpu cuda] SUITES names...)
+# tendril_suites([LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [PARTS n] [LOCK resources...] [DEVICES cpu cuda]
+#   SUITES names...)
 #
 # Configures suites of one folder, in tests/FOLDER/suites.cmake. Each name is a regular expression that matches whole
 # suite names. Calls accumulate. By default a suite has the label FOLDER, a timeout of 120 s, one processor and the
@@ -7,11 +8,13 @@
 #               a folder that this one depends on. threads: uses the kernels' thread pool or starts threads; runs under
 #               ThreadSanitizer and counts as two processors.
 #   PROCESSORS  number of processors that the suite keeps busy; CTest runs fewer tests beside it.
+#   PARTS       splits a suite that mostly waits into n CTest tests, FOLDER/NAME_1_of_n and so on, each with every n-th
+#               test case.
 #   LOCK        resources: suites that share one never run at the same time.
 #   DEVICES     with cuda, the test FOLDER/NAME_on_cuda runs the suite with the first CUDA device as the default device,
 #               if the build has the CUDA backend or its emulator. It is skipped if there is no device (tests/main.cpp).
 function(tendril_suites)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS;LOCK;DEVICES;SUITES" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS;PARTS" "LABELS;LOCK;DEVICES;SUITES" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SUITES)
     message(FATAL_ERROR "tendril_suites: got '${ARGN}', expected settings and SUITES")
   endif()
@@ -25,7 +28,7 @@ function(tendril_suites)
       foreach(setting LABELS LOCK DEVICES)
         set(suite_${suite}_${setting} ${suite_${suite}_${setting}} ${ARG_${setting}} PARENT_SCOPE)
       endforeach()
-      foreach(setting TIMEOUT PROCESSORS)
+      foreach(setting TIMEOUT PROCESSORS PARTS)
         if(DEFINED ARG_${setting})
           set(suite_${suite}_${setting} ${ARG_${setting}} PARENT_SCOPE)
         endif()
@@ -119,7 +122,12 @@ function(tendril_tests folder)
       set(devices cpu)
     endif()
     foreach(device IN LISTS devices)
-      if(device STREQUAL "cpu")
+      if(device STREQUAL "cpu" AND suite_${suite}_PARTS)
+        foreach(part RANGE 1 ${suite_${suite}_PARTS})
+          tendril_suite_test(${folder}/${suite}_${part}_of_${suite_${suite}_PARTS}
+            ENVIRONMENT TENDRIL_TEST_PART=${part}/${suite_${suite}_PARTS})
+        endforeach()
+      elseif(device STREQUAL "cpu")
         tendril_suite_test(${folder}/${suite})
       elseif(NOT device STREQUAL "cuda")
         message(FATAL_ERROR "tests/${folder}/suites.cmake: ${suite}: DEVICES: got '${device}', expected cpu or cuda")

@@ -1,19 +1,26 @@
 // The main function of every test executable. TENDRIL_TEST_DEVICE=cuda makes the first CUDA device the default device
 // (cmake/TendrilTest.cmake, DEVICES); if there is none, the tests are skipped. TENDRIL_TEST_DETERMINISTIC=0 leaves that
 // device in the mode in which programs start (scripts/gpu_check.sh runs both). TENDRIL_TEST_SEED seeds random tests
-// (tests/seed.h).
+// (tests/seed.h). TENDRIL_TEST_PART=K/N, with K from 1 to N, runs every N-th test case of each suite, starting with the
+// K-th.
 #define BOOST_TEST_NO_MAIN
 #include <signal.h>
 #include <unistd.h>
 
 #include <boost/test/results_collector.hpp>
 #include <boost/test/tree/observer.hpp>
+#include <boost/test/tree/traverse.hpp>
+#include <boost/test/tree/visitor.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tendril/tensor/cuda/runtime.h"
 #include "tendril/tensor/device.h"
@@ -71,7 +78,40 @@ void print_seed_on(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
+/// Removes the test cases that TENDRIL_TEST_PART does not select.
+class Part final : public boost::unit_test::test_tree_visitor {
+ public:
+  Part(std::size_t part, std::size_t parts) : part_(part), parts_(parts) {}
+  /// The value of TENDRIL_TEST_PART; 1/1 if it is not set. Throws setup_error if it is malformed.
+  static Part from_environment() {
+    const char* const variable = std::getenv("TENDRIL_TEST_PART");
+    if (!variable) return {1, 1};
+    std::size_t part = 0, parts = 0;
+    std::istringstream text(variable);
+    char slash = 0;
+    if (!(text >> part >> slash >> parts) || slash != '/' || part < 1 || part > parts || !text.eof()) {
+      throw boost::unit_test::framework::setup_error(std::string("TENDRIL_TEST_PART: got '") + variable +
+                                                     "', expected K/N with K from 1 to N");
+    }
+    return {part, parts};
+  }
+  void apply() {
+    boost::unit_test::traverse_test_tree(boost::unit_test::framework::master_test_suite(), *this, true);
+    for (const auto& [suite, unit] : others_)
+      boost::unit_test::framework::get<boost::unit_test::test_suite>(suite).remove(unit);
+  }
+  void visit(const boost::unit_test::test_case& unit) override {
+    if (seen_[unit.p_parent_id]++ % parts_ != part_ - 1) others_.emplace_back(unit.p_parent_id, unit.p_id);
+  }
+
+ private:
+  std::size_t part_, parts_;
+  std::map<boost::unit_test::test_unit_id, std::size_t> seen_;  ///< cases of each suite so far
+  std::vector<std::pair<boost::unit_test::test_unit_id, boost::unit_test::test_unit_id>> others_;
+};
+
 bool init_unit_test() {
+  Part::from_environment().apply();
   static OneThreadAsserts one_thread_asserts;
   static Seeds seeds;
   boost::unit_test::framework::register_observer(one_thread_asserts);

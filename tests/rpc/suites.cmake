@@ -7,6 +7,9 @@ tendril_suites(TIMEOUT 180 SUITES
 tendril_suites(TIMEOUT 240 SUITES crossed_dials launch processes several_hosts)
 tendril_suites(TIMEOUT 300 SUITES faults lending lost_connection members thread_cap unread)
 tendril_suites(LABELS smoke SUITES agent archive frame_parts future remote_call rref wire)
+# These mostly wait for deadlines.
+tendril_suites(PARTS 2 SUITES group)
+tendril_suites(PARTS 3 SUITES faults joining several_hosts)
 # Each starts several processes.
 tendril_suites(PROCESSORS 4 SUITES crossed_dials launch processes several_hosts spawn)
 # Simulations of a protocol in one thread.
