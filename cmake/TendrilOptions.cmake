@@ -14,6 +14,16 @@ if(TENDRIL_LINKER STREQUAL "AUTO" AND TENDRIL_MOLD)
 elseif(TENDRIL_LINKER AND NOT TENDRIL_LINKER STREQUAL "AUTO")
   add_link_options(-fuse-ld=${TENDRIL_LINKER})
 endif()
+# Precompiled headers need ccache's sloppiness. With CCACHE_DEPEND it takes a source's dependencies from the compiler and
+# does not run the preprocessor first.
+if(TENDRIL_CCACHE)
+  find_program(TENDRIL_CCACHE_PROGRAM ccache)
+  mark_as_advanced(TENDRIL_CCACHE_PROGRAM)
+  if(TENDRIL_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+      "${TENDRIL_CCACHE_PROGRAM}")
+  endif()
+endif()
 # Don't relink the dependents of a shared library when only its code has changed.
 set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
