@@ -3,7 +3,7 @@
 # scripts/arm64.sh [CTest arguments]. rpc and dist are left out: at the emulator's speed most of their deadlines expire.
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- -R '^(tensor|autograd|nn|data|envs)/' -E 'out_of_memory|memory_limit|signals|pytorch_gives|tensorboard_reads'
-dpkg --print-foreign-architectures | grep -qx arm64 || dpkg --add-architecture arm64
+dpkg --print-foreign-architectures | grep -qx arm64 || as_root dpkg --add-architecture arm64
 boost=
 ! grep -q 'VERSION_ID="12"' /etc/os-release || boost=1.81
 install_packages crossbuild-essential-arm64 qemu-user-static
