@@ -8,7 +8,8 @@ folder=$1 solution=${2:-}
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
 cp examples/course/course.h "$folder"
-sed "s|@CHECKOUT@|$PWD|" examples/course/CMakeLists.txt >"$folder/CMakeLists.txt"
+checkout=$(sed 's/[&|\\]/\\&/g' <<<"$PWD")  # as a replacement of sed's
+sed "s|@CHECKOUT@|$checkout|" examples/course/CMakeLists.txt >"$folder/CMakeLists.txt"
 for test in examples/course/*.cpp; do
   task=$(basename "$test" .cpp | sed 's/_.*//')
   source=$(grep -lE "^ *// task $task: " -r tensor autograd nn data rpc dist --include='*.cpp')

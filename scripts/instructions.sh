@@ -5,6 +5,7 @@
 #   scripts/instructions.sh --compare COUNTS [TABLE]    compares two files without counting
 # PRESET defaults to TENDRIL_PRESET or to dev; release gives the same counts. Exit status 77: the table is for another
 # compiler, C library or processor or for other flags; differences are printed but ignored.
+called_from=$PWD
 source "$(dirname "$0")/lib.sh"
 table=bench/instructions.tsv
 usage() { sed -n '3,5s/^#   /usage: /p' scripts/instructions.sh >&2; exit 2; }
@@ -49,6 +50,8 @@ update=
 case ${1:-} in
   --compare)
     [ $# -ge 2 ] && [ $# -le 3 ] || usage
+    table=$PWD/$table
+    cd "$called_from"
     compare "${3:-$table}" "$2"
     exit
     ;;
