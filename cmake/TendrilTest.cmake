@@ -149,7 +149,15 @@ function(tendril_suite_test name)
   if(DEFINED suite_${suite}_TIMEOUT)
     set(timeout ${suite_${suite}_TIMEOUT})
   endif()
-  set(cost ${timeout})  # tests with the longest timeouts start first, so that none of them runs alone at the end
+  set(processors 1)
+  if(DEFINED suite_${suite}_PROCESSORS)
+    set(processors ${suite_${suite}_PROCESSORS})
+  elseif("threads" IN_LIST suite_${suite}_LABELS)
+    set(processors 2)
+  endif()
+  # The longest tests start first, so that none of them runs alone at the end. Those that need several processors start
+  # before them: later, CTest would run them only after all others, because it fills each free processor at once.
+  math(EXPR cost "${timeout} * ${processors} * ${processors}")
   if(TENDRIL_SANITIZE OR CMAKE_CROSSCOMPILING)
     math(EXPR timeout "10 * ${timeout}")  # sanitizers and emulators slow everything down
   endif()
@@ -167,14 +175,8 @@ function(tendril_suite_test name)
   endif()
   add_test(NAME ${name} COMMAND test_${folder} --run_test=${suite} --catch_system_errors=no)
   set_tests_properties(${name} PROPERTIES
-    LABELS "${folder};${suite_${suite}_LABELS};${ARG_LABELS}" TIMEOUT ${timeout} COST ${cost}
+    LABELS "${folder};${suite_${suite}_LABELS};${ARG_LABELS}" TIMEOUT ${timeout} COST ${cost} PROCESSORS ${processors}
     SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "suite skipped: " ENVIRONMENT "${ARG_ENVIRONMENT}")
-  if("threads" IN_LIST suite_${suite}_LABELS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
-  endif()
-  if(DEFINED suite_${suite}_PROCESSORS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS ${suite_${suite}_PROCESSORS})
-  endif()
   if(suite_${suite}_LOCK)
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "${suite_${suite}_LOCK}")
   endif()

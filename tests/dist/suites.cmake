@@ -5,5 +5,5 @@ tendril_suites(TIMEOUT 180 SUITES failure faults)
 tendril_suites(TIMEOUT 240 SUITES dist_processes)
 tendril_suites(PARTS 2 SUITES collectives dist_processes)  # these mostly wait for deadlines
 tendril_suites(TIMEOUT 300 SUITES distributed_checkpoint random_graphs)
-tendril_suites(LABELS smoke SUITES context optimizer protocol results)
+tendril_suites(LABELS smoke SUITES context optimizer results)
 tendril_suites(PROCESSORS 4 SUITES dist_processes distributed_checkpoint)

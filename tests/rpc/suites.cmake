@@ -9,8 +9,10 @@ tendril_suites(TIMEOUT 300 SUITES faults lending lost_connection members thread_
 tendril_suites(LABELS smoke SUITES agent archive frame_parts future remote_call rref wire)
 # These mostly wait for deadlines.
 tendril_suites(PARTS 2 SUITES group)
-tendril_suites(PARTS 3 SUITES faults joining several_hosts)
-# Each starts several processes.
-tendril_suites(PROCESSORS 4 SUITES crossed_dials launch processes several_hosts spawn)
+tendril_suites(PARTS 3 SUITES joining several_hosts)
+tendril_suites(PARTS 4 SUITES faults)
+# Each starts several processes. Those of several_hosts mostly wait.
+tendril_suites(PROCESSORS 4 SUITES crossed_dials launch processes spawn)
+tendril_suites(PROCESSORS 2 SUITES several_hosts)
 # Simulations of a protocol in one thread.
 tendril_suites(LABELS simulation SUITES rref_losses rref_table)

@@ -99,31 +99,31 @@ void random_program(uint64_t seed, int workers, int steps, Simulation::Faults fa
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_on_a_good_network) {
-  for (const uint64_t seed : seeds({}, 300)) random_program(seed, 2 + static_cast<int>(seed % 4), 60, {}, {});
+  for (const uint64_t seed : seeds({}, 150)) random_program(seed, 2 + static_cast<int>(seed % 4), 60, {}, {});
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_reordering) {
-  for (const uint64_t seed : seeds({}, 500)) {
+  for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 2 + static_cast<int>(seed % 4), 60, {.reorder = true}, {});
   }
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_under_loss_and_repetition) {
-  for (const uint64_t seed : seeds({}, 500)) {
+  for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 2 + static_cast<int>(seed % 4), 60, {.drop = 0.15, .duplicate = 0.15, .reorder = true},
                    {.cancel = 0.1});
   }
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_connections_break) {
-  for (const uint64_t seed : seeds({}, 500)) {
+  for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
                    {.cancel = 0.05, .cut = 0.04});
   }
 }
 
 BOOST_AUTO_TEST_CASE(random_programs_leave_nothing_behind_when_workers_die_and_return) {
-  for (const uint64_t seed : seeds({}, 500)) {
+  for (const uint64_t seed : seeds({}, 250)) {
     random_program(seed, 3 + static_cast<int>(seed % 3), 60, {.drop = 0.05, .duplicate = 0.05, .reorder = true},
                    {.cancel = 0.05, .cut = 0.01, .kill = 0.03});
   }
