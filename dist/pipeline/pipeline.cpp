@@ -246,6 +246,19 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 }
 
 namespace {
+/// The number of a new batch: greater than that of every batch that this process has begun, with whichever pipeline,
+/// and of those of other processes, as far as the clocks agree. A stage forgets batches with smaller numbers than one
+/// that is cancelled, and that message may arrive when the next batch has begun.
+uint64_t next_batch() {
+  static std::atomic<uint64_t> last{0};
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto time = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  uint64_t before = last, next = 0;
+  do next = std::max(before + 1, time);
+  while (!last.compare_exchange_weak(before, next));
+  return next;
+}
+
 std::vector<rpc::RRef<Tensor>> parameters_of(const rpc::RRef<Stage>& stage) {
   const auto agent = rpc::detail::agent_of(*stage.state_pointer());
   return parameter_rrefs(*agent, *stage.local_value().module());
@@ -266,8 +279,6 @@ Pipeline::Pipeline(rpc::Agent& agent, std::vector<rpc::RRef<Stage>> stages, Sche
                   stages_[i].owner_name(), "', expected '", first.owner_name(), "', where stage ",
                   schedule_.worker_of(static_cast<int>(i)), " is");
   }
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  batch_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 std::vector<rpc::RRef<Tensor>> Pipeline::parameter_rrefs() const {
@@ -298,8 +309,9 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     }
     TENDRIL_CHECK(left == 0, "Pipeline::train: sizes: they leave ", left, " of the batch of ", batch);
   }
-  ++batch_;
-  detail::StageWork work{.context = context.id(), .batch = batch_, .checkpoint = options_.checkpoint, .sizes = sizes};
+  const uint64_t batch_number = next_batch();
+  detail::StageWork work{
+      .context = context.id(), .batch = batch_number, .checkpoint = options_.checkpoint, .sizes = sizes};
   for (int64_t i = 0; sizes.empty() && i < parts; ++i)
     work.sizes.push_back(batch / parts + (i < batch % parts ? 1 : 0));
   const rpc::CallOptions call{.timeout = options_.timeout};
@@ -341,9 +353,9 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     for (int i = 0; i < parts; ++i) {
       const int64_t size = work.sizes[static_cast<std::size_t>(i)];
       const auto put = [&](const rpc::RRef<Stage>& to, What what, const Tensor& all) {
-        calls.add(
-            to.rpc_async<&Stage::put>(call, batch_, static_cast<uint8_t>(what), i, raw::narrow(all, 0, begin, size))
-                .then([&note](const rpc::Future<void>& done) { note(done); }));
+        calls.add(to.rpc_async<&Stage::put>(call, batch_number, static_cast<uint8_t>(what), i,
+                                            raw::narrow(all, 0, begin, size))
+                      .then([&note](const rpc::Future<void>& done) { note(done); }));
       };
       put(stages_.front(), kInput, inputs);
       put(stages_.back(), kTarget, targets);
@@ -356,7 +368,7 @@ double Pipeline::train(const autograd::Context& context, const Tensor& inputs, c
     for (const auto& stage : stages_) {
       try {
         // Not waited for: a worker all of whose threads compute hears of it when one of them waits.
-        stage.rpc_async<&Stage::cancel>(call, batch_, std::string("the batch was cancelled: ") + error.what())
+        stage.rpc_async<&Stage::cancel>(call, batch_number, std::string("the batch was cancelled: ") + error.what())
             .then([](const rpc::Future<void>& done) { (void)done.has_error(); });  // it may be gone
       } catch (const rpc::RpcError&) {                                             // likewise
       }

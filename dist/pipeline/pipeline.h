@@ -161,7 +161,6 @@ class Pipeline {
   const std::vector<rpc::RRef<Stage>> stages_;
   const Schedule schedule_;
   const PipelineOptions options_;
-  uint64_t batch_ = 0;
   Report report_;
 };
 
