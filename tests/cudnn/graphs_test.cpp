@@ -24,7 +24,7 @@ namespace {
 struct NeedsDriver {
   NeedsDriver() {
     if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) || ::dlopen(TENDRIL_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL)) return;
-    std::cout << "suite skipped: neither a driver nor the toolkit's stub of it\n";
+    std::cout << "skipped: neither a driver nor the toolkit's stub of it\n";
     std::exit(77);
   }
 };

@@ -1,11 +1,11 @@
 // Graphviz reads the pictures of recorded graphs. Skipped where there is none.
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 
 #include "tendril/dist/autograd/graph.h"
 #include "tests/contains.h"
 #include "tests/dist/group.h"
+#include "tests/skip.h"
 #include "tests/temporary_folder.h"
 
 namespace dist_test {
@@ -18,7 +18,7 @@ namespace {
 
 boost::test_tools::assertion_result has_dot(boost::unit_test::test_unit_id) {
   static const bool has = std::system("command -v dot >/dev/null") == 0;
-  if (!has) std::cout << "suite skipped: there is no dot (Graphviz)\n";
+  if (!has) tendril::testing::skip_suite("there is no dot (Graphviz)");
   return has;
 }
 

@@ -1,9 +1,9 @@
 // The page in Chromium, without a window: what its buttons and keys do. Skipped where there is none.
 #include <boost/test/unit_test.hpp>
-#include <iostream>
 #include <string>
 
 #include "tests/example_program.h"
+#include "tests/skip.h"
 
 using tendril::test::contains;
 using tendril::test::ExampleProgram;
@@ -12,7 +12,7 @@ namespace {
 
 boost::test_tools::assertion_result has_chromium(boost::unit_test::test_unit_id) {
   static const bool has = std::system("command -v chromium >/dev/null") == 0;
-  if (!has) std::cout << "suite skipped: there is no chromium\n";
+  if (!has) tendril::testing::skip_suite("there is no chromium");
   return has;
 }
 

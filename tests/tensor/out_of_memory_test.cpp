@@ -2,7 +2,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <string>
 
 #include "tendril/tensor/cpu/onednn.h"
@@ -11,6 +10,7 @@
 #include "tendril/tensor/raw.h"
 #include "tendril/tensor/threads.h"
 #include "tests/errors.h"
+#include "tests/skip.h"
 #include "tests/tensor/little_room.h"
 
 #ifdef TENDRIL_LITTLE_ROOM
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(out_of_memory)
 
-BOOST_AUTO_TEST_CASE(not_here) { std::cout << "suite skipped: a sanitizer needs the address space for itself\n"; }
+BOOST_AUTO_TEST_CASE(not_here) { tendril::testing::skip_suite("a sanitizer needs the address space for itself"); }
 
 BOOST_AUTO_TEST_SUITE_END()
 

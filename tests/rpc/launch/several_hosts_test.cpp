@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
-#include <iostream>
 #include <string>
 
 #include "tendril/rpc/shared_key.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/process.h"
+#include "tests/skip.h"
 
 BOOST_AUTO_TEST_SUITE(several_hosts)
 
@@ -39,7 +39,7 @@ std::string run(const std::string& master, const std::string& keys, const std::s
                 {"HOSTS_PARTITION=" + partition, "HOSTS_BRIDGE=" TENDRIL_TEST_PROGRAMS "/lossy_bridge"});
   std::string said = hosts.rest(150s);
   if (hosts.wait().code == 77) {
-    std::cout << "suite skipped: this machine lets users make no network namespaces\n";
+    tendril::testing::skip_suite("this machine lets users make no network namespaces");
     return "";
   }
   if (contains(said, "network: no delay and no loss")) {
