@@ -1,5 +1,7 @@
 # Sourced by .ci/run and .ci/deep. Each part is a function; parts run one after another and are timed and counted.
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+# A part tests the same whatever the caller's environment says of these.
+unset TENDRIL_PRESET TENDRIL_CMAKE_ARGUMENTS TENDRIL_TEST_PART TENDRIL_TEST_DEVICE TENDRIL_TEST_DETERMINISTIC
 set -m  # each part is a process group, so that stopping it also stops its children
 results=$(mktemp -d)
 passed=0 failed=0 skipped=0
@@ -51,8 +53,11 @@ run_part() {
     stop "$watch"
   fi
   part_job='' watch=''
-  part_cpu=$(tr 'ms' ' ' <"$results/$name.times" 2>/dev/null | awk '{ s += 60 * ($1 + $3) + $2 + $4 } END { printf "%d", s }') || true
-  [ ! -e "$late" ] || part_status=124
+  part_cpu=  # unknown if the part was killed
+  if [ -s "$results/$name.times" ]; then
+    part_cpu=$(tr 'ms' ' ' <"$results/$name.times" | awk '{ s += 60 * ($1 + $3) + $2 + $4 } END { printf "%d", s }')
+  fi
+  if [ -e "$late" ]; then part_status=124 part_cpu=; fi
   count_part "$name" "$part_status"
   if [ -e "$late" ]; then
     failures+=("$name: out of time after $((SECONDS - from)) s")
@@ -67,7 +72,7 @@ run_part() {
 count_part() {
   local suite tests=0 bad=0 not_run=0
   if [ -s "$TENDRIL_JUNIT" ]; then
-    suite=$(grep -m1 -A8 '<testsuite ' "$TENDRIL_JUNIT" | tr '\n' ' ')
+    suite=$(grep -m1 -A8 '<testsuite ' "$TENDRIL_JUNIT" | tr '\n' ' ') || part_status=1  # not a JUnit file
     tests=$(attribute tests) bad=$(attribute failures)
     not_run=$(($(attribute skipped) + $(attribute disabled)))
   elif [ "$2" -eq 77 ]; then
