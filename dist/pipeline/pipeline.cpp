@@ -246,9 +246,9 @@ detail::StageResult run_stages(const detail::StageWork& work) {
 }
 
 namespace {
-/// The number of a new batch: greater than that of every batch that this process has begun, with whichever pipeline,
-/// and of those of other processes, as far as the clocks agree. A stage forgets batches with smaller numbers than one
-/// that is cancelled, and that message may arrive when the next batch has begun.
+/// The number of a new batch: greater than the numbers of all batches that this process has begun, with any pipeline,
+/// and than those of other processes if their clocks agree. When a batch is cancelled, its stages forget the batches
+/// with smaller numbers; the message may arrive after the next batch has begun. Thread-safe.
 uint64_t next_batch() {
   static std::atomic<uint64_t> last{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch();

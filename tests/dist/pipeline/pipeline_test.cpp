@@ -81,7 +81,7 @@ struct Undefined : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor&) { return {}; }
 };
-/// When Held<0> is held.
+/// Fails its second forward, once a forward of Held<0> is held.
 struct FailsTheSecondTime : Plain {
   using Plain::Plain;
   Tensor forward(const Tensor& x) {
@@ -409,7 +409,7 @@ BOOST_AUTO_TEST_CASE(a_late_cancellation_of_a_batch_leaves_that_of_another_pipel
   const std::vector<rpc::RRef<Stage>> stages{make_stage<Held<0>>(group[0], 1, 3, 5, uint64_t{1}),
                                              make_loss_stage<Plain, &mean_square>(group[0], 2, 5, 4, uint64_t{2})};
   Pipeline model(group[0], stages, gpipe(2, 2), {.timeout = 20s});
-  // Batches are numbered by the time at which they begin: this one by a pipeline that is newer than `model`.
+  // A batch's number is the time at which it begins. This one belongs to a pipeline that was made after `model`.
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto earlier = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   const Held<0>::Hold first(1);
@@ -418,7 +418,7 @@ BOOST_AUTO_TEST_CASE(a_late_cancellation_of_a_batch_leaves_that_of_another_pipel
     model.train(context, ones({4, 3}, {.dtype = kFloat64}), ones({4, 4}, {.dtype = kFloat64}));
   });
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[1].handlers_running().size() == 1; }));
-  stages[0].rpc_sync<&Stage::cancel>(earlier, std::string("nobody waits for it"));
+  stages[0].rpc_sync<&Stage::cancel>(earlier, std::string("its caller gave up"));
   Held<0>::let_go();
   BOOST_CHECK_NO_THROW(trained.get());
 }
@@ -438,7 +438,8 @@ BOOST_AUTO_TEST_CASE(a_connection_between_two_stages_that_is_lost_ends_the_batch
   BOOST_TEST(Cluster::eventually([&] { return Held<0>::is_held && group[2].handlers_running().size() == 1; }));
   group.network().cut(1, 2);
   Held<0>::let_go();
-  // From w1, which could not send to w2; or from w2, if it had not yet taken over the reference to w1's stage.
+  // The error is that of w1, which could not send to w2, or of w2, if it had not yet received its reference to w1's
+  // stage.
   BOOST_CHECK_EXCEPTION(trained.get(), rpc::RpcError, says("worker 'w1'", "worker 'w2'"));
   BOOST_TEST((std::chrono::steady_clock::now() - before < 50s));
 }
