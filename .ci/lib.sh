@@ -2,6 +2,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 # These variables would change what a part tests.
 unset TENDRIL_PRESET TENDRIL_CMAKE_ARGUMENTS TENDRIL_TEST_PART TENDRIL_TEST_DEVICE TENDRIL_TEST_DETERMINISTIC
+install_packages procps  # stop needs ps, soak.sh needs pgrep
 set -m  # each part is a process group, so that stopping it also stops its children
 results=$(mktemp -d)
 passed=0 failed=0 skipped=0
@@ -28,6 +29,8 @@ stop() {
 # Seeds random tests, with a different seed for each commit. A failed test prints the seed.
 : "${TENDRIL_TEST_SEED:=$((16#$(git rev-parse --short=8 HEAD | cut -c 1-8)))}"
 export TENDRIL_TEST_SEED
+[[ $TENDRIL_TEST_SEED =~ ^(0|[1-9][0-9]{0,17})$ ]] ||
+  { echo "error: TENDRIL_TEST_SEED: got '$TENDRIL_TEST_SEED', expected a decimal number below 10^18" >&2; exit 2; }
 say "TENDRIL_TEST_SEED=$TENDRIL_TEST_SEED"
 
 # run_part NAME SECONDS: runs the function NAME, which may write a JUnit file to $TENDRIL_JUNIT, and stops it after SECONDS

@@ -20,6 +20,13 @@ fi
 preset=${TENDRIL_PRESET:-$([ -n "$changed" ] && echo edit || echo dev)}
 build=build/$preset
 read -ra arguments <<<"${TENDRIL_CMAKE_ARGUMENTS:-}"
+[ -z "${TENDRIL_JUNIT:-}" ] || TENDRIL_JUNIT=$(realpath -m "$TENDRIL_JUNIT")  # CTest would take it relative to $build
+for argument in "$@"; do
+  case $argument in
+    -R | --tests-regex | -I | --tests-information)
+      [ -z "$changed" ] || { echo "error: $argument: --changed selects the tests itself; use -E or -LE to leave some out" >&2; exit 2; } ;;
+  esac
+done
 
 # changed_tests: prints a regular expression for the names of the tests that `--changed` runs.
 changed_tests() {
@@ -34,8 +41,9 @@ changed_tests() {
       *) say "$file: --changed runs no test for it; docs/testing.md lists the checks"; continue ;;
     esac
     [[ " ${folders[*]} " == *" $folder "* ]] || folders+=("$folder")
-  done < <(git diff --name-only "$revision" -- && git ls-files --others --exclude-standard)
+  done < <(git diff --name-only --no-renames "$revision" -- && git ls-files --others --exclude-standard)
   for folder in "${folders[@]}"; do
+    [[ $folder = smoke ]] || list_tests -R "^(examples/)?$folder(/|\$)" | grep -q . || say "$folder: it has no tests of its own"
     names+="|$folder/.*|examples/$folder.*"
     case $folder in  # the folders whose libraries link to it
       smoke) above='.*' ;;
@@ -64,10 +72,10 @@ if [ -n "$changed" ]; then
 fi
 # Adds these labels to the caller's own -LE: with two of them, CTest excludes only tests that match both.
 excluded='packaging|internal_headers|launchers'
-if [[ " $* " != *' -L '* && " $* " != *' --label-'* ]]; then
+if [[ " $* " != *' -L '* && " $* " != *' --label-regex '* ]]; then
   others=()
   while [ $# -gt 0 ]; do
-    if [ "$1" = -LE ] && [ $# -gt 1 ]; then excluded+="|$2"; shift; else others+=("$1"); fi
+    if [[ $1 = -LE || $1 = --label-exclude ]] && [ $# -gt 1 ]; then excluded+="|$2"; shift; else others+=("$1"); fi
     shift
   done
   set -- "${others[@]}" -LE "$excluded"

@@ -25,25 +25,44 @@ mapfile -t unity < <(for folder in "${folders[@]}"; do
   [ ! -d "build/tidy/$folder/CMakeFiles" ] || find "build/tidy/$folder/CMakeFiles" -name 'unity_*.cxx'
 done)
 [ ${#unity[@]} -gt 0 ] || { echo "error: no unity files in build/tidy of: ${folders[*]}" >&2; exit 1; }
+here=$(sed 's/[][\.*^$+?(){}|]/\\&/g' <<<"$PWD")
 # Sources with special flags are not part of a unity file.
 sed -n 's/^#include "\(.*\)"$/\1/p' "${unity[@]}" | sort -u >"$work/batched"
-sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/tidy/compile_commands.json | grep -v "^$PWD/build/" | sort -u |
-  comm -23 - "$work/batched" | grep -E "^$PWD/($(IFS='|'; echo "${folders[*]}"))/" | grep -v "^$PWD/tests/mutants/" >"$work/alone" || true
+sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/tidy/compile_commands.json | grep -v "^$here/build/" | sort -u |
+  comm -23 - "$work/batched" | grep -E "^$here/($(IFS='|'; echo "${folders[*]}"))/" | grep -v "^$here/tests/mutants/" >"$work/alone" || true
+
+# source_of FILE: prints a source that reads the file: itself, the source beside a header, or a source that includes it,
+# directly or through other headers.
+source_of() {
+  local file=$1 source tries=0
+  while [[ $file == *.h ]] && ((tries++ < 8)); do
+    source=${file%.h}.cpp
+    [ -e "$source" ] || source=$(first_that_includes "$file" '*.cpp')
+    [ -n "$source" ] || source=$(first_that_includes "$file" '*.h')
+    file=$source
+  done
+  [[ $file == *.h ]] || echo "$file"
+}
+# first_that_includes HEADER PATTERN: prints the first file that includes the header by its path, else a file in its
+# folder or below that includes it by its name, else any file that does.
+first_that_includes() {
+  {
+    git grep -l -E "#include \"(tendril/)?$1\"" -- "$2" ':!include' ||
+      git grep -l -E "#include \"${1##*/}\"" -- "${1%/*}/$2" ':!include' ||
+      git grep -l -E "#include \"([.a-z_]+/)*${1##*/}\"" -- "$2" ':!include' || true
+  } | sed -n 1p
+}
 
 if [ -n "$revision" ]; then
   git diff --numstat --no-renames --diff-filter=d --ignore-blank-lines -I '^ *//' "$revision" -- '*.cpp' '*.h' ':!include' |
     awk -F '\t' '$1 + $2 > 0 { print $3 }' | while IFS= read -r file; do
-    source=$file
-    if [[ $file == *.h ]]; then  # read with the source beside it, else with the first source that includes it
-      source=${file%.h}.cpp
-      [ -e "$source" ] || source=$( (git grep -l -F -e "\"tendril/$file\"" -e "\"$file\"" -- '*.cpp' || true) | sed -n 1p)
-    fi
-    [ -z "$source" ] || echo "$PWD/$source"
+    source=$(source_of "$file")
+    if [ -n "$source" ]; then echo "$PWD/$source"; else say "not read, because no source includes it: $file"; fi
   done | sort -u >"$work/changed"
   say "$(wc -l <"$work/changed") sources to read"
   changed_unity=()
   for file in "${unity[@]}"; do  # beside each unity file, one that includes only changed sources
-    name=${file/unity_/changed_}
+    name=${file%/*}/changed_${file##*/unity_}
     awk -v list="$work/changed" '
       BEGIN { while ((getline file < list) > 0) changed[file] }
       /^#include "/ { split($0, part, "\""); if (!(part[2] in changed)) next; any = 1 }
