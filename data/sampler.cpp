@@ -132,7 +132,7 @@ std::vector<int64_t> WeightedRandomSampler::order(uint64_t epoch) const {
   }
   std::vector<std::pair<double, int64_t>> keys;  // exponential numbers with the weights as rates: the least come first
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const double waited = -std::log1p(-random.uniform());
+    const double waited = -std::log1p(-std::max(random.uniform(), 0x1p-54));  // positive
     if (weights_[i] > 0) keys.emplace_back(waited / weights_[i], static_cast<int64_t>(i));
   }
   std::partial_sort(keys.begin(), keys.begin() + num_samples_, keys.end());

@@ -1,7 +1,9 @@
 // In place, what does not depend on what was there: copies, constants, random numbers.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <utility>
 
 #include "tendril/autograd/detail/inplace.h"
 #include "tendril/tensor/creation.h"
@@ -96,6 +98,14 @@ void check_drawn(const Tensor& x, const char* name) { detail::check_floating(x, 
 
 namespace {
 
+/// The smallest and the largest positive number of a floating dtype.
+std::pair<double, double> positive_range(DType dtype) {
+  if (dtype == kFloat16) return {0x1p-24, 65504};
+  if (dtype == kBFloat16) return {0x1p-133, 0x1.fep127};
+  if (dtype == kFloat32) return {std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()};
+  return {std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max()};
+}
+
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 /// Where normal_cdf is p: Acklam's rational approximation (relative error 1.2e-9), then one step of Halley's method.
@@ -169,16 +179,22 @@ const Tensor& Tensor::trunc_normal_(double mean, double stddev, double low, doub
 const Tensor& Tensor::exponential_(double rate) const { return exponential_(rate, default_generator()); }
 const Tensor& Tensor::exponential_(double rate, Generator& generator) const {
   check_drawn(*this, "exponential_");
-  TENDRIL_CHECK(rate > 0, "exponential_: expected a rate above 0, got ", rate);
-  // Of a half type the result alone is rounded: its u would have too few digits.
-  const DType wide = computed_in(dtype());
-  return draw_over(*this, "exponential_", [&] {  // -log(1 - u) / rate, in which 1 - u is never 0
+  TENDRIL_CHECK(rate > 0 && std::isfinite(rate), "exponential_: rate: expected a finite number above 0, got ", rate);
+  const DType wide = computed_in(dtype());  // half types have too few digits for u, so only the result is rounded
+  // -log(1 - u) / rate for u in (0, 1): a multiple of `step` plus half a step, so that the result is never 0.
+  const double step = wide == kFloat64 ? 0x1p-53 : 0x1p-24;
+  const auto [smallest, largest] = positive_range(dtype());
+  const bool may_leave_range = step / 2 / rate < smallest || -std::log(step) / rate > largest;
+  return draw_over(*this, "exponential_", [&] {
     const Tensor values = dtype() == wide ? *this : raw::empty(sizes(), wide, device());
-    raw::uniform_(values, 0, 1, generator);
+    raw::uniform_(values, step / 2, 1, generator);
     raw::unary_(Unary::neg, values);
     raw::unary_(Unary::log1p, values);
     raw::binary_(Binary::mul, values, -1 / rate);
-    if (dtype() != wide) raw::copy_(*this, values);
+    if (may_leave_range)
+      raw::copy_(*this, raw::clamp(values, smallest, largest));
+    else if (dtype() != wide)
+      raw::copy_(*this, values);
   });
 }
 const Tensor& Tensor::bernoulli_(double p) const { return bernoulli_(p, default_generator()); }

@@ -35,8 +35,9 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement) {
 Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Generator& generator) {
   check_weights(weights, samples);
   const NoGrad no_grad;
-  const Tensor rows = (weights.dim() == 1 ? weights.unsqueeze(0) : weights).detach().to(kFloat64);
+  Tensor rows = (weights.dim() == 1 ? weights.unsqueeze(0) : weights).detach().to(kFloat64);
   check_rows(rows, samples, replacement);
+  rows = rows / rows.amax({1}, true);  // so that sums and quotients of them are finite
   Tensor places;
   if (replacement) {
     // Below the whole sum also after rounding (a double below 1 times x is below x), so that a weight above 0 is found.
@@ -47,7 +48,7 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Gen
     for (int64_t i = 0; i < rows.size(0); ++i) places.select(0, i).copy_(searchsorted(sums[i], random[i], true));
   } else {
     const Tensor random = empty_like(rows);
-    random.exponential_(1, generator).maximum_(1e-300);  // 0 / 0 would win
+    random.exponential_(1, generator);
     places = std::get<1>(topk(rows / random, samples, 1));
   }
   return weights.dim() == 1 ? places.squeeze(0) : places;

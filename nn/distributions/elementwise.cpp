@@ -130,10 +130,25 @@ Tensor Uniform::sample(Generator& generator, const Dims& sample_shape) const {
   return rsample(generator, sample_shape);
 }
 
+namespace {
+
+/// What to subtract from numbers drawn from [low, high) that rounding made `high`, so that they become a number below.
+Tensor excess_over_end(const Tensor& x, const Tensor& low, const Tensor& high) {
+  const NoGrad no_grad;
+  const bool wide = x.dtype() == kFloat64;
+  // At most two representable numbers below `high`.
+  const Tensor last =
+      (high - (high.abs() * (wide ? 0x1p-52 : 0x1p-23)).maximum(wide ? 0x1p-1074 : 0x1p-149)).maximum(low);
+  return where(x.ge(high), x - last, 0.0);
+}
+
+}  // namespace
+
 Tensor Uniform::rsample(Generator& generator, const Dims& sample_shape) const {
   const Tensor noise = noise_like(low_, sample_shape);
   raw::uniform_(noise, 0, 1, generator);
-  return low_ + (high_ - low_) * noise;
+  const Tensor x = low_ + (high_ - low_) * noise;
+  return x - excess_over_end(x, low_, high_);
 }
 
 Tensor Uniform::log_prob(const Tensor& value) const {

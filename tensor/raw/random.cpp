@@ -1,5 +1,6 @@
 #include "tendril/tensor/random.h"
 
+#include <limits>
 #include <utility>
 
 #include "tendril/tensor/detail/replay.h"
@@ -51,6 +52,10 @@ void uniform_(const Tensor& out, double low, double high, Generator& generator) 
   check(out, "uniform_");
   TENDRIL_CHECK(low <= high, "uniform_: the bounds ", low, " and ", high, " are not in order");
   TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "uniform_: needs a floating dtype, got ", out.dtype());
+  const double most = out.dtype() == kFloat64 ? std::numeric_limits<double>::max()
+                                              : static_cast<double>(std::numeric_limits<float>::max());
+  TENDRIL_CHECK(high - low <= most, "uniform_: high - low: got ", high - low, ", expected at most ", most, " for ",
+                out.dtype());
   if (const DType wide = computed_in(out.dtype()); wide != out.dtype() && low < high) {
     // Many numbers next to `high` would be rounded to it.
     const Tensor values = empty(out.sizes(), wide, out.device());

@@ -8,6 +8,7 @@
 #include "tendril/nn/distributions/bernoulli.h"
 #include "tendril/nn/distributions/normal.h"
 #include "tendril/nn/distributions/uniform.h"
+#include "tendril/tensor/creation.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
@@ -176,6 +177,23 @@ BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   BOOST_CHECK_EXCEPTION(Normal(one, zero), Error, says("Normal", "scale", "positive"));
   BOOST_CHECK_EXCEPTION(Uniform(one, one), Error, says("Uniform", "high", "above low"));
   BOOST_CHECK_EXCEPTION(Bernoulli({.probs = one * 2.0}), Error, says("Bernoulli", "probs", "[0, 1]"));
+}
+
+BOOST_AUTO_TEST_CASE(uniform_samples_are_below_high) {
+  Generator generator(test_seed());
+  for (const DType dtype : {tendril::kFloat32, tendril::kFloat64}) {
+    for (const double at : {1e8, -1e8, 1.0}) {
+      const double scale = dtype == tendril::kFloat32 ? 1 : 0x1p29;  // both dtypes have few numbers between the ends
+      const Tensor low = tendril::full({1000}, at * scale, {.dtype = dtype, .requires_grad = true});
+      const Tensor high = tendril::full({1000}, at * scale + std::abs(at) * scale * 0x1p-20, {.dtype = dtype});
+      const Uniform uniform(low, high);
+      const Tensor x = uniform.rsample(generator);
+      BOOST_TEST(x.lt(high).logical_and(x.ge(low)).all().item<bool>(), dtype << " " << at);
+      BOOST_TEST(uniform.log_prob(x).isfinite().all().item<bool>(), dtype << " " << at);
+      x.sum().backward();
+      BOOST_TEST(low.grad().ge(0).all().item<bool>());
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
