@@ -6,7 +6,7 @@
 # REVISION defaults to the commit where this branch left main, or to HEAD~1 on main itself. The builds are in
 # build/compare; the checkout of REVISION is removed at the end. Uses ccache if it is installed.
 source "$(dirname "$0")/lib.sh"
-[ $# -le 2 ] && [[ ${2:-10} =~ ^[1-9][0-9]*$ ]] || { sed -n '3s/^#   /usage: /p' scripts/compare_programs.sh >&2; exit 2; }
+[ $# -le 2 ] && [[ ${1-HEAD} =~ ^[^-] ]] && [[ ${2:-10} =~ ^[1-9][0-9]*$ ]] || { sed -n '3s/^#   /usage: /p' scripts/compare_programs.sh >&2; exit 2; }
 
 # Prints the revision to compare with if none is given.
 default_revision() {

@@ -11,6 +11,7 @@
 # names them.
 source "$(dirname "$0")/lib.sh"
 
+if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then sed -n '2,/^[^#]/s/^# \{0,1\}//p' scripts/test.sh; exit; fi
 changed=
 if [ "${1:-}" = --changed ]; then
   changed=1 revision=HEAD
@@ -21,12 +22,25 @@ preset=${TENDRIL_PRESET:-$([ -n "$changed" ] && echo edit || echo dev)}
 build=build/$preset
 read -ra arguments <<<"${TENDRIL_CMAKE_ARGUMENTS:-}"
 [ -z "${TENDRIL_JUNIT:-}" ] || TENDRIL_JUNIT=$(realpath -m "$TENDRIL_JUNIT")  # CTest would take it relative to $build
-for argument in "$@"; do
-  case $argument in
-    -R | --tests-regex | -I | --tests-information)
-      [ -z "$changed" ] || { echo "error: $argument: --changed selects the tests itself; use -E or -LE to leave some out" >&2; exit 2; } ;;
-  esac
-done
+# check_arguments ARGUMENTS...: CTest ignores arguments that it does not know.
+check_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -R | --tests-regex | -I | --tests-information)
+        [ -z "$changed" ] || { echo "error: $1: --changed selects the tests itself; use -E or -LE to leave some out" >&2; exit 2; } ;;
+    esac
+    case $1 in
+      -R | -E | -L | -LE | -I | -j | --tests-regex | --exclude-regex | --label-regex | --label-exclude | --tests-information | \
+        --parallel | --repeat | --timeout)
+        [ $# -gt 1 ] || { echo "error: $1: expected a value after it" >&2; exit 2; }
+        shift ;;
+      -V | -VV | -Q | --verbose | --extra-verbose | --quiet | --progress | --rerun-failed | --schedule-random | --stop-on-failure) ;;
+      *) echo "error: got '$1', expected --changed or CTest's arguments, such as -R REGEX, -L LABEL, -V" >&2; exit 2 ;;
+    esac
+    shift
+  done
+}
+check_arguments "$@"
 
 # changed_tests: prints a regular expression for the names of the tests that `--changed` runs.
 changed_tests() {
@@ -43,7 +57,10 @@ changed_tests() {
     [[ " ${folders[*]} " == *" $folder "* ]] || folders+=("$folder")
   done < <(git diff --name-only --no-renames "$revision" -- && git ls-files --others --exclude-standard)
   for folder in "${folders[@]}"; do
-    [[ $folder = smoke ]] || list_tests -R "^(examples/)?$folder(/|\$)" | grep -q . || say "$folder: it has no tests of its own"
+    if [ "$folder" != smoke ] && ! list_tests -R "^$folder/|^examples/$folder" | grep -q .; then
+      say "$folder: the preset $preset has no tests of it"
+      continue
+    fi
     names+="|$folder/.*|examples/$folder.*"
     case $folder in  # the folders whose libraries link to it
       smoke) above='.*' ;;

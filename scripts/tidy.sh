@@ -10,7 +10,9 @@ source "$(dirname "$0")/lib.sh"
 folders=(tensor autograd nn data rpc dist envs examples bench fuzz tests tests/fake_nccl tests/tutorial)
 revision=
 if [ "${1:-}" = --changed ]; then
-  revision=${2:?scripts/tidy.sh --changed needs a revision}
+  revision=${2:-}
+  [ $# -eq 2 ] && git rev-parse --verify --quiet "$revision^{commit}" >/dev/null ||
+    { echo "error: got '$*', expected --changed and one revision" >&2; exit 2; }
   folders+=(examples/*/ tests/house)  # each example by itself: few of them change
 elif [ $# -gt 0 ]; then
   folders=("$@")
@@ -54,8 +56,11 @@ first_that_includes() {
 }
 
 if [ -n "$revision" ]; then
-  git diff --numstat --no-renames --diff-filter=d --ignore-blank-lines -I '^ *//' "$revision" -- '*.cpp' '*.h' ':!include' |
-    awk -F '\t' '$1 + $2 > 0 { print $3 }' | while IFS= read -r file; do
+  {
+    git diff --numstat --no-renames --diff-filter=d --ignore-blank-lines -I '^ *//' "$revision" -- '*.cpp' '*.h' ':!include' |
+      awk -F '\t' '$1 + $2 > 0 { print $3 }'
+    git ls-files --others --exclude-standard -- '*.cpp' '*.h'
+  } | while IFS= read -r file; do
     source=$(source_of "$file")
     if [ -n "$source" ]; then echo "$PWD/$source"; else say "not read, because no source includes it: $file"; fi
   done | sort -u >"$work/changed"

@@ -12,9 +12,13 @@
 #include <boost/test/tree/traverse.hpp>
 #include <boost/test/tree/visitor.hpp>
 #include <boost/test/unit_test.hpp>
+#include <charconv>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -49,20 +53,32 @@ struct Seeds final : boost::unit_test::test_observer {
     using namespace tendril::testing;
     seeds_detail::current_case = seeds_detail::hash(unit.full_name());
     ++seeds_detail::case_count;
-    seeds_detail::drawn = false;
+    seeds_detail::drawn = seeds_detail::in_loop = false;
+    failed_at.reset();
     line = seed_line();
     tendril::manual_seed(seeds_detail::seed_of_case(0x64656661756c74));  // "default"
     start = tendril::default_generator().state();
+  }
+  void assertion_result(boost::unit_test::assertion_result result) override {
+    if (result == boost::unit_test::AR_FAILED && !failed_at) failed_at = loop_seed();
   }
   void test_unit_finish(const boost::unit_test::test_unit& unit, unsigned long) override {
     if (unit.p_type != boost::unit_test::TUT_CASE) return;
     using namespace tendril::testing;
     const bool drew = seeds_detail::drawn || tendril::default_generator().state() != start;
     seeds_detail::drawn = false;  // an abort between cases must not print a seed
-    if (drew && !boost::unit_test::results_collector.results(unit.p_id).passed()) print_seed();
+    if (!drew || boost::unit_test::results_collector.results(unit.p_id).passed()) return;
+    print_seed();
+    if (!failed_at) failed_at = loop_seed();  // an exception ended the loop
+    if (failed_at) std::cerr << "seed: it failed in a loop over seeds(), at " << *failed_at << std::endl;
+  }
+  static std::optional<std::uint64_t> loop_seed() {
+    using namespace tendril::testing::seeds_detail;
+    return in_loop ? std::optional(tendril::testing::seeds_detail::loop_seed.load()) : std::nullopt;
   }
   tendril::Generator::State start;
-  static inline std::string line;  ///< printed if a signal ends the process
+  std::optional<std::uint64_t> failed_at;  ///< the first seed of a loop over seeds() at which an assertion failed
+  static inline std::string line;          ///< printed if a signal ends the process
 };
 
 /// Prints the seed if `signal` ends the process during a test case. The signal then has its default effect.
@@ -72,7 +88,13 @@ void print_seed_on(int signal) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   action.sa_handler = [](int which) {
     if (tendril::testing::seeds_detail::drawn) {
-      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, Seeds::line.data(), Seeds::line.size());
+      [[maybe_unused]] ssize_t written = write(STDERR_FILENO, Seeds::line.data(), Seeds::line.size());
+      if (const auto seed = Seeds::loop_seed()) {
+        char text[96] = "seed: it ended in a loop over seeds(), at ";
+        char* const end = std::to_chars(text + std::strlen(text), text + sizeof text - 1, *seed).ptr;
+        *end = '\n';
+        written = write(STDERR_FILENO, text, static_cast<std::size_t>(end + 1 - text));
+      }
     }
     raise(which);  // delivered when this handler returns
   };
@@ -111,7 +133,30 @@ class Part final : public boost::unit_test::test_tree_visitor {
   std::vector<std::pair<boost::unit_test::test_unit_id, boost::unit_test::test_unit_id>> others_;
 };
 
+/// Throws setup_error unless every test case is in a file NAME_test.cpp whose suite is NAME: each CTest test runs the
+/// suite of one file (cmake/TendrilTest.cmake), so that other cases would never run.
+class CheckFiles final : public boost::unit_test::test_tree_visitor {
+ public:
+  bool test_suite_start(const boost::unit_test::test_suite& unit) override {
+    if (unit.p_parent_id == boost::unit_test::framework::master_test_suite().p_id) suite_ = unit.p_name;
+    return true;
+  }
+  void visit(const boost::unit_test::test_case& unit) override {
+    const std::string file(unit.p_file_name.begin(), unit.p_file_name.end()), expected = suite_ + "_test.cpp";
+    if (file != expected && !file.ends_with("/" + expected)) {
+      throw boost::unit_test::framework::setup_error(file + ": test case " + unit.full_name() +
+                                                     ": expected it in a suite and a file of the same name, NAME and "
+                                                     "NAME_test.cpp");
+    }
+  }
+
+ private:
+  std::string suite_;
+};
+
 bool init_unit_test() {
+  CheckFiles check_files;
+  boost::unit_test::traverse_test_tree(boost::unit_test::framework::master_test_suite(), check_files, true);
   Part::from_environment().apply();
   static OneThreadAsserts one_thread_asserts;
   static Seeds seeds;

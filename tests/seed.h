@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// Seeds of random tests. All of them derive from the environment variable TENDRIL_TEST_SEED (default 1), which CI
@@ -36,6 +37,8 @@ constexpr std::uint64_t hash(std::string_view text) noexcept {
 inline std::atomic<std::uint64_t> current_case{hash("")};  ///< hash of its full name
 inline std::atomic<std::uint64_t> case_count{0};           ///< how many test cases have started
 inline std::atomic<bool> drawn{false};                     ///< whether the current case has called test_seed()
+inline std::atomic<std::uint64_t> loop_seed{0};            ///< at which a loop over seeds() is
+inline std::atomic<bool> in_loop{false};                   ///< whether such a loop runs
 
 }  // namespace seeds_detail
 
@@ -67,14 +70,45 @@ inline std::uint64_t test_seed(std::uint64_t salt = 0) {
   return seeds_detail::seed_of_case(salt);
 }
 
+/// What seeds() returns. Records the seed that the loop is at, so that a failure can print it.
+class SeedLoop {
+ public:
+  explicit SeedLoop(std::vector<std::uint64_t> all) : all_(std::move(all)) {}
+
+  class Iterator {
+   public:
+    explicit Iterator(std::vector<std::uint64_t>::const_iterator at) : at_(at) {}
+    std::uint64_t operator*() const {
+      seeds_detail::loop_seed = *at_;
+      seeds_detail::in_loop = true;
+      return *at_;
+    }
+    Iterator& operator++() {
+      ++at_;
+      seeds_detail::in_loop = false;
+      return *this;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    std::vector<std::uint64_t>::const_iterator at_;
+  };
+  Iterator begin() const { return Iterator(all_.begin()); }
+  Iterator end() const { return Iterator(all_.end()); }
+
+ private:
+  std::vector<std::uint64_t> all_;
+};
+
 /// Seeds for a loop over random inputs: the `fixed` ones, then `count` consecutive ones that start at test_seed().
-/// Add a seed that has failed, as printed by the failure, to `fixed` to test it from then on:
+/// A failed case prints the first seed at which it failed; add it to `fixed` to test it from then on:
 ///   for (const std::uint64_t seed : seeds({17, 99})) check_all(seed);
-inline std::vector<std::uint64_t> seeds(std::initializer_list<std::uint64_t> fixed, std::size_t count = 1) {
+/// One loop at a time, on the thread of the test case.
+inline SeedLoop seeds(std::initializer_list<std::uint64_t> fixed, std::size_t count = 1) {
   std::vector<std::uint64_t> all(fixed);
   const std::uint64_t first = test_seed();
   for (std::size_t i = 0; i < count; ++i) all.push_back(first + i);
-  return all;
+  return SeedLoop(std::move(all));
 }
 
 /// The engine (e.g. a Generator or a std::mt19937) that the helpers of one test case share. Every test case starts with
@@ -90,10 +124,9 @@ Engine& case_engine() {
   return *engine;
 }
 
-/// A line with the variable that reproduces a failed test and the seed to add to the fixed ones of seeds().
+/// A line with the variable that reproduces a failed test.
 inline std::string seed_line() {
-  return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case, test_seed() is " +
-         std::to_string(seeds_detail::seed_of_case(0)) + '\n';
+  return "seed: TENDRIL_TEST_SEED=" + std::to_string(seed_variable()) + " reproduces this case\n";
 }
 inline void print_seed() { std::cerr << seed_line() << std::flush; }
 

@@ -28,8 +28,15 @@ for wrong in '' -1 +1 1.5 0x10 ' 1' 1a 18446744073709551616; do
 done
 grep -qx 'status 0' <<<"$(run 18446744073709551615 first)" || finding "the largest seed is refused"
 
-line='seed: TENDRIL_TEST_SEED=42 reproduces this case, test_seed() is '
-prints() { [ "$(run 42 "$1" | grep -c "^${line}[0-9]")" -eq "$2" ] || finding "$1 prints the seed, expected $2 times"; }
+line='seed: TENDRIL_TEST_SEED=42 reproduces this case'
+# prints CASE TIMES [SEED]: checks how often a case prints the line, and the seed of a loop over seeds().
+prints() {
+  local printed at
+  printed=$(run 42 "$1")
+  [ "$(grep -cx "$line" <<<"$printed")" -eq "$2" ] || finding "$1 does not print the seed $2 times"
+  at=$(sed -n 's/^seed: it .* in a loop over seeds(), at //p' <<<"$printed")
+  [ "$at" = "${3:-}" ] || finding "$1 names the seed '$at' of a loop, expected '${3:-}'"
+}
 prints first 0
 prints fixed_then_current 0
 prints fails_without_a_draw 0
@@ -37,10 +44,14 @@ prints fails_after_a_draw 1
 prints fails_after_a_draw_by_default 1
 prints throws_after_a_draw 1
 prints aborts_after_a_draw 1
+prints fails_at_a_seed 1 99
+prints throws_at_a_seed 1 99
+prints aborts_at_a_seed 1 99
+prints fails_behind_a_loop 1
 grep -qx 'status 134' <<<"$(run 42 aborts_after_a_draw)" || finding "an abort does not end the process by SIGABRT"
 grep -qx 'status 0' <<<"$(run 42 fixed_then_current)" || finding "seeds() returns unexpected seeds"
 
-[ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -c "^${line}[0-9]")" -eq 1 ] || finding "a program does not print the seed"
+[ "$(TENDRIL_TEST_SEED=42 "$program" 2>&1 | grep -cx "$line")" -eq 1 ] || finding "a program does not print the seed"
 TENDRIL_TEST_SEED=x "$program" >/dev/null 2>&1
 [ $? -eq 2 ] || finding "a program accepts a seed that is not a number"
 echo "$findings findings"

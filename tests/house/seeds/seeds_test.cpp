@@ -19,7 +19,8 @@ void print_draws() {
 BOOST_AUTO_TEST_CASE(first) { print_draws(); }
 BOOST_AUTO_TEST_CASE(second) { print_draws(); }
 BOOST_AUTO_TEST_CASE(fixed_then_current) {
-  const auto all = tendril::testing::seeds({17, 99}, 2);
+  std::vector<std::uint64_t> all;
+  for (const std::uint64_t seed : tendril::testing::seeds({17, 99}, 2)) all.push_back(seed);
   BOOST_TEST(all == (std::vector<std::uint64_t>{17, 99, test_seed(), test_seed() + 1}),
              boost::test_tools::per_element());
 }
@@ -27,6 +28,23 @@ BOOST_AUTO_TEST_CASE(fails_after_a_draw) { BOOST_TEST(test_seed() == test_seed(1
 BOOST_AUTO_TEST_CASE(fails_after_a_draw_by_default) { BOOST_TEST(tendril::default_generator().bits() == 0u); }
 BOOST_AUTO_TEST_CASE(throws_after_a_draw) { throw test_seed(); }
 BOOST_AUTO_TEST_CASE(fails_without_a_draw) { BOOST_TEST(false); }
+BOOST_AUTO_TEST_CASE(fails_at_a_seed) {
+  for (const std::uint64_t seed : tendril::testing::seeds({17, 99}, 2)) BOOST_TEST(seed == 17u);
+  BOOST_TEST(false);
+}
+BOOST_AUTO_TEST_CASE(throws_at_a_seed) {
+  for (const std::uint64_t seed : tendril::testing::seeds({17, 99})) BOOST_REQUIRE(seed == 17u);
+}
+BOOST_AUTO_TEST_CASE(aborts_at_a_seed) {
+  for (const std::uint64_t seed : tendril::testing::seeds({17, 99})) {
+    if (seed == 99) std::abort();
+  }
+}
+BOOST_AUTO_TEST_CASE(fails_behind_a_loop) {
+  for ([[maybe_unused]] const std::uint64_t seed : tendril::testing::seeds({17, 99})) {
+  }
+  BOOST_TEST(false);
+}
 BOOST_AUTO_TEST_CASE(aborts_after_a_draw) {
   test_seed();
   std::abort();
