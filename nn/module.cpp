@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <ostream>
 #include <typeinfo>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tendril/autograd/history.h"
@@ -289,11 +291,62 @@ StateDict Module::state_dict() const {
   return dict;
 }
 
+namespace {
+
+/// A parameter or buffer, and all names under which the module has it (tied weights have several).
+struct Named {
+  Tensor tensor;
+  std::vector<std::string> names;
+};
+
+std::vector<Named> by_tensor(const StateDict& state) {
+  std::vector<Named> all;
+  std::unordered_multimap<const Storage*, std::size_t> found;  // places in `all`
+  for (const auto& [name, tensor] : state) {
+    const auto [begin, end] = found.equal_range(tensor.storage().get());
+    const auto same = std::find_if(begin, end, [&, &tensor = tensor](const auto& entry) {
+      const Tensor& other = all[entry.second].tensor;
+      return other.storage_offset() == tensor.storage_offset() && other.sizes() == tensor.sizes() &&
+             other.strides() == tensor.strides();
+    });
+    if (same != end) {
+      all[same->second].names.push_back(name);
+    } else {
+      found.emplace(tensor.storage().get(), all.size());
+      all.push_back({tensor, {name}});
+    }
+  }
+  return all;
+}
+
+/// Whether loading either tensor into `own` has the same result.
+bool load_equal(const Tensor& a, const Tensor& b, const Tensor& own) {
+  const Tensor x = raw::contiguous(raw::cast(raw::to(a, kCPU), own.dtype()));
+  const Tensor y = raw::contiguous(raw::cast(raw::to(b, kCPU), own.dtype()));
+  return std::memcmp(x.raw_data(), y.raw_data(), static_cast<std::size_t>(x.numel()) * size_of(x.dtype())) == 0;
+}
+
+}  // namespace
+
 LoadReport Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   StateReader reader(dict, "Module::load_state_dict: " + name());
   std::vector<std::pair<Tensor, Tensor>> copies;  // where to and what from
-  for (const auto& [path, own] : state_dict()) {
-    if (const Tensor* given = reader.tensor(path, own.sizes(), own.dtype())) copies.emplace_back(own, *given);
+  for (const auto& [own, names] : by_tensor(state_dict())) {
+    const bool any = std::ranges::any_of(names, [&](const std::string& name) { return dict.contains(name); });
+    const Tensor* first = nullptr;
+    std::string first_name;
+    for (const std::string& name : names) {
+      if (any && !dict.contains(name)) continue;  // another name has its values
+      const Tensor* const given = reader.tensor(name, own.sizes(), own.dtype());
+      if (!given) continue;
+      if (!first) {
+        first = given;
+        first_name = name;
+        copies.emplace_back(own, *given);
+      } else if (!load_equal(*first, *given, own)) {
+        reader.refuse(name, "differs from " + first_name + ", which is the same tensor in the module");
+      }
+    }
   }
   LoadReport report = reader.finish(options);
   if (options.check_only) return report;

@@ -19,8 +19,8 @@ namespace {
 double largest(const Tensor& x) { return x.abs().max().item<double>(); }
 double product(const Tensor& a, const Tensor& b) { return a.dot(b).item<double>(); }
 
-/// Where the cubic through two points with their slopes is least, within bounds (Nocedal and Wright, "Numerical
-/// Optimization", 2006, 3.59). The order of the arguments of min and max decides what becomes of a NaN.
+/// The minimum of the cubic through two points with their slopes, within bounds (Nocedal and Wright, "Numerical
+/// Optimization", 2006, 3.59). If the cubic has none, or a point is not finite, the middle of the bounds.
 double cubic_minimum(double x1, double f1, double g1, double x2, double f2, double g2, double low, double high) {
   const double d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2);
   const double square = d1 * d1 - g1 * g2;
@@ -28,7 +28,7 @@ double cubic_minimum(double x1, double f1, double g1, double x2, double f2, doub
   const double d2 = std::sqrt(square);
   const double place = x1 <= x2 ? x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
                                 : x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2));
-  return std::min(std::max(place, low), high);
+  return std::isfinite(place) ? std::clamp(place, low, high) : (low + high) / 2;
 }
 
 }  // namespace
@@ -121,6 +121,15 @@ void LBFGS::move_by(double t, const Tensor& d) const {
   }
 }
 
+std::vector<Tensor> LBFGS::copies() const {
+  std::vector<Tensor> copies;
+  for (const Tensor& param : parameters()) copies.push_back(param.clone());
+  return copies;
+}
+void LBFGS::restore(const std::vector<Tensor>& copies) const {
+  for (std::size_t i = 0; i < copies.size(); ++i) parameters()[i].copy_(copies[i]);
+}
+
 Tensor LBFGS::direction(const Tensor& grad, State& state) const {
   const Tensor y = grad - state.prev_flat_grad, s = state.d * state.t;
   const double ys = product(y, s);
@@ -155,15 +164,22 @@ LBFGS::Point LBFGS::line_search(const std::function<Tensor()>& closure, const Po
                                 int64_t most, int64_t& evaluations) const {
   // Nocedal and Wright's algorithms 3.5 and 3.6, in PyTorch's (minFunc's) version.
   constexpr double kC1 = 1e-4, kC2 = 0.9;
-  std::vector<Tensor> origin;
-  for (const Tensor& param : parameters()) origin.push_back(param.clone());
+  const std::vector<Tensor> origin = copies();
   const auto evaluate = [&](double at) {
     move_by(at, d);
     const double loss = signed_loss(call(closure));
     const Tensor grad = flat_grad().clone();
-    for (std::size_t i = 0; i < origin.size(); ++i) parameters()[i].copy_(origin[i]);
+    restore(origin);
     ++evaluations;
-    return Point{at, loss, grad, product(grad, d)};
+    const double slope = product(grad, d);
+    // An infinite loss is above every bound, so that the search never accepts a point that is not finite.
+    return Point{at, std::isfinite(loss) && std::isfinite(slope) ? loss : HUGE_VAL, grad, slope};
+  };
+  // The sufficient decrease, in the parameters' dtype: where the loss has converged to its last digit, a decrease that
+  // the dtype cannot represent is not required.
+  const auto too_high = [&](const Point& point) {
+    const double bound = start.loss + kC1 * point.t * start.slope;
+    return point.loss > (parameters()[0].dtype() == kFloat64 ? bound : static_cast<double>(static_cast<float>(bound)));
   };
   const double length = largest(d);
 
@@ -172,7 +188,7 @@ LBFGS::Point LBFGS::line_search(const std::function<Tensor()>& closure, const Po
   bool done = false;
   int64_t tries = 0;
   for (; tries < most; ++tries) {
-    if (now.loss > start.loss + kC1 * now.t * start.slope || (tries > 1 && now.loss >= before.loss)) {
+    if (too_high(now) || (tries > 1 && now.loss >= before.loss)) {
       bracket = {before, now};
       break;
     }
@@ -213,7 +229,7 @@ LBFGS::Point LBFGS::line_search(const std::function<Tensor()>& closure, const Po
     now = evaluate(next);
     ++tries;
     Point &lower = bracket[static_cast<std::size_t>(low)], &upper = bracket[static_cast<std::size_t>(1 - low)];
-    if (now.loss > start.loss + kC1 * now.t * start.slope || now.loss >= lower.loss) {
+    if (too_high(now) || now.loss >= lower.loss) {
       upper = now;
       low = bracket[0].loss <= bracket[1].loss ? 0 : 1;
     } else {
@@ -233,7 +249,7 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
   Tensor grad = flat_grad();
   int64_t evaluations = 1;
   ++state.func_evals;
-  if (largest(grad) <= options_.tolerance_grad) return;
+  if (!std::isfinite(loss) || !std::isfinite(largest(grad)) || largest(grad) <= options_.tolerance_grad) return;
   for (int64_t iteration = 1; iteration <= options_.max_iter; ++iteration) {
     ++state.n_iter;
     const bool first = state.n_iter == 1;
@@ -260,12 +276,21 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
       move_by(state.t, d);
       flat = largest(grad) <= options_.tolerance_grad;
     } else {
+      const std::vector<Tensor> origin = copies();
       move_by(state.t, d);
-      if (iteration != options_.max_iter) {  // what follows starts with an evaluation
+      if (iteration != options_.max_iter) {  // the next step begins with an evaluation
         loss = signed_loss(call(closure));
         grad = flat_grad();
         flat = largest(grad) <= options_.tolerance_grad;
         here = 1;
+        if (!std::isfinite(loss) || !std::isfinite(largest(grad))) {
+          restore(origin);
+          state.old_dirs.clear();
+          state.old_stps.clear();
+          state.ro.clear();
+          state.h_diag = 1;
+          flat = true;
+        }
       }
     }
     evaluations += here;
@@ -281,13 +306,12 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   Tensor loss = call(closure);
   const NoGrad nothing_recorded;
   if (numel() == 0) return loss;
-  std::vector<Tensor> before;
-  for (const Tensor& param : parameters()) before.push_back(param.clone());
+  const std::vector<Tensor> before = copies();
   State state = state_;
   try {
     run(closure, loss, state);
   } catch (...) {
-    for (std::size_t i = 0; i < before.size(); ++i) parameters()[i].copy_(before[i]);
+    restore(before);
     throw;
   }
   state_ = std::move(state);

@@ -53,9 +53,11 @@ class LBFGS final : public Optimizer {
   explicit LBFGS(const std::vector<Tensor>& params, const LBFGSOptions& options = {});
   explicit LBFGS(const std::vector<Tensor>& params, Number auto lr) : LBFGS(params, LBFGSOptions{.lr = double(lr)}) {}
 
-  /// The loss at the start. A parameter without gradient counts as one with zeros. The closure runs with recording on
-  /// and gives a loss of one element (ShapeError). What it throws goes on to the caller; parameters and state are then
-  /// what they were before the step.
+  /// Returns the loss at the start. A parameter without gradient counts as one with zeros. The closure runs with
+  /// recording on and returns a loss of one element (ShapeError). If it throws, parameters and state are unchanged.
+  /// No step ends at a point that the closure found to be infinite or NaN: a line search rejects it, and without one
+  /// the step ends at the last finite point and the history is forgotten. From a start that is not finite no step is
+  /// made.
   Tensor step(const std::function<Tensor()>& closure);
 
   /// Of its one group of parameters.
@@ -99,6 +101,8 @@ class LBFGS final : public Optimizer {
   double signed_loss(const Tensor& loss) const;
   Tensor flat_grad() const;
   void move_by(double t, const Tensor& d) const;
+  std::vector<Tensor> copies() const;  ///< of the parameters
+  void restore(const std::vector<Tensor>& copies) const;
   void run(const std::function<Tensor()>& closure, const Tensor& first_loss, State& state) const;
   Tensor direction(const Tensor& grad, State& state) const;
   Point line_search(const std::function<Tensor()>& closure, const Point& start, const Tensor& d, double t, int64_t most,

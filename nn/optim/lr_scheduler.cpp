@@ -354,9 +354,9 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
 
 bool ReduceLROnPlateau::is_better(double metric) const {
   const bool lower = options_.mode == PlateauMode::min;
-  const double margin = lower ? -options_.threshold : options_.threshold;
-  const double bar = options_.threshold_mode == ThresholdMode::rel ? best_ * (1 + margin) : best_ + margin;
-  return lower ? metric < bar : metric > bar;
+  if (!std::isfinite(best_)) return lower ? metric < best_ : metric > best_;
+  const double margin = options_.threshold * (options_.threshold_mode == ThresholdMode::rel ? std::abs(best_) : 1);
+  return lower ? metric < best_ - margin : metric > best_ + margin;
 }
 
 void ReduceLROnPlateau::step(double metric) {

@@ -149,4 +149,31 @@ BOOST_AUTO_TEST_CASE(a_graph_from_before_loading_is_not_run_on_the_new_values) {
   BOOST_CHECK_THROW(loss.backward(), tendril::AutogradError);
 }
 
+BOOST_AUTO_TEST_CASE(two_names_of_one_tensor_must_agree) {
+  Tied tied, other;
+  const Tensor before = tied.encoder.weight.detach().clone();
+  StateDict dict = other.state_dict().clone();
+  raw::fill_(dict.at("decoder.weight"), 5);
+  BOOST_CHECK_EXCEPTION(tied.load_state_dict(dict), Error,
+                        says("decoder.weight: differs from encoder.weight, which is the same tensor in the module",
+                             "nothing was loaded"));
+  BOOST_TEST(raw::equal(tied.encoder.weight.detach(), before));
+}
+
+BOOST_AUTO_TEST_CASE(one_of_two_tied_names_is_enough) {
+  for (const std::string lacking : {"encoder.weight", "decoder.weight"}) {
+    Tied tied, other;
+    StateDict dict;
+    for (const auto& [name, tensor] : other.state_dict()) {
+      if (name != lacking) dict.insert(name, tensor);
+    }
+    const LoadReport report = tied.load_state_dict(dict);
+    BOOST_TEST(report.missing.empty());
+    BOOST_TEST(raw::equal(tied.decoder.weight.detach(), other.decoder.weight.detach()));
+  }
+  Tied tied;
+  StateDict dict{{"encoder.bias", make::ones({3})}, {"decoder.bias", make::ones({3})}};
+  BOOST_CHECK_EXCEPTION(tied.load_state_dict(dict), Error, says("missing: encoder.weight, decoder.weight"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

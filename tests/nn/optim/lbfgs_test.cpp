@@ -162,4 +162,48 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EXCEPTION(optimizer.load_state_dict(half), Error, says("missing", "state.0.d", "prev_flat_grad"));
 }
 
+namespace {
+
+/// x - log(x): NaN below 0, with its minimum at 1.
+std::function<Tensor()> barrier(const Tensor& x) {
+  return [x] {
+    x.zero_grad();
+    Tensor loss = (x - x.log()).sum();
+    loss.backward();
+    return loss;
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_line_search_rejects_points_that_are_not_finite) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const double lr : {1., 20., 1e4}) {
+      const Tensor x = make::full({3}, 5, dtype).requires_grad_();
+      LBFGS optimizer({x}, {.lr = lr, .line_search_fn = LineSearch::strong_wolfe});
+      for (int i = 0; i < 20; ++i) optimizer.step(barrier(x));
+      for (const double value : x.to_vector<double>()) BOOST_TEST(std::abs(value - 1) < 1e-3, dtype << " " << lr);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_a_line_search_a_step_ends_at_the_last_finite_point) {
+  const Tensor x = make::full({3}, 5, kFloat64).requires_grad_();
+  LBFGS optimizer({x}, {.lr = 20});
+  optimizer.step(barrier(x));
+  for (const double value : x.to_vector<double>()) BOOST_TEST(value == 5);
+  optimizer.set_lr(0.5);
+  for (int i = 0; i < 20; ++i) optimizer.step(barrier(x));
+  for (const double value : x.to_vector<double>()) BOOST_TEST(std::abs(value - 1) < 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(no_step_is_made_from_a_start_that_is_not_finite) {
+  for (const LineSearch search : {LineSearch::none, LineSearch::strong_wolfe}) {
+    const Tensor x = make::full({3}, -1, kFloat64).requires_grad_();
+    LBFGS optimizer({x}, {.line_search_fn = search});
+    BOOST_TEST(std::isnan(optimizer.step(barrier(x)).item<double>()));
+    for (const double value : x.to_vector<double>()) BOOST_TEST(value == -1);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -337,4 +337,21 @@ BOOST_AUTO_TEST_CASE(counts_that_nobody_counted_are_refused) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_plateau_is_found_for_metrics_of_any_sign) {
+  for (const double at : {-100.0, 0.0, 100.0}) {
+    for (const PlateauMode mode : {PlateauMode::min, PlateauMode::max}) {
+      const double better = mode == PlateauMode::min ? -1 : 1;
+      const Tensor x = make::ones({1}).requires_grad_();
+      SGD sgd({x}, {.lr = 1});
+      ReduceLROnPlateau plateau(sgd, {.mode = mode, .patience = 2, .threshold = 1e-3});
+      plateau.step(at);
+      for (int i = 0; i < 3; ++i) plateau.step(at);
+      BOOST_TEST(sgd.lr() < 1, at);  // nothing has improved
+      const double lr = sgd.lr();
+      for (int i = 1; i < 10; ++i) plateau.step(at + better * i);  // each by 1%, more than the threshold
+      BOOST_TEST(sgd.lr() == lr, at);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
