@@ -73,7 +73,16 @@ void check_options(const char* op, const CollectiveOptions& options) {
                    options.timeout.count(), " ms");
 }
 
-Combine combination(ReduceOp op, int size) {
+/// Whether members divide before they sum: in float16, a sum may be above 65504 where the average is not.
+bool divides_first(ReduceOp op, const Tensor& x) { return op == ReduceOp::average && x.dtype() == kFloat16; }
+
+void divide(const Tensor& x, int size) {
+  // The inverse of a power of two is exact, and a product costs half as much as a quotient.
+  const bool exact = (size & (size - 1)) == 0;
+  raw::binary_(exact ? Binary::mul : Binary::div, x, exact ? Scalar(1.0 / size) : Scalar(size));
+}
+
+Combine combination(ReduceOp op, const Tensor& x, int size) {
   switch (op) {
     case ReduceOp::max:
       return {[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::maximum, into, part); }};
@@ -83,12 +92,8 @@ Combine combination(ReduceOp op, int size) {
       break;
   }
   Combine combine{[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::add, into, part); }};
-  if (op == ReduceOp::average) {
-    // The same bits, as the inverse of a power of two is exact; a product costs half of a quotient.
-    const bool exact = (size & (size - 1)) == 0;
-    combine.finish = [size, exact](const Tensor& whole) {
-      raw::binary_(exact ? Binary::mul : Binary::div, whole, exact ? Scalar(1.0 / size) : Scalar(size));
-    };
+  if (op == ReduceOp::average && !divides_first(op, x)) {
+    combine.finish = [size](const Tensor& whole) { divide(whole, size); };
   }
   return combine;
 }
@@ -136,7 +141,8 @@ void reduce_in_place(Channel& channel, Carrier* carrier, std::size_t chunk_bytes
   if (channel.size() == 1) return;
   const auto reduce = [&](const Tensor& flat) {
     if (carrier) return carrier->all_reduce(channel, flat, op);
-    (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combination(op, channel.size()),
+    if (divides_first(op, flat)) divide(flat, channel.size());
+    (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combination(op, flat, channel.size()),
                                                          chunk_elements(x, chunk_bytes, channel.size()));
   };
   in_operation(channel, what, deadline, [&] { change_in_place(carrier, x, reduce); });
@@ -312,8 +318,9 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
                                                 detail::way_of(carrier, by_rank), ")");
       detail::in_operation(*channel_, what, deadline, [&] {
         if (carrier) return carrier->reduce_scatter(*channel_, flat, op);
+        if (detail::divides_first(op, flat)) detail::divide(flat, size());
         (by_rank ? detail::chain_reduce_scatter : detail::ring_reduce_scatter)(
-            *channel_, flat, detail::combination(op, size()), detail::chunk_elements(x, chunk_bytes_, size()));
+            *channel_, flat, detail::combination(op, flat, size()), detail::chunk_elements(x, chunk_bytes_, size()));
       });
     });
   }

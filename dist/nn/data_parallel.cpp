@@ -36,24 +36,39 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     rpc::Future<void> reduced;
   };
 
-  Reducer(nn::Module& module, ProcessGroup& group, const Options& options) : group_(group), options_(options) {
-    auto named = module.named_parameters();
+  Reducer(nn::Module& module, ProcessGroup& group, const Options& options)
+      : module_(module), group_(group), options_(options), all_(module.parameters()) {
+    fill_buckets();
+    TENDRIL_CHECK(!parameters_.empty(), "DistributedDataParallel: the module has no parameters that require gradients");
+  }
+
+  std::size_t num_buckets() const noexcept { return buckets_.size(); }
+
+ private:
+  /// Puts the parameters that require gradients, or did so before, into new buckets.
+  void fill_buckets() {
+    const std::vector<Parameter> before = std::move(parameters_);
+    parameters_.clear();
+    buckets_.clear();
+    const auto was_there = [&before](const Tensor& tensor) {
+      return std::ranges::any_of(before, [&](const Parameter& one) { return one.tensor.is_same(tensor); });
+    };
+    auto named = module_.named_parameters();
     // Backward comes to the last layers first.
     for (auto at = named.rbegin(); at != named.rend(); ++at) {
-      if (!at->second.requires_grad()) continue;
-      parameters_.push_back({at->first, at->second});
+      if (at->second.requires_grad() || was_there(at->second)) parameters_.push_back({at->first, at->second});
     }
-    TENDRIL_CHECK(!parameters_.empty(), "DistributedDataParallel: the module has no parameters that require gradients");
+    const Tensor* last = nullptr;
     std::vector<int64_t> numels;
     for (Parameter& parameter : parameters_) {
       const Tensor& t = parameter.tensor;
       const auto bytes = [&](int64_t numel) { return static_cast<std::size_t>(numel) * size_of(t.dtype()); };
-      if (buckets_.empty() || last_->dtype() != t.dtype() || last_->device() != t.device() ||
-          bytes(numels.back() + t.numel()) > options.bucket_bytes) {
+      if (buckets_.empty() || last->dtype() != t.dtype() || last->device() != t.device() ||
+          bytes(numels.back() + t.numel()) > options_.bucket_bytes) {
         buckets_.emplace_back();
         numels.push_back(0);
       }
-      last_ = &t;
+      last = &t;
       parameter.bucket = buckets_.size() - 1;
       parameter.begin = numels.back();
       numels.back() += t.numel();
@@ -65,9 +80,23 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
       buckets_[i].flat = raw::zeros({numels[i]}, like.dtype(), like.device());
     }
   }
+  /// Follows parameters that were frozen when the buckets were filled and require gradients now. Members that disagree
+  /// about them have buckets of other sizes, which their all_reduce reports.
+  void follow_unfrozen() {
+    bool unfrozen = false;
+    for (const Tensor& tensor : module_.parameters()) {
+      if (!tensor.requires_grad()) continue;
+      const auto same = [&tensor](const auto& one) { return one.tensor.is_same(tensor); };
+      if (std::ranges::any_of(parameters_, same)) continue;
+      TENDRIL_CHECK(std::ranges::any_of(all_, [&](const Tensor& one) { return one.is_same(tensor); }),
+                    "DistributedDataParallel::backward: the module has a parameter of shape ", tensor.sizes(),
+                    " that it did not have when this object was made, expected the same parameters; make a new one");
+      unfrozen = true;
+    }
+    if (unfrozen) fill_buckets();
+  }
 
-  std::size_t num_buckets() const noexcept { return buckets_.size(); }
-
+ public:
   void backward(const Tensor& loss) {
     run([&] {
       TENDRIL_CHECK_AS(AutogradError, loss.defined() && loss.numel() == 1 && loss.requires_grad(),
@@ -112,19 +141,9 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
  private:
   template <class F>
   void run(const F& backward) {
-    // Anew each time: a parameter that was cast has another node since, perhaps where another's was, and a frozen one
-    // has none.
-    index_.clear();
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      Parameter& parameter = parameters_[i];
-      parameter.ready = false;
-      parameter.node =
-          parameter.tensor.requires_grad() ? tendril::autograd::gradient_edge(parameter.tensor).node : nullptr;
-      if (parameter.node) index_.emplace(parameter.node.get(), i);
-    }
-    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
-    next_ = 0;
     try {
+      follow_unfrozen();
+      find_nodes();
       backward();
     } catch (const std::exception& error) {
       end_launched(error.what());
@@ -135,7 +154,22 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     }
   }
 
-  /// A parameter's gradient and what there was of it before go into its bucket. False: it is none of the module's.
+  /// Prepares for a backward. Nodes are found anew each time: a parameter that was cast has another node, perhaps at
+  /// the address of another's old one, and a frozen one has none.
+  void find_nodes() {
+    index_.clear();
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      Parameter& parameter = parameters_[i];
+      parameter.ready = false;
+      parameter.node =
+          parameter.tensor.requires_grad() ? tendril::autograd::gradient_edge(parameter.tensor).node : nullptr;
+      if (parameter.node) index_.emplace(parameter.node.get(), i);
+    }
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+    next_ = 0;
+  }
+
+  /// Moves a parameter's gradient, plus the one that it had before, into its bucket. Returns false for other tensors.
   bool take(const Node& leaf, const Tensor& gradient, const Tensor& before) {
     const auto found = index_.find(&leaf);
     if (found == index_.end()) return false;
@@ -214,12 +248,13 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
     return averages;
   }
 
+  nn::Module& module_;
   ProcessGroup& group_;
   const Options& options_;
+  const std::vector<Tensor> all_;  // the parameters when this was made; all members had the same values then
   std::vector<Parameter> parameters_;
   std::unordered_map<const Node*, std::size_t> index_;
   std::vector<Bucket> buckets_;
-  const Tensor* last_ = nullptr;
   std::size_t next_ = 0;  // the first bucket that is not under way
 };
 

@@ -53,8 +53,9 @@ class DistributedDataParallel {
     CollectiveOptions collectives = {};  ///< of each operation
   };
 
-  /// Collective. Refers to module and group, which must outlive it. Parameters that are frozen now are left out.
-  /// Throws CollectiveError if the members' modules differ in names, shapes or dtypes of parameters and buffers.
+  /// Collective. Refers to module and group, which must outlive it. Parameters that are frozen are left out until
+  /// they require gradients, at all members at the same backward. Throws CollectiveError if the members' modules differ
+  /// in names, shapes or dtypes of parameters and buffers.
   DistributedDataParallel(nn::Module& module, ProcessGroup& group)
       : DistributedDataParallel(module, group, Options{}) {}
   DistributedDataParallel(nn::Module& module, ProcessGroup& group, const Options& options);

@@ -111,6 +111,23 @@ BOOST_AUTO_TEST_CASE(in_a_ring_all_members_have_the_same_bits_which_are_the_sum_
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_average_of_large_float16_numbers_is_finite) {
+  for (const int size : {2, 3}) {
+    const Group group(size);
+    at_all(size, [&](int rank) {
+      ProcessGroup members(group[rank], names(size));
+      for (const bool deterministic : {false, true}) {
+        const Tensor x = zeros({600}, {.dtype = kFloat16}).fill_(30000 + 1000 * rank);
+        const double expected = 30000 + 500 * (size - 1);
+        const Tensor part = members.reduce_scatter(x, ReduceOp::average, {.deterministic = deterministic});
+        check(allclose(part.to(kFloat64), zeros({600 / size}, {.dtype = kFloat64}).fill_(expected), 2e-3));
+        members.all_reduce(x, ReduceOp::average, {.deterministic = deterministic});
+        check(allclose(x.to(kFloat64), zeros({600}, {.dtype = kFloat64}).fill_(expected), 2e-3));
+      }
+    });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(others_gather_scatter_and_broadcast) {
   constexpr int kSize = 3;
   const Group group(kSize);

@@ -193,6 +193,56 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_need_no_gradient) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(unfrozen_parameters_are_averaged) {
+  const Group group(2);
+  at_all(2, [&](int rank) {
+    Net whole(1), mine(1);
+    for (Net* net : {&whole, &mine}) net->first.requires_grad_(false);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members, {.bucket_bytes = 200});
+    for (int step = 0; step < 3; ++step) {
+      if (step == 1) {
+        for (Net* net : {&whole, &mine}) net->first.weight.requires_grad_();
+      }
+      mine.zero_grad();
+      whole.zero_grad();
+      ddp.backward(mine.loss(batch(step).narrow(0, 3 * rank, 3)));
+      whole.loss(batch(step)).backward();
+      check(mine.first.weight.grad().defined() == (step > 0));
+      if (step > 0) check(close(mine.first.weight.grad(), whole.first.weight.grad()));
+      check(!mine.first.bias.grad().defined());
+      check(close(mine.second.weight.grad(), whole.second.weight.grad()));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(parameters_unfrozen_at_one_member_are_an_error_at_all) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    mine.first.requires_grad_(false);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    if (rank == 1) mine.first.requires_grad_();
+    ddp.backward(mine.loss(batch(0)));
+  });
+  for (const std::string& mine : said) BOOST_TEST(mine.starts_with("CollectiveError: "), mine);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_replaced_is_an_error_at_all) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    mine.third.bias = zeros({1}, {.dtype = kFloat64, .requires_grad = true});
+    ddp.backward(mine.loss(batch(0)));
+  });
+  for (const std::string& mine : said) {
+    BOOST_TEST(has(mine, "a parameter of shape [1] that it did not have when this object was made"), mine);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_without_history_at_one_member_is_an_error_at_all) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
