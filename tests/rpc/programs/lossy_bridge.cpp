@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -61,7 +62,10 @@ int open_port(const char* name) {
 
 int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& ports) {
   std::mt19937 random(test_seed());  // runs with one seed drop the same frames if the same frames arrive
-  std::uniform_real_distribution<double> percent(0, 100), jitter(-jitter_ms, jitter_ms);
+  std::uniform_real_distribution<double> jitter(-jitter_ms, jitter_ms);
+  // One frame of each `period` is lost, at a random place, so that no run loses none by chance.
+  const long period = loss > 0 ? std::lround(100 / loss) : 0;
+  long received = 0, victim = 0;
   std::multimap<Clock::time_point, Frame> on_their_way;
   std::vector<pollfd> waiting;
   for (const int port : ports) waiting.push_back({port, POLLIN, 0});
@@ -77,7 +81,8 @@ int run(double delay_ms, double jitter_ms, double loss, const std::vector<int>& 
             ::recvfrom(ports[from], buffer.data(), buffer.size(), 0, reinterpret_cast<sockaddr*>(&source), &size);
         if (got < 0) break;
         if (source.sll_pkttype == PACKET_OUTGOING) continue;  // what this program has put there
-        if (percent(random) < loss) {
+        if (period > 0 && received % period == 0) victim = std::uniform_int_distribution<long>(0, period - 1)(random);
+        if (period > 0 && received++ % period == victim) {
           ++lost;
           continue;
         }
