@@ -27,7 +27,13 @@ void SavedTensor::save(const Tensor& input) {
 }
 
 void SavedTensor::forget(const TensorImpl& changed) {
-  if (kept() == &changed) keep(detail::alias(Tensor(Ref(kept()))).impl_ref());
+  TensorImpl* before = kept();
+  if (before != &changed) return;  // the caller owns `changed`, so that it lives
+  Ref<TensorImpl> alias = detail::alias(Tensor(Ref(before))).impl_ref();
+  if (impl_.compare_exchange_strong(before, alias.get(), std::memory_order_acq_rel)) {
+    (void)alias.take();  // this owns it now
+    Ref<TensorImpl>::adopt(before).reset();
+  }
 }
 
 void SavedTensor::save_output(const Tensor& output) {

@@ -66,10 +66,12 @@ class SavedTensor {
 
   TensorImpl* kept() const noexcept { return impl_.load(std::memory_order_relaxed); }
   void keep(Ref<TensorImpl> impl) noexcept {
-    TensorImpl* const before = kept();
-    impl_.store(impl.take(), std::memory_order_relaxed);
-    if (before) [[unlikely]]
-      Ref<TensorImpl>::adopt(before).reset();
+    if (!kept()) [[likely]] {
+      impl_.store(impl.take(), std::memory_order_relaxed);
+      return;
+    }
+    // Exchanged, so that this and `forget` on another thread cannot both release what was kept.
+    Ref<TensorImpl>::adopt(impl_.exchange(impl.take(), std::memory_order_acq_rel)).reset();
   }
 
   std::atomic<TensorImpl*> impl_ = nullptr;  // owned; a Packed if is_packed_

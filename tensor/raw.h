@@ -94,6 +94,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim);
 // ---- PyTorch's type promotion: a 0-d tensor or a number counts only if its category is higher than the other's
 DType result_type(const Tensor& x, const Tensor& y);
 DType result_type(const Tensor& x, Scalar y);
+DType result_type(const Tensor& x, const Tensor& y, const Tensor& z);
 DType result_dtype(DTypeRule rule, DType promoted, const char* op);  ///< DTypeError for bool under kSame
 
 // ---- pointwise (tensor/drivers/pointwise.cpp). Operands broadcast and promote; they must be on one device (0-d CPU

@@ -13,6 +13,10 @@ bool Scalar::fits(DType dtype) const noexcept {
   return true;
 }
 
+void Scalar::refuse_large(uint64_t value) {
+  detail::raise<DTypeError>("Scalar: got ", value, ", expected an integer of at most ", INT64_MAX);
+}
+
 void Scalar::refuse(std::intmax_t least, std::uintmax_t most) const {
   detail::raise<DTypeError>(*this, " does not convert to an integer type from ", least, " to ", most);
 }

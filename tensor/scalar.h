@@ -16,18 +16,25 @@ namespace tendril {
 
 /// A number given where a tensor could be: `x * 2`, `full({3}, 1.5)`. It takes part in type promotion only by its
 /// category (bool, integer, floating), as in PyTorch: `int64_tensor * 2` stays int64, `int64_tensor * 2.0` is float32.
+/// An unsigned number above INT64_MAX throws DTypeError.
 class Scalar {
   template <class T>  // here, for nvcc wants to have read it before the noexcept below
   static constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
+  template <class T>
+  static constexpr bool may_exceed = std::unsigned_integral<T> && sizeof(T) >= sizeof(int64_t);
 
  public:
   template <class T>
   requires std::integral<T> || std::floating_point<T> Scalar(T value)
-  noexcept {  // implicit on purpose: a number is a Scalar
+  noexcept(!may_exceed<T>) {  // implicit on purpose: a number is a Scalar
     if constexpr (std::same_as<T, bool>) {
       category_ = kBool;
       integer_ = value;
     } else if constexpr (std::integral<T>) {
+      if constexpr (may_exceed<T>) {
+        if (value > INT64_MAX) [[unlikely]]
+          refuse_large(value);
+      }
       category_ = kInt64;
       integer_ = static_cast<int64_t>(value);
     } else {
@@ -65,6 +72,7 @@ class Scalar {
     const double whole = std::trunc(floating_);
     return whole >= least && whole < beyond;
   }
+  [[noreturn]] static void refuse_large(uint64_t value);
   [[noreturn]] void refuse(std::intmax_t least, std::uintmax_t most) const;
 
   DType category_;

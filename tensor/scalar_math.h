@@ -84,8 +84,9 @@ template <class T>
     return x < T(0);
 }
 template <class T>
-constexpr T sign_of(T x) {
-  return static_cast<T>((x > T(0)) - is_negative(x));
+constexpr T sign_of(T x) {  // NaN stays
+  const T sign = static_cast<T>((x > T(0)) - is_negative(x));
+  return is_nan(x) ? x : sign;
 }
 template <class T>
 constexpr T positive_part(T x) {  // NaN stays
@@ -120,6 +121,25 @@ constexpr T larger(T x, T y) {
 template <class T>
 constexpr T smaller(T x, T y) {
   return x < y || is_nan(x) ? x : y;
+}
+
+/// x, of which infinities become -1000 and 1000. Functions that are constant or linear beyond these bounds use it where
+/// an infinite x would meet a factor of 0.
+template <class T>
+constexpr T bounded(T x) {
+  return smaller(larger(x, T(-1000)), T(1000));
+}
+/// ... of which -infinity becomes -1000.
+template <class T>
+constexpr T bounded_below(T x) {
+  return larger(x, T(-1000));
+}
+
+/// sqrt(x^2 + 1), without overflow.
+template <class T>
+constexpr T root_of_square_and_one(T x) {
+  const T a = magnitude(x);
+  return a > T(1e9) ? a : std::sqrt(x * x + T(1));
 }
 
 /// x^2 + y^2, infinite where that is 0: there atan2's gradient is 0.
@@ -328,7 +348,8 @@ template <class T>
     const float slope = tail.exponential * (tail.beyond - tail.a * kDensity);  // at -a; that at a is 1 less it
     return x < 0.0F ? slope : 1.0F - slope;
   }
-  return normal_cdf(x) + x * exponential(x * x * T(-0.5)) * kDensity;
+  const T near = bounded(x);
+  return normal_cdf(x) + near * exponential(near * near * T(-0.5)) * kDensity;
 }
 /// 2 sqrt(2 / pi) (x + 0.044715 x^3): 0.5 (1 + tanh(v / 2)) is logistic(v), which keeps its digits far below 0.
 template <class T>

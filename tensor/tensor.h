@@ -18,6 +18,7 @@
 #include "tendril/tensor/dims.h"
 #include "tendril/tensor/dtype.h"
 #include "tendril/tensor/export.h"
+#include "tendril/tensor/flag.h"
 #include "tendril/tensor/memory.h"
 #include "tendril/tensor/memory_format.h"
 #include "tendril/tensor/ref.h"
@@ -266,40 +267,40 @@ class Tensor {
   Tensor t() const;  ///< a view, of a matrix with its dimensions swapped
 
   Tensor sum() const;                                         ///< of all elements; of integers and bool: int64
-  Tensor sum(const Dims& dims, bool keepdim = false) const;   ///< along `dims`, empty for all
+  Tensor sum(const Dims& dims, Flag keepdim = false) const;   ///< along `dims`, empty for all
   Tensor mean() const;                                        ///< of all elements, floating
-  Tensor mean(const Dims& dims, bool keepdim = false) const;  ///< along `dims`, empty for all
+  Tensor mean(const Dims& dims, Flag keepdim = false) const;  ///< along `dims`, empty for all
   /// Variance along `dims`, empty for all; over n - 1 if unbiased. Floating.
-  Tensor var(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
+  Tensor var(const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false) const;
   /// Standard deviation: the root of the variance.
-  Tensor std(const Dims& dims = {}, bool unbiased = true, bool keepdim = false) const;
+  Tensor std(const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false) const;
   /// The product of all elements, or of those along `dim`; of integers and bool: int64.
   Tensor prod() const;
-  Tensor prod(int64_t dim, bool keepdim = false) const;
+  Tensor prod(int64_t dim, Flag keepdim = false) const;
   /// The p-norm, (sum of |x|^p)^(1/p), of all elements or along `dims`; p may be 0 (how many are not 0), infinity or
   /// -infinity. Floating. Its gradient where it is 0 is 0, as in PyTorch; with an infinite p elements
   /// that tie share the gradient.
   Tensor norm(double p = 2) const;
-  Tensor norm(double p, const Dims& dims, bool keepdim = false) const;
+  Tensor norm(double p, const Dims& dims, Flag keepdim = false) const;
   Tensor max() const;  ///< the largest of all; NaN if there is one
   Tensor min() const;  ///< the smallest of all; NaN if there is one
   /// The largest along `dims`, empty for all. Elements that tie share the gradient, where max(dim)'s goes to one.
-  Tensor amax(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor amin(const Dims& dims = {}, bool keepdim = false) const;           ///< the smallest along `dims`
+  Tensor amax(const Dims& dims = {}, Flag keepdim = false) const;
+  Tensor amin(const Dims& dims = {}, Flag keepdim = false) const;           ///< the smallest along `dims`
   Tensor count_nonzero(const Dims& dims = {}) const;                        ///< how many are not 0 along `dims`: int64
-  Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;         ///< of what is no NaN
-  std::tuple<Tensor, Tensor> max(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
-  std::tuple<Tensor, Tensor> min(int64_t dim, bool keepdim = false) const;  ///< values, int64 indices
-  Tensor argmax(int64_t dim, bool keepdim = false) const;    ///< the index of the largest along `dim`: int64
-  Tensor argmin(int64_t dim, bool keepdim = false) const;    ///< the index of the smallest along `dim`: int64
+  Tensor nansum(const Dims& dims = {}, Flag keepdim = false) const;         ///< of what is no NaN
+  std::tuple<Tensor, Tensor> max(int64_t dim, Flag keepdim = false) const;  ///< values, int64 indices
+  std::tuple<Tensor, Tensor> min(int64_t dim, Flag keepdim = false) const;  ///< values, int64 indices
+  Tensor argmax(int64_t dim, Flag keepdim = false) const;    ///< the index of the largest along `dim`: int64
+  Tensor argmin(int64_t dim, Flag keepdim = false) const;    ///< the index of the smallest along `dim`: int64
   Tensor argmax() const;                                     ///< the index of the largest, in row-major order: int64
   Tensor argmin() const;                                     ///< the index of the smallest, in row-major order: int64
   Tensor all() const;                                        ///< whether all elements are non-zero: bool
-  Tensor all(const Dims& dims, bool keepdim = false) const;  ///< ... those along `dims`, empty for all
+  Tensor all(const Dims& dims, Flag keepdim = false) const;  ///< ... those along `dims`, empty for all
   Tensor any() const;                                        ///< whether any element is non-zero: bool
-  Tensor any(const Dims& dims, bool keepdim = false) const;  ///< ... of those along `dims`, empty for all
+  Tensor any(const Dims& dims, Flag keepdim = false) const;  ///< ... of those along `dims`, empty for all
   /// log(sum(e^x)) along `dims`, empty for all, without overflow. Floating.
-  Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
+  Tensor logsumexp(const Dims& dims, Flag keepdim = false) const;
   Tensor cumsum(int64_t dim) const;  ///< sums of the elements up to each
   /// Products of the elements up to each: products of pairs, and of those. On the CPU one after the other where these
   /// leave the range of the numbers; a device's are not looked at, for that would wait for it.
@@ -333,9 +334,9 @@ class Tensor {
   std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;  ///< values, int64 indices
   Tensor argsort(int64_t dim = -1, bool descending = false) const;
   std::tuple<Tensor, Tensor> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< values, int64 indices
-  std::tuple<Tensor, Tensor> median(int64_t dim, bool keepdim = false) const;               ///< values, int64 indices
+  std::tuple<Tensor, Tensor> median(int64_t dim, Flag keepdim = false) const;               ///< values, int64 indices
   Tensor median() const;  ///< of all elements; of an even number the lower of the two in the middle
-  std::tuple<Tensor, Tensor> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
+  std::tuple<Tensor, Tensor> kthvalue(int64_t k, int64_t dim = -1, Flag keepdim = false) const;
   Unique unique(std::optional<int64_t> dim = {}) const;
   Tensor bincount(int64_t minlength = 0) const;
   Tensor histc(int64_t bins = 100, std::optional<double> low = {}, std::optional<double> high = {}) const;

@@ -8,8 +8,8 @@ namespace tendril {
 
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   detail::check_floating(x, "hardtanh");
-  TENDRIL_CHECK(min_val < max_val, "hardtanh: got min_val ", min_val, " and max_val ", max_val,
-                ", expected the first to be below the second");
+  TENDRIL_CHECK(min_val <= max_val, "hardtanh: got min_val ", min_val, " and max_val ", max_val,
+                ", expected the first to be at most the second");
   return x.clamp(min_val, max_val);
 }
 

@@ -12,6 +12,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/random.h"
 #include "tendril/autograd/ops/sort.h"
+#include "tendril/tensor/detail/named_error.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -22,12 +23,21 @@ using autograd::detail::replace;
 
 bool is_one(Scalar value) { return value.to<double>() == 1; }
 
-/// value * part, which is to be added to a tensor of x's dtype.
-Tensor scaled(const Tensor& part, Scalar value, const Tensor& x, const char* op, const char* name) {
-  const DType result = raw::result_type(x, part);
+void check_factor(Scalar value, DType result, const char* op, const char* name) {
   TENDRIL_CHECK_AS(DTypeError, !value.is_floating() || is_floating(result), op, ": ", name, " is ", value,
                    ", expected an integer for ", result);
-  return is_one(value) ? part : part * value;
+}
+
+/// x + value * y, or minus, of the dtype that x and y have together. The product and the sum are computed in it, for
+/// half types in float32.
+template <class Sum>
+Tensor scaled_sum(const Tensor& x, const Tensor& y, Scalar value, const char* op, const Sum& sum) {
+  const DType result = raw::result_type(x, y);
+  check_factor(value, result, op, "alpha");
+  if (is_one(value)) return sum(x, y);
+  if (result == kBool) return sum(x, y * value);
+  const DType wide = computed_in(result);
+  return sum(x.to(wide), y.to(wide) * value).to(result);
 }
 
 void check_three(const char* op, const Tensor& x, const Tensor& a, const char* a_name, const Tensor& b,
@@ -49,7 +59,7 @@ Tensor joined(const std::vector<Tensor>& tensors, int dims, int64_t dim, const c
   TENDRIL_CHECK(!tensors.empty(), op, ": got no tensors, expected one or more");
   std::vector<Tensor> all;
   for (const Tensor& x : tensors) all.push_back(with_dims(x, dims, op));
-  return cat(all, dims == 1 && all[0].dim() == 1 ? 0 : dim);
+  return detail::named_errors(op, [&] { return cat(all, dims == 1 && all[0].dim() == 1 ? 0 : dim); });
 }
 
 }  // namespace
@@ -57,29 +67,36 @@ Tensor joined(const std::vector<Tensor>& tensors, int dims, int64_t dim, const c
 Tensor add(const Tensor& x, const Tensor& y, Scalar alpha) {
   detail::check_defined(x, "add", "x");
   detail::check_defined(y, "add", "y");
-  return x + scaled(y, alpha, x, "add", "alpha");
+  return scaled_sum(x, y, alpha, "add", [](const Tensor& a, const Tensor& b) { return a + b; });
 }
 Tensor sub(const Tensor& x, const Tensor& y, Scalar alpha) {
   detail::check_defined(x, "sub", "x");
   detail::check_defined(y, "sub", "y");
-  return x - scaled(y, alpha, x, "sub", "alpha");
+  return scaled_sum(x, y, alpha, "sub", [](const Tensor& a, const Tensor& b) { return a - b; });
 }
 
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
   check_three("addcmul", x, a, "a", b, "b");
-  return x + scaled(a * b, value, x, "addcmul", "value");
+  const DType result = raw::result_type(x, a, b), wide = computed_in(result);
+  check_factor(value, result, "addcmul", "value");
+  const Tensor product = a.to(wide) * b.to(wide);
+  return (x.to(wide) + (is_one(value) ? product : product * value)).to(result);
 }
 
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
   check_three("addcdiv", x, a, "a", b, "b");
   TENDRIL_CHECK_AS(DTypeError, is_floating(a.dtype()) || is_floating(b.dtype()), "addcdiv: got ", a.dtype(), " by ",
                    b.dtype(), ", expected one of them floating");
-  return x + scaled(a / b, value, x, "addcdiv", "value");
+  const DType result = raw::result_type(x, a, b), wide = computed_in(result);
+  const Tensor quotient = a.to(wide) / b.to(wide);
+  return (x.to(wide) + (is_one(value) ? quotient : quotient * value)).to(result);
 }
 
 Tensor lerp(const Tensor& x, const Tensor& end, const Tensor& weight) {
   check_three("lerp", x, end, "end", weight, "weight");
   detail::check_floating(x, "lerp");
+  const DType result = raw::result_type(x, end, weight), wide = computed_in(result);
+  if (wide != result) return lerp(x.to(wide), end.to(wide), weight.to(wide)).to(result);
   // From the nearer end, so that both ends are exact.
   const Tensor way = end - x;
   return tendril::where(weight.abs() < 0.5, x + weight * way, end - way * (1 - weight));
@@ -89,6 +106,8 @@ Tensor lerp(const Tensor& x, const Tensor& end, double weight) {
   detail::check_defined(x, "lerp", "x");
   detail::check_defined(end, "lerp", "end");
   detail::check_floating(x, "lerp");
+  const DType result = raw::result_type(x, end), wide = computed_in(result);
+  if (wide != result) return lerp(x.to(wide), end.to(wide), weight).to(result);
   const Tensor way = end - x;
   return std::abs(weight) < 0.5 ? x + way * weight : end - way * (1 - weight);
 }
@@ -110,10 +129,10 @@ Tensor take(const Tensor& x, const Tensor& index) {
   return x.reshape({-1}).index_select(0, places.reshape({-1})).reshape(index.sizes());
 }
 
-std::tuple<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims, bool unbiased, bool keepdim) {
+std::tuple<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims, Flag unbiased, Flag keepdim) {
   return {x.var(dims, unbiased, keepdim), x.mean(dims, keepdim)};
 }
-std::tuple<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims, bool unbiased, bool keepdim) {
+std::tuple<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims, Flag unbiased, Flag keepdim) {
   return {x.std(dims, unbiased, keepdim), x.mean(dims, keepdim)};
 }
 
@@ -183,7 +202,7 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, Scalar va
   (*this)[indices] = value;
   return *this;
 }
-std::tuple<Tensor, Tensor> Tensor::kthvalue(int64_t k, int64_t dim, bool keepdim) const {
+std::tuple<Tensor, Tensor> Tensor::kthvalue(int64_t k, int64_t dim, Flag keepdim) const {
   return tendril::kthvalue(*this, k, dim, keepdim);
 }
 Unique Tensor::unique(std::optional<int64_t> dim) const { return tendril::unique(*this, dim); }
@@ -210,6 +229,7 @@ Tensor Tensor::new_ones(const Dims& sizes) const {
 }
 Tensor Tensor::new_full(const Dims& sizes, Scalar value) const {
   detail::check_defined(*this, "new_full");
+  detail::check_fits(value, dtype(), "new_full");
   return raw::full(sizes, value, dtype(), device());
 }
 autograd::HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {

@@ -32,9 +32,9 @@ Tensor mv(const Tensor& a, const Tensor& b);
 Tensor take(const Tensor& x, const Tensor& index);
 
 /// Variance and mean along `dims` (empty for all).
-std::tuple<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims = {}, bool unbiased = true, bool keepdim = false);
+std::tuple<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false);
 /// Standard deviation and mean likewise.
-std::tuple<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims = {}, bool unbiased = true, bool keepdim = false);
+std::tuple<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false);
 
 /// x / max(its p-norm along `dim`, eps).
 Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12);

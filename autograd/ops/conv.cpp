@@ -9,6 +9,7 @@
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
+#include "tendril/tensor/detail/named_error.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -294,7 +295,8 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   check_sequences("conv1d", x, weight, "[out, in / groups, kernel]");
   check_device("conv1d", x, weight, "weight");
   if (bias.defined()) check_device("conv1d", x, bias, "bias");
-  return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2);
+  return tendril::detail::named_errors(
+      "conv1d", [&] { return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2); });
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& g,

@@ -6,6 +6,7 @@
 
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
+#include "tendril/tensor/detail/named_error.h"
 
 namespace tendril {
 
@@ -111,7 +112,7 @@ Named summed(const Named& operand, const std::string& kept) {
       names += operand.names[i];
     }
   }
-  return gone.empty() ? operand : Named{operand.x.sum(gone), names};
+  return gone.empty() ? operand : Named{operand.x.sum(gone).to(operand.x.dtype()), names};  // int64 for integers
 }
 
 /// The product of two, summed over the names that are not `kept`.
@@ -151,7 +152,9 @@ Named product(Named a, Named b, const std::string& kept) {
   Dims sizes = batch_sizes;
   for (int64_t size : sizes_of(a, rows)) sizes.push_back(size);
   for (int64_t size : sizes_of(b, columns)) sizes.push_back(size);
-  const Named out{flat(a, rows, inner).bmm(flat(b, inner, columns)).reshape(sizes), batch + rows + columns};
+  const Tensor x = flat(a, rows, inner), y = flat(b, inner, columns);
+  const Tensor products = detail::named_errors("einsum", [&] { return x.bmm(y); });
+  const Named out{products.reshape(sizes), batch + rows + columns};
   return summed(out, kept);  // what was broadcast and is not kept
 }
 

@@ -14,41 +14,41 @@ TENDRIL_API_BEGIN
 namespace tendril {
 
 inline Tensor sum(const Tensor& x) { return x.sum(); }
-inline Tensor sum(const Tensor& x, const Dims& dims, bool keepdim = false) { return x.sum(dims, keepdim); }
+inline Tensor sum(const Tensor& x, const Dims& dims, Flag keepdim = false) { return x.sum(dims, keepdim); }
 inline Tensor mean(const Tensor& x) { return x.mean(); }
-inline Tensor mean(const Tensor& x, const Dims& dims, bool keepdim = false) { return x.mean(dims, keepdim); }
-inline Tensor var(const Tensor& x, const Dims& dims = {}, bool unbiased = true, bool keepdim = false) {
+inline Tensor mean(const Tensor& x, const Dims& dims, Flag keepdim = false) { return x.mean(dims, keepdim); }
+inline Tensor var(const Tensor& x, const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false) {
   return x.var(dims, unbiased, keepdim);
 }
-inline Tensor std(const Tensor& x, const Dims& dims = {}, bool unbiased = true, bool keepdim = false) {
+inline Tensor std(const Tensor& x, const Dims& dims = {}, Flag unbiased = true, Flag keepdim = false) {
   return x.std(dims, unbiased, keepdim);
 }
 inline Tensor prod(const Tensor& x) { return x.prod(); }
-inline Tensor prod(const Tensor& x, int64_t dim, bool keepdim = false) { return x.prod(dim, keepdim); }
+inline Tensor prod(const Tensor& x, int64_t dim, Flag keepdim = false) { return x.prod(dim, keepdim); }
 inline Tensor norm(const Tensor& x, double p = 2) { return x.norm(p); }
-inline Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim = false) {
+inline Tensor norm(const Tensor& x, double p, const Dims& dims, Flag keepdim = false) {
   return x.norm(p, dims, keepdim);
 }
 inline Tensor max(const Tensor& x) { return x.max(); }
-inline std::tuple<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keepdim = false) {
+inline std::tuple<Tensor, Tensor> max(const Tensor& x, int64_t dim, Flag keepdim = false) {
   return x.max(dim, keepdim);
 }
 inline Tensor max(const Tensor& x, const Tensor& y) { return x.maximum(y); }
 inline Tensor min(const Tensor& x) { return x.min(); }
-inline std::tuple<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keepdim = false) {
+inline std::tuple<Tensor, Tensor> min(const Tensor& x, int64_t dim, Flag keepdim = false) {
   return x.min(dim, keepdim);
 }
 inline Tensor min(const Tensor& x, const Tensor& y) { return x.minimum(y); }
-inline Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false) { return x.amax(dims, keepdim); }
-inline Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false) { return x.amin(dims, keepdim); }
+inline Tensor amax(const Tensor& x, const Dims& dims = {}, Flag keepdim = false) { return x.amax(dims, keepdim); }
+inline Tensor amin(const Tensor& x, const Dims& dims = {}, Flag keepdim = false) { return x.amin(dims, keepdim); }
 inline Tensor argmax(const Tensor& x) { return x.argmax(); }
-inline Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false) { return x.argmax(dim, keepdim); }
+inline Tensor argmax(const Tensor& x, int64_t dim, Flag keepdim = false) { return x.argmax(dim, keepdim); }
 inline Tensor argmin(const Tensor& x) { return x.argmin(); }
-inline Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false) { return x.argmin(dim, keepdim); }
+inline Tensor argmin(const Tensor& x, int64_t dim, Flag keepdim = false) { return x.argmin(dim, keepdim); }
 inline Tensor all(const Tensor& x) { return x.all(); }
-inline Tensor all(const Tensor& x, const Dims& dims, bool keepdim = false) { return x.all(dims, keepdim); }
+inline Tensor all(const Tensor& x, const Dims& dims, Flag keepdim = false) { return x.all(dims, keepdim); }
 inline Tensor any(const Tensor& x) { return x.any(); }
-inline Tensor any(const Tensor& x, const Dims& dims, bool keepdim = false) { return x.any(dims, keepdim); }
+inline Tensor any(const Tensor& x, const Dims& dims, Flag keepdim = false) { return x.any(dims, keepdim); }
 inline Tensor count_nonzero(const Tensor& x, const Dims& dims = {}) { return x.count_nonzero(dims); }
 inline Tensor cumprod(const Tensor& x, int64_t dim) { return x.cumprod(dim); }
 

@@ -115,6 +115,17 @@ Tensor copied(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& s
   return drivers::written<ScatterBackward<true>>(write, op, x, dim, index, source);
 }
 
+/// int32 is accepted as an index, as in PyTorch.
+Tensor as_int64(const Tensor& index) {
+  return index.defined() && index.dtype() == kInt32 ? raw::cast(index, kInt64) : index;
+}
+
+/// A number as a 0-d tensor like x.
+Tensor like(const Tensor& x, Scalar value, const char* op) {
+  detail::check_fits(value, x.dtype(), op);
+  return raw::scalar(value, x.dtype(), x.device());
+}
+
 /// What is written to x as it was before, also where it is a part of x.
 Tensor apart(const Tensor& source, const Tensor& x) {
   return source.defined() && source.storage().get() == x.storage().get() ? raw::clone(source) : source;
@@ -123,14 +134,14 @@ Tensor apart(const Tensor& source, const Tensor& x) {
 }  // namespace
 
 Tensor Tensor::gather(int64_t dim, const Tensor& index) const {
-  return drivers::gather<GatherBackward>(*this, dim, index);
+  return drivers::gather<GatherBackward>(*this, dim, as_int64(index));
 }
 
 Tensor Tensor::scatter_add(int64_t dim, const Tensor& index, const Tensor& source) const {
   detail::check_defined(*this, "scatter_add");
   detail::check_defined(index, "scatter_add", "the index");
   detail::check_defined(source, "scatter_add", "the source");
-  return drivers::written<ScatterAddBackward>(drivers::scatter_add_, "scatter_add", *this, dim, index,
+  return drivers::written<ScatterAddBackward>(drivers::scatter_add_, "scatter_add", *this, dim, as_int64(index),
                                               covered(source, index.sizes(), "scatter_add"));
 }
 
@@ -138,14 +149,14 @@ Tensor Tensor::scatter(int64_t dim, const Tensor& index, const Tensor& source) c
   detail::check_defined(*this, "scatter");
   detail::check_defined(index, "scatter", "the index");
   detail::check_defined(source, "scatter", "the source");
-  return drivers::written<ScatterBackward<false>>(drivers::scatter_, "scatter", *this, dim, index,
+  return drivers::written<ScatterBackward<false>>(drivers::scatter_, "scatter", *this, dim, as_int64(index),
                                                   covered(source, index.sizes(), "scatter"));
 }
 
 Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value) const {
   detail::check_defined(*this, "scatter");
   detail::check_defined(index, "scatter", "the index");
-  return scatter(dim, index, raw::expand(raw::scalar(value, dtype(), device()), index.sizes()));
+  return scatter(dim, index, raw::expand(like(*this, value, "scatter"), index.sizes()));
 }
 
 Tensor Tensor::index_select(int64_t dim, const Tensor& index) const {
@@ -158,7 +169,7 @@ Tensor Tensor::index_add(int64_t dim, const Tensor& index, const Tensor& source)
 
 Tensor Tensor::index_fill(int64_t dim, const Tensor& index, Scalar value) const {
   detail::check_defined(*this, "index_fill");
-  return copied(*this, dim, index, raw::scalar(value, dtype(), device()), IndexUse::index_fill, "index_fill");
+  return copied(*this, dim, index, like(*this, value, "index_fill"), IndexUse::index_fill, "index_fill");
 }
 
 Tensor Tensor::index_copy(int64_t dim, const Tensor& index, const Tensor& source) const {
@@ -171,7 +182,8 @@ const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& s
   change(
       *this, "scatter_", [&](const Tensor& x) { return x.scatter(dim, index, source); },
       [&] {
-        drivers::scatter_(*this, dim, apart(index, *this), apart(covered(source, index.sizes(), "scatter_"), *this));
+        drivers::scatter_(*this, dim, apart(as_int64(index), *this),
+                          apart(covered(source, index.sizes(), "scatter_"), *this));
       },
       index, source);
   return *this;
@@ -180,14 +192,14 @@ const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& s
 const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value) const {
   detail::check_defined(*this, "scatter_");
   detail::check_defined(index, "scatter_", "the index");
-  return scatter_(dim, index, raw::expand(raw::scalar(value, dtype(), device()), index.sizes()));
+  return scatter_(dim, index, raw::expand(like(*this, value, "scatter_"), index.sizes()));
 }
 
 const Tensor& Tensor::scatter_add_(int64_t dim, const Tensor& index, const Tensor& source) const {
   change(
       *this, "scatter_add_", [&](const Tensor& x) { return x.scatter_add(dim, index, source); },
       [&] {
-        drivers::scatter_add_(*this, dim, apart(index, *this),
+        drivers::scatter_add_(*this, dim, apart(as_int64(index), *this),
                               apart(covered(source, index.sizes(), "scatter_add_"), *this));
       },
       index, source);
@@ -203,7 +215,7 @@ const Tensor& Tensor::index_add_(int64_t dim, const Tensor& index, const Tensor&
 
 const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, Scalar value) const {
   detail::check_defined(*this, "index_fill_");
-  const Tensor source = raw::scalar(value, dtype(), device());
+  const Tensor source = like(*this, value, "index_fill_");
   change(
       *this, "index_fill_", [&](const Tensor& x) { return x.index_fill(dim, index, value); },
       [&] { drivers::index_copy_(*this, dim, apart(index, *this), source, IndexUse::index_fill); }, index);

@@ -7,6 +7,7 @@
 #include "tendril/autograd/ops/rearrange.h"
 #include "tendril/tensor/cpu/parallel.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/detail/named_error.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/drivers/reduction.h"
 #include "tendril/tensor/raw.h"
@@ -219,6 +220,7 @@ const Tensor& Indexed::put(const Tensor& values, const char* op) const {
 }
 
 const Tensor& Indexed::operator=(Scalar value) && {
+  detail::check_fits(value, base_.dtype(), "x[...] = value");
   return tendril::index_put_(base_, indices_, raw::scalar(value, base_.dtype(), base_.device()));
 }
 
@@ -274,13 +276,18 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t given_dim) {
   const int dim = wrap_dim(given_dim, x.dim(), "take_along_dim");
   TENDRIL_CHECK_AS(ShapeError, x.dim() == index.dim(), "take_along_dim: the index has shape ", index.sizes(),
                    ", expected as many dimensions as the tensor of shape ", x.sizes());
-  if (x.dim() == 0) return x.gather(0, index);
+  TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, "take_along_dim: the index is ", index.dtype(),
+                   ", expected int64");
+  const Tensor places = raw::where(raw::compare(Compare::lt, index, 0),
+                                   raw::binary(Binary::add, index, x.dim() == 0 ? 1 : x.size(dim)), index);
+  if (x.dim() == 0) return detail::named_errors("take_along_dim", [&] { return x.gather(0, places); });
   Dims of_x = x.sizes(), of_index = index.sizes();
   of_x[dim] = of_index[dim] = 1;
   of_x = of_index = broadcast_shapes(of_x, of_index, "take_along_dim");
   of_x[dim] = x.sizes()[dim];
   of_index[dim] = index.sizes()[dim];
-  return x.expand(of_x).gather(dim, raw::expand(index, of_index));
+  return detail::named_errors("take_along_dim",
+                              [&] { return x.expand(of_x).gather(dim, raw::expand(places, of_index)); });
 }
 
 Tensor one_hot(const Tensor& classes, int64_t num_classes) {

@@ -174,7 +174,10 @@ Tensor reduced(Tensor picked, const Targets& targets, LossReduction reduction, c
   if (targets.ignored.defined()) {  // not by a weight of 0: what is ignored may be infinite
     picked = raw::where(targets.ignored, raw::scalar(0, dtype), picked);
   }
-  if (targets.weight.defined()) picked = raw::binary(Binary::mul, picked, targets.weight);
+  if (targets.weight.defined()) {  // nor does a weight of 0 count
+    const Tensor counts = raw::compare(Compare::ne, targets.weight, 0);
+    picked = raw::binary(Binary::mul, raw::where(counts, picked, raw::scalar(0, dtype)), targets.weight);
+  }
   const bool mean_there = reduction == LossReduction::mean && targets.total_there.defined();
   const double factor = reduction == LossReduction::mean && !mean_there ? -1 / targets.total : -1;
   const bool each = reduction == LossReduction::none;
@@ -289,13 +292,24 @@ Tensor class_losses(const Tensor& scores, const Tensor& target, const CrossEntro
   return out;
 }
 
+bool all_finite(const Tensor& x) {
+  return drivers::reduce(Reduction::all, raw::predicate(Predicate::isfinite, x)).item<bool>();
+}
+
+/// The log-probabilities, with 0 where `never` is true: those do not count, and may be -infinity. x itself if none is.
+Tensor counted(const Tensor& x, const Tensor& never) {
+  if (never.device().is_cpu() && !drivers::reduce(Reduction::any, never).item<bool>()) return x;
+  return x.masked_fill(never, 0);
+}
+
 /// e / C of every class for each target, in the shape of `reduction`.
 Tensor uniform_part(const Tensor& log_probs, const Targets& targets, const CrossEntropyOptions& options) {
   Tensor all = log_probs;
   if (options.weight.defined()) {
     Dims along = Dims::filled(log_probs.dim(), 1);
     along[1] = log_probs.sizes()[1];
-    all = all * raw::reshape(options.weight, along);
+    const Tensor weight = raw::reshape(options.weight, along);
+    all = counted(all, raw::compare(Compare::eq, weight, 0)) * weight;
   }
   all = all.sum({1}, true);
   if (targets.ignored.defined()) all = all.masked_fill(targets.ignored, 0);
@@ -338,7 +352,12 @@ Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target
     sizes[along] = logits.sizes()[along];
     wanted = wanted * raw::reshape(options.weight, sizes);
   }
-  const Tensor each = -(logits.log_softmax(along) * wanted).sum({along});
+  const Tensor log_probs = logits.log_softmax(along);
+  Tensor each;
+  if (logits.device().is_cpu()) each = -(log_probs * wanted).sum({along});
+  if (!each.defined() || !all_finite(each)) {  // perhaps because of a probability of 0, which does not count
+    each = -(counted(log_probs, raw::compare(Compare::eq, wanted, 0)) * wanted).sum({along});
+  }
   if (options.reduction == LossReduction::sum) return each.sum();
   return options.reduction == LossReduction::none ? each : each.mean();
 }

@@ -42,10 +42,15 @@ Tensor reduced(const Tensor& each, LossReduction reduction) {
   return reduction == LossReduction::mean ? each.mean() : each.sum();
 }
 
-/// Losses of the half types are computed in float32, of which the result alone is rounded.
-bool is_half(const Tensor& x, const Tensor& y) {
-  const DType dtype = raw::result_type(x, y);
-  return computed_in(dtype) != dtype;
+/// The dtype that a loss of x and y is computed in: their common one, of which half types are computed in float32. The
+/// result alone is rounded.
+DType wide_type(const Tensor& x, const Tensor& y) { return computed_in(raw::result_type(x, y)); }
+
+/// The loss of each element, times its weight. Elements of weight 0 do not count, even if they are infinite or NaN.
+Tensor weighted(const Tensor& each, const Tensor& weight) {
+  if (!weight.defined()) return each;
+  const Tensor factor = weight.detach();
+  return each.masked_fill(raw::compare(Compare::eq, factor, 0), 0) * factor;
 }
 
 /// Within an Autocast losses of the half types stay float32.
@@ -83,8 +88,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
   check_weight(op, "weight", options.weight, x);
   if (stays_float(x, target))
     return binary_cross_entropy(autograd::detail::raised(x), autograd::detail::raised(target), options);
-  if (is_half(x, target)) {
-    return binary_cross_entropy(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
+    return binary_cross_entropy(x.to(wide), target.to(wide), options).to(raw::result_type(x, target));
   }
   if (x.device().is_cpu()) {
     const NoGrad no_grad;
@@ -103,8 +108,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
     n->save(0, x);
     n->save(1, target);
   }
-  if (options.weight.defined()) each = each * options.weight.detach();
-  return reduced(each, options.reduction);
+  return reduced(weighted(each, options.weight), options.reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
@@ -116,22 +120,21 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   if (stays_float(logits, target))
     return binary_cross_entropy_with_logits(autograd::detail::raised(logits), autograd::detail::raised(target),
                                             options);
-  if (is_half(logits, target)) {
-    return binary_cross_entropy_with_logits(logits.to(kFloat32), target.to(kFloat32), options)
+  if (const DType wide = wide_type(logits, target); logits.dtype() != wide || target.dtype() != wide) {
+    return binary_cross_entropy_with_logits(logits.to(wide), target.to(wide), options)
         .to(raw::result_type(logits, target));
   }
   Tensor unlikely = (-logits).softplus();  // -log(sigmoid(logits))
   if (options.pos_weight.defined()) unlikely = unlikely * ((options.pos_weight.detach() - 1.0) * target + 1.0);
   Tensor each = (1.0 - target) * logits + unlikely;
-  if (options.weight.defined()) each = each * options.weight.detach();
-  return reduced(each, options.reduction);
+  return reduced(weighted(each, options.weight), options.reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
   check_pair("l1_loss", x, "x", target, "the target");
   if (stays_float(x, target)) return l1_loss(autograd::detail::raised(x), autograd::detail::raised(target), reduction);
-  if (is_half(x, target)) {
-    return l1_loss(x.to(kFloat32), target.to(kFloat32), reduction).to(raw::result_type(x, target));
+  if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
+    return l1_loss(x.to(wide), target.to(wide), reduction).to(raw::result_type(x, target));
   }
   return reduced((x - target).abs(), reduction);
 }
@@ -142,8 +145,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossO
   if (options.beta == 0) return l1_loss(x, target, options.reduction);
   if (stays_float(x, target))
     return smooth_l1_loss(autograd::detail::raised(x), autograd::detail::raised(target), options);
-  if (is_half(x, target)) {
-    return smooth_l1_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
+    return smooth_l1_loss(x.to(wide), target.to(wide), options).to(raw::result_type(x, target));
   }
   return reduced(huber(x, target, options.beta) / options.beta, options.reduction);
 }
@@ -152,8 +155,8 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions&
   check_pair("huber_loss", x, "x", target, "the target");
   TENDRIL_CHECK(options.delta > 0, "huber_loss: delta: got ", options.delta, ", expected a positive number");
   if (stays_float(x, target)) return huber_loss(autograd::detail::raised(x), autograd::detail::raised(target), options);
-  if (is_half(x, target)) {
-    return huber_loss(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
+    return huber_loss(x.to(wide), target.to(wide), options).to(raw::result_type(x, target));
   }
   return reduced(huber(x, target, options.delta), options.reduction);
 }
@@ -163,13 +166,23 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
   TENDRIL_CHECK_AS(ShapeError, !options.batchmean || x.dim() > 0,
                    "kl_div: x has shape [], expected a dimension for the ", "batch (batchmean)");
   if (stays_float(x, target)) return kl_div(autograd::detail::raised(x), autograd::detail::raised(target), options);
-  if (is_half(x, target)) {
-    return kl_div(x.to(kFloat32), target.to(kFloat32), options).to(raw::result_type(x, target));
+  if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
+    return kl_div(x.to(wide), target.to(wide), options).to(raw::result_type(x, target));
   }
-  const Tensor each = options.log_target ? target.exp() * (target - x)
-                                         : target * target.masked_fill(target.eq(0), 1).log() - target * x;
-  if (options.batchmean) return each.sum() / static_cast<double>(x.size(0));
-  return reduced(each, options.reduction);
+  // Unless all classes count, those of probability 0 do not: their logarithms may be infinite or NaN.
+  const auto loss = [&](bool all_count) {
+    const auto counted = [&](const Tensor& log, double never) {
+      return all_count ? log : log.masked_fill(raw::compare(Compare::eq, target, never), 0);
+    };
+    const Tensor each = options.log_target
+                            ? target.exp() * counted(target - x, -HUGE_VAL)
+                            : target * target.masked_fill(target.eq(0), 1).log() - target * counted(x, 0);
+    if (options.batchmean) return each.sum() / static_cast<double>(x.size(0));
+    return reduced(each, options.reduction);
+  };
+  if (!x.device().is_cpu()) return loss(false);
+  Tensor result = loss(true);
+  return result.detach().isfinite().all().item<bool>() ? result : loss(false);
 }
 
 Tensor cosine_similarity(const Tensor& given_x, const Tensor& given_y, int64_t dim, double eps) {
@@ -179,10 +192,13 @@ Tensor cosine_similarity(const Tensor& given_x, const Tensor& given_y, int64_t d
   const Tensor x = given_x.expand(sizes), y = given_y.expand(sizes);
   check_pair("cosine_similarity", x, "x", y, "y");
   const int d = wrap_dim(dim, x.dim(), "cosine_similarity");
-  if (is_half(x, y)) return cosine_similarity(x.to(kFloat32), y.to(kFloat32), dim, eps).to(raw::result_type(x, y));
+  if (const DType wide = wide_type(x, y); x.dtype() != wide || y.dtype() != wide)
+    return cosine_similarity(x.to(wide), y.to(wide), dim, eps).to(raw::result_type(x, y));
   // Lengths below eps are eps; the square root is of what is not 0, so that gradients there are not NaN.
   const auto length = [&](const Tensor& t) { return t.square().sum({d}, true).clamp(eps * eps, {}).sqrt(); };
-  return ((x / length(x)) * (y / length(y))).sum({d});
+  const Tensor cosine = ((x / length(x)) * (y / length(y))).sum({d});
+  const Tensor excess = raw::binary(Binary::sub, cosine, raw::clamp(cosine, -1, 1));  // of rounding
+  return cosine - excess;
 }
 
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
@@ -199,8 +215,8 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
                 x1.device());
   if (stays_float(x1, x2))
     return cosine_embedding_loss(autograd::detail::raised(x1), autograd::detail::raised(x2), target, options);
-  if (is_half(x1, x2)) {
-    return cosine_embedding_loss(x1.to(kFloat32), x2.to(kFloat32), target, options).to(raw::result_type(x1, x2));
+  if (const DType wide = wide_type(x1, x2); x1.dtype() != wide || x2.dtype() != wide) {
+    return cosine_embedding_loss(x1.to(wide), x2.to(wide), target, options).to(raw::result_type(x1, x2));
   }
   constexpr double kEpsilon = 1e-12;  // as PyTorch's
   const auto square = [](const Tensor& x) { return x.square().sum({-1}) + kEpsilon; };
@@ -221,8 +237,8 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   if (stays_float(anchor, positive))
     return triplet_margin_loss(autograd::detail::raised(anchor), autograd::detail::raised(positive),
                                autograd::detail::raised(negative), options);
-  if (is_half(anchor, positive)) {
-    return triplet_margin_loss(anchor.to(kFloat32), positive.to(kFloat32), negative.to(kFloat32), options)
+  if (const DType wide = wide_type(anchor, positive); anchor.dtype() != wide || positive.dtype() != wide) {
+    return triplet_margin_loss(anchor.to(wide), positive.to(wide), negative.to(wide), options)
         .to(raw::result_type(anchor, positive));
   }
   const auto between = [&](const Tensor& x, const Tensor& y) { return distance(x, y, options.p, options.eps); };

@@ -174,8 +174,10 @@ class Learning {
 };
 
 void check_batch_norm(const char* op, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                      const Tensor& weight, const Tensor& bias, bool training) {
+                      const Tensor& weight, const Tensor& bias, bool training, double eps) {
   TENDRIL_CHECK(x.defined(), op, ": x is undefined");
+  TENDRIL_CHECK(training ? eps > 0 : eps >= 0, op, ": eps: got ", eps, ", expected a number ",
+                training ? "above 0 in training" : "of 0 or more");
   TENDRIL_CHECK_AS(ShapeError, x.dim() >= 2, op, ": x has shape ", x.sizes(), ", expected [batch, channels, ...]");
   check_channels(op, x, running_mean, "running_mean");
   check_channels(op, x, running_var, "running_var");
@@ -216,7 +218,7 @@ void keep_for_backward(N* node, const Tensor& x, const Tensor& weight, const Ten
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps) {
-  check_batch_norm("batch_norm", x, running_mean, running_var, weight, bias, training);
+  check_batch_norm("batch_norm", x, running_mean, running_var, weight, bias, training, eps);
   const Tensor mean = statistic(x, running_mean, training), var = statistic(x, running_var, training);
   const MemoryFormat format = image_format(x);
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
@@ -237,7 +239,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                        const Tensor& bias, const BatchNormReluOptions& options) {
   const auto& [residual, training, momentum, eps] = options;
-  check_batch_norm("batch_norm_relu", x, running_mean, running_var, weight, bias, training);
+  check_batch_norm("batch_norm_relu", x, running_mean, running_var, weight, bias, training, eps);
   if (residual.defined()) {
     TENDRIL_CHECK_AS(ShapeError, residual.sizes() == x.sizes(), "batch_norm_relu: residual has shape ",
                      residual.sizes(), ", expected x's, ", x.sizes());

@@ -7,6 +7,7 @@
 #include "tendril/autograd/detail/image_format.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/tensor/detail/named_error.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
@@ -287,12 +288,14 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
 }
 
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
-  const auto [values, indices] = max_pool2d_with_indices(as_images(x, "max_pool1d"), {1, kernel},
-                                                         {.stride = {1, options.stride ? options.stride : kernel},
-                                                          .padding = {0, options.padding},
-                                                          .dilation = {1, options.dilation},
-                                                          .ceil_mode = options.ceil_mode});
-  return {values.squeeze(-2), indices.squeeze(-2)};
+  return detail::named_errors("max_pool1d", [&]() -> std::tuple<Tensor, Tensor> {
+    const auto [values, indices] = max_pool2d_with_indices(as_images(x, "max_pool1d"), {1, kernel},
+                                                           {.stride = {1, options.stride ? options.stride : kernel},
+                                                            .padding = {0, options.padding},
+                                                            .dilation = {1, options.dilation},
+                                                            .ceil_mode = options.ceil_mode});
+    return {values.squeeze(-2), indices.squeeze(-2)};
+  });
 }
 
 Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
@@ -300,25 +303,31 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& optio
 }
 
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& options) {
-  return avg_pool2d(as_images(x, "avg_pool1d"), {1, kernel},
-                    {.stride = {1, options.stride ? options.stride : kernel},
-                     .padding = {0, options.padding},
-                     .ceil_mode = options.ceil_mode,
-                     .count_include_pad = options.count_include_pad})
-      .squeeze(-2);
+  return detail::named_errors("avg_pool1d", [&] {
+    return avg_pool2d(as_images(x, "avg_pool1d"), {1, kernel},
+                      {.stride = {1, options.stride ? options.stride : kernel},
+                       .padding = {0, options.padding},
+                       .ceil_mode = options.ceil_mode,
+                       .count_include_pad = options.count_include_pad})
+        .squeeze(-2);
+  });
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output) {
-  return adaptive_avg_pool2d(as_images(x, "adaptive_avg_pool1d"), {1, output}).squeeze(-2);
+  return detail::named_errors("adaptive_avg_pool1d", [&] {
+    return adaptive_avg_pool2d(as_images(x, "adaptive_avg_pool1d"), {1, output}).squeeze(-2);
+  });
 }
 
 std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output) {
-  const auto [values, indices] = adaptive_max_pool2d_with_indices(as_images(x, "adaptive_max_pool1d"), {1, output});
-  return {values.squeeze(-2), indices.squeeze(-2)};
+  return detail::named_errors("adaptive_max_pool1d", [&]() -> std::tuple<Tensor, Tensor> {
+    const auto [values, indices] = adaptive_max_pool2d_with_indices(as_images(x, "adaptive_max_pool1d"), {1, output});
+    return {values.squeeze(-2), indices.squeeze(-2)};
+  });
 }
 
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output) {
-  return adaptive_max_pool2d(as_images(x, "adaptive_max_pool1d"), {1, output}).squeeze(-2);
+  return std::get<0>(adaptive_max_pool1d_with_indices(x, output));
 }
 
 }  // namespace tendril

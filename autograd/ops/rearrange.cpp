@@ -59,8 +59,6 @@ void check_padding(const Tensor& x, int dim, int64_t before, int64_t after, PadM
   TENDRIL_CHECK_AS(ShapeError, with_both >= 0 && with_before >= 0 && with_after >= 0, "pad: ", before, " and ", after,
                    " take more than there is along dim ", dim, " of shape ", x.sizes());
   if (mode == PadMode::constant) return;
-  TENDRIL_CHECK_AS(ShapeError, before >= 0 && after >= 0, "pad: got ", before, " and ", after, " along dim ", dim,
-                   ", expected numbers of 0 or more in this mode");
   const int64_t most = mode == PadMode::reflect ? size - 1 : mode == PadMode::circular ? size : INT64_MAX;
   TENDRIL_CHECK_AS(ShapeError, larger <= std::max<int64_t>(most, 0) && (size > 0 || larger == 0), "pad: got ", larger,
                    " along dim ", dim, " of shape ", x.sizes(), ", expected at most ", size > 0 ? most : 0);
@@ -194,6 +192,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, PadMode mode, Sca
   TENDRIL_CHECK_AS(ShapeError, count % 2 == 0 && count / 2 <= x.dim(), "pad: got ", count,
                    " sizes for a tensor of shape ", x.sizes(),
                    ", expected two a dimension, the last dimension's first");
+  if (mode == PadMode::constant) detail::check_fits(value, x.dtype(), "pad");
   for (int64_t i = 0; i < count / 2; ++i) {
     const auto at = static_cast<std::size_t>(2 * i);
     check_padding(x, x.dim() - 1 - static_cast<int>(i), sizes[at], sizes[at + 1], mode);

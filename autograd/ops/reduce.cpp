@@ -158,20 +158,20 @@ Tensor sum_to(const Tensor& x, const Dims& sizes) {
 }
 
 Tensor Tensor::sum() const { return sum({}, false); }
-Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
+Tensor Tensor::sum(const Dims& dims, Flag keepdim) const {
   const drivers::Reduced to(*this, dims, "sum");
   return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed);
 }
 
 Tensor Tensor::mean() const { return mean({}, false); }
-Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
+Tensor Tensor::mean(const Dims& dims, Flag keepdim) const {
   detail::check_floating(*this, "mean");
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "mean");
   return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / static_cast<double>(to.count);
 }
 
-Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
+Tensor Tensor::var(const Dims& dims, Flag unbiased, Flag keepdim) const {
   detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "var");
@@ -184,7 +184,7 @@ Tensor Tensor::var(const Dims& dims, bool unbiased, bool keepdim) const {
   return centred.square().sum(dims, keepdim) / std::max(divisor, 0.0);
 }
 
-Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
+Tensor Tensor::std(const Dims& dims, Flag unbiased, Flag keepdim) const {
   detail::check_floating(*this, "std");
   if (is_half(*this)) return this->to(kFloat32).std(dims, unbiased, keepdim).to(dtype());
   const Tensor variance = var(dims, unbiased, keepdim);
@@ -193,21 +193,21 @@ Tensor Tensor::std(const Dims& dims, bool unbiased, bool keepdim) const {
 
 Tensor Tensor::max() const { return shared_extremum<true>(*this, {}, false, "max"); }
 Tensor Tensor::min() const { return shared_extremum<false>(*this, {}, false, "min"); }
-Tensor Tensor::amax(const Dims& dims, bool keepdim) const {
+Tensor Tensor::amax(const Dims& dims, Flag keepdim) const {
   return shared_extremum<true>(*this, dims, keepdim, "amax");
 }
-Tensor Tensor::amin(const Dims& dims, bool keepdim) const {
+Tensor Tensor::amin(const Dims& dims, Flag keepdim) const {
   return shared_extremum<false>(*this, dims, keepdim, "amin");
 }
-Tensor Tensor::nansum(const Dims& dims, bool keepdim) const { return tendril::nansum(*this, dims, keepdim); }
+Tensor Tensor::nansum(const Dims& dims, Flag keepdim) const { return tendril::nansum(*this, dims, keepdim); }
 Tensor Tensor::count_nonzero(const Dims& dims) const {
   detail::check_defined(*this, "count_nonzero");
   return raw::compare(Compare::ne, *this, 0).sum(dims);
 }
-std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, bool keepdim) const { return extremum<true>(*this, dim, keepdim); }
-std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, bool keepdim) const { return extremum<false>(*this, dim, keepdim); }
-Tensor Tensor::argmax(int64_t dim, bool keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
-Tensor Tensor::argmin(int64_t dim, bool keepdim) const { return arg_extremum(false, *this, dim, keepdim, "argmin"); }
+std::tuple<Tensor, Tensor> Tensor::max(int64_t dim, Flag keepdim) const { return extremum<true>(*this, dim, keepdim); }
+std::tuple<Tensor, Tensor> Tensor::min(int64_t dim, Flag keepdim) const { return extremum<false>(*this, dim, keepdim); }
+Tensor Tensor::argmax(int64_t dim, Flag keepdim) const { return arg_extremum(true, *this, dim, keepdim, "argmax"); }
+Tensor Tensor::argmin(int64_t dim, Flag keepdim) const { return arg_extremum(false, *this, dim, keepdim, "argmin"); }
 Tensor Tensor::argmax() const {
   detail::check_defined(*this, "argmax");
   return reshape({-1}).argmax(0);
@@ -218,10 +218,10 @@ Tensor Tensor::argmin() const {
 }
 Tensor Tensor::all() const { return drivers::reduce(Reduction::all, *this); }
 Tensor Tensor::any() const { return drivers::reduce(Reduction::any, *this); }
-Tensor Tensor::all(const Dims& dims, bool keepdim) const {
+Tensor Tensor::all(const Dims& dims, Flag keepdim) const {
   return drivers::reduce(Reduction::all, *this, dims, keepdim);
 }
-Tensor Tensor::any(const Dims& dims, bool keepdim) const {
+Tensor Tensor::any(const Dims& dims, Flag keepdim) const {
   return drivers::reduce(Reduction::any, *this, dims, keepdim);
 }
 
@@ -230,7 +230,7 @@ Tensor Tensor::prod() const {
   return reshape({-1}).prod(0);
 }
 
-Tensor Tensor::prod(int64_t given_dim, bool keepdim) const {
+Tensor Tensor::prod(int64_t given_dim, Flag keepdim) const {
   detail::check_defined(*this, "prod");
   if (dim() == 0) return reshape({1}).prod(given_dim);
   const int d = wrap_dim(given_dim, dim(), "prod");
@@ -266,7 +266,7 @@ Tensor Tensor::cumprod(int64_t given_dim) const {
 
 Tensor Tensor::norm(double p) const { return norm(p, {}); }
 
-Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
+Tensor Tensor::norm(double p, const Dims& dims, Flag keepdim) const {
   detail::check_floating(*this, "norm");
   TENDRIL_CHECK(!std::isnan(p), "norm: p: got nan, expected a number");
   if (is_half(*this)) return this->to(kFloat32).norm(p, dims, keepdim).to(dtype());

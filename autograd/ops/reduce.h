@@ -17,7 +17,7 @@ Tensor sum_to(const Tensor& x, const Dims& sizes);
 
 #define TENDRIL_REDUCTION(name, doc, ...) \
   /** doc */                              \
-  Tensor name(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+  Tensor name(const Tensor& x, const Dims& dims = {}, Flag keepdim = false);
 #include "tendril/tensor/reductions.def"
 
 }  // namespace tendril

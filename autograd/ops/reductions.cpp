@@ -40,7 +40,7 @@ struct ReductionNode : NodeOf<Derived, 1, 1> {
 }  // namespace
 
 #define TENDRIL_REDUCTION(op, ...)                                          \
-  Tensor op(const Tensor& x, const Dims& dims, bool keepdim) {              \
+  Tensor op(const Tensor& x, const Dims& dims, Flag keepdim) {              \
     return drivers::reduce<op##_backward>(Reduction::op, x, dims, keepdim); \
   }
 #include "tendril/tensor/reductions.def"

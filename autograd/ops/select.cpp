@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 
 #include "tendril/autograd/history.h"
@@ -30,17 +31,19 @@ struct MaskedFillBackward : NodeOf<MaskedFillBackward, 2, 1> {
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[1] = g.masked_fill(saved(0), 0); }
 };
 
-/// The gradient passes strictly between the bounds; on one of them it is 0, as in PyTorch since 2.15.
+/// The gradient passes strictly between the bounds, and at NaN; on a bound it is 0, as in PyTorch since 2.15. With a
+/// NaN as bound it is 0.
 struct ClampBackward : NodeOf<ClampBackward, 1, 1> {
   static constexpr const char* kName = "ClampBackward";
 
   void keep(const Tensor& x, std::optional<double> low, std::optional<double> high) {
-    Tensor inside = low ? raw::compare(Compare::gt, x, *low) : Tensor();
+    Tensor outside = low ? raw::compare(Compare::le, x, *low) : Tensor();
     if (high) {
-      const Tensor below = raw::compare(Compare::lt, x, *high);
-      inside = inside.defined() ? raw::compare(Compare::logical_and, inside, below) : below;
+      const Tensor above = raw::compare(Compare::ge, x, *high);
+      outside = outside.defined() ? raw::compare(Compare::logical_or, outside, above) : above;
     }
-    save(0, raw::predicate(Predicate::logical_not, inside));
+    const bool none = (low && std::isnan(*low)) || (high && std::isnan(*high));
+    save(0, none ? raw::ones(x.sizes(), kBool, x.device()) : outside);
   }
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
 };

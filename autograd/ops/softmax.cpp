@@ -1,5 +1,8 @@
 // Along one dimension, keeping it: softmax, log_softmax, cumsum; and logsumexp, which removes it.
 #include "tendril/autograd/ops/softmax.h"
+
+#include <cmath>
+
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -69,13 +72,25 @@ Tensor running_sum(const Tensor& x, int64_t dim, bool reverse) {
   return drivers::cumsum<CumsumBackward>(x, dim, reverse);
 }
 
-/// d/dx logsumexp(x) = exp(x - y)
+/// d/dx logsumexp(x) = exp(x - y). Where y is -infinity it is 0; where y is infinity, the infinite x share it equally.
 struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
   static constexpr const char* kName = "LogsumexpBackward";
   Dims kept;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    dx[0] = g.reshape(kept) * (saved(0) - saved(1).reshape(kept)).exp();
+    const Tensor x = saved(0), y = saved(1).reshape(kept), infinite = raw::predicate(Predicate::isinf, y);
+    if (x.device().is_cpu() && !infinite.any().item<bool>()) {
+      dx[0] = g.reshape(kept) * (x - y).exp();
+      return;
+    }
+    const Tensor finite = (x.masked_fill(infinite, -HUGE_VAL) - y.masked_fill(infinite, 0)).exp();
+    const Tensor largest = raw::cast(raw::compare(Compare::eq, x, HUGE_VAL), x.dtype());
+    Dims reduced;
+    for (int d = 0; d < x.dim(); ++d) {
+      if (kept[d] != x.size(d)) reduced.push_back(d);
+    }
+    const Tensor count = reduced.empty() ? largest : largest.sum(reduced, true);
+    dx[0] = g.reshape(kept) * (finite + largest / count.clamp(1, {}));
   }
 };
 
@@ -93,7 +108,7 @@ Tensor Tensor::log_softmax(int64_t dim) const {
 
 Tensor Tensor::cumsum(int64_t dim) const { return running_sum(*this, dim, false); }
 
-Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
+Tensor Tensor::logsumexp(const Dims& dims, Flag keepdim) const {
   detail::check_floating(*this, "logsumexp");
   if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(dims, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "logsumexp");

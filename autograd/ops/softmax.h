@@ -12,7 +12,7 @@ inline Tensor softmax(const Tensor& x, int64_t dim) { return x.softmax(dim); }
 /// log(softmax(x)), exact also where softmax(x) is tiny. Floating.
 inline Tensor log_softmax(const Tensor& x, int64_t dim) { return x.log_softmax(dim); }
 /// log(sum(e^x)) along `dim`, without overflow. Floating.
-inline Tensor logsumexp(const Tensor& x, int64_t dim, bool keepdim = false) { return x.logsumexp(dim, keepdim); }
+inline Tensor logsumexp(const Tensor& x, int64_t dim, Flag keepdim = false) { return x.logsumexp(dim, keepdim); }
 /// The sums of the elements up to each along `dim`; of integers and bool: int64.
 inline Tensor cumsum(const Tensor& x, int64_t dim) { return x.cumsum(dim); }
 

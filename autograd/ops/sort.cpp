@@ -46,7 +46,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t given_dim, b
   return {x.gather(dim, places), places};
 }
 
-std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t given_dim, bool keepdim) {
+std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t given_dim, Flag keepdim) {
   detail::check_defined(x, "kthvalue", "x");
   const int dim = wrap_dim(given_dim, x.dim(), "kthvalue");
   const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
@@ -56,7 +56,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t given_di
   return at_place(x, dim, raw::contiguous(raw::narrow(order, dim, k - 1, 1)), keepdim);
 }
 
-std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, bool keepdim) {
+std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t given_dim, Flag keepdim) {
   detail::check_defined(x, "median", "x");
   const int dim = wrap_dim(given_dim, x.dim(), "median");
   const int64_t size = x.dim() == 0 ? 1 : x.sizes()[dim];
@@ -78,9 +78,11 @@ Tensor median(const Tensor& x) {
   return x.masked_fill(ties.logical_not(), -HUGE_VAL).max();
 }
 
-Tensor bincount(const Tensor& x, int64_t minlength) {
-  detail::check_defined(x, "bincount", "x");
-  TENDRIL_CHECK_AS(DTypeError, x.dtype() == kInt64, "bincount: got a tensor of ", x.dtype(), ", expected int64");
+Tensor bincount(const Tensor& given, int64_t minlength) {
+  detail::check_defined(given, "bincount", "x");
+  TENDRIL_CHECK_AS(DTypeError, !is_floating(given.dtype()) && given.dtype() != kBool, "bincount: got a tensor of ",
+                   given.dtype(), ", expected integers");
+  const Tensor x = raw::cast(given, kInt64);
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 1, "bincount: got a tensor of shape ", x.sizes(), ", expected a vector");
   TENDRIL_CHECK(minlength >= 0, "bincount: minlength: got ", minlength, ", expected a number of 0 or more");
   int64_t length = minlength;
@@ -160,7 +162,7 @@ Tensor Tensor::argsort(int64_t dim, bool descending) const { return tendril::arg
 std::tuple<Tensor, Tensor> Tensor::topk(int64_t k, int64_t dim, bool largest) const {
   return tendril::topk(*this, k, dim, largest);
 }
-std::tuple<Tensor, Tensor> Tensor::median(int64_t dim, bool keepdim) const {
+std::tuple<Tensor, Tensor> Tensor::median(int64_t dim, Flag keepdim) const {
   return tendril::median(*this, dim, keepdim);
 }
 Tensor Tensor::median() const { return tendril::median(*this); }

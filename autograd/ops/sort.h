@@ -24,11 +24,11 @@ Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
 std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
 
 /// The k-th smallest along `dim`, counted from 1, and its place. Error for a k outside of [1, size].
-std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, bool keepdim = false);
+std::tuple<Tensor, Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, Flag keepdim = false);
 
 /// The middle element along `dim`, of an even number the lower of the two (as PyTorch), and its place. With a NaN among
 /// them it is the first NaN.
-std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, bool keepdim = false);
+std::tuple<Tensor, Tensor> median(const Tensor& x, int64_t dim, Flag keepdim = false);
 Tensor median(const Tensor& x);  ///< of all; those that tie share the gradient evenly. NaN of none, if floating
 
 /// What `unique` found.

@@ -26,7 +26,11 @@ struct UnaryNode : NodeOf<Derived, 1, saves == kNone ? 0 : 1>, Parameter<has_num
   }
 };
 
-/// scalar_math.h's.
+// These are scalar_math.h's.
+Tensor bounded(const Tensor& x) { return x.clamp(-1000, 1000); }
+Tensor root_of_square_and_one(const Tensor& x) {
+  return tendril::where(x.abs().gt(1e9), x.abs(), (x * x + 1.0).sqrt());
+}
 Tensor gelu_tanh_slope(const Tensor& x) {
   const Tensor near = x.clamp(-30, 30), square = near * near;
   const Tensor v = near * (square * 0.07135481627260025 + 1.5957691216057308);

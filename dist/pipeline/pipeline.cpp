@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <iomanip>
 #include <iterator>
+#include <limits>
 #include <locale>
 #include <map>
 #include <mutex>
@@ -110,10 +112,11 @@ struct Stage::State {
   Ref<rpc::FutureState<void>> wake;
 };
 
-Stage::Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss)
+Stage::Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss, Weight weight)
     : module_(std::move(module)),
       forward_(std::move(forward)),
       loss_(std::move(loss)),
+      weight_(std::move(weight)),
       state_(std::make_unique<State>()) {}
 Stage::~Stage() = default;
 
@@ -135,7 +138,6 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   const auto container = autograd::Container::current();
   const Clock::time_point deadline = rpc::CallContext::current().deadline;
   const std::stop_token stop = rpc::CallContext::current().stop;
-  const int64_t all = std::accumulate(work.sizes.begin(), work.sizes.end(), int64_t{0});
   detail::StageResult result;
   enum : std::size_t { kForward, kBackward, kReceiving, kSending, kKinds };
   double* times = nullptr;  // of the stage that is at work
@@ -178,6 +180,19 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   const auto is_trained = [](int number, const Stage& stage) {
     return number > 0 || std::ranges::any_of(stage.module()->parameters(), &Tensor::requires_grad);
   };
+  std::vector<Tensor> targets;  // of all micro-batches, at the last stage
+  std::vector<double> shares;   // of each micro-batch in the loss
+  const auto take_targets = [&](Stage& stage) {
+    for (std::size_t i = 0; i < work.sizes.size(); ++i) {
+      targets.push_back(take(stage, kTarget, static_cast<int>(i)));
+      shares.push_back(stage.weight_ ? stage.weight_(targets.back()) : static_cast<double>(work.sizes[i]));
+      TENDRIL_CHECK(shares.back() >= 0 && std::isfinite(shares.back()), "Pipeline: the weight of micro-batch ", i,
+                    " is ", shares.back(), ", expected a finite number of 0 or more");
+    }
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (double& share : shares) share = sum > 0 ? share / sum : 0;
+    if (sum == 0) result.loss = std::numeric_limits<double>::quiet_NaN();
+  };
   // Between forward and backward, by stage and micro-batch. Not the stage's: a batch that was cancelled may still be in
   // a forward there when the next one runs.
   struct Kept {
@@ -204,12 +219,13 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       Tensor output = work.checkpoint && is_trained(number, stage) ? tendril::autograd::checkpoint(f, input) : f(input);
       TENDRIL_CHECK(output.defined(), "Pipeline: what the module of stage ", number, " gives is undefined");
       if (stage.loss_) {
-        output = stage.loss_(output, take(stage, kTarget, micro_batch));
+        if (targets.empty()) take_targets(stage);
+        const auto place = static_cast<std::size_t>(micro_batch);
+        output = stage.loss_(output, targets.at(place));
         TENDRIL_CHECK(output.defined(), "Pipeline: the loss of the last stage is undefined");
         TENDRIL_CHECK_AS(ShapeError, output.numel() == 1, "Pipeline: the loss of the last stage has the shape ",
                          output.sizes(), ", expected one number");
-        const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;
-        result.loss += share * output.item<double>();
+        if (shares[place] > 0) result.loss += shares[place] * output.item<double>();
       } else {
         send(number + 1, kInput, micro_batch, output.detach());
       }
@@ -224,8 +240,8 @@ detail::StageResult run_stages(const detail::StageWork& work) {
                        number, " gives has no history: nothing in it requires a gradient, or it was detached");
       Tensor gradient;
       if (stage.loss_) {
-        const double share = static_cast<double>(work.sizes.at(static_cast<std::size_t>(micro_batch))) / all;
-        gradient = raw::full(kept.output.sizes(), share, kept.output.dtype(), kept.output.device());
+        const double share = shares.at(static_cast<std::size_t>(micro_batch));
+        if (share > 0) gradient = raw::full(kept.output.sizes(), share, kept.output.dtype(), kept.output.device());
       } else {
         gradient = take(stage, kGradient, micro_batch);
       }

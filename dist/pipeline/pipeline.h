@@ -45,8 +45,10 @@ class Stage {
  public:
   using Forward = std::function<Tensor(const Tensor&)>;                            ///< what a stage computes
   using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;  ///< of the last stage
+  /// The weight of a micro-batch's loss in the batch's, from its targets. Empty: the number of rows.
+  using Weight = std::function<double(const Tensor& target)>;
 
-  Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss);
+  Stage(std::shared_ptr<nn::Module> module, Forward forward, Loss loss, Weight weight = {});
   ~Stage();
   const std::shared_ptr<nn::Module>& module() const noexcept { return module_; }  ///< the user's
 
@@ -63,6 +65,7 @@ class Stage {
   const std::shared_ptr<nn::Module> module_;
   const Forward forward_;
   const Loss loss_;
+  const Weight weight_;
   const std::unique_ptr<State> state_;
 };
 
@@ -73,11 +76,11 @@ std::shared_ptr<Stage> stage_of(Args... arguments) {
   return std::make_shared<Stage>(
       module, [m = module.get()](const Tensor& x) { return m->forward(x); }, Stage::Loss());
 }
-template <class M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+template <class M, Tensor (*loss)(const Tensor&, const Tensor&), double (*weight)(const Tensor&), class... Args>
 std::shared_ptr<Stage> loss_stage_of(Args... arguments) {
   auto module = std::make_shared<M>(std::move(arguments)...);
   return std::make_shared<Stage>(
-      module, [m = module.get()](const Tensor& x) { return m->forward(x); }, loss);
+      module, [m = module.get()](const Tensor& x) { return m->forward(x); }, loss, weight);
 }
 }  // namespace detail
 
@@ -91,16 +94,21 @@ template <std::derived_from<nn::Module> M, class... Args>
 rpc::RRef<Stage> make_stage(const rpc::Destination& to, Args&&... arguments) {
   return make_stage<M>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
 }
-/// ... the last, whose output and target `loss` makes one number of: a mean over the micro-batch.
-template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+/// Makes the last stage. `loss` returns the mean loss of a micro-batch, one number, from output and targets. If not all
+/// targets count alike, `weight` returns the sum of the weights of a micro-batch's targets, so that the losses and
+/// gradients of the micro-batches add up to those of the whole batch. If classes of -100 are ignored, it returns
+/// `target.ne(-100).sum().item<double>()`. It is called once for each micro-batch, on the stage's worker.
+template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&),
+          double (*weight)(const Tensor&) = nullptr, class... Args>
 rpc::RRef<Stage> make_loss_stage(rpc::Agent& agent, const rpc::Destination& to, Args&&... arguments) {
-  return rpc::remote<&detail::loss_stage_of<M, loss, std::decay_t<Args>...>>(agent, to,
-                                                                             std::forward<Args>(arguments)...);
+  return rpc::remote<&detail::loss_stage_of<M, loss, weight, std::decay_t<Args>...>>(agent, to,
+                                                                                     std::forward<Args>(arguments)...);
 }
 /// ... the same, by the default agent.
-template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&), class... Args>
+template <std::derived_from<nn::Module> M, Tensor (*loss)(const Tensor&, const Tensor&),
+          double (*weight)(const Tensor&) = nullptr, class... Args>
 rpc::RRef<Stage> make_loss_stage(const rpc::Destination& to, Args&&... arguments) {
-  return make_loss_stage<M, loss>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
+  return make_loss_stage<M, loss, weight>(*rpc::default_agent(), to, std::forward<Args>(arguments)...);
 }
 
 struct PipelineOptions {
@@ -146,10 +154,11 @@ class Pipeline {
 
   /// Forward and backward of a batch, cut along dim 0 in as many micro-batches as the schedule has (their sizes differ
   /// by one at most), or cut in micro-batches of these sizes, which add up to it. Gradients of the mean loss go to the
-  /// context, on each stage's worker; the first stages may be frozen. Returns the loss. Throws Error for a batch that
-  /// is smaller than the number of micro-batches, for sizes that do not fit, and for targets that are not as many as
-  /// inputs, before anything is sent; rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which it
-  /// failed, once all others have cancelled the batch; the next batch may begin.
+  /// context, on each stage's worker; the first stages may be frozen. Returns the loss: the mean of the micro-batches'
+  /// losses by their sizes or, with a weight function, by their weights (NaN if nothing counts). Throws Error for a
+  /// batch that is smaller than the number of micro-batches, for sizes that do not fit, and for targets that are not as
+  /// many as inputs, before anything is sent; rpc::RemoteError, PeerLostError, TimeoutError naming the worker at which
+  /// it failed, once all others have cancelled the batch; the next batch may begin.
   double train(const autograd::Context& context, const Tensor& inputs, const Tensor& targets,
                const std::vector<int64_t>& sizes = {});
   const Report& report() const noexcept { return report_; }  ///< of the last batch that went well

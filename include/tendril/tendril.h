@@ -151,6 +151,7 @@
 #include "tendril/tensor/files/numpy.h"
 #include "tendril/tensor/files/pytorch.h"
 #include "tendril/tensor/files/safetensors.h"
+#include "tendril/tensor/flag.h"
 #include "tendril/tensor/memory_format.h"
 #include "tendril/tensor/print.h"
 #include "tendril/tensor/random.h"

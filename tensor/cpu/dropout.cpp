@@ -21,16 +21,18 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t o
       parallel_for((out.numel + 3) / 4, kParallelGrain / 8, [&](int64_t begin, int64_t end) {
         for_random_words(seed, offset, begin, end, [&](int64_t block, const uint32_t* words, int64_t blocks) {
           const int64_t first = 4 * block, count = std::min(4 * blocks, out.numel - first);
-          // Not by choosing: a NaN stays; and what is dropped must not overflow.
-          const auto factor = [&](int64_t k) { return words[k] < threshold ? scale : Compute<T>(0); };
+          // Selected, not multiplied by 0: dropped elements may be infinite or NaN.
+          const auto kept = [&](int64_t k, Compute<T> value) {
+            return words[k] < threshold ? value * scale : Compute<T>(0);
+          };
           if constexpr (is_half_type<T>) {
             static_assert(4 * kWordBlocks <= kHalfBlock);
             float wide[kHalfBlock];
             widen_block<T>(reinterpret_cast<const char*>(from + first), sizeof(T), count, wide);
-            for (int64_t k = 0; k < count; ++k) wide[k] *= factor(k);
+            for (int64_t k = 0; k < count; ++k) wide[k] = kept(k, wide[k]);
             narrow_block<T>(wide, count, reinterpret_cast<char*>(to + first), sizeof(T));
           } else {
-            for (int64_t k = 0; k < count; ++k) to[first + k] = from[first + k] * factor(k);
+            for (int64_t k = 0; k < count; ++k) to[first + k] = kept(k, from[first + k]);
           }
         });
       });

@@ -146,6 +146,12 @@ Tensor empty_for(const Dims& sizes, std::initializer_list<const Tensor*> operand
   return empty(sizes, dtype, device);
 }
 
+/// Throws Error for a number for which the operation is not defined.
+void check_number(Unary op, double p) {
+  TENDRIL_CHECK(op != Unary::celu || p != 0, "celu: alpha: got 0, expected another number");
+  TENDRIL_CHECK(op != Unary::softshrink || p >= 0, "softshrink: lambd: got ", p, ", expected a number of 0 or more");
+}
+
 void run_unary(Unary op, const Tensor& out, const Tensor& x, double p) {
   const Kernels& table = kernels(out.device());
   require(table.unary, op, table)(op, view_of(out), view_of(x), p);
@@ -184,6 +190,17 @@ DType result_type(const Tensor& x, const Tensor& y) {
   return category(weak) > category(strong) ? promote(a, b) : strong;
 }
 
+DType result_type(const Tensor& x, const Tensor& y, const Tensor& z) {
+  std::optional<DType> strong, weak;  // of tensors with and without dimensions
+  for (const Tensor* operand : {&x, &y, &z}) {
+    check_defined(*operand, "result_type", "an operand");
+    std::optional<DType>& of_kind = operand->dim() == 0 ? weak : strong;
+    of_kind = of_kind ? promote(*of_kind, operand->dtype()) : operand->dtype();
+  }
+  if (!strong || !weak) return strong ? *strong : *weak;
+  return category(*weak) > category(*strong) ? promote(*strong, *weak) : *strong;
+}
+
 DType result_type(const Tensor& x, Scalar y) {
   check_defined(x, "result_type", "x");
   if (category(y.category()) <= category(x.dtype())) return x.dtype();
@@ -213,6 +230,7 @@ Tensor unary(Unary op, const Tensor& x) {
 
 Tensor unary(Unary op, const Tensor& x, double p) {
   check_defined(x, name_of(op), "x");
+  check_number(op, p);
   const Cast input(x, result_dtype(rule_of(op), x.dtype(), name_of(op)));
   Tensor out = result_like(input);
   run_unary(op, out, input, p);
@@ -360,6 +378,7 @@ Tensor binary_gradient(Binary op, int operand, const Tensor& g, Scalar x, const 
 void unary_(Unary op, const Tensor& out) { unary_(op, out, parameter_of(op)); }
 void unary_(Unary op, const Tensor& out, double p) {
   check_defined(out, name_of(op), "x");
+  check_number(op, p);
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const Kernels& table = kernels(out.device());

@@ -135,9 +135,10 @@ BOOST_AUTO_TEST_CASE(far_from_zero_are_what_they_tend_to_though_factors_overflow
 
 BOOST_AUTO_TEST_CASE(of_a_number_agree_with_the_formulas) {
 #define TENDRIL_UNARY(...)
-#define TENDRIL_PARAMETRIC(op, doc, dtypes, expression, saves, gradient, fused, low, high, ...) \
-  for (const double p : {0.0, -0.7, 3.0}) {                                                     \
-    check(#op, [p](const auto& x) { return x[0].op(p); }, {{low, high}});                       \
+#define TENDRIL_PARAMETRIC(op, doc, dtypes, expression, saves, gradient, fused, low, high, ...)          \
+  for (const double p : {0.0, -0.7, 3.0}) {                                                              \
+    if ((std::string(#op) == "celu" && p == 0) || (std::string(#op) == "softshrink" && p < 0)) continue; \
+    check(#op, [p](const auto& x) { return x[0].op(p); }, {{low, high}});                                \
   }
 #include "tendril/tensor/pointwise.def"
 }

@@ -1,6 +1,8 @@
 #include "tendril/autograd/saved.h"
 
 #include <ctime>
+#include <latch>
+#include <thread>
 
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/grad_mode.h"
@@ -212,6 +214,27 @@ BOOST_AUTO_TEST_CASE(and_is_still_refused_in_backward) {
   b.add_(b * w);
   CHECK_RAISES(AutogradError, "is at version 1; expected version 0 instead. It was saved by MulBackward.",
                b.sum().backward());
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_that_is_forgotten_while_it_is_freed_is_released_once) {
+  for (int round = 0; round < 2000; ++round) {
+    bool freed = false;
+    {
+      const Tensor x = watched(freed);
+      autograd::SavedTensor saved;
+      saved.save(x);
+      std::latch both(2);
+      std::thread other([&] {
+        both.arrive_and_wait();
+        saved.reset();
+      });
+      both.arrive_and_wait();
+      saved.forget(*x.impl());
+      other.join();
+      BOOST_TEST_REQUIRE(!freed);
+    }
+    BOOST_TEST_REQUIRE(freed);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,4 +5,4 @@ tendril_suites(DEVICES cpu cuda SUITES
 tendril_suites(LABELS gradcheck SUITES coverage functional gradcheck_.*)
 tendril_suites(LABELS smoke SUITES engine function hooks inplace leaves promotion)
 tendril_suites(LABELS threads SUITES
-  checkpoint coverage fused_gradients gradcheck_attention half indexing integers overlap singular sort threads)
+  checkpoint coverage fused_gradients gradcheck_attention half indexing integers overlap saved singular sort threads)

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(they_print_their_options) {
 
 BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   const Tensor x = make::ones({2, 3});
-  BOOST_CHECK_EXCEPTION(nn::Hardtanh(1, 1)(x), tendril::Error, says("hardtanh", "min_val", "1"));
+  BOOST_CHECK_EXCEPTION(nn::Hardtanh(2, 1)(x), tendril::Error, says("hardtanh", "min_val", "2"));
   BOOST_CHECK_EXCEPTION(nn::GLU()(x), tendril::ShapeError, says("glu", "[2, 3]", "even"));
   BOOST_CHECK_EXCEPTION(nn::PReLU({.num_parameters = 2})(x), tendril::ShapeError, says("prelu", "[2]", "3"));
   BOOST_CHECK_EXCEPTION(nn::PReLU({.num_parameters = 0}), tendril::Error, says("PReLU", "num_parameters", "0"));

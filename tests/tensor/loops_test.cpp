@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(exponentials_of_float32_are_within_a_few_units_in_the_last_
   constexpr double kMin = std::numeric_limits<float>::min();
   check(raw::unary(Unary::sigmoid, x), "sigmoid", 3, kMin, [](double v) { return 1 / (1 + std::exp(-v)); });
   check(raw::unary(Unary::gelu, x), "gelu", 11, kMin,
-        [](double v) { return v * 0.5 * std::erfc(-v * std::sqrt(0.5)); });
+        [](double v) { return std::isinf(v) && v < 0 ? 0 : v * 0.5 * std::erfc(-v * std::sqrt(0.5)); });
   // Two terms, of which the sum may be much smaller than they are: 4 units of them.
   check(raw::unary_gradient(Unary::gelu, raw::full(x.sizes(), 1, kFloat32), x), "gelu's gradient", 9, 4 * 0x1p-24,
         [](double v) {

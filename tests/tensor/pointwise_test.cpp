@@ -50,6 +50,15 @@ Tensor mixed_values(const Dims& sizes, DType dtype) {
   return raw::cast(make::from_data(values, sizes), dtype);
 }
 
+/// Where the result is the limit and PyTorch's is not (docs/numerics.md; tests/autograd/pointwise_limits_test.cpp).
+bool has_own_limit(const std::string& name, double x) {
+  if (name == "sign") return std::isnan(x);
+  if (name == "softsign") return std::isinf(x);
+  const bool vanishes =
+      name == "silu" || name == "gelu" || name == "gelu_tanh" || name == "mish" || name == "hardswish";
+  return vanishes && std::isinf(x) && x < 0;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_operation_gives_pytorchs_values) {
@@ -70,6 +79,7 @@ BOOST_AUTO_TEST_CASE(every_operation_gives_pytorchs_values) {
     }
     file >> expected;
     const double got = result.item<double>();
+    if (has_own_limit(name, number(x))) continue;
     // PyTorch's gelus cancel far below zero, where ours do not.
     const bool cancels = name == "gelu" || name == "gelu_tanh";
     const bool fine = close(got, number(expected), 4e-15) || (cancels && std::abs(got - number(expected)) < 1e-15);

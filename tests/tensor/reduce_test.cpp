@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(all_and_any_take_every_type) {
 }
 
 BOOST_AUTO_TEST_CASE(functions_of_each_element_are_added_up) {
-  using Function = Tensor (*)(const Tensor&, const Dims&, bool);
+  using Function = Tensor (*)(const Tensor&, const Dims&, Flag);
   const std::vector<std::pair<Function, double (*)(double)>> rows = {
       {sum_of_squares, [](double v) { return v * v; }}, {nansum, [](double v) { return std::isnan(v) ? 0 : v; }}};
   for (const DType dtype : {kFloat64, kFloat32, kBFloat16, kFloat16, kInt64, kInt32, kUInt8}) {

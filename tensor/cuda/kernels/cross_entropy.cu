@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks<T>)
   const C distance = counts ? to_compute(from[chosen * step]) - most : C(0);
   losses.largest[line] = most;
   losses.log_sum[line] = logarithm(total);
-  losses.loss[line] = counts ? -(distance - logarithm(total)) * weight : C(0);
+  losses.loss[line] = counts && weight != C(0) ? -(distance - logarithm(total)) * weight : C(0);
   losses.weights[line] = weight;
   losses.shares[line] = -weight;
 }

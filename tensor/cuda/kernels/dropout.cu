@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto rest = static_cast<uint32_t>(numel - 4 * i < 4 ? numel - 4 * i : 4);
     for (uint32_t k = 0; k < rest; ++k) {
       const int64_t at = 4 * i + k;
-      out[at] = from_compute<T>(to_compute(x[at]) * (scale * static_cast<Compute<T>>(kept[k])));
+      out[at] = from_compute<T>(kept[k] != 0 ? to_compute(x[at]) * scale : Compute<T>(0));
     }
   }
 }
