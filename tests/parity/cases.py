@@ -25,6 +25,11 @@ def refs(numbers):
     return "(" + ",".join(f"%{n}" for n in numbers) + ")"
 
 
+def without(node, what):
+    """Makes 0 of some values of an input; differences.py has the cases that are about them."""
+    node.values[:] = [0.0 if what(value) else value for value in node.values]
+
+
 def unary(d, p):
     op = d.one(*ops.UNARY)
     low, high = DOMAINS.get(op, (-3, 3))
@@ -33,6 +38,10 @@ def unary(d, p):
     dtype = d.dtype(*NUMBERS) if op in ("square", "sign") else d.dtype()
     d.plain = d.plain and op != "elu"
     x = d.input(p, d.shape(), dtype, d.chance(0.8), kind, low, high)
+    if op in ("sign", "abs"):
+        without(p.nodes[-1], math.isnan)
+    elif op == "silu":
+        without(p.nodes[-1], math.isinf)
     return p.step(op, f"%{x}")
 
 
@@ -101,6 +110,7 @@ def ternary(d, p):
         dtype = "int64"
     x = d.input(p, full, dtype, True, kind)
     if op == "clamp":
+        without(p.nodes[-1], math.isnan)
         bounds = [d.one(None, 0.0, 1.0, -1.0, -0.5, 2.0), d.one(None, 1.0, 2.0, 0.0, 0.5)]
         if bounds == [None, None]:
             bounds[0] = -1.0
@@ -133,6 +143,8 @@ def reduction(d, p):
         d.plain = False  # second derivatives at equal elements, of one alone, and of means over nothing: differences.py
     # PyTorch's variance of equal elements may be off by roundings; here it is 0.
     x = f"%{d.input(p, sizes, dtype, True, kind, overlapping=op not in ('var', 'std'))}"
+    if op == "logsumexp":
+        without(p.nodes[-1], math.isinf)
     keep, dim, along = text(d.chance(0.5)), str(d.dim(len(sizes))), dims(d.dims(len(sizes), 0 if "sum" in op else 1))
     if op in ("sum", "mean", "max", "min", "all", "any"):
         return p.step(op, x)
@@ -330,6 +342,7 @@ def in_place(d, p):
     elif op == "fill_":
         p.step(op, ref, scalar(d, dtype in FLOATS))
     elif op == "clamp_":
+        without(p.inputs()[0], math.isnan)
         p.step(op, ref, *map(text, d.one((0.0, 1.0), (None, 1.0), (-0.5, None), (0.0, 0.0))))
     elif op == "masked_fill_":
         p.step(op, ref, f"%{mask(d, p, d.broadcastable(sizes))}", scalar(d, dtype in FLOATS))

@@ -56,6 +56,35 @@ DIFFERENCES = [
         %3 = grad (%1) (%0) (%2)""", """
         ! %1 float32 [1] grad = nan
         ! %3 float32 [1] any = nan"""),
+    ("sign_of_nan", "NaN gives NaN", """
+        %0 float32 [1] grad = nan
+        %1 = sign %0""", """
+        ! %1 float32 [1] grad = nan"""),
+    ("gradient_of_abs_at_nan", "NaN gives NaN, in gradients too", """
+        %0 float32 [1] grad = nan
+        %1 = abs %0
+        %2 float32 [1] = 0.5
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %3 float32 [1] any = nan"""),
+    ("gradient_of_clamp_at_nan", "a NaN is within the bounds, as it is for relu", """
+        %0 float32 [1] grad = nan
+        %1 = clamp %0 -1.0 1.0
+        %2 float32 [1] = 0.5
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %3 float32 [1] any = 0.5"""),
+    ("silu_at_infinity", "the limits; PyTorch multiplies infinity by 0", """
+        %0 float32 [2] grad = -inf inf
+        %1 = silu %0
+        %2 float32 [2] = 1 1
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %1 float32 [2] grad = 0 inf
+        ! %3 float32 [2] any = 0 1"""),
+    ("gradient_of_logsumexp_of_infinity", "the limit; PyTorch subtracts infinity from infinity", """
+        %0 float32 [2] grad = inf 0
+        %1 = logsumexp %0 0 false
+        %2 float32 [] = 1
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %3 float32 [2] any = 1 0"""),
     ("second_derivative_of_elu_at_0", "where the second derivative jumps from 1 to 0 it is the mean of both", """
         %0 float32 [1] grad = 0
         %1 = elu %0
