@@ -18,6 +18,9 @@ void refit(Tensor& gradient, const OutputInfo& expected, const Node& node, uint3
     TENDRIL_CHECK_AS(AutogradError, expands_to(expected.sizes, gradient.sizes()), "Function ", node.name(),
                      " returned an invalid gradient at index ", i, " - got ", gradient.sizes(),
                      " but expected shape compatible with ", expected.sizes);
+    const bool wider = is_floating(expected.dtype) && size_of(expected.dtype) > size_of(gradient.dtype());
+    // For a wider operand the sum is not rounded to the gradient's dtype.
+    if (wider && is_floating(gradient.dtype())) gradient = gradient.to(expected.dtype);
     gradient = sum_to(gradient, expected.sizes);
   }
   if (gradient.dtype() != expected.dtype) {

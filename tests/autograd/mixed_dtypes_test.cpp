@@ -55,6 +55,13 @@ BOOST_AUTO_TEST_CASE(interpolation_is_rounded_once) {
   BOOST_TEST(only(lerp(one(-60000, kFloat16), one(60000, kFloat16), one(0.25, kFloat16))) == -30000);
 }
 
+BOOST_AUTO_TEST_CASE(a_gradient_is_summed_in_the_dtype_of_a_wider_operand) {
+  const Tensor wide = tensor({1.}, {.dtype = kFloat32, .requires_grad = true});
+  const Tensor x = zeros({2}, {.dtype = kBFloat16}).copy_(wide);
+  x.backward(tensor({8., 0.03125}, {.dtype = kBFloat16}));
+  BOOST_TEST(only(wide.grad()) == 8.03125);  // 8 in bfloat16
+}
+
 BOOST_AUTO_TEST_CASE(einsum_keeps_the_dtype_of_integers) {
   for (const DType dtype : {kInt32, kUInt8, kInt64}) {
     const Tensor x = tensor({{1, 2}, {3, 4}}, {.dtype = dtype}), y = tensor({5, 6}, {.dtype = dtype});
