@@ -58,7 +58,7 @@ bool stays_float(const Tensor& x, const Tensor& y) {
   return autograd::detail::autocast_on() && (autograd::detail::is_raised(x) || autograd::detail::is_raised(y));
 }
 
-Tensor bounded(const Tensor& log) { return raw::clamp(log, -100, {}); }
+Tensor bounded_log(const Tensor& log) { return raw::clamp(log, -100, {}); }
 
 /// Saves x and the target. Bounds as PyTorch's: gradients where x is 0 or 1 are large, not NaN.
 struct BinaryCrossEntropyBackward : autograd::NodeOf<BinaryCrossEntropyBackward, 2, 2> {
@@ -99,8 +99,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
                   "binary_cross_entropy_with_logits)");
   }
   const Tensor rest = raw::binary(Binary::sub, 1.0, target);
-  const Tensor log_x = bounded(raw::unary(Unary::log, x));
-  const Tensor log_rest = bounded(raw::unary(Unary::log1p, raw::unary(Unary::neg, x)));  // exact for small x, too
+  const Tensor log_x = bounded_log(raw::unary(Unary::log, x));
+  const Tensor log_rest = bounded_log(raw::unary(Unary::log1p, raw::unary(Unary::neg, x)));  // exact for small x, too
   Tensor each =
       raw::binary(Binary::add, raw::binary(Binary::mul, target, log_x), raw::binary(Binary::mul, rest, log_rest));
   each = raw::unary(Unary::neg, each);

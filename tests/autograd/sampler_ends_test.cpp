@@ -30,7 +30,7 @@ template <class Draw>
 Tensor draw_block(const Extreme& extreme, DType dtype, const Draw& draw) {
   Generator generator(1);
   generator.set_state({1, extreme.offset});
-  const Tensor x = empty({4}, {.dtype = dtype});
+  Tensor x = empty({4}, {.dtype = dtype});
   draw(x, generator);
   return x;
 }
@@ -38,8 +38,8 @@ Tensor draw_block(const Extreme& extreme, DType dtype, const Draw& draw) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_extreme_blocks_are_extreme) {
-  BOOST_TEST(philox::block(1, kZero.offset)[kZero.word] >> 8 == 0);
-  BOOST_TEST(philox::block(1, kOnes.offset)[kOnes.word] >> 8 == 0xffffff);
+  BOOST_TEST((philox::block(1, kZero.offset)[kZero.word] >> 8) == 0u);
+  BOOST_TEST((philox::block(1, kOnes.offset)[kOnes.word] >> 8) == 0xffffffu);
 }
 
 BOOST_AUTO_TEST_CASE(exponential_numbers_are_positive_and_finite) {
