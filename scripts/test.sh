@@ -31,10 +31,10 @@ check_arguments() {
     esac
     case $1 in
       -R | -E | -L | -LE | -I | -j | --tests-regex | --exclude-regex | --label-regex | --label-exclude | --tests-information | \
-        --parallel | --repeat | --timeout)
+        --parallel | --repeat | --repeat-until-fail | --timeout)
         [ $# -gt 1 ] || { echo "error: $1: expected a value after it" >&2; exit 2; }
         shift ;;
-      -V | -VV | -Q | --verbose | --extra-verbose | --quiet | --progress | --rerun-failed | --schedule-random | --stop-on-failure) ;;
+      -j[0-9]* | -N | --*=* | --output-on-failure | -V | -VV | -Q | --verbose | --extra-verbose | --quiet | --progress | --rerun-failed | --schedule-random | --stop-on-failure) ;;
       *) echo "error: got '$1', expected --changed or CTest's arguments, such as -R REGEX, -L LABEL, -V" >&2; exit 2 ;;
     esac
     shift

@@ -96,7 +96,8 @@ Tensor lerp(const Tensor& x, const Tensor& end, const Tensor& weight) {
   check_three("lerp", x, end, "end", weight, "weight");
   detail::check_floating(x, "lerp");
   const DType result = raw::result_type(x, end, weight), wide = computed_in(result);
-  if (wide != result) return lerp(x.to(wide), end.to(wide), weight.to(wide)).to(result);
+  if (x.dtype() != wide || end.dtype() != wide || weight.dtype() != wide)
+    return lerp(x.to(wide), end.to(wide), weight.to(wide)).to(result);
   // From the nearer end, so that both ends are exact.
   const Tensor way = end - x;
   return tendril::where(weight.abs() < 0.5, x + weight * way, end - way * (1 - weight));
@@ -107,7 +108,7 @@ Tensor lerp(const Tensor& x, const Tensor& end, double weight) {
   detail::check_defined(end, "lerp", "end");
   detail::check_floating(x, "lerp");
   const DType result = raw::result_type(x, end), wide = computed_in(result);
-  if (wide != result) return lerp(x.to(wide), end.to(wide), weight).to(result);
+  if (x.dtype() != wide || end.dtype() != wide) return lerp(x.to(wide), end.to(wide), weight).to(result);
   const Tensor way = end - x;
   return std::abs(weight) < 0.5 ? x + way * weight : end - way * (1 - weight);
 }

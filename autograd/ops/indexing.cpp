@@ -278,8 +278,10 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t given_dim) {
                    ", expected as many dimensions as the tensor of shape ", x.sizes());
   TENDRIL_CHECK_AS(DTypeError, index.dtype() == kInt64, "take_along_dim: the index is ", index.dtype(),
                    ", expected int64");
-  const Tensor places = raw::where(raw::compare(Compare::lt, index, 0),
-                                   raw::binary(Binary::add, index, x.dim() == 0 ? 1 : x.size(dim)), index);
+  const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
+  const Tensor from_end =
+      raw::compare(Compare::logical_and, raw::compare(Compare::lt, index, 0), raw::compare(Compare::ge, index, -size));
+  const Tensor places = raw::where(from_end, raw::binary(Binary::add, index, size), index);
   if (x.dim() == 0) return detail::named_errors("take_along_dim", [&] { return x.gather(0, places); });
   Dims of_x = x.sizes(), of_index = index.sizes();
   of_x[dim] = of_index[dim] = 1;

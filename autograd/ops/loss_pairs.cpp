@@ -46,11 +46,9 @@ Tensor reduced(const Tensor& each, LossReduction reduction) {
 /// result alone is rounded.
 DType wide_type(const Tensor& x, const Tensor& y) { return computed_in(raw::result_type(x, y)); }
 
-/// The loss of each element, times its weight. Elements of weight 0 do not count, even if they are infinite or NaN.
-Tensor weighted(const Tensor& each, const Tensor& weight) {
-  if (!weight.defined()) return each;
-  const Tensor factor = weight.detach();
-  return each.masked_fill(raw::compare(Compare::eq, factor, 0), 0) * factor;
+/// x, with `value` for elements of weight 0: these do not count, even if they are infinite or NaN.
+Tensor counted(const Tensor& x, const Tensor& weight, double value) {
+  return weight.defined() ? x.masked_fill(raw::compare(Compare::eq, weight, 0), value) : x;
 }
 
 /// Within an Autocast losses of the half types stay float32.
@@ -82,10 +80,11 @@ Tensor distance(const Tensor& x, const Tensor& y, double p, double eps) { return
 
 }  // namespace
 
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options) {
+Tensor binary_cross_entropy(const Tensor& given, const Tensor& target, const BinaryCrossEntropyOptions& options) {
   const char* op = "binary_cross_entropy";
-  check_pair(op, x, "x", target, "the target");
-  check_weight(op, "weight", options.weight, x);
+  check_pair(op, given, "x", target, "the target");
+  check_weight(op, "weight", options.weight, given);
+  const Tensor x = counted(given, options.weight, 0.5);
   if (stays_float(x, target))
     return binary_cross_entropy(autograd::detail::raised(x), autograd::detail::raised(target), options);
   if (const DType wide = wide_type(x, target); x.dtype() != wide || target.dtype() != wide) {
@@ -108,15 +107,17 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryC
     n->save(0, x);
     n->save(1, target);
   }
-  return reduced(weighted(each, options.weight), options.reduction);
+  if (options.weight.defined()) each = each * options.weight.detach();
+  return reduced(each, options.reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+Tensor binary_cross_entropy_with_logits(const Tensor& given, const Tensor& target,
                                         const BinaryCrossEntropyWithLogitsOptions& options) {
   const char* op = "binary_cross_entropy_with_logits";
-  check_pair(op, logits, "the logits", target, "the target");
-  check_weight(op, "weight", options.weight, logits);
-  check_weight(op, "pos_weight", options.pos_weight, logits);
+  check_pair(op, given, "the logits", target, "the target");
+  check_weight(op, "weight", options.weight, given);
+  check_weight(op, "pos_weight", options.pos_weight, given);
+  const Tensor logits = counted(given, options.weight, 0);
   if (stays_float(logits, target))
     return binary_cross_entropy_with_logits(autograd::detail::raised(logits), autograd::detail::raised(target),
                                             options);
@@ -127,7 +128,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   Tensor unlikely = (-logits).softplus();  // -log(sigmoid(logits))
   if (options.pos_weight.defined()) unlikely = unlikely * ((options.pos_weight.detach() - 1.0) * target + 1.0);
   Tensor each = (1.0 - target) * logits + unlikely;
-  return reduced(weighted(each, options.weight), options.reduction);
+  if (options.weight.defined()) each = each * options.weight.detach();
+  return reduced(each, options.reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {

@@ -73,16 +73,17 @@ void check_options(const char* op, const CollectiveOptions& options) {
                    options.timeout.count(), " ms");
 }
 
-/// Whether members divide before they sum: in float16, a sum may be above 65504 where the average is not.
-bool divides_first(ReduceOp op, const Tensor& x) { return op == ReduceOp::average && x.dtype() == kFloat16; }
-
-void divide(const Tensor& x, int size) {
-  // The inverse of a power of two is exact, and a product costs half as much as a quotient.
-  const bool exact = (size & (size - 1)) == 0;
-  raw::binary_(exact ? Binary::mul : Binary::div, x, exact ? Scalar(1.0 / size) : Scalar(size));
+/// Calls reduce(x). An average of float16 is computed in float32, as its sum may exceed 65504 where the average does
+/// not.
+template <class F>
+void reduce_wide(ReduceOp op, const Tensor& x, const F& reduce) {
+  if (op != ReduceOp::average || x.dtype() != kFloat16) return reduce(x);
+  const Tensor wide = raw::cast(x, kFloat32);
+  reduce(wide);
+  raw::copy_(x, wide);
 }
 
-Combine combination(ReduceOp op, const Tensor& x, int size) {
+Combine combination(ReduceOp op, int size) {
   switch (op) {
     case ReduceOp::max:
       return {[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::maximum, into, part); }};
@@ -92,8 +93,12 @@ Combine combination(ReduceOp op, const Tensor& x, int size) {
       break;
   }
   Combine combine{[](const Tensor& into, const Tensor& part) { raw::binary_(Binary::add, into, part); }};
-  if (op == ReduceOp::average && !divides_first(op, x)) {
-    combine.finish = [size](const Tensor& whole) { divide(whole, size); };
+  if (op == ReduceOp::average) {
+    // The same bits, as the inverse of a power of two is exact; a product costs half of a quotient.
+    const bool exact = (size & (size - 1)) == 0;
+    combine.finish = [size, exact](const Tensor& whole) {
+      raw::binary_(exact ? Binary::mul : Binary::div, whole, exact ? Scalar(1.0 / size) : Scalar(size));
+    };
   }
   return combine;
 }
@@ -141,9 +146,10 @@ void reduce_in_place(Channel& channel, Carrier* carrier, std::size_t chunk_bytes
   if (channel.size() == 1) return;
   const auto reduce = [&](const Tensor& flat) {
     if (carrier) return carrier->all_reduce(channel, flat, op);
-    if (divides_first(op, flat)) divide(flat, channel.size());
-    (deterministic ? chain_all_reduce : ring_all_reduce)(channel, flat, combination(op, flat, channel.size()),
-                                                         chunk_elements(x, chunk_bytes, channel.size()));
+    reduce_wide(op, flat, [&](const Tensor& wide) {
+      (deterministic ? chain_all_reduce : ring_all_reduce)(channel, wide, combination(op, channel.size()),
+                                                           chunk_elements(wide, chunk_bytes, channel.size()));
+    });
   };
   in_operation(channel, what, deadline, [&] { change_in_place(carrier, x, reduce); });
 }
@@ -318,9 +324,10 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, ReduceOp op, const Collecti
                                                 detail::way_of(carrier, by_rank), ")");
       detail::in_operation(*channel_, what, deadline, [&] {
         if (carrier) return carrier->reduce_scatter(*channel_, flat, op);
-        if (detail::divides_first(op, flat)) detail::divide(flat, size());
-        (by_rank ? detail::chain_reduce_scatter : detail::ring_reduce_scatter)(
-            *channel_, flat, detail::combination(op, flat, size()), detail::chunk_elements(x, chunk_bytes_, size()));
+        detail::reduce_wide(op, flat, [&](const Tensor& wide) {
+          (by_rank ? detail::chain_reduce_scatter : detail::ring_reduce_scatter)(
+              *channel_, wide, detail::combination(op, size()), detail::chunk_elements(wide, chunk_bytes_, size()));
+        });
       });
     });
   }

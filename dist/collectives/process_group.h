@@ -65,7 +65,7 @@ enum class Backend : uint8_t {
 /// How elements of several ranks become one.
 enum class ReduceOp : uint8_t {
   sum,      ///< of all
-  average,  ///< the sum over the number of ranks; float16 is divided before it is summed, so that no sum overflows
+  average,  ///< the sum over the number of ranks; of float16 computed in float32, so that no sum overflows
   max,      ///< the largest
   min,      ///< the smallest
 };

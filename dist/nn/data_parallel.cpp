@@ -19,6 +19,11 @@ using tendril::autograd::Edge;
 using tendril::autograd::GraphTask;
 using tendril::autograd::Node;
 
+namespace {
+/// Throws CollectiveError at all members unless their modules have the same parameters and buffers.
+void check_same(nn::Module& module, ProcessGroup& group, const CollectiveOptions& options);
+}  // namespace
+
 /// Where a backward's gradients go: those of parameters into their buckets, others to `.grad` or to a context.
 class DistributedDataParallel::Reducer final : public tendril::autograd::GradientSink {
  public:
@@ -80,8 +85,8 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
       buckets_[i].flat = raw::zeros({numels[i]}, like.dtype(), like.device());
     }
   }
-  /// Follows parameters that were frozen when the buckets were filled and require gradients now. Members that disagree
-  /// about them have buckets of other sizes, which their all_reduce reports.
+  /// Follows parameters that were frozen when the buckets were filled and require gradients now. Collective if there
+  /// are any: throws CollectiveError if the members disagree about them.
   void follow_unfrozen() {
     bool unfrozen = false;
     for (const Tensor& tensor : module_.parameters()) {
@@ -93,7 +98,9 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
                     " that it did not have when this object was made, expected the same parameters; make a new one");
       unfrozen = true;
     }
-    if (unfrozen) fill_buckets();
+    if (!unfrozen) return;
+    fill_buckets();
+    check_same(module_, group_, options_.collectives);
   }
 
  public:

@@ -182,10 +182,12 @@ detail::StageResult run_stages(const detail::StageWork& work) {
   };
   std::vector<Tensor> targets;  // of all micro-batches, at the last stage
   std::vector<double> shares;   // of each micro-batch in the loss
-  const auto take_targets = [&](Stage& stage) {
+  // With a weight function, all targets must be there before the first loss.
+  const auto find_shares = [&](Stage& stage) {
+    targets.resize(work.sizes.size());
     for (std::size_t i = 0; i < work.sizes.size(); ++i) {
-      targets.push_back(take(stage, kTarget, static_cast<int>(i)));
-      shares.push_back(stage.weight_ ? stage.weight_(targets.back()) : static_cast<double>(work.sizes[i]));
+      if (stage.weight_) targets[i] = take(stage, kTarget, static_cast<int>(i));
+      shares.push_back(stage.weight_ ? stage.weight_(targets[i]) : static_cast<double>(work.sizes[i]));
       TENDRIL_CHECK(shares.back() >= 0 && std::isfinite(shares.back()), "Pipeline: the weight of micro-batch ", i,
                     " is ", shares.back(), ", expected a finite number of 0 or more");
     }
@@ -219,9 +221,10 @@ detail::StageResult run_stages(const detail::StageWork& work) {
       Tensor output = work.checkpoint && is_trained(number, stage) ? tendril::autograd::checkpoint(f, input) : f(input);
       TENDRIL_CHECK(output.defined(), "Pipeline: what the module of stage ", number, " gives is undefined");
       if (stage.loss_) {
-        if (targets.empty()) take_targets(stage);
+        if (shares.empty()) find_shares(stage);
         const auto place = static_cast<std::size_t>(micro_batch);
-        output = stage.loss_(output, targets.at(place));
+        const Tensor target = stage.weight_ ? std::exchange(targets.at(place), {}) : take(stage, kTarget, micro_batch);
+        output = stage.loss_(output, target);
         TENDRIL_CHECK(output.defined(), "Pipeline: the loss of the last stage is undefined");
         TENDRIL_CHECK_AS(ShapeError, output.numel() == 1, "Pipeline: the loss of the last stage has the shape ",
                          output.sizes(), ", expected one number");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -175,11 +176,13 @@ LBFGS::Point LBFGS::line_search(const std::function<Tensor()>& closure, const Po
     // An infinite loss is above every bound, so that the search never accepts a point that is not finite.
     return Point{at, std::isfinite(loss) && std::isfinite(slope) ? loss : HUGE_VAL, grad, slope};
   };
-  // The sufficient decrease, in the parameters' dtype: where the loss has converged to its last digit, a decrease that
-  // the dtype cannot represent is not required.
+  // The sufficient decrease, in float32 unless parameters are float64: where the loss has converged to its last digit,
+  // a decrease that the dtype cannot represent is not required.
   const auto too_high = [&](const Point& point) {
     const double bound = start.loss + kC1 * point.t * start.slope;
-    return point.loss > (parameters()[0].dtype() == kFloat64 ? bound : static_cast<double>(static_cast<float>(bound)));
+    constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
+    const bool narrow = parameters()[0].dtype() != kFloat64 && std::abs(bound) <= kLargest;
+    return point.loss > (narrow ? static_cast<double>(static_cast<float>(bound)) : bound);
   };
   const double length = largest(d);
 
@@ -252,9 +255,10 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
   if (!std::isfinite(loss) || !std::isfinite(largest(grad)) || largest(grad) <= options_.tolerance_grad) return;
   for (int64_t iteration = 1; iteration <= options_.max_iter; ++iteration) {
     ++state.n_iter;
-    const bool first = state.n_iter == 1;
+    const bool first = state.n_iter == 1 || state.h_diag == 0;
     if (first) {
       state.d = grad.neg();
+      state.h_diag = 1;
     } else {
       state.d = direction(grad, state);
     }
@@ -263,7 +267,7 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
     state.prev_loss = loss;
     state.t = first ? std::min(1.0, 1 / grad.abs().sum().item<double>()) * options_.lr : options_.lr;
     const double slope = product(grad, d);
-    if (slope > -options_.tolerance_change) break;
+    if (!(slope <= -options_.tolerance_change)) break;  // NaN: the direction overflows
 
     int64_t here = 0;
     bool flat = false;
@@ -276,9 +280,10 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
       move_by(state.t, d);
       flat = largest(grad) <= options_.tolerance_grad;
     } else {
-      const std::vector<Tensor> origin = copies();
+      const bool evaluates = iteration != options_.max_iter;  // else the next step begins with an evaluation
+      const std::vector<Tensor> origin = evaluates ? copies() : std::vector<Tensor>();
       move_by(state.t, d);
-      if (iteration != options_.max_iter) {  // the next step begins with an evaluation
+      if (evaluates) {
         loss = signed_loss(call(closure));
         grad = flat_grad();
         flat = largest(grad) <= options_.tolerance_grad;
@@ -288,7 +293,8 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
           state.old_dirs.clear();
           state.old_stps.clear();
           state.ro.clear();
-          state.h_diag = 1;
+          state.h_diag = 0;  // the next step begins anew
+          state.t = 0;
           flat = true;
         }
       }

@@ -67,7 +67,9 @@ BOOST_AUTO_TEST_CASE(elements_of_weight_zero_do_not_count) {
   const Tensor x = tensor({0.5, kNaN, kInfinity}, {.dtype = kFloat64, .requires_grad = true});
   const Tensor target = tensor({1., 0., 0.}, {.dtype = kFloat64}), weight = tensor({1., 0., 0.}, {.dtype = kFloat64});
   const Tensor loss = binary_cross_entropy_with_logits(x, target, {.weight = weight});
-  BOOST_TEST(all_finite(loss));
+  BOOST_TEST(finite(loss, x));
+  const Tensor y = tensor({0.5, kNaN, 2.}, {.dtype = kFloat64, .requires_grad = true});
+  BOOST_TEST(finite(binary_cross_entropy(y, target, {.weight = weight}), y));
 }
 
 BOOST_AUTO_TEST_CASE(dropped_elements_are_zero) {

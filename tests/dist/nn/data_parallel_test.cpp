@@ -229,6 +229,21 @@ BOOST_AUTO_TEST_CASE(parameters_unfrozen_at_one_member_are_an_error_at_all) {
   for (const std::string& mine : said) BOOST_TEST(mine.starts_with("CollectiveError: "), mine);
 }
 
+BOOST_AUTO_TEST_CASE(different_parameters_unfrozen_at_two_members_are_an_error_at_both) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    Net mine(1);
+    mine.second.requires_grad_(false);
+    mine.first.requires_grad_(false);
+    ProcessGroup members(group[rank], names(2));
+    DistributedDataParallel ddp(mine, members);
+    (rank == 0 ? mine.first : mine.second).bias.requires_grad_();
+    ddp.backward(mine.loss(batch(0)));
+  });
+  for (const std::string& mine : said) BOOST_TEST(mine.starts_with("CollectiveError: "), mine);
+  BOOST_TEST(has(said[1], "bias"), said[1]);
+}
+
 BOOST_AUTO_TEST_CASE(a_parameter_that_is_replaced_is_an_error_at_all) {
   const Group group(2);
   const auto said = outcomes(2, [&](int rank) {
