@@ -1,6 +1,6 @@
 # Sourced by .ci/run and .ci/deep. Each part is a function; parts run one after another and are timed and counted.
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
-# These variables would change what a part tests.
+# Unset, because these variables would change the tests of a part.
 unset TENDRIL_PRESET TENDRIL_CMAKE_ARGUMENTS TENDRIL_TEST_PART TENDRIL_TEST_DEVICE TENDRIL_TEST_DETERMINISTIC
 install_packages procps  # stop needs ps, soak.sh needs pgrep
 set -m  # each part is a process group, so that stopping it also stops its children

@@ -70,7 +70,7 @@ class SavedTensor {
       impl_.store(impl.take(), std::memory_order_relaxed);
       return;
     }
-    // Exchanged, so that this and `forget` on another thread cannot both release what was kept.
+    // Exchanged, so that this and `forget` on another thread cannot both release the kept tensor.
     Ref<TensorImpl>::adopt(impl_.exchange(impl.take(), std::memory_order_acq_rel)).reset();
   }
 

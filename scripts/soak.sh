@@ -4,14 +4,14 @@
 #
 # For two thirds of the time, four workers (tests/rpc/programs/soak.cpp) call each other. Their connections are cut, each
 # worker is stopped and continued, and two are killed and restarted, at random moments. Checks: every call ends and says
-# whether it may have run; no call runs twice; the callers' errors agree with what the callees counted; memory and file
+# whether it may have run; no call runs twice; the callers' errors agree with the callees' counts; memory and file
 # descriptors of the two workers that are not killed do not grow after the first quarter.
 #
 # The rest of the time, rounds of three steps: a group of four workers under load; such a group in which workers are killed
 # or stopped while strangers connect to every port; the attacks of tests/rpc/chaos. Checks: every call ends, every counter
 # returns to zero, no process or socket folder is left, and no worker uses more than TENDRIL_SOAK_MIB MiB (default 600).
 #
-# TENDRIL_PRESET names the build (default: dev). TENDRIL_NO_BUILD=1 uses it as it is. Logs: build/PRESET/soak.
+# TENDRIL_PRESET names the build (default: dev). TENDRIL_NO_BUILD=1 skips building it. Logs: build/PRESET/soak.
 source "$(dirname "$0")/lib.sh"
 preset=${TENDRIL_PRESET:-dev}
 seconds=${1:-600}

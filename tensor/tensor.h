@@ -288,7 +288,7 @@ class Tensor {
   Tensor amax(const Dims& dims = {}, Flag keepdim = false) const;
   Tensor amin(const Dims& dims = {}, Flag keepdim = false) const;           ///< the smallest along `dims`
   Tensor count_nonzero(const Dims& dims = {}) const;                        ///< how many are not 0 along `dims`: int64
-  Tensor nansum(const Dims& dims = {}, Flag keepdim = false) const;         ///< of what is no NaN
+  Tensor nansum(const Dims& dims = {}, Flag keepdim = false) const;         ///< of elements that are not NaN
   std::tuple<Tensor, Tensor> max(int64_t dim, Flag keepdim = false) const;  ///< values, int64 indices
   std::tuple<Tensor, Tensor> min(int64_t dim, Flag keepdim = false) const;  ///< values, int64 indices
   Tensor argmax(int64_t dim, Flag keepdim = false) const;    ///< the index of the largest along `dim`: int64

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "tendril/autograd/engine.h"
@@ -52,16 +53,16 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
  private:
   /// Puts the parameters that require gradients, or did so before, into new buckets.
   void fill_buckets() {
-    const std::vector<Parameter> before = std::move(parameters_);
     parameters_.clear();
     buckets_.clear();
-    const auto was_there = [&before](const Tensor& tensor) {
-      return std::ranges::any_of(before, [&](const Parameter& one) { return one.tensor.is_same(tensor); });
-    };
+    std::unordered_set<const TensorImpl*> were_there = std::move(in_buckets_);
+    in_buckets_.clear();
     auto named = module_.named_parameters();
     // Backward comes to the last layers first.
     for (auto at = named.rbegin(); at != named.rend(); ++at) {
-      if (at->second.requires_grad() || was_there(at->second)) parameters_.push_back({at->first, at->second});
+      if (!at->second.requires_grad() && !were_there.contains(at->second.impl())) continue;
+      parameters_.push_back({at->first, at->second});
+      in_buckets_.insert(at->second.impl());
     }
     const Tensor* last = nullptr;
     std::vector<int64_t> numels;
@@ -90,9 +91,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
   void follow_unfrozen() {
     bool unfrozen = false;
     for (const Tensor& tensor : module_.parameters()) {
-      if (!tensor.requires_grad()) continue;
-      const auto same = [&tensor](const auto& one) { return one.tensor.is_same(tensor); };
-      if (std::ranges::any_of(parameters_, same)) continue;
+      if (!tensor.requires_grad() || in_buckets_.contains(tensor.impl())) continue;
       TENDRIL_CHECK(std::ranges::any_of(all_, [&](const Tensor& one) { return one.is_same(tensor); }),
                     "DistributedDataParallel::backward: the module has a parameter of shape ", tensor.sizes(),
                     " that it did not have when this object was made, expected the same parameters; make a new one");
@@ -156,13 +155,13 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
       end_launched(error.what());
       throw;
     } catch (...) {
-      end_launched("an exception that is no std::exception");
+      end_launched("an exception of another type than std::exception");
       throw;
     }
   }
 
-  /// Prepares for a backward. Nodes are found anew each time: a parameter that was cast has another node, perhaps at
-  /// the address of another's old one, and a frozen one has none.
+  /// Prepares for a backward. Nodes are found each time: after a cast a parameter has a new node, perhaps at the
+  /// address of an old node of another parameter, and a frozen parameter has none.
   void find_nodes() {
     index_.clear();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -261,6 +260,7 @@ class DistributedDataParallel::Reducer final : public tendril::autograd::Gradien
   const std::vector<Tensor> all_;  // the parameters when this was made; all members had the same values then
   std::vector<Parameter> parameters_;
   std::unordered_map<const Node*, std::size_t> index_;
+  std::unordered_set<const TensorImpl*> in_buckets_;  // the parameters' tensors
   std::vector<Bucket> buckets_;
   std::size_t next_ = 0;  // the first bucket that is not under way
 };

@@ -293,7 +293,7 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
           state.old_dirs.clear();
           state.old_stps.clear();
           state.ro.clear();
-          state.h_diag = 0;  // the next step begins anew
+          state.h_diag = 0;  // the next step starts along the gradient
           state.t = 0;
           flat = true;
         }

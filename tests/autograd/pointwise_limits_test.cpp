@@ -163,7 +163,7 @@ Tensor leaf(const std::vector<double>& values, DType dtype) {
   return raw::cast(raw::from_data(values, {std::ssize(values)}), dtype).requires_grad_();
 }
 
-/// Equal up to rounding, where both are NaN, and where the difference is below what the dtype can represent.
+/// Equal up to rounding, where both are NaN, and where the difference is below the smallest number of the dtype.
 bool close(double found, double expected, DType dtype, double atol = 1e-35) {
   const double rtol = dtype == kFloat64 ? 1e-12 : 2e-5;
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);

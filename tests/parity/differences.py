@@ -66,7 +66,7 @@ DIFFERENCES = [
         %2 float32 [1] = 0.5
         %3 = grad (%1) (%0) (%2)""", """
         ! %3 float32 [1] any = nan"""),
-    ("gradient_of_clamp_at_nan", "a NaN is within the bounds, as it is for relu", """
+    ("gradient_of_clamp_at_nan", "a NaN counts as within the bounds, like relu's", """
         %0 float32 [1] grad = nan
         %1 = clamp %0 -1.0 1.0
         %2 float32 [1] = 0.5
