@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tendril/tensor/creation.h"
 
 #include "tendril/tensor/raw.h"
@@ -42,7 +44,10 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
   TENDRIL_CHECK_AS(ShapeError, steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
   std::vector<double> values(static_cast<std::size_t>(steps));
-  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  const auto intervals = static_cast<double>(steps - 1);
+  const double span = end - start, step = steps < 2             ? 0
+                                          : std::isfinite(span) ? span / intervals
+                                                                : end / intervals - start / intervals;
   for (int64_t i = 0; i < steps; ++i) {  // from the nearer end, so that both are hit exactly
     values[static_cast<std::size_t>(i)] =
         i < (steps + 1) / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);

@@ -56,19 +56,20 @@ double norm_of(const std::vector<Tensor>& gradients, double norm_type) {
   for (const Tensor& gradient : gradients) {
     if (gradient.defined()) defined.push_back(gradient.detach());
   }
-  return defined.empty() ? 0 : nn::utils::get_total_norm(defined, norm_type).item<double>();
+  if (defined.empty()) return 0;
+  const auto norm = nn::utils::get_total_norm(defined, norm_type).item<double>();
+  if (std::isfinite(norm)) return norm;
+  for (Tensor& gradient : defined) gradient = gradient.to(kFloat64);  // float32 cannot hold every norm of its numbers
+  return nn::utils::get_total_norm(defined, norm_type).item<double>();
 }
 
 double joined_norm(const std::vector<double>& norms, double norm_type) {
+  double most = 0;
+  for (const double norm : norms) most = std::isnan(norm) || norm > most ? norm : most;
+  if (std::isinf(norm_type) || most == 0 || !std::isfinite(most)) return most;
   double total = 0;
-  for (const double norm : norms) {
-    if (std::isinf(norm_type)) {
-      total = std::isnan(norm) || norm > total ? norm : total;
-    } else {
-      total += std::pow(norm, norm_type);
-    }
-  }
-  return std::isinf(norm_type) ? total : std::pow(total, 1 / norm_type);
+  for (const double norm : norms) total += std::pow(norm / most, norm_type);
+  return most * std::pow(total, 1 / norm_type);
 }
 
 std::vector<Tensor> local_tensors(const std::vector<rpc::RRef<Tensor>>& params) {

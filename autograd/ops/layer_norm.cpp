@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tendril/autograd/detail/maybe_view.h"
+#include "tendril/autograd/detail/normalised.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -13,7 +14,7 @@ namespace {
 
 using autograd::NodeOf;
 using autograd::track;
-using autograd::detail::MaybeView;
+using autograd::detail::MaybeView, autograd::detail::Rescaled, autograd::detail::scaled_and_shifted;
 
 /// Each line is `length` elements long.
 Tensor as_lines(const Tensor& x, int64_t length) {
@@ -137,10 +138,7 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
   } else if (by_other_operations(x, length)) {
     const NoGrad no_grad;
     const Normalised n(x.to(wide), last_dims(x, count), centred, eps);
-    out = n.xhat;
-    if (weight.defined()) out = out * weight;
-    if (bias.defined()) out = out + bias;
-    out = raw::contiguous(out.to(x.dtype()));
+    out = raw::contiguous(scaled_and_shifted(n.xhat, weight, bias, x.dtype()));
     mean = rstd = raw::view(raw::contiguous(n.rstd), {lines});  // the formulas work both out anew
   } else {
     out = raw::empty(x.sizes(), x.dtype(), x.device());
@@ -149,6 +147,10 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
     const Kernels& table = kernels(x.device());
     require(table.layer_norm, op, table)(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
                                          raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
+    if (!autograd::detail::rstd_in_range(rstd)) {
+      const Rescaled n(x, last_dims(x, count), centred, eps);
+      return scaled_and_shifted(n.xhat, weight, bias, x.dtype());
+    }
   }
   if (auto* node = track<LayerNormBackward>(out, x, weight, bias)) {
     node->save(0, x);

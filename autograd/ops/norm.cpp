@@ -1,10 +1,12 @@
 #include "tendril/autograd/ops/norm.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "tendril/autograd/detail/image_format.h"
 #include "tendril/autograd/detail/maybe_view.h"
+#include "tendril/autograd/detail/normalised.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
@@ -214,6 +216,38 @@ void keep_for_backward(N* node, const Tensor& x, const Tensor& weight, const Ten
   node->batch = training;
 }
 
+/// The running statistics of a layer; undefined if it has none.
+struct RunningTensors {
+  Tensor mean, var;
+};
+
+/// Moves a running statistic towards `value` in the channels that the kernel left out, because it could not represent
+/// their mean or variance. Results above the largest number of the dtype become that number.
+void learn_rescaled(const Tensor& running, const Tensor& value, const Tensor& left_out, double momentum) {
+  if (!running.defined()) return;
+  const double most = running.dtype() == kFloat64   ? std::numeric_limits<double>::max()
+                      : running.dtype() == kFloat16 ? 65504.0
+                                                    : static_cast<double>(std::numeric_limits<float>::max());
+  const NoGrad no_grad;
+  const Tensor moved = running * (1 - momentum) + value.reshape(running.sizes()) * momentum;
+  running.copy_(tendril::where(left_out, moved.clamp(-most, most), running));
+}
+
+/// batch_norm in training where the kernel's `mean` and `var` are out of range.
+Tensor rescaled_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                           const Tensor& var, const RunningTensors& running, double momentum, double eps) {
+  const autograd::detail::Rescaled n(x, all_but_channels(x), true, eps);
+  const Tensor left_out = mean.isfinite().logical_and(var.isfinite()).logical_not();
+  const auto count = static_cast<double>(x.numel() / x.sizes()[1]);
+  learn_rescaled(running.mean, n.mean, left_out, momentum);
+  learn_rescaled(running.var, n.variance * (count / (count - 1)), left_out, momentum);
+  Dims by_channel = Dims::filled(x.dim(), 1);
+  by_channel[1] = x.sizes()[1];
+  const auto shaped = [&](const Tensor& t) { return t.defined() ? t.reshape(by_channel) : t; };
+  return autograd::detail::scaled_and_shifted(n.xhat, shaped(weight), shaped(bias), x.dtype())
+      .contiguous(image_format(x));
+}
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -228,7 +262,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     require(table.batch_norm, "batch_norm", table)(
         raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), eps, training, learning.running());
-    if (training) learning.done();
+    if (training) {
+      learning.done();
+      if (!autograd::detail::variances_in_range(var, eps))
+        return rescaled_batch_norm(x, weight, bias, mean, var, {running_mean, running_var}, momentum, eps);
+    }
   }
   if (auto* node = track<BatchNormBackward>(out, x, weight, bias)) {
     keep_for_backward(node, x, weight, bias, mean, var, training, eps);
@@ -259,7 +297,13 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
   table.batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
                         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias),
                         MaybeView::as_it_lies(rows), eps, training, learning.running());
-  if (training) learning.done();
+  if (training) {
+    learning.done();
+    if (!autograd::detail::variances_in_range(var, eps)) {
+      const Tensor y = rescaled_batch_norm(x, weight, bias, mean, var, {running_mean, running_var}, momentum, eps);
+      return (residual.defined() ? y + residual : y).relu();
+    }
+  }
   if (auto* node = track<BatchNormReluBackward>(out, x, weight, bias, residual)) {
     keep_for_backward(node, x, weight, bias, mean, var, training, eps);
     node->save_output(4, out);

@@ -1,9 +1,11 @@
 #include "tendril/autograd/ops/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/range.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
@@ -17,18 +19,6 @@ namespace tendril {
 namespace {
 
 using autograd::NodeOf;
-
-/// The root of a variance. Where all elements are equal it has no derivative: 0 is taken, as in PyTorch, and that of
-/// the gradient is 0 too, as no formula sees the 0.
-struct StdBackward : NodeOf<StdBackward, 1, 1> {
-  static constexpr const char* kName = "StdBackward";
-
-  void keep(const Tensor& y, const Tensor&) { save_output(0, y); }
-  void backward(const Tensor& g, std::span<Tensor> dx) {
-    const Tensor y = saved(0), flat = y.eq(0);
-    dx[0] = (g / (y.masked_fill(flat, 1) * 2.0)).masked_fill(flat, 0);
-  }
-};
 
 /// Means and variances of the half types are computed in float32, of which the result alone is rounded.
 bool is_half(const Tensor& x) { return computed_in(x.dtype()) != x.dtype(); }
@@ -135,6 +125,22 @@ Tensor product_along(const Tensor& given, int dim) {
   return x;
 }
 
+/// Deviations from the mean, for variances and their roots.
+struct Spread {
+  Spread(const Tensor& x, const Dims& dims, bool unbiased, const char* name) {
+    // The rounding error of the mean is added to it, unrecorded because it is not a function of the elements. So the
+    // mean of equal elements is their value (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983).
+    const Tensor rounded = x.mean(dims, true);
+    centred = x - (rounded + (x.detach() - rounded.detach()).mean(dims, true));
+    divisor = static_cast<double>(std::max<int64_t>(drivers::Reduced(x, dims, name).count - (unbiased ? 1 : 0), 0));
+  }
+  /// Of equal elements the gradient is 0, as is that of norm at 0. Too few elements give 0 / 0, NaN, as in PyTorch.
+  Tensor root(const Dims& dims, bool keepdim) const { return centred.norm(2, dims, keepdim) / std::sqrt(divisor); }
+
+  Tensor centred;  ///< x minus its mean
+  double divisor;
+};
+
 }  // namespace
 
 bool expands_to(const Dims& sizes, const Dims& target) noexcept {
@@ -168,27 +174,24 @@ Tensor Tensor::mean(const Dims& dims, Flag keepdim) const {
   detail::check_floating(*this, "mean");
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "mean");
-  return sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / static_cast<double>(to.count);
+  const auto count = static_cast<double>(to.count);
+  const Tensor out = sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / count;
+  if (autograd::detail::all_finite(out) || to.count == 0) return out;
+  return sum_kept(*this / count, to.kept, keepdim ? to.kept : to.squeezed);  // the sum has overflowed
 }
 
 Tensor Tensor::var(const Dims& dims, Flag unbiased, Flag keepdim) const {
   detail::check_floating(*this, "var");
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
-  const drivers::Reduced to(*this, dims, "var");
-  // What rounding took from the mean is given back to it, unrecorded, for it is no function of the elements. So the
-  // mean of equal elements is their value (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983).
-  const Tensor rounded = mean(dims, true);
-  const Tensor centred = *this - (rounded + (detach() - rounded.detach()).mean(dims, true));
-  // With too few elements 0 / 0 gives NaN, as in PyTorch.
-  const auto divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
-  return centred.square().sum(dims, keepdim) / std::max(divisor, 0.0);
+  const Spread spread(*this, dims, unbiased, "var");
+  const Tensor out = spread.centred.square().sum(dims, keepdim) / spread.divisor;
+  return autograd::detail::all_finite(out) ? out : spread.root(dims, keepdim).square();
 }
 
 Tensor Tensor::std(const Dims& dims, Flag unbiased, Flag keepdim) const {
   detail::check_floating(*this, "std");
   if (is_half(*this)) return this->to(kFloat32).std(dims, unbiased, keepdim).to(dtype());
-  const Tensor variance = var(dims, unbiased, keepdim);
-  return drivers::unary<StdBackward>(Unary::sqrt, variance);
+  return Spread(*this, dims, unbiased, "std").root(dims, keepdim);
 }
 
 Tensor Tensor::max() const { return shared_extremum<true>(*this, {}, false, "max"); }
@@ -262,34 +265,6 @@ Tensor Tensor::cumprod(int64_t given_dim) const {
     out = cat({out.narrow(d, 0, step), product}, d);
   }
   return out.is_same(*this) ? out.clone() : out;
-}
-
-Tensor Tensor::norm(double p) const { return norm(p, {}); }
-
-Tensor Tensor::norm(double p, const Dims& dims, Flag keepdim) const {
-  detail::check_floating(*this, "norm");
-  TENDRIL_CHECK(!std::isnan(p), "norm: p: got nan, expected a number");
-  if (is_half(*this)) return this->to(kFloat32).norm(p, dims, keepdim).to(dtype());
-  const drivers::Reduced to(*this, dims, "norm");
-  if (p == 0) {
-    const Tensor count = raw::cast(raw::compare(Compare::ne, *this, 0), dtype()).sum(dims, keepdim);
-    return requires_grad() ? count + masked_fill(raw::scalar(true, kBool, device()), 0).sum(dims, keepdim) : count;
-  }
-  if (p == 1) return abs().sum(dims, keepdim);
-  if (std::isinf(p)) {
-    TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: of no elements, for p = ", p);
-    return p > 0 ? shared_extremum<true>(abs(), dims, keepdim, "norm")
-                 : shared_extremum<false>(abs(), dims, keepdim, "norm");
-  }
-  // Below 1 the power has no derivative at 0: 0 is taken there, too.
-  const Tensor zero = p < 1 ? raw::compare(Compare::eq, *this, 0) : Tensor();
-  const Tensor total =
-      p == 2  ? sum_of_squares(*this, dims, keepdim)
-      : p < 1 ? abs().masked_fill(zero, 1).pow(p).masked_fill(zero, p > 0 ? 0.0 : INFINITY).sum(dims, keepdim)
-              : abs().pow(p).sum(dims, keepdim);
-  // At 0 the root has no derivative: 0 is taken.
-  const Tensor flat = total.detach().eq(0), safe = total.masked_fill(flat, 1);
-  return (p == 2 ? safe.sqrt() : safe.pow(1 / p)).masked_fill(flat, p > 0 ? 0.0 : INFINITY);
 }
 
 }  // namespace tendril

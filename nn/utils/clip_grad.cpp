@@ -26,29 +26,24 @@ std::vector<Tensor> gradients_of(const char* op, const std::vector<Tensor>& para
   return gradients;
 }
 
-Tensor norm_of(const Tensor& given, double p) {
-  const Tensor x = given.to(computed_in(given.dtype())).abs();
-  if (x.numel() == 0) return x.sum();
-  if (std::isinf(p)) return x.max();
-  if (p == 1) return x.sum();
-  if (p == 2) return x.square().sum().sqrt();
-  return x.pow(p).sum().pow(1 / p);
+/// In float64, because the norm of large float32 numbers can exceed the largest one.
+Tensor norm_of(const Tensor& x, double p) {
+  if (x.numel() == 0) return zeros({}, {.dtype = kFloat64, .device = x.device()});
+  const Tensor norm = x.to(computed_in(x.dtype())).norm(p).to(kFloat64);
+  if (!x.device().is_cpu() || std::isfinite(norm.item<double>())) return norm;
+  return x.to(kFloat64).norm(p);
 }
 
-/// Of all of them, in float32 or, if one has it, float64.
+/// Of all of them, in float64.
 Tensor wide_norm(const std::vector<Tensor>& tensors, double norm_type) {
   TENDRIL_CHECK(norm_type > 0, "get_total_norm: norm_type: got ", norm_type, ", expected a positive number");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     TENDRIL_CHECK(tensors[i].defined(), "get_total_norm: tensors[", i, "] is undefined");
   }
   const NoGrad no_grad;
-  if (tensors.empty()) return zeros({});
+  if (tensors.empty()) return zeros({}, {.dtype = kFloat64});
   std::vector<Tensor> norms;
-  DType widest = kFloat32;
-  for (const Tensor& x : tensors) {
-    if (x.dtype() == kFloat64) widest = kFloat64;
-  }
-  for (const Tensor& x : tensors) norms.push_back(norm_of(x, norm_type).to(widest).to(tensors[0].device()));
+  for (const Tensor& x : tensors) norms.push_back(norm_of(x, norm_type).to(tensors[0].device()));
   return norm_of(stack(norms, 0), norm_type);
 }
 /// What they have in common, as the norm's in PyTorch.
@@ -68,7 +63,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, c
   TENDRIL_CHECK(max_norm >= 0, "clip_grad_norm_: max_norm: got ", max_norm, ", expected a number of 0 or more");
   const std::vector<Tensor> gradients = gradients_of("clip_grad_norm_", parameters);
   Tensor norm = wide_norm(gradients, options.norm_type);
-  if (gradients.empty()) return norm;
+  if (gradients.empty()) return norm.to(common_dtype(gradients));
   const NoGrad no_grad;
   if (options.error_if_nonfinite) {
     const auto value = norm.item<double>();
@@ -77,7 +72,9 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, c
   }
   // Multiplying by 1 costs less than waiting for the number.
   const Tensor factor = (max_norm / (norm + 1e-6)).clamp(std::nullopt, 1.0);
-  for (const Tensor& gradient : gradients) gradient.mul_(factor.to(gradient.device()).to(gradient.dtype()));
+  for (const Tensor& gradient : gradients) {
+    gradient.mul_(factor.to(gradient.device()).to(computed_in(gradient.dtype())));
+  }
   return norm.to(common_dtype(gradients));
 }
 

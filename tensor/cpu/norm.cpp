@@ -50,11 +50,13 @@ void forward(const ChannelLoops& channel, const View& mean, const View& var, con
 
 const void* at_offset(const View* v, int64_t at) { return v ? v->as<const char>() + at : nullptr; }
 
+/// Channels whose mean or variance is not finite are left to the caller (autograd/ops/norm.cpp).
 void learn(const RunningStatistics& running, const View& mean, const View& var, const View& x) {
   const auto count = static_cast<double>(x.sizes[0] * x.sizes[2]), momentum = running.momentum;
   const auto move = [&](const View* to, const View& value, double factor) {
     if (!to) return;
     for (int64_t c = 0; c < x.sizes[1]; ++c) {
+      if (!std::isfinite(get(mean, c)) || !std::isfinite(get(var, c))) continue;
       put(*to, c, (1 - momentum) * get(*to, c) + momentum * factor * get(value, c));
     }
   };
