@@ -7,6 +7,7 @@
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/heads_layout.h"
+#include "tendril/autograd/detail/range.h"
 #include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/dropout.h"
@@ -75,6 +76,22 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
                    ", expected one that broadcasts to [..., L, S], ", scores);
 }
 
+/// x [..., L, S] times y [..., S, E]. Elements of x that are `hidden` are 0. If y is not finite, they are left out of
+/// the sums, because 0 times infinity is NaN.
+Tensor product_of_seen(const Tensor& x, const Tensor& y, const Tensor& hidden) {
+  if (!hidden.defined() || autograd::detail::all_finite(y))
+    return as_batch(x).bmm(as_batch(y)).reshape(with_last(x.sizes(), x.size(-2), y.size(-1)));
+  return (x.unsqueeze(-1) * y.unsqueeze(-3).masked_fill(hidden.unsqueeze(-1), 0)).sum({-2});
+}
+
+/// x [..., L, E] times the transpose of y [..., S, E]: finite where `hidden`.
+Tensor products_with_seen(const Tensor& x, const Tensor& y, const Tensor& hidden) {
+  if (!hidden.defined() || autograd::detail::all_finite(y)) {
+    return as_batch(x).bmm(as_batch(y).transpose(1, 2)).reshape(with_last(x.sizes(), x.size(-2), y.size(-2)));
+  }
+  return (x.unsqueeze(-2) * y.unsqueeze(-3).masked_fill(hidden.unsqueeze(-1), 0)).sum({-1});
+}
+
 /// Weights of scores of which those outside of `seen` (bool) do not count; zeros where none does.
 Tensor masked_softmax(const Tensor& scores, const Tensor& seen) {
   const Tensor none = seen.to(scores.dtype()).sum({-1}, true).eq(0);
@@ -103,16 +120,28 @@ struct Scores {
 
   /// The softmax of all scores, [..., L, S].
   Tensor weights(const Tensor& query, const Tensor& key) const {
-    const int64_t length = query.size(-2), keys = key.size(-2);
-    const Dims sizes = with_last(query.sizes(), length, keys);
-    const Tensor scores = as_batch(query * scale).bmm(as_batch(key).transpose(1, 2)).reshape(sizes);
-    if (causal) {
-      const Device device = query.device();
-      const Tensor row = raw::unsqueeze(raw::arange(0, length, 1, kInt64, device), 1);
-      return masked_softmax(scores, row.ge(raw::arange(0, keys, 1, kInt64, device)));
-    }
+    const Tensor scores = products_with_seen(query * scale, key, hidden(query, key));
+    if (causal) return masked_softmax(scores, seen_by_causality(query, key));
     if (!mask.defined()) return scores.softmax(-1);
     return mask.dtype() == kBool ? masked_softmax(scores, mask) : added_softmax(scores, mask);
+  }
+
+  /// Pairs of query and key that do not count, [..., L, S]; undefined if all do, and on a device, where the elements
+  /// that they hide must be finite.
+  Tensor hidden(const Tensor& query, const Tensor& key) const {
+    if (!query.device().is_cpu()) return {};
+    if (causal) return seen_by_causality(query, key).logical_not();
+    if (!mask.defined()) return {};
+    const Tensor known = mask.detach();
+    return raw::expand(mask.dtype() == kBool ? known.logical_not() : known.eq(-HUGE_VAL),
+                       with_last(query.sizes(), query.size(-2), key.size(-2)));
+  }
+
+ private:
+  static Tensor seen_by_causality(const Tensor& query, const Tensor& key) {
+    const Device device = query.device();
+    const Tensor row = raw::unsqueeze(raw::arange(0, query.size(-2), 1, kInt64, device), 1);
+    return row.ge(raw::arange(0, key.size(-2), 1, kInt64, device));
   }
 };
 
@@ -229,12 +258,12 @@ class KernelCall {
 std::array<Tensor, 3> composite(const Scores& how, const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                                 const std::array<bool, 3>& wanted) {
   std::array<Tensor, 3> dx;
-  const Tensor weights = how.weights(q, k);
+  const Tensor weights = how.weights(q, k), hidden = how.hidden(q, k);
   if (wanted[2]) dx[2] = weights.transpose(-2, -1).matmul(g);
   if (!wanted[0] && !wanted[1]) return dx;
-  const Tensor d_weights = g.matmul(v.transpose(-2, -1));
+  const Tensor d_weights = products_with_seen(g, v, hidden);
   const Tensor d = weights * (d_weights - (d_weights * weights).sum({-1}, true)) * how.scale;
-  if (wanted[0]) dx[0] = d.matmul(k);
+  if (wanted[0]) dx[0] = product_of_seen(d, k, hidden);
   if (wanted[1]) dx[1] = d.transpose(-2, -1).matmul(q);
   return dx;
 }
@@ -397,12 +426,12 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
       })) {
     return lowered ? result : AttentionResult{result.output.to(query.dtype()), result.weights.to(query.dtype())};
   }
-  Tensor weights = Scores(query, options).weights(query, key);
+  const Scores scores(query, options);
+  Tensor weights = scores.weights(query, key);
   if (options.dropout_p > 0) {
     weights = dropout(weights, options.dropout_p, options.generator ? *options.generator : default_generator());
   }
-  const Tensor output = as_batch(weights).bmm(as_batch(value));
-  return {output.reshape(with_last(query.sizes(), query.size(-2), value.size(-1))), weights};
+  return {product_of_seen(weights, value, scores.hidden(query, key)), weights};
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -154,7 +154,9 @@ struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
     const Tensor index = saved(0), scores = saved(3), picked = share.of(g, index, saved(1), saved(2));
     if (autograd::grad_enabled()) {
       const Tensor zeros = raw::zeros(scores.sizes(), g.dtype(), g.device());
-      dx[0] = zeros.scatter_add(1, index, picked) - scores.softmax(1) * picked;
+      Tensor of_all = scores.softmax(1);
+      if (share.weighted) of_all = of_all.masked_fill(saved(1).eq(0), 0);  // of a target that does not count
+      dx[0] = zeros.scatter_add(1, index, picked) - of_all * picked;
       return;
     }
     using raw::view_of;
@@ -251,7 +253,7 @@ struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
       const Tensor counts = raw::compare(Compare::ne, shares, 0);
       const Tensor places = raw::where(counts, index, raw::scalar(0, kInt64, index.device()));
       const Tensor zeros = raw::zeros(scores.sizes(), share.dtype(), scores.device());
-      const Tensor of_all = scores.to(share.dtype()).softmax(1) * share;
+      const Tensor of_all = scores.to(share.dtype()).softmax(1).masked_fill(counts.logical_not(), 0) * share;
       dx[0] = (zeros.scatter_add(1, places, share) - of_all).to(scores.dtype());
       return;
     }
@@ -356,7 +358,8 @@ Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target
   Tensor each;
   if (logits.device().is_cpu()) each = -(log_probs * wanted).sum({along});
   if (!each.defined() || !all_finite(each)) {  // perhaps because of a probability of 0, which does not count
-    each = -(counted(log_probs, raw::compare(Compare::eq, wanted, 0)) * wanted).sum({along});
+    const Tensor impossible = log_probs.detach().isfinite().logical_not();
+    each = -(counted(log_probs, wanted.detach().eq(0).logical_and(impossible)) * wanted).sum({along});
   }
   if (options.reduction == LossReduction::sum) return each.sum();
   return options.reduction == LossReduction::none ? each : each.mean();
@@ -379,7 +382,8 @@ Tensor cross_entropy_of(const Tensor& logits, const Tensor& target, const CrossE
   }
   const Targets targets = read(classes, scores, options.weight, options.ignore_index, IndexUse::cross_entropy);
   if (options.label_smoothing > 0) {
-    const Tensor log_probs = scores.log_softmax(1);
+    const Tensor& ignored = targets.ignored;
+    const Tensor log_probs = (ignored.defined() ? scores.masked_fill(ignored, 0) : scores).log_softmax(1);
     loss = nll(log_probs, targets, options.reduction, IndexUse::cross_entropy) * (1 - options.label_smoothing) +
            uniform_part(log_probs, targets, options);
   } else {

@@ -174,7 +174,8 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options
   // Unless all classes count, those of probability 0 do not: their logarithms may be infinite or NaN.
   const auto loss = [&](bool all_count) {
     const auto counted = [&](const Tensor& log, double never) {
-      return all_count ? log : log.masked_fill(raw::compare(Compare::eq, target, never), 0);
+      if (all_count) return log;
+      return log.masked_fill(target.detach().eq(never).logical_and(log.detach().isfinite().logical_not()), 0);
     };
     const Tensor each = options.log_target
                             ? target.exp() * counted(target - x, -HUGE_VAL)
@@ -196,8 +197,7 @@ Tensor cosine_similarity(const Tensor& given_x, const Tensor& given_y, int64_t d
   const int d = wrap_dim(dim, x.dim(), "cosine_similarity");
   if (const DType wide = wide_type(x, y); x.dtype() != wide || y.dtype() != wide)
     return cosine_similarity(x.to(wide), y.to(wide), dim, eps).to(raw::result_type(x, y));
-  // Lengths below eps are eps; the square root is of what is not 0, so that gradients there are not NaN.
-  const auto length = [&](const Tensor& t) { return t.square().sum({d}, true).clamp(eps * eps, {}).sqrt(); };
+  const auto length = [&](const Tensor& t) { return t.norm(2, {d}, true).clamp(eps, {}); };
   const Tensor cosine = ((x / length(x)) * (y / length(y))).sum({d});
   const Tensor excess = raw::binary(Binary::sub, cosine, raw::clamp(cosine, -1, 1));  // of rounding
   return cosine - excess;
@@ -220,9 +220,9 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   if (const DType wide = wide_type(x1, x2); x1.dtype() != wide || x2.dtype() != wide) {
     return cosine_embedding_loss(x1.to(wide), x2.to(wide), target, options).to(raw::result_type(x1, x2));
   }
-  constexpr double kEpsilon = 1e-12;  // as PyTorch's
-  const auto square = [](const Tensor& x) { return x.square().sum({-1}) + kEpsilon; };
-  const Tensor cosine = (x1 * x2).sum({-1}) / (square(x1) * square(x2)).sqrt();
+  // As in PyTorch, 1e-12 is added to the squared lengths.
+  const auto unit = [](const Tensor& x) { return x / x.norm(2, {-1}, true).hypot(1e-6); };
+  const Tensor cosine = (unit(x1) * unit(x2)).sum({-1});
   const Tensor alike = (1.0 - cosine).masked_fill(target.ne(1), 0);
   const Tensor unlike = (cosine - options.margin).clamp(0.0, {}).masked_fill(target.ne(-1), 0);
   return reduced(alike + unlike, options.reduction);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "tendril/tensor/cpu/cpu.h"
@@ -25,6 +26,13 @@ template <class T>
 void product(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b_row,
              int64_t b_column, T* out, int64_t out_row, bool accumulate) {
   multiply_alone(dtype_of<T>, {m, n, k, a, a_row, a_column, b, b_row, b_column, out, out_row, 1, accumulate});
+}
+
+template <class T>
+bool finite(const T* x, int64_t count) {
+  bool all = true;
+  for (int64_t i = 0; i < count; ++i) all &= std::isfinite(x[i]);
+  return all;
 }
 
 /// One problem for one element type.
@@ -67,6 +75,39 @@ struct Attention {
     return room;
   }
 
+  bool masks() const { return mask.data || mask.causal; }
+
+  /// Calls use(key, score) for each key that query `row` sees: those that the mask hides are not read.
+  template <class Use>
+  void for_seen(int64_t b, int64_t row, const Use& use) const {
+    const T *const q = query + (b * length + row) * width, *const k = key + b * keys * width;
+    for (int64_t j = 0; j < (mask.causal ? std::min(keys, row + 1) : keys); ++j) {
+      T room;
+      const T* const more = added(b, row, j, 1, &room);
+      if (more && *more == -std::numeric_limits<T>::infinity()) continue;
+      use(j, loop.dot(q, k + j * width, width) * mask.scale + (more ? static_cast<double>(*more) : 0));
+    }
+  }
+
+  /// The same as `forward` for one query, key by key. A product with a weight of 0 is NaN if a hidden key or value is
+  /// infinite or NaN; here it does not take part.
+  void forward_of_seen(int64_t b, int64_t row, T* out, T* log_sum) const {
+    const T* const v = value + b * keys * out_width;
+    double most = -HUGE_VAL, sum = 0;
+    for_seen(b, row, [&](int64_t, double score) { most = std::isnan(score) ? score : std::max(most, score); });
+    const Scratch<double> total(out_width);
+    std::fill_n(total.data(), out_width, 0.0);
+    for_seen(b, row, [&](int64_t j, double score) {
+      const double weight = std::exp(score - (most == -HUGE_VAL ? 0 : most));
+      sum += weight;
+      for (int64_t c = 0; c < out_width; ++c) {
+        if (weight != 0) total.data()[c] += weight * static_cast<double>(v[j * out_width + c]);
+      }
+    });
+    for (int64_t c = 0; c < out_width; ++c) out[c] = sum == 0 ? T(0) : static_cast<T>(total.data()[c] / sum);
+    *log_sum = static_cast<T>(sum == 0 ? HUGE_VAL : most + std::log(sum));
+  }
+
   void forward(int64_t b, int64_t first_row, T* out, T* log_sum, T* scores) const {
     const int64_t rows = std::min(kQueries, length - first_row);
     T* const room = scores + kQueries * kKeys;
@@ -104,7 +145,10 @@ struct Attention {
       } else {
         loop.multiply(o + r * out_width, out_width, 1 / sum[r]);
       }
-      log_sum[b * length + first_row + r] = static_cast<T>(nothing ? HUGE_VAL : most[r] + std::log(sum[r]));
+      T* const log_of_row = log_sum + b * length + first_row + r;
+      *log_of_row = static_cast<T>(nothing ? HUGE_VAL : most[r] + std::log(sum[r]));
+      if (masks() && !finite(o + r * out_width, out_width))
+        forward_of_seen(b, first_row + r, o + r * out_width, log_of_row);
     }
   }
 
@@ -112,6 +156,31 @@ struct Attention {
     T *query, *key, *value;
     const T *g, *out, *log_sum;
   };
+
+  /// The same as `backward`, query by query and key by key; pairs that the mask hides do not take part.
+  void backward_of_seen(int64_t b, const Gradients& to, const T* dots) const {
+    const T *const q = query + b * length * width, *const k = key + b * keys * width,
+                   *const v = value + b * keys * out_width, *const g = to.g + b * length * out_width;
+    T *const dq = to.query + b * length * width, *const dk = to.key + b * keys * width,
+             *const dv = to.value + b * keys * out_width;
+    std::fill_n(dq, length * width, T(0));
+    std::fill_n(dk, keys * width, T(0));
+    std::fill_n(dv, keys * out_width, T(0));
+    for (int64_t i = 0; i < length; ++i) {
+      const T* const of_row = g + i * out_width;
+      for_seen(b, i, [&](int64_t j, double score) {
+        const double weight = std::exp(score - static_cast<double>(to.log_sum[b * length + i]));
+        if (weight == 0) return;
+        const double d =
+            weight * (loop.dot(of_row, v + j * out_width, out_width) - static_cast<double>(dots[i])) * mask.scale;
+        for (int64_t c = 0; c < out_width; ++c) dv[j * out_width + c] += static_cast<T>(weight) * of_row[c];
+        for (int64_t c = 0; c < width; ++c) {
+          dq[i * width + c] += static_cast<T>(d) * k[j * width + c];
+          dk[j * width + c] += static_cast<T>(d) * q[i * width + c];
+        }
+      });
+    }
+  }
 
   /// All of one of the batch: its sums over queries and over keys are one thread's, in the same order always.
   void backward(int64_t b, const Gradients& to, T* scores) const {
@@ -149,6 +218,8 @@ struct Attention {
         product<T>(count, width, rows, products, 1, count, some_q, width, 1, dk + first * width, width, true);
       }
     }
+    if (masks() && !(finite(dq, length * width) && finite(dk, keys * width) && finite(dv, keys * out_width)))
+      backward_of_seen(b, to, dots);
   }
 };
 

@@ -41,6 +41,10 @@ void cross_entropy_backward(const View& dx, const View& x, int dim, const View& 
     const int64_t length = x.sizes[dim], from = x.strides[dim], to = dx.strides[dim];
     const Pieces pieces(length, kExponentialCost);
     share_lines<6>({&dx, &x, &largest, &log_sum, &index, &share}, dim, kExponentialCost * length, [&](char* const* at) {
+      if (*reinterpret_cast<const T*>(at[5]) == 0) {  // does not count: x may be NaN
+        for (int64_t i = 0; i < length; ++i) reinterpret_cast<T*>(at[0])[i * to] = 0;
+        return;
+      }
       pieces.run([&](int64_t begin, int64_t count) {
         line(reinterpret_cast<T*>(at[0]) + begin * to, to, reinterpret_cast<const T*>(at[1]) + begin * from, from,
              count, at[2], at[3], at[5]);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tendril/autograd/backward.h"
+#include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/dropout.h"
 #include "tendril/autograd/ops/loss.h"
 #include "tendril/autograd/ops/loss_pairs.h"
@@ -81,6 +82,107 @@ BOOST_AUTO_TEST_CASE(dropped_elements_are_zero) {
     BOOST_TEST(y.eq(0).any().item<bool>());
     BOOST_TEST(y.eq(kInfinity).any().item<bool>());
     BOOST_TEST(dropout(x, 1, generator).detach().eq(0).all().item<bool>());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradient_of_probability_zero_is_the_same_beside_impossible_classes) {
+  for (const bool beside : {false, true}) {
+    const Tensor x = tensor({{1., 2.}, {0., beside ? -kInfinity : 0.}}, {.dtype = kFloat64});
+    const Tensor target = tensor({{0., 1.}, {1., 0.}}, {.dtype = kFloat64, .requires_grad = true});
+    cross_entropy(x, target, {.reduction = LossReduction::sum}).backward();
+    BOOST_TEST(std::abs(target.grad()[0][0].item<double>() - std::log1p(std::exp(1.))) < 1e-12);
+    target.zero_grad();
+    kl_div(x, target, {.reduction = LossReduction::sum}).backward();
+    BOOST_TEST(target.grad()[0][0].item<double>() == -1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradient_of_ignored_logits_is_zero) {
+  const Tensor weight = tensor({1., 0., 2.}, {.dtype = kFloat64});
+  const CrossEntropyOptions cases[] = {
+      {}, {.label_smoothing = 0.1}, {.weight = weight}, {.reduction = LossReduction::none}};
+  for (const CrossEntropyOptions& options : cases) {
+    for (const bool create_graph : {false, true}) {
+      const Tensor x = tensor({{1., 2., 3.}, {kNaN, kInfinity, 0.}, {3., 1., 1.}}, {.dtype = kFloat64});
+      x.requires_grad_();
+      const Tensor loss = cross_entropy(x, tensor({0, -100, 2}), options);
+      const auto dx = autograd::grad({loss.sum()}, {x}, {}, {.create_graph = create_graph})[0];
+      BOOST_TEST(all_finite(loss), loss);
+      BOOST_TEST(all_finite(dx), dx);
+      BOOST_TEST(equal(dx[1], zeros({3}, {.dtype = kFloat64})), dx);
+    }
+  }
+  const Tensor x = tensor({{1., 2., 3.}, {kNaN, kInfinity, 0.}}, {.dtype = kFloat64, .requires_grad = true});
+  BOOST_TEST(finite(cross_entropy(x, tensor({0, 1}), {.weight = weight}), x), x.grad());
+}
+
+namespace {
+
+/// Output and gradients of attention by the kernel, or by operations that can be recorded.
+std::vector<Tensor> attend(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options,
+                           bool kernel) {
+  std::vector<Tensor> operands;
+  for (const Tensor& x : {query, key, value}) operands.push_back(x.detach().clone().requires_grad_());
+  const Tensor out = kernel ? scaled_dot_product_attention(operands[0], operands[1], operands[2], options)
+                            : attention_with_weights(operands[0], operands[1], operands[2], options).output;
+  const Tensor g = (arange(out.numel()).to(out.dtype()).reshape(out.sizes()) * 0.9).cos();
+  std::vector<Tensor> all = autograd::grad({out}, operands, {g}, {.create_graph = !kernel});
+  all.push_back(out);
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(attention_ignores_keys_and_values_that_a_mask_hides) {
+  const int64_t queries = 5, keys = 37, hidden = 3;
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const auto wave = [&](const Dims& sizes, double speed) {
+      return (arange(numel_of(sizes)).to(dtype).reshape(sizes) * speed).sin();
+    };
+    const Tensor query = wave({2, queries, 8}, 0.7), key = wave({2, keys, 8}, 1.3), value = wave({2, keys, 6}, 0.4);
+    Tensor seen = ones({queries, keys}, {.dtype = kBool});
+    seen.select(1, hidden).fill_(false);
+    seen.select(1, keys - 1).fill_(false);
+    const Tensor added = where(seen, zeros({}, {.dtype = dtype}), -kInfinity);
+    for (const double odd : {kNaN, kInfinity, -kInfinity}) {
+      const Tensor bad_key = key.clone(), bad_value = value.clone();
+      for (const int64_t at : {hidden, keys - 1}) {
+        bad_key.select(1, at).fill_(odd);
+        bad_value.select(1, at).fill_(odd);
+      }
+      for (const bool kernel : {false, true}) {
+        for (const Tensor& mask : {seen, added}) {
+          const auto expected = attend(query, key, value, {.attn_mask = mask}, kernel);
+          const auto result = attend(query, bad_key, bad_value, {.attn_mask = mask}, kernel);
+          BOOST_TEST_CONTEXT(odd << (kernel ? ", kernel, " : ", recorded, ") << mask.dtype()) {
+            for (std::size_t i = 0; i < result.size(); ++i) {
+              BOOST_TEST(allclose(result[i], expected[i], 1e-4, 1e-5), i << result[i] << expected[i]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(causal_attention_ignores_later_keys_and_values) {
+  const int64_t length = 6, late = 4;
+  const Tensor x = (arange(length * 4).to(kFloat64).reshape({1, length, 4}) * 0.7).sin();
+  const Tensor bad = x.clone();
+  bad.select(1, late).fill_(kNaN);
+  for (const bool kernel : {false, true}) {
+    const Tensor expected = attend(x, x, x, {.is_causal = true}, kernel).back();
+    const Tensor out = attend(x, bad, bad, {.is_causal = true}, kernel).back();
+    BOOST_TEST(allclose(out.narrow(1, 0, late), expected.narrow(1, 0, late), 1e-12, 1e-12), out);
+    BOOST_TEST(out.narrow(1, late, length - late).isnan().all().item<bool>());
+    // Of a loss over earlier queries alone.
+    const Tensor key = bad.clone().requires_grad_(), value = bad.clone().requires_grad_();
+    const Tensor query = x.narrow(1, 0, late).clone().requires_grad_();
+    const AttentionOptions causal{.is_causal = true};
+    const Tensor early = kernel ? scaled_dot_product_attention(query, key, value, causal)
+                                : attention_with_weights(query, key, value, causal).output;
+    early.sum().backward();
+    for (const Tensor& operand : {query, key, value}) BOOST_TEST(all_finite(operand.grad()), operand.grad());
   }
 }
 

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tendril/tensor/cpu/level/lanes.h"
 #include "tendril/tensor/cpu/level/level.h"
 #include "tendril/tensor/scalar_math.h"
@@ -13,7 +15,10 @@ double largest_of(T* s, int64_t count, T scale, const T* added) {
   const auto scaled = [&](int64_t i) {
     Vector& to = *reinterpret_cast<Vector*>(s + i);
     to *= scale;
-    if constexpr (masked) to += *reinterpret_cast<const Vector*>(added + i);
+    if constexpr (masked) {
+      const Vector more = *reinterpret_cast<const Vector*>(added + i);
+      to = more == -std::numeric_limits<T>::infinity() ? more : to + more;
+    }
     return to;
   };
   T most = -INFINITY;
@@ -30,7 +35,7 @@ double largest_of(T* s, int64_t count, T scale, const T* added) {
   }
   for (; i < count; ++i) {
     s[i] *= scale;
-    if constexpr (masked) s[i] += added[i];
+    if constexpr (masked) s[i] = added[i] == -std::numeric_limits<T>::infinity() ? added[i] : s[i] + added[i];
     most = s[i] > most ? s[i] : most;
   }
   return static_cast<double>(most);  // a NaN may be lost here; it makes the sum one
@@ -79,13 +84,16 @@ void gradient(void* scores, void* products, int64_t count, double by, const void
   const T scale = static_cast<T>(by), log_sum = static_cast<T>(log), of_row = static_cast<T>(dot);
   if (const T* const added = static_cast<const T*>(mask)) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) s[i] = scalar_math::exponential((s[i] * scale + added[i]) - log_sum);
+    for (int64_t i = 0; i < count; ++i) {
+      const T score = added[i] == -std::numeric_limits<T>::infinity() ? added[i] : s[i] * scale + added[i];
+      s[i] = scalar_math::exponential(score - log_sum);
+    }
   } else {
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; ++i) s[i] = scalar_math::exponential(s[i] * scale - log_sum);
   }
 #pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) d[i] = s[i] * (d[i] - of_row) * scale;
+  for (int64_t i = 0; i < count; ++i) d[i] = s[i] == T(0) ? T(0) : s[i] * (d[i] - of_row) * scale;
 }
 
 template <class T>

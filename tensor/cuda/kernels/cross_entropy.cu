@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks<T>)
   const T* const from = x + at.place[1];
   T* const to = dx + at.place[0];
   const auto gradient = [&](T element, int64_t i) {
+    if (scale == C(0)) return from_compute<T>(C(0));  // does not count: x may be NaN
     const C probability = exponential((to_compute(element) - most) - log);
     return from_compute<T>(((i == target ? C(1) : C(0)) - probability) * scale);
   };
