@@ -142,11 +142,19 @@ constexpr T root_of_square_and_one(T x) {
   return a > T(1e9) ? a : std::sqrt(x * x + T(1));
 }
 
-/// x^2 + y^2, infinite where that is 0: there atan2's gradient is 0.
+/// x / (x^2 + y^2), without overflow; 0 at the origin and where x or y is infinite: the gradient of atan2.
 template <class T>
-constexpr T squared_distance(T x, T y) {
-  const T sum = x * x + y * y;
-  return sum == T(0) ? std::numeric_limits<T>::infinity() : sum;
+constexpr T over_squared_distance(T x, T y) {
+  const T distance = std::hypot(x, y);
+  return distance == T(0) || is_inf(distance) ? T(0) : x / distance / distance;
+}
+
+/// x / sqrt(x^2 + y^2), without overflow: the gradient of hypot. 0 at the origin, -1 or 1 where x is infinite.
+template <class T>
+constexpr T over_distance(T x, T y) {
+  if (is_inf(x)) return std::copysign(T(1), x);
+  const T distance = std::hypot(x, y);
+  return distance == T(0) ? T(0) : x / distance;
 }
 
 /// Integers: by squaring, wrapping around; a negative exponent gives the truncated fraction (0 unless x is 1 or -1).
@@ -170,6 +178,20 @@ constexpr T power(T x, T y) {
     }
     return static_cast<T>(result);
   }
+}
+
+/// The derivatives of x^y by x and y: 0 where a power that vanishes meets an infinite factor. By y also 0 at x = 0 for
+/// y >= 0.
+template <class T>
+constexpr T power_by_base(T x, T y) {
+  if (y == T(0)) return T(0);
+  const T rest = power(x, y - T(1));
+  return rest == T(0) ? T(0) : y * rest;
+}
+template <class T>
+constexpr T power_by_exponent(T x, T y) {
+  const T result = power(x, y);
+  return x >= T(0) && (result == T(0) || (x == T(0) && y >= T(0))) ? T(0) : result * std::log(x);
 }
 
 /// Of the dividend's sign, and (floored) of the divisor's. Integers: 0 for a divisor of 0; nothing overflows.

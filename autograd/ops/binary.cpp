@@ -16,11 +16,27 @@ using autograd::NodeOf;
 using namespace autograd::table;
 using detail::is_fused, detail::mentions;
 
-/// x^2 + y^2, but infinite at the origin (and where it is too small for the dtype): there atan2's gradient is 0, and so
-/// is every derivative of it, as this is a constant.
-Tensor squared_distance(const Tensor& x, const Tensor& y) {
-  const Tensor sum = x * x + y * y;
-  return sum.masked_fill(sum.eq(0), std::numeric_limits<double>::infinity());
+/// x / (x^2 + y^2), without overflow; 0, with all derivatives, at the origin and where x or y is infinite.
+Tensor over_squared_distance(const Tensor& x, const Tensor& y) {
+  const Tensor distance = x.hypot(y), excluded = distance.eq(0).logical_or(distance.isinf());
+  const Tensor divisor = distance.masked_fill(excluded, 1);
+  return (x / divisor / divisor).masked_fill(excluded, 0);
+}
+
+/// x / sqrt(x^2 + y^2), without overflow; 0 at the origin, -1 or 1 where x is infinite.
+Tensor over_distance(const Tensor& x, const Tensor& y) {
+  const Tensor distance = x.hypot(y);
+  return where(x.isinf(), x.sign(), x / distance.masked_fill(distance.eq(0), 1));
+}
+
+/// The derivatives of x^y, as in tensor/scalar_math.h.
+Tensor power_by_base(const Tensor& x, const Tensor& y) {
+  const Tensor constant = y.eq(0), rest = x.masked_fill(constant, 1).pow(y - 1.0);
+  return (y * rest).masked_fill(constant.logical_or(rest.eq(0).logical_and(y.isinf())), 0);
+}
+Tensor power_by_exponent(const Tensor& x, const Tensor& y) {
+  const Tensor result = x.pow(y), zero = x.eq(0).logical_and(y.ge(0)), vanished = x.isinf().logical_and(result.eq(0));
+  return (result * x.log()).masked_fill(zero.logical_or(vanished), 0);
 }
 
 /// The fused gradient of operand i; undefined where the operands want the formula.
