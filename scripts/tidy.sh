@@ -49,9 +49,9 @@ source_of() {
 # folder or below that includes it by its name, else any file that does.
 first_that_includes() {
   {
-    git grep -l -E "#include \"(tendril/)?$1\"" -- "$2" ':!include' ||
-      git grep -l -E "#include \"${1##*/}\"" -- "${1%/*}/$2" ':!include' ||
-      git grep -l -E "#include \"([.a-z_]+/)*${1##*/}\"" -- "$2" ':!include' || true
+    git grep --untracked -l -E "#include \"(tendril/)?$1\"" -- "$2" ':!include' ||
+      git grep --untracked -l -E "#include \"${1##*/}\"" -- "${1%/*}/$2" ':!include' ||
+      git grep --untracked -l -E "#include \"([.a-z_]+/)*${1##*/}\"" -- "$2" ':!include' || true
   } | sed -n 1p
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
 #include <iostream>
 #include <optional>
@@ -74,6 +75,11 @@ inline std::uint64_t test_seed(std::uint64_t salt = 0) {
 class SeedLoop {
  public:
   explicit SeedLoop(std::vector<std::uint64_t> all) : all_(std::move(all)) {}
+  SeedLoop(const SeedLoop&) = delete;
+  SeedLoop& operator=(const SeedLoop&) = delete;
+  ~SeedLoop() {
+    if (std::uncaught_exceptions() == 0) seeds_detail::in_loop = false;  // after `break`
+  }
 
   class Iterator {
    public:

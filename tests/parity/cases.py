@@ -51,7 +51,7 @@ def predicate(d, p):
 
 def scalar(d, floating=True):
     return text(d.one(True, False, 0, 1, 2, -3, 100, 2, 3) if not floating or d.chance(0.5) else d.one(
-        0.5, -1.5, 2.0, 0.0, 1e-4, 1e6, d.number(), math.inf, -math.inf, math.nan))
+        0.5, -1.5, 2.0, 0.0, 1e-4, 6e4, d.number(), math.inf, -math.inf, math.nan))
 
 
 def operands(d, p, grad=0.8, kind=None, instead={}, itself=True):
