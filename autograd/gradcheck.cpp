@@ -39,7 +39,7 @@ Tensor zeros_of(const Tensor& x) { return raw::zeros(x.sizes(), x.dtype(), x.dev
 /// One element of a contiguous tensor.
 void set_element(const Tensor& x, int64_t i, double value) {
   if (x.device().is_cpu()) {
-    x.data<double>()[i] = value;
+    x.mutable_data<double>()[i] = value;
   } else {
     raw::fill_(raw::as_strided(x, {}, {}, i), value);
   }

@@ -28,7 +28,7 @@ Tensor tensor_of(const Pixels& pixels, ImageMode mode) {
   const int64_t to = mode == ImageMode::rgb ? 3 : mode == ImageMode::gray ? 1 : from;
   const bool is_gray = from < 3;
   Tensor image = raw::empty({to, pixels.height, pixels.width}, kUInt8);
-  auto* const out = image.data<uint8_t>();
+  auto* const out = image.mutable_data<uint8_t>();
   const unsigned char* at = pixels.bytes.data();
   for (int64_t i = 0; i < count; ++i, at += from) {
     if (mode == ImageMode::gray && !is_gray) {

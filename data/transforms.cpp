@@ -40,7 +40,7 @@ Tensor blend(const Tensor& image, double factor, const Other& other) {
   Tensor out = raw::empty_like(x);
   const int64_t count = x.size(1) * x.size(2);
   const float* const from = x.data<float>();
-  float* const to = out.data<float>();
+  float* const to = out.mutable_data<float>();
   const auto ratio = static_cast<float>(factor);
   for (int64_t i = 0; i < count; ++i) {
     const float base = (1 - ratio) * other(from, count, i);
@@ -180,12 +180,13 @@ Tensor resize(const Tensor& image, int64_t height, int64_t width) {
   const Weights columns = weights_of(from_width, width), rows = weights_of(from_height, height);
   const Tensor narrowed = raw::empty({channels, from_height, width});
   Tensor out = raw::empty({channels, height, width});
-  resize_columns(x.data<float>(), narrowed.data<float>(), channels * from_height, from_width, columns);
+  resize_columns(x.data<float>(), narrowed.mutable_data<float>(), channels * from_height, from_width, columns);
   for (int64_t c = 0; c < channels; ++c) {
-    resize_rows(narrowed.data<float>() + c * from_height * width, out.data<float>() + c * height * width, width, rows);
+    resize_rows(narrowed.data<float>() + c * from_height * width, out.mutable_data<float>() + c * height * width, width,
+                rows);
   }
   if (image.dtype() == kFloat32) return out;
-  float* const values = out.data<float>();
+  float* const values = out.mutable_data<float>();
   for (int64_t i = 0; i < out.numel(); ++i) values[i] = std::nearbyint(std::clamp(values[i], 0.0f, 255.0f));
   return raw::cast(out, kUInt8);
 }
@@ -217,7 +218,7 @@ Tensor adjust_hue(const Tensor& image, double turn) {
   Tensor out = raw::empty_like(x);
   const int64_t count = x.size(1) * x.size(2);
   const float* const from = x.data<float>();
-  float* const to = out.data<float>();
+  float* const to = out.mutable_data<float>();
   for (int64_t i = 0; i < count; ++i) {
     const float r = from[i], g = from[count + i], b = from[2 * count + i];
     const float high = std::max({r, g, b}), range = high - std::min({r, g, b});

@@ -30,12 +30,11 @@ struct Conv2dOptions {
 /// The convolution of images (autograd/ops/conv.h), [batch, in, height, width] or [in, height, width].
 /// Initial values as PyTorch's: weight and bias uniform in +-1/sqrt(fan_in), fan_in = in / groups * kernel.
 ///
-/// Where a call is not recorded (evaluation under NoGrad), and from the second recorded call with one weight on
-/// (micro-batches), it keeps its weight in the order that kernels want, too, in up to eight times its memory, until the
-/// first call after the weight has changed; what unrecorded calls kept goes with the first recorded one. But not a
-/// weight that a pointer to write through was taken of (`weight.data<float>()`), nor one in somebody else's memory.
-/// Whoever writes to the weight in another way that raises no version (raw_data(), functions of raw.h) says so:
-/// weight.storage()->bump_version().
+/// Unrecorded calls (evaluation under NoGrad), and recorded ones from the second call with the same weight on
+/// (micro-batches), also keep the weight in the order that the kernels read, in up to eight times its memory. The first
+/// call after a change of the weight drops this form, and the first recorded call drops that of unrecorded ones. No
+/// form is kept of a weight in borrowed memory, or whose `mutable_data<float>()` was taken. After writing to the weight
+/// through raw_data() or a function of raw.h, call weight.storage()->bump_version().
 class Conv2d : public Movable<Conv2d> {
  public:
   /// Throws Error for counts that are not positive or that `groups` does not divide, and for a bad geometry.

@@ -157,7 +157,7 @@ const Tensor& orthogonal_(const Tensor& tensor, double gain, Generator& generato
   const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
   const Tensor vectors = raw::empty({count, length}, kFloat64);
   raw::normal_(vectors, 0, 1, generator);
-  make_orthonormal(vectors.data<double>(), count, length);
+  make_orthonormal(vectors.mutable_data<double>(), count, length);
   const Tensor matrix = raw::binary(Binary::mul, rows <= columns ? vectors : raw::transpose(vectors, 0, 1), gain);
   return write(tensor, raw::reshape(matrix, tensor.sizes()));
 }
@@ -174,7 +174,7 @@ const Tensor& sparse_(const Tensor& tensor, double sparsity, double stddev, Gene
   raw::normal_(values, 0, stddev, generator);
   for (int64_t column = 0; column < columns; ++column) {
     const Tensor order = raw::randperm(rows, generator);
-    for (int64_t i = 0; i < zeros; ++i) values.data<double>()[order.data<int64_t>()[i] * columns + column] = 0;
+    for (int64_t i = 0; i < zeros; ++i) values.mutable_data<double>()[order.data<int64_t>()[i] * columns + column] = 0;
   }
   return write(tensor, values);
 }

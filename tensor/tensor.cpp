@@ -91,7 +91,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   detail::check_defined(*this, "to_vector");
   const Tensor elements = raw::to(raw::contiguous(raw::cast(*this, dtype_of<T>)), kCPU);
-  const T* first = elements.data<const T>();
+  const T* first = elements.data<T>();
   return std::vector<T>(first, first + elements.numel());
 }
 

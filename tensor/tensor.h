@@ -173,17 +173,27 @@ class Tensor {
     const TensorImpl& it = body("raw_data");
     return static_cast<char*>(it.storage->data()) + it.offset * static_cast<int64_t>(size_of(it.dtype));
   }
-  /// As `raw_data`, checked: DTypeError unless T is the tensor's type, Error unless it is on the CPU. To read,
-  /// `data<const float>()`: of what a pointer to write through was taken of, layers keep no form of their own.
+  /// As `raw_data`, to read. DTypeError unless T is the tensor's type, Error unless it is on the CPU.
   template <class T>
-  T* data() const {
-    check_data_access(dtype_of<std::remove_const_t<T>>);
-    if constexpr (!std::is_const_v<T>) impl_->storage->expose();
+  const T* data() const {
+    check_data_access(dtype_of<T>);
+    return static_cast<const T*>(raw_data());
+  }
+  /// The same to write. From now on layers keep no prepared form of these elements (packed weights, half copies of an
+  /// Autocast), because they can change without notice.
+  template <class T>
+  T* mutable_data() const {
+    check_data_access(dtype_of<T>);
+    impl_->storage->expose();
     return static_cast<T*>(raw_data());
   }
-  /// As `data`.
+  /// PyTorch's names of `mutable_data` and `data`.
   template <class T>
   T* data_ptr() const {
+    return mutable_data<T>();
+  }
+  template <class T>
+  const T* const_data_ptr() const {
     return data<T>();
   }
   /// The value of a one-element tensor, converted; on a device it is waited for. Throws ShapeError otherwise.
@@ -199,7 +209,11 @@ class Tensor {
   template <class T, int N>
   TensorAccessor<T, N> accessor() const {
     check_accessor(N);
-    return {data<T>(), sizes().data(), strides().data()};
+    if constexpr (std::is_const_v<T>) {
+      return {data<std::remove_const_t<T>>(), sizes().data(), strides().data()};
+    } else {
+      return {mutable_data<T>(), sizes().data(), strides().data()};
+    }
   }
   /// All elements in row-major order, converted.
   template <class T>

@@ -176,9 +176,9 @@ struct CtcLossBackward : autograd::NodeOf<CtcLossBackward, 1, 2> {
     const auto run = [&](auto tag) {
       using T = decltype(tag);
       const T* const from = rows.template data<T>();
-      T* const to = dx[0].template data<T>();
+      T* const to = dx[0].template mutable_data<T>();
       const double* const kept = alpha.data<double>();
-      double* const room = rooms.data<double>();
+      double* const room = rooms.mutable_data<double>();
       cpu::parallel_for(plan->batch, cpu::grain_of(plan->steps * plan->states * 16), [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           backward_variables(*plan, n, from, classes, kept + n * plan->steps * plan->states,
@@ -200,8 +200,8 @@ Tensor each_loss(const Tensor& x, const CtcPlanPtr& plan) {
   const auto run = [&](auto tag) {
     using T = decltype(tag);
     const T* const from = rows.template data<T>();
-    T* const to = out.template data<T>();
-    double* const kept = alpha.data<double>();
+    T* const to = out.template mutable_data<T>();
+    double* const kept = alpha.mutable_data<double>();
     cpu::parallel_for(plan->batch, cpu::grain_of(plan->steps * plan->states * 16), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         const auto i = static_cast<std::size_t>(n);

@@ -169,7 +169,7 @@ const Tensor& Tensor::trunc_normal_(double mean, double stddev, double low, doub
   return draw_over(*this, "trunc_normal_", [&] {
     const Tensor values = raw::empty(sizes(), kFloat64);
     raw::uniform_(values, from, to, generator);
-    auto* const x = values.data<double>();
+    auto* const x = values.mutable_data<double>();
     for (int64_t i = 0; i < values.numel(); ++i) {
       x[i] = std::min(high, std::max(low, mean + side * stddev * normal_quantile(x[i])));
     }

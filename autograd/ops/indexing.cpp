@@ -229,7 +229,7 @@ Indexed Tensor::operator[](std::initializer_list<Index> indices) const { return 
 Tensor nonzero(const Tensor& x) {
   detail::check_defined(x, "nonzero", "x");
   const Tensor flags = raw::to(raw::contiguous(raw::compare(Compare::ne, x, 0)), kCPU);
-  const auto* const set = flags.data<const bool>();
+  const auto* const set = flags.data<bool>();
   // Counted first, piece by piece: then each piece knows where its places go.
   constexpr int64_t kPiece = 16 * 1024;
   const int64_t numel = x.numel(), pieces = (numel + kPiece - 1) / kPiece;
@@ -244,7 +244,7 @@ Tensor nonzero(const Tensor& x) {
   std::partial_sum(before.begin(), before.end(), before.begin());
   const Dims& sizes = x.sizes();
   const Tensor found = raw::empty({before.back(), sizes.size()}, kInt64);
-  auto* const rows = found.data<int64_t>();
+  auto* const rows = found.mutable_data<int64_t>();
   cpu::parallel_for(pieces, 2, [&](int64_t begin, int64_t end) {
     int64_t* row = rows + before[static_cast<std::size_t>(begin)] * sizes.size();
     for (int64_t i = begin * kPiece; i < std::min(end * kPiece, numel); ++i) {

@@ -140,7 +140,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
                          wanted = raw::cast(values, dtype).to_vector<T>();
     const auto less = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN is larger than all, as in sort
     const Tensor places = raw::empty(values.sizes(), kInt64);
-    auto* const found = places.data<int64_t>();
+    auto* const found = places.mutable_data<int64_t>();
     constexpr int64_t kShare = 1024;  // a search is tens of steps
     cpu::parallel_for(places.numel(), kShare, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

@@ -48,7 +48,8 @@ struct Files {
     Generator random(1);
     for (int64_t index = 0; index < count; ++index) {
       const Tensor image = raw::empty({3, kSide, kSide}, kUInt8);
-      for (int64_t i = 0; i < image.numel(); ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(random.below(100));
+      for (int64_t i = 0; i < image.numel(); ++i)
+        image.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(random.below(100));
       const int64_t row = index % 4 / 2 * 20 + 5, column = index % 2 * 20 + 5;
       raw::fill_(raw::narrow(raw::narrow(image, 1, row, 10), 2, column, 10), 200);
       data::save_png(image, folder / (std::to_string(index) + ".png"));

@@ -43,7 +43,7 @@ Texts exchange(ProcessGroup& group, std::string mine, const CheckpointOptions& o
     longest = std::max(longest, n);
   }
   const Tensor bytes = zeros({longest}, {.dtype = kUInt8, .device = Device()});
-  if (!mine.empty()) std::memcpy(bytes.data<uint8_t>(), mine.data(), mine.size());
+  if (!mine.empty()) std::memcpy(bytes.mutable_data<uint8_t>(), mine.data(), mine.size());
   Texts texts;
   const std::vector<Tensor> all = group.all_gather(bytes, each);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -73,8 +73,8 @@ tendril::data::LabelledImages draw_digits(std::int64_t count, std::int64_t seed)
   tendril::Generator random(static_cast<std::uint64_t>(seed));
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint64_t digit = random.below(10);
-    digits.labels.data<std::int64_t>()[i] = static_cast<std::int64_t>(digit);
-    draw(digit, random, digits.images.data<std::uint8_t>() + i * kSide * kSide);
+    digits.labels.mutable_data<std::int64_t>()[i] = static_cast<std::int64_t>(digit);
+    draw(digit, random, digits.images.mutable_data<std::uint8_t>() + i * kSide * kSide);
   }
   return digits;
 }

@@ -78,7 +78,7 @@ bool convolution(bool quick) {
   const tendril::Tensor y = tendril::zeros({1, channels, size, size});
   const tendril::Tensor columns = tendril::zeros({channels * 9, places}), rows = w.reshape({channels, channels * 9});
   const float *from = x.data<float>(), *weights = w.data<float>();
-  float *to = y.data<float>(), *matrix = columns.data<float>();
+  float *to = y.mutable_data<float>(), *matrix = columns.mutable_data<float>();
   return compare("3 x 3 convolution, " + std::to_string(channels) + " channels of " + std::to_string(size) + " x " +
                      std::to_string(size),
                  {.flops = 18.0 * static_cast<double>(channels * channels * places),

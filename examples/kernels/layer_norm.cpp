@@ -68,7 +68,7 @@ bool layer_norm(bool quick) {
   const tendril::Tensor x = tendril::randn({rows, n}), weight = tendril::rand({n}), bias = tendril::randn({n});
   const tendril::Tensor y = tendril::zeros({rows, n});
   const float *from = x.data<float>(), *w = weight.data<float>(), *b = bias.data<float>();
-  float* to = y.data<float>();
+  float* to = y.mutable_data<float>();
   const auto elements = static_cast<double>(rows * n);
   return compare("layer norm, " + std::to_string(rows) + " rows of " + std::to_string(n),
                  {.flops = 8 * elements, .bytes = 8 * elements}, y, 1e-5,

@@ -78,7 +78,7 @@ bool matmul(bool quick) {
   const Size n = quick ? 96 : 768;
   const tendril::Tensor a = tendril::randn({n, n}), b = tendril::randn({n, n}), c = tendril::zeros({n, n});
   const float *from_a = a.data<float>(), *from_b = b.data<float>();
-  float* to = c.data<float>();
+  float* to = c.mutable_data<float>();
   const double cube = static_cast<double>(n * n * n);
   return compare("matmul, " + std::to_string(n) + " x " + std::to_string(n),
                  {.flops = 2 * cube, .bytes = 12.0 * static_cast<double>(n * n), .compute = true}, c, 1e-5,

@@ -90,7 +90,7 @@ bool softmax(bool quick) {
   const Size rows = quick ? 16 : 4096, n = quick ? 64 : 1024;
   const tendril::Tensor x = tendril::randn({rows, n}) * 3, y = tendril::zeros({rows, n});
   const float* from = x.data<float>();
-  float* to = y.data<float>();
+  float* to = y.mutable_data<float>();
   const auto elements = static_cast<double>(rows * n);
   return compare("softmax, " + std::to_string(rows) + " rows of " + std::to_string(n),
                  {.flops = 4 * elements, .bytes = 8 * elements}, y, 1e-5,

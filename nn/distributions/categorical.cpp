@@ -90,7 +90,7 @@ Tensor Categorical::sample(Generator& generator, const Dims& sample_shape) const
   raw::uniform_(uniform, 0, 1, generator);
   const double* u = uniform.data<double>();
   Tensor chosen = raw::empty(shape, kInt64);
-  int64_t* out = chosen.data<int64_t>();
+  int64_t* out = chosen.mutable_data<int64_t>();
 
   visit_floating(param_.dtype(), [&](auto zero) {
     const auto* row_values = values.data<decltype(zero)>();

@@ -108,8 +108,8 @@ bool equal(const Tensor& x, const Tensor& y, bool nan_equal) {
   const Tensor a = contiguous(to(x, kCPU)), b = contiguous(to(y, kCPU));
   return detail::visit(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* p = a.data<const T>();
-    const T* q = b.data<const T>();
+    const T* p = a.data<T>();
+    const T* q = b.data<T>();
     for (int64_t i = 0; i < a.numel(); ++i) {
       if constexpr (std::is_integral_v<T>) {
         if (p[i] != q[i]) return false;

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(places_of_a_large_mask_are_in_order_on_any_number_of_thread
     const Tensor x = raw::empty(sizes);
     raw::uniform_(x, -1, 1, generator);
     const Tensor mask = x.gt(0.3);
-    const bool* const set = mask.data<const bool>();
+    const bool* const set = mask.data<bool>();
     V expected;
     const Dims& strides = x.strides();
     for (int64_t i = 0; i < x.numel(); ++i) {

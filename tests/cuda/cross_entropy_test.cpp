@@ -14,7 +14,8 @@ namespace {
 
 Tensor classes_of(const Dims& sizes, int64_t classes) {
   const Tensor target = raw::empty(sizes, kInt64);
-  for (int64_t i = 0; i < target.numel(); ++i) target.data<int64_t>()[i] = i % 5 == 4 ? -100 : (7 * i) % classes;
+  for (int64_t i = 0; i < target.numel(); ++i)
+    target.mutable_data<int64_t>()[i] = i % 5 == 4 ? -100 : (7 * i) % classes;
   return target;
 }
 
@@ -85,9 +86,9 @@ BOOST_AUTO_TEST_CASE(a_sum_of_weights_below_0_or_of_0_is_what_it_is_on_the_cpu) 
 BOOST_AUTO_TEST_CASE(what_is_impossible_or_not_a_number_stays_in_its_line) {
   for (const DType dtype : {kFloat32, kBFloat16}) {
     const Tensor wide = random({5, 64}, kFloat32, 9);
-    wide.data<float>()[3] = -std::numeric_limits<float>::infinity();
-    wide.data<float>()[64 + 60] = std::numeric_limits<float>::quiet_NaN();
-    wide.data<float>()[2 * 64] = std::numeric_limits<float>::infinity();
+    wide.mutable_data<float>()[3] = -std::numeric_limits<float>::infinity();
+    wide.mutable_data<float>()[64 + 60] = std::numeric_limits<float>::quiet_NaN();
+    wide.mutable_data<float>()[2 * 64] = std::numeric_limits<float>::infinity();
     const Tensor scores = raw::cast(wide, dtype), target = classes_of({5}, 64);
     const CrossEntropyOptions each{.reduction = LossReduction::none};
     const LossAndGradient here = learn(scores, target, each, true),

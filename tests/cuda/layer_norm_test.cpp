@@ -128,8 +128,8 @@ BOOST_AUTO_TEST_CASE(few_long_lines_are_shared_out_by_other_operations_and_give_
 
 BOOST_AUTO_TEST_CASE(a_nan_or_an_infinity_spoils_its_own_line_alone) {
   const Tensor x = random({20, 96}, kFloat32, 5);
-  x.data<float>()[3 * 96 + 11] = std::numeric_limits<float>::quiet_NaN();
-  x.data<float>()[17 * 96] = std::numeric_limits<float>::infinity();
+  x.mutable_data<float>()[3 * 96 + 11] = std::numeric_limits<float>::quiet_NaN();
+  x.mutable_data<float>()[17 * 96] = std::numeric_limits<float>::infinity();
   const Pair in(x), out(x.sizes(), kFloat32), mean({20}, kFloat32), rstd({20}, kFloat32);
   on_both([&](const Kernels& table, Device device) {
     const View m = mean.view(device);

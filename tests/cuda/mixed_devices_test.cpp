@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(cpu_tensors_of_no_dimensions_join_operands_on_a_device) {
 BOOST_AUTO_TEST_CASE(a_number_is_read_before_the_function_returns) {
   const Tensor y = matrix_there(), x = matrix(), two = number(2);
   const Tensor product = y * two;
-  two.data<float>()[0] = 77;
+  two.mutable_data<float>()[0] = 77;
   check(product, x * 2);
 }
 

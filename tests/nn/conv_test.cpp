@@ -225,12 +225,26 @@ BOOST_AUTO_TEST_CASE(writes_that_raise_no_version_are_seen_in_evaluation) {
     BOOST_TEST(first_of(layer(x)) == 2 * before);
   };
   Conv2d pointed = ones(64, 3);
-  float* const elements = pointed.weight.data<float>();  // and kept
+  float* const elements = pointed.weight.mutable_data<float>();  // and kept
   check(pointed, elements);
   std::vector<float> own(64 * 64 * 9, 1);
   Conv2d wrapped = ones(64, 3);
   wrapped.weight = raw::from_blob(own.data(), {64, 64, 3, 3});
   check(wrapped, own.data());
+}
+
+BOOST_AUTO_TEST_CASE(reading_a_weight_keeps_its_packed_form) {
+  if (!tendril::default_device().is_cpu()) return;
+  const tendril::NoGrad no_grad;
+  Conv2d layer = ones(64, 3);
+  const Tensor x = make::ones({1, 64, 16, 16});
+  layer(x);
+  BOOST_TEST(*layer.weight.data<float>() == 1);
+  BOOST_TEST(*layer.weight.const_data_ptr<float>() == 1);
+  BOOST_TEST((layer.weight.accessor<const float, 4>()[0][0][0][0]) == 1);
+  BOOST_TEST(!layer.weight.storage()->may_change_unseen());
+  (void)layer.weight.data_ptr<float>();
+  BOOST_TEST(layer.weight.storage()->may_change_unseen());
 }
 
 BOOST_AUTO_TEST_CASE(who_writes_by_an_unchecked_address_says_so) {
@@ -377,7 +391,7 @@ BOOST_AUTO_TEST_CASE(a_pointer_that_is_taken_before_backward_ends_what_was_kept)
   const auto gradient = [&](const Tensor& y) { return first_of(tendril::autograd::grad({y.sum()}, {x})[0]); };
   for (int batch = 0; batch < 3; ++batch) BOOST_TEST(gradient(layer(x)) == 64);
   const Tensor y = layer(x);
-  std::fill_n(layer.weight.data<float>(), layer.weight.numel(), 2.0F);
+  std::fill_n(layer.weight.mutable_data<float>(), layer.weight.numel(), 2.0F);
   BOOST_TEST(gradient(y) == 2 * 64);
 }
 

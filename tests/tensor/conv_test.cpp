@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number
 
 BOOST_AUTO_TEST_CASE(a_nan_stays_within_the_tiles_whose_patches_have_it_also_behind_a_relu) {
   const Tensor x = noise({1, 16, 12, 12}), weight = noise({16, 16, 3, 3}), out = raw::empty({1, 16, 12, 12});
-  x.data<float>()[5 * 12 + 5] = std::nanf("");  // read by results 4 to 6, of tiles from 4 to 8
+  x.mutable_data<float>()[5 * 12 + 5] = std::nanf("");  // read by results 4 to 6, of tiles from 4 to 8
   for (const bool relu : {false, true}) {
     BOOST_TEST(
         cpu::winograd::conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, relu, {.padding = 1}));
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_nan_stays_within_the_tiles_whose_patches_have_it_also_beh
 
 BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {
   const Tensor x = raw::full({1, 16, 6, 6}, -1), weight = raw::ones({16, 16, 1, 1}), out = raw::empty({1, 16, 6, 6});
-  x.data<float>()[7] = std::nanf("");
+  x.mutable_data<float>()[7] = std::nanf("");
   kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {}, nullptr);
   for (int64_t i = 0; i < out.numel(); ++i) {
     const float value = out.data<float>()[i];

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_more_than_8_mib_moves_rows_to_columns) {
       const Budget budget(threads);
       const Tensor out = raw::full({columns, rows}, -1, kInt32);
       raw::copy_(out, x.t());
-      const int32_t* const at = out.data<const int32_t>();
+      const int32_t* const at = out.data<int32_t>();
       int64_t wrong = 0;
       for (int64_t j = 0; j < columns; ++j) {
         for (int64_t i = 0; i < rows; ++i) wrong += at[j * rows + i] != i * columns + j;

@@ -200,7 +200,7 @@ std::unique_ptr<Carrier> MpiGroup::make(Channel& channel, rpc::Clock::time_point
   const Tensor all = raw::zeros({kFields * size}, kInt64);
   Handle comm = nullptr;
   in_operation(channel, "ProcessGroup by MPI", deadline, [&] {
-    auto* const fields = all.data<int64_t>();
+    auto* const fields = all.mutable_data<int64_t>();
     fields[kFields * channel.rank()] = rank;
     fields[kFields * channel.rank() + 1] = hash_of_job();
     if (size > 1) ring_all_gather(channel, all, kFields);

@@ -37,8 +37,8 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
   std::unique_ptr<NcclComm> comm;
   in_operation(channel, "ProcessGroup by NCCL", deadline, [&] {
     const Tensor there = raw::zeros({size}, kUInt8, kCPU), bytes = raw::zeros({sizeof id.bytes}, kUInt8, kCPU);
-    there.data<uint8_t>()[rank] = problem.empty();
-    std::memcpy(bytes.data<uint8_t>(), id.bytes, sizeof id.bytes);
+    there.mutable_data<uint8_t>()[rank] = problem.empty();
+    std::memcpy(bytes.mutable_data<uint8_t>(), id.bytes, sizeof id.bytes);
     if (size > 1) {
       ring_all_gather(channel, there, 1);
       chain_broadcast(channel, bytes, 0, sizeof id.bytes);

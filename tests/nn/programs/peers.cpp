@@ -48,7 +48,7 @@ void write_events(const std::filesystem::path& folder) {
   writer.add_text("sample", "to be or *not*", 8);
   if (!data::has_png()) return;
   const Tensor picture = raw::empty({3, 5, 9}, kUInt8);
-  for (int64_t i = 0; i < picture.numel(); ++i) picture.data<uint8_t>()[i] = static_cast<uint8_t>(7 * i);
+  for (int64_t i = 0; i < picture.numel(); ++i) picture.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(7 * i);
   save_npy(picture, folder / "picture.npy");
   writer.add_image("picture", data::encode_png(picture), 9);
 }

@@ -181,7 +181,7 @@ int run(const std::string& name) {
   if (name == "arguments")
     return with_error([] {
       tendril::Tensor tensor = tendril::raw::empty({100'000});
-      for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] = static_cast<float>(i % 10);
+      for (int64_t i = 0; i < tensor.numel(); ++i) tensor.mutable_data<float>()[i] = static_cast<float>(i % 10);
       const std::vector<Weather> weather = {{"rain", 7}, {"sun", 21.5}};
       rpc::spawn<&take_arguments>(2, "a literal", 2, weather, tensor);
     });
