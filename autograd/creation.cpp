@@ -17,6 +17,20 @@ Tensor placed(const Tensor& made, const TensorOptions& options) {
   return with_options(raw::cast(made, options.dtype).to(options.device), options);
 }
 
+/// Throws DTypeError unless `value` and all integers between it and 0 are elements of `dtype`.
+void check_holds(const char* op, DType dtype, int64_t value) {
+  TENDRIL_CHECK_AS(DTypeError, dtype != kBool, op, ": not for bool");
+  int64_t least = INT64_MIN, most = INT64_MAX;
+  if (dtype == kUInt8) least = 0, most = UINT8_MAX;
+  if (dtype == kInt32) least = INT32_MIN, most = INT32_MAX;
+  if (is_floating(dtype)) {
+    most = int64_t{1} << (dtype == kFloat16 ? 11 : dtype == kBFloat16 ? 8 : dtype == kFloat32 ? 24 : 53);
+    least = -most;
+  }
+  TENDRIL_CHECK_AS(DTypeError, value >= least && value <= most, op, ": the value ", value, " does not convert to ",
+                   dtype);
+}
+
 }  // namespace
 
 Tensor empty(const Dims& sizes, TensorOptions options) {
@@ -138,11 +152,24 @@ Tensor randn(const Dims& sizes, Generator& generator, TensorOptions options) {
 }
 Tensor randint(int64_t low, int64_t high, const Dims& sizes) { return randint(low, high, sizes, default_generator()); }
 Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator) {
-  Tensor made = raw::empty(sizes, kInt64, default_device());
+  return randint(low, high, sizes, generator, {.dtype = kInt64});
+}
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, TensorOptions options) {
+  return randint(low, high, sizes, default_generator(), options);
+}
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator, TensorOptions options) {
+  TENDRIL_CHECK(low < high, "randint: the range [", low, ", ", high, ") is empty");
+  for (const int64_t end : {low, high - 1}) check_holds("randint", options.dtype, end);
+  Tensor made = raw::empty(sizes, options.dtype, options.device);
   raw::randint_(made, low, high, generator);
-  return made;
+  return with_options(std::move(made), options);
 }
 Tensor randperm(int64_t n) { return randperm(n, default_generator()); }
-Tensor randperm(int64_t n, Generator& generator) { return raw::randperm(n, generator).to(default_device()); }
+Tensor randperm(int64_t n, Generator& generator) { return randperm(n, generator, {.dtype = kInt64}); }
+Tensor randperm(int64_t n, TensorOptions options) { return randperm(n, default_generator(), options); }
+Tensor randperm(int64_t n, Generator& generator, TensorOptions options) {
+  if (n > 0) check_holds("randperm", options.dtype, n - 1);
+  return placed(raw::randperm(n, generator), options);
+}
 
 }  // namespace tendril

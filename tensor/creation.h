@@ -51,14 +51,40 @@ template <std::same_as<DType> T>
 Tensor full(const Dims& sizes, Scalar value, T dtype) {
   return full(sizes, value, {.dtype = dtype});
 }
+template <std::same_as<DType> T>
+Tensor eye(int64_t rows, T dtype) {
+  return eye(rows, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor eye(int64_t rows, int64_t columns, T dtype) {
+  return eye(rows, columns, {.dtype = dtype});
+}
 
 /// start, start + step, ... below end (above it for a negative step). Without options: int64 if all three are integers,
-/// else float32. Throws Error for a step of 0 or one that leads away from end.
+/// else float32. With options: of their dtype. Throws Error for a step of 0 or one that leads away from end.
 Tensor arange(Scalar end);
 Tensor arange(Scalar start, Scalar end, Scalar step = 1);
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
+inline Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, options); }
+inline Tensor arange(Scalar start, Scalar end, TensorOptions options) { return arange(start, end, 1, options); }
+template <std::same_as<DType> T>
+Tensor arange(Scalar end, T dtype) {
+  return arange(0, end, 1, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor arange(Scalar start, Scalar end, T dtype) {
+  return arange(start, end, 1, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor arange(Scalar start, Scalar end, Scalar step, T dtype) {
+  return arange(start, end, step, {.dtype = dtype});
+}
 /// `steps` values from start to end, both included.
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options = {});
+template <std::same_as<DType> T>
+Tensor linspace(double start, double end, int64_t steps, T dtype) {
+  return linspace(start, end, steps, {.dtype = dtype});
+}
 
 // ---- of another tensor's sizes, dtype and device, in its suggest_memory_format(); never requiring a gradient
 /// Uninitialised.
@@ -77,6 +103,10 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes);
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Dims& sizes, TensorOptions options);
+template <class T, std::same_as<DType> D>
+Tensor from_vector(const std::vector<T>& values, const Dims& sizes, D dtype) {
+  return from_vector(values, sizes, TensorOptions{.dtype = dtype});
+}
 
 /// Memory that is not ours; `deleter` (may be empty) runs when the last view is gone, on whichever thread that is.
 /// `options.dtype` says what is in it; strides count elements. The tensor is on the CPU, whatever the options say.
@@ -89,6 +119,10 @@ Tensor from_blob(void* data, const Dims& sizes, const Dims& strides, TensorOptio
 /// options say otherwise. Ragged lists are a ShapeError.
 Tensor tensor(Scalar value);
 Tensor tensor(Scalar value, TensorOptions options);
+template <std::same_as<DType> D>
+Tensor tensor(Scalar value, D dtype) {
+  return tensor(value, TensorOptions{.dtype = dtype});
+}
 
 namespace detail {
 /// What nested lists hold, row by row.
@@ -138,6 +172,10 @@ Tensor tensor(std::initializer_list<T> values, TensorOptions options) {
   return detail::tensor_of(detail::elements_of(values), &options);
 }
 /// A matrix of these rows.
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, D dtype) {
+  return detail::tensor_of(detail::elements_of(rows), dtype);
+}
 template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
   return detail::tensor_of(detail::elements_of(rows), nullptr);
@@ -147,6 +185,10 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, TensorOption
   return detail::tensor_of(detail::elements_of(rows), &options);
 }
 /// Three dimensions.
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks, D dtype) {
+  return detail::tensor_of(detail::elements_of(blocks), dtype);
+}
 template <detail::Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks) {
   return detail::tensor_of(detail::elements_of(blocks), nullptr);
@@ -162,6 +204,9 @@ requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, Te
 Tensor tensor(const std::vector<T>& values, TensorOptions options) {
   return from_vector(values, {static_cast<int64_t>(values.size())}, options);
 }
+template <class T, std::same_as<DType> D>
+requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, TensorOptions{}); }
+Tensor tensor(const std::vector<T>& values, D dtype) { return tensor(values, TensorOptions{.dtype = dtype}); }
 /// A vector of these values.
 template <class T>
 Tensor tensor(const std::vector<T>& values) {
@@ -181,13 +226,36 @@ template <std::same_as<DType> T>
 Tensor randn(const Dims& sizes, T dtype) {
   return randn(sizes, {.dtype = dtype});
 }
-/// Integers in [low, high), int64. Throws Error unless low < high.
+template <std::same_as<DType> T>
+Tensor rand(const Dims& sizes, Generator& generator, T dtype) {
+  return rand(sizes, generator, {.dtype = dtype});
+}
+template <std::same_as<DType> T>
+Tensor randn(const Dims& sizes, Generator& generator, T dtype) {
+  return randn(sizes, generator, {.dtype = dtype});
+}
+/// Integers in [low, high); without options int64, else of their dtype. Throws Error unless low < high, DTypeError
+/// where the dtype does not hold them.
 Tensor randint(int64_t low, int64_t high, const Dims& sizes);
-inline Tensor randint(int64_t high, const Dims& sizes) { return randint(0, high, sizes); }  ///< in [0, high)
-/// ... in [low, high), from this generator.
 Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator);
-Tensor randperm(int64_t n);  ///< 0 to n - 1 in random order, int64
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, TensorOptions options);
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, Generator& generator, TensorOptions options);
+template <std::same_as<DType> T>
+Tensor randint(int64_t low, int64_t high, const Dims& sizes, T dtype) {
+  return randint(low, high, sizes, TensorOptions{.dtype = dtype});
+}
+inline Tensor randint(int64_t high, const Dims& sizes) { return randint(0, high, sizes); }  ///< in [0, high)
+inline Tensor randint(int64_t high, const Dims& sizes, Generator& generator) {
+  return randint(0, high, sizes, generator);
+}
+inline Tensor randint(int64_t high, const Dims& sizes, TensorOptions options) {
+  return randint(0, high, sizes, options);
+}
+/// 0 to n - 1 in random order; without options int64. Throws DTypeError for a dtype that does not hold all of them.
+Tensor randperm(int64_t n);
 Tensor randperm(int64_t n, Generator& generator);
+Tensor randperm(int64_t n, TensorOptions options);
+Tensor randperm(int64_t n, Generator& generator, TensorOptions options);
 
 }  // namespace tendril
 
