@@ -99,6 +99,10 @@ void resize_columns(const float* in, float* out, int64_t rows, int64_t width, co
   }
 }
 
+void check_size(const char* op, int64_t height, int64_t width) {
+  TENDRIL_CHECK(height >= 1 && width >= 1, op, ": size: got ", height, " x ", width, ", expected 1 or more");
+}
+
 double between(Generator& random, double low, double high) { return low + (high - low) * random.uniform(); }
 
 }  // namespace
@@ -148,7 +152,7 @@ Tensor pad_image(const Tensor& image, int64_t padding, double value) {
 
 Tensor center_crop(const Tensor& image, int64_t height, int64_t width) {
   check_image("center_crop", image);
-  TENDRIL_CHECK(height >= 1 && width >= 1, "center_crop: size: got ", height, " x ", width, ", expected 1 or more");
+  check_size("center_crop", height, width);
   // Where one is odd and the other even: torchvision rounds half to even.
   const auto half = [](int64_t room) { return static_cast<int64_t>(std::nearbyint(static_cast<double>(room) / 2)); };
   if (height <= image.size(1) && width <= image.size(2)) {
@@ -189,6 +193,18 @@ Tensor resize(const Tensor& image, int64_t height, int64_t width) {
   float* const values = out.mutable_data<float>();
   for (int64_t i = 0; i < out.numel(); ++i) values[i] = std::nearbyint(std::clamp(values[i], 0.0f, 255.0f));
   return raw::cast(out, kUInt8);
+}
+
+Tensor resize(const Tensor& image, int64_t size) {
+  check_image("resize", image);
+  const int64_t height = image.size(1), width = image.size(2);
+  TENDRIL_CHECK_AS(ShapeError, height >= 1 && width >= 1 && size >= 1, "resize: got shape ", image.sizes(), " to ",
+                   size, ", expected sizes of 1 or more");
+  const int64_t shorter = std::min(height, width), longer = std::max(height, width);
+  int64_t product = 0;
+  TENDRIL_CHECK_AS(ShapeError, !__builtin_mul_overflow(size, longer, &product), "resize: size: got ", size,
+                   ", which is too large");
+  return height <= width ? resize(image, size, product / shorter) : resize(image, product / shorter, size);
 }
 
 Tensor adjust_brightness(const Tensor& image, double factor) {
@@ -236,6 +252,22 @@ Tensor adjust_hue(const Tensor& image, double turn) {
     }
   }
   return out;
+}
+
+CenterCrop::CenterCrop(int64_t h, int64_t w) : height(h), width(w) { check_size("CenterCrop", h, w); }
+
+Resize::Resize(int64_t size) : shorter(size) {
+  TENDRIL_CHECK(size >= 1, "Resize: size: got ", size, ", expected 1 or more");
+}
+Resize::Resize(int64_t h, int64_t w) : height(h), width(w) { check_size("Resize", h, w); }
+
+RandomCrop::RandomCrop(int64_t h, int64_t w, const RandomCropOptions& with) : height(h), width(w), options(with) {
+  check_size("RandomCrop", h, w);
+}
+
+RandomResizedCrop::RandomResizedCrop(int64_t h, int64_t w, const RandomResizedCropOptions& with)
+    : height(h), width(w), options(with) {
+  check_size("RandomResizedCrop", h, w);
 }
 
 Tensor RandomCrop::operator()(const Tensor& image, Generator& random) const {

@@ -35,6 +35,7 @@ Tensor normalize(const Tensor& image, const std::vector<double>& mean, const std
 Tensor crop(const Tensor& image, int64_t top, int64_t left, int64_t height, int64_t width);
 /// The middle of it, padded with 0 where it is smaller.
 Tensor center_crop(const Tensor& image, int64_t height, int64_t width);
+inline Tensor center_crop(const Tensor& image, int64_t size) { return center_crop(image, size, size); }
 /// `padding` pixels of `value` on each side.
 Tensor pad_image(const Tensor& image, int64_t padding, double value = 0);
 /// Left and right swapped.
@@ -42,6 +43,8 @@ Tensor horizontal_flip(const Tensor& image);
 /// Bilinear; where it makes images smaller each pixel is a weighted mean of all that it stands for (antialias, as
 /// Pillow's and torchvision's). uint8 (rounded) or float32.
 Tensor resize(const Tensor& image, int64_t height, int64_t width);
+/// The shorter side becomes `size` pixels, the longer one keeps the ratio (rounded down).
+Tensor resize(const Tensor& image, int64_t size);
 
 // ---- colours: float32 in [0, 1], 3 channels; results too. `factor` is 0 or more, 1 changes nothing.
 Tensor adjust_brightness(const Tensor& image, double factor);  ///< also of other numbers of channels
@@ -54,20 +57,33 @@ Tensor adjust_hue(const Tensor& image, double turn);           ///< -0.5 to 0.5 
 struct ToFloat {
   Tensor operator()(const Tensor& image) const { return to_float(image); }
 };
-/// (x - mean) / std of each channel.
+/// (x - mean) / stddev of each channel.
 struct Normalize {
   std::vector<double> mean, stddev;  ///< of each channel, or one for all
+  Normalize(std::vector<double> means, std::vector<double> stddevs)
+      : mean(std::move(means)), stddev(std::move(stddevs)) {}
   Tensor operator()(const Tensor& image) const { return normalize(image, mean, stddev); }
 };
-/// The middle of an image.
+
+// Sizes are pixels; the constructors throw Error unless they are 1 or more. A single one is that of a square, except
+// for Resize.
+
+/// The middle of an image, padded with 0 where it is smaller.
 struct CenterCrop {
   int64_t height, width;
+  explicit CenterCrop(int64_t size) : CenterCrop(size, size) {}
+  CenterCrop(int64_t height, int64_t width);
   Tensor operator()(const Tensor& image) const { return center_crop(image, height, width); }
 };
-/// To another size.
+/// To another size. With a single number the shorter side becomes that, and the longer one keeps the ratio.
 struct Resize {
-  int64_t height, width;
-  Tensor operator()(const Tensor& image) const { return resize(image, height, width); }
+  int64_t height = 0, width = 0;  ///< 0 where `shorter` is not
+  int64_t shorter = 0;
+  explicit Resize(int64_t size);
+  Resize(int64_t height, int64_t width);
+  Tensor operator()(const Tensor& image) const {
+    return shorter > 0 ? resize(image, shorter) : resize(image, height, width);
+  }
 };
 
 struct RandomCropOptions {
@@ -77,7 +93,9 @@ struct RandomCropOptions {
 /// A part of that size, anywhere.
 struct RandomCrop {
   int64_t height, width;
-  RandomCropOptions options = {};
+  RandomCropOptions options;
+  explicit RandomCrop(int64_t size, const RandomCropOptions& with = {}) : RandomCrop(size, size, with) {}
+  RandomCrop(int64_t height, int64_t width, const RandomCropOptions& options = {});
   /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };
@@ -95,7 +113,10 @@ struct RandomResizedCropOptions {
 /// ten tries find none that fits, the largest one in the middle.
 struct RandomResizedCrop {
   int64_t height, width;
-  RandomResizedCropOptions options = {};
+  RandomResizedCropOptions options;
+  explicit RandomResizedCrop(int64_t size, const RandomResizedCropOptions& with = {})
+      : RandomResizedCrop(size, size, with) {}
+  RandomResizedCrop(int64_t height, int64_t width, const RandomResizedCropOptions& options = {});
   /// Of one image, [channels, height, width]; `random` decides.
   Tensor operator()(const Tensor& image, Generator& random) const;
 };

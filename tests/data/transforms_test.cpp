@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <set>
 #include <sstream>
+#include <type_traits>
 
 #include "tendril/data/dataset.h"
 #include "tendril/tensor/raw.h"
@@ -77,6 +78,25 @@ BOOST_AUTO_TEST_CASE(random_parts_are_parts_of_the_image_and_all_of_them_come) {
   BOOST_TEST(corners == (std::set<int64_t>{0, 1, 2, 6, 7, 8}), boost::test_tools::per_element());
   const Tensor padded = data::RandomCrop{9, 10, {.padding = 2, .value = 7}}(image, random);
   BOOST_TEST(raw::equal(padded, data::pad_image(image, 2, 7)));
+}
+
+BOOST_AUTO_TEST_CASE(a_single_size_is_a_square_or_the_shorter_side) {
+  const Tensor image = bytes(), sideways = raw::transpose(image, 1, 2);  // 11 x 7, 7 x 11
+  Generator random(test_seed());
+  BOOST_TEST((data::CenterCrop{4}(image).sizes() == Dims{3, 4, 4}));
+  BOOST_TEST(raw::equal(data::CenterCrop{4}(image), data::center_crop(image, 4)));
+  BOOST_TEST((data::RandomCrop{5}(image, random).sizes() == Dims{3, 5, 5}));
+  BOOST_TEST((data::RandomCrop{12, {.padding = 3}}(image, random).sizes() == Dims{3, 12, 12}));
+  BOOST_TEST((data::RandomResizedCrop{6}(image, random).sizes() == Dims{3, 6, 6}));
+  BOOST_TEST((data::RandomResizedCrop{6, {.scale = {0.5, 1}}}(image, random).sizes() == Dims{3, 6, 6}));
+  for (const auto& [size, longer] : {std::pair(1, 1), {5, 7}, {7, 11}, {10, 15}, {14, 22}}) {  // torchvision's
+    BOOST_TEST((data::Resize{size}(image).sizes() == Dims{3, longer, size}), size);
+    BOOST_TEST((data::Resize{size}(sideways).sizes() == Dims{3, size, longer}), size);
+  }
+  BOOST_TEST(raw::equal(data::Resize{5}(image), data::resize(image, 7, 5)));
+  BOOST_TEST((data::Resize(2, 9)(image).sizes() == Dims{3, 2, 9}));
+  static_assert(!std::is_default_constructible_v<data::Resize> && !std::is_default_constructible_v<data::CenterCrop>);
+  static_assert(!std::is_constructible_v<data::Normalize, std::vector<double>>);  // a deviation must be given
 }
 
 BOOST_AUTO_TEST_CASE(half_of_the_images_are_flipped) {
@@ -152,6 +172,12 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
   refuses([&] { data::adjust_brightness(real, -1); }, "factor", "got -1");
   refuses([&] { data::adjust_hue(real, 0.6); }, "turn", "got 0.6");
   refuses([&] { data::RandomCrop{12, 3}(image, random); }, "RandomCrop", "12 x 3", "11 x 7");
+  refuses([] { (void)data::Resize{0}; }, "Resize: size: got 0,", "expected 1 or more");
+  refuses([] { (void)data::Resize(3, 0); }, "Resize: size: got 3 x 0");
+  refuses([] { (void)data::CenterCrop{-1}; }, "CenterCrop: size: got -1 x -1");
+  refuses([] { (void)data::RandomCrop{0}; }, "RandomCrop: size: got 0 x 0");
+  refuses([] { (void)data::RandomResizedCrop{0}; }, "RandomResizedCrop: size: got 0 x 0");
+  refuses([&] { data::resize(image, 0); }, "resize", "[3, 11, 7] to 0");
   refuses([&] { data::RandomHorizontalFlip{1.5}(image, random); }, "got 1.5");
   refuses([&] { data::RandomResizedCrop{2, 2, {.scale = {0.5, 2}}}(image, random); }, "scale");
   refuses([&] { data::ColorJitter{.hue = 0.7}(real, random); }, "hue", "got 0.7");
