@@ -437,4 +437,6 @@ std::string Report::text() const {
   return out.str();
 }
 
+std::ostream& operator<<(std::ostream& out, const Report& report) { return out << report.text(); }
+
 }  // namespace tendril::dist::pipeline

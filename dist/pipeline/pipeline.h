@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
@@ -140,6 +141,8 @@ struct Report {
   double idle_share() const noexcept;  ///< the part of all workers' time in which none of their stages was busy
   std::string text() const;            ///< a line a stage, and the two shares
 };
+/// Prints text().
+std::ostream& operator<<(std::ostream& out, const Report& report);
 
 /// Runs batches through stages. One thread at a time.
 class Pipeline {

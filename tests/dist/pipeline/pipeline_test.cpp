@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <future>
 #include <mutex>
+#include <sstream>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/autograd/ops/loss.h"
@@ -340,6 +341,9 @@ BOOST_AUTO_TEST_CASE(a_report_says_where_the_time_of_each_stage_went) {
       "stage 1 on w2: busy 1.000 s (forward 0.500, backward 0.500), waiting to receive 1.000, to send 0.000, idle "
       "0.000\n"
       "idle 50.0% of 2.000 s, the schedule alone 25.0%\n");
+  std::ostringstream printed;
+  printed << report;
+  BOOST_TEST(printed.str() == report.text());
   BOOST_TEST(Report{}.idle_share() == 0);
 }
 
