@@ -64,6 +64,8 @@ def tensors(folder):
     torch.save({"weight": base, "evil": RunsCode()}, folder / "runs_code.pt")
     torch.save({"weight": base}, folder / "legacy.pt", _use_new_zipfile_serialization=False)
     torch.save({"weight": torch.zeros(2, dtype=torch.int16)}, folder / "int16.pt")
+    torch.save({"layer": {"bias": base, "weight": nn.Parameter(torch.zeros(2).to(torch.float8_e4m3fn))}},
+               folder / "float8.pt")
     torch.save({"weight": base.to_sparse()}, folder / "sparse.pt")
     itself = []
     itself.append(itself)

@@ -60,6 +60,10 @@ class Flattener {
           add(part(node, i + 1), below(name, key_of(part(node, i), name)), depth + 1);
         }
         return;
+      case Kind::other_tensor:
+        tendril::detail::raise<DTypeError>(
+            what_, ": '", name.empty() ? "tensor" : name, "' has the dtype ", node.text,
+            ", expected float64, float32, float16, bfloat16, int64, int32, uint8 or bool");
       case Kind::function:
       case Kind::storage:
         tendril::detail::raise<Error>(what_, ": '", name, "' is a ", node.kind == Kind::storage ? "storage" : "class",
@@ -127,10 +131,9 @@ void check_byte_order(const ZipReader& archive, const std::string& folder, const
 
 StateDict parse_pytorch(const std::shared_ptr<Bytes>& file, const std::string& what, FileMetadata* texts) {
   const auto all = file->all();
-  TENDRIL_CHECK(
-      all.size() < 2 || all[0] != std::byte{0x80}, what,
-      ": is a pickle that is in no zip file, as PyTorch before 1.6 wrote it; load it with PyTorch and save it "
-      "again");
+  TENDRIL_CHECK(all.size() < 2 || all[0] != std::byte{0x80}, what,
+                ": is a pickle that is in no zip file, expected what torch.save wrote; if PyTorch before 1.6 did, load "
+                "it with PyTorch and save it again");
   const ZipReader archive(file, what);
   const std::string folder = archive_folder(archive, what);
   check_byte_order(archive, folder, what);

@@ -17,9 +17,9 @@ namespace tendril {
 ///
 /// Nothing in the file is run: its pickle is read by an interpreter that knows tensors, parameters, OrderedDict,
 /// torch.Size, containers, numbers and texts. Whatever else a file asks for is an Error that names it, before anything
-/// is looked up or called. So is a file that is cut short, contradicts itself, holds a dtype that there is no tensor
-/// of, nests over 64 deep or holds itself, was written on a big-endian machine, by PyTorch before 1.6 or by
-/// TorchScript.
+/// is looked up or called. So is a file that is cut short, contradicts itself, nests over 64 deep or holds itself, was
+/// written on a big-endian machine, by PyTorch before 1.6 or by TorchScript. An entry of a dtype that no Tensor has
+/// (int16, float8_e4m3fn, ...) is a DTypeError that names both.
 ///
 /// Tensors are on the CPU, wherever they were saved from, and on the file's own pages, as load_safetensors' are; those
 /// that shared elements share them here, and strides stay. Checksums are not compared: PyTorch may leave them out.

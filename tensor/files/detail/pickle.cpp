@@ -26,8 +26,33 @@ constexpr std::array<std::pair<std::string_view, DType>, 8> kStorages = {{{"torc
                                                                           {"torch IntStorage", kInt32},
                                                                           {"torch ByteStorage", kUInt8},
                                                                           {"torch BoolStorage", kBool}}};
+/// Storages of dtypes that no Tensor has. PyTorch has none of newer dtypes (uint16, float8): tensors of those are made
+/// of an UntypedStorage and the dtype.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherStorages = {
+    {{"torch ShortStorage", "int16"},
+     {"torch CharStorage", "int8"},
+     {"torch ComplexFloatStorage", "complex64"},
+     {"torch ComplexDoubleStorage", "complex128"}}};
+constexpr std::string_view kUntypedStorage = "torch.storage UntypedStorage";
 constexpr std::string_view kOrderedDict = "collections OrderedDict", kSize = "torch Size",
-                           kTensor = "torch._utils _rebuild_tensor_v2", kParameter = "torch._utils _rebuild_parameter";
+                           kTensor = "torch._utils _rebuild_tensor_v2", kParameter = "torch._utils _rebuild_parameter",
+                           kTensorOfDType = "torch._utils _rebuild_tensor_v3";
+
+template <class Table>
+auto find_in(const Table& table, std::string_view name) {
+  return std::ranges::find(table, name, [](const auto& row) { return row.first; });
+}
+
+/// Whether a function's name is that of a dtype, such as "torch uint16".
+bool is_dtype(std::string_view name) {
+  constexpr std::string_view kModule = "torch ";
+  if (!name.starts_with(kModule)) return false;
+  name.remove_prefix(kModule.size());
+  return std::ranges::any_of(std::array<std::string_view, 5>{"uint", "int", "float", "bits", "complex"},
+                             [&](std::string_view start) {
+                               return name.starts_with(start) && name.find_first_of("0123456789") == start.size();
+                             });
+}
 
 /// The machine that a pickle is a program of: a stack of values, marks in it, and a memory.
 class Machine {
@@ -143,9 +168,10 @@ class Machine {
 
   // ---- what a pickle may ask for
   void push_function(const std::string& name) {
-    const bool storage =
-        std::ranges::find(kStorages, name, &std::pair<std::string_view, DType>::first) != kStorages.end();
-    if (!storage && name != kOrderedDict && name != kSize && name != kTensor && name != kParameter) {
+    const bool storage = find_in(kStorages, name) != kStorages.end() ||
+                         find_in(kOtherStorages, name) != kOtherStorages.end() || name == kUntypedStorage;
+    if (!storage && name != kOrderedDict && name != kSize && name != kTensor && name != kParameter &&
+        name != kTensorOfDType && !is_dtype(name)) {
       std::string dotted = name;
       std::ranges::replace(dotted, ' ', '.');
       tendril::detail::raise<Error>(what_, ": asks for ", dotted,
@@ -168,7 +194,10 @@ class Machine {
       stack_.push_back(given[0]);
     } else if (name == kTensor && given.size() >= 4) {
       make_tensor(given);
-    } else if (name == kParameter && !given.empty() && node(given[0]).kind == Kind::tensor) {
+    } else if (name == kTensorOfDType && given.size() >= 7 && is_dtype(node(given[6]).text)) {
+      push({.kind = Kind::other_tensor, .text = node(given[6]).text.substr(std::string_view("torch ").size())});
+    } else if (name == kParameter && !given.empty() &&
+               (node(given[0]).kind == Kind::tensor || node(given[0]).kind == Kind::other_tensor)) {
       stack_.push_back(given[0]);
     } else {
       fail("is damaged: it calls " + name + " with arguments that it does not take");
@@ -206,6 +235,8 @@ class Machine {
     const PickleNode storage = node(given[0]);
     if (storage.kind != Kind::storage || node(given[1]).kind != Kind::integer)
       fail("is damaged: a tensor has no storage");
+    if (!storage.other_dtype.empty())
+      return push({.kind = Kind::other_tensor, .text = std::string(storage.other_dtype)});
     const int64_t offset = node(given[1]).integer;
     const std::string label = what_ + ": a tensor on storage '" + storage.text + "'";
     const Dims sizes = sizes_of(integers(given[2]), label);
@@ -230,12 +261,20 @@ class Machine {
         node(parts[4]).kind != Kind::integer || node(parts[4]).integer < 0) {
       fail("is damaged: it refers to something that is no storage");
     }
-    const auto known = std::ranges::find(kStorages, node(parts[1]).text, &std::pair<std::string_view, DType>::first);
-    if (known == kStorages.end()) fail("is damaged: a storage has no dtype");
-    push({.kind = Kind::storage,
-          .dtype = known->second,
-          .integer = node(parts[4]).integer,
-          .text = node(parts[2]).text});
+    PickleNode storage{.kind = Kind::storage, .integer = node(parts[4]).integer, .text = node(parts[2]).text};
+    const std::string_view type = node(parts[1]).text;
+    const auto known = find_in(kStorages, type);
+    const auto other = find_in(kOtherStorages, type);
+    if (known != kStorages.end()) {
+      storage.dtype = known->second;
+    } else if (other != kOtherStorages.end()) {
+      storage.other_dtype = other->second;
+    } else if (type == kUntypedStorage) {
+      storage.other_dtype = "untyped";
+    } else {
+      fail("is damaged: a storage has no dtype");
+    }
+    push(std::move(storage));
   }
 
   bool step(uint8_t code);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tendril/tensor/dtype.h"
@@ -16,15 +17,28 @@ namespace tendril::files::detail {
 
 /// A value. Parts refer to each other by number, so that what holds itself neither loops nor leaks.
 struct PickleNode {
-  enum class Kind : uint8_t { none, boolean, integer, floating, text, list, dict, function, storage, tensor };
+  enum class Kind : uint8_t {
+    none,
+    boolean,
+    integer,
+    floating,
+    text,
+    list,
+    dict,
+    function,
+    storage,
+    tensor,
+    other_tensor
+  };
   using Number = uint32_t;
 
   Kind kind = Kind::none;
   DType dtype = kFloat32;  ///< of a storage
   int64_t integer = 0;     ///< or boolean; of a storage its elements
   double floating = 0;
-  std::string text;           ///< of a function its name, of a storage its key
-  std::vector<Number> parts;  ///< of a list (or tuple) its elements, of a dict key, value, key, value, ...
+  std::string text;              ///< of a function its name, of a storage its key, of another tensor its dtype
+  std::string_view other_dtype;  ///< of a storage whose dtype no Tensor has, a literal
+  std::vector<Number> parts;     ///< of a list (or tuple) its elements, of a dict key, value, key, value, ...
   Tensor tensor;
 };
 

@@ -116,11 +116,31 @@ BOOST_AUTO_TEST_CASE(a_file_that_wants_to_run_code_is_refused_by_what_it_asks_fo
 }
 
 BOOST_AUTO_TEST_CASE(files_of_other_kinds_are_refused_with_what_they_are) {
-  BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("legacy.pt")), Error, says("before 1.6", "save it again"));
-  BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("int16.pt")), Error, says("torch.ShortStorage", "int32"));
+  BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("legacy.pt")), Error,
+                        says("is in no zip file", "if PyTorch before 1.6 did", "save it again"));
+  const auto joblibs_too = [](const Error& error) {
+    return std::string(error.what()).find("as PyTorch") == std::string::npos;
+  };
+  BOOST_CHECK_EXCEPTION(load(kStart + "}."), Error, joblibs_too);
   BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("itself.pt")), Error, says("holds itself"));
   BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("stored.npz")), Error, says("without data.pkl"));
   BOOST_CHECK_EXCEPTION(load(pt(kStart + "}.", "big")), Error, says("byte order", "'big'"));
+}
+
+BOOST_AUTO_TEST_CASE(a_dtype_without_tensors_is_named_with_its_entry) {
+  BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("int16.pt")), DTypeError,
+                        says("'weight' has the dtype int16, expected float64, float32"));
+  BOOST_CHECK_EXCEPTION(load_pytorch(golden_file("float8.pt")), DTypeError,
+                        says("'layer.weight' has the dtype float8_e4m3fn, expected"));
+  const auto untyped_of = [&](const std::string& function, const std::string& dtype) {
+    const std::string sizes = std::string("K") + '\0' + "K\x02\x85K\x01\x85\x89}";
+    return "ctorch._utils\n" + function + "\n((" + text("storage") + "ctorch.storage\nUntypedStorage\n" + text("0") +
+           text("cpu") + "K\x04tQ" + sizes + "ctorch\n" + dtype + "\ntR.";
+  };
+  check_refused(untyped_of("_rebuild_tensor_v3", "uint16"), "'tensor' has the dtype uint16");
+  check_refused(untyped_of("_rebuild_tensor_v2", "uint16"), "'tensor' has the dtype untyped");
+  check_refused(untyped_of("_rebuild_tensor_v3", "load"), "torch.load, which is not run");
+  check_refused("ctorch\nuint16\n)R.", "calls torch uint16");
 }
 
 BOOST_AUTO_TEST_CASE(a_pickle_that_makes_no_sense_is_an_error) {
