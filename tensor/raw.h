@@ -123,10 +123,9 @@ void binary_(Binary op, const Tensor& out, const Tensor& y);
 void binary_(Binary op, const Tensor& out, Scalar y);
 void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha);  ///< out += alpha * y
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y);
-/// A NaN as bound makes all NaN. Integers keep their dtype: DTypeError where no number of it is within the bounds
-/// (uint8 above 300), or one is NaN; bounds that all of its numbers are within do nothing, and fractions are kept
-/// within.
-Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+/// A NaN as bound makes all NaN. The bounds take part in promotion. DTypeError where no number of an integer dtype is
+/// on the right side of a bound (uint8 above 300); a bound that none of its numbers is beyond does nothing.
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
 
 // ---- products: dtypes must agree (DTypeError), as in PyTorch
 /// [m, k] by [k, n], or [b, m, k] by [b, k, n]. Transposed operands are read in place. ShapeError otherwise.

@@ -252,15 +252,15 @@ class Tensor {
   Tensor name(const Tensor& other) const; \
   Tensor name(Scalar other) const;
 #include "tendril/tensor/pointwise.def"
-  /// Kept within [low, high], of which one may be missing: autograd/ops/pointwise.h. The bounds are doubles: of int64
-  /// beyond 2^53 they are the nearest one.
-  Tensor clamp(std::optional<double> low, std::optional<double> high) const;
+  /// Kept within [low, high], of which one may be missing: autograd/ops/pointwise.h. Promotes: integers beside a
+  /// floating bound give float32.
+  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;  ///< `value` where mask (bool, broadcasts) is true
   Tensor bitwise_not() const;                                  ///< integers and bool
   Tensor add(const Tensor& other, Scalar alpha) const;  ///< x + alpha * y; for integers `alpha` is one too (DTypeError)
   Tensor sub(const Tensor& other, Scalar alpha) const;  ///< x - alpha * y
-  Tensor clamp_min(double low) const { return clamp(low, std::nullopt); }    ///< kept at `low` or above
-  Tensor clamp_max(double high) const { return clamp(std::nullopt, high); }  ///< kept at `high` or below
+  Tensor clamp_min(Scalar low) const { return clamp(low, std::nullopt); }    ///< kept at `low` or above
+  Tensor clamp_max(Scalar high) const { return clamp(std::nullopt, high); }  ///< kept at `high` or below
   Tensor addcmul(const Tensor& a, const Tensor& b, Scalar value = 1) const;
   Tensor addcdiv(const Tensor& a, const Tensor& b, Scalar value = 1) const;
   Tensor lerp(const Tensor& end, const Tensor& weight) const;
@@ -460,9 +460,9 @@ class Tensor {
   const Tensor& copy_(const Tensor& source) const;  ///< its elements, converted; sizes broadcast
   const Tensor& fill_(Scalar value) const;          ///< every element
   const Tensor& zero_() const { return fill_(0); }  ///< every element 0
-  const Tensor& clamp_(std::optional<double> low, std::optional<double> high) const;  ///< within [low, high]
-  const Tensor& clamp_min_(double low) const { return clamp_(low, std::nullopt); }    ///< at `low` or above
-  const Tensor& clamp_max_(double high) const { return clamp_(std::nullopt, high); }  ///< at `high` or below
+  const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const;  ///< within [low, high]
+  const Tensor& clamp_min_(Scalar low) const { return clamp_(low, std::nullopt); }    ///< at `low` or above
+  const Tensor& clamp_max_(Scalar high) const { return clamp_(std::nullopt, high); }  ///< at `high` or below
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;                 ///< where mask is true
   const Tensor& addcmul_(const Tensor& a, const Tensor& b, Scalar value = 1) const;   ///< adds value * a * b
   const Tensor& addcdiv_(const Tensor& a, const Tensor& b, Scalar value = 1) const;   ///< adds value * a / b

@@ -101,9 +101,9 @@ inline Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, cons
   return x.index_copy(dim, index, source);
 }
 /// x kept at `low` or above.
-inline Tensor clamp_min(const Tensor& x, double low) { return x.clamp_min(low); }
+inline Tensor clamp_min(const Tensor& x, Scalar low) { return x.clamp_min(low); }
 /// x kept at `high` or below.
-inline Tensor clamp_max(const Tensor& x, double high) { return x.clamp_max(high); }
+inline Tensor clamp_max(const Tensor& x, Scalar high) { return x.clamp_max(high); }
 
 }  // namespace tendril
 

@@ -146,7 +146,7 @@ const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
   return *this;
 }
 
-const Tensor& Tensor::clamp_(std::optional<double> low, std::optional<double> high) const {
+const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const {
   replace(*this, "clamp_", [&](const Tensor& x) { return x.clamp(low, high); });
   return *this;
 }

@@ -90,9 +90,10 @@ bool allclose(const Tensor& x, const Tensor& y, double rtol = 1e-5, double atol 
 Tensor isclose(const Tensor& x, const Tensor& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
 
 /// x kept within [low, high]; either bound may be missing, not both. The gradient is 0 on a bound. Where the bounds
-/// cross, the upper one wins; where one is NaN, all become NaN. Integers keep their dtype: DTypeError where none of its
-/// numbers is on the right side of a bound (uint8 above 300), or one is NaN.
-inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+/// cross, the upper one wins; where one is NaN, all become NaN. The result's dtype is that of x + low + high: integers
+/// beside a floating bound give float32. DTypeError where no number of an integer dtype is on the right side of a bound
+/// (uint8 above 300), and for bool beside bools.
+inline Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   return x.clamp(low, high);
 }
 

@@ -36,13 +36,13 @@ struct MaskedFillBackward : NodeOf<MaskedFillBackward, 2, 1> {
 struct ClampBackward : NodeOf<ClampBackward, 1, 1> {
   static constexpr const char* kName = "ClampBackward";
 
-  void keep(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  void keep(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
     Tensor outside = low ? raw::compare(Compare::le, x, *low) : Tensor();
     if (high) {
       const Tensor above = raw::compare(Compare::ge, x, *high);
       outside = outside.defined() ? raw::compare(Compare::logical_or, outside, above) : above;
     }
-    const bool none = (low && std::isnan(*low)) || (high && std::isnan(*high));
+    const bool none = (low && std::isnan(low->to<double>())) || (high && std::isnan(high->to<double>()));
     save(0, none ? raw::ones(x.sizes(), kBool, x.device()) : outside);
   }
   void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = g.masked_fill(saved(0), 0); }
@@ -84,7 +84,7 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   return drivers::where<MaskedFillBackward>(mask, raw::scalar(value, dtype()), *this);
 }
 
-Tensor Tensor::clamp(std::optional<double> low, std::optional<double> high) const {
+Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high) const {
   return drivers::clamp<ClampBackward>(*this, low, high);
 }
 

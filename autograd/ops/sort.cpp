@@ -122,7 +122,7 @@ Tensor histc(const Tensor& x, int64_t bins, std::optional<double> given_low, std
   // What is outside (or NaN) counts nothing, in the first bin.
   const Tensor kept =
       raw::where(raw::compare(Compare::ne, inside, 0), scaled, raw::scalar(0.0, scaled.dtype(), x.device()));
-  const Tensor bin = raw::clamp(raw::cast(raw::unary(Unary::floor, kept), kInt64), 0.0, number - 1);
+  const Tensor bin = raw::clamp(raw::cast(raw::unary(Unary::floor, kept), kInt64), 0, bins - 1);
   const Tensor counts = raw::zeros({bins}, kInt64, x.device());
   drivers::index_add_(counts, 0, bin, inside);
   return raw::cast(counts, x.dtype());

@@ -464,46 +464,46 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
 
 namespace {
 
-/// Bounds as integers of a dtype; one that no number of it is beyond is dropped.
-struct IntegerBounds {
-  std::optional<Scalar> low, high;
-
-  IntegerBounds(DType dtype, std::optional<double> given_low, std::optional<double> given_high) {
-    // As doubles: 2^63 stands for the largest int64, which has none of its own.
-    const double least = dtype == kUInt8 ? 0 : dtype == kInt32 ? INT32_MIN : -0x1p63;
-    const double most = dtype == kUInt8 ? UINT8_MAX : dtype == kInt32 ? INT32_MAX : 0x1p63;
-    if (given_low) {
-      TENDRIL_CHECK_AS(DTypeError, *given_low <= most, "clamp: a lower bound of ", *given_low, " is out of range for ",
-                       dtype);
-      if (*given_low > least) low = *given_low == most ? largest(dtype) : static_cast<int64_t>(std::ceil(*given_low));
-    }
-    if (given_high) {
-      TENDRIL_CHECK_AS(DTypeError, *given_high >= least, "clamp: an upper bound of ", *given_high,
-                       " is out of range for ", dtype);
-      if (*given_high < most) high = static_cast<int64_t>(std::floor(*given_high));
-    }
+/// Of integers and bool. A bound that no number of the dtype is beyond is dropped.
+Tensor clamp_integers(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  DType dtype = x.dtype();
+  for (const auto& bound : {low, high}) {
+    if (bound) dtype = promote(dtype, result_type(x, *bound));
   }
-  static int64_t largest(DType dtype) { return dtype == kUInt8 ? UINT8_MAX : dtype == kInt32 ? INT32_MAX : INT64_MAX; }
-};
+  if (is_floating(dtype)) return clamp(cast(x, dtype), low, high);
+  result_dtype(DTypeRule::kSame, dtype, "clamp");
+  const int64_t least = dtype == kUInt8 ? 0 : dtype == kInt32 ? INT32_MIN : INT64_MIN;
+  const int64_t most = dtype == kUInt8 ? UINT8_MAX : dtype == kInt32 ? INT32_MAX : INT64_MAX;
+  if (low) {
+    TENDRIL_CHECK_AS(DTypeError, low->to<int64_t>() <= most, "clamp: a lower bound of ", *low, " is out of range for ",
+                     dtype);
+    if (low->to<int64_t>() <= least) low.reset();
+  }
+  if (high) {
+    TENDRIL_CHECK_AS(DTypeError, high->to<int64_t>() >= least, "clamp: an upper bound of ", *high,
+                     " is out of range for ", dtype);
+    if (high->to<int64_t>() >= most) high.reset();
+  }
+  if (!low && !high) return dtype == x.dtype() ? clone(x) : cast(x, dtype);
+  const Cast from(x, dtype);
+  Tensor out = result_like(from);
+  const Kernels& table = kernels(out.device());
+  require(table.clamp, "clamp", table)(view_of(out), view_of(from), low ? &*low : nullptr, high ? &*high : nullptr);
+  return out;
+}
 
 }  // namespace
 
-Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   check_defined(x, "clamp", "x");
   TENDRIL_CHECK(low || high, "clamp: give a lower or an upper bound");
-  result_dtype(DTypeRule::kSame, x.dtype(), "clamp");
-  std::optional<Scalar> a = low, b = high;
-  if (!is_floating(x.dtype())) {
-    const IntegerBounds bounds(x.dtype(), low, high);
-    a = bounds.low;
-    b = bounds.high;
-    if (!a && !b) return clone(x);
-  } else if ((low && std::isnan(*low)) || (high && std::isnan(*high))) {
+  if (!is_floating(x.dtype())) return clamp_integers(x, low, high);
+  if ((low && std::isnan(low->to<double>())) || (high && std::isnan(high->to<double>()))) {
     return full(x.sizes(), NAN, x.dtype(), x.device());
   }
   Tensor out = result_like(x);
   const Kernels& table = kernels(out.device());
-  require(table.clamp, "clamp", table)(view_of(out), view_of(x), a ? &*a : nullptr, b ? &*b : nullptr);
+  require(table.clamp, "clamp", table)(view_of(out), view_of(x), low ? &*low : nullptr, high ? &*high : nullptr);
   return out;
 }
 

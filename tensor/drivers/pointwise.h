@@ -60,7 +60,7 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
 
 /// keep(x, low, high)
 template <class Gradient>
-Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   Tensor out = raw::clamp(x, low, high);
   if (auto* node = Gradient::record(out, x)) node->keep(x, low, high);
   return out;

@@ -32,6 +32,9 @@ Scalar Args::scalar(std::size_t i) const {
 std::optional<double> Args::maybe_real(std::size_t i) const {
   return word(i) == "none" ? std::nullopt : std::optional(real(i));
 }
+std::optional<Scalar> Args::maybe_scalar(std::size_t i) const {
+  return word(i) == "none" ? std::nullopt : std::optional(scalar(i));
+}
 std::optional<int64_t> Args::maybe_integer(std::size_t i) const {
   return word(i) == "none" ? std::nullopt : std::optional(integer(i));
 }
@@ -107,7 +110,7 @@ const std::map<std::string, Op>& ops() {
   a.is_tensor(1) ? a.tensor(0).name(a.tensor(1)) : a.tensor(0).name(a.scalar(1)))
 #include "tendril/tensor/pointwise.def"
   OP(exact, "where", where_of(a))
-  OP(exact, "clamp", a.tensor(0).clamp(a.maybe_real(1), a.maybe_real(2)))
+  OP(exact, "clamp", a.tensor(0).clamp(a.maybe_scalar(1), a.maybe_scalar(2)))
   OP(exact, "masked_fill", a.tensor(0).masked_fill(a.tensor(1), a.scalar(2)))
 
   // ---- products
@@ -178,7 +181,7 @@ const std::map<std::string, Op>& ops() {
   OP(exact, "fill_", a.tensor(0).fill_(a.scalar(1)))
   OP(exact, "zero_", a.tensor(0).zero_())
   OP(exact, "relu_", a.tensor(0).relu_())
-  OP(exact, "clamp_", a.tensor(0).clamp_(a.maybe_real(1), a.maybe_real(2)))
+  OP(exact, "clamp_", a.tensor(0).clamp_(a.maybe_scalar(1), a.maybe_scalar(2)))
   OP(exact, "masked_fill_", a.tensor(0).masked_fill_(a.tensor(1), a.scalar(2)))
 
   // ---- layers and losses

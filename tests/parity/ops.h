@@ -32,6 +32,7 @@ class Args {
   double real(std::size_t i) const;
   bool flag(std::size_t i) const { return word(i) == "true"; }
   std::optional<double> maybe_real(std::size_t i) const;
+  std::optional<Scalar> maybe_scalar(std::size_t i) const;
   std::optional<int64_t> maybe_integer(std::size_t i) const;
   Dims dims(std::size_t i) const;
   Size2 size2(std::size_t i) const;
