@@ -17,6 +17,14 @@ Tensor placed(const Tensor& made, const TensorOptions& options) {
   return with_options(raw::cast(made, options.dtype).to(options.device), options);
 }
 
+Tensor filled_like(const Tensor& x, Scalar value, const char* op) {
+  detail::check_defined(x, op);
+  detail::check_fits(value, x.dtype(), op);
+  Tensor result = raw::empty_in_format_of(x);
+  raw::fill_(result, value);
+  return result;
+}
+
 /// Throws DTypeError unless `value` and all integers between it and 0 are elements of `dtype`.
 void check_holds(const char* op, DType dtype, int64_t value) {
   TENDRIL_CHECK_AS(DTypeError, dtype != kBool, op, ": not for bool");
@@ -73,15 +81,9 @@ Tensor empty_like(const Tensor& x) {
   detail::check_defined(x, "empty_like");
   return raw::empty_in_format_of(x);
 }
-Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
-Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
-Tensor full_like(const Tensor& x, Scalar value) {
-  detail::check_defined(x, "full_like");
-  detail::check_fits(value, x.dtype(), "full_like");
-  Tensor result = raw::empty_in_format_of(x);
-  raw::fill_(result, value);
-  return result;
-}
+Tensor zeros_like(const Tensor& x) { return filled_like(x, 0, "zeros_like"); }
+Tensor ones_like(const Tensor& x) { return filled_like(x, 1, "ones_like"); }
+Tensor full_like(const Tensor& x, Scalar value) { return filled_like(x, value, "full_like"); }
 
 // Again: an instantiation is as visible as its template's definition.
 TENDRIL_API_BEGIN

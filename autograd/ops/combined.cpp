@@ -59,7 +59,7 @@ Tensor joined(const std::vector<Tensor>& tensors, int dims, int64_t dim, const c
   TENDRIL_CHECK(!tensors.empty(), op, ": got no tensors, expected one or more");
   std::vector<Tensor> all;
   for (const Tensor& x : tensors) all.push_back(with_dims(x, dims, op));
-  return detail::named_errors(op, [&] { return cat(all, dims == 1 && all[0].dim() == 1 ? 0 : dim); });
+  return detail::named_errors(op, {"cat"}, [&] { return cat(all, dims == 1 && all[0].dim() == 1 ? 0 : dim); });
 }
 
 }  // namespace

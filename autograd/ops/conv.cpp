@@ -295,8 +295,9 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   check_sequences("conv1d", x, weight, "[out, in / groups, kernel]");
   check_device("conv1d", x, weight, "weight");
   if (bias.defined()) check_device("conv1d", x, bias, "bias");
-  return tendril::detail::named_errors(
-      "conv1d", [&] { return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2); });
+  return tendril::detail::named_errors("conv1d", {"conv2d"}, [&] {
+    return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, of_height_one(g)).squeeze(-2);
+  });
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dGeometry& g,

@@ -153,7 +153,7 @@ Named product(Named a, Named b, const std::string& kept) {
   for (int64_t size : sizes_of(a, rows)) sizes.push_back(size);
   for (int64_t size : sizes_of(b, columns)) sizes.push_back(size);
   const Tensor x = flat(a, rows, inner), y = flat(b, inner, columns);
-  const Tensor products = detail::named_errors("einsum", [&] { return x.bmm(y); });
+  const Tensor products = detail::named_errors("einsum", {"bmm"}, [&] { return x.bmm(y); });
   const Named out{products.reshape(sizes), batch + rows + columns};
   return summed(out, kept);  // what was broadcast and is not kept
 }

@@ -282,13 +282,13 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t given_dim) {
   const Tensor from_end =
       raw::compare(Compare::logical_and, raw::compare(Compare::lt, index, 0), raw::compare(Compare::ge, index, -size));
   const Tensor places = raw::where(from_end, raw::binary(Binary::add, index, size), index);
-  if (x.dim() == 0) return detail::named_errors("take_along_dim", [&] { return x.gather(0, places); });
+  if (x.dim() == 0) return detail::named_errors("take_along_dim", {"gather"}, [&] { return x.gather(0, places); });
   Dims of_x = x.sizes(), of_index = index.sizes();
   of_x[dim] = of_index[dim] = 1;
   of_x = of_index = broadcast_shapes(of_x, of_index, "take_along_dim");
   of_x[dim] = x.sizes()[dim];
   of_index[dim] = index.sizes()[dim];
-  return detail::named_errors("take_along_dim",
+  return detail::named_errors("take_along_dim", {"expand", "gather"},
                               [&] { return x.expand(of_x).gather(dim, raw::expand(places, of_index)); });
 }
 

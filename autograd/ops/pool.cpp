@@ -288,7 +288,7 @@ Tensor adaptive_max_pool2d(const Tensor& x, Size2 output) {
 }
 
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, int64_t kernel, const MaxPool1dOptions& options) {
-  return detail::named_errors("max_pool1d", [&]() -> std::tuple<Tensor, Tensor> {
+  return detail::named_errors("max_pool1d", {"max_pool2d"}, [&]() -> std::tuple<Tensor, Tensor> {
     const auto [values, indices] = max_pool2d_with_indices(as_images(x, "max_pool1d"), {1, kernel},
                                                            {.stride = {1, options.stride ? options.stride : kernel},
                                                             .padding = {0, options.padding},
@@ -303,7 +303,7 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel, const MaxPool1dOptions& optio
 }
 
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& options) {
-  return detail::named_errors("avg_pool1d", [&] {
+  return detail::named_errors("avg_pool1d", {"avg_pool2d", "mean_pool2d"}, [&] {
     return avg_pool2d(as_images(x, "avg_pool1d"), {1, kernel},
                       {.stride = {1, options.stride ? options.stride : kernel},
                        .padding = {0, options.padding},
@@ -314,13 +314,13 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel, const AvgPool1dOptions& optio
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output) {
-  return detail::named_errors("adaptive_avg_pool1d", [&] {
+  return detail::named_errors("adaptive_avg_pool1d", {"adaptive_avg_pool2d", "mean_pool2d"}, [&] {
     return adaptive_avg_pool2d(as_images(x, "adaptive_avg_pool1d"), {1, output}).squeeze(-2);
   });
 }
 
 std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output) {
-  return detail::named_errors("adaptive_max_pool1d", [&]() -> std::tuple<Tensor, Tensor> {
+  return detail::named_errors("adaptive_max_pool1d", {"adaptive_max_pool2d"}, [&]() -> std::tuple<Tensor, Tensor> {
     const auto [values, indices] = adaptive_max_pool2d_with_indices(as_images(x, "adaptive_max_pool1d"), {1, output});
     return {values.squeeze(-2), indices.squeeze(-2)};
   });

@@ -5,11 +5,11 @@
 
 namespace tendril::cpu {
 
-/// f(float{}) or f(double{}), for kernels that the half types have none of.
+/// f(float{}) or f(double{}), for kernels that the half types, which are computed in float, have none of.
 template <class F>
 void visit_float_or_double(DType dtype, const char* op, F&& f) {
   if (dtype == kFloat32) return f(float{});
-  TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, op, ": expected float32 or float64, got ", dtype);
+  TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, op, ": expected a floating dtype, got ", dtype);
   f(double{});
 }
 

@@ -1,5 +1,6 @@
 #include "tendril/tensor/detail/named_error.h"
 
+#include <algorithm>
 #include <string>
 #include <typeinfo>
 
@@ -8,15 +9,21 @@
 namespace tendril::detail {
 namespace {
 
+/// What stands before the first ": ", which is the operation.
+std::string_view named_by(std::string_view text) { return text.substr(0, text.find(": ")); }
+
 std::string renamed(std::string_view op, std::string_view text) {
-  const std::size_t end = text.find(": ");
-  return std::string(op) + std::string(end == std::string_view::npos ? ": " : "") +
-         std::string(end == std::string_view::npos ? text : text.substr(end));
+  return std::string(op) + std::string(text.substr(named_by(text).size()));
 }
 
 }  // namespace
 
-void rethrow_named(std::string_view op) {
+void rethrow_named(std::string_view op, std::initializer_list<std::string_view> made_of) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (std::ranges::find(made_of, named_by(error.what())) == made_of.end()) throw;
+  }
   try {
     throw;
   } catch (const ShapeError& error) {

@@ -5,7 +5,11 @@
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/history.h"
+#include "tendril/autograd/ops/conv.h"
+#include "tendril/autograd/ops/einsum.h"
+#include "tendril/autograd/ops/indexing.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/autograd/ops/pool.h"
 #include "tendril/tensor/creation.h"
 #include "tests/autograd/leaves.h"
 #include "tests/autograd/raises.h"
@@ -64,6 +68,44 @@ BOOST_AUTO_TEST_CASE(what_is_saved_goes_through_them_and_only_while_they_live) {
   (twin.exp() * twin).square().sum().backward();
   BOOST_TEST(values(x.grad()) == values(twin.grad()), boost::test_tools::per_element());
   CHECK_RAISES(AutogradError, "second time", y.sum().backward());
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_a_hook_keep_their_text) {
+  const std::pair<const char*, std::function<void()>> operations[] = {
+      {"conv1d",
+       [] {
+         (void)conv1d(leaf({1, 2, 3}).view({1, 1, 3}), leaf({1, 2}).view({1, 1, 2}));
+       }},
+      {"max_pool1d",
+       [] {
+         (void)max_pool1d(leaf({1, 2, 3, 4}).view({1, 4}), 2);
+       }},
+      {"adaptive_max_pool1d",
+       [] {
+         (void)adaptive_max_pool1d(leaf({1, 2, 3, 4}).view({1, 4}), 2);
+       }},
+      {"einsum",
+       [] {
+         (void)einsum("ij,jk->ik", {leaf({1, 2}).view({1, 2}), leaf({1, 2}).view({2, 1})});
+       }},
+      {"take_along_dim",
+       [] {
+         (void)take_along_dim(leaf({1, 2}), tensor({0}), 0);
+       }},
+  };
+  for (const auto& [name, operation] : operations) {
+    BOOST_TEST_CONTEXT(name) {
+      const SavedTensorHooks hooks([](const Tensor&) -> std::any { throw ShapeError("my_hook: no room: for it"); },
+                                   back);
+      BOOST_CHECK_EXCEPTION(operation(), ShapeError, [](const ShapeError& error) {
+        return std::string(error.what()) == "my_hook: no room: for it";
+      });
+    }
+  }
+  // The operations' own errors are named by what was called.
+  CHECK_RAISES(ShapeError, "conv1d: a kernel of", conv1d(ones({1, 1, 2}), ones({1, 1, 3})));
+  CHECK_RAISES(ShapeError, "max_pool1d: a window of", max_pool1d(ones({1, 2}), 3));
+  CHECK_RAISES(IndexError, "take_along_dim: ", take_along_dim(ones({2}), tensor({5}), 0).sum().item<float>());
 }
 
 BOOST_AUTO_TEST_CASE(second_derivatives_are_those_without_them) {

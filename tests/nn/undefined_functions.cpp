@@ -123,8 +123,8 @@ std::vector<Call> functions_of_raw() {
 std::vector<Call> functions() {
   return {
       CALL(empty_like, (void)empty_like(t[0]), x()),
-      {"zeros_like", GIVEN(x()), [](Tensors& t) { (void)zeros_like(t[0]); }, "full_like"},
-      {"ones_like", GIVEN(x()), [](Tensors& t) { (void)ones_like(t[0]); }, "full_like"},
+      CALL(zeros_like, (void)zeros_like(t[0]), x()),
+      CALL(ones_like, (void)ones_like(t[0]), x()),
       CALL(full_like, (void)full_like(t[0], 2), x()),
       CALL(where, (void)where(t[0], t[1], t[2]), mask(), x(), x()),
       CALL(where, (void)where(t[0], t[1], 1), mask(), x()),
