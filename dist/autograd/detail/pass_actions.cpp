@@ -1,9 +1,12 @@
 // What a pass does of what its protocol asks for, and what it does with the answers.
 #include <algorithm>
 #include <chrono>
+#include <string>
 
+#include "tendril/dist/autograd/detail/handlers.h"
 #include "tendril/dist/autograd/detail/pass.h"
 #include "tendril/dist/detail/overloaded.h"
+#include "tendril/rpc/call/function.h"
 #include "tendril/rpc/error.h"
 
 namespace tendril::dist::autograd::detail {
@@ -18,6 +21,22 @@ bool is_timeout(const std::exception_ptr& error) {
   } catch (...) {
     return false;
   }
+}
+
+/// An error of rpc with what the program called, backward, in place of the request.
+std::exception_ptr named_backward(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const rpc::PeerLostError& lost) {
+    const std::string text = lost.what();
+    for (const RequestKind kind : {RequestKind::gradient, RequestKind::mark, RequestKind::resolve}) {
+      const std::string request = "call of " + rpc::name_of_function(function_of(kind));
+      if (!text.starts_with(request)) continue;
+      return std::make_exception_ptr(rpc::PeerLostError("backward" + text.substr(request.size()), lost.may_have_run()));
+    }
+  } catch (...) {  // names no request
+  }
+  return error;
 }
 
 /// How long a pass that has failed waits for another worker to say that it has heard; past the caller's own deadline it
@@ -128,7 +147,7 @@ void Pass::call_and_settle(rpc::WorkerId to, rpc::Message request) {
 void Pass::answered(rpc::Message* reply, const std::exception_ptr& error) {
   Answer answer;
   if (error) {
-    answer.error = error;
+    answer.error = named_backward(error);
   } else {
     try {
       answer = read_answer(*reply);

@@ -185,7 +185,12 @@ void Channel::told(const rpc::WorkerInfo& by, const FailureMessage& message) {
 
 void Channel::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) {
   if (rank_of(peer.id) < 0) return;
-  fail({Failure::lost, name_ + ": worker '" + peer.name + "' is lost: " + Failure::of(reason).text}, true);
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text = doing_locked();
+  }
+  fail({Failure::lost, text + ": worker '" + peer.name + "' is lost: " + Failure::of(reason).text}, true);
 }
 
 void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::exception_ptr& error) {
@@ -195,7 +200,11 @@ void Channel::answered(rpc::WorkerId from, rpc::Message* reply, const std::excep
     failure = read_answer(*reply);
   } catch (...) {
     failure = Failure::of(std::current_exception());
-    failure.text = name_ + ": worker '" + members_[static_cast<std::size_t>(rank_of(from))].name + "': " + failure.text;
+    const std::string request = called(CollectiveRequest::part);
+    const std::string worker = ": worker '" + members_[static_cast<std::size_t>(rank_of(from))].name + "': ";
+    const std::lock_guard lock(mutex_);
+    failure.text = doing_locked() +
+                   (failure.text.starts_with(request) ? failure.text.substr(request.size()) : worker + failure.text);
   }
   // Its time is this operation's time: who is waiting here finds out who is missing, as this stays unanswered.
   if (error && failure.kind == Failure::timeout) return;
@@ -233,7 +242,10 @@ void Channel::join(Deadline deadline) {
                          } catch (...) {
                            failure = Failure::of(std::current_exception());
                            if (failure.kind == Failure::timeout) return;  // who waits finds out who is missing
-                           failure.text = self->name_ + ": " + failure.text;
+                           const std::string request = called(CollectiveRequest::join);
+                           failure.text = self->name_ + ": making it" +
+                                          (failure.text.starts_with(request) ? failure.text.substr(request.size())
+                                                                             : ": " + failure.text);
                          }
                          if (failure) return self->fail(failure, false);
                          Lock locked(self->mutex_);
@@ -320,6 +332,10 @@ Failure Channel::mismatch(const rpc::WorkerInfo& other, const std::string& their
                               other.name + "' calls " + theirs};
 }
 
+std::string Channel::doing_locked() const {
+  return in_operation_ ? name_ + ", operation " + std::to_string(operation_) + ", " + what_ : name_;
+}
+
 void Channel::begin(std::string what, Deadline deadline) {
   Failure failure;
   {
@@ -372,7 +388,7 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
       lock, [&] { return parked_.contains(place); }, [&] { return Ranks{from}; });
   waits_for_ = -1;
   if (!came) {
-    const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+    const std::string doing = doing_locked();
     lock.unlock();
     too_late(doing);
   }
@@ -394,7 +410,7 @@ Tensor Channel::receive(int from, uint32_t stage, uint32_t chunk, int64_t numel,
 void Channel::flush(std::size_t at_most) {
   Lock lock(mutex_);
   if (wait(lock, [&] { return unanswered_ <= at_most; })) return;
-  const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  const std::string doing = doing_locked();
   lock.unlock();
   too_late(doing);
 }
@@ -408,7 +424,7 @@ void Channel::check_time() {
     asks_at_ = now + kPatience;
     return ask_whether_they_live(lock, awaited());
   }
-  const std::string doing = name_ + ", operation " + std::to_string(operation_) + ", " + what_;
+  const std::string doing = doing_locked();
   lock.unlock();
   too_late(doing);
 }

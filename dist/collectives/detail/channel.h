@@ -97,6 +97,8 @@ class Channel final : public std::enable_shared_from_this<Channel> {
   Ranks awaited() const;  ///< while they join, those who have not, as the first member knows. With the lock.
   void wake(Lock& lock);
   [[noreturn]] void too_late(const std::string& doing);
+  /// "process group 'g', operation 3, all_reduce(sum) of float32 [2]"; between operations the group alone.
+  std::string doing_locked() const;
   std::string who_is_missing(uint64_t operation) const;
   std::vector<std::optional<WhereaboutsMessage>> ask_all() const;
   void answered(rpc::WorkerId from, rpc::Message* reply, const std::exception_ptr& error);

@@ -113,6 +113,8 @@ rpc::FunctionId function_of(CollectiveRequest kind) {
 
 }  // namespace
 
+std::string called(CollectiveRequest kind) { return "call of " + rpc::name_of_function(function_of(kind)); }
+
 void serve_collective_requests() {
   rpc::detail::register_function(entry<CollectiveJoin>());
   rpc::detail::register_function(entry<CollectivePart>());

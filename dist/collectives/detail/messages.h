@@ -77,6 +77,9 @@ struct WhereaboutsMessage {
 
 enum class CollectiveRequest : uint8_t { join, part, failure, whereabouts };
 
+/// What errors of rpc call such a request: "call of dist::detail::CollectivePart".
+std::string called(CollectiveRequest kind);
+
 /// Has this process serve them.
 void serve_collective_requests();
 

@@ -321,6 +321,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
     // Which worker it names depends on who is quickest: w2, which is alive here, may tell those that it still reaches
     // that it has lost the others, and they say so to all.
     BOOST_TEST(has(said[rank], "worker 'w"), said[rank]);
+    BOOST_TEST(!has(said[rank], "CollectivePart"), said[rank]);
   }
   at_all(4, [&](int rank) {
     if (rank == 2) return;
@@ -329,6 +330,21 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_lost_fails_all_at_once_and_the_rest_go_on_
     rest.all_reduce(x);
     check(values(x)[4] == 3);
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_member_is_named_with_the_operation) {
+  const Group group(2);
+  const auto said = outcomes(2, [&](int rank) {
+    ProcessGroup members(group[rank], names(2));
+    members.barrier();
+    if (rank == 0) return members.all_reduce(zeros({10}));
+    test::wait_until("w0's part is there", [&] { return !group[1].calls_received().empty(); });
+    group.network().cut(0, 1);
+  });
+  BOOST_TEST(has(said[0], "PeerLostError: "), said[0]);
+  BOOST_TEST(has(said[0], "all_reduce(sum) of float32 [10]"), said[0]);
+  BOOST_TEST(has(said[0], "worker 'w1'"), said[0]);
+  BOOST_TEST(!has(said[0], "CollectivePart"), said[0]);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_failed_operation_has_overwritten_in_part_is_not_what_a_backward_had_saved) {
