@@ -313,7 +313,7 @@ class Tensor {
   Tensor all(const Dims& dims, Flag keepdim = false) const;  ///< ... those along `dims`, empty for all
   Tensor any() const;                                        ///< whether any element is non-zero: bool
   Tensor any(const Dims& dims, Flag keepdim = false) const;  ///< ... of those along `dims`, empty for all
-  /// log(sum(e^x)) along `dims`, empty for all, without overflow. Floating.
+  /// log(sum(e^x)) along `dims`, empty for all, without overflow. Of integers and bool: float32.
   Tensor logsumexp(const Dims& dims, Flag keepdim = false) const;
   Tensor cumsum(int64_t dim) const;  ///< sums of the elements up to each
   /// Products of the elements up to each: products of pairs, and of those. On the CPU one after the other where these

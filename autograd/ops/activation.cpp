@@ -1,21 +1,45 @@
 #include "tendril/autograd/ops/activation.h"
 
+#include <cmath>
+#include <cstdint>
+
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril {
 
+namespace {
+
+/// Throws DTypeError for bool; others are computed in their own dtype.
+void check_numbers(const Tensor& x, const char* op) {
+  detail::check_defined(x, op);
+  TENDRIL_CHECK_AS(DTypeError, x.dtype() != kBool, op, ": x has dtype bool, expected numbers");
+}
+
+/// The nearest int64 towards zero.
+int64_t whole(double value) {
+  return value >= 0x1p63 ? INT64_MAX : value <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(value);
+}
+
+}  // namespace
+
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
-  detail::check_floating(x, "hardtanh");
+  check_numbers(x, "hardtanh");
   TENDRIL_CHECK(min_val <= max_val, "hardtanh: got min_val ", min_val, " and max_val ", max_val,
                 ", expected the first to be at most the second");
+  if (!is_floating(x.dtype())) return x.clamp(whole(min_val), whole(max_val));
   return x.clamp(min_val, max_val);
 }
 
 Tensor threshold(const Tensor& x, double bound, double value) {
-  detail::check_floating(x, "threshold");
-  return x.masked_fill(x.le(bound), value);
+  check_numbers(x, "threshold");
+  if (is_floating(x.dtype())) return x.masked_fill(x.le(bound), value);
+  TENDRIL_CHECK(!std::isnan(bound) && !std::isnan(value), "threshold: got ", bound, " and ", value,
+                ", expected numbers for ", x.dtype());
+  const Scalar filled = whole(value);
+  detail::check_fits(filled, x.dtype(), "threshold");
+  return x.masked_fill(x.le(whole(bound)), filled);
 }
 
 Tensor softplus(const Tensor& x, double beta, double bound) {

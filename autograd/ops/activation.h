@@ -7,7 +7,8 @@
 TENDRIL_API_BEGIN
 
 /// Activations of several numbers or operands; those of one operand are rows of tensor/pointwise.def. Any floating
-/// dtype, twice differentiable. DTypeError for other dtypes.
+/// dtype, twice differentiable. DTypeError for other dtypes, except that hardtanh and threshold take integers, too:
+/// their numbers then lose their fractions, as in PyTorch.
 namespace tendril {
 
 /// x kept within [min_val, max_val]. Error unless min_val is below max_val.

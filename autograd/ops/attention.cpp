@@ -1,5 +1,6 @@
 #include "tendril/autograd/ops/attention.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -51,7 +52,8 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
   }
   fits = fits && key.size(-1) == query.size(-1) && value.size(-2) == key.size(-2);
   TENDRIL_CHECK_AS(ShapeError, fits, kOp, ": query, key and value have shapes ", query.sizes(), ", ", key.sizes(),
-                   " and ", value.sizes(), ", expected [..., L, E], [..., S, E] and [..., S, Ev]");
+                   " and ", value.sizes(),
+                   ", expected [..., L, E], [..., S, E] and [..., S, Ev] whose first dimensions broadcast");
   const auto check_device = [&](const Tensor& x, const char* name) {
     TENDRIL_CHECK(x.device() == query.device(), kOp, ": ", name, " is on ", x.device(), ", expected query's device ",
                   query.device());
@@ -386,6 +388,46 @@ bool can_be_fused(const AttentionOptions& options) {
   return options.dropout_p == 0 && !masks_gradient;
 }
 
+/// The first dimensions, all but two.
+Dims leading(const Tensor& x) {
+  Dims sizes;
+  for (int d = 0; d < x.dim() - 2; ++d) sizes.push_back(x.sizes()[d]);
+  return sizes;
+}
+
+/// Whether first dimensions differ, but broadcast; `check` refuses others.
+bool to_be_broadcast(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (!query.defined() || !key.defined() || !value.defined()) return false;
+  const int dims = query.dim();
+  bool same = key.dim() == dims && value.dim() == dims;
+  for (int d = 0; same && d < dims - 2; ++d) {
+    same = key.sizes()[d] == query.sizes()[d] && value.sizes()[d] == query.sizes()[d];
+  }
+  if (same || std::min({dims, key.dim(), value.dim()}) < 2) return false;
+  const auto broadcasts = [](const Dims& a, const Dims& b) {
+    for (int d = 1; d <= std::min(a.size(), b.size()); ++d) {
+      const int64_t m = a[a.size() - d], n = b[b.size() - d];
+      if (m != n && m != 1 && n != 1) return false;
+    }
+    return true;
+  };
+  const Dims q = leading(query), k = leading(key), v = leading(value);
+  return broadcasts(q, k) && broadcasts(q, v) && broadcasts(k, v);
+}
+
+/// f of query, key and value with the same first dimensions.
+template <class F>
+auto broadcast(const Tensor& query, const Tensor& key, const Tensor& value, const F& f) {
+  const Dims first = broadcast_shapes(broadcast_shapes(leading(query), leading(key), kOp), leading(value), kOp);
+  const auto whole = [&](const Tensor& x) {
+    Dims sizes = first;
+    sizes.push_back(x.size(-2));
+    sizes.push_back(x.size(-1));
+    return x.expand(sizes);
+  };
+  return f(whole(query), whole(key), whole(value));
+}
+
 /// The operands as they are computed with.
 struct Operands {
   Tensor query, key, value;
@@ -419,6 +461,11 @@ bool converted(const Tensor& query, const Tensor& key, const Tensor& value, cons
 
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& options) {
+  if (to_be_broadcast(query, key, value)) [[unlikely]] {
+    return broadcast(query, key, value, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+      return attention_with_weights(q, k, v, options);
+    });
+  }
   AttentionResult result;
   const bool lowered = autograd::detail::autocast_on();
   if (converted(query, key, value, options, [&](const Operands& all) {
@@ -436,6 +483,11 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options) {
+  if (to_be_broadcast(query, key, value)) [[unlikely]] {
+    return broadcast(query, key, value, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+      return scaled_dot_product_attention(q, k, v, options);
+    });
+  }
   Tensor result;
   const bool lowered = autograd::detail::autocast_on();
   if (converted(query, key, value, options, [&](const Operands& all) {

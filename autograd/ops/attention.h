@@ -33,10 +33,10 @@ struct AttentionResult {
   }
 };
 
-/// softmax(query key^T scale + mask) value, for query [..., L, E], key [..., S, E] and value [..., S, Ev] with the same
-/// first dimensions and one floating dtype. (Vaswani et al., "Attention Is All You Need", 2017) A query that sees no
-/// key gets zeros. Throws ShapeError for sizes that do not fit, DTypeError for dtypes that differ, Error for a mask
-/// beside is_causal and a dropout outside of [0, 1].
+/// softmax(query key^T scale + mask) value, for query [..., L, E], key [..., S, E] and value [..., S, Ev] whose
+/// first dimensions broadcast, of one floating dtype. (Vaswani et al., "Attention Is All You Need", 2017) A query that
+/// sees no key gets zeros. Throws ShapeError for sizes that do not fit, DTypeError for dtypes that differ, Error for a
+/// mask beside is_causal and a dropout outside of [0, 1].
 ///
 /// One node, by blocks, which reads query, key and value some times and keeps of the scores a number a query, forward
 /// and backward (FlashAttention); unless there is dropout, the mask requires a gradient, or the device has no kernel

@@ -1,6 +1,7 @@
 #include "tendril/autograd/ops/conv.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/maybe_view.h"
@@ -178,6 +179,33 @@ void check_operand(const char* op, const Tensor& x, const Tensor& other, const c
   check_device(op, x, other, name);
 }
 
+/// For each of `count` windows the places of its `kernel` taps, one behind the other.
+Tensor tap_places(int64_t count, int64_t kernel, int64_t stride, int64_t dilation) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t k = 0; k < kernel; ++k) places.push_back(i * stride + k * dilation);
+  }
+  return raw::from_data(places, {count * kernel});
+}
+
+/// No kernel takes integers: a product of all windows and the weight, of checked operands.
+Tensor conv_of_integers(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g, bool relu) {
+  const Tensor padded = pad(x, {g.padding.w, g.padding.w, g.padding.h, g.padding.h});
+  const int64_t batch = x.size(0), results = w.size(0), in = w.size(1), kernel_h = w.size(2), kernel_w = w.size(3);
+  const int64_t rows = window_count(padded.size(2), kernel_h, g.stride.h, 0, g.dilation.h),
+                columns = window_count(padded.size(3), kernel_w, g.stride.w, 0, g.dilation.w);
+  const Tensor windows = padded.index_select(2, tap_places(rows, kernel_h, g.stride.h, g.dilation.h))
+                             .index_select(3, tap_places(columns, kernel_w, g.stride.w, g.dilation.w))
+                             .reshape({batch, g.groups, in, rows, kernel_h, columns, kernel_w})
+                             .permute({0, 1, 2, 4, 6, 3, 5})
+                             .reshape({batch, g.groups, in * kernel_h * kernel_w, rows * columns});
+  Tensor out = w.reshape({g.groups, results / g.groups, in * kernel_h * kernel_w})
+                   .matmul(windows)
+                   .reshape({batch, results, rows, columns});
+  if (bias.defined()) out = out + bias.view({-1, 1, 1});
+  return relu ? out.relu() : out;
+}
+
 Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvGeometry& geometry, bool relu,
                     tendril::detail::PreparedWeight* prepared = nullptr) {
   const char* const op = relu ? "conv2d_relu" : "conv2d";
@@ -192,6 +220,8 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
   }
   check_geometry(op, geometry);
   check_operand(op, x, weight, "weight");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || (x.dtype() != kBool && x.device().is_cpu()), op,
+                   ": x has dtype ", x.dtype(), ", expected a floating one", x.device().is_cpu() ? " or integers" : "");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 4, op, ": weight has shape ", weight.sizes(),
                    ", expected [out, in / groups, height, width]");
   const int64_t results = weight.sizes()[0], in = weight.sizes()[1] * geometry.groups;
@@ -215,7 +245,9 @@ Tensor checked_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, c
                    op, ": a kernel of ", kernel, ", dilated by ", geometry.dilation, ", does not fit an image of ",
                    image, " padded by ", geometry.padding);
   const Tensor images = x.dim() == 3 ? x.unsqueeze(0) : x;
-  const Tensor out = conv(images, weight, bias, how_of(images, weight, geometry), relu, prepared);
+  const Tensor out = is_floating(x.dtype())
+                         ? conv(images, weight, bias, how_of(images, weight, geometry), relu, prepared)
+                         : conv_of_integers(images, weight, bias, geometry, relu);
   return x.dim() == 3 ? out.squeeze(0) : out;
 }
 

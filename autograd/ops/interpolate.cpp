@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "tendril/autograd/ops/pointwise.h"
@@ -106,8 +107,14 @@ const char* name_of(InterpolateMode mode) noexcept {
 }
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
-  detail::check_floating(x, "interpolate");
+  detail::check_defined(x, "interpolate");
   const char* mode = name_of(options.mode);
+  const bool by_nearest = options.mode == InterpolateMode::nearest || options.mode == InterpolateMode::nearest_exact;
+  TENDRIL_CHECK_AS(DTypeError, by_nearest || is_floating(x.dtype()) || x.dtype() == kUInt8, "interpolate: x has dtype ",
+                   x.dtype(), ", expected a floating one or uint8 for mode ", mode);
+  if (!by_nearest && x.dtype() == kUInt8) {  // bicubic goes beyond the values
+    return interpolate(x.to(kFloat32), options).round().clamp(0, UINT8_MAX).to(kUInt8);
+  }
   const int space = x.dim() - 2, wanted = dimensions_of(options.mode);
   TENDRIL_CHECK_AS(ShapeError, wanted == 0 ? space >= 1 && space <= 3 : space == wanted, "interpolate: x has shape ",
                    x.sizes(), ", expected [batch, channels, ",
@@ -122,7 +129,6 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   TENDRIL_CHECK(options.size.has_value() != options.scale_factor.has_value(), "interpolate: got ",
                 options.size ? "both size and scale_factor" : "neither size nor scale_factor",
                 ", expected exactly one of them");
-  const bool by_nearest = options.mode == InterpolateMode::nearest || options.mode == InterpolateMode::nearest_exact;
   TENDRIL_CHECK(!options.align_corners || !by_nearest, "interpolate: align_corners: got true with mode ", mode,
                 ", expected linear, bilinear, trilinear or bicubic");
   int64_t sizes[3];

@@ -38,9 +38,9 @@ struct InterpolateOptions {
 /// images, of sixteen by Keys' cubic convolution with a = -0.75, which may go beyond their values (bicubic; Keys,
 /// "Cubic Convolution Interpolation for Digital Image Processing", 1981). One difference: nearest goes by the factor
 /// also where an image becomes exactly twice as large, as PyTorch does for sequences only. Any floating dtype, twice
-/// differentiable. Throws ShapeError for other dimensions than the mode's, x without pixels, and another number of
-/// sizes or factors; DTypeError for other dtypes; Error for sizes or factors that are not positive, or neither or both
-/// given.
+/// differentiable; uint8, computed in float32 and rounded; by the nearest ones any dtype. Throws ShapeError for other
+/// dimensions than the mode's, x without pixels, and another number of sizes or factors; DTypeError for other dtypes;
+/// Error for sizes or factors that are not positive, or neither or both given.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tendril

@@ -221,6 +221,25 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, d
 
 namespace {
 
+/// The same of a weight [in]: without the last dimension.
+Tensor linear_of_vector(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Unary* after) {
+  TENDRIL_CHECK_AS(DTypeError, !after || is_floating(x.dtype()), op, ": x has dtype ", x.dtype(),
+                   ", expected a floating one");
+  TENDRIL_CHECK_AS(ShapeError, x.dim() > 0 && x.sizes().back() == weight.numel(), op,
+                   ": expected x of [..., in] and a weight of [out, in] or [in], got ", x.sizes(), " and ",
+                   weight.sizes());
+  if (bias.defined()) {
+    TENDRIL_CHECK_AS(ShapeError, bias.dim() == 0, op, ": the bias has shape ", bias.sizes(), ", expected [] beside a ",
+                     "weight of ", weight.sizes());
+    check_operands(x, bias, op, "the bias", "x");
+  }
+  const DType wide = bias.defined() || after ? computed_in(x.dtype()) : x.dtype();  // the sum alone is rounded
+  Tensor out = x.to(wide).matmul(weight.to(wide));
+  if (bias.defined()) out = out + bias.to(wide);
+  if (after) out = *after == Unary::relu ? out.relu() : out.gelu_tanh();
+  return out.to(x.dtype());
+}
+
 /// x weight^T + bias, then `after` of it (null: nothing), which is relu unless nothing is recorded.
 Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Unary* after) {
   if (autograd::detail::autocast_on()) [[unlikely]] {
@@ -230,10 +249,13 @@ Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const
     return linear_layer(op, low_x, low_weight, low_bias, after);
   }
   check_operands(x, weight, op, "the weight", "x");
+  if (weight.dim() == 1) [[unlikely]]
+    return linear_of_vector(op, x, weight, bias, after);
   TENDRIL_CHECK_AS(DTypeError, !after || is_floating(x.dtype()), op, ": x has dtype ", x.dtype(),
                    ", expected a floating one");
   TENDRIL_CHECK_AS(ShapeError, weight.dim() == 2 && x.dim() > 0 && x.sizes().back() == weight.sizes()[1], op,
-                   ": expected x of [..., in] and a weight of [out, in], got ", x.sizes(), " and ", weight.sizes());
+                   ": expected x of [..., in] and a weight of [out, in] or [in], got ", x.sizes(), " and ",
+                   weight.sizes());
   const int64_t out_features = weight.sizes()[0];
   if (bias.defined()) {
     TENDRIL_CHECK_AS(ShapeError, bias.dim() == 1 && bias.numel() == out_features, op, ": the bias has shape ",

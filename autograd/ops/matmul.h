@@ -22,7 +22,8 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1,
 /// The same of batches: a [batch, m, k], b [batch, k, n], c broadcasts to [batch, m, n].
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
-/// x weight^T + bias, for x [..., in], weight [out, in], and bias [out] or undefined.
+/// x weight^T + bias [..., out], for x [..., in], weight [out, in], and bias [out] or undefined. A weight [in], with a
+/// bias [] or undefined, gives [...].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 /// relu(linear(...)) and gelu_tanh(linear(...)) of one floating dtype (DTypeError), else as linear; twice

@@ -20,11 +20,12 @@ using autograd::detail::image_format;
 
 // ---- what is asked of every window
 
-void check_image(const Tensor& x, const char* op) {
+void check_image(const Tensor& x, const char* op, bool takes_integers = false) {
   TENDRIL_CHECK(x.defined(), op, ": x is undefined");
   TENDRIL_CHECK_AS(ShapeError, x.dim() == 4 || x.dim() == 3, op, ": x has shape ", x.sizes(),
                    ", expected [batch, channels, height, width] or [channels, height, width]");
-  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()), op, ": x has dtype ", x.dtype(), ", expected a floating one");
+  TENDRIL_CHECK_AS(DTypeError, is_floating(x.dtype()) || (takes_integers && x.dtype() != kBool), op, ": x has dtype ",
+                   x.dtype(), ", expected ", takes_integers ? "numbers" : "a floating one");
 }
 
 /// How many windows there are; checks the geometry.
@@ -51,6 +52,9 @@ Tensor four(const Tensor& x, MemoryFormat format) {
   const Tensor whole = raw::contiguous(x, format);
   return x.dim() == 4 ? whole : raw::unsqueeze(whole, 0);
 }
+
+/// Integers are pooled in row-major order only.
+MemoryFormat format_for(const Tensor& x) { return is_floating(x.dtype()) ? image_format(x) : MemoryFormat::contiguous; }
 
 Dims with_image(const Dims& sizes, Size2 image) {
   const bool batched = sizes.size() == 4;
@@ -177,7 +181,7 @@ Axis adaptive(int64_t count, int64_t size) {
 }  // namespace
 
 std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) {
-  check_image(x, "max_pool2d");
+  check_image(x, "max_pool2d", true);
   const PoolGeometry geometry{kernel, stride_of(options.stride, kernel), options.padding, options.dilation};
   const Size2 count = windows(x, geometry, options.ceil_mode, "max_pool2d");
   TENDRIL_CHECK_AS(
@@ -187,7 +191,7 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
       "max_pool2d: a window of ", kernel, ", dilated by ", geometry.dilation, ", sees nothing but the padding of x ",
       x.sizes());
   const Dims sizes = with_image(x.sizes(), count);
-  const MemoryFormat format = image_format(x);
+  const MemoryFormat format = format_for(x);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device(), format),
                indices = raw::empty(sizes, kInt64, x.device(), format);
   const Kernels& table = kernels(x.device());
@@ -207,14 +211,14 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPoolOptions& options) 
 }
 
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPoolOptions& options) {
-  check_image(x, "avg_pool2d");
+  check_image(x, "avg_pool2d", true);
   const PoolGeometry g{kernel, stride_of(options.stride, kernel), options.padding, 1};
   const Size2 count = windows(x, g, options.ceil_mode, "avg_pool2d");
   const bool divided = !options.divisor_override;
   TENDRIL_CHECK(divided || *options.divisor_override != 0, "avg_pool2d: divisor_override: got 0");
   auto pool = std::make_shared<MeanPool>();
   pool->in = x.sizes();
-  pool->format = image_format(x);
+  pool->format = format_for(x);
   pool->out = with_image(x.sizes(), count);
   pool->h = sliding(count.h, x.size(-2), g.kernel.h, g.stride.h, g.padding.h, options.count_include_pad, divided);
   pool->w = sliding(count.w, x.size(-1), g.kernel.w, g.stride.w, g.padding.w, options.count_include_pad, divided);
@@ -263,7 +267,7 @@ Tensor as_images(const Tensor& x, const char* op) {
 }  // namespace
 
 std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& x, Size2 output) {
-  check_image(x, "adaptive_max_pool2d");
+  check_image(x, "adaptive_max_pool2d", true);
   TENDRIL_CHECK(output.h > 0 && output.w > 0 && std::max(output.h, output.w) < kMostWindows,
                 "adaptive_max_pool2d: output: got ", output, ", expected positive numbers that fit memory");
   TENDRIL_CHECK_AS(ShapeError, x.size(-2) > 0 && x.size(-1) > 0, "adaptive_max_pool2d: x has shape ", x.sizes(),

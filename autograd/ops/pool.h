@@ -9,9 +9,9 @@
 
 TENDRIL_API_BEGIN
 
-/// Pooling of images x [..., height, width] with 3 or 4 dimensions, floating. Errors: ShapeError for a window
-/// that does not fit or that sees no pixel somewhere, Error for a geometry that makes no sense, DTypeError for other
-/// dtypes.
+/// Pooling of images x [..., height, width] with 3 or 4 dimensions, floating; max and avg_pool of integers, too, on the
+/// CPU, where a mean loses its fraction, as in PyTorch. Errors: ShapeError for a window that does not fit or that sees
+/// no pixel somewhere, Error for a geometry that makes no sense, DTypeError for other dtypes.
 namespace tendril {
 
 /// Of max_pool2d.

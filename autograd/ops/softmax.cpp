@@ -109,7 +109,9 @@ Tensor Tensor::log_softmax(int64_t dim) const {
 Tensor Tensor::cumsum(int64_t dim) const { return running_sum(*this, dim, false); }
 
 Tensor Tensor::logsumexp(const Dims& dims, Flag keepdim) const {
-  detail::check_floating(*this, "logsumexp");
+  detail::check_defined(*this, "logsumexp");
+  if (!is_floating(dtype())) [[unlikely]]
+    return to(kFloat32).logsumexp(dims, keepdim);
   if (computed_in(dtype()) != dtype()) return wide(*this).logsumexp(dims, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "logsumexp");
   Tensor out;

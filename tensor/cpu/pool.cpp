@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <type_traits>
 
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/in_float.h"
@@ -26,7 +28,7 @@ void max_of_window(const View& x, const PoolGeometry& g, const T* plane, int64_t
   const int64_t right = std::min(left + (g.kernel.w - 1) * g.dilation.w + 1, w);
   const int64_t a0 = first_inside(top, g.dilation.h), b0 = first_inside(left, g.dilation.w);
   int64_t best = a0 * w + b0;
-  T largest = -std::numeric_limits<T>::infinity();
+  T largest = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
   for (int64_t a = a0; a < bottom; a += g.dilation.h) {
     for (int64_t b = b0; b < right; b += g.dilation.w) {
       const T pixel = plane[a * w + b];
@@ -48,6 +50,7 @@ void max_of_plane(const View& x, const View& out, const PoolGeometry& g, const T
   int64_t first = std::min((g.padding.w + g.stride.w - 1) / g.stride.w, columns);
   int64_t past = room < 0 ? first : std::clamp(room / g.stride.w + 1, first, columns);
   if (h * w > std::numeric_limits<int32_t>::max()) past = first;  // places of level.h are narrow
+  if constexpr (std::is_integral_v<T>) past = first;              // which has loops for floating types
   const auto inner = loops().max_pool[static_cast<std::size_t>(x.dtype)];
   for (int64_t i = 0; i < out.sizes[2]; ++i, values += columns, indices += columns) {
     const int64_t top = i * g.stride.h - g.padding.h, bottom = std::min(top + (g.kernel.h - 1) * g.dilation.h + 1, h);
@@ -74,7 +77,7 @@ void max_pool2d(const View& out, const View& indices, const View& x, const PoolG
     return result.write_back();
   }
   if (!is_row_major({&out, &indices, &x})) return max_pool2d_pixels(out, indices, x, geometry);
-  visit_float_or_double(x.dtype, "max_pool2d", [&](auto t) {
+  visit_number(x.dtype, "max_pool2d", [&](auto t) {
     using T = decltype(t);
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3];
     parallel_for(x.sizes[0] * x.sizes[1], grain_of(places * geometry.kernel.h * geometry.kernel.w),
@@ -116,8 +119,9 @@ void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAx
     return result.write_back();
   }
   if (!is_row_major({&out, &x})) return mean_pool2d_pixels(out, x, h, w);
-  visit_float_or_double(x.dtype, "mean_pool2d", [&](auto t) {
+  visit_number(x.dtype, "mean_pool2d", [&](auto t) {
     using T = decltype(t);
+    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     const int64_t plane = x.sizes[2] * x.sizes[3], places = out.sizes[2] * out.sizes[3], row = x.sizes[3];
     parallel_for(x.sizes[0] * x.sizes[1], grain_of(plane + places), [&](int64_t begin, int64_t end) {
       T* to = out.as<T>() + begin * places;
@@ -125,11 +129,15 @@ void mean_pool2d(const View& out, const View& x, const PoolAxis& h, const PoolAx
         const T* from = x.as<const T>() + p * plane;
         for (int64_t i = 0; i < out.sizes[2]; ++i) {
           for (int64_t j = 0; j < out.sizes[3]; ++j) {
-            double sum = 0;
+            Sum sum = 0;
             for (int64_t a = h.begin[i]; a < h.end[i]; ++a) {
-              for (int64_t b = w.begin[j]; b < w.end[j]; ++b) sum += static_cast<double>(from[a * row + b]);
+              for (int64_t b = w.begin[j]; b < w.end[j]; ++b) sum += static_cast<Sum>(from[a * row + b]);
             }
-            *to++ = static_cast<T>(sum * (h.scale[i] * w.scale[j]));
+            if constexpr (std::is_integral_v<T>) {
+              *to++ = static_cast<T>(sum / (std::llround(1 / h.scale[i]) * std::llround(1 / w.scale[j])));
+            } else {
+              *to++ = static_cast<T>(sum * (h.scale[i] * w.scale[j]));
+            }
           }
         }
       }

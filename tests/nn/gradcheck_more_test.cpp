@@ -6,6 +6,7 @@
 #include "tendril/autograd/gradcheck.h"
 #include "tendril/autograd/ops/attention.h"
 #include "tendril/autograd/ops/interpolate.h"
+#include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/pool.h"
 #include "tendril/nn/batch_norm.h"
@@ -14,6 +15,7 @@
 #include "tendril/nn/rnn.h"
 #include "tendril/nn/transformer.h"
 #include "tendril/tensor/raw.h"
+#include "tests/errors.h"
 #include "tests/make.h"
 #include "tests/seed.h"
 
@@ -108,6 +110,59 @@ BOOST_AUTO_TEST_CASE(attention) {
           },
           {draw({2, 2, 3}), draw({2, 3, 3}), draw({2, 3, 2})});
   }
+}
+
+BOOST_AUTO_TEST_CASE(attention_broadcasts_first_dimensions) {
+  const Tensor q = draw({2, 2, 3}), k = draw({3, 2, 4, 3}), v = draw({1, 1, 4, 2});
+  const auto attend = [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{tendril::scaled_dot_product_attention(in[0], in[1], in[2])};
+  };
+  const auto with_weights = [](const std::vector<Tensor>& in) {
+    const auto [output, weights] = tendril::attention_with_weights(in[0], in[1], in[2]);
+    return std::vector<Tensor>{output, weights};
+  };
+  const Tensor whole = tendril::scaled_dot_product_attention(q.expand({3, 2, 2, 3}), k, v.expand({3, 2, 4, 2}));
+  BOOST_TEST((whole.sizes() == Dims{3, 2, 2, 2}));
+  BOOST_TEST(raw::equal(attend({q, k, v})[0], whole));
+  BOOST_TEST((with_weights({q, k, v})[1].sizes() == Dims{3, 2, 2, 4}));
+  check("attention", attend, {q, k, v});
+  check("attention_with_weights", with_weights, {q, k, v});
+  check("a matrix of queries", attend, {draw({2, 3}), draw({2, 4, 3}), draw({2, 4, 2})});
+  const Tensor mask = draw({3, 1, 2, 4}).detach().gt(0);
+  check("mask",
+        [&](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{tendril::scaled_dot_product_attention(in[0], in[1], in[2], {.attn_mask = mask})};
+        },
+        {q, k, v});
+  BOOST_CHECK_EXCEPTION(attend({draw({2, 2, 3}), draw({3, 4, 3}), draw({3, 4, 2})}), tendril::ShapeError,
+                        tendril::testing::says("scaled_dot_product_attention", "[2, 2, 3], [3, 4, 3]", "broadcast"));
+  BOOST_CHECK_EXCEPTION(attend({draw({3}), draw({3, 4, 3}), draw({3, 4, 2})}), tendril::ShapeError,
+                        tendril::testing::says("scaled_dot_product_attention", "[3], [3, 4, 3]"));
+}
+
+BOOST_AUTO_TEST_CASE(linear_of_a_vector_of_weights_drops_the_dimension) {
+  const Tensor x = draw({2, 3, 4}), w = draw({4}), b = draw({});
+  const auto plain = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{tendril::linear(in[0], in[1])}; };
+  const auto shifted = [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{tendril::linear(in[0], in[1], in[2])};
+  };
+  BOOST_TEST((plain({x, w})[0].sizes() == Dims{2, 3}));
+  BOOST_TEST((tendril::linear(w, w).sizes() == Dims{}));
+  BOOST_TEST(
+      raw::allclose(shifted({x, w, b})[0], tendril::linear(x, w.unsqueeze(0), b.unsqueeze(0)).squeeze(-1), 1e-12));
+  check("linear", plain, {x, w});
+  check("linear with a bias", shifted, {x, w, b});
+  check("linear of a vector", shifted, {draw({4}), w, b});
+  BOOST_TEST(raw::equal(tendril::linear_relu(x, w, b), tendril::linear(x, w, b).relu()));
+  BOOST_TEST(raw::equal(tendril::linear_gelu_tanh(x, w, b), tendril::linear(x, w, b).gelu_tanh()));
+  const Tensor half = x.detach().to(tendril::kBFloat16), weights = w.detach().to(tendril::kBFloat16);
+  BOOST_TEST(tendril::linear(half, weights, b.detach().to(tendril::kBFloat16)).dtype() == tendril::kBFloat16);
+  const auto refuses = [](const auto& call, const auto&... parts) {
+    BOOST_CHECK_EXCEPTION(call(), tendril::ShapeError, tendril::testing::says(parts...));
+  };
+  refuses([&] { tendril::linear(x, draw({3})); }, "linear: expected x of [..., in]", "[2, 3, 4] and [3]");
+  refuses([&] { tendril::linear(b, w); }, "linear: expected x of [..., in]");
+  refuses([&] { tendril::linear(x, w, draw({1})); }, "linear: the bias has shape [1], expected []");
 }
 
 BOOST_AUTO_TEST_CASE(multihead_attention_and_encoder) {

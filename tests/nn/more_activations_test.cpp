@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   BOOST_CHECK_EXCEPTION(nn::PReLU({.num_parameters = 2})(x), tendril::ShapeError, says("prelu", "[2]", "3"));
   BOOST_CHECK_EXCEPTION(nn::PReLU({.num_parameters = 0}), tendril::Error, says("PReLU", "num_parameters", "0"));
   BOOST_CHECK_EXCEPTION(tendril::softplus(x, 0), tendril::Error, says("softplus", "beta", "0"));
-  BOOST_CHECK_EXCEPTION(tendril::threshold(make::ones({2}, tendril::kInt64), 0, 0), tendril::DTypeError,
-                        says("threshold", "int64"));
+  BOOST_CHECK_EXCEPTION(tendril::threshold(make::ones({2}, tendril::kBool), 0, 0), tendril::DTypeError,
+                        says("threshold", "bool"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EXCEPTION(tendril::adaptive_max_pool2d_with_indices(x, most), Error,
                         says("adaptive_max_pool2d", "memory"));
   BOOST_CHECK_EXCEPTION(adaptive_avg_pool2d(make::ones({2, 3, 0, 4}), 1), ShapeError, says("[2, 3, 0, 4]"));
-  BOOST_CHECK_EXCEPTION(avg_pool2d(raw::cast(x, kInt64), 2), DTypeError, says("avg_pool2d", "int64"));
+  BOOST_CHECK_EXCEPTION(avg_pool2d(raw::cast(x, kBool), 2), DTypeError, says("avg_pool2d", "bool"));
   BOOST_CHECK_EXCEPTION(max_pool2d(Tensor(), 2), Error, says("undefined"));
 }
 
