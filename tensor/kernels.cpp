@@ -41,6 +41,11 @@ const char* name_of(Reduction op) noexcept {
   return names[static_cast<int>(op)];
 }
 
+const char* name_of(Scan op) noexcept {
+  static constexpr const char* names[] = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"};
+  return names[static_cast<int>(op)];
+}
+
 std::string index_error_text(IndexUse use, int64_t index, int dim, int64_t size) {
   static constexpr const char* names[] = {"gather",     "scatter_add", "scatter",   "index_select", "index_add",
                                           "index_fill", "index_copy",  "embedding", "nll_loss",     "cross_entropy"};

@@ -54,6 +54,9 @@ enum class Reduction : uint8_t {
 #include "tendril/tensor/reductions.def"
   count_
 };
+/// What a running result makes of the elements up to each.
+enum class Scan : uint8_t { sum, prod, max, min, logsumexp };
+
 /// How two results become one: of the reductions of a function of each element (reductions.def), that of the others
 /// which they fold with.
 constexpr Reduction fold_of(Reduction op) noexcept {
@@ -111,6 +114,7 @@ const char* name_of(Predicate op) noexcept;
 const char* name_of(Binary op) noexcept;
 const char* name_of(Compare op) noexcept;
 const char* name_of(Reduction op) noexcept;
+const char* name_of(Scan op) noexcept;  ///< of its function: "cumsum"
 
 /// Along one dimension, output i of a mean is over inputs [begin[i], end[i]), and multiplied by scale[i]. Neither begin
 /// nor end decreases. All three are in the host's memory, and need last no longer than the call.
@@ -222,7 +226,13 @@ struct Kernels {
                  const View& x) = nullptr;  ///< same dtype (all, any: both bool); numel 0: the identity
   /// Largest (or smallest) along `dim` and where it first occurs; NaN wins. `values` or `indices` (int64) may be null.
   void (*extremum)(bool largest, const View* values, const View* indices, const View& x, int dim) = nullptr;
-  void (*cumsum)(const View& out, const View& x, int dim) = nullptr;  ///< the strides along dim may be negative
+  /// Element i of a line of `out` is made of x's elements 0 to i along `dim`; x like out, same dtype. Sums and
+  /// products: not of bool; logsumexp: floating. max and min write to `indices` (int64, like out) where the value last
+  /// occurs; a NaN wins. `indices` is null for the others. The strides along dim may be negative.
+  void (*scan)(Scan op, const View& out, const View* indices, const View& x, int dim) = nullptr;
+  /// out[i] = a[i] out[i - 1] + b[i] along `dim`, where out[0] = b[0]; all like out, floating, same dtype. The strides
+  /// along dim may be negative.
+  void (*recurrence)(const View& out, const View& a, const View& b, int dim) = nullptr;
   /// int64 places along the last dimension that put x in order, ascending or descending; equal elements keep theirs,
   /// and NaN counts as larger than all. `places` like x, contiguous.
   void (*sort_places)(const View& places, const View& x, bool descending) = nullptr;

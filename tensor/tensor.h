@@ -315,12 +315,15 @@ class Tensor {
   Tensor any(const Dims& dims, Flag keepdim = false) const;  ///< ... of those along `dims`, empty for all
   /// log(sum(e^x)) along `dims`, empty for all, without overflow. Of integers and bool: float32.
   Tensor logsumexp(const Dims& dims, Flag keepdim = false) const;
-  Tensor cumsum(int64_t dim) const;  ///< sums of the elements up to each
-  /// Products of the elements up to each: products of pairs, and of those. On the CPU one after the other where these
-  /// leave the range of the numbers; a device's are not looked at, for that would wait for it.
-  Tensor cumprod(int64_t dim) const;
-  Tensor softmax(int64_t dim) const;      ///< e^x / sum(e^x) along `dim`
-  Tensor log_softmax(int64_t dim) const;  ///< log(softmax(x)), exact where that is small
+  Tensor cumsum(int64_t dim) const;   ///< the sum of the elements up to each; of integers and bool: int64
+  Tensor cumprod(int64_t dim) const;  ///< the product of the elements up to each; of integers and bool: int64
+  /// The largest of the elements up to each, and where it is (int64): of equal elements the last, NaN once there is
+  /// one.
+  std::tuple<Tensor, Tensor> cummax(int64_t dim) const;
+  std::tuple<Tensor, Tensor> cummin(int64_t dim) const;  ///< the smallest of them, likewise
+  Tensor logcumsumexp(int64_t dim) const;                ///< log(cumsum(e^x)), without overflow; floating
+  Tensor softmax(int64_t dim) const;                     ///< e^x / sum(e^x) along `dim`
+  Tensor log_softmax(int64_t dim) const;                 ///< log(softmax(x)), exact where that is small
 
   /// out[i][j] = x[index[i][j]][j] for dim 0: of index's sizes, which are at most x's in other dimensions.
   Tensor gather(int64_t dim, const Tensor& index) const;

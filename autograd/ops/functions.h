@@ -50,7 +50,6 @@ inline Tensor all(const Tensor& x, const Dims& dims, Flag keepdim = false) { ret
 inline Tensor any(const Tensor& x) { return x.any(); }
 inline Tensor any(const Tensor& x, const Dims& dims, Flag keepdim = false) { return x.any(dims, keepdim); }
 inline Tensor count_nonzero(const Tensor& x, const Dims& dims = {}) { return x.count_nonzero(dims); }
-inline Tensor cumprod(const Tensor& x, int64_t dim) { return x.cumprod(dim); }
 
 inline Tensor reshape(const Tensor& x, const Dims& sizes) { return x.reshape(sizes); }
 inline Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1) {

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "tendril/autograd/autocast.h"
 #include "tendril/autograd/detail/range.h"
 #include "tendril/autograd/history.h"
-#include "tendril/autograd/ops/join.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/drivers/along.h"
 #include "tendril/tensor/drivers/pointwise.h"
@@ -92,37 +89,6 @@ std::tuple<Tensor, Tensor> extremum(const Tensor& x, int64_t dim, bool keepdim) 
 
 Tensor arg_extremum(bool largest, const Tensor& x, int64_t dim, bool keepdim, const char* name) {
   return drivers::extremum(largest, x, dim, keepdim, false, name).indices;
-}
-
-/// Whether a product of two finite numbers, none of them 0, is infinite or has lost digits below the normal numbers: by
-/// what comes before them it might have stayed in range.
-bool strays(const Tensor& a, const Tensor& b, const Tensor& product) {
-  const NoGrad no_grad;
-  const double least = product.dtype() == kFloat64 ? std::numeric_limits<double>::min()
-                                                   : static_cast<double>(std::numeric_limits<float>::min());
-  const Tensor small = product.abs().lt(least).logical_and(a.ne(0)).logical_and(b.ne(0));
-  const Tensor large = product.isfinite().logical_not().logical_and(a.isfinite()).logical_and(b.isfinite());
-  return small.logical_or(large).any().item<bool>();
-}
-
-/// The products up to each slice along `dim`, one after the other.
-std::vector<Tensor> running_products(const Tensor& x, int dim) {
-  std::vector<Tensor> products = {x.select(dim, 0)};
-  for (int64_t i = 1; i < x.sizes()[dim]; ++i) products.push_back(products.back() * x.select(dim, i));
-  return products;
-}
-
-/// Products of pairs, and of those: a product's gradient needs no division then, which a zero among the factors
-/// forbids.
-Tensor product_along(const Tensor& given, int dim) {
-  Tensor x = given;
-  while (x.sizes()[dim] > 1) {
-    const int64_t size = x.sizes()[dim], half = size / 2;
-    const Tensor low = x.narrow(dim, 0, half), high = x.narrow(dim, half, half), pairs = low * high;
-    if (x.device().is_cpu() && strays(low, high, pairs)) return running_products(given, dim).back().unsqueeze(dim);
-    x = size % 2 == 0 ? pairs : cat({pairs, x.narrow(dim, size - 1, 1)}, dim);
-  }
-  return x;
 }
 
 /// Deviations from the mean, for variances and their roots.
@@ -226,45 +192,6 @@ Tensor Tensor::all(const Dims& dims, Flag keepdim) const {
 }
 Tensor Tensor::any(const Dims& dims, Flag keepdim) const {
   return drivers::reduce(Reduction::any, *this, dims, keepdim);
-}
-
-Tensor Tensor::prod() const {
-  detail::check_defined(*this, "prod");
-  return reshape({-1}).prod(0);
-}
-
-Tensor Tensor::prod(int64_t given_dim, Flag keepdim) const {
-  detail::check_defined(*this, "prod");
-  if (dim() == 0) return reshape({1}).prod(given_dim);
-  const int d = wrap_dim(given_dim, dim(), "prod");
-  if (is_half(*this)) {
-    const Tensor out = this->to(kFloat32).prod(d, keepdim);
-    return autograd::detail::autocast_on() ? out : out.to(dtype());
-  }
-  if (!requires_grad()) return drivers::reduce(Reduction::prod, *this, {d}, keepdim);
-  if (sizes()[d] == 0) return sum({d}, keepdim) + 1.0;
-  const Tensor out = product_along(*this, d);
-  return keepdim ? out : out.squeeze(d);
-}
-
-/// In steps of 1, 2, 4, ...: each multiplies by what stands so far before (Hillis and Steele, Data parallel algorithms,
-/// 1986). No division, as in `product_along`.
-Tensor Tensor::cumprod(int64_t given_dim) const {
-  detail::check_defined(*this, "cumprod");
-  const int d = wrap_dim(given_dim, dim(), "cumprod");
-  if (is_half(*this)) return this->to(kFloat32).cumprod(d).to(dtype());
-  Tensor out = is_floating(dtype()) ? *this : this->to(kInt64);
-  if (dim() == 0) return out.clone();
-  const int64_t size = sizes()[d];
-  for (int64_t step = 1; step < size; step *= 2) {
-    const Tensor late = out.narrow(d, step, size - step), early = out.narrow(d, 0, size - step);
-    const Tensor product = late * early;
-    if (is_floating(out.dtype()) && device().is_cpu() && strays(late, early, product)) {
-      return stack(running_products(*this, d), d);
-    }
-    out = cat({out.narrow(d, 0, step), product}, d);
-  }
-  return out.is_same(*this) ? out.clone() : out;
 }
 
 }  // namespace tendril

@@ -1,4 +1,4 @@
-// Along one dimension, keeping it: softmax, log_softmax, cumsum; and logsumexp, which removes it.
+// Along one dimension, keeping it: softmax, log_softmax; and logsumexp, which removes it.
 #include "tendril/autograd/ops/softmax.h"
 
 #include <cmath>
@@ -51,27 +51,6 @@ struct LogSoftmaxBackward : NodeOf<LogSoftmaxBackward, 1, 1> {
   }
 };
 
-/// Running sums along `dim`, from its end if `reverse`.
-Tensor running_sum(const Tensor& x, int64_t dim, bool reverse);
-
-/// Each element is in its own partial sum and in all later ones: the gradients are added up from the end. (The total
-/// less what came before would cancel.)
-struct CumsumBackward : NodeOf<CumsumBackward, 1> {
-  static constexpr const char* kName = "CumsumBackward";
-  int dim = 0;
-  bool reverse = false;
-
-  void keep(int along, bool from_the_end) {
-    dim = along;
-    reverse = from_the_end;
-  }
-  void backward(const Tensor& g, std::span<Tensor> dx) { dx[0] = running_sum(g, dim, !reverse); }
-};
-
-Tensor running_sum(const Tensor& x, int64_t dim, bool reverse) {
-  return drivers::cumsum<CumsumBackward>(x, dim, reverse);
-}
-
 /// d/dx logsumexp(x) = exp(x - y). Where y is -infinity it is 0; where y is infinity, the infinite x share it equally.
 struct LogsumexpBackward : NodeOf<LogsumexpBackward, 1, 2> {
   static constexpr const char* kName = "LogsumexpBackward";
@@ -105,8 +84,6 @@ Tensor Tensor::log_softmax(int64_t dim) const {
   detail::check_floating(*this, "log_softmax");
   return drivers::along<LogSoftmaxBackward>(&Kernels::log_softmax, "log_softmax", *this, dim);
 }
-
-Tensor Tensor::cumsum(int64_t dim) const { return running_sum(*this, dim, false); }
 
 Tensor Tensor::logsumexp(const Dims& dims, Flag keepdim) const {
   detail::check_defined(*this, "logsumexp");

@@ -13,8 +13,6 @@ inline Tensor softmax(const Tensor& x, int64_t dim) { return x.softmax(dim); }
 inline Tensor log_softmax(const Tensor& x, int64_t dim) { return x.log_softmax(dim); }
 /// log(sum(e^x)) along `dim`, without overflow. Floating.
 inline Tensor logsumexp(const Tensor& x, int64_t dim, Flag keepdim = false) { return x.logsumexp(dim, keepdim); }
-/// The sums of the elements up to each along `dim`; of integers and bool: int64.
-inline Tensor cumsum(const Tensor& x, int64_t dim) { return x.cumsum(dim); }
 
 }  // namespace tendril
 

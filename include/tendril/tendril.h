@@ -38,6 +38,7 @@
 #include "tendril/autograd/ops/random.h"
 #include "tendril/autograd/ops/rearrange.h"
 #include "tendril/autograd/ops/reduce.h"
+#include "tendril/autograd/ops/scan.h"
 #include "tendril/autograd/ops/softmax.h"
 #include "tendril/autograd/ops/sort.h"
 #include "tendril/autograd/saved_hooks.h"

@@ -21,7 +21,8 @@ void arange(const View& out, Scalar start, Scalar step);
 
 void reduce(Reduction op, const View& out, const View& x);
 void extremum(bool largest, const View* values, const View* indices, const View& x, int dim);
-void cumsum(const View& out, const View& x, int dim);
+void scan(Scan op, const View& out, const View* indices, const View& x, int dim);
+void recurrence(const View& out, const View& a, const View& b, int dim);
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);
 void log_sum_exp(const View& largest, const View& log_sum, const View& x, int dim);

@@ -19,15 +19,50 @@ View from_the_end(const Tensor& x, int dim, Dims& strides) {
 
 }  // namespace
 
-void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tensor& x, int dim, bool reverse) {
+void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tensor& x, int dim) {
   detail::check_defined(out, op, "the result");
   detail::check_defined(x, op);
   const Kernels& table = kernels(x.device());
   const auto run = require(table.*kernel, op, table);
+  run(raw::view_of(with_a_dimension(out)), raw::view_of(with_a_dimension(x)), dim);
+}
+
+void fill_scan(Scan op, const Tensor& out, const Tensor& indices, const Tensor& x, int dim, bool reverse) {
+  detail::check_defined(out, name_of(op), "the result");
+  detail::check_defined(x, name_of(op));
+  if (op == Scan::max || op == Scan::min) detail::check_defined(indices, name_of(op), "the indices");
+  const Kernels& table = kernels(x.device());
+  const auto run = require(table.scan, op, table);
   const Tensor to = with_a_dimension(out), from = with_a_dimension(x);
-  if (!reverse || from.numel() == 0) return run(raw::view_of(to), raw::view_of(from), dim);
+  if (indices.defined()) {
+    const Tensor places = with_a_dimension(indices);
+    const View view = raw::view_of(places);
+    return run(op, raw::view_of(to), &view, raw::view_of(from), dim);
+  }
+  if (!reverse || from.numel() == 0) return run(op, raw::view_of(to), nullptr, raw::view_of(from), dim);
   Dims to_strides, from_strides;
-  run(from_the_end(to, dim, to_strides), from_the_end(from, dim, from_strides), dim);
+  run(op, from_the_end(to, dim, to_strides), nullptr, from_the_end(from, dim, from_strides), dim);
+}
+
+Tensor find_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse) {
+  detail::check_defined(a, "recurrence", "a");
+  detail::check_defined(b, "recurrence", "b");
+  TENDRIL_CHECK_AS(ShapeError, a.sizes() == b.sizes(), "recurrence: a: got shape ", a.sizes(), ", expected ",
+                   b.sizes());
+  TENDRIL_CHECK_AS(DTypeError, a.dtype() == b.dtype(), "recurrence: a: got dtype ", a.dtype(), ", expected ",
+                   b.dtype());
+  Tensor out = raw::empty_like(b);
+  const Kernels& table = kernels(b.device());
+  const auto run = require(table.recurrence, "recurrence", table);
+  const Tensor to = with_a_dimension(out), factors = with_a_dimension(a), summands = with_a_dimension(b);
+  if (!reverse || to.numel() == 0) {
+    run(raw::view_of(to), raw::view_of(factors), raw::view_of(summands), dim);
+  } else {
+    Dims strides[3];
+    run(from_the_end(to, dim, strides[0]), from_the_end(factors, dim, strides[1]),
+        from_the_end(summands, dim, strides[2]), dim);
+  }
+  return out;
 }
 
 Extremum find_extremum(bool largest, const Tensor& x, int dim, bool want_values, const char* op) {

@@ -11,12 +11,11 @@ TENDRIL_API_BEGIN
 /// the plan of tensor/cpu/nest.h (`share_lines`).
 namespace tendril::drivers {
 
-/// A kernel that makes a line of each line: Kernels::softmax, log_softmax, cumsum.
+/// A kernel that makes a line of each line: Kernels::softmax, log_softmax.
 using LineKernel = void (*Kernels::*)(const View& out, const View& x, int dim);
 
-/// Runs it on all lines of x along `dim`, in [0, dim()) or 0: backwards, each from its end, with `reverse`. `out` has
-/// x's sizes.
-void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tensor& x, int dim, bool reverse = false);
+/// Runs it on all lines of x along `dim`, in [0, dim()) or 0. `out` has x's sizes.
+void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tensor& x, int dim);
 
 /// Contiguous, x's sizes and dtype: keep(out, dim)
 template <class Gradient = Unrecorded>
@@ -29,15 +28,30 @@ Tensor along(LineKernel kernel, const char* op, const Tensor& x, int64_t given_d
   return out;
 }
 
-/// Sums of the elements up to each, or, with `reverse`, from each on. Of integers and bool: int64. keep(dim, reverse)
+/// Runs Kernels::scan on all lines of x along `dim`, in [0, dim()) or 0: from the end of each with `reverse`. `out` has
+/// x's sizes; `indices` are for max and min alone, which are not reversed.
+void fill_scan(Scan op, const Tensor& out, const Tensor& indices, const Tensor& x, int dim, bool reverse = false);
+
+/// What becomes of the elements up to each, or, with `reverse`, from each on: any op but max and min. Sums and products
+/// of integers and bool: int64. keep(out, x, dim, reverse)
 template <class Gradient = Unrecorded>
-Tensor cumsum(const Tensor& x, int64_t given_dim, bool reverse = false) {
-  detail::check_defined(x, "cumsum");
-  const int dim = wrap_dim(given_dim, x.dim(), "cumsum");
+Tensor scan(Scan op, const Tensor& x, int64_t given_dim, bool reverse = false) {
+  detail::check_defined(x, name_of(op));
+  const int dim = wrap_dim(given_dim, x.dim(), name_of(op));
   const Tensor input = raw::cast(x, is_floating(x.dtype()) ? x.dtype() : kInt64);
   Tensor out = raw::empty_like(input);
-  fill_lines(&Kernels::cumsum, "cumsum", out, input, dim, reverse);
-  if (auto* node = Gradient::record(out, x)) node->keep(dim, reverse);
+  fill_scan(op, out, Tensor(), input, dim, reverse);
+  if (auto* node = Gradient::record(out, x)) node->keep(out, x, dim, reverse);
+  return out;
+}
+
+/// Element i along `dim`, in [0, dim()) or 0, is a[i] times the one before it, or, with `reverse`, behind it, plus
+/// b[i]. The first is b's: a's is not read. a and b are floating, of equal sizes and dtype. keep(out, a, dim, reverse)
+Tensor find_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse);
+template <class Gradient = Unrecorded>
+Tensor recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse) {
+  Tensor out = find_recurrence(a, b, dim, reverse);
+  if (auto* node = Gradient::record(out, a, b)) node->keep(out, a, dim, reverse);
   return out;
 }
 
@@ -60,6 +74,18 @@ Extremum extremum(bool largest, const Tensor& x, int64_t given_dim, bool keepdim
   Extremum out{want_values ? raw::view(kept.values, sizes) : Tensor(), raw::view(kept.indices, sizes)};
   if (!want_values) return out;
   if (auto* node = Gradient::record(out.values, x)) node->keep(x, kept.indices, dim);
+  return out;
+}
+
+/// The largest (or smallest) of the elements up to each and where each last occurs: keep(x, indices, dim)
+template <class Gradient = Unrecorded>
+Extremum running_extremum(bool largest, const Tensor& x, int64_t given_dim) {
+  const Scan op = largest ? Scan::max : Scan::min;
+  detail::check_defined(x, name_of(op));
+  const int dim = wrap_dim(given_dim, x.dim(), name_of(op));
+  const Extremum out{raw::empty_like(x), raw::empty(x.sizes(), kInt64, x.device())};
+  fill_scan(op, out.values, out.indices, x, dim);
+  if (auto* node = Gradient::record(out.values, x)) node->keep(x, out.indices, dim);
   return out;
 }
 

@@ -157,5 +157,14 @@ def written_by_index(x, y):
 
 expression("written_by_index", squared(written_by_index), draw(3, 4), draw(2, 2))
 
+
+def running(x):
+    with_zeros = x * torch.tensor([[1.0, 1, 0, 1], [1, 1, 1, 0], [0, 1, 0, 1]])
+    return torch.cat([with_zeros.cumprod(0), with_zeros.cumprod(1), x.cummax(1)[0], x.cummin(0)[0], x.logcumsumexp(1),
+                      with_zeros.prod(1, keepdim=True).expand(3, 4), with_zeros[1:].prod(0).expand(1, 4)])
+
+
+expression("running", running, draw(3, 4))
+
 DATA.mkdir(exist_ok=True)
 (DATA / "expressions.txt").write_text("\n".join(lines) + "\n")

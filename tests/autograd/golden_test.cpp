@@ -10,6 +10,7 @@
 #include "tendril/autograd/ops/matmul.h"
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/autograd/ops/rearrange.h"
+#include "tendril/autograd/ops/scan.h"
 #include "tendril/autograd/ops/softmax.h"
 #include "tendril/autograd/ops/sort.h"
 #include "tendril/tensor/creation.h"
@@ -189,6 +190,13 @@ BOOST_AUTO_TEST_CASE(elements_in_other_places) {
 
 BOOST_AUTO_TEST_CASE(products_and_norms) {
   check("products", [](const Tensors& x) { return joined({x[0].prod(1), x[0].cumprod(0), x[0].prod()}); });
+  check("running", [](const Tensors& in) {
+    const Tensor x = in[0], mask = tensor({{1., 1., 0., 1.}, {1., 1., 1., 0.}, {0., 1., 0., 1.}}, {.dtype = kFloat64});
+    const Tensor with_zeros = x * mask;
+    return cat({with_zeros.cumprod(0), with_zeros.cumprod(1), std::get<0>(x.cummax(1)), std::get<0>(x.cummin(0)),
+                x.logcumsumexp(1), with_zeros.prod(1, true).expand({3, 4}),
+                with_zeros.narrow(0, 1, 2).prod(0).expand({1, 4})});
+  });
   check("norms", [](const Tensors& x) {
     return stack({x[0].norm(), x[0].norm(1), x[0].norm(3), x[0].norm(INFINITY), x[0].norm(2, {0}).sum(),
                   x[0].norm(0.5, {1}).prod()});

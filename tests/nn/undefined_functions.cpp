@@ -26,6 +26,7 @@
 #include "tendril/autograd/ops/random.h"
 #include "tendril/autograd/ops/rearrange.h"
 #include "tendril/autograd/ops/reduce.h"
+#include "tendril/autograd/ops/scan.h"
 #include "tendril/autograd/ops/softmax.h"
 #include "tendril/autograd/ops/sort.h"
 #include "tendril/nn/distributions/categorical.h"
@@ -84,7 +85,13 @@ std::vector<Call> functions_of_raw() {
       RAW(clamp, 0, 1),
       {"Reduced", GIVEN(x()), [](Tensors& t) { (void)drivers::Reduced(t[0], {}, "sum"); }, "sum"},
       {"reduce", GIVEN(x()), [](Tensors& t) { (void)drivers::reduce(Reduction::sum, t[0]); }, "sum"},
-      CALL(cumsum, (void)drivers::cumsum(t[0], 0), x()),
+      {"scan", GIVEN(x()), [](Tensors& t) { (void)drivers::scan(Scan::sum, t[0], 0); }, "cumsum"},
+      {"running_extremum", GIVEN(x()), [](Tensors& t) { (void)drivers::running_extremum(true, t[0], 0); }, "cummax"},
+      CALL(recurrence, (void)drivers::recurrence(t[0], t[1], 0, false), x(), x()),
+      {"find_recurrence", GIVEN(x(), x()), [](Tensors& t) { (void)drivers::find_recurrence(t[0], t[1], 0, false); },
+       "recurrence"},
+      {"fill_scan", GIVEN(x(), index(), x()), [](Tensors& t) { drivers::fill_scan(Scan::max, t[0], t[1], t[2], 0); },
+       "cummax"},
       {"along", GIVEN(x()), [](Tensors& t) { (void)drivers::along(&Kernels::softmax, "softmax", t[0], 0); }, "softmax"},
       {"extremum", GIVEN(x()), [](Tensors& t) { (void)drivers::extremum(true, t[0], 0, false, true, "max"); }, "max"},
       {"sort_places", GIVEN(x()), [](Tensors& t) { (void)drivers::sort_places(t[0], 0, false); }, "sort"},
@@ -144,6 +151,10 @@ std::vector<Call> functions() {
       CALL(log_softmax, (void)log_softmax(t[0], 0), x()),
       CALL(logsumexp, (void)logsumexp(t[0], 0), x()),
       CALL(cumsum, (void)cumsum(t[0], 0), x()),
+      CALL(cumprod, (void)cumprod(t[0], 0), x()),
+      CALL(cummax, (void)cummax(t[0], 0), x()),
+      CALL(cummin, (void)cummin(t[0], 0), x()),
+      CALL(logcumsumexp, (void)logcumsumexp(t[0], 0), x()),
       CALL(cat, (void)cat(t), x(), x()),
       CALL(stack, (void)stack(t), x(), x()),
       CALL(dropout, (void)dropout(t[0], 0.5), x()),

@@ -79,6 +79,30 @@ DIFFERENCES = [
         %3 = grad (%1) (%0) (%2)""", """
         ! %1 float32 [2] grad = 0 inf
         ! %3 float32 [2] any = 0 1"""),
+    ("gradient_of_logcumsumexp_of_infinities", "as of logsumexp: the limit; PyTorch subtracts infinity from infinity", """
+        %0 float32 [4] grad = -inf 0 inf inf
+        %1 = logcumsumexp %0 0
+        %2 float32 [4] = 1 2 3 4
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %1 float32 [4] grad = -inf 0 inf inf
+        ! %3 float32 [4] any = 0 2 5 2"""),
+    ("second_derivative_of_logcumsumexp_at_gradient_0", "sums of the gradients; PyTorch takes their logarithms", """
+        %0 float32 [2] grad = 0 0
+        %1 = logcumsumexp %0 0
+        %2 float32 [2] grad = 1 0
+        %3 = grad (%1) (%0) (%2)
+        %4 float32 [2] = 1 -1
+        %5 = grad (%3) (%2) (%4)""", """
+        ! %1 float32 [2] grad = 0 0.6931472~1e-07
+        ! %3 float32 [2] any = 1 0
+        ! %5 float32 [2] any = 1 0"""),
+    ("gradient_of_cumprod_at_infinity", "a product of the other factors; PyTorch divides by the infinite one", """
+        %0 float32 [3] grad = inf 2 3
+        %1 = cumprod %0 0
+        %2 float32 [3] = 1 1 1
+        %3 = grad (%1) (%0) (%2)""", """
+        ! %1 float32 [3] grad = inf inf inf
+        ! %3 float32 [3] any = 9 inf inf"""),
     ("gradient_of_logsumexp_of_infinity", "the limit; PyTorch subtracts infinity from infinity", """
         %0 float32 [2] grad = inf 0
         %1 = logsumexp %0 0 false

@@ -36,6 +36,7 @@ FAMILIES = {  # name: (function, share of fresh cases, number of committed ones)
     "multiplied": (places.multiplied, 8, 40), "activation": (training.activation, 4, 24),
     "normalised": (training.normalised, 4, 20), "attending": (training.attending, 4, 20), "resized": (training.resized, 2, 14),
     "recurring": (training.recurring, 3, 10), "pair_loss": (training.pair_loss, 6, 30), "training": (training.training, 6, 40),
+    "scanned": (places.scanned, 6, 40),
 }
 
 

@@ -168,6 +168,7 @@ OPS = {
     "searchsorted": lambda line, values, right: torch.searchsorted(line, values, right=right),
     # products along dimensions
     "prod": torch.prod, "prod_dim": lambda x, dim, keepdim: torch.prod(x, dim, keepdim), "cumprod": torch.cumprod,
+    "cummax": torch.cummax, "cummin": torch.cummin, "logcumsumexp": torch.logcumsumexp,
     "norm": lambda x, p, dims, keepdim: torch.linalg.vector_norm(x, p, dims or None, keepdim),
     "all_dim": lambda x, dim, keepdim: torch.all(x, dim, keepdim), "any_dim": lambda x, dim, keepdim: torch.any(x, dim, keepdim),
     "argmax_all": lambda x: torch.argmax(x), "argmin_all": lambda x: torch.argmin(x),

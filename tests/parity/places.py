@@ -269,3 +269,18 @@ def multiplied(d, p):
     x = f"%{d.input(p, sizes, dtype, True, kind)}"
     d.plain = d.plain and 0 not in sizes
     return p.step(op, x, *{"prod": [], "prod_dim": [dim, keep], "cumprod": [dim]}[op])
+
+
+def scanned(d, p):
+    op = d.one("cummax", "cummin", "logcumsumexp", "cumprod", "cumprod", "prod_dim", "prod")
+    sizes = d.shape()
+    dim = d.dim(len(sizes))
+    if op in ("cummax", "cummin"):
+        return p.step(op, f"%{d.input(p, sizes, d.dtype(), True, d.kind())}", dim, results=2)
+    dtype = d.one("float32", "float64")
+    if op == "logcumsumexp":
+        d.plain = False  # second derivatives where a gradient is 0: differences.py
+        return p.step(op, f"%{d.input(p, sizes, dtype, True, d.kind('plain', 'plain', 'ties'))}", dim)
+    d.plain = d.plain and 0 not in sizes
+    x = f"%{d.input(p, sizes, dtype, True, d.kind('plain', 'ties', 'ties'))}"
+    return p.step(op, x, *{"prod": [], "prod_dim": [dim, text(d.chance(0.5))], "cumprod": [dim]}[op])

@@ -101,8 +101,8 @@ BOOST_AUTO_TEST_CASE(running_sums_are_right_to_the_last_bits_on_any_number_of_th
       const std::string what = name_of("cumsum", lines, dtype);
       const std::vector<Tensor> got = on_any_threads(what, lines.count == 1 ? 2 : 1, [&] {
         const Tensor out = unwritten(lines.sizes(), dtype);
-        table.cumsum(view_of(out), view_of(x), lines.dim());
-        return std::vector{out, drivers::cumsum(x, lines.dim(), true)};
+        table.scan(Scan::sum, view_of(out), nullptr, view_of(x), lines.dim());
+        return std::vector{out, drivers::scan(Scan::sum, x, lines.dim(), true)};
       });
       const std::vector<double> from = doubles(x), there = doubles(got[0]), back = doubles(got[1]);
       long double worst = 0;  // in what the dtype can tell apart at the result's size
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(running_sums_of_integers_wrap_around_on_any_number_of_threa
     const Tensor x = raw::cast(wide, dtype);
     const std::vector<Tensor> got = on_any_threads(name_of("cumsum", lines, dtype), 2, [&] {
       const Tensor out = unwritten(lines.sizes(), dtype);
-      table.cumsum(view_of(out), view_of(x), 1);
+      table.scan(Scan::sum, view_of(out), nullptr, view_of(x), 1);
       return std::vector{out};
     });
     const auto from = raw::cast(x, kInt64).to_vector<int64_t>(), there = raw::cast(got[0], kInt64).to_vector<int64_t>();
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(running_sums_of_integers_wrap_around_on_any_number_of_threa
 BOOST_AUTO_TEST_CASE(running_sums_of_positive_numbers_never_fall) {
   for (const DType dtype : {kFloat32, kFloat64}) {
     const Tensor x = raw::unary(Unary::abs, noise({1, 300'000}, dtype)), out = unwritten(x.sizes(), dtype);
-    table.cumsum(view_of(out), view_of(x), 1);
+    table.scan(Scan::sum, view_of(out), nullptr, view_of(x), 1);
     const std::vector<double> sums = doubles(out);
     BOOST_TEST(std::ranges::is_sorted(sums), dtype);
   }
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(running_sums_stay_infinite_and_become_no_number_where_infin
     raw::fill_(raw::narrow(x, 1, 80'000, 1), -INFINITY);
     const std::vector<double> sums = doubles(on_any_threads(name_of("cumsum", lines, dtype), 2, [&] {
       const Tensor out = unwritten(lines.sizes(), dtype);
-      table.cumsum(view_of(out), view_of(x), 1);
+      table.scan(Scan::sum, view_of(out), nullptr, view_of(x), 1);
       return std::vector{out};
     })[0]);
     bool right = true;

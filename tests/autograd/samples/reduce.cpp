@@ -66,13 +66,6 @@ std::vector<OpSample> reduce_samples() {
        {{{2, 3}}, {{2, 3, 2}}, {{4}}, {{}}, {{3, 0}}, {{1, 1}}},
        {},
        true},
-      {"prod",
-       [](const auto& x) {
-         return std::vector{x[0].prod(), x[0].prod(-1, true)};
-       },
-       some},
-      {"prod with zeros", [](const auto& x) { return std::vector{x[0].mul(x[0].gt(0)).prod(-1)}; }, some},
-      {"cumprod", [](const auto& x) { return std::vector{x[0].cumprod(0)}; }, {{{5, 2}}, {{3}}, {{}}, {{2, 0}}}},
       {"norm",
        [](const auto& x) {
          return std::vector{x[0].norm(), x[0].norm(3, {-1}, true)};

@@ -219,20 +219,20 @@ std::vector<std::string> nodes_of(const OpSample& sample) {
 }
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {{"unary", unary_samples},        {"binary", binary_samples},
-                                          {"select", select_samples},      {"inplace", inplace_samples},
-                                          {"reduce", reduce_samples},      {"softmax", softmax_samples},
-                                          {"matmul", matmul_samples},      {"views", views_samples},
-                                          {"window", window_samples},      {"join", join_samples},
-                                          {"index", index_samples},        {"copies", copies_samples},
-                                          {"dropout", dropout_samples},    {"embedding", embedding_samples},
-                                          {"loss", loss_samples},          {"lstm", lstm_samples},
-                                          {"conv", conv_samples},          {"norm", norm_samples},
-                                          {"pool", pool_samples},          {"layer_norm", layer_norm_samples},
-                                          {"indexing", indexing_samples},  {"rearrange", rearrange_samples},
-                                          {"combined", combined_samples},  {"sort", sort_samples},
-                                          {"einsum", einsum_samples},      {"loss_pairs", loss_pairs_samples},
-                                          {"attention", attention_samples}};
+  static const std::vector<Family> all = {{"unary", unary_samples},         {"binary", binary_samples},
+                                          {"select", select_samples},       {"inplace", inplace_samples},
+                                          {"reduce", reduce_samples},       {"softmax", softmax_samples},
+                                          {"matmul", matmul_samples},       {"views", views_samples},
+                                          {"window", window_samples},       {"join", join_samples},
+                                          {"index", index_samples},         {"copies", copies_samples},
+                                          {"dropout", dropout_samples},     {"embedding", embedding_samples},
+                                          {"loss", loss_samples},           {"lstm", lstm_samples},
+                                          {"conv", conv_samples},           {"norm", norm_samples},
+                                          {"pool", pool_samples},           {"layer_norm", layer_norm_samples},
+                                          {"indexing", indexing_samples},   {"rearrange", rearrange_samples},
+                                          {"combined", combined_samples},   {"sort", sort_samples},
+                                          {"einsum", einsum_samples},       {"loss_pairs", loss_pairs_samples},
+                                          {"attention", attention_samples}, {"scan", scan_samples}};
   return all;
 }
 

@@ -45,6 +45,7 @@ std::vector<OpSample> select_samples();
 std::vector<OpSample> inplace_samples();
 std::vector<OpSample> reduce_samples();
 std::vector<OpSample> softmax_samples();
+std::vector<OpSample> scan_samples();
 std::vector<OpSample> matmul_samples();
 std::vector<OpSample> views_samples();
 std::vector<OpSample> window_samples();

@@ -25,11 +25,6 @@ std::vector<OpSample> softmax_samples() {
          return std::vector{x[0].logsumexp({}), x[0].logsumexp({-1, 0}, true)};
        },
        {{{2, 3}}, {{3, 1}}, {{2, 3, 2}}}},
-      {"cumsum",
-       [](const auto& x) {
-         return std::vector{x[0].cumsum(-1), x[0].cumsum(0)};
-       },
-       shapes},
   };
 }
 

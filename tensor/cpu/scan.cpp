@@ -1,16 +1,21 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <type_traits>
 
 #include "tendril/tensor/cpu/convert.h"
 #include "tendril/tensor/cpu/cpu.h"
 #include "tendril/tensor/cpu/half_blocks.h"
 #include "tendril/tensor/cpu/loops.h"
+#include "tendril/tensor/cpu/pieces.h"
 #include "tendril/tensor/cpu/scratch.h"
 #include "tendril/tensor/detail/dispatch.h"
 
-/// Running sums along a dimension, of floating numbers in double. A long line has tiles: an element's sum is what came
+/// Running results along a dimension. Floating sums, products and log-sums are kept in double.
+///
+/// Sums: a long line has tiles: an element's sum is what came
 /// before its tile, plus the sum from the tile's beginning on; what came before the next tile is the last of these. So
 /// threads that add up tiles first, and one that writes as it goes, give the same bits (but of what is not a number: of
 /// two NaN that meet either may be kept), and sums of positive numbers never fall. (Of float64 near the largest number
@@ -165,16 +170,130 @@ void running_sums(const View& out, const View& x, int dim) {
   });
 }
 
+/// The other operations go along each line in order, so that products leave the range of double only where those of
+/// the elements so far do. Several threads share whole lines. next(element) is the result up to the element; A is the
+/// type it works in.
+template <class A, class T, class MakeNext>
+void along_lines(const View& out, const View& x, int dim, int64_t cost, const MakeNext& make_next) {
+  const int64_t length = x.sizes[dim], to = out.strides[dim], from = x.strides[dim];
+  share_lines<2>({&out, &x}, dim, cost * length, [&](char* const* pointers) {
+    auto next = make_next();
+    if constexpr (is_half_type<T>) {
+      const auto unit = static_cast<int64_t>(sizeof(T));
+      const int64_t steps[] = {to * unit, from * unit};
+      in_blocks_of_float<T, 1>(pointers, steps, length, [&](auto& blocks, int64_t some) {
+        for (int64_t i = 0; i < some; ++i) blocks[0][i] = static_cast<float>(next(static_cast<A>(blocks[0][i])));
+      });
+    } else {
+      T* const o = reinterpret_cast<T*>(pointers[0]);
+      const T* const in = reinterpret_cast<const T*>(pointers[1]);
+      for (int64_t i = 0; i < length; ++i) o[i * to] = convert<T>(next(static_cast<A>(in[i * from])));
+    }
+  });
+}
+
+template <class T>
+void running_products(const View& out, const View& x, int dim) {
+  using A = typename RunningSum<T>::A;
+  along_lines<A, T>(out, x, dim, 1, [] { return [product = A(1)](A value) mutable { return product *= value; }; });
+}
+
+/// log(sum(e^x)) = largest + log(1 + others), where `others` is the sum of e^(x - largest) without the largest itself:
+/// small terms are not lost beside the 1.
+struct LogSum {
+  double largest = -std::numeric_limits<double>::infinity(), others = -1;  ///< of no elements: log(0)
+
+  double operator()(double x) {
+    if (x == largest) {  // infinities too, whose difference is NaN
+      others += 1;
+    } else if (x > largest || x != x) {
+      others = (1 + others) * std::exp(largest - x);
+      largest = x;
+    } else {
+      others += std::exp(x - largest);
+    }
+    return largest + std::log1p(others);
+  }
+};
+
+template <bool largest, class T>
+void running_extrema(const View& out, const View& indices, const View& x, int dim) {
+  const int64_t length = x.sizes[dim], to = out.strides[dim], place = indices.strides[dim], from = x.strides[dim];
+  share_lines<3>({&out, &indices, &x}, dim, length, [&](char* const* pointers) {
+    T* const o = reinterpret_cast<T*>(pointers[0]);
+    auto* const n = reinterpret_cast<int64_t*>(pointers[1]);
+    const T* const in = reinterpret_cast<const T*>(pointers[2]);
+    T best = in[0];
+    auto best_value = static_cast<Compute<T>>(best);
+    int64_t at = 0;
+    for (int64_t i = 0; i < length; ++i) {
+      const T element = in[i * from];
+      const auto value = static_cast<Compute<T>>(element);
+      if ((largest ? value >= best_value : value <= best_value) || value != value) {
+        best = element;
+        best_value = value;
+        at = i;
+      }
+      o[i * to] = best;
+      n[i * place] = at;
+    }
+  });
+}
+
+/// Calls f with the type of a number; refuses bool, and integers unless they are served.
+template <bool integers, class F>
+void visit_numbers(const char* op, DType dtype, const F& f) {
+  detail::visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<Compute<T>> || (integers && !std::is_same_v<T, bool>)) {
+      f(tag);
+    } else {
+      detail::raise<DTypeError>(op, ": no cpu kernel for ", dtype);
+    }
+  });
+}
+
 }  // namespace
 
-void cumsum(const View& out, const View& x, int dim) {
-  detail::visit(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) {
-      running_sums<T>(out, x, dim);
-    } else {
-      detail::raise<DTypeError>("cumsum: no cpu kernel for bool");
-    }
+void scan(Scan op, const View& out, const View* indices, const View& x, int dim) {
+  switch (op) {
+    case Scan::sum:
+      return visit_numbers<true>(name_of(op), x.dtype,
+                                 [&]<class T>(detail::TypeTag<T>) { running_sums<T>(out, x, dim); });
+    case Scan::prod:
+      return visit_numbers<true>(name_of(op), x.dtype, [&]<class T>(detail::TypeTag<T>) {
+        if (x.numel > 0) running_products<T>(out, x, dim);
+      });
+    case Scan::max:
+    case Scan::min:
+      return detail::visit(x.dtype, [&]<class T>(detail::TypeTag<T>) {
+        if (x.numel == 0) return;
+        op == Scan::max ? running_extrema<true, T>(out, *indices, x, dim)
+                        : running_extrema<false, T>(out, *indices, x, dim);
+      });
+    case Scan::logsumexp:
+      return visit_numbers<false>(name_of(op), x.dtype, [&]<class T>(detail::TypeTag<T>) {
+        if (x.numel > 0) along_lines<double, T>(out, x, dim, 4 * kExponentialCost, [] { return LogSum(); });
+      });
+  }
+}
+
+void recurrence(const View& out, const View& a, const View& b, int dim) {
+  visit_numbers<false>("recurrence", b.dtype, [&]<class T>(detail::TypeTag<T>) {
+    if (b.numel == 0) return;
+    const int64_t length = b.sizes[dim], to = out.strides[dim], factor = a.strides[dim], summand = b.strides[dim];
+    share_lines<3>({&out, &a, &b}, dim, length, [&](char* const* pointers) {
+      T* const o = reinterpret_cast<T*>(pointers[0]);
+      const T* const factors = reinterpret_cast<const T*>(pointers[1]);
+      const T* const summands = reinterpret_cast<const T*>(pointers[2]);
+      const auto wide = [](T value) { return static_cast<double>(static_cast<Compute<T>>(value)); };
+      double sum = wide(summands[0]);
+      o[0] = convert<T>(sum);
+      for (int64_t i = 1; i < length; ++i) {
+        sum = wide(summands[i * summand]) + wide(factors[i * factor]) * sum;
+        o[i * to] = convert<T>(sum);
+      }
+    });
   });
 }
 
