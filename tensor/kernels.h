@@ -386,7 +386,8 @@ struct Kernels {
   void (*dropout)(const View& out, const View& x, double p, uint64_t seed, uint64_t offset) = nullptr;
   void (*randint)(const View& out, int64_t low, int64_t high, uint64_t seed, uint64_t offset) = nullptr;
 
-  // ---- an optimizer's step (optim_step.h) over many parameters at once, all float32 or all float64
+  // ---- an optimizer's step (optim_step.h) over many parameters at once, all of one floating dtype; halves are
+  // computed in float32 and rounded once
   void (*optimizer_step)(std::span<const StepBlock> blocks, DType dtype, const StepRule& rule) = nullptr;
 };
 

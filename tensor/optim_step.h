@@ -20,12 +20,15 @@ TENDRIL_API_BEGIN
 ///                   PyTorch's order.
 namespace tendril {
 
-/// `count` elements each of a parameter and of what belongs to it, without gaps, of one dtype. None overlap. Null where
-/// `arrays()` has no bit.
+/// `count` elements each of a parameter and of what belongs to it, without gaps. None overlap. Null where `arrays()`
+/// has no bit. Parameter and gradient are of one dtype; what is kept is of that dtype too, beside halves float32.
 struct StepBlock {
   static constexpr int kMostArrays = 5;
   void* arrays[kMostArrays] = {};
   int64_t count = 0;
+  /// A parameter of a half type in float32, which is stepped in its place and then rounded to it; null: none. Elements
+  /// whose rounded value is not the parameter's begin from the parameter: it was written since the last step.
+  float* master = nullptr;
 };
 
 /// g = grad (negated if `maximize`) + weight_decay param. A decay of 0 leaves param out: 0 * infinity would not be 0.

@@ -6,12 +6,13 @@
 #include <variant>
 
 #include "tendril/tensor/cuda/cuda.h"
+#include "tendril/tensor/cuda/kernels/element.cuh"
 #include "tendril/tensor/cuda/kernels/pack.cuh"
 #include "tendril/tensor/error.h"
 
 /// An optimizer's functor (optim_step.h) over many parameters. Their addresses travel in the kernel's arguments, as
 /// many at a time as fit; each block of threads does one chunk of one parameter. Nothing is allocated, and nobody
-/// waits.
+/// waits. State of halves is float32.
 namespace tendril::cuda {
 namespace {
 
@@ -35,16 +36,27 @@ __device__ constexpr bool has(int k) {
   return (kHas >> k & 1) != 0;
 }
 
-template <class T, class Rule, unsigned kHas>
-__global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays> list, Rule rule) {
-  constexpr int kArrays = Rule::kArrays, kLanes = kPerLoad<T>;
-  int t = 0, after = list.size;  // the parameter that this chunk is of
+/// A block's elements of one parameter.
+struct Chunk {
+  int parameter;
+  int64_t begin, end;
+};
+
+template <class List>
+__device__ Chunk chunk_of(const List& list) {
+  int t = 0, after = list.size;
   while (after - t > 1) {
     const int middle = (t + after) / 2;
     (static_cast<int>(blockIdx.x) < list.first[middle] ? after : t) = middle;
   }
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) - list.first[t]) * kChunk;
-  const int64_t end = begin + kChunk < list.counts[t] ? begin + kChunk : list.counts[t];
+  return {t, begin, begin + kChunk < list.counts[t] ? begin + kChunk : list.counts[t]};
+}
+
+template <class T, class Rule, unsigned kHas>
+__global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays> list, Rule rule) {
+  constexpr int kArrays = Rule::kArrays, kLanes = kPerLoad<T>;
+  const auto [t, begin, end] = chunk_of(list);
 
   T* arrays[kArrays];
   bool aligned = true;
@@ -83,10 +95,34 @@ __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays
   }
 }
 
+/// A parameter and a gradient of T, what is kept in float32, and behind it the parameter's master (StepBlock) or null.
+template <class T, class Rule, unsigned kHas>
+__global__ void __launch_bounds__(kThreads) step_half_kernel(TensorList<Rule::kArrays + 1> list, Rule rule) {
+  constexpr int kArrays = Rule::kArrays;
+  const auto [t, begin, end] = chunk_of(list);
+  void* const* const arrays = list.arrays[t];
+  float* const master = static_cast<float*>(arrays[kArrays]);
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    float x[kArrays] = {to_compute(static_cast<const T*>(arrays[0])[i]),
+                        to_compute(static_cast<const T*>(arrays[1])[i])};
+    if (master && to_compute(from_compute<T>(master[i])) == x[0]) x[0] = master[i];
+    for (int k = 2; k < kArrays; ++k) {
+      if (has<kHas>(k)) x[k] = static_cast<const float*>(arrays[k])[i];
+    }
+    rule.template operator()<kHas>(x);
+    for (int k = 2; k < kArrays; ++k) {
+      if (has<kHas>(k)) static_cast<float*>(arrays[k])[i] = x[k];
+    }
+    if (master) master[i] = x[0];
+    static_cast<T*>(arrays[0])[i] = from_compute<T>(x[0]);
+  }
+}
+
 /// As many launches as it takes to name all parameters.
 template <class T, class Rule, unsigned kHas>
 void step_all(std::span<const StepBlock> blocks, const Rule& rule) {
-  using List = TensorList<Rule::kArrays>;
+  constexpr int kPointers = Rule::kArrays + (is_half<T> ? 1 : 0);
+  using List = TensorList<kPointers>;
   static_assert(sizeof(List) + sizeof(Rule) <= 4096, "too much for a kernel's arguments");
   constexpr int64_t kMostChunks = INT32_MAX / 2;
   List list;
@@ -94,7 +130,11 @@ void step_all(std::span<const StepBlock> blocks, const Rule& rule) {
   const auto flush = [&] {
     if (list.size == 0) return;
     const Grid grid{dim3(static_cast<unsigned>(list.first[list.size])), dim3(kThreads)};
-    launch(Rule::kName, step_kernel<T, Rule, kHas>, grid, list, rule);
+    if constexpr (is_half<T>) {
+      launch(Rule::kName, step_half_kernel<T, Rule, kHas>, grid, list, rule);
+    } else {
+      launch(Rule::kName, step_kernel<T, Rule, kHas>, grid, list, rule);
+    }
     list.size = 0;
   };
   for (const StepBlock& block : blocks) {
@@ -103,6 +143,7 @@ void step_all(std::span<const StepBlock> blocks, const Rule& rule) {
     TENDRIL_CHECK(chunks <= kMostChunks, Rule::kName, ": a parameter of ", block.count, " elements is too large");
     if (list.size == List::kCapacity || list.first[list.size] + chunks > kMostChunks) flush();
     for (int k = 0; k < Rule::kArrays; ++k) list.arrays[list.size][k] = block.arrays[k];
+    if constexpr (is_half<T>) list.arrays[list.size][Rule::kArrays] = block.master;
     list.counts[list.size] = block.count;
     list.first[list.size + 1] = list.first[list.size] + static_cast<int>(chunks);
     ++list.size;
@@ -127,9 +168,8 @@ void optimizer_step(std::span<const StepBlock> blocks, DType dtype, const StepRu
           refuse_unless_renewed(Rule::kName, "its numbers change from step to step");
         }
         constexpr std::make_integer_sequence<unsigned, 1U << (Rule::kArrays - 2)> kStates{};
-        if (dtype == kFloat32) return step_with<float>(blocks, step, kStates);
-        TENDRIL_CHECK_AS(DTypeError, dtype == kFloat64, Rule::kName, ": expected float32 or float64, got ", dtype);
-        step_with<double>(blocks, step, kStates);
+        visit_floating(Rule::kName, dtype,
+                       [&](auto tag) { step_with<typename decltype(tag)::type>(blocks, step, kStates); });
       },
       rule);
 }
