@@ -110,14 +110,21 @@ Tensor LBFGS::flat_grad() const {
         parameters()[0].dtype(), " on ", parameters()[0].device());
     parts.push_back(grad.defined() ? grad.reshape({-1}) : raw::zeros({param.numel()}, param.dtype(), param.device()));
   }
-  const Tensor flat = cat(parts);
+  const Tensor flat = raw::cast(cat(parts), state_dtype(0));
   return options_.maximize ? flat.neg() : flat;
 }
 
 void LBFGS::move_by(double t, const Tensor& d) const {
   int64_t offset = 0;
   for (const Tensor& param : parameters()) {
-    param.add_(d.narrow(0, offset, param.numel()).view(param.sizes()), t);
+    const Tensor part = d.narrow(0, offset, param.numel()).view(param.sizes());
+    if (param.dtype() == part.dtype()) {
+      param.add_(part, t);
+    } else {  // a half type: rounded once
+      const Tensor wide = raw::cast(param, part.dtype());
+      wide.add_(part, t);
+      param.copy_(wide);
+    }
     offset += param.numel();
   }
 }
@@ -380,11 +387,11 @@ LoadReport LBFGS::load_state_dict(const StateDict& dict, const LoadOptions& load
   check_members(reader, 0);
 
   State state;
-  const Tensor& like = parameters()[0];
+  const DType dtype = state_dtype(0);
   const auto vector = [&](const std::string& name, Tensor& value) {
-    const Tensor* const found = reader.tensor(prefix + name, {numel()}, like.dtype());
+    const Tensor* const found = reader.tensor(prefix + name, {numel()}, dtype);
     if (!found) return;
-    value = raw::empty({numel()}, like.dtype(), like.device());
+    value = raw::empty({numel()}, dtype, parameters()[0].device());
     raw::copy_(value, *found);
   };
   reader.number(prefix + "func_evals", state.func_evals);

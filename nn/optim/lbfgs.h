@@ -44,7 +44,7 @@ struct LBFGSOptions {
 ///     });
 ///
 /// Parameters are one group, of one dtype on one device. It keeps up to 2 history_size + 3 vectors of the size of all
-/// parameters together. Thread-safety: one thread at a time.
+/// parameters together, float32 for half types. Thread-safety: one thread at a time.
 class LBFGS final : public Optimizer {
  public:
   using Options = LBFGSOptions;  ///< of all parameters

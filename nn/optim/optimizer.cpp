@@ -77,9 +77,6 @@ void Optimizer::step(const std::vector<Tensor>& gradients) {
     check_gradient(i, gradients[i]);
     TENDRIL_CHECK(!recorder || devices_[i] == recorder->device(), name_, "::step: parameter ", i, " is on ",
                   devices_[i], ", expected ", recorder->device(), ", whose work a cuda::Graph records");
-    TENDRIL_CHECK_AS(DTypeError, !recorder || computed_in(dtypes_[i]) == dtypes_[i], name_, "::step: parameter ", i,
-                     " is ", dtypes_[i], ", expected float32 or float64 in a step that a cuda::Graph records: half ",
-                     "types go by way of float32 copies, which a replay has not");
   }
   std::vector<Ready> ready;
   ready.reserve(params_.size());
@@ -158,38 +155,13 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
                 " has not all the state yet that these options need, expected one step with them before a cuda::Graph "
                 "records the next");
   if (!state.defined()) {
-    const Tensor zeros = raw::empty_in_format_of(param);
+    const Tensor zeros = raw::empty_in_format_of(param, state_dtype(index));
     raw::fill_(zeros, 0);
     state = zeros;
   } else if (!is_ready) {  // the module was put in another format meanwhile
     state = raw::contiguous(state, format);
   }
   return state.raw_data();
-}
-
-void Optimizer::step_in_float(std::span<const StepBlock> blocks, const Tensor& param,
-                              const std::function<void(std::span<const StepBlock>)>& kernel) const {
-  const Kernels& table = kernels(param.device());
-  for (const StepBlock& block : blocks) {  // one after the other: room for one parameter is enough
-    const Dims sizes{block.count}, strides{1};
-    const auto view = [&](void* data, DType dtype) {
-      return View{data, sizes.data(), strides.data(), block.count, 1, dtype, true};
-    };
-    StepBlock wide;
-    wide.count = block.count;
-    Tensor room[StepBlock::kMostArrays];
-    for (int k = 0; k < StepBlock::kMostArrays; ++k) {
-      if (!block.arrays[k]) continue;
-      room[k] = raw::empty(sizes, kFloat32, param.device());
-      wide.arrays[k] = room[k].raw_data();
-      table.copy(view(wide.arrays[k], kFloat32), view(block.arrays[k], param.dtype()));
-    }
-    kernel({&wide, 1});
-    for (int k = 0; k < StepBlock::kMostArrays; ++k) {
-      if (k == 1 || !block.arrays[k]) continue;  // the gradient stays as it was
-      table.copy(view(block.arrays[k], param.dtype()), view(wide.arrays[k], kFloat32));
-    }
-  }
 }
 
 Tensor Optimizer::members_of(std::size_t group) const {
@@ -214,7 +186,7 @@ void Optimizer::check_members(StateReader& reader, std::size_t group) const {
 Tensor Optimizer::copy_beside(const Tensor& state, std::size_t index) const {
   if (!state.defined()) return state;
   const Tensor& param = params_[index];
-  Tensor copy = raw::empty_in_format_of(param);
+  Tensor copy = raw::empty_in_format_of(param, state_dtype(index));
   raw::copy_(copy, state);
   return copy;
 }

@@ -22,7 +22,6 @@
 TENDRIL_API_BEGIN
 
 namespace tendril {
-struct StepBlock;  // tensor/optim_step.h
 namespace detail {
 class Recorder;  // tensor/detail/replay.h
 }
@@ -47,9 +46,11 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 /// Changes parameters by their gradients.
 ///
 /// Parameters are leaves of a floating dtype, each given once and on any device; otherwise the constructor throws. The
-/// optimizer keeps references to them, and its own state beside them in their dtype; a step after a cast or a move
-/// throws. A step of a half type is computed in float32, and parameter and state are rounded once at its end, as
-/// PyTorch's fused optimizers do.
+/// optimizer keeps references to them, and its own state beside them; a step after a cast or a move throws.
+///
+/// Beside float16 and bfloat16 parameters the state is float32: a running average in them would stand still as soon as
+/// its changes are below half a unit in the last place. A step is computed in float32, and the parameter is rounded
+/// once at its end.
 ///
 /// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
 /// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
@@ -138,10 +139,6 @@ class Optimizer {
   template <class Key, class Rule, class State>
   void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) const;
 
-  /// The kernel's step of parameters like `param`, of a half type, by way of float32.
-  void step_in_float(std::span<const StepBlock> blocks, const Tensor& param,
-                     const std::function<void(std::span<const StepBlock>)>& kernel) const;
-
   /// "SGD", "Adam": for messages and files.
   const char* name() const noexcept { return name_; }
   /// Which group parameter `index` belongs to.
@@ -150,6 +147,8 @@ class Optimizer {
   std::size_t index_of(const Tensor& param) const;
   /// The elements of a tensor of state, which is made beside its parameter, filled with zeros, when it is undefined.
   void* state_data(Tensor& state, std::size_t index) const;
+  /// What a parameter's state is kept in: the parameter's dtype, for half types float32.
+  DType state_dtype(std::size_t index) const noexcept { return computed_in(dtypes_[index]); }
 
   // ---- for state dicts
   /// In a state_dict.
@@ -159,7 +158,7 @@ class Optimizer {
   Tensor members_of(std::size_t group) const;  ///< numbers of its parameters, int64 [n]
   /// Notes it where the dict's group has other parameters.
   void check_members(StateReader& reader, std::size_t group) const;
-  /// A copy of a tensor of state, with the dtype and on the device of its parameter; undefined for an undefined one.
+  /// A copy of a tensor of state in state_dtype, on the device of its parameter; undefined for an undefined one.
   Tensor copy_beside(const Tensor& state, std::size_t index) const;
 
  private:
@@ -401,7 +400,7 @@ void OptimizerOf<OptionsT, StateT>::read_state(StateReader& reader, const StateD
     if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>) {
       if (!dict.contains(entry)) return;  // undefined when it was saved
       const Tensor& param = parameters()[index];
-      const Tensor* const found = reader.tensor(entry, param.sizes(), param.dtype());
+      const Tensor* const found = reader.tensor(entry, param.sizes(), state_dtype(index));
       fits = fits && found;
       if (found) value = *found;
     } else if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, int64_t>) {

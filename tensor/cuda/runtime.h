@@ -159,9 +159,9 @@ class Graph {
   /// Calls `step` with work of this thread going to a stream of the graph's own; none of it happens before a replay.
   /// Run the step once as usual before: libraries get ready then. Throws what `step` throws, and Error where it does
   /// what cannot be replayed: reading a value or copying between the host (or devices) and the device, an optimizer's
-  /// first step, one that is not of kernels of ours alone, steps of parameters of half types, running averages of
-  /// parameters, a GradScaler's and a schedule's steps, other streams' work; nothing is recorded then. Memory that was
-  /// taken meanwhile stays the graph's. Not within a call of rpc.
+  /// first step, one that is not of kernels of ours alone, running averages of parameters, a GradScaler's and a
+  /// schedule's steps, other streams' work; nothing is recorded then. Memory that was taken meanwhile stays the
+  /// graph's. Not within a call of rpc.
   void capture(const std::function<void()>& step);
   /// Issues what was recorded, in order with the thread's current stream. Does not wait. Throws Error before `capture`,
   /// and where an optimizer would step in another way than was recorded (options that need other state, or parameters

@@ -15,17 +15,13 @@ void Optimizer::step_by(std::span<const Ready> ready, const Key& key, const Rule
     const Kernels& table = kernels(run[0].param.device());
     const auto kernel = require(table.optimizer_step, name_, table);
     const StepRule step = rule(run[0].index);
+    const DType dtype = run[0].param.dtype();
     blocks.clear();
     for (const auto& [index, param, grad] : run) {
       StepBlock& block = blocks.emplace_back(StepBlock{{param.raw_data(), grad.raw_data()}, param.numel()});
       state(index, block.arrays);
     }
-    const DType dtype = run[0].param.dtype();
-    if (computed_in(dtype) != dtype) {
-      step_in_float(blocks, run[0].param, [&](std::span<const StepBlock> wide) { kernel(wide, kFloat32, step); });
-    } else {
-      kernel(blocks, dtype, step);
-    }
+    kernel(blocks, dtype, step);
   });
 }
 
