@@ -17,6 +17,7 @@ struct AdagradOptions {
   double initial_accumulator_value = 0;  ///< what s starts from
   double eps = 1e-10;                    ///< added to the denominator
   bool maximize = false;                 ///< steps up the gradient
+  bool master_weights = false;           ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -32,6 +33,7 @@ struct AdagradOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 

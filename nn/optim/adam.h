@@ -12,12 +12,13 @@ namespace tendril::optim {
 
 struct AdamOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;       ///< decay rate of the running average of gradients, in [0, 1)
-  double beta2 = 0.999;     ///< decay rate of the running average of their squares, in [0, 1)
-  double eps = 1e-8;        ///< added to the denominator
-  double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
-  bool amsgrad = false;     ///< divides by the largest average of squares so far
-  bool maximize = false;    ///< steps up the gradient
+  double beta1 = 0.9;           ///< decay rate of the running average of gradients, in [0, 1)
+  double beta2 = 0.999;         ///< decay rate of the running average of their squares, in [0, 1)
+  double eps = 1e-8;            ///< added to the denominator
+  double weight_decay = 0;      ///< L2: adds weight_decay * parameter to the gradient
+  bool amsgrad = false;         ///< divides by the largest average of squares so far
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -34,6 +35,7 @@ struct AdamOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 
@@ -42,9 +44,10 @@ struct AdamWOptions {
   double beta1 = 0.9;    ///< as AdamOptions'
   double beta2 = 0.999;  ///< as AdamOptions'
   double eps = 1e-8;
-  double weight_decay = 1e-2;  ///< of the parameter itself: multiplies it by 1 - lr * weight_decay
-  bool amsgrad = false;        ///< as AdamOptions'
-  bool maximize = false;       ///< steps up the gradient
+  double weight_decay = 1e-2;   ///< of the parameter itself: multiplies it by 1 - lr * weight_decay
+  bool amsgrad = false;         ///< as AdamOptions'
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -55,6 +58,7 @@ struct AdamWOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 

@@ -12,11 +12,12 @@ namespace tendril::optim {
 
 struct AdamaxOptions {
   double lr = 2e-3;
-  double beta1 = 0.9;       ///< decay rate of the running average of gradients, in [0, 1)
-  double beta2 = 0.999;     ///< decay rate of their largest size, in [0, 1)
-  double eps = 1e-8;        ///< added to the size of each gradient
-  double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
-  bool maximize = false;    ///< steps up the gradient
+  double beta1 = 0.9;           ///< decay rate of the running average of gradients, in [0, 1)
+  double beta2 = 0.999;         ///< decay rate of their largest size, in [0, 1)
+  double eps = 1e-8;            ///< added to the size of each gradient
+  double weight_decay = 0;      ///< L2: adds weight_decay * parameter to the gradient
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -32,6 +33,7 @@ struct AdamaxOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 

@@ -114,14 +114,20 @@ Tensor LBFGS::flat_grad() const {
   return options_.maximize ? flat.neg() : flat;
 }
 
+const Tensor& LBFGS::stepped(std::size_t index) const {
+  const Tensor &param = parameters()[index], &master = master_weight(param);
+  return master.defined() ? master : param;
+}
+
 void LBFGS::move_by(double t, const Tensor& d) const {
   int64_t offset = 0;
-  for (const Tensor& param : parameters()) {
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    const Tensor &param = parameters()[i], &from = stepped(i);
     const Tensor part = d.narrow(0, offset, param.numel()).view(param.sizes());
     if (param.dtype() == part.dtype()) {
       param.add_(part, t);
     } else {  // a half type: rounded once
-      const Tensor wide = raw::cast(param, part.dtype());
+      const Tensor wide = raw::cast(from, part.dtype());
       wide.add_(part, t);
       param.copy_(wide);
     }
@@ -131,11 +137,15 @@ void LBFGS::move_by(double t, const Tensor& d) const {
 
 std::vector<Tensor> LBFGS::copies() const {
   std::vector<Tensor> copies;
-  for (const Tensor& param : parameters()) copies.push_back(param.clone());
+  for (std::size_t i = 0; i < parameters().size(); ++i) copies.push_back(stepped(i).clone());
   return copies;
 }
 void LBFGS::restore(const std::vector<Tensor>& copies) const {
-  for (std::size_t i = 0; i < copies.size(); ++i) parameters()[i].copy_(copies[i]);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const Tensor &param = parameters()[i], &to = stepped(i);
+    to.copy_(copies[i]);
+    if (!to.is_same(param)) param.copy_(to);
+  }
 }
 
 Tensor LBFGS::direction(const Tensor& grad, State& state) const {
@@ -319,6 +329,7 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   Tensor loss = call(closure);
   const NoGrad nothing_recorded;
   if (numel() == 0) return loss;
+  for (std::size_t i = 0; i < parameters().size(); ++i) renew_master(i);
   const std::vector<Tensor> before = copies();
   State state = state_;
   try {
@@ -363,6 +374,8 @@ StateDict LBFGS::state_dict() const {
   }
   for_each_option(options_, [&](const char* field, const auto& value) { dict.insert(group + field, value); });
   dict.insert(group + "line_search_fn", static_cast<int64_t>(options_.line_search_fn));
+  if (options_.master_weights) dict.insert(group + "master_weights", true);
+  for (std::size_t i = 0; i < parameters().size(); ++i) add_master(dict, i);
   dict.insert(group + "params", members_of(0));
   return dict;
 }
@@ -372,6 +385,7 @@ LoadReport LBFGS::load_state_dict(const StateDict& dict, const LoadOptions& load
   const std::string prefix = state_name(0) + ".", group = group_name(0) + ".";
   LBFGSOptions options = options_;
   for_each_option(options, [&](const char* field, auto& value) { reader.number(group + field, value); });
+  if (reader.has(group + "master_weights")) reader.number(group + "master_weights", options.master_weights);
   auto search = static_cast<int64_t>(options.line_search_fn);
   reader.number(group + "line_search_fn", search);
   if (search == 0 || search == 1) {
@@ -419,8 +433,12 @@ LoadReport LBFGS::load_state_dict(const StateDict& dict, const LoadOptions& load
                           std::ranges::all_of(state.old_stps, [](const Tensor& x) { return x.defined(); });
     if (!complete) reader.refuse(state_name(0), "lacks a tensor that its next step needs");
   }
+  std::vector<Tensor> masters;
+  for (std::size_t i = 0; i < parameters().size(); ++i) masters.push_back(read_master(reader, i));
   LoadReport report = reader.finish(load_options);
   if (load_options.check_only) return report;
+  for (std::size_t i = 0; i < masters.size(); ++i) masters[i] = copy_beside(masters[i], i);
+  set_masters(std::move(masters));
   options_ = options;
   state_ = std::move(state);
   return report;

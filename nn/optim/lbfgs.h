@@ -27,6 +27,7 @@ struct LBFGSOptions {
   int64_t history_size = 100;                    ///< pairs of vectors that are kept, of all parameters' size each
   LineSearch line_search_fn = LineSearch::none;  ///< how far along the direction
   bool maximize = false;                         ///< steps up the gradient
+  bool master_weights = false;                   ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 };
@@ -101,7 +102,10 @@ class LBFGS final : public Optimizer {
   double signed_loss(const Tensor& loss) const;
   Tensor flat_grad() const;
   void move_by(double t, const Tensor& d) const;
-  std::vector<Tensor> copies() const;  ///< of the parameters
+  bool has_master_weights(std::size_t /*group*/) const override { return options_.master_weights; }
+  /// What steps change: a parameter, or its master.
+  const Tensor& stepped(std::size_t index) const;
+  std::vector<Tensor> copies() const;  ///< of all that steps change
   void restore(const std::vector<Tensor>& copies) const;
   void run(const std::function<Tensor()>& closure, const Tensor& first_loss, State& state) const;
   Tensor direction(const Tensor& grad, State& state) const;

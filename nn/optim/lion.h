@@ -12,10 +12,11 @@ namespace tendril::optim {
 
 struct LionOptions {
   double lr = 1e-4;
-  double beta1 = 0.9;       ///< share of the average in the direction of a step, in [0, 1)
-  double beta2 = 0.99;      ///< decay rate of the running average of gradients, in [0, 1)
-  double weight_decay = 0;  ///< of the parameter itself
-  bool maximize = false;    ///< steps up the gradient
+  double beta1 = 0.9;           ///< share of the average in the direction of a step, in [0, 1)
+  double beta2 = 0.99;          ///< decay rate of the running average of gradients, in [0, 1)
+  double weight_decay = 0;      ///< of the parameter itself
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -30,6 +31,7 @@ struct LionOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 

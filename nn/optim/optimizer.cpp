@@ -36,12 +36,13 @@ void Optimizer::add_group(const std::vector<Tensor>& params) {
     dtypes_.push_back(param.dtype());
     devices_.push_back(param.device());
   }
+  masters_.resize(params_.size());
   ++num_groups_;
 }
 
-std::size_t Optimizer::index_of(const Tensor& param) const {
+std::size_t Optimizer::index_of(const Tensor& param, const char* op) const {
   const auto found = index_.find(param.impl());
-  TENDRIL_CHECK(found != index_.end(), name_, "::state: the tensor is not one of the optimizer's parameters");
+  TENDRIL_CHECK(found != index_.end(), name_, "::", op, ": the tensor is not one of the optimizer's parameters");
   return found->second;
 }
 
@@ -162,6 +163,39 @@ void* Optimizer::state_data(Tensor& state, std::size_t index) const {
     state = raw::contiguous(state, format);
   }
   return state.raw_data();
+}
+
+float* Optimizer::master_data(std::size_t index) {
+  Tensor& master = masters_[index];
+  if (!has_master_weights(group_of(index))) {
+    master = Tensor();
+    return nullptr;
+  }
+  const bool is_new = !master.defined();
+  void* const data = state_data(master, index);
+  if (is_new) raw::copy_(master, params_[index]);
+  return static_cast<float*>(data);
+}
+
+void Optimizer::renew_master(std::size_t index) {
+  const Tensor& param = params_[index];
+  if (state_dtype(index) == param.dtype() || !master_data(index)) return;
+  const Tensor& master = masters_[index];
+  const Tensor written = raw::compare(Compare::ne, raw::cast(master, param.dtype()), param);
+  raw::copy_(master, raw::where(written, raw::cast(param, master.dtype()), master));
+}
+
+const Tensor& Optimizer::master_weight(const Tensor& param) const { return masters_[index_of(param, "master_weight")]; }
+
+void Optimizer::add_master(StateDict& dict, std::size_t index) const {
+  if (masters_[index].defined()) dict.insert(master_name(index), masters_[index]);
+}
+
+Tensor Optimizer::read_master(StateReader& reader, std::size_t index) const {
+  const DType dtype = state_dtype(index);
+  if (dtype == dtypes_[index] || !reader.has(master_name(index))) return Tensor();
+  const Tensor* const found = reader.tensor(master_name(index), params_[index].sizes(), dtype);
+  return found ? *found : Tensor();
 }
 
 Tensor Optimizer::members_of(std::size_t group) const {

@@ -50,7 +50,10 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 ///
 /// Beside float16 and bfloat16 parameters the state is float32: a running average in them would stand still as soon as
 /// its changes are below half a unit in the last place. A step is computed in float32, and the parameter is rounded
-/// once at its end.
+/// once at its end. Parameters stand still in the same way; the option `master_weights`, which all optimizers of this
+/// library have, keeps a float32 copy of each such parameter. Steps change the copy, and the parameter is its rounded
+/// value. The copy is made from the parameter at the first step. Elements of the parameter that are written between two
+/// steps (by load_state_dict of a module, `copy_`, ...) are taken over into the copy by the second step.
 ///
 /// A step is one fused pass over all parameters (on a device a few launches, which are not waited for): nothing is
 /// recorded and, while parameter and gradient are contiguous, no temporary made. It bumps the parameters' versions, so
@@ -110,6 +113,10 @@ class Optimizer {
   /// What a schedule computes from.
   void set_initial_lr(std::size_t group, double lr);
 
+  /// The float32 copy of a parameter of a half type under `master_weights`; undefined for others and before the first
+  /// step. Throws Error unless `param` is one of `parameters()`.
+  const Tensor& master_weight(const Tensor& param) const;
+
  protected:
   /// What `update` works on: a parameter and its gradient, without gaps.
   struct Ready {
@@ -137,18 +144,22 @@ class Optimizer {
   /// all parameters of the part, `state(index, arrays)` says where what is kept for one is, from arrays[2] on. Defined
   /// in nn/optim/detail/step.h, which the optimizers' sources include.
   template <class Key, class Rule, class State>
-  void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) const;
+  void step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state);
 
   /// "SGD", "Adam": for messages and files.
   const char* name() const noexcept { return name_; }
   /// Which group parameter `index` belongs to.
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
-  /// Throws Error unless `param` is one of `parameters()`.
-  std::size_t index_of(const Tensor& param) const;
+  /// Throws Error, named after the function `op`, unless `param` is one of `parameters()`.
+  std::size_t index_of(const Tensor& param, const char* op = "state") const;
   /// The elements of a tensor of state, which is made beside its parameter, filled with zeros, when it is undefined.
   void* state_data(Tensor& state, std::size_t index) const;
+  /// Makes a parameter's master_weight, or takes over what was written into the parameter, as step_by does.
+  void renew_master(std::size_t index);
   /// What a parameter's state is kept in: the parameter's dtype, for half types float32.
   DType state_dtype(std::size_t index) const noexcept { return computed_in(dtypes_[index]); }
+  /// Whether steps of a group's halves are taken by float32 copies.
+  virtual bool has_master_weights(std::size_t /*group*/) const { return false; }
 
   // ---- for state dicts
   /// In a state_dict.
@@ -160,11 +171,20 @@ class Optimizer {
   void check_members(StateReader& reader, std::size_t group) const;
   /// A copy of a tensor of state in state_dtype, on the device of its parameter; undefined for an undefined one.
   Tensor copy_beside(const Tensor& state, std::size_t index) const;
+  /// A parameter's master_weight, if there is one.
+  void add_master(StateDict& dict, std::size_t index) const;
+  /// What the dict has of it; undefined for none.
+  Tensor read_master(StateReader& reader, std::size_t index) const;
+  /// Of all parameters, from then on.
+  void set_masters(std::vector<Tensor>&& masters) noexcept { masters_.swap(masters); }
 
  private:
   void check_gradient(std::size_t index, const Tensor& gradient) const;
   void record(tendril::detail::Recorder& recorder, std::vector<Ready> ready);
   void mark_changed(std::span<const Ready> ready) const;
+  static std::string master_name(std::size_t index) { return state_name(index) + ".master_weight"; }
+  /// The elements of a parameter's master_weight, which is made when it is undefined; null for none.
+  float* master_data(std::size_t index);
   /// Counts the step of a parameter, which `update` has made.
   virtual void count_step(std::size_t /*index*/) {}
 
@@ -173,6 +193,7 @@ class Optimizer {
   std::vector<std::size_t> groups_;  // of each parameter
   std::vector<DType> dtypes_;        // of each parameter, as it was given
   std::vector<Device> devices_;      // likewise
+  std::vector<Tensor> masters_;      // of each parameter, or undefined
   std::unordered_map<const TensorImpl*, std::size_t> index_;
   std::size_t num_groups_ = 0;
   std::vector<std::optional<double>> initial_lrs_;  // of each group that a schedule has asked about
@@ -207,7 +228,8 @@ void Optimizer::for_each_run(std::span<const Ready> ready, const Key& key, const
 ///       visit("exp_avg", self.exp_avg);
 ///     }
 ///
-/// and StateT may say `bool is_complete(const OptionsT&) const`: whether it has the tensors that a step would need.
+/// and StateT may say `bool is_complete(const OptionsT&) const`: whether it has the tensors that a step would need. The
+/// option `bool master_weights` (Optimizer) is not among the fields: it is saved if it is set.
 template <class OptionsT, class StateT>
 class OptimizerOf : public Optimizer {
  public:
@@ -245,6 +267,7 @@ class OptimizerOf : public Optimizer {
  private:
   /// A state's `step`, where it has one.
   void count_step(std::size_t index) override;
+  bool has_master_weights(std::size_t group) const override;
   void read_options(StateReader& reader, std::size_t group, OptionsT& options) const;
   void read_state(StateReader& reader, const StateDict& dict, std::size_t index, const OptionsT& options,
                   StateT& state) const;
@@ -270,6 +293,12 @@ OptimizerOf<OptionsT, StateT>::~OptimizerOf() = default;
 template <class OptionsT, class StateT>
 void OptimizerOf<OptionsT, StateT>::count_step(std::size_t index) {
   if constexpr (requires { ++states_[index].step; }) ++states_[index].step;
+}
+
+template <class OptionsT, class StateT>
+bool OptimizerOf<OptionsT, StateT>::has_master_weights([[maybe_unused]] std::size_t group) const {
+  if constexpr (requires { options_[group].master_weights; }) return options_[group].master_weights;
+  return false;
 }
 
 template <class OptionsT, class StateT>
@@ -348,11 +377,13 @@ StateDict OptimizerOf<OptionsT, StateT>::state_dict() const {
         dict.insert(state_name(i) + "." + field, value);
       }
     });
+    add_master(dict, i);
   }
   for (std::size_t group = 0; group < options_.size(); ++group) {
     OptionsT::for_each_field(options_[group], [&](const char* field, const auto& value) {
       dict.insert(group_name(group) + "." + field, value);
     });
+    if (has_master_weights(group)) dict.insert(group_name(group) + ".master_weights", true);
     dict.insert(group_name(group) + ".params", members_of(group));
   }
   return dict;
@@ -363,9 +394,11 @@ LoadReport OptimizerOf<OptionsT, StateT>::load_state_dict(const StateDict& dict,
   StateReader reader(dict, std::string(name()) + "::load_state_dict");
   std::vector<OptionsT> new_options = options_;
   std::vector<StateT> new_states(states_.size());
+  std::vector<Tensor> new_masters;
   for (std::size_t group = 0; group < options_.size(); ++group) read_options(reader, group, new_options[group]);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     read_state(reader, dict, i, new_options[group_of(i)], new_states[i]);
+    new_masters.push_back(read_master(reader, i));
   }
   LoadReport report = reader.finish(options);
   if (options.check_only) return report;
@@ -373,9 +406,11 @@ LoadReport OptimizerOf<OptionsT, StateT>::load_state_dict(const StateDict& dict,
     StateT::for_each_field(new_states[i], [&](const char*, auto& value) {
       if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>) value = copy_beside(value, i);
     });
+    new_masters[i] = copy_beside(new_masters[i], i);
   }
   options_.swap(new_options);
   states_.swap(new_states);
+  set_masters(std::move(new_masters));
   return report;
 }
 
@@ -383,6 +418,10 @@ template <class OptionsT, class StateT>
 void OptimizerOf<OptionsT, StateT>::read_options(StateReader& reader, std::size_t group, OptionsT& options) const {
   OptionsT::for_each_field(
       options, [&](const char* field, auto& value) { reader.number(group_name(group) + "." + field, value); });
+  if constexpr (requires { options.master_weights; }) {
+    const std::string entry = group_name(group) + ".master_weights";
+    if (reader.has(entry)) reader.number(entry, options.master_weights);
+  }
   try {
     options.validate(name());
   } catch (const Error& error) {

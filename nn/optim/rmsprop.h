@@ -16,8 +16,9 @@ struct RMSpropOptions {
   double eps = 1e-8;        ///< added to the denominator
   double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
   double momentum = 0;
-  bool centered = false;  ///< divides by the standard deviation
-  bool maximize = false;  ///< steps up the gradient
+  bool centered = false;        ///< divides by the standard deviation
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -34,6 +35,7 @@ struct RMSpropOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 

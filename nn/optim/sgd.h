@@ -12,10 +12,11 @@ namespace tendril::optim {
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;
-  double dampening = 0;     ///< of the gradient that enters the momentum buffer
-  double weight_decay = 0;  ///< L2: adds weight_decay * parameter to the gradient
-  bool nesterov = false;    ///< needs momentum > 0 and dampening 0
-  bool maximize = false;    ///< steps up the gradient
+  double dampening = 0;         ///< of the gradient that enters the momentum buffer
+  double weight_decay = 0;      ///< L2: adds weight_decay * parameter to the gradient
+  bool nesterov = false;        ///< needs momentum > 0 and dampening 0
+  bool maximize = false;        ///< steps up the gradient
+  bool master_weights = false;  ///< float32 copies of float16 and bfloat16 parameters (Optimizer)
 
   void validate(const char* op) const;  ///< throws Error
 
@@ -31,6 +32,7 @@ struct SGDOptions {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     for_each_field(*this, [&](const char*, auto& field) { archive& field; });
+    archive& master_weights;
   }
 };
 
