@@ -27,15 +27,19 @@ ExponentialMovingAverage::ExponentialMovingAverage(const std::vector<Tensor>& pa
     TENDRIL_CHECK_AS(DTypeError, is_floating(params[i].dtype()), op, ": params[", i, "] has dtype ", params[i].dtype(),
                      ", expected a floating one");
   }
-  for (const Tensor& param : params) averages_.push_back(raw::clone(param));
+  for (const Tensor& param : params) {
+    dtypes_.push_back(param.dtype());
+    const DType wide = computed_in(param.dtype());
+    averages_.push_back(wide == param.dtype() ? raw::clone(param) : raw::contiguous(raw::cast(param, wide)));
+  }
 }
 
 void ExponentialMovingAverage::check() const {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Tensor &now = params_[i], &then = averages_[i];
-    TENDRIL_CHECK(now.sizes() == then.sizes() && now.dtype() == then.dtype() && now.device() == then.device(),
+    TENDRIL_CHECK(now.sizes() == then.sizes() && now.dtype() == dtypes_[i] && now.device() == then.device(),
                   "ExponentialMovingAverage: parameter ", i, " is ", now.dtype(), " ", now.sizes(), " on ",
-                  now.device(), ", expected ", then.dtype(), " ", then.sizes(), " on ", then.device(),
+                  now.device(), ", expected ", dtypes_[i], " ", then.sizes(), " on ", then.device(),
                   " as when the averages were made");
   }
 }
@@ -48,7 +52,7 @@ void ExponentialMovingAverage::update() {
     if (updates_ == 0) {
       raw::copy_(average, now);
     } else {  // a + (1 - decay) (p - a)
-      raw::add_scaled_(average, raw::binary(Binary::sub, now, average), 1 - decay_);
+      raw::add_scaled_(average, raw::binary(Binary::sub, raw::cast(now, average.dtype()), average), 1 - decay_);
     }
     average.storage()->bump_version();
   }

@@ -18,7 +18,8 @@ namespace tendril::optim {
 ///     { const auto averaged = ema.apply(); evaluate(model); }   // the trained values are back afterwards
 ///
 /// The first update copies the parameters, each later one is average <- decay average + (1 - decay) parameter, as
-/// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged.
+/// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged. Averages of float16 and
+/// bfloat16 parameters are float32, and rounded once where they are written into the parameters.
 /// Keeps references to the parameters and copies of its own beside them.
 /// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class ExponentialMovingAverage {
@@ -28,7 +29,8 @@ class ExponentialMovingAverage {
 
   /// Takes in the parameters as they are. Throws Error if one was moved, cast or reshaped meanwhile; then none is.
   void update();
-  /// One per parameter, in their order; before the first update what the parameters were.
+  /// One per parameter, in their order and their dtypes, for half types float32; before the first update what the
+  /// parameters were.
   const std::vector<Tensor>& averages() const noexcept { return averages_; }
   /// How many updates there have been.
   int64_t updates() const noexcept { return updates_; }
@@ -61,6 +63,7 @@ class ExponentialMovingAverage {
   void check() const;
 
   std::vector<Tensor> params_, averages_;
+  std::vector<DType> dtypes_;  // of the parameters
   double decay_;
   int64_t updates_ = 0;
 };

@@ -1,4 +1,5 @@
 #include "tendril/nn/optim/ema.h"
+#include "tendril/nn/linear.h"
 #include "tendril/tensor/raw.h"
 
 #include <boost/test/unit_test.hpp>
@@ -68,6 +69,48 @@ BOOST_AUTO_TEST_CASE(saved_averages_go_on_where_they_were) {
   raw::fill_(wrong.at("updates"), std::numeric_limits<int64_t>::max());
   BOOST_CHECK_EXCEPTION(other.load_state_dict(wrong), Error, says("updates", "2^53"));
   BOOST_TEST(other.updates() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(averages_of_halves_are_float32) {
+  for (const tendril::DType half : {tendril::kBFloat16, tendril::kFloat16}) {
+    const Tensor narrow = make::full({2, 3}, 1, half).requires_grad_(), wide = make::full({2, 3}, 1).requires_grad_();
+    ExponentialMovingAverage ema({narrow}, 0.999), expected({wide}, 0.999);
+    ema.update();
+    expected.update();
+    raw::fill_(narrow, 2);
+    raw::fill_(wide, 2);
+    for (int step = 0; step < 1000; ++step) {
+      ema.update();
+      expected.update();
+    }
+    const Tensor average = ema.averages()[0];
+    BOOST_TEST((average.dtype() == tendril::kFloat32));
+    BOOST_TEST(difference(average, make::full({2, 3}, 1.6323, tendril::kFloat64), 1e-4) == "");  // 2 - 0.999^1000
+    BOOST_TEST(raw::equal(average, expected.averages()[0]));
+    {
+      const auto averaged = ema.apply();
+      BOOST_TEST(raw::equal(narrow, raw::cast(average, half)));  // rounded once
+    }
+    BOOST_TEST(raw::equal(narrow, make::full({2, 3}, 2, half)));
+    ExponentialMovingAverage resumed({narrow}, 0.999);
+    resumed.load_state_dict(ema.state_dict());
+    BOOST_TEST(raw::equal(resumed.averages()[0], average));
+    tendril::StateDict old;  // saved when averages were of the parameter's dtype
+    old.insert("updates", int64_t{1001});
+    old.insert("averages.0", raw::cast(average, half));
+    resumed.load_state_dict(old);
+    BOOST_TEST((resumed.averages()[0].dtype() == tendril::kFloat32));
+    BOOST_TEST(raw::equal(resumed.averages()[0], raw::cast(old.at("averages.0"), tendril::kFloat32)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_that_was_cast_is_refused) {
+  tendril::nn::Linear linear(2, 1, {.dtype = tendril::kBFloat16});
+  ExponentialMovingAverage ema(linear.parameters());
+  linear.to(tendril::kFloat32);  // the averages' dtype
+  BOOST_CHECK_EXCEPTION(ema.update(), Error, says("parameter 0 is float32", "expected bfloat16"));
+  BOOST_CHECK_EXCEPTION(ema.copy_to_parameters(), Error, says("parameter 0 is float32", "expected bfloat16"));
+  BOOST_TEST(ema.updates() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
