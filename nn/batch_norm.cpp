@@ -21,11 +21,11 @@ BatchNorm::BatchNorm(const char* op, int64_t num_features, const BatchNormOption
     register_parameter("bias", bias);
   }
   if (options.track_running_stats) {
-    running_mean = raw::zeros({num_features}, options.dtype, options.device);
-    running_var = raw::ones({num_features}, options.dtype, options.device);
+    running_mean = raw::zeros({num_features}, computed_in(options.dtype), options.device);
+    running_var = raw::ones({num_features}, computed_in(options.dtype), options.device);
     num_batches_tracked = raw::zeros({}, kInt64, options.device);
-    register_buffer("running_mean", running_mean);
-    register_buffer("running_var", running_var);
+    register_statistic("running_mean", running_mean);
+    register_statistic("running_var", running_var);
     register_buffer("num_batches_tracked", num_batches_tracked);
   }
 }

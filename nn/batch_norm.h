@@ -22,7 +22,9 @@ struct BatchNormOptions {
 };
 
 /// What BatchNorm1d and BatchNorm2d share: batch normalisation (autograd/ops/norm.h) of x [batch, channels, ...], by
-/// the batch's statistics in training, by the running ones in evaluation. Parameters and buffers are PyTorch's.
+/// the batch's statistics in training, by the running ones in evaluation. Parameters and buffers are PyTorch's, except
+/// that running statistics beside half types are float32, also after `to(kBFloat16)`: in them a mean would stand still
+/// as soon as its changes are below half a unit in the last place.
 ///
 /// Thread-safety: `forward` in training changes the running statistics, so it needs the caller's own ordering.
 class BatchNorm : public Module {
@@ -34,7 +36,7 @@ class BatchNorm : public Module {
   std::string extra_repr() const override;
 
   Tensor weight, bias;               ///< [channels]; undefined unless affine
-  Tensor running_mean, running_var;  ///< [channels]; undefined unless tracked
+  Tensor running_mean, running_var;  ///< [channels]; undefined unless tracked; of half types float32
   Tensor num_batches_tracked;        ///< int64, 0-d; likewise
 
  protected:

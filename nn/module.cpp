@@ -67,6 +67,7 @@ Module::Module(Module&& from, const std::type_info& type, Extent object)
   };
   take(parameters_, from.parameters_);
   take(buffers_, from.buffers_);
+  take(statistics_, from.statistics_);
   take(children_, from.children_);
 }
 
@@ -117,6 +118,11 @@ void Module::register_buffer(std::string member, Tensor& buffer, std::source_loc
                 " requires a gradient, expected a tensor that does not (or a parameter)");
   buffers_.emplace_back(std::move(member), &buffer);
   registered_in(where);
+}
+
+void Module::register_statistic(std::string member, Tensor& buffer, std::source_location where) {
+  register_buffer(member, buffer, where);
+  statistics_.emplace_back(std::move(member), &buffer);
 }
 
 void Module::register_module(std::string member, Module& child, std::source_location where) {
@@ -252,10 +258,14 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype, s
     TENDRIL_CHECK(device->index >= 0 && device->index < count, "Module::to: got ", *device, ", but this process has ",
                   count, device->is_cpu() ? " cpu" : " cuda", count == 1 ? " device" : " devices");
   }
+  std::unordered_set<const TensorImpl*> statistics;
+  for (const auto& [name, tensor] : collect(&Module::statistics_, true)) statistics.insert(tensor.impl());
   const auto converted = [&](const Tensor& x) {
     if (!x.defined()) return x;
     if (format) return x.dim() == 4 ? raw::contiguous(x, *format) : x;
-    return raw::to(dtype && is_floating(x.dtype()) ? raw::cast(x, *dtype) : x, device.value_or(x.device()));
+    if (!dtype || !is_floating(x.dtype())) return raw::to(x, device.value_or(x.device()));
+    const DType to = statistics.contains(x.impl()) ? computed_in(*dtype) : *dtype;
+    return raw::to(raw::cast(x, to), device.value_or(x.device()));
   };
   std::vector<Conversion> conversions;
   for (const std::vector<Tensor>& members : {buffers(), parameters()}) {

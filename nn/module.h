@@ -96,9 +96,9 @@ class Module {
   void zero_grad();  ///< drops the gradients
   /// Of all parameters: whether they are trained.
   Module& requires_grad_(bool value = true);
-  /// Moves parameters, their gradients and buffers to a device; casts the floating ones among them. They stay the same
-  /// objects, so ties hold; but an optimizer refuses to step on parameters that were moved or cast after it was built,
-  /// and tensor hooks on them are dropped.
+  /// Moves parameters, their gradients and buffers to a device; casts the floating ones among them (statistics, see
+  /// register_statistic, to float32 instead of a half type). They stay the same objects, so ties hold; but an optimizer
+  /// refuses to step on parameters that were moved or cast after it was built, and tensor hooks on them are dropped.
   /// Throws DTypeError unless `dtype` is floating, and Error for a device that is not there or has not enough memory:
   /// all copies are made before the first is taken, so that nothing has changed then.
   Module& to(Device device);
@@ -157,6 +157,10 @@ class Module {
                           std::source_location where = std::source_location::current());
   /// State that is not trained, such as running statistics.
   void register_buffer(std::string name, Tensor& buffer, std::source_location where = std::source_location::current());
+  /// A buffer that accumulates from step to step (a running average), and would stand still in a half type: `to` of one
+  /// casts it to float32.
+  void register_statistic(std::string name, Tensor& buffer,
+                          std::source_location where = std::source_location::current());
   /// The same child may have two names (it is listed once); a module may not be below itself.
   void register_module(std::string name, Module& child, std::source_location where = std::source_location::current());
   /// For a member that is deliberately not registered: it is neither listed nor trained.
@@ -180,6 +184,7 @@ class Module {
 
   Members<Tensor> parameters_;
   Members<Tensor> buffers_;
+  Members<Tensor> statistics_;  ///< those of the buffers that accumulate
   Members<Module> children_;
   std::shared_ptr<detail::ModuleHooks> hooks_;  ///< null for most
   bool training_ = true;

@@ -15,7 +15,8 @@ TENDRIL_API_BEGIN
 namespace tendril::nn::utils {
 
 /// Weight and bias of the convolution that does both. conv_bias, bn_weight and bn_bias may be undefined: 0, 1 and 0.
-/// conv_weight is [out, ...], the others [out]; one floating dtype. Recorded as other operations are.
+/// conv_weight is [out, ...], the others [out]; one floating dtype, but that running statistics beside half types may
+/// be float32. Recorded as other operations are.
 std::pair<Tensor, Tensor> fuse_conv_bn_weights(const Tensor& conv_weight, const Tensor& conv_bias,
                                                const Tensor& running_mean, const Tensor& running_var, double eps,
                                                const Tensor& bn_weight, const Tensor& bn_bias);

@@ -6,6 +6,9 @@
 #include "tendril/autograd/backward.h"
 #include "tendril/autograd/ops/norm.h"
 #include "tendril/autograd/ops/pointwise.h"
+#include "tendril/nn/conv.h"
+#include "tendril/nn/sequential.h"
+#include "tendril/nn/utils/fusion.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
 #include "tests/make.h"
@@ -71,6 +74,62 @@ BOOST_AUTO_TEST_CASE(it_has_pytorchs_parameters_and_buffers) {
   layer.to(tendril::kFloat64);
   BOOST_TEST((layer.num_batches_tracked.dtype() == tendril::kInt64));
   BOOST_TEST(layer.to_string() == "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=true, track_running_stats=true)");
+}
+
+BOOST_AUTO_TEST_CASE(running_statistics_of_halves_are_float32) {
+  tendril::Generator generator(test_seed());
+  const Tensor values = make::empty({16, 3, 4, 4}, tendril::kFloat32);
+  raw::normal_(values, 2, 0.5, generator);
+  for (const tendril::DType half : {tendril::kBFloat16, tendril::kFloat16}) {
+    for (const bool cast : {false, true}) {  // made so, or cast
+      BatchNorm2d layer(3, {.momentum = 1e-3, .dtype = cast ? tendril::kFloat32 : half});
+      BatchNorm2d wide(3, {.momentum = 1e-3});
+      layer.to(half);
+      BOOST_TEST((layer.weight.dtype() == half));
+      const Tensor x = raw::cast(values, half);
+      for (int step = 0; step < 1000; ++step) {
+        layer(x);
+        wide(raw::cast(x, tendril::kFloat32));
+      }
+      for (const auto& [name, buffer] : wide.named_buffers()) {
+        const Tensor own = layer.state_dict().at(name);
+        BOOST_TEST((own.dtype() == buffer.dtype()), name);
+        BOOST_TEST(difference(own, buffer, 1e-4) == "", name);
+      }
+      layer.eval();
+      BOOST_TEST((layer(x).dtype() == half));
+      BatchNorm2d loaded(3, {.dtype = half});
+      loaded.load_state_dict(layer.state_dict());
+      BOOST_TEST(raw::equal(loaded.running_mean, layer.running_mean));
+      tendril::StateDict old;  // saved when they were of the parameters' dtype
+      for (const auto& [name, tensor] : layer.state_dict()) {
+        old.insert(name, tendril::is_floating(tensor.dtype()) ? raw::cast(tensor, half) : tensor);
+      }
+      loaded.load_state_dict(old);
+      BOOST_TEST((loaded.running_mean.dtype() == tendril::kFloat32));
+      BOOST_TEST(raw::equal(loaded.running_mean, raw::cast(old.at("running_mean"), tendril::kFloat32)));
+      loaded.to(tendril::kFloat64);
+      BOOST_TEST((loaded.running_var.dtype() == tendril::kFloat64));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(statistics_stay_float32_in_layers_that_were_moved_and_in_models) {
+  tendril::nn::Sequential model(BatchNorm2d(3), tendril::nn::Conv2d(3, 2, {1, 1}));
+  model.to(tendril::kFloat16);
+  for (const auto& [name, buffer] : model.named_buffers()) {
+    const bool counts = name == "0.num_batches_tracked";
+    BOOST_TEST((buffer.dtype() == (counts ? tendril::kInt64 : tendril::kFloat32)), name);
+  }
+  for (const Tensor& parameter : model.parameters()) BOOST_TEST((parameter.dtype() == tendril::kFloat16));
+  BOOST_TEST((model(make::ones({2, 3, 2, 2}, tendril::kFloat16)).dtype() == tendril::kFloat16));
+  BatchNorm2d norm(2);
+  tendril::nn::Conv2d conv(3, 2, {1, 1});
+  norm.to(tendril::kBFloat16).eval();
+  conv.to(tendril::kBFloat16).eval();
+  const tendril::nn::Conv2d fused = tendril::nn::utils::fuse_conv_bn_eval(conv, norm);
+  BOOST_TEST((fused.weight.dtype() == tendril::kBFloat16));
+  BOOST_TEST((fused.bias.dtype() == tendril::kBFloat16));
 }
 
 BOOST_AUTO_TEST_CASE(statistics_of_large_means_keep_their_digits) {
