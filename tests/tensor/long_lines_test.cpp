@@ -178,6 +178,50 @@ BOOST_AUTO_TEST_CASE(running_sums_stay_infinite_and_become_no_number_where_infin
   }
 }
 
+BOOST_AUTO_TEST_CASE(other_running_results_are_those_of_long_double_on_any_number_of_threads) {
+  for (const Lines& lines : {Lines{3, 30'000}, Lines{40, 2'500, true}, Lines{1, 10'000}}) {
+    for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
+      const Tensor x = noise(lines.sizes(), dtype);
+      const Tensor factors = raw::cast(  // whose products stay numbers
+          raw::binary(Binary::add, raw::binary(Binary::mul, noise(lines.sizes(), kFloat64), 1e-4), 1), dtype);
+      const std::string what = name_of("running results", lines, dtype);
+      const std::vector<Tensor> got = on_any_threads(what, lines.count == 1 ? 0 : 3, [&] {
+        const std::vector<Tensor> out = {unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), dtype),
+                                         unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), kInt64)};
+        const View indices = view_of(out[3]);
+        table.scan(Scan::prod, view_of(out[0]), nullptr, view_of(factors), lines.dim());
+        table.scan(Scan::logsumexp, view_of(out[1]), nullptr, view_of(x), lines.dim());
+        table.scan(Scan::max, view_of(out[2]), &indices, view_of(x), lines.dim());
+        return out;
+      });
+      const std::vector<double> from = doubles(x), by = doubles(factors), products = doubles(got[0]),
+                                logs = doubles(got[1]), largest = doubles(got[2]);
+      const auto places = got[3].to_vector<int64_t>();
+      long double worst = 0;  // in what the dtype can tell apart
+      bool right = true;
+      for_each_line(lines, [&](const auto& at) {
+        long double product = 1, sum = 0;
+        int64_t best = 0;
+        for (int64_t i = 0; i < lines.length; ++i) {
+          product *= static_cast<long double>(by[at(i)]);
+          sum += std::exp(static_cast<long double>(from[at(i)]));
+          if (from[at(i)] >= from[at(best)]) best = i;
+          const auto off = [&](double result, long double expected) {
+            worst = std::fmax(worst, std::abs(static_cast<long double>(result) - expected) /
+                                         std::fmax(1, std::abs(expected)) / epsilon(dtype));
+            if (std::isnan(result)) worst = INFINITY;
+          };
+          if (std::abs(product) > 1e-4L) off(products[at(i)], product);  // float16 has no smaller ones, or few
+          off(logs[at(i)], std::log(sum));
+          right = right && largest[at(i)] == from[at(best)] && places[at(i)] == best;
+        }
+      });
+      BOOST_TEST(worst <= (dtype == kFloat64 ? 1000 : 0.51), what << ": off by " << worst);
+      BOOST_TEST(right, what);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(softmax_of_long_lines_is_that_of_long_double_on_any_number_of_threads) {
   for (const Lines& lines : kLines) {
     for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {

@@ -90,7 +90,7 @@ __device__ A scan_share(const Op& op, int64_t start, int64_t end, bool mine, A t
 /// Neighbouring threads have neighbouring elements of a line. A block has a share of one line, or `across` whole ones.
 /// `carry` [lines][shares] is what comes before a share; null: nothing does.
 template <class Op>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, Op::kLeastBlocks)
     scan_rows(Op op, ScanPlan<Op::kArrays> plan, const typename Op::Total* carry) {
   using A = typename Op::Total;
   __shared__ A shared[kThreads / kWarp];
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Neighbouring threads have neighbouring lines; `sharing` threads have consecutive shares of one.
 template <class Op>
-__global__ void __launch_bounds__(kThreads) scan_columns(Op op, ScanPlan<Op::kArrays> plan) {
+__global__ void __launch_bounds__(kThreads, Op::kLeastBlocks) scan_columns(Op op, ScanPlan<Op::kArrays> plan) {
   using A = typename Op::Total;
   __shared__ A totals[kThreads];
   const int thread = static_cast<int>(threadIdx.x), at = thread % plan.across, part = thread / plan.across;

@@ -7,6 +7,7 @@
 /// What scan.cu makes of the elements of a line. An operation has
 /// - Total, what becomes of consecutive elements; combine(earlier, later) and its identity
 /// - load(i), the total of element i, and store(i, total), after move(place) has gone to the beginning of a line
+/// - kLeastBlocks: 1 where the compiler would spill registers to make room for more blocks, else 0
 /// - kCommutes: whether Total is a number and combine(a, b) is combine(b, a)
 namespace tendril::cuda {
 
@@ -48,6 +49,7 @@ struct ScanArrays {
 template <class T>
 struct RunningSum : ScanArrays<T> {
   using Total = std::conditional_t<std::is_floating_point_v<Compute<T>>, Compute<T>, uint64_t>;
+  static constexpr int kLeastBlocks = 0;
   static constexpr bool kCommutes = true;
 
   __device__ Total load(int64_t i) const { return static_cast<Total>(to_compute(this->x[i * this->x_step])); }
@@ -63,6 +65,7 @@ struct RunningSum : ScanArrays<T> {
 template <class T>
 struct RunningProduct : ScanArrays<T> {
   using Total = std::conditional_t<std::is_floating_point_v<Compute<T>>, double, uint64_t>;
+  static constexpr int kLeastBlocks = std::is_integral_v<T> ? 1 : 0;
   static constexpr bool kCommutes = true;
 
   __device__ Total load(int64_t i) const { return static_cast<Total>(to_compute(this->x[i * this->x_step])); }
@@ -87,6 +90,7 @@ template <class T>
 struct RunningLogSum : ScanArrays<T> {
   using C = Compute<T>;
   using Total = LogTotal<C>;
+  static constexpr int kLeastBlocks = sizeof(C) == 8 ? 1 : 0;
   static constexpr bool kCommutes = false;
 
   __device__ Total load(int64_t i) const { return {to_compute(this->x[i * this->x_step]), C(0)}; }
@@ -119,6 +123,7 @@ template <class T>
 struct RunningExtremum {
   using Total = ExtremeTotal<Compute<T>>;
   static constexpr int kArrays = 3;
+  static constexpr int kLeastBlocks = sizeof(T) == 8 ? 1 : 0;
   static constexpr bool kCommutes = false;
 
   const T* x;
@@ -160,6 +165,7 @@ struct Recurrence {
   using C = Compute<T>;
   using Total = LinearTotal<C>;
   static constexpr int kArrays = 3;
+  static constexpr int kLeastBlocks = 0;
   static constexpr bool kCommutes = false;
 
   const T *b, *a;
