@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(linear_of_a_vector_of_weights_drops_the_dimension) {
   BOOST_TEST((plain({x, w})[0].sizes() == Dims{2, 3}));
   BOOST_TEST((tendril::linear(w, w).sizes() == Dims{}));
   BOOST_TEST(
-      raw::allclose(shifted({x, w, b})[0], tendril::linear(x, w.unsqueeze(0), b.unsqueeze(0)).squeeze(-1), 1e-12));
+      tendril::allclose(shifted({x, w, b})[0], tendril::linear(x, w.unsqueeze(0), b.unsqueeze(0)).squeeze(-1), 1e-12));
   check("linear", plain, {x, w});
   check("linear with a bias", shifted, {x, w, b});
   check("linear of a vector", shifted, {draw({4}), w, b});

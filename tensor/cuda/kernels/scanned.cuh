@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
 #include "tendril/tensor/cuda/kernels/found.cuh"
 #include "tendril/tensor/cuda/kernels/lanes.cuh"
-#include "tendril/tensor/scalar_math.h"
 
 /// What scan.cu makes of the elements of a line. An operation has
 /// - Total, what becomes of consecutive elements; combine(earlier, later) and its identity
@@ -95,7 +98,7 @@ struct RunningLogSum : ScanArrays<T> {
 
   __device__ Total load(int64_t i) const { return {to_compute(this->x[i * this->x_step]), C(0)}; }
   __device__ void store(int64_t i, Total total) const {
-    this->out[i * this->out_step] = from_compute<T>(total.largest + log1p(total.others));
+    this->out[i * this->out_step] = from_compute<T>(total.largest + std::log1p(total.others));
   }
   __device__ static Total identity() { return {-std::numeric_limits<C>::infinity(), C(-1)}; }
   __device__ static Total combine(Total earlier, Total later) {
@@ -104,7 +107,7 @@ struct RunningLogSum : ScanArrays<T> {
     const Total& low = first ? later : earlier;
     // Infinities, too, whose difference is NaN.
     const C apart = low.largest == high.largest ? C(0) : low.largest - high.largest;
-    return {high.largest, high.others + (C(1) + low.others) * exp(apart)};
+    return {high.largest, high.others + (C(1) + low.others) * std::exp(apart)};
   }
 };
 
