@@ -28,8 +28,23 @@ Tensor past(const std::unique_ptr<Sequential>& downsample, const Tensor& x) {
 
 using Fused = std::vector<utils::FusedConv>;
 
-bool goes_fused(const Fused& fused, const Module& block) {
-  return !fused.empty() && !block.is_training() && !autograd::grad_enabled();
+using Layers = std::pair<const Conv2d&, const BatchNorm2d&>;
+
+Layers layers_of(Sequential& shortcut) {
+  return {dynamic_cast<const Conv2d&>(shortcut[0]), dynamic_cast<const BatchNorm2d&>(shortcut[1])};
+}
+
+/// Whether `fused` is of the layers as they are now, and may take their place.
+bool goes_fused(const Fused& fused, const Module& block, std::initializer_list<Layers> layers,
+                const std::unique_ptr<Sequential>& downsample = nullptr) {
+  if (fused.empty() || block.is_training() || autograd::grad_enabled()) return false;
+  auto at = fused.begin();
+  for (const auto& [conv, bn] : layers) {
+    if (!at++->is_current(conv, bn)) return false;
+  }
+  if (!downsample) return true;
+  const auto [conv, bn] = layers_of(*downsample);
+  return at->is_current(conv, bn);
 }
 
 /// The last two of `fused` are the body's last convolution and the shortcut's, if it has one.
@@ -42,7 +57,8 @@ Tensor joined(const Fused& fused, std::size_t last, const Tensor& body, const Te
 
 void add_shortcut(Fused& fused, const std::unique_ptr<Sequential>& downsample) {
   if (!downsample) return;
-  fused.emplace_back(dynamic_cast<const Conv2d&>((*downsample)[0]), dynamic_cast<const BatchNorm2d&>((*downsample)[1]));
+  const auto [conv, bn] = layers_of(*downsample);
+  fused.emplace_back(conv, bn);
 }
 
 }  // namespace
@@ -61,7 +77,8 @@ BasicBlock::BasicBlock(int64_t in_channels, int64_t width, int64_t stride, DType
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
-  if (goes_fused(fused_, *this)) return joined(fused_, 1, fused_[0].relu(x), x);
+  if (goes_fused(fused_, *this, {{conv1, bn1}, {conv2, bn2}}, downsample))
+    return joined(fused_, 1, fused_[0].relu(x), x);
   const Tensor y = bn1.forward_relu(conv1(x));
   return bn2.forward_relu(conv2(y), past(downsample, x));
 }
@@ -90,7 +107,8 @@ Bottleneck::Bottleneck(int64_t in_channels, int64_t width, int64_t stride, DType
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
-  if (goes_fused(fused_, *this)) return joined(fused_, 2, fused_[1].relu(fused_[0].relu(x)), x);
+  if (goes_fused(fused_, *this, {{conv1, bn1}, {conv2, bn2}, {conv3, bn3}}, downsample))
+    return joined(fused_, 2, fused_[1].relu(fused_[0].relu(x)), x);
   Tensor y = bn1.forward_relu(conv1(x));
   y = bn2.forward_relu(conv2(y));
   return bn3.forward_relu(conv3(y), past(downsample, x));
@@ -142,7 +160,7 @@ ResNet<Block>::ResNet(const std::array<int64_t, 4>& blocks, const ResNetOptions&
 
 template <class Block>
 Tensor ResNet<Block>::forward(const Tensor& x) {
-  Tensor y = maxpool(goes_fused(fused_, *this) ? fused_[0].relu(x) : bn1.forward_relu(conv1(x)));
+  Tensor y = maxpool(goes_fused(fused_, *this, {{conv1, bn1}}) ? fused_[0].relu(x) : bn1.forward_relu(conv1(x)));
   for (Sequential* stage : {&layer1, &layer2, &layer3, &layer4}) y = stage->forward(y);
   return fc(avgpool(y).flatten(1));
 }

@@ -103,8 +103,9 @@ class ResNet : public Module {
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return call(*this, x); }
   /// For inference: from now on evaluation under NoGrad uses convolutions that have taken in the batch normalisations
-  /// behind them as they are now (nn/utils/fusion.h). Call it again when parameters or statistics have changed;
-  /// training and evaluation that may be recorded go by the layers as before. Results differ by roundings.
+  /// behind them as they are now (nn/utils/fusion.h). Blocks whose parameters or statistics have changed since go by
+  /// their layers until it is called again, and so do training and evaluation that may be recorded. Results differ by
+  /// roundings.
   void fuse_conv_bn();
 
   Conv2d conv1;

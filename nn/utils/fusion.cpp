@@ -1,5 +1,6 @@
 #include "tendril/nn/utils/fusion.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "tendril/autograd/detail/prepared_conv.h"
@@ -60,7 +61,24 @@ Conv2d fuse_conv_bn_eval(const Conv2d& conv, const BatchNorm2d& bn) {
   return fused;
 }
 
-FusedConv::FusedConv(const Conv2d& conv, const BatchNorm2d& bn) : geometry(conv.geometry()) {
+std::array<FusedConv::Source, 6> FusedConv::sources_of(const Conv2d& conv, const BatchNorm2d& bn) {
+  std::array<Source, 6> sources;
+  auto to = sources.begin();
+  for (const Tensor* t : {&conv.weight, &conv.bias, &bn.running_mean, &bn.running_var, &bn.weight, &bn.bias}) {
+    if (t->defined()) *to = {t->storage(), t->version()};
+    ++to;
+  }
+  return sources;
+}
+
+bool FusedConv::is_current(const Conv2d& conv, const BatchNorm2d& bn) const {
+  return std::ranges::equal(sources_, sources_of(conv, bn), [](const Source& a, const Source& b) {
+    return a.storage.get() == b.storage.get() && a.version == b.version;
+  });
+}
+
+FusedConv::FusedConv(const Conv2d& conv, const BatchNorm2d& bn)
+    : geometry(conv.geometry()), sources_(sources_of(conv, bn)) {
   TENDRIL_CHECK(bn.running_mean.defined(), "FusedConv: bn keeps no running statistics, expected some");
   const NoGrad no_grad;
   std::tie(weight, bias) =

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "tendril/nn/batch_norm.h"
@@ -31,11 +33,21 @@ struct FusedConv {
   FusedConv(const Conv2d& conv, const BatchNorm2d& bn);
   Tensor operator()(const Tensor& x) const;  ///< x is [N, in, H, W]; as the two layers after each other
   Tensor relu(const Tensor& x) const;        ///< relu of that, in one pass
+  /// Whether the layers that it was made of have the same elements as then.
+  bool is_current(const Conv2d& conv, const BatchNorm2d& bn) const;
 
   Tensor weight, bias;    ///< with the normalisation in them
   ConvGeometry geometry;  ///< the convolution's
 
  private:
+  /// An operand's memory, and how often that had been changed.
+  struct Source {
+    Ref<Storage> storage;
+    uint32_t version = 0;
+  };
+  static std::array<Source, 6> sources_of(const Conv2d& conv, const BatchNorm2d& bn);
+
+  std::array<Source, 6> sources_;
   mutable tendril::detail::PreparedWeight prepared_;
 };
 

@@ -144,11 +144,17 @@ BOOST_AUTO_TEST_CASE(convolutions_take_in_batch_normalisations) {
   BOOST_TEST(!fused.is_training());
   const nn::utils::FusedConv plain(conv, bn);
   BOOST_TEST(difference(plain.relu(x), expected.relu(), 1e-12, 1e-12) == "");
+  BOOST_TEST(plain.is_current(conv, bn));
+  conv.weight = conv.weight.detach().clone();
+  BOOST_TEST(!plain.is_current(conv, bn));
+  const nn::utils::FusedConv again(conv, bn);
+  bn.running_mean.fill_(0.5);
+  BOOST_TEST(!again.is_current(conv, bn));
   const nn::BatchNorm2d untracked(6, {.track_running_stats = false});
   BOOST_CHECK_EXCEPTION(nn::utils::FusedConv(conv, untracked), Error, says("FusedConv", "no running statistics"));
 }
 
-BOOST_AUTO_TEST_CASE(a_fused_network_evaluates_the_same_and_trains_as_before) {
+BOOST_AUTO_TEST_CASE(a_fused_network_evaluates_the_same_and_follows_its_layers) {
   const auto check = [](auto& model) {
     double index = 0;
     for (const Tensor& p : model.parameters()) raw::copy_(p, formula(index++, p.sizes()));
@@ -163,13 +169,26 @@ BOOST_AUTO_TEST_CASE(a_fused_network_evaluates_the_same_and_trains_as_before) {
       BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) == "");
     }
     BOOST_TEST(model(x).requires_grad());  // by its layers
+    const auto check_follows = [&](const char* what) {
+      const tendril::Tensor by_layers = model(x).detach();
+      const tendril::NoGrad no_grad;
+      BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) != "", what);
+      BOOST_TEST(raw::equal(model(x), by_layers), what);  // by its layers, too
+      model.fuse_conv_bn();
+      BOOST_TEST(!raw::equal(model(x), by_layers), what);  // fused again
+      BOOST_TEST(difference(model(x), by_layers, 1e-9, 1e-9) == "", what);
+      before = by_layers;
+    };
     model.train();
-    model(x);  // statistics that the fused ones know nothing of
+    model(x);  // statistics
     model.eval();
-    const tendril::NoGrad no_grad;
-    BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) == "");
-    model.fuse_conv_bn();
-    BOOST_TEST(difference(model(x), before, 1e-9, 1e-9) != "");
+    check_follows("a training step");
+    const tendril::StateDict saved = model.state_dict().clone();
+    for (const auto& [name, tensor] : saved) {
+      if (name.ends_with("running_var")) raw::binary_(tendril::Binary::mul, tensor, 1.5);
+    }
+    model.load_state_dict(saved);
+    check_follows("loading");
   };
   nn::ResNet<nn::Bottleneck> large({1, 2, 1, 1}, {.num_classes = 5, .base = 4, .dtype = tendril::kFloat64});
   check(large);
