@@ -46,7 +46,8 @@ Tensor unversioned(const Tensor& param) {
 
 void check_not_moved(const std::vector<Tensor>& params, const std::vector<Tensor>& stepped) {
   for (std::size_t i = 0; i < params.size(); ++i) {
-    TENDRIL_CHECK(params[i].raw_data() == stepped[i].raw_data(), "DistributedOptimizer::step: parameter ", i,
+    const bool same = params[i].raw_data() == stepped[i].raw_data() && params[i].dtype() == stepped[i].dtype();
+    TENDRIL_CHECK(same, "DistributedOptimizer::step: parameter ", i,
                   " has been moved or cast since the optimizer was made");
   }
 }

@@ -20,7 +20,8 @@ namespace tendril::optim {
 /// The first update copies the parameters, each later one is average <- decay average + (1 - decay) parameter, as
 /// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged. Averages of float16 and
 /// bfloat16 parameters are float32, and rounded once where they are written into the parameters.
-/// Keeps references to the parameters and copies of its own beside them.
+/// Keeps references to the parameters and copies of its own beside them. A parameter that the module gets later is not
+/// among them; frozen ones are averaged as all others.
 /// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class ExponentialMovingAverage {
  public:

@@ -326,6 +326,7 @@ void LBFGS::run(const std::function<Tensor()>& closure, const Tensor& first_loss
 
 Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   TENDRIL_CHECK(closure, "LBFGS::step: got an empty closure, expected one that computes the loss and its gradients");
+  for (std::size_t i = 0; i < parameters().size(); ++i) check_as_given(i);
   Tensor loss = call(closure);
   const NoGrad nothing_recorded;
   if (numel() == 0) return loss;

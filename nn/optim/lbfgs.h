@@ -56,6 +56,7 @@ class LBFGS final : public Optimizer {
 
   /// Returns the loss at the start. A parameter without gradient counts as one with zeros. The closure runs with
   /// recording on and returns a loss of one element (ShapeError). If it throws, parameters and state are unchanged.
+  /// Throws Error, before it calls the closure, for parameters that were cast or moved since this was made.
   /// No step ends at a point that the closure found to be infinite or NaN: a line search rejects it, and without one
   /// the step ends at the last finite point and the history is forgotten. From a start that is not finite no step is
   /// made.

@@ -46,7 +46,7 @@ std::size_t Optimizer::index_of(const Tensor& param, const char* op) const {
   return found->second;
 }
 
-void Optimizer::check_gradient(std::size_t index, const Tensor& gradient) const {
+void Optimizer::check_as_given(std::size_t index) const {
   const Tensor& param = params_[index];
   TENDRIL_CHECK_AS(DTypeError, param.dtype() == dtypes_[index], name_, "::step: parameter ", index, " has dtype ",
                    param.dtype(), ", expected ", dtypes_[index],
@@ -54,6 +54,11 @@ void Optimizer::check_gradient(std::size_t index, const Tensor& gradient) const 
   TENDRIL_CHECK(param.device() == devices_[index], name_, "::step: parameter ", index, " is on ", param.device(),
                 ", expected ", devices_[index],
                 " as when the optimizer was built (move the module first, then build the optimizer)");
+}
+
+void Optimizer::check_gradient(std::size_t index, const Tensor& gradient) const {
+  check_as_given(index);
+  const Tensor& param = params_[index];
   TENDRIL_CHECK_AS(ShapeError, gradient.sizes() == param.sizes(), name_, "::step: gradient ", index, " has shape ",
                    gradient.sizes(), ", expected the parameter's, ", param.sizes());
   TENDRIL_CHECK_AS(DTypeError, gradient.dtype() == param.dtype(), name_, "::step: gradient ", index, " has dtype ",

@@ -46,7 +46,9 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 /// Changes parameters by their gradients.
 ///
 /// Parameters are leaves of a floating dtype, each given once and on any device; otherwise the constructor throws. The
-/// optimizer keeps references to them, and its own state beside them; a step after a cast or a move throws.
+/// optimizer keeps references to them, and its own state beside them; a step after a cast or a move throws. It follows
+/// parameters that are frozen or unfrozen, but does not see another tensor that is assigned to a module's member: tie
+/// parameters first.
 ///
 /// Beside float16 and bfloat16 parameters the state is float32: a running average in them would stand still as soon as
 /// its changes are below half a unit in the last place. A step is computed in float32, and the parameter is rounded
@@ -110,7 +112,7 @@ class Optimizer {
 
   /// The rate that schedules count from: the group's when the first of them was made (PyTorch's "initial_lr").
   double initial_lr(std::size_t group = 0) const;
-  /// What a schedule computes from.
+  /// What schedules that are made from now on compute from.
   void set_initial_lr(std::size_t group, double lr);
 
   /// The float32 copy of a parameter of a half type under `master_weights`; undefined for others and before the first
@@ -148,6 +150,8 @@ class Optimizer {
 
   /// "SGD", "Adam": for messages and files.
   const char* name() const noexcept { return name_; }
+  /// Throws Error if a parameter was cast or moved since the optimizer got it.
+  void check_as_given(std::size_t index) const;
   /// Which group parameter `index` belongs to.
   std::size_t group_of(std::size_t index) const noexcept { return groups_[index]; }
   /// Throws Error, named after the function `op`, unless `param` is one of `parameters()`.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tendril/nn/optim/sgd.h"
+#include "tendril/tensor/raw.h"
 #include "tests/dist/three_layers.h"
 
 BOOST_AUTO_TEST_SUITE(hogwild)
@@ -74,6 +75,12 @@ using dist_hogwild::SlowSGD;
 
 // The gradient is 1 for every parameter, so the result does not depend on the order of the steps: each must subtract
 // the learning rate from every element. The learning rate is a power of two, so that the differences are exact.
+BOOST_AUTO_TEST_CASE(a_parameter_that_was_cast_at_the_same_address_is_refused) {
+  const Tensor param = raw::ones({4}, kBFloat16);
+  const Tensor stepped = raw::from_blob(param.raw_data(), {2}, {1}, kFloat32, [param](void*) {});
+  BOOST_CHECK_EXCEPTION(dist::detail::check_not_moved({param}, {stepped}), Error, says("parameter 0", "moved or cast"));
+}
+
 BOOST_AUTO_TEST_CASE(every_hogwild_step_is_applied) {
   if (default_device() != kCPU) return;  // refused, as the first case checks
   constexpr int kTrainers = 4, kSteps = 25, kSize = 100;

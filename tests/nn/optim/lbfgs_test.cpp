@@ -1,4 +1,5 @@
 #include "tendril/nn/optim/lbfgs.h"
+#include "tendril/nn/linear.h"
 
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>
@@ -114,6 +115,24 @@ BOOST_AUTO_TEST_CASE(a_schedule_sets_its_rate) {
   schedule.step();
   BOOST_TEST(optimizer.lr() == 0.25);
   BOOST_TEST(!optimizer.momentum());
+}
+
+BOOST_AUTO_TEST_CASE(a_module_cast_after_lbfgs_was_built_is_refused) {
+  nn::Linear linear(2, 1, {.dtype = kFloat64});
+  LBFGS optimizer(linear.parameters());
+  bool called = false;
+  const auto closure = [&] {
+    called = true;
+    optimizer.zero_grad();
+    Tensor loss = linear(make::ones({1, 2}, linear.weight.dtype())).square().sum();
+    loss.backward();
+    return loss;
+  };
+  optimizer.step(closure);
+  linear.to(kFloat32);
+  called = false;
+  BOOST_CHECK_EXCEPTION(optimizer.step(closure), DTypeError, says("LBFGS::step", "float32", "cast the module first"));
+  BOOST_TEST(!called);
 }
 
 BOOST_AUTO_TEST_CASE(a_closure_that_throws_changes_nothing) {

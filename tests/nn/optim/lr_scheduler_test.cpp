@@ -245,6 +245,29 @@ BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused_and_changes_nothing) {
   BOOST_CHECK_EXCEPTION(step.step(), Error, says("3 groups", "2"));
 }
 
+BOOST_AUTO_TEST_CASE(a_rate_set_by_hand_is_where_factors_go_on_from) {
+  const auto rate_after = [](const std::function<std::unique_ptr<LRScheduler>(SGD&)>& make_schedule) {
+    Two two;
+    const auto schedule = make_schedule(two.sgd);
+    two.sgd.set_lr(0, 8);
+    schedule->step();
+    return two.sgd.lr(0);
+  };
+  BOOST_TEST(rate_after([](SGD& sgd) { return std::make_unique<StepLR>(sgd, 1, 0.5); }) == 4);
+  BOOST_TEST(rate_after([](SGD& sgd) { return std::make_unique<ExponentialLR>(sgd, 0.5); }) == 4);
+  const auto lambda = [](SGD& sgd) { return std::make_unique<LambdaLR>(sgd, [](int64_t) { return 0.5; }); };
+  BOOST_TEST(rate_after(lambda) == 0.5);  // of the initial rate
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_is_added_later_is_refused) {
+  Two two;
+  StepLR schedule(two.sgd, {.step_size = 1, .gamma = 0.5});
+  two.sgd.add_param_group({.params = {make::zeros({1})}, .options = {.lr = 2}});
+  BOOST_CHECK_EXCEPTION(schedule.step(), Error, says("LRScheduler::step", "3 groups", "expected 2"));
+  BOOST_TEST(two.sgd.lr(0) == 1);
+  BOOST_TEST(schedule.last_epoch() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
   Two two;
   LambdaLR falling(two.sgd, [](int64_t epoch) { return epoch == 2 ? -1.0 : 1.0 / static_cast<double>(1 + epoch); });

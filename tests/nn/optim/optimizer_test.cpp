@@ -155,6 +155,22 @@ BOOST_AUTO_TEST_CASE(a_module_cast_after_the_optimizer_was_built_is_refused) {
   BOOST_CHECK_EXCEPTION(sgd.step(), DTypeError, says("SGD::step", "float64", "float32", "cast the module first"));
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_unfrozen_later_is_stepped_on) {
+  tendril::nn::Linear linear(2, 1);
+  linear.weight.requires_grad_(false);
+  SGD sgd(linear.parameters(), {.lr = 1});
+  const auto step = [&] {
+    sgd.zero_grad();
+    linear(make::ones({1, 2})).sum().backward();
+    const Tensor before = raw::clone(linear.weight);
+    sgd.step();
+    return !raw::equal(linear.weight.detach(), before);
+  };
+  BOOST_TEST(!step());
+  linear.weight.requires_grad_();
+  BOOST_TEST(step());
+}
+
 BOOST_AUTO_TEST_CASE(the_state_of_a_stranger_is_refused) {
   const SGD sgd({leaf({1})}, {.lr = 1});
   BOOST_CHECK_EXCEPTION(sgd.state(leaf({1})), Error, says("SGD::state", "not one of"));
