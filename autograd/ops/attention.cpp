@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tendril/autograd/autocast.h"
+#include "tendril/autograd/detail/attention_scores.h"
 #include "tendril/autograd/detail/heads_layout.h"
-#include "tendril/autograd/detail/range.h"
 #include "tendril/autograd/detail/self_attention.h"
 #include "tendril/autograd/history.h"
 #include "tendril/autograd/ops/dropout.h"
@@ -21,22 +21,9 @@ namespace tendril {
 
 namespace {
 
+using autograd::detail::AttentionScores, autograd::detail::with_last;
+
 constexpr const char* kOp = "scaled_dot_product_attention";
-
-/// [batch, rows, columns], whatever the first dimensions.
-Tensor as_batch(const Tensor& x) {
-  const int64_t rows = x.size(-2), columns = x.size(-1);
-  int64_t batch = 1;
-  for (int d = 0; d < x.dim() - 2; ++d) batch *= x.sizes()[d];
-  return x.reshape({batch, rows, columns});
-}
-
-Dims with_last(const Dims& sizes, int64_t rows, int64_t columns) {
-  Dims result = sizes;
-  result[sizes.size() - 2] = rows;
-  result[sizes.size() - 1] = columns;
-  return result;
-}
 
 void check(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   detail::check_defined(query, kOp, "query");
@@ -78,79 +65,10 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const At
                    ", expected one that broadcasts to [..., L, S], ", scores);
 }
 
-/// x [..., L, S] times y [..., S, E]. Elements of x that are `hidden` are 0. If y is not finite, they are left out of
-/// the sums, because 0 times infinity is NaN.
-Tensor product_of_seen(const Tensor& x, const Tensor& y, const Tensor& hidden) {
-  if (!hidden.defined() || autograd::detail::all_finite(y))
-    return as_batch(x).bmm(as_batch(y)).reshape(with_last(x.sizes(), x.size(-2), y.size(-1)));
-  return (x.unsqueeze(-1) * y.unsqueeze(-3).masked_fill(hidden.unsqueeze(-1), 0)).sum({-2});
-}
-
-/// x [..., L, E] times the transpose of y [..., S, E]: finite where `hidden`.
-Tensor products_with_seen(const Tensor& x, const Tensor& y, const Tensor& hidden) {
-  if (!hidden.defined() || autograd::detail::all_finite(y)) {
-    return as_batch(x).bmm(as_batch(y).transpose(1, 2)).reshape(with_last(x.sizes(), x.size(-2), y.size(-2)));
-  }
-  return (x.unsqueeze(-2) * y.unsqueeze(-3).masked_fill(hidden.unsqueeze(-1), 0)).sum({-1});
-}
-
-/// Weights of scores of which those outside of `seen` (bool) do not count; zeros where none does.
-Tensor masked_softmax(const Tensor& scores, const Tensor& seen) {
-  const Tensor none = seen.to(scores.dtype()).sum({-1}, true).eq(0);
-  const Tensor hidden = seen.logical_or(none).logical_not();  // lines of no key are not all -infinity
-  return scores.masked_fill(hidden, -HUGE_VAL).softmax(-1).masked_fill(none, 0);
-}
-
-/// Weights of scores to which a mask is added; zeros where it is -infinity for all keys.
-Tensor added_softmax(const Tensor& scores, const Tensor& mask) {
-  const Tensor none =
-      raw::compare(Compare::ne, mask.dim() > 0 ? mask : raw::reshape(mask, {1}), -HUGE_VAL).any(-1, true).logical_not();
-  if (mask.device().is_cpu() && !none.any().item<bool>()) return (scores + mask).softmax(-1);  // nearly always
-  return (scores + mask).masked_fill(none, 0).softmax(-1).masked_fill(none, 0);
-}
-
-/// What takes part in which score, of checked operands.
-struct Scores {
-  double scale;
-  bool causal;
-  Tensor mask;
-
-  explicit Scores(const Tensor& query, const AttentionOptions& options)
-      : scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))))),
-        causal(options.is_causal),
-        mask(options.attn_mask) {}
-
-  /// The softmax of all scores, [..., L, S].
-  Tensor weights(const Tensor& query, const Tensor& key) const {
-    const Tensor scores = products_with_seen(query * scale, key, hidden(query, key));
-    if (causal) return masked_softmax(scores, seen_by_causality(query, key));
-    if (!mask.defined()) return scores.softmax(-1);
-    return mask.dtype() == kBool ? masked_softmax(scores, mask) : added_softmax(scores, mask);
-  }
-
-  /// Pairs of query and key that do not count, [..., L, S]; undefined if all do, and on a device, where the elements
-  /// that they hide must be finite.
-  Tensor hidden(const Tensor& query, const Tensor& key) const {
-    if (!query.device().is_cpu()) return {};
-    if (causal) return seen_by_causality(query, key).logical_not();
-    if (!mask.defined()) return {};
-    const Tensor known = mask.detach();
-    return raw::expand(mask.dtype() == kBool ? known.logical_not() : known.eq(-HUGE_VAL),
-                       with_last(query.sizes(), query.size(-2), key.size(-2)));
-  }
-
- private:
-  static Tensor seen_by_causality(const Tensor& query, const Tensor& key) {
-    const Device device = query.device();
-    const Tensor row = raw::unsqueeze(raw::arange(0, query.size(-2), 1, kInt64, device), 1);
-    return row.ge(raw::arange(0, key.size(-2), 1, kInt64, device));
-  }
-};
-
 /// The scores as kernels take them, for operands whose first dimensions are one. Keeps what it points to.
 class KernelMask {
  public:
-  KernelMask(const Scores& scores, const Dims& sizes) : view_{.scale = scores.scale, .causal = scores.causal} {
+  KernelMask(const AttentionScores& scores, const Dims& sizes) : view_{.scale = scores.scale, .causal = scores.causal} {
     if (!scores.mask.defined()) return;
     mask_ = raw::expand(scores.mask, sizes);
     const int dims = sizes.size() - 2;
@@ -255,21 +173,6 @@ class KernelCall {
   detail::HeadsLayout out_;
 };
 
-/// Gradients of query, key and value, of operations that can be differentiated again; those that are not `wanted` may
-/// stay undefined.
-std::array<Tensor, 3> composite(const Scores& how, const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
-                                const std::array<bool, 3>& wanted) {
-  std::array<Tensor, 3> dx;
-  const Tensor weights = how.weights(q, k), hidden = how.hidden(q, k);
-  if (wanted[2]) dx[2] = weights.transpose(-2, -1).matmul(g);
-  if (!wanted[0] && !wanted[1]) return dx;
-  const Tensor d_weights = products_with_seen(g, v, hidden);
-  const Tensor d = weights * (d_weights - (d_weights * weights).sum({-1}, true)) * how.scale;
-  if (wanted[0]) dx[0] = product_of_seen(d, k, hidden);
-  if (wanted[1]) dx[1] = d.transpose(-2, -1).matmul(q);
-  return dx;
-}
-
 /// Keeps its operands, the result, and of the scores a number a query. Unrecorded, blocks of the scores are computed
 /// again; recorded, all of them.
 template <class Derived, int Inputs>
@@ -287,8 +190,8 @@ struct FusedBackward : AttentionNode<Derived, Inputs> {
     options = given;
     options.attn_mask = {};
   }
-  Scores scores(const Tensor& query) const {
-    Scores result(query, options);
+  AttentionScores scores(const Tensor& query) const {
+    AttentionScores result(query, options);
     if (has_mask) result.mask = this->saved(Inputs + 2);
     return result;
   }
@@ -300,12 +203,12 @@ struct AttentionBackward : FusedBackward<AttentionBackward, 3> {
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor q = saved(0), k = saved(1), v = saved(2);
-    const Scores how = scores(q);
+    const AttentionScores how = scores(q);
     const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
     const KernelCall call(q, k, v, mask.view(), true, nullptr);
     std::array<Tensor, 3> result;
     if (autograd::grad_enabled() || !call.served()) {  // (settings may have changed)
-      result = composite(how, g, q, k, v, {needs_grad(0), needs_grad(1), needs_grad(2)});
+      result = how.gradients(g, q, k, v, {needs_grad(0), needs_grad(1), needs_grad(2)});
     } else {
       for (std::size_t i = 0; i < 3; ++i) result[i] = call.gradient(i);
       call.backward(result, g, saved(3), saved(4));
@@ -331,12 +234,12 @@ struct SelfAttentionBackward : FusedBackward<SelfAttentionBackward, 1> {
   void backward(const Tensor& g, std::span<Tensor> dx) {
     const Tensor all = saved(0);
     const auto [q, k, v] = parts_of(all);
-    const Scores how = scores(q);
+    const AttentionScores how = scores(q);
     const KernelMask mask(how, with_last(q.sizes(), q.size(-2), k.size(-2)));
     const Dims sizes = all.sizes();
     const KernelCall call(q, k, v, mask.view(), true, &sizes);
     if (autograd::grad_enabled() || !call.served()) {
-      const auto [dq, dk, dv] = composite(how, g, q, k, v, {true, true, true});
+      const auto [dq, dk, dv] = how.gradients(g, q, k, v, {true, true, true});
       dx[0] = stack({dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)}, 2);
     } else {
       dx[0] = raw::empty(sizes, all.dtype(), all.device());
@@ -352,7 +255,7 @@ bool to_be_recorded(const Inputs&... inputs) {
 
 /// Checked, and of what can be fused. Undefined where the device's kernel does not serve it.
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
-  const KernelMask mask(Scores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
+  const KernelMask mask(AttentionScores(query, options), with_last(query.sizes(), query.size(-2), key.size(-2)));
   const KernelCall call(query, key, value, mask.view(), to_be_recorded(query, key, value), nullptr);
   if (!call.served()) return {};
   const auto [result, log_sum] = call.forward();
@@ -369,7 +272,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 /// The same of the three in one.
 Tensor fused_self_attention(const Tensor& all, const AttentionOptions& options) {
   const auto [q, k, v] = raw_parts_of(all);
-  const KernelMask mask(Scores(q, options), with_last(q.sizes(), q.size(-2), k.size(-2)));
+  const KernelMask mask(AttentionScores(q, options), with_last(q.sizes(), q.size(-2), k.size(-2)));
   const Dims sizes = all.sizes();
   const KernelCall call(q, k, v, mask.view(), to_be_recorded(all), &sizes);
   if (!call.served()) return {};
@@ -473,12 +376,12 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
       })) {
     return lowered ? result : AttentionResult{result.output.to(query.dtype()), result.weights.to(query.dtype())};
   }
-  const Scores scores(query, options);
+  const AttentionScores scores(query, options);
   Tensor weights = scores.weights(query, key);
   if (options.dropout_p > 0) {
     weights = dropout(weights, options.dropout_p, options.generator ? *options.generator : default_generator());
   }
-  return {product_of_seen(weights, value, scores.hidden(query, key)), weights};
+  return {autograd::detail::product_of_seen(weights, value, scores.hidden(query, key)), weights};
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
