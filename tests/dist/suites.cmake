@@ -1,4 +1,4 @@
-tendril_suites(DEVICES cpu cuda SUITES dist_processes failure hogwild messages optimizer remote_module results)
+tendril_suites(DEVICES cpu cuda SUITES dist_processes failure half_optimizer hogwild messages optimizer remote_module results)
 tendril_suites(DEVICES cuda SUITES gpu nccl_group real_nccl)
 tendril_suites(LABELS property SUITES random_graphs)
 tendril_suites(TIMEOUT 180 SUITES failure faults)
