@@ -51,6 +51,33 @@ struct Serving {
 
 BOOST_AUTO_TEST_SUITE(graph_borders)
 
+BOOST_AUTO_TEST_CASE(steps_of_half_types_are_replayed) {
+  for (const DType half : {kFloat16, kBFloat16}) {
+    for (const bool master : {false, true}) {
+      const auto make = [&] {
+        const Tensor parameter = raw::ones({300}, half, kGPU).requires_grad_();
+        Tensor(parameter).set_grad(raw::full({300}, 0.5, half, kGPU));
+        return parameter;
+      };
+      const Tensor ours = make(), theirs = make();
+      optim::Adam recorded({ours}, {.lr = 1e-3, .master_weights = master});
+      optim::Adam plain({theirs}, {.lr = 1e-3, .master_weights = master});
+      recorded.step();
+      plain.step();
+      cuda::Graph graph;
+      graph.capture([&] { recorded.step(); });
+      for (int i = 0; i < 5; ++i) {
+        graph.replay();
+        plain.step();
+      }
+      BOOST_TEST(raw::equal(raw::to(ours.detach(), kCPU), raw::to(theirs.detach(), kCPU)));
+      BOOST_TEST(
+          raw::equal(raw::to(recorded.state(ours).exp_avg_sq, kCPU), raw::to(plain.state(theirs).exp_avg_sq, kCPU)));
+      BOOST_TEST(recorded.master_weight(ours).defined() == master);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_is_scaled_by_the_scale_of_each_replay) {
   const Tensor w = leaf(10, 2);
   optim::SGD sgd({w}, {.lr = 0.25});
