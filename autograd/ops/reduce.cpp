@@ -100,8 +100,12 @@ struct Spread {
     centred = x - (rounded + (x.detach() - rounded.detach()).mean(dims, true));
     divisor = static_cast<double>(std::max<int64_t>(drivers::Reduced(x, dims, name).count - (unbiased ? 1 : 0), 0));
   }
-  /// Of equal elements the gradient is 0, as is that of norm at 0. Too few elements give 0 / 0, NaN, as in PyTorch.
-  Tensor root(const Dims& dims, bool keepdim) const { return centred.norm(2, dims, keepdim) / std::sqrt(divisor); }
+  /// The standard deviation. Of equal elements its gradient is 0, as is that of norm at 0. For too few elements it and
+  /// its gradient are 0 / 0, NaN, as in PyTorch.
+  Tensor root(const Dims& dims, bool keepdim) const {
+    if (divisor == 0) return (centred.square().sum(dims, keepdim) / divisor).sqrt();
+    return centred.norm(2, dims, keepdim) / std::sqrt(divisor);
+  }
 
   Tensor centred;  ///< x minus its mean
   double divisor;
@@ -151,7 +155,7 @@ Tensor Tensor::var(const Dims& dims, Flag unbiased, Flag keepdim) const {
   if (is_half(*this)) return this->to(kFloat32).var(dims, unbiased, keepdim).to(dtype());
   const Spread spread(*this, dims, unbiased, "var");
   const Tensor out = spread.centred.square().sum(dims, keepdim) / spread.divisor;
-  return autograd::detail::all_finite(out) ? out : spread.root(dims, keepdim).square();
+  return spread.divisor == 0 || autograd::detail::all_finite(out) ? out : spread.root(dims, keepdim).square();
 }
 
 Tensor Tensor::std(const Dims& dims, Flag unbiased, Flag keepdim) const {

@@ -72,6 +72,14 @@ DIFFERENCES = [
         %2 float32 [1] = 0.5
         %3 = grad (%1) (%0) (%2)""", """
         ! %3 float32 [1] any = 0.5"""),
+    ("gradient_of_ignored_logits", "an ignored target has no part in the gradient; PyTorch multiplies its NaN by 0", """
+        %0 float32 [2,2] grad = 1 2 nan 0
+        %1 int64 [2] = 0 -100
+        %2 = cross_entropy %0 %1 none mean -100 0.0
+        %3 float32 [] = 1
+        %4 = grad (%2) (%0) (%3)""", """
+        ! %2 float32 [] grad = 1.3132617
+        ! %4 float32 [2,2] any = -0.7310586 0.7310586 0 0"""),
     ("silu_at_infinity", "the limits; PyTorch multiplies infinity by 0", """
         %0 float32 [2] grad = -inf inf
         %1 = silu %0
