@@ -72,10 +72,11 @@ Tensor median(const Tensor& x) {
   detail::check_defined(x, "median", "x");
   if (x.numel() == 0 && is_floating(x.dtype())) return x.sum() / 0.0;  // NaN, as in PyTorch
   if (!autograd::grad_enabled() || !x.requires_grad()) return std::get<0>(median(x.reshape({-1}), 0));
-  // Those that tie share the gradient, as those of a maximum do: the others are made the smallest.
+  // Those that tie share the gradient, as those of a maximum do: all are made 0 or more, and the others -1.
   const Tensor value = std::get<0>(median(x.detach().reshape({-1}), 0));
   const Tensor ties = x.detach().eq(value).logical_or(x.detach().isnan().logical_and(value.isnan()));
-  return x.masked_fill(ties.logical_not(), -HUGE_VAL).max();
+  const Tensor sign = value.gt(0).to(value.dtype()) * 2.0 - 1.0;
+  return (x * sign).masked_fill(ties.logical_not(), -1).max() * sign;
 }
 
 Tensor bincount(const Tensor& given, int64_t minlength) {

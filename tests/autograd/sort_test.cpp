@@ -1,7 +1,9 @@
 #include "tendril/autograd/ops/sort.h"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/tensor/creation.h"
@@ -145,6 +147,21 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_ordered_is_refused) {
   CHECK_RAISES(DTypeError, "bincount: got a tensor of float32", bincount(tensor({0.5})));
   CHECK_RAISES(Error, "histc: got bounds 2 and 1", histc(tensor({0.5}), 3, 2.0, 1.0));
   CHECK_RAISES(IndexError, "median: dim 0", median(zeros({0}), 0));
+}
+
+BOOST_AUTO_TEST_CASE(gradient_of_an_infinite_median_goes_to_it) {
+  using Doubles = std::vector<double>;
+  const auto gradient = [](const Doubles& elements) {
+    const Tensor x = from_vector(elements, {std::ssize(elements)}).requires_grad_();
+    const Tensor middle = median(x);
+    middle.backward();
+    BOOST_TEST(middle.item<double>() == std::get<0>(median(x.detach(), 0)).item<double>());
+    return x.grad().to_vector<double>();
+  };
+  BOOST_TEST(gradient({-HUGE_VAL, -0.5}) == (Doubles{1, 0}));
+  BOOST_TEST(gradient({HUGE_VAL, HUGE_VAL, 1}) == (Doubles{0.5, 0.5, 0}));
+  BOOST_TEST(gradient({-2, 0, -0., 3}) == (Doubles{0, 0.5, 0.5, 0}));
+  BOOST_TEST(gradient({-2, -2, -3}) == (Doubles{0.5, 0.5, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_is_the_median_and_lies_behind_all) {

@@ -79,15 +79,16 @@ def binary(d, p):
         d.plain = d.plain and kind == "plain"
     elif op == "div":
         kind = d.kind("plain", "plain", "plain", "ties", "wide", "edges")
-    elif op == "atan2":
-        instead = {"uint8": "float32"}
+    elif op == "atan2":  # nor its gradient at infinity
+        kind = d.kind("plain", "plain", "ties", "wide")
+        instead = {"uint8": "float32", "float16": "float32"}
         if kind != "plain":
             instead = dict.fromkeys(("uint8", "int32", "int64", "float16", "bfloat16"), "float32")
         d.plain = d.plain and kind == "plain"
     # Of x / x, what is left of two terms that cancel is rounding, which a gradient may magnify without end.
     x, y = operands(d, p, kind=kind, instead=instead, itself=op not in ("div", "atan2", "pow"))
-    if op == "pow" and y in ("true", "false"):  # PyTorch does not take false for 0 in the gradient
-        y = "2"
+    if (op == "pow" and y in ("true", "false")) or (op == "atan2" and y.endswith("inf")):
+        y = "2"  # PyTorch does not take false for 0 in the gradient of pow
     # A number divided by a subnormal: differences.py.
     if d.chance(0.3) and not y.startswith("%") and (op != "div" or kind in ("plain", "ties")):
         x, y = y, x
