@@ -238,7 +238,8 @@ Tensor rescaled_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Tensor& var, const RunningTensors& running, double momentum, double eps) {
   const autograd::detail::Rescaled n(x, all_but_channels(x), true, eps);
   const Tensor left_out = mean.isfinite().logical_and(var.isfinite()).logical_not();
-  const auto count = static_cast<double>(x.numel() / x.sizes()[1]);
+  const int64_t elements = x.numel() / x.sizes()[1];
+  const auto count = static_cast<double>(elements);
   learn_rescaled(running.mean, n.mean, left_out, momentum);
   learn_rescaled(running.var, n.variance * (count / (count - 1)), left_out, momentum);
   Dims by_channel = Dims::filled(x.dim(), 1);

@@ -145,7 +145,7 @@ Tensor Tensor::mean(const Dims& dims, Flag keepdim) const {
   if (is_half(*this)) return this->to(kFloat32).mean(dims, keepdim).to(dtype());
   const drivers::Reduced to(*this, dims, "mean");
   const auto count = static_cast<double>(to.count);
-  const Tensor out = sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / count;
+  Tensor out = sum_kept(*this, to.kept, keepdim ? to.kept : to.squeezed) / count;
   if (autograd::detail::all_finite(out) || to.count == 0) return out;
   return sum_kept(*this / count, to.kept, keepdim ? to.kept : to.squeezed);  // the sum has overflowed
 }

@@ -35,7 +35,7 @@ Tensor previous(const Tensor& x, int dim, bool reverse, double fill) {
   const int64_t rest = x.size(dim) - 1;
   Dims sizes = x.sizes();
   sizes[dim] = 1;
-  const Tensor first = full(sizes, fill, {.dtype = x.dtype(), .device = x.device()});
+  Tensor first = full(sizes, fill, {.dtype = x.dtype(), .device = x.device()});
   if (rest == 0) return first;
   return reverse ? cat({x.narrow(dim, 1, rest), first}, dim) : cat({first, x.narrow(dim, 0, rest)}, dim);
 }

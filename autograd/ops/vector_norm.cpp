@@ -41,7 +41,8 @@ Tensor root(const Tensor& total, double p) { return p == 2 ? total.sqrt() : tota
 /// The norms, of which those whose powers leave the range of the dtype are computed from x divided by its largest
 /// element (its smallest for a negative p).
 Tensor norms(const Tensor& x, double p, const Dims& dims) {
-  const Tensor total = powers(x, p, dims), plain = root(total, p);
+  const Tensor total = powers(x, p, dims);
+  Tensor plain = root(total, p);
   if (x.numel() == 0 || autograd::detail::squares_in_range(total)) return plain;
   const Tensor most = p > 0 ? x.abs().amax(dims, true) : x.abs().amin(dims, true);
   const Tensor usable = most.isfinite().logical_and(most.ne(0));

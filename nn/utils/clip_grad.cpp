@@ -29,7 +29,7 @@ std::vector<Tensor> gradients_of(const char* op, const std::vector<Tensor>& para
 /// In float64, because the norm of large float32 numbers can exceed the largest one.
 Tensor norm_of(const Tensor& x, double p) {
   if (x.numel() == 0) return zeros({}, {.dtype = kFloat64, .device = x.device()});
-  const Tensor norm = x.to(computed_in(x.dtype())).norm(p).to(kFloat64);
+  Tensor norm = x.to(computed_in(x.dtype())).norm(p).to(kFloat64);
   if (!x.device().is_cpu() || std::isfinite(norm.item<double>())) return norm;
   return x.to(kFloat64).norm(p);
 }

@@ -83,7 +83,7 @@ Extremum running_extremum(bool largest, const Tensor& x, int64_t given_dim) {
   const Scan op = largest ? Scan::max : Scan::min;
   detail::check_defined(x, name_of(op));
   const int dim = wrap_dim(given_dim, x.dim(), name_of(op));
-  const Extremum out{raw::empty_like(x), raw::empty(x.sizes(), kInt64, x.device())};
+  Extremum out{raw::empty_like(x), raw::empty(x.sizes(), kInt64, x.device())};
   fill_scan(op, out.values, out.indices, x, dim);
   if (auto* node = Gradient::record(out.values, x)) node->keep(x, out.indices, dim);
   return out;

@@ -191,7 +191,8 @@ BOOST_AUTO_TEST_CASE(elements_in_other_places) {
 BOOST_AUTO_TEST_CASE(products_and_norms) {
   check("products", [](const Tensors& x) { return joined({x[0].prod(1), x[0].cumprod(0), x[0].prod()}); });
   check("running", [](const Tensors& in) {
-    const Tensor x = in[0], mask = tensor({{1., 1., 0., 1.}, {1., 1., 1., 0.}, {0., 1., 0., 1.}}, {.dtype = kFloat64});
+    const Tensor& x = in[0];
+    const Tensor mask = tensor({{1., 1., 0., 1.}, {1., 1., 1., 0.}, {0., 1., 0., 1.}}, {.dtype = kFloat64});
     const Tensor with_zeros = x * mask;
     return cat({with_zeros.cumprod(0), with_zeros.cumprod(1), std::get<0>(x.cummax(1)), std::get<0>(x.cummin(0)),
                 x.logcumsumexp(1), with_zeros.prod(1, true).expand({3, 4}),

@@ -87,7 +87,7 @@ def binary(d, p):
         d.plain = d.plain and kind == "plain"
     # Of x / x, what is left of two terms that cancel is rounding, which a gradient may magnify without end.
     x, y = operands(d, p, kind=kind, instead=instead, itself=op not in ("div", "atan2", "pow"))
-    if (op == "pow" and y in ("true", "false")) or (op == "atan2" and y.endswith("inf")):
+    if (op == "pow" and y in ("true", "false")) or (op in ("atan2", "pow") and y.endswith("inf")):
         y = "2"  # PyTorch does not take false for 0 in the gradient of pow
     # A number divided by a subnormal: differences.py.
     if d.chance(0.3) and not y.startswith("%") and (op != "div" or kind in ("plain", "ties")):
@@ -319,6 +319,8 @@ def copy(d, p):
 def in_place(d, p):
     """Changes a copy, or a leaf without gradient, or a part of one."""
     dtype, kind = d.dtype(), d.kind()
+    if dtype in ("float16", "bfloat16"):  # PyTorch rounds the gradient of a wider operand to them
+        kind = "plain"
     full = d.shape()
     x = d.input(p, full, dtype, d.chance(0.7), kind, overlapping=False)
     target = p.step("clone", f"%{x}") if p.nodes[-1].grad else x

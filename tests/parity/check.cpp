@@ -52,18 +52,16 @@ double epsilon(DType dtype) {
       return std::numeric_limits<float>::epsilon();
   }
 }
-/// The distance between the smallest numbers, where relative errors end.
-double smallest(DType dtype) {
-  switch (dtype) {
-    case kFloat64:
-      return std::numeric_limits<double>::denorm_min();
-    case kFloat16:
-      return 0x1p-24;
-    case kBFloat16:
-      return 0x1p-133;
-    default:
-      return std::numeric_limits<float>::denorm_min();
-  }
+/// The distance between the smallest numbers of a half type.
+double smallest(DType dtype) { return dtype == kFloat16 ? 0x1p-24 : 0x1p-133; }
+
+/// What a result of a function may be off by where relative errors end: those of float32 and float64 may be 0 below the
+/// normal numbers.
+double lost(DType dtype, double relative) {
+  if (relative == 0) return 0;
+  if (dtype == kFloat64) return std::numeric_limits<double>::min();
+  if (dtype == kFloat32) return static_cast<double>(std::numeric_limits<float>::min());
+  return relative * smallest(dtype);
 }
 
 template <class... Parts>
@@ -103,7 +101,7 @@ std::string compare_floats(const std::vector<double>& got, const Expectation& wa
     if (e == g || (std::isnan(e) && std::isnan(g))) continue;
     const double most =
         unknown * epsilon(wanted.dtype) * (allowed.relative * std::abs(e) + allowed.of_largest * largest) +
-        allowed.relative * smallest(wanted.dtype) + kSlack * (kind < Kind::summed ? wanted.slack[i] : unsure);
+        lost(wanted.dtype, allowed.relative) + kSlack * (kind < Kind::summed ? wanted.slack[i] : unsure);
     // Where a tolerance reaches beyond the largest number, infinity is as near.
     const double bound = largest_of(wanted.dtype), near = std::isnan(g) ? g : std::clamp(g, -bound, bound);
     if (std::isfinite(e) && std::abs(near - e) <= most) continue;

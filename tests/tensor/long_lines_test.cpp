@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(other_running_results_are_those_of_long_double_on_any_numbe
           raw::binary(Binary::add, raw::binary(Binary::mul, noise(lines.sizes(), kFloat64), 1e-4), 1), dtype);
       const std::string what = name_of("running results", lines, dtype);
       const std::vector<Tensor> got = on_any_threads(what, lines.count == 1 ? 0 : 3, [&] {
-        const std::vector<Tensor> out = {unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), dtype),
-                                         unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), kInt64)};
+        std::vector<Tensor> out = {unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), dtype),
+                                   unwritten(lines.sizes(), dtype), unwritten(lines.sizes(), kInt64)};
         const View indices = view_of(out[3]);
         table.scan(Scan::prod, view_of(out[0]), nullptr, view_of(factors), lines.dim());
         table.scan(Scan::logsumexp, view_of(out[1]), nullptr, view_of(x), lines.dim());
