@@ -333,13 +333,13 @@ def in_place(d, p):
         if op != "copy_" and d.chance(0.3):
             other = scalar(d, dtype in FLOATS)
         else:
-            second = dtype if d.chance(0.7) else d.dtype()
+            second = dtype if d.chance(0.7) or kind == "special" else d.dtype()  # gradients that overflow in one dtype
             out_of_range = op == "copy_" and second in FLOATS and dtype not in FLOATS
             other = f"%{d.input(p, d.broadcastable(sizes), second, d.chance(0.7), 'plain' if out_of_range else kind, *((0, 9) if out_of_range else ()))}"
         alpha = [1 if dtype == "bool" else d.one(1, 1, 2, -1)] if op in ("add_", "sub_") else []
         if alpha and dtype in FLOATS and d.chance(0.3):
             alpha = [0.5]
-        if not other.startswith("%"):
+        if not other.startswith("%") or kind == "special":  # PyTorch multiplies by alpha and adds in one rounding
             alpha = alpha and [1]
         p.step(op, ref, other, *alpha)
     elif op == "fill_":

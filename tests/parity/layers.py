@@ -63,7 +63,8 @@ def norm(d, p):
     sizes = [d.between(1, 4), channels] + d.one([], [3], [2, 2])
     make = lambda sizes, **how: f"%{d.input(p, sizes, dtype, **how)}"
     # Not all equal in a channel: gradients would be a rounding error times 1 / sqrt(eps).
-    x = make(sizes, grad=True, kind=k, overlapping=False)
+    # Contiguous in evaluation: PyTorch's gradient of some other layouts has its elements in another order.
+    x = make(sizes, grad=True, kind=k, overlapping=False, plain_layout=not training)
     tracked = not training or d.chance(0.6)
     mean = make([channels], plain_layout=True) if tracked else "none"
     var = make([channels], low=0.1, high=3, plain_layout=True) if tracked else "none"
