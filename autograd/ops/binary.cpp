@@ -35,7 +35,8 @@ Tensor power_by_base(const Tensor& x, const Tensor& y) {
   return (y * rest).masked_fill(constant.logical_or(rest.eq(0).logical_and(y.isinf())), 0);
 }
 Tensor power_by_exponent(const Tensor& x, const Tensor& y) {
-  const Tensor result = x.pow(y), zero = x.eq(0).logical_and(y.ge(0)), vanished = x.eq(HUGE_VAL).logical_and(result.eq(0));
+  const Tensor result = x.pow(y), zero = x.eq(0).logical_and(y.ge(0)),
+               vanished = x.eq(HUGE_VAL).logical_and(result.eq(0));
   return (result * x.log()).masked_fill(zero.logical_or(vanished), 0);
 }
 
