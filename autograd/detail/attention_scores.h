@@ -7,14 +7,14 @@
 /// Attention made of operations that can be recorded, with all scores at once.
 namespace tendril::autograd::detail {
 
-/// `sizes` with other last two.
+/// `sizes` with the last two replaced.
 Dims with_last(const Dims& sizes, int64_t rows, int64_t columns);
 
 /// x [..., L, S] times y [..., S, E]. Elements of x are 0 where `hidden` [..., L, S] is true. If y is not finite, these
 /// are left out of the sums, because 0 times infinity is NaN. `hidden` may be undefined.
 Tensor product_of_seen(const Tensor& x, const Tensor& y, const Tensor& hidden);
 
-/// Which keys a query sees, and how its scores are scaled; of checked operands.
+/// The mask and the scale of attention. Its functions expect checked operands.
 struct AttentionScores {
   double scale;
   bool causal;

@@ -13,8 +13,8 @@ namespace tendril {
 
 namespace {
 
-/// The gradient of the norm n is sign(x) (|x| / n)^(p - 1): no power of it leaves the range. Where n is 0, and for p
-/// below 2 where x is 0, there is no derivative: 0 is taken.
+/// The gradient of the norm n is sign(x) (|x| / n)^(p - 1): no power of it leaves the range. It is taken to be 0 where
+/// the derivative does not exist: where n is 0 and, for p below 2, where x is 0.
 struct NormBackward : autograd::NodeOf<NormBackward, 1, 2> {
   static constexpr const char* kName = "NormBackward";
   double p = 2;

@@ -77,7 +77,7 @@ struct WhereaboutsMessage {
 
 enum class CollectiveRequest : uint8_t { join, part, failure, whereabouts };
 
-/// What errors of rpc call such a request: "call of dist::detail::CollectivePart".
+/// The name of such a request in errors of rpc: "call of dist::detail::CollectivePart".
 std::string called(CollectiveRequest kind);
 
 /// Has this process serve them.
