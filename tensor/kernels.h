@@ -54,7 +54,7 @@ enum class Reduction : uint8_t {
 #include "tendril/tensor/reductions.def"
   count_
 };
-/// What a running result makes of the elements up to each.
+/// The operation of a running result.
 enum class Scan : uint8_t { sum, prod, max, min, logsumexp };
 
 /// How two results become one: of the reductions of a function of each element (reductions.def), that of the others

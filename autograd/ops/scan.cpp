@@ -40,8 +40,8 @@ Tensor previous(const Tensor& x, int dim, bool reverse, double fill) {
   return reverse ? cat({x.narrow(dim, 1, rest), first}, dim) : cat({first, x.narrow(dim, 0, rest)}, dim);
 }
 
-/// Each element is in its own partial sum and in all later ones: the gradients are added up from the end. (The total
-/// less what came before would cancel.)
+/// Each element is in its own partial sum and in all later ones: the gradients are added up from the end. (Subtracting
+/// earlier sums from the total would cancel.)
 struct CumsumBackward : NodeOf<CumsumBackward, 1> {
   static constexpr const char* kName = "CumsumBackward";
   int dim = 0;

@@ -103,7 +103,7 @@ class ResNet : public Module {
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return call(*this, x); }
   /// For inference: from now on evaluation under NoGrad uses convolutions that have taken in the batch normalisations
-  /// behind them as they are now (nn/utils/fusion.h). Blocks whose parameters or statistics have changed since go by
+  /// behind them as they are now (nn/utils/fusion.h). Blocks whose parameters or statistics have changed since use
   /// their layers until it is called again, and so do training and evaluation that may be recorded. Results differ by
   /// roundings.
   void fuse_conv_bn();

@@ -104,7 +104,7 @@ class LBFGS final : public Optimizer {
   Tensor flat_grad() const;
   void move_by(double t, const Tensor& d) const;
   bool has_master_weights(std::size_t /*group*/) const override { return options_.master_weights; }
-  /// What steps change: a parameter, or its master.
+  /// The tensor that steps change: a parameter, or its master weight.
   const Tensor& stepped(std::size_t index) const;
   std::vector<Tensor> copies() const;  ///< of all that steps change
   void restore(const std::vector<Tensor>& copies) const;

@@ -112,7 +112,7 @@ class Optimizer {
 
   /// The rate that schedules count from: the group's when the first of them was made (PyTorch's "initial_lr").
   double initial_lr(std::size_t group = 0) const;
-  /// What schedules that are made from now on compute from.
+  /// Sets the rate that later schedules count from.
   void set_initial_lr(std::size_t group, double lr);
 
   /// The float32 copy of a parameter of a half type under `master_weights`; undefined for others and before the first
@@ -160,7 +160,7 @@ class Optimizer {
   void* state_data(Tensor& state, std::size_t index) const;
   /// Makes a parameter's master_weight, or takes over what was written into the parameter, as step_by does.
   void renew_master(std::size_t index);
-  /// What a parameter's state is kept in: the parameter's dtype, for half types float32.
+  /// The dtype of a parameter's state: the parameter's dtype, for half types float32.
   DType state_dtype(std::size_t index) const noexcept { return computed_in(dtypes_[index]); }
   /// Whether steps of a group's halves are taken by float32 copies.
   virtual bool has_master_weights(std::size_t /*group*/) const { return false; }

@@ -9,7 +9,7 @@
 namespace tendril::detail {
 namespace {
 
-/// What stands before the first ": ", which is the operation.
+/// The text before the first ": ", which is the operation.
 std::string_view named_by(std::string_view text) { return text.substr(0, text.find(": ")); }
 
 std::string renamed(std::string_view op, std::string_view text) {
