@@ -8,6 +8,6 @@ boost=
 ! grep -q 'VERSION_ID="12"' /etc/os-release || boost=1.81
 install_packages crossbuild-essential-arm64 qemu-user-static
 install_packages "libboost$boost-dev:arm64" "libboost-test$boost-dev:arm64" "libboost-context$boost-dev:arm64" \
-  "libboost-json$boost-dev:arm64" zlib1g-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 libjpeg-dev:arm64
+  "libboost-json$boost-dev:arm64" zlib1g-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 libjpeg-dev:arm64 libspdlog-dev:arm64
 export TENDRIL_PRESET=arm64
 exec ./scripts/test.sh "$@"

@@ -20,8 +20,8 @@ TENDRIL_API_BEGIN
 ///                   PyTorch's order.
 namespace tendril {
 
-/// `count` elements each of a parameter and of what belongs to it, without gaps. None overlap. Null where `arrays()`
-/// has no bit. Parameter and gradient are of one dtype; what is kept is of that dtype too, beside halves float32.
+/// `count` elements each of a parameter, its gradient and its state, without gaps. None overlap. Null where `arrays()`
+/// has no bit. Parameter and gradient have one dtype; state has it too, or float32 for half types.
 struct StepBlock {
   static constexpr int kMostArrays = 5;
   void* arrays[kMostArrays] = {};

@@ -68,13 +68,6 @@ AttentionScores::AttentionScores(const Tensor& query, const AttentionOptions& op
       causal(options.is_causal),
       mask(options.attn_mask) {}
 
-Tensor AttentionScores::weights(const Tensor& query, const Tensor& key) const {
-  const Tensor scores = products_with_seen(query * scale, key, hidden(query, key));
-  if (causal) return masked_softmax(scores, seen_by_causality(query, key));
-  if (!mask.defined()) return scores.softmax(-1);
-  return mask.dtype() == kBool ? masked_softmax(scores, mask) : added_softmax(scores, mask);
-}
-
 Tensor AttentionScores::hidden(const Tensor& query, const Tensor& key) const {
   if (!query.device().is_cpu()) return {};
   if (causal) return seen_by_causality(query, key).logical_not();
@@ -84,10 +77,17 @@ Tensor AttentionScores::hidden(const Tensor& query, const Tensor& key) const {
                      with_last(query.sizes(), query.size(-2), key.size(-2)));
 }
 
+Tensor AttentionScores::weights(const Tensor& query, const Tensor& key, const Tensor& unseen) const {
+  const Tensor scores = products_with_seen(query * scale, key, unseen);
+  if (causal) return masked_softmax(scores, seen_by_causality(query, key));
+  if (!mask.defined()) return scores.softmax(-1);
+  return mask.dtype() == kBool ? masked_softmax(scores, mask) : added_softmax(scores, mask);
+}
+
 std::array<Tensor, 3> AttentionScores::gradients(const Tensor& g, const Tensor& query, const Tensor& key,
                                                  const Tensor& value, const std::array<bool, 3>& wanted) const {
   std::array<Tensor, 3> dx;
-  const Tensor softmax = weights(query, key), unseen = hidden(query, key);
+  const Tensor unseen = hidden(query, key), softmax = weights(query, key, unseen);
   if (wanted[2]) dx[2] = softmax.transpose(-2, -1).matmul(g);
   if (!wanted[0] && !wanted[1]) return dx;
   const Tensor d_weights = products_with_seen(g, value, unseen);

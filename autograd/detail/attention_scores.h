@@ -22,11 +22,11 @@ struct AttentionScores {
 
   AttentionScores(const Tensor& query, const AttentionOptions& options);
 
-  /// The softmax of all scores, [..., L, S].
-  Tensor weights(const Tensor& query, const Tensor& key) const;
-  /// Pairs of query and key that do not count, [..., L, S]; undefined if all do, and on a device, where the elements
-  /// that they hide must be finite.
+  /// Pairs of query and key that do not count, bool [..., L, S]; undefined if all do, and on a device, where the
+  /// elements that they hide must be finite.
   Tensor hidden(const Tensor& query, const Tensor& key) const;
+  /// The softmax of all scores, [..., L, S]. `unseen` is hidden(query, key).
+  Tensor weights(const Tensor& query, const Tensor& key, const Tensor& unseen) const;
   /// Gradients of query, key and value by that of the result; those that are not `wanted` may stay undefined.
   std::array<Tensor, 3> gradients(const Tensor& g, const Tensor& query, const Tensor& key, const Tensor& value,
                                   const std::array<bool, 3>& wanted) const;

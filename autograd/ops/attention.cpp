@@ -377,11 +377,12 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
     return lowered ? result : AttentionResult{result.output.to(query.dtype()), result.weights.to(query.dtype())};
   }
   const AttentionScores scores(query, options);
-  Tensor weights = scores.weights(query, key);
+  const Tensor hidden = scores.hidden(query, key);
+  Tensor weights = scores.weights(query, key, hidden);
   if (options.dropout_p > 0) {
     weights = dropout(weights, options.dropout_p, options.generator ? *options.generator : default_generator());
   }
-  return {autograd::detail::product_of_seen(weights, value, scores.hidden(query, key)), weights};
+  return {autograd::detail::product_of_seen(weights, value, hidden), weights};
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,

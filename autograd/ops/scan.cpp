@@ -69,8 +69,8 @@ Tensor with_zeros(const Tensor& gradient, const Tensor& x, const Tensor& g, int 
 /// Whether to look for such. A device's gradients are not looked at, which would wait for it.
 bool may_be_nan(const Tensor& x) { return !x.device().is_cpu() || x.isnan().any().item<bool>(); }
 
-/// dx[i] = (x[0] ... x[i - 1]) s[i], where s[i] = g[i] + x[i + 1] s[i + 1]. There is no division, which a zero among
-/// the factors would forbid.
+/// dx[i] = (x[0] ... x[i - 1]) s[i], where s[i] = g[i] + x[i + 1] s[i + 1]. It does not divide, so factors may
+/// be zero.
 struct CumprodBackward : NodeOf<CumprodBackward, 1, 1> {
   static constexpr const char* kName = "CumprodBackward";
   int dim = 0;
@@ -220,8 +220,8 @@ bool all_finite_and_not_zero(const T* x, int64_t count) {
   return std::all_of(x, x + count, [](T value) { return std::isfinite(value) && value != 0; });
 }
 
-/// Whether some product along `dim`, whose factors the kernel multiplies in several pieces, has left the range of
-/// numbers: then it is not what the factors, one after another, give. A zero among them explains a zero.
+/// Whether some product along `dim` overflowed or vanished because the kernel multiplies a line in several pieces:
+/// multiplied one after another, its factors may give another result. A zero among the factors explains a zero.
 bool left_range(const Tensor& products, const Tensor& x, int dim) {
   const int64_t count = products.numel();
   if (products.dtype() == kFloat32 ? all_finite_and_not_zero(static_cast<const float*>(products.raw_data()), count)

@@ -65,7 +65,7 @@ Tensor Tensor::norm(double p, const Dims& dims, Flag keepdim) const {
   }
   if (p == 1) return abs().sum(dims, keepdim);
   if (std::isinf(p)) {
-    TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: p is ", p, " and there are no elements, expected one or more");
+    TENDRIL_CHECK_AS(ShapeError, to.count > 0, "norm: got p ", p, " and no elements, expected at least one");
     return p > 0 ? abs().amax(dims, keepdim) : abs().amin(dims, keepdim);
   }
   Tensor out;

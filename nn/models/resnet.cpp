@@ -34,7 +34,7 @@ Layers layers_of(Sequential& shortcut) {
   return {dynamic_cast<const Conv2d&>(shortcut[0]), dynamic_cast<const BatchNorm2d&>(shortcut[1])};
 }
 
-/// Whether `fused` is of the layers as they are now, and may take their place.
+/// Whether `fused` was made of the layers' current parameters and statistics, and may be used instead of them.
 bool goes_fused(const Fused& fused, const Module& block, std::initializer_list<Layers> layers,
                 const std::unique_ptr<Sequential>& downsample = nullptr) {
   if (fused.empty() || block.is_training() || autograd::grad_enabled()) return false;

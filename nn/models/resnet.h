@@ -102,10 +102,9 @@ class ResNet : public Module {
   explicit ResNet(const std::array<int64_t, 4>& blocks, const ResNetOptions& options = {});
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return call(*this, x); }
-  /// For inference: from now on evaluation under NoGrad uses convolutions that have taken in the batch normalisations
-  /// behind them as they are now (nn/utils/fusion.h). Blocks whose parameters or statistics have changed since use
-  /// their layers until it is called again, and so do training and evaluation that may be recorded. Results differ by
-  /// roundings.
+  /// For inference: merges each convolution with the batch normalisation behind it (nn/utils/fusion.h), for evaluation
+  /// under NoGrad. Blocks whose parameters or statistics change later use their layers until it is called again, and so
+  /// do training and evaluation that may be recorded. Results differ by roundings.
   void fuse_conv_bn();
 
   Conv2d conv1;

@@ -23,7 +23,7 @@ TENDRIL_API_BEGIN
 ///
 /// A schedule refers to its optimizer, which must outlive it, and changes the rates of all its groups: each by its own
 /// initial rate, the one that it had when the first schedule for the optimizer was made. Making a schedule sets the
-/// rates of epoch 0. Several schedules for one optimizer act one on the other's rates, as in PyTorch. If you set a rate
+/// rates of epoch 0. Several schedules for one optimizer all change its rates, as in PyTorch. If you set a rate
 /// yourself between two steps, StepLR, MultiStepLR, ExponentialLR, LinearLR, CosineAnnealingLR and ReduceLROnPlateau go
 /// on from it; the others compute each rate from the initial one and overwrite it. If the optimizer gets another group,
 /// the next step throws.

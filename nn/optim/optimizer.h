@@ -158,7 +158,7 @@ class Optimizer {
   std::size_t index_of(const Tensor& param, const char* op = "state") const;
   /// The elements of a tensor of state, which is made beside its parameter, filled with zeros, when it is undefined.
   void* state_data(Tensor& state, std::size_t index) const;
-  /// Makes a parameter's master_weight, or takes over what was written into the parameter, as step_by does.
+  /// Makes a parameter's master_weight, or updates it if the parameter has been written since, as step_by does.
   void renew_master(std::size_t index);
   /// The dtype of a parameter's state: the parameter's dtype, for half types float32.
   DType state_dtype(std::size_t index) const noexcept { return computed_in(dtypes_[index]); }
@@ -177,9 +177,9 @@ class Optimizer {
   Tensor copy_beside(const Tensor& state, std::size_t index) const;
   /// A parameter's master_weight, if there is one.
   void add_master(StateDict& dict, std::size_t index) const;
-  /// What the dict has of it; undefined for none.
+  /// The master_weight in the dict; undefined if it has none.
   Tensor read_master(StateReader& reader, std::size_t index) const;
-  /// Of all parameters, from then on.
+  /// Replaces the master weights of all parameters.
   void set_masters(std::vector<Tensor>&& masters) noexcept { masters_.swap(masters); }
 
  private:

@@ -9,7 +9,7 @@
 namespace tendril::cpu {
 namespace {
 
-/// Elements from `begin` on, before `end`: what a step reads and writes of all arrays.
+/// Steps elements begin to end, exclusive, of all arrays of a block.
 using StepRange = void (*)(StepLoop loop, const void* rule, const StepBlock& block, int64_t begin, int64_t end);
 
 template <class T>

@@ -15,12 +15,10 @@
 
 /// Running results along a dimension. Floating sums, products and log-sums are kept in double.
 ///
-/// Sums: a long line has tiles: an element's sum is what came
-/// before its tile, plus the sum from the tile's beginning on; what came before the next tile is the last of these. So
-/// threads that add up tiles first, and one that writes as it goes, give the same bits (but of what is not a number: of
-/// two NaN that meet either may be kept), and sums of positive numbers never fall. (Of float64 near the largest number
-/// a tile may overflow where a sum from the line's beginning would not, and the reverse, as in any sum that is made of
-/// several.)
+/// Sums: a long line is divided into tiles. Each sum is the total before its tile plus the sum from the tile's first
+/// element on, and the total before the next tile is the last of these. So threads that first add up tiles give the
+/// same bits as one thread that writes as it adds (except for the payload of a NaN), and sums of positive numbers never
+/// fall. Near the largest float64 a tile may overflow where a sum from the line's beginning would not, and the reverse.
 namespace tendril::cpu {
 namespace {
 

@@ -13,8 +13,8 @@ namespace tendril::detail {
 /// `made_of`, the message begins with `op` in its place.
 [[noreturn]] void rethrow_named(std::string_view op, std::initializer_list<std::string_view> made_of);
 
-/// Returns f(). Its errors name the operation `op`, not the operations `made_of`, which f calls. Others, of a hook that
-/// a program has set, stay as they are.
+/// Returns f(). Its errors name the operation `op`, not the operations `made_of`, which f calls. Other errors, such
+/// as those of a program's hook, are unchanged.
 template <class F>
 auto named_errors(std::string_view op, std::initializer_list<std::string_view> made_of, const F& f) -> decltype(f()) {
   try {

@@ -32,8 +32,8 @@ Tensor along(LineKernel kernel, const char* op, const Tensor& x, int64_t given_d
 /// x's sizes; `indices` are for max and min alone, which are not reversed.
 void fill_scan(Scan op, const Tensor& out, const Tensor& indices, const Tensor& x, int dim, bool reverse = false);
 
-/// What becomes of the elements up to each, or, with `reverse`, from each on: any op but max and min. Sums and products
-/// of integers and bool: int64. keep(out, x, dim, reverse)
+/// The running result up to each element, or, with `reverse`, from each element to the end; op is not max or min. Sums
+/// and products of integers and bool: int64. keep(out, x, dim, reverse)
 template <class Gradient = Unrecorded>
 Tensor scan(Scan op, const Tensor& x, int64_t given_dim, bool reverse = false) {
   detail::check_defined(x, name_of(op));

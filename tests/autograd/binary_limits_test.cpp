@@ -29,7 +29,7 @@ struct Reference {
 };
 
 Real one(Real, Real) { return 1; }
-/// Which of two is chosen: ties share the gradient, and at NaN both pass it on.
+/// The share of x in a maximum's gradient: ties divide it, and at NaN both operands get it.
 Real chosen(Real x, Real y) { return x < y ? 0 : x == y ? 0.5 : 1; }
 Real product(Real factor, Real vanishing) { return vanishing == 0 ? 0 : factor * vanishing; }
 Real angle_slope(Real x, Real y) {

@@ -1,4 +1,4 @@
-// Which dtype and values a number beside an integer tensor gives: PyTorch 2.15's.
+// Operations on an integer tensor and a number give the dtype and values of PyTorch 2.15.
 #include <boost/test/unit_test.hpp>
 #include <functional>
 

@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(errors_of_a_hook_keep_their_text) {
       });
     }
   }
-  // The operations' own errors are named by what was called.
+  // The operations' own errors name the function that was called.
   CHECK_RAISES(ShapeError, "conv1d: a kernel of", conv1d(ones({1, 1, 2}), ones({1, 1, 3})));
   CHECK_RAISES(ShapeError, "max_pool1d: a window of", max_pool1d(ones({1, 2}), 3));
   CHECK_RAISES(IndexError, "take_along_dim: ", take_along_dim(ones({2}), tensor({5}), 0).sum().item<float>());

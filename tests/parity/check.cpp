@@ -55,8 +55,7 @@ double epsilon(DType dtype) {
 /// The distance between the smallest numbers of a half type.
 double smallest(DType dtype) { return dtype == kFloat16 ? 0x1p-24 : 0x1p-133; }
 
-/// What a result of a function may be off by where relative errors end: those of float32 and float64 may be 0 below the
-/// normal numbers.
+/// The absolute error allowed where relative ones end: float32 and float64 results below the normal numbers may be 0.
 double lost(DType dtype, double relative) {
   if (relative == 0) return 0;
   if (dtype == kFloat64) return std::numeric_limits<double>::min();
@@ -94,7 +93,7 @@ std::string compare_floats(const std::vector<double>& got, const Expectation& wa
   const bool cancels = kind == Kind::summed && wanted.dtype == kFloat64;
   double largest = cancels || (kind == Kind::composed && !is_half(wanted.dtype)) ? 1 : 0;
   for (const double e : expected) largest = std::isfinite(e) ? std::max(largest, std::abs(e)) : largest;
-  // Nor do derivatives of float64 have a slack that says how far terms of theirs cancel.
+  // The slack of float64 derivatives does not tell how far their terms cancel, either.
   const double unknown = kind == Kind::composed && wanted.dtype == kFloat64 ? 1024 : 1;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double e = expected[i], g = got[i];

@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(running_sums_are_right_to_the_last_bits_on_any_number_of_th
         return std::vector{out, drivers::scan(Scan::sum, x, lines.dim(), true)};
       });
       const std::vector<double> from = doubles(x), there = doubles(got[0]), back = doubles(got[1]);
-      long double worst = 0;  // in what the dtype can tell apart at the result's size
+      long double worst = 0;  // in units of the dtype's rounding at the result's size
       for_each_line(lines, [&](const auto& at) {
         long double sum = 0, most = 1;
         const auto add = [&](const std::vector<double>& results, int64_t i) {
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(other_running_results_are_those_of_long_double_on_any_numbe
       const std::vector<double> from = doubles(x), by = doubles(factors), products = doubles(got[0]),
                                 logs = doubles(got[1]), largest = doubles(got[2]);
       const auto places = got[3].to_vector<int64_t>();
-      long double worst = 0;  // in what the dtype can tell apart
+      long double worst = 0;  // in units of the dtype's rounding
       bool right = true;
       for_each_line(lines, [&](const auto& at) {
         long double product = 1, sum = 0;

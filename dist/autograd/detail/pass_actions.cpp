@@ -23,7 +23,7 @@ bool is_timeout(const std::exception_ptr& error) {
   }
 }
 
-/// An error of rpc with what the program called, backward, in place of the request.
+/// An error of rpc that names the function that the program called, backward, instead of the request.
 std::exception_ptr named_backward(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) step_kernel(TensorList<Rule::kArrays
   }
 }
 
-/// A parameter and a gradient of T, what is kept in float32, and behind it the parameter's master (StepBlock) or null.
+/// The arrays of a list: parameter and gradient of T, float32 state, and last the float32 master weight or null.
 template <class T, class Rule, unsigned kHas>
 __global__ void __launch_bounds__(kThreads) step_half_kernel(TensorList<Rule::kArrays + 1> list, Rule rule) {
   constexpr int kArrays = Rule::kArrays;

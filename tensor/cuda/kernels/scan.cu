@@ -23,7 +23,7 @@ struct ScanPlan {
   int64_t length;
   int across;     ///< lines of a block
   int sharing;    ///< threads of a line
-  int64_t share;  ///< elements of a line that a block takes; blockIdx.y says which
+  int64_t share;  ///< elements of a line that a block takes; number blockIdx.y of `shares`
   int64_t shares;
 };
 
@@ -62,8 +62,8 @@ __device__ Before<A> scan_lanes(const Op& op, A value, int sharing, A* shared) {
   return {before, all};
 }
 
-/// Scans elements start to end of a line, before which there is `total`; returns what is up to `end`. Elements that are
-/// not `mine` are left out. All threads of the block call it with the same range.
+/// Scans elements start to end of a line; `total` is the result before start. Returns the result before end. Elements
+/// that are not `mine` are left out. All threads of the block call it with the same range.
 template <bool writes, class Op, class A>
 __device__ A scan_share(const Op& op, int64_t start, int64_t end, bool mine, A total, int sharing, A* shared) {
   const int in_line = static_cast<int>(threadIdx.x) % sharing;
@@ -88,7 +88,7 @@ __device__ A scan_share(const Op& op, int64_t start, int64_t end, bool mine, A t
 }
 
 /// Neighbouring threads have neighbouring elements of a line. A block has a share of one line, or `across` whole ones.
-/// `carry` [lines][shares] is what comes before a share; null: nothing does.
+/// `carry` [lines][shares] is the result before each share; null if each line is one share.
 template <class Op>
 __global__ void __launch_bounds__(kThreads, Op::kLeastBlocks)
     scan_rows(Op op, ScanPlan<Op::kArrays> plan, const typename Op::Total* carry) {
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) totals[static_cast<int64_t>(blockIdx.x) * plan.shares + blockIdx.y] = total;
 }
 
-/// Makes of each line's totals what comes before each share.
+/// Replaces the total of each share by the result before it.
 template <class Op>
 __global__ void __launch_bounds__(kThreads)
     scan_totals(Op op, typename Op::Total* totals, int64_t lines, int64_t shares) {
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads, Op::kLeastBlocks) scan_columns(Op op
     __syncthreads();
     total = op.identity();
     for (int before = at; before < thread; before += plan.across) total = op.combine(total, totals[before]);
-    // In place, the next thread's share is still its own: nobody writes what another reads.
+    // In place, too: no thread writes elements that another reads.
   }
   for (int64_t i = start; i < end; ++i) {
     total = op.combine(total, op.load(i));

@@ -153,7 +153,7 @@ struct RunningExtremum {
   }
 };
 
-/// What consecutive elements of a recurrence make of the result before them, y: factor * y + sum.
+/// Consecutive elements of a recurrence map the result before them, y, to factor * y + sum.
 template <class C>
 struct LinearTotal {
   C factor, sum;

@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(state_that_was_saved_in_half_becomes_float32) {
         old.insert(entry, tensor.dim() == 1 && is_floating(tensor.dtype()) ? raw::cast(tensor, kFloat16) : tensor);
       }
       BOOST_TEST(!old.contains("param_groups.0.master_weights"));
-      loaded->load_state_dict(old);  // which leaves the option as it is
+      loaded->load_state_dict(old);  // keeps the option
       for (const auto& [entry, tensor] : tensors_of(loaded->state_dict())) {
         BOOST_TEST((tensor.dtype() == kFloat32), entry);
         BOOST_TEST(raw::equal(tensor, raw::cast(old.at(entry), kFloat32)), entry);
