@@ -9,5 +9,7 @@ boost=
 install_packages crossbuild-essential-arm64 qemu-user-static
 install_packages "libboost$boost-dev:arm64" "libboost-test$boost-dev:arm64" "libboost-context$boost-dev:arm64" \
   "libboost-json$boost-dev:arm64" zlib1g-dev:arm64 libssl-dev:arm64 libpng-dev:arm64 libjpeg-dev:arm64 libspdlog-dev:arm64
+# Otherwise pkg-config finds the libraries of this machine.
+export PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig
 export TENDRIL_PRESET=arm64
 exec ./scripts/test.sh "$@"
