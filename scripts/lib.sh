@@ -40,9 +40,13 @@ configure() {
   local preset=$1 cuda=OFF
   shift
   if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then cuda=AUTO; fi
-  local log="build/$preset/configure.log"
+  local log="build/$preset/configure.log" cache="build/$preset/CMakeCache.txt" fresh=()
   mkdir -p "build/$preset"
-  cmake --preset "$preset" -DTENDRIL_CUDA=$cuda "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  # CMake reads CXX only in a new folder.
+  if [ -n "${CXX:-}" ] && [ -e "$cache" ] && ! grep -qx "CMAKE_CXX_COMPILER:[A-Z]*=$(command -v "${CXX%% *}")" "$cache"; then
+    fresh=(--fresh)
+  fi
+  cmake --preset "$preset" "${fresh[@]}" -DTENDRIL_CUDA=$cuda "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 }
 
 # build PRESET [targets...]: quiet unless something is wrong or there is a terminal to watch.

@@ -395,24 +395,48 @@ namespace cpu {
 extern const Kernels table;
 }
 namespace detail {
-const Kernels& kernels_elsewhere(Device device);
-}
+struct EnteredDevice {
+  const Kernels* table;
+  int before;  ///< the device that was current; -1 if it still is
+};
+EnteredDevice enter_device(Device device);
+void leave_device(int before) noexcept;
+}  // namespace detail
 
-/// The table of a device. Throws Error where this build or machine has none.
-inline const Kernels& kernels(Device device) {
-  return device.is_cpu() ? cpu::table : detail::kernels_elsewhere(device);
-}
+/// The kernels of a device. While it lives, a CUDA device is this thread's current one; then the device before it is.
+/// Use it on one thread.
+class [[nodiscard]] DeviceKernels {
+ public:
+  /// Throws Error where this build or machine has no such device.
+  explicit DeviceKernels(Device device)
+      : entered_(device.is_cpu() ? detail::EnteredDevice{&cpu::table, -1} : detail::enter_device(device)) {}
+  ~DeviceKernels() {
+    if (entered_.before >= 0) [[unlikely]]
+      detail::leave_device(entered_.before);
+  }
+  DeviceKernels(const DeviceKernels&) = delete;
+  DeviceKernels& operator=(const DeviceKernels&) = delete;
+
+  const Kernels& operator*() const noexcept { return *entered_.table; }
+  const Kernels* operator->() const noexcept { return entered_.table; }
+
+ private:
+  detail::EnteredDevice entered_;
+};
+
+/// Throws Error where this build or machine has no such device.
+inline DeviceKernels kernels(Device device) { return DeviceKernels(device); }
 
 /// `slot` unless it is null: then throws Error, "softmax: no cuda kernel". `op` is a name, or the operation itself,
 /// which is then named on failure only.
 template <class F>
-F* require(F* slot, const char* op, const Kernels& table) {
-  TENDRIL_CHECK(slot, op, ": no ", table.device, " kernel");
+F* require(F* slot, const char* op, const DeviceKernels& table) {
+  TENDRIL_CHECK(slot, op, ": no ", table->device, " kernel");
   return slot;
 }
 template <class F, class Op>
-requires std::is_enum_v<Op> F* require(F* slot, Op op, const Kernels& table) {
-  TENDRIL_CHECK(slot, name_of(op), ": no ", table.device, " kernel");
+requires std::is_enum_v<Op> F* require(F* slot, Op op, const DeviceKernels& table) {
+  TENDRIL_CHECK(slot, name_of(op), ": no ", table->device, " kernel");
   return slot;
 }
 

@@ -17,8 +17,8 @@ HeadsLayout settled(HeadsLayout layout) {
 
 bool takes(const HeadsLayout& layout, void* data, Device device) {
   if (layout.contiguous()) return true;
-  const auto ask = kernels(device).attention_takes;
-  return ask && ask(layout.view(data));
+  const DeviceKernels table = kernels(device);
+  return table->attention_takes && table->attention_takes(layout.view(data));
 }
 
 /// As x lies; where it has more first dimensions than two, as if it had no gaps.

@@ -122,18 +122,18 @@ class KernelCall {
 
   /// Whether there is a kernel, and in training one for the gradients.
   bool served() const {
-    if (layouts_[0].sizes.empty() || !table().attention) return false;
-    if (!table().attention_served) return true;
+    if (layouts_[0].sizes.empty() || !table()->attention) return false;
+    if (!table()->attention_served) return true;
     const AttentionLayout operands = views_of(layouts_), gradients = views_of(gradients_);
-    return table().attention_served(operands, training_ ? &gradients : nullptr, mask_);
+    return table()->attention_served(operands, training_ ? &gradients : nullptr, mask_);
   }
 
   /// The result [b, h, rows, columns], and a number a query.
   std::pair<Tensor, Tensor> forward() const {
     const Tensor q = operand(0), k = operand(1), v = operand(2), out = detail::make(out_, q.device()),
                  log_sum = raw::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
-    table().attention(raw::view_of(out), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
-                      mask_);
+    table()->attention(raw::view_of(out), raw::view_of(log_sum), raw::view_of(q), raw::view_of(k), raw::view_of(v),
+                       mask_);
     return {out, log_sum};
   }
 
@@ -151,16 +151,16 @@ class KernelCall {
     }
     const Tensor q = operand(0), k = operand(1), v = operand(2), like_out = detail::laid_as(g, out_),
                  result = detail::laid_as(out, out_);
-    table().attention_backward(raw::view_of(written[0]), raw::view_of(written[1]), raw::view_of(written[2]),
-                               raw::view_of(like_out), raw::view_of(result), raw::view_of(log_sum), raw::view_of(q),
-                               raw::view_of(k), raw::view_of(v), mask_);
+    table()->attention_backward(raw::view_of(written[0]), raw::view_of(written[1]), raw::view_of(written[2]),
+                                raw::view_of(like_out), raw::view_of(result), raw::view_of(log_sum), raw::view_of(q),
+                                raw::view_of(k), raw::view_of(v), mask_);
     for (std::size_t i = 0; i < 3; ++i) {
       if (!in_place[i]) raw::copy_(dx[i], raw::reshape(written[i], dx[i].sizes()));
     }
   }
 
  private:
-  const Kernels& table() const { return kernels(operands_[0]->device()); }
+  DeviceKernels table() const { return kernels(operands_[0]->device()); }
   Tensor operand(std::size_t i) const { return detail::laid_as(*operands_[i], layouts_[i]); }
   AttentionLayout views_of(const std::array<detail::HeadsLayout, 3>& layouts) const {
     return {layouts[0].view(), layouts[1].view(), layouts[2].view(), out_.view()};

@@ -38,7 +38,7 @@ Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How
 
 /// As in PyTorch images lie channels-last if those given do or the weight does (a kernel of one place is either).
 How how_of(const Tensor& images, const Tensor& w, const ConvGeometry& geometry) {
-  if (!kernels(images.device()).channels_last) return {geometry};
+  if (!kernels(images.device())->channels_last) return {geometry};
   const MemoryFormat weights = w.suggest_memory_format();
   const bool last =
       weights == MemoryFormat::channels_last || images.suggest_memory_format() == MemoryFormat::channels_last;
@@ -99,7 +99,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
                         (autograd::requires_grad(x) || autograd::requires_grad(w) || autograd::requires_grad(bias));
   if (relu && recorded) return conv(x, w, bias, how, false, prepared).relu();
   const ConvGeometry& g = how.geometry;
-  const Kernels& table = kernels(x.device());
+  const DeviceKernels table = kernels(x.device());
   Tensor out = raw::empty(
       {x.sizes()[0], w.sizes()[0], window_count(x.sizes()[2], w.sizes()[2], g.stride.h, g.padding.h, g.dilation.h),
        window_count(x.sizes()[3], w.sizes()[3], g.stride.w, g.padding.w, g.dilation.w)},
@@ -115,12 +115,12 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
       prepared->clear();
     }
   }
-  if (table.conv2d_relu && (bias.defined() || relu || forms)) {
+  if (table->conv2d_relu && (bias.defined() || relu || forms)) {
     const Tensor shift = bias.defined() ? raw::contiguous(bias) : bias;
-    table.conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g,
-                      forms.get());
+    table->conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g,
+                       forms.get());
   } else {
-    require(table.conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
+    require(table->conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
     if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
     if (relu) raw::unary_(Unary::relu, out);
   }
@@ -135,11 +135,11 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
 
 Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& how,
             tendril::detail::PreparedForms* prepared) {
-  const Kernels& table = kernels(out.device());
+  const DeviceKernels table = kernels(out.device());
   Tensor x = raw::empty(x_sizes, out.dtype(), out.device(), how.images);
-  require(table.conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
-                                                   raw::view_of(raw::contiguous(w, how.weights)), how.geometry,
-                                                   prepared);
+  require(table->conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
+                                                    raw::view_of(raw::contiguous(w, how.weights)), how.geometry,
+                                                    prepared);
   if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
     save_operands(n, out, w, how);
     n->w_sizes = w.sizes();
@@ -148,10 +148,10 @@ Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& 
 }
 
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how) {
-  const Kernels& table = kernels(out.device());
+  const DeviceKernels table = kernels(out.device());
   Tensor w = raw::empty(w_sizes, out.dtype(), out.device(), how.weights);
-  require(table.conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x, how.images)),
-                                                       raw::view_of(raw::contiguous(out, how.images)), how.geometry);
+  require(table->conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x, how.images)),
+                                                        raw::view_of(raw::contiguous(out, how.images)), how.geometry);
   if (auto* n = track<Conv2dFilterBackward>(w, x, out)) {
     save_operands(n, x, out, how);
     n->x_sizes = x.sizes();

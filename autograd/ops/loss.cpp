@@ -162,9 +162,9 @@ struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
     using raw::view_of;
     const Tensor largest = saved(4), log_sum = saved(5);
     dx[0] = raw::empty_like(scores);
-    const Kernels& table = kernels(scores.device());
-    require(table.cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(largest),
-                                                                  view_of(log_sum), view_of(index), view_of(picked));
+    const DeviceKernels table = kernels(scores.device());
+    require(table->cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(largest),
+                                                                   view_of(log_sum), view_of(index), view_of(picked));
   }
 };
 
@@ -220,9 +220,9 @@ Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, Lo
   Dims lines = scores.sizes();
   lines[1] = 1;
   const Tensor largest = raw::empty(lines, scores.dtype(), scores.device()), log_sum = raw::empty_like(largest);
-  const Kernels& table = kernels(scores.device());
-  require(table.log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum), raw::view_of(scores),
-                                                     1);
+  const DeviceKernels table = kernels(scores.device());
+  require(table->log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum),
+                                                      raw::view_of(scores), 1);
   // In this order: target - largest is exact where it matters.
   Tensor picked = drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy);
   picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
@@ -259,9 +259,9 @@ struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
     }
     using raw::view_of;
     dx[0] = raw::empty_like(scores);
-    const Kernels& table = kernels(scores.device());
-    require(table.cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(saved(3)),
-                                                                  view_of(saved(4)), view_of(index), view_of(share));
+    const DeviceKernels table = kernels(scores.device());
+    require(table->cross_entropy_backward, "cross_entropy", table)(
+        view_of(dx[0]), view_of(scores), 1, view_of(saved(3)), view_of(saved(4)), view_of(index), view_of(share));
   }
 };
 
@@ -276,8 +276,8 @@ Tensor class_losses(const Tensor& scores, const Tensor& target, const CrossEntro
   const View of_index = raw::view_of(index), of_loss = raw::view_of(loss), of_weights = raw::view_of(weights),
              of_shares = raw::view_of(shares), of_largest = raw::view_of(largest), of_log_sum = raw::view_of(log_sum);
   kernels(scores.device())
-      .class_losses({of_index, weight, options.ignore_index, of_loss, of_weights, of_shares, of_largest, of_log_sum},
-                    raw::view_of(scores), 1);
+      ->class_losses({of_index, weight, options.ignore_index, of_loss, of_weights, of_shares, of_largest, of_log_sum},
+                     raw::view_of(scores), 1);
   const bool mean = options.reduction == LossReduction::mean;
   const Tensor total = mean ? drivers::reduce(Reduction::sum, weights) : Tensor();
   Tensor out = options.reduction == LossReduction::none ? raw::squeeze(loss, 1) : drivers::reduce(Reduction::sum, loss);
@@ -367,7 +367,7 @@ Tensor cross_entropy_of_distributions(const Tensor& logits, const Tensor& target
 
 /// Whether one kernel does all of it.
 bool is_at_once(const Tensor& scores, const CrossEntropyOptions& options) {
-  return kernels(scores.device()).class_losses && options.label_smoothing == 0;
+  return kernels(scores.device())->class_losses && options.label_smoothing == 0;
 }
 
 /// Of classes; `logits` of a dtype that the kernels compute with. The loss is of the dtype that is computed in.

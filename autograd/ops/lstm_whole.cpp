@@ -98,10 +98,10 @@ struct LstmWholeBackward : autograd::NodeOf<LstmWholeBackward, kArguments, kArgu
     const Arguments in = arguments();
     Layer layer(in, reverse, way);
     const Tensor output = saved(kOutput), reserve = saved(kReserve);
-    const Kernels& table = kernels(output.device());
+    const DeviceKernels table = kernels(output.device());
     if (spent) {  // an earlier backward through this node has overwritten what forward kept
       const Tensor c_n = raw::empty({output.sizes()[1], output.sizes()[2]}, output.dtype(), output.device());
-      table.lstm_layer(layer, raw::view_of(raw::empty_like(output)), raw::view_of(c_n), reserve.raw_data());
+      table->lstm_layer(layer, raw::view_of(raw::empty_like(output)), raw::view_of(c_n), reserve.raw_data());
     }
     spent = true;
     for (std::size_t i = 0; i < kArguments; ++i) {
@@ -113,9 +113,9 @@ struct LstmWholeBackward : autograd::NodeOf<LstmWholeBackward, kArguments, kArgu
     const Optional to[] = {Optional(dx[kX]),      Optional(dx[kWeightIh]), Optional(dx[kWeightHh]),
                            Optional(dx[kBiasIh]), Optional(dx[kBiasHh]),   Optional(dx[kH0]),
                            Optional(dx[kC0])};
-    table.lstm_layer_backward(layer, raw::view_of(output), reserve.raw_data(),
-                              {from[0].get(), from[1].get(), to[kX].get(), to[kWeightIh].get(), to[kWeightHh].get(),
-                               to[kBiasIh].get(), to[kBiasHh].get(), to[kH0].get(), to[kC0].get()});
+    table->lstm_layer_backward(layer, raw::view_of(output), reserve.raw_data(),
+                               {from[0].get(), from[1].get(), to[kX].get(), to[kWeightIh].get(), to[kWeightHh].get(),
+                                to[kBiasIh].get(), to[kBiasHh].get(), to[kH0].get(), to[kC0].get()});
   }
 
   void recorded(std::span<const Tensor> g, std::span<Tensor> dx) const {
@@ -222,20 +222,20 @@ LstmLayerResult lstm_layer(const Tensor& x, const LstmWeights& w, const Tensor& 
     return lstm_layer(linear(x, w.weight_ih, bias), w.weight_hh, h0, c0, reverse);
   };
   if (x.device().is_cpu()) return composite();
-  const Kernels& table = kernels(x.device());
-  if (!table.lstm_layer) return composite();
+  const DeviceKernels table = kernels(x.device());
+  if (!table->lstm_layer) return composite();
   if (!fits(in)) return composite();
 
   bool recorded = false;
   for (const Tensor& one : in) recorded |= autograd::grad_enabled() && autograd::requires_grad(one);
   Layer layer(in, reverse);
-  const int64_t bytes = table.lstm_layer_reserve(layer, recorded);
+  const int64_t bytes = table->lstm_layer_reserve(layer, recorded);
   if (bytes < 0) return composite();
   const int64_t steps = x.sizes()[0], batch = x.sizes()[1], cells = w.weight_hh.sizes()[1];
   const Tensor output = raw::empty({steps, batch, cells}, x.dtype(), x.device());
   const Tensor c_n = raw::empty({batch, cells}, x.dtype(), x.device());
   const Tensor reserve = recorded ? raw::empty({bytes}, kUInt8, x.device()) : Tensor();
-  table.lstm_layer(layer, raw::view_of(output), raw::view_of(c_n), recorded ? reserve.raw_data() : nullptr);
+  table->lstm_layer(layer, raw::view_of(output), raw::view_of(c_n), recorded ? reserve.raw_data() : nullptr);
 
   if (auto* n = autograd::track<LstmWholeBackward>(output, x, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, h0, c0)) {
     n->set_output(1, c_n);

@@ -28,9 +28,9 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op, const char
 Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char* op, DType dtype) {
   const TensorImpl& left = *a.impl();
   const Device device = left.storage->device();
-  const Kernels& table = kernels(device);
+  const DeviceKernels table = kernels(device);
   Tensor out = raw::empty(sizes, dtype, device);
-  require(table.matmul, op, table)(raw::view_of(*out.impl()), raw::view_of(left), b);
+  require(table->matmul, op, table)(raw::view_of(*out.impl()), raw::view_of(left), b);
   return out;
 }
 
@@ -262,16 +262,16 @@ Tensor linear_layer(const char* op, const Tensor& x, const Tensor& weight, const
                      bias.sizes(), ", expected [", out_features, "]");
     check_operands(x, bias, op, "the bias", "x");
   }
-  const Kernels& table = kernels(x.device());
+  const DeviceKernels table = kernels(x.device());
   // The sum alone is rounded (a GPU wants halves).
   const bool in_float = bias.defined() && x.device().is_cpu();
   const Tensor rows = x.dim() == 2 ? x : as_rows(autograd::detail::alias(x));
   const Dims transposed{weight.sizes()[1], out_features}, strides{weight.strides()[1], weight.strides()[0]};
   const View columns{weight.raw_data(), transposed.data(), strides.data(), weight.numel(), 2, weight.dtype(), false};
   Tensor out;
-  if ((bias.defined() || after) && table.linear && is_floating(x.dtype())) {
+  if ((bias.defined() || after) && table->linear && is_floating(x.dtype())) {
     out = raw::empty({rows.sizes()[0], out_features}, x.dtype(), x.device());
-    table.linear(raw::view_of(out), raw::view_of(rows), columns, autograd::detail::MaybeView::as_it_lies(bias), after);
+    table->linear(raw::view_of(out), raw::view_of(rows), columns, autograd::detail::MaybeView::as_it_lies(bias), after);
   } else {
     out =
         raw_product(rows, columns, {rows.sizes()[0], out_features}, op, in_float ? computed_in(x.dtype()) : x.dtype());

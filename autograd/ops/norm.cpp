@@ -92,8 +92,8 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
       if (needs_grad(static_cast<int>(i))) dx[i] = raw::empty(mean.sizes(), parameter_dtype, mean.device());
     }
     const Tensor rows_of_dx = rows(dx[0]);
-    const Kernels& table = kernels(x.device());
-    require(table.batch_norm_backward, "batch_norm_backward", table)(
+    const DeviceKernels table = kernels(x.device());
+    require(table->batch_norm_backward, "batch_norm_backward", table)(
         MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(rows(g)),
         raw::view_of(rows(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
@@ -130,8 +130,8 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
     }
     const auto rows = [format](const Tensor& t) { return t.defined() ? as_channels(t, format) : t; };
     const Tensor rows_of_dx = rows(dx[0]), rows_of_residual = rows(dx[3]);
-    const Kernels& table = kernels(of.x.device());
-    require(table.batch_norm_relu_backward, "batch_norm_relu_backward", table)(
+    const DeviceKernels table = kernels(of.x.device());
+    require(table->batch_norm_relu_backward, "batch_norm_relu_backward", table)(
         MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView::as_it_lies(rows_of_residual),
         raw::view_of(rows(g)), raw::view_of(rows(out)), raw::view_of(rows(of.x)), raw::view_of(of.mean),
         raw::view_of(of.var), MaybeView(of.weight), eps, batch);
@@ -259,8 +259,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
   if (x.numel() > 0) {  // nothing seen, nothing learned
     const Learning learning(training ? running_mean : Tensor(), training ? running_var : Tensor(), momentum);
-    const Kernels& table = kernels(x.device());
-    require(table.batch_norm, "batch_norm", table)(
+    const DeviceKernels table = kernels(x.device());
+    require(table->batch_norm, "batch_norm", table)(
         raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), eps, training, learning.running());
     if (training) {
@@ -285,8 +285,8 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
     TENDRIL_CHECK(residual.device() == x.device(), "batch_norm_relu: residual is on ", residual.device(),
                   ", expected x's device ", x.device());
   }
-  const Kernels& table = kernels(x.device());
-  if (!table.batch_norm_relu || x.numel() == 0 || (residual.defined() && residual.dtype() != x.dtype())) {
+  const DeviceKernels table = kernels(x.device());
+  if (!table->batch_norm_relu || x.numel() == 0 || (residual.defined() && residual.dtype() != x.dtype())) {
     const Tensor y = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps);
     return (residual.defined() ? y + residual : y).relu();
   }
@@ -295,9 +295,9 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor
   Tensor out = raw::empty(x.sizes(), x.dtype(), x.device(), format);
   const Tensor rows = residual.defined() ? as_channels(residual, format) : residual;
   const Learning learning(training ? running_mean : Tensor(), training ? running_var : Tensor(), momentum);
-  table.batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
-                        raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias),
-                        MaybeView::as_it_lies(rows), eps, training, learning.running());
+  table->batch_norm_relu(raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
+                         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias),
+                         MaybeView::as_it_lies(rows), eps, training, learning.running());
   if (training) {
     learning.done();
     if (!autograd::detail::variances_in_range(var, eps)) {

@@ -14,9 +14,10 @@ namespace {
 
 }  // namespace
 
-const Kernels& detail::kernels_elsewhere(Device device) {
+detail::EnteredDevice detail::enter_device(Device device) {
   raise<Error>("no kernels for ", device, ": ", cuda::why_unavailable());
 }
+void detail::leave_device(int) noexcept {}
 
 namespace cuda {
 

@@ -10,9 +10,7 @@ constinit const Kernels cuda::table = {
 #include "tendril/tensor/cuda/slots.def"
 };
 
-const Kernels& detail::kernels_elsewhere(Device device) {
-  cuda::set_current_device(device.index);
-  return cuda::table;
-}
+detail::EnteredDevice detail::enter_device(Device device) { return {&cuda::table, cuda::enter_device(device.index)}; }
+void detail::leave_device(int before) noexcept { cuda::leave_device(before); }
 
 }  // namespace tendril

@@ -61,8 +61,8 @@ void scatter_into(Scatter kernel, IndexUse use, const char* op, const Tensor& ou
   TENDRIL_CHECK_AS(ShapeError, from.sizes() == places.sizes(), op, ": the source has shape ", source.sizes(),
                    ", the index ", index.sizes());
   const Tensor reached = corner(to, places.sizes(), dim);
-  const Kernels& table = kernels(out.device());
-  require(table.*kernel, op, table)(raw::view_of(reached), dim, raw::view_of(places), raw::view_of(from), use);
+  const DeviceKernels table = kernels(out.device());
+  require((*table).*kernel, op, table)(raw::view_of(reached), dim, raw::view_of(places), raw::view_of(from), use);
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ Tensor gather(const Tensor& x, int64_t given_dim, const Tensor& index, IndexUse 
   check_index(x, index, "gather");
   const int dim = wrap_dim(given_dim, x.dim(), "gather");
   check_fits(x, index, dim, "gather");
-  const Kernels& table = kernels(x.device());
-  const auto run = require(table.gather, "gather", table);
+  const DeviceKernels table = kernels(x.device());
+  const auto run = require(table->gather, "gather", table);
   Tensor out = raw::empty(index.sizes(), x.dtype(), x.device());
   const Tensor to = at_least_1d(out), places = at_least_1d(index);
   run(raw::view_of(to), raw::view_of(corner(at_least_1d(x), places.sizes(), dim)), dim, raw::view_of(places), use);
@@ -107,9 +107,9 @@ void index_copy_(const Tensor& out, int64_t given_dim, const Tensor& given_index
   const Tensor source = use == IndexUse::index_fill ? raw::expand(given_source, sizes) : at_least_1d(given_source);
   TENDRIL_CHECK_AS(ShapeError, source.sizes() == sizes, op, ": the source has shape ", given_source.sizes(),
                    ", expected ", sizes);
-  const Kernels& table = kernels(out.device());
-  require(table.scatter, op, table)(raw::view_of(to), dim, raw::view_of(raw::expand(raw::view(index, line), sizes)),
-                                    raw::view_of(source), use);
+  const DeviceKernels table = kernels(out.device());
+  require(table->scatter, op, table)(raw::view_of(to), dim, raw::view_of(raw::expand(raw::view(index, line), sizes)),
+                                     raw::view_of(source), use);
 }
 
 Tensor index_select(const Tensor& x, int64_t given_dim, const Tensor& given_index, IndexUse use) {
@@ -118,8 +118,8 @@ Tensor index_select(const Tensor& x, int64_t given_dim, const Tensor& given_inde
   const Tensor source = at_least_1d(x);
   Dims sizes = source.sizes();
   sizes[dim] = index.numel();
-  const Kernels& table = kernels(x.device());
-  const auto run = require(table.index_select, "index_select", table);
+  const DeviceKernels table = kernels(x.device());
+  const auto run = require(table->index_select, "index_select", table);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device());
   run(raw::view_of(out), raw::view_of(source), dim, raw::view_of(index), use);
   return x.dim() == 0 ? raw::view(out, {}) : out;
@@ -139,9 +139,9 @@ void index_add_(const Tensor& out, int64_t given_dim, const Tensor& given_index,
     to = raw::cast(to, computed_in(out.dtype()));
     from = raw::cast(from, to.dtype());
   }
-  const Kernels& table = kernels(out.device());
-  require(table.index_add, "index_add", table)(raw::view_of(to), dim, raw::view_of(index), raw::view_of(from),
-                                               IndexUse::index_add);
+  const DeviceKernels table = kernels(out.device());
+  require(table->index_add, "index_add", table)(raw::view_of(to), dim, raw::view_of(index), raw::view_of(from),
+                                                IndexUse::index_add);
   if (in_float) raw::copy_(out, raw::view(to, out.sizes()));
 }
 

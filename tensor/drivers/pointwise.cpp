@@ -120,7 +120,7 @@ class Repeated {
   Repeated(Scalar value, DType dtype, const Dims& sizes, int64_t numel) : strides_(Dims::filled(sizes.size(), 0)) {
     view_ = {&bytes_, sizes.data(), strides_.data(), numel, sizes.size(), dtype, false, true};
     const View one{&bytes_, nullptr, nullptr, 1, 0, dtype, true};
-    kernels(kCPU).fill(one, value);
+    kernels(kCPU)->fill(one, value);
   }
   Repeated(const Repeated&) = delete;
   operator const View&() const noexcept { return view_; }
@@ -153,16 +153,16 @@ void check_number(Unary op, double p) {
 }
 
 void run_unary(Unary op, const Tensor& out, const Tensor& x, double p) {
-  const Kernels& table = kernels(out.device());
-  require(table.unary, op, table)(op, view_of(out), view_of(x), p);
+  const DeviceKernels table = kernels(out.device());
+  require(table->unary, op, table)(op, view_of(out), view_of(x), p);
 }
 void run_binary(Binary op, const Tensor& out, const View& x, const View& y) {
-  const Kernels& table = kernels(out.device());
-  require(table.binary, op, table)(op, view_of(out), x, y);
+  const DeviceKernels table = kernels(out.device());
+  require(table->binary, op, table)(op, view_of(out), x, y);
 }
 void run_compare(Compare op, const Tensor& out, const View& x, const View& y) {
-  const Kernels& table = kernels(out.device());
-  require(table.compare, op, table)(op, view_of(out), x, y);
+  const DeviceKernels table = kernels(out.device());
+  require(table->compare, op, table)(op, view_of(out), x, y);
 }
 
 /// In place, a result may be rounded to `out`'s type but not leave its category.
@@ -221,8 +221,8 @@ Tensor unary(Unary op, const Tensor& x) {
   const TensorImpl* const a = x.impl();
   if (a && keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
-    const Kernels& table = kernels(a->storage->device());
-    require(table.unary, op, table)(op, view_of(*out.impl()), view_of(*a), parameter_of(op));
+    const DeviceKernels table = kernels(a->storage->device());
+    require(table->unary, op, table)(op, view_of(*out.impl()), view_of(*a), parameter_of(op));
     return out;
   }
   return unary(op, x, parameter_of(op));
@@ -246,16 +246,16 @@ Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p, b
                    " for a result of ", kept.dtype());
   if (g.device() != kept.device()) refuse_devices(g, "the gradient", kept, "what was kept", name_of(op));
   Tensor out = in_place ? g : result_like(g);
-  const Kernels& table = kernels(g.device());
-  require(table.unary_gradient, op, table)(op, view_of(out), view_of(g), view_of(kept), p);
+  const DeviceKernels table = kernels(g.device());
+  require(table->unary_gradient, op, table)(op, view_of(out), view_of(g), view_of(kept), p);
   return out;
 }
 
 Tensor predicate(Predicate op, const Tensor& x) {
   check_defined(x, name_of(op), "x");
   Tensor out = empty_in_format_of(x, kBool);
-  const Kernels& table = kernels(out.device());
-  require(table.predicate, op, table)(op, view_of(out), view_of(x));
+  const DeviceKernels table = kernels(out.device());
+  require(table->predicate, op, table)(op, view_of(out), view_of(x));
   return out;
 }
 
@@ -287,8 +287,8 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
   if (a && b && a->dtype == b->dtype && a->sizes == b->sizes && a->storage->device() == b->storage->device() &&
       keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
-    const Kernels& table = kernels(a->storage->device());
-    require(table.binary, op, table)(op, view_of(*out.impl()), view_of(*a), view_of(*b));
+    const DeviceKernels table = kernels(a->storage->device());
+    require(table->binary, op, table)(op, view_of(*out.impl()), view_of(*a), view_of(*b));
     return out;
   }
   return binary_promoted(op, x, y);
@@ -344,8 +344,8 @@ bool is_beside(const Tensor& x, const Tensor& g) {
 
 Tensor run_gradient(Binary op, int operand, const Tensor& g, const View& x, const View& y) {
   Tensor out = result_like(g);
-  const Kernels& table = kernels(g.device());
-  require(table.binary_gradient, op, table)(op, operand, view_of(out), view_of(g), x, y);
+  const DeviceKernels table = kernels(g.device());
+  require(table->binary_gradient, op, table)(op, operand, view_of(out), view_of(g), x, y);
   return out;
 }
 
@@ -381,8 +381,8 @@ void unary_(Unary op, const Tensor& out, double p) {
   check_number(op, p);
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
-  const Kernels& table = kernels(out.device());
-  require(table.unary, op, table)(op, view_of(out), view_of(out), p);
+  const DeviceKernels table = kernels(out.device());
+  require(table->unary, op, table)(op, view_of(out), view_of(out), p);
 }
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {
@@ -437,9 +437,9 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   const bool overlaps = y.storage() == out.storage() && !y.is_same(out);
   const Tensor copy = overlaps ? clone(y) : Tensor();
   const Cast b(overlaps ? copy : y, out.dtype());
-  const Kernels& table = kernels(out.device());
-  require(table.add_scaled, "add", table)(view_of(out), view_of(out),
-                                          Broadcast(b, out.sizes(), out.numel(), out.device()), alpha);
+  const DeviceKernels table = kernels(out.device());
+  require(table->add_scaled, "add", table)(view_of(out), view_of(out),
+                                           Broadcast(b, out.sizes(), out.numel(), out.device()), alpha);
 }
 
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
@@ -455,10 +455,10 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   const Dims sizes = broadcast_shapes(mask.sizes(), broadcast_shapes(x.sizes(), y.sizes(), "where"), "where");
   Tensor out = empty_for(sizes, {&mask, &x, &y}, dtype, device);
   const Cast a(x, dtype), b(y, dtype);
-  const Kernels& table = kernels(out.device());
-  require(table.where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
-                                       Broadcast(a, out.sizes(), out.numel(), device),
-                                       Broadcast(b, out.sizes(), out.numel(), device));
+  const DeviceKernels table = kernels(out.device());
+  require(table->where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
+                                        Broadcast(a, out.sizes(), out.numel(), device),
+                                        Broadcast(b, out.sizes(), out.numel(), device));
   return out;
 }
 
@@ -487,8 +487,8 @@ Tensor clamp_integers(const Tensor& x, std::optional<Scalar> low, std::optional<
   if (!low && !high) return dtype == x.dtype() ? clone(x) : cast(x, dtype);
   const Cast from(x, dtype);
   Tensor out = result_like(from);
-  const Kernels& table = kernels(out.device());
-  require(table.clamp, "clamp", table)(view_of(out), view_of(from), low ? &*low : nullptr, high ? &*high : nullptr);
+  const DeviceKernels table = kernels(out.device());
+  require(table->clamp, "clamp", table)(view_of(out), view_of(from), low ? &*low : nullptr, high ? &*high : nullptr);
   return out;
 }
 
@@ -502,8 +502,8 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
     return full(x.sizes(), NAN, x.dtype(), x.device());
   }
   Tensor out = result_like(x);
-  const Kernels& table = kernels(out.device());
-  require(table.clamp, "clamp", table)(view_of(out), view_of(x), low ? &*low : nullptr, high ? &*high : nullptr);
+  const DeviceKernels table = kernels(out.device());
+  require(table->clamp, "clamp", table)(view_of(out), view_of(x), low ? &*low : nullptr, high ? &*high : nullptr);
   return out;
 }
 

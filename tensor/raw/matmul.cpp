@@ -16,8 +16,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   Dims sizes = a.sizes();
   sizes[ndim - 1] = b.sizes()[ndim - 1];
   Tensor out = empty(sizes, a.dtype(), a.device());
-  const Kernels& table = kernels(out.device());
-  require(table.matmul, "matmul", table)(view_of(out), view_of(a), view_of(b));
+  const DeviceKernels table = kernels(out.device());
+  require(table->matmul, "matmul", table)(view_of(out), view_of(a), view_of(b));
   return out;
 }
 

@@ -73,11 +73,11 @@ const std::vector<Case>& cases() {
 /// out, x and weight are written by the three maps; the other two are `operands`.
 auto map_of(int which, const ConvGeometry& geometry) {
   return [which, geometry](const Tensor& result, const std::vector<Tensor>& operands) {
-    const Kernels& table = kernels(result.device());
+    const DeviceKernels table = kernels(result.device());
     const View out = raw::view_of(result), a = raw::view_of(operands[0]), b = raw::view_of(operands[1]);
-    if (which == 0) table.conv2d(out, a, b, geometry);
-    if (which == 1) table.conv2d_data(out, a, b, geometry, nullptr);
-    if (which == 2) table.conv2d_filter(out, a, b, geometry);
+    if (which == 0) table->conv2d(out, a, b, geometry);
+    if (which == 1) table->conv2d_data(out, a, b, geometry, nullptr);
+    if (which == 2) table->conv2d_filter(out, a, b, geometry);
   };
 }
 
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(images_are_done_a_part_at_a_time_where_scratch_memory_is_sh
   const auto by_products = [&](cuda::ConvMap map, int64_t scratch) {
     return [=, &c](const Tensor& result, const std::vector<Tensor>& operands) {
       if (result.device().is_cpu()) return map_of(static_cast<int>(map), c.geometry)(result, operands);
-      kernels(result.device());  // makes the device current
+      const DeviceKernels here = kernels(result.device());  // makes the device current
       cuda::Conv conv{map, raw::view_of(operands[0]), raw::view_of(operands[1]), raw::view_of(result), c.geometry};
       if (map == cuda::ConvMap::data) conv.x = raw::view_of(result), conv.out = raw::view_of(operands[0]);
       if (map == cuda::ConvMap::filter) conv.weight = raw::view_of(result), conv.out = raw::view_of(operands[1]);

@@ -9,14 +9,14 @@ using namespace tendril::testing;
 using raw::view_of;
 
 void copied(const Tensor& out, const std::vector<Tensor>& in) {
-  kernels(out.device()).copy(view_of(out), view_of(in[0]));
+  kernels(out.device())->copy(view_of(out), view_of(in[0]));
 }
 auto fill(Scalar value) {
-  return [value](const Tensor& out, const std::vector<Tensor>&) { kernels(out.device()).fill(view_of(out), value); };
+  return [value](const Tensor& out, const std::vector<Tensor>&) { kernels(out.device())->fill(view_of(out), value); };
 }
 auto arange(Scalar start, Scalar step) {
   return [start, step](const Tensor& out, const std::vector<Tensor>&) {
-    kernels(out.device()).arange(view_of(out), start, step);
+    kernels(out.device())->arange(view_of(out), start, step);
   };
 }
 

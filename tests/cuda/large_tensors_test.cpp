@@ -46,14 +46,14 @@ BOOST_AUTO_TEST_CASE(elements_beyond_2_to_the_31_are_reached_by_every_kind_of_ke
   constexpr int64_t kMiddle = int64_t{1} << 31;
   BOOST_TEST(around(x, kMiddle) == (Bytes{3, 4, 4, 3, 3}), boost::test_tools::per_element());
 
-  const Kernels& table = kernels(kGPU);
-  table.binary(Binary::add, raw::view_of(sum), raw::view_of(x), raw::view_of(x));  // vectors
+  const DeviceKernels table = kernels(kGPU);
+  table->binary(Binary::add, raw::view_of(sum), raw::view_of(x), raw::view_of(x));  // vectors
   BOOST_TEST(around(sum, 2) == (Bytes{6, 6, 6, 6, 6}), boost::test_tools::per_element());
   BOOST_TEST(around(sum, kMiddle) == (Bytes{6, 8, 8, 6, 6}), boost::test_tools::per_element());
   BOOST_TEST(around(sum, kCount - 3) == (Bytes{6, 6, 10, 10, 10}), boost::test_tools::per_element());
 
   const Tensor even = sum.slice(0, 0, INT64_MAX, 2);
-  table.unary(Unary::neg, raw::view_of(every_other), raw::view_of(even), 0);  // single elements
+  table->unary(Unary::neg, raw::view_of(every_other), raw::view_of(even), 0);  // single elements
   BOOST_TEST(around(every_other, kMiddle / 2) == (Bytes{250, 250, 248, 250, 250}), boost::test_tools::per_element());
   BOOST_TEST(around(every_other, kCount / 2 - 2) == (Bytes{250, 250, 250, 246, 246}), boost::test_tools::per_element());
 

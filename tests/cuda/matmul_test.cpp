@@ -31,7 +31,7 @@ double tolerance(DType dtype, int64_t k) {
 }
 
 void multiply(const Tensor& out, const std::vector<Tensor>& operands) {
-  kernels(out.device()).matmul(raw::view_of(out), raw::view_of(operands[0]), raw::view_of(operands[1]));
+  kernels(out.device())->matmul(raw::view_of(out), raw::view_of(operands[0]), raw::view_of(operands[1]));
 }
 
 /// A row-major product of two matrices or batches of them, on both.

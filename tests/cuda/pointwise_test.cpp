@@ -20,36 +20,36 @@ std::vector<Op> all_of() {
 // Each kernel by its slot: f(out, inputs).
 auto unary(Unary op) {
   return [op](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).unary(op, view_of(out), view_of(in[0]), parameter_of(op));
+    kernels(out.device())->unary(op, view_of(out), view_of(in[0]), parameter_of(op));
   };
 }
 auto predicate(Predicate op) {
   return [op](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).predicate(op, view_of(out), view_of(in[0]));
+    kernels(out.device())->predicate(op, view_of(out), view_of(in[0]));
   };
 }
 auto binary(Binary op) {
   return [op](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).binary(op, view_of(out), view_of(in[0]), view_of(in[1]));
+    kernels(out.device())->binary(op, view_of(out), view_of(in[0]), view_of(in[1]));
   };
 }
 auto compare_by(Compare op) {
   return [op](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).compare(op, view_of(out), view_of(in[0]), view_of(in[1]));
+    kernels(out.device())->compare(op, view_of(out), view_of(in[0]), view_of(in[1]));
   };
 }
 auto add_scaled(Scalar alpha) {
   return [alpha](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).add_scaled(view_of(out), view_of(in[0]), view_of(in[1]), alpha);
+    kernels(out.device())->add_scaled(view_of(out), view_of(in[0]), view_of(in[1]), alpha);
   };
 }
 void choose(const Tensor& out, const std::vector<Tensor>& in) {
-  kernels(out.device()).where(view_of(out), view_of(in[0]), view_of(in[1]), view_of(in[2]));
+  kernels(out.device())->where(view_of(out), view_of(in[0]), view_of(in[1]), view_of(in[2]));
 }
 auto clamp(std::optional<double> low, std::optional<double> high) {
   return [low, high](const Tensor& out, const std::vector<Tensor>& in) {
     const Scalar a = low.value_or(0), b = high.value_or(0);
-    kernels(out.device()).clamp(view_of(out), view_of(in[0]), low ? &a : nullptr, high ? &b : nullptr);
+    kernels(out.device())->clamp(view_of(out), view_of(in[0]), low ? &a : nullptr, high ? &b : nullptr);
   };
 }
 
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(operands_may_lie_in_different_ways_and_have_elements_of_dif
 
 BOOST_AUTO_TEST_CASE(an_operation_in_place_reads_before_it_writes) {
   const auto square = [](const Tensor& out, const std::vector<Tensor>& in) {
-    kernels(out.device()).binary(Binary::mul, view_of(out), view_of(out), view_of(in[0]));
+    kernels(out.device())->binary(Binary::mul, view_of(out), view_of(out), view_of(in[0]));
   };
   for (const Dims& sizes : shapes) {
     for (const auto& [name, x] : written_in(samples(sizes, kFloat32))) {

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(other_dtypes_are_refused_by_name) {
   const Tensor x = raw::empty({1, 1, 2, 2}, kInt32, kGPU), out = raw::empty({1, 1, 1, 1}, kInt32, kGPU);
   const Tensor indices = raw::empty({1, 1, 1, 1}, kInt64, kGPU);
   BOOST_CHECK_EXCEPTION(
-      kernels(kGPU).max_pool2d(raw::view_of(out), raw::view_of(indices), raw::view_of(x), {2, 2}), DTypeError,
+      kernels(kGPU)->max_pool2d(raw::view_of(out), raw::view_of(indices), raw::view_of(x), {2, 2}), DTypeError,
       [](const DTypeError& e) { return std::string(e.what()).find("max_pool2d: no cuda kernel for int32") == 0; });
 }
 

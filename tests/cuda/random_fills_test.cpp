@@ -72,8 +72,8 @@ BOOST_AUTO_TEST_CASE(a_bool_tensor_takes_no_random_integers) {
   Generator generator(test_seed());
   const Tensor out = raw::to(raw::zeros({3}, kBool), kGPU);
   BOOST_CHECK_THROW(raw::randint_(out, 0, 2, generator), DTypeError);
-  BOOST_CHECK_THROW(kernels(kGPU).randint(raw::view_of(out), 0, 2, 1, 0), DTypeError);
-  BOOST_CHECK_THROW(kernels(kGPU).uniform(raw::view_of(out), 0, 2, 1, 0), DTypeError);
+  BOOST_CHECK_THROW(kernels(kGPU)->randint(raw::view_of(out), 0, 2, 1, 0), DTypeError);
+  BOOST_CHECK_THROW(kernels(kGPU)->uniform(raw::view_of(out), 0, 2, 1, 0), DTypeError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,7 +40,7 @@ Tensor reduced(Reduction op, const Tensor& x, const Dims& dims) {
   Dims sizes = x.sizes();
   for (const int64_t d : dims) sizes[static_cast<int>(d)] = 1;
   const Tensor out = raw::empty(sizes, x.dtype(), x.device());
-  kernels(x.device()).reduce(op, raw::view_of(out), raw::view_of(x));
+  kernels(x.device())->reduce(op, raw::view_of(out), raw::view_of(x));
   return out;
 }
 

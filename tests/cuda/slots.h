@@ -38,7 +38,10 @@ struct Pair {
 /// f(table, device) for both.
 template <class F>
 void on_both(F f) {
-  for (const Device device : {kCPU, kGPU}) f(kernels(device), device);
+  for (const Device device : {kCPU, kGPU}) {
+    const DeviceKernels table = kernels(device);
+    f(*table, device);
+  }
 }
 
 }  // namespace tendril::testing

@@ -19,6 +19,7 @@
 #include "tendril/nn/optim/adam.h"
 #include "tendril/nn/optim/sgd.h"
 #include "tendril/tensor/creation.h"
+#include "tendril/tensor/cuda/runtime/current.h"
 #include "tendril/tensor/drivers/by_index.h"
 #include "tendril/tensor/raw.h"
 #include "tests/errors.h"
@@ -339,6 +340,37 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused_by_operation_argument_a
         BOOST_CHECK_EXCEPTION(one.call(a, b), Error, testing::says(one.op, one.argument, ::name_of(a), ::name_of(b)));
       }
     }
+  }
+}
+
+// A program that calls CUDA itself has chosen its device.
+BOOST_AUTO_TEST_CASE(operations_leave_the_current_device_unchanged) {
+  const int8_t count = device_count(DeviceType::cuda);
+  if (count < 2) return;
+  for (int8_t current = 0; current < 2; ++current) {
+    const Device other{DeviceType::cuda, static_cast<int8_t>(1 - current)};
+    BOOST_TEST_REQUIRE(cudaSetDevice(current) == cudaSuccess);
+    BOOST_TEST_REQUIRE(cudaFree(nullptr) == cudaSuccess);  // makes a context, which CUDA 11 does when it is needed
+    const auto unchanged = [&](const char* what) {
+      int now = -1;
+      BOOST_TEST(cudaGetDevice(&now) == cudaSuccess);
+      BOOST_TEST(now == current, what << " left cuda:" << now << " current, expected cuda:" << int{current});
+    };
+    Tensor x = floats({2, 3}, other).requires_grad_();
+    unchanged("ones");
+    const Tensor loss = (x.mm(floats({3, 2}, other)) + 1).softmax(-1).sum();
+    unchanged("operations");
+    loss.backward();
+    unchanged("backward");
+    optim::Adam({x}).step();
+    unchanged("a step");
+    raw::to(raw::to(x.detach(), {DeviceType::cuda, current}), other);
+    unchanged("a copy");
+    loss.item<float>();
+    unchanged("item");
+    BOOST_CHECK_THROW(x.mm(floats({2, 2}, other)), Error);
+    BOOST_CHECK_THROW(raw::empty({int64_t{1} << 50}, kFloat32, other), Error);
+    unchanged("an error");
   }
 }
 

@@ -30,7 +30,7 @@ struct Convolution {
   Tensor weight = raw::to(raw::arange(0, 4 * 3 * 3 * 3, 1, kFloat32), kGPU).view({4, 3, 3, 3});
   Tensor out = raw::empty({2, 4, 6, 5}, kFloat32, kGPU);
 
-  void run() const { kernels(kGPU).conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), {.padding = 1}); }
+  void run() const { kernels(kGPU)->conv2d(raw::view_of(out), raw::view_of(x), raw::view_of(weight), {.padding = 1}); }
   std::vector<double> result() const { return out.to_vector<double>(); }
 };
 

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_question_too_early_is_no_error_of_what_comes_next) {
   BOOST_TEST(!here.done());
   BOOST_TEST(cudaPeekAtLastError() == cudaSuccess);
   const Tensor places = raw::empty({1000}, kInt64, device);
-  BOOST_CHECK_NO_THROW(kernels(device).sort_places(raw::view_of(places), raw::view_of(x), false));
+  BOOST_CHECK_NO_THROW(kernels(device)->sort_places(raw::view_of(places), raw::view_of(x), false));
 }
 
 BOOST_AUTO_TEST_CASE(nor_is_memory_that_a_stream_still_uses) {
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(nor_is_memory_that_a_stream_still_uses) {
   used = {};
   const Tensor x = raw::full({1000}, 1, kFloat32, device), places = raw::empty({1000}, kInt64, device);
   BOOST_TEST(cudaPeekAtLastError() == cudaSuccess);
-  BOOST_CHECK_NO_THROW(kernels(device).sort_places(raw::view_of(places), raw::view_of(x), false));
+  BOOST_CHECK_NO_THROW(kernels(device)->sort_places(raw::view_of(places), raw::view_of(x), false));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,7 +56,9 @@ namespace {
 
 void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-FakeNccl settings{{&copy}, {&copy}, {21400}, {false}, {false}, {0}, {0}};
+int first_device() { return 0; }
+
+FakeNccl settings{{&copy}, {&copy}, {&first_device}, {21400}, {false}, {false}, {0}, {0}};
 
 enum class Kind { all_reduce, broadcast, all_gather, reduce_scatter };
 
@@ -154,6 +156,7 @@ void complete(Operation& one) {
 struct ncclComm {
   std::shared_ptr<World> world;
   std::size_t rank = 0, next = 0;
+  int device = 0;
   std::shared_ptr<Operation> running;
   void* to = nullptr;  // of the running one
 };
@@ -164,6 +167,7 @@ ncclResult_t begin(ncclComm_t comm, Kind kind, const void* from, void* to, std::
                    ncclDataType_t type, int detail) {
   if (settings.refusing) return ncclInvalidUsage;
   if (!comm || !from || !to || bytes_of(type) == 0) return ncclInvalidArgument;
+  if (settings.current_device.load()() != comm->device) return ncclInvalidUsage;
   std::vector<char> mine(read * bytes_of(type));
   settings.read.load()(mine.data(), from, mine.size());
   const std::lock_guard lock(mutex);
@@ -221,7 +225,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
   world->size = nranks;
   ++world->joined;
   ++settings.made;
-  *comm = new ncclComm{world, static_cast<std::size_t>(rank), 0, nullptr, nullptr};
+  *comm = new ncclComm{world, static_cast<std::size_t>(rank), 0, settings.current_device.load()(), nullptr, nullptr};
   return ncclInProgress;
 }
 

@@ -9,6 +9,7 @@ struct FakeNccl {
   /// that makes the call.
   std::atomic<void (*)(void* host, const void* device, std::size_t bytes)> read;
   std::atomic<void (*)(void* device, const void* host, std::size_t bytes)> write;
+  std::atomic<int (*)()> current_device;  ///< of the calling thread, by default 0
   std::atomic<int> version;
   std::atomic<bool> broken;      ///< operations fail at all members, which find out when they ask
   std::atomic<bool> refusing;    ///< operations are refused at once

@@ -23,7 +23,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 constexpr int64_t kLong = 600'011;
 
 struct Budget {

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(results_of_pointwise_operations_lie_as_the_first_operand_of
 }
 
 BOOST_AUTO_TEST_CASE(batch_normalisation_agrees_with_that_of_rows_in_float64) {
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   for (int round = 0; round < 60; ++round) {
     const DType dtype = round % 6 == 0 ? kBFloat16 : round % 3 == 0 ? kFloat64 : kFloat32, wide = computed_in(dtype);
     const Dims sizes{roll(1, 3), roll(2, 100), roll(1, 40), roll(2, 30)}, channels{sizes[1]};
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(batch_normalisation_agrees_with_that_of_rows_in_float64) {
 }
 
 BOOST_AUTO_TEST_CASE(pooling_agrees_with_that_of_rows) {
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   for (int round = 0; round < 60; ++round) {
     const DType dtype = round % 6 == 0 ? kFloat16 : round % 3 == 0 ? kFloat64 : kFloat32;
     PoolGeometry g;

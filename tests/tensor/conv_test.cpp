@@ -47,14 +47,14 @@ double difference(const Tensor& narrow, const Tensor& wide) {
 }
 /// Kernels::conv2d_data with nothing prepared.
 void data_of(const View& x, const View& out, const View& weight, const ConvGeometry& g) {
-  kernels(kCPU).conv2d_data(x, out, weight, g, nullptr);
+  kernels(kCPU)->conv2d_data(x, out, weight, g, nullptr);
 }
 
 /// By our own or by oneDNN's.
 uint64_t winograd_count() { return cpu::taken(Path::own_winograd) + cpu::taken(Path::onednn_winograd); }
 
 BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64) {
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   for (int round = 0; round < 60; ++round) {
     ConvGeometry g;
     g.groups = round % 5 == 0 ? roll(2, 4) : 1;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(large_ones_are_shared_out_by_images_by_channels_or_by_rows)
   if (!cpu::onednn::available()) return;
   const int before = num_threads();
   set_num_threads(2);
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   const ConvGeometry g{.padding = 2};
   const auto parts = [&](int64_t images, int64_t channels, MemoryFormat format) {
     const Tensor x = raw::contiguous(noise({images, channels, 20, 20}), format),
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(filters_gradients_on_different_numbers_of_threads_are_withi
                    y = raw::contiguous(noise({images, channels, 40, 40}), order);
       const auto gradient = [&](const Tensor& of_x, const Tensor& of_y) {
         Tensor weight = raw::empty({channels, channels, 5, 5});
-        kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(of_x), raw::view_of(of_y), g);
+        kernels(kCPU)->conv2d_filter(raw::view_of(weight), raw::view_of(of_x), raw::view_of(of_y), g);
         return weight;
       };
       const auto magnitude = [](const Tensor& t) { return raw::unary(Unary::abs, t); };
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(filters_gradients_on_different_numbers_of_threads_are_withi
 BOOST_AUTO_TEST_CASE(one_image_by_rows_agrees_with_float64_for_any_geometry) {
   const int before = num_threads();
   set_num_threads(5);
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   int in_parts = 0;
   for (int round = 0; round < 60; ++round) {
     ConvGeometry g;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(one_image_by_rows_agrees_with_float64_for_any_geometry) {
 }
 
 BOOST_AUTO_TEST_CASE(winograds_form_agrees_with_float64_for_images_of_any_size_in_either_order) {
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   int in_form = 0;
   for (int round = 0; round < 12; ++round) {
     const int64_t n = roll(1, 3), in = 16 * roll(4, 6), out = 16 * roll(4, 6), h = roll(30, 37), w = roll(30, 37);
@@ -280,7 +280,7 @@ class Level {
 BOOST_AUTO_TEST_CASE(winograds_form_of_our_own_gives_the_same_bits_on_any_number_of_threads) {
   const int budget = num_threads();
   set_num_threads(7);
-  const Kernels& table = kernels(kCPU);
+  const Kernels& table = *kernels(kCPU);
   const auto levels = cpu::all_loops();
   int checked = 0;
   for (int round = 0; round < 20; ++round) {
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(a_nan_stays_within_the_tiles_whose_patches_have_it_also_beh
 BOOST_AUTO_TEST_CASE(a_relu_behind_a_convolution_keeps_nan_and_needs_no_bias) {
   const Tensor x = raw::full({1, 16, 6, 6}, -1), weight = raw::ones({16, 16, 1, 1}), out = raw::empty({1, 16, 6, 6});
   x.mutable_data<float>()[7] = std::nanf("");
-  kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {}, nullptr);
+  kernels(kCPU)->conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, true, {}, nullptr);
   for (int64_t i = 0; i < out.numel(); ++i) {
     const float value = out.data<float>()[i];
     BOOST_TEST_REQUIRE((i % 36 == 7 ? std::isnan(value) : value == 0));
@@ -382,8 +382,8 @@ BOOST_AUTO_TEST_CASE(a_weight_is_put_in_order_once_where_its_forms_are_kept_and_
           const int64_t side = c.side + 2 * c.geometry.padding.h - c.kernel + 1;
           Tensor out = raw::empty({x.sizes()[0], c.out, side, side}, kFloat32, kCPU, format);
           raw::fill_(out, std::nan(""));
-          kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), add, relu, c.geometry,
-                                    prepared);
+          kernels(kCPU)->conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), add, relu, c.geometry,
+                                     prepared);
           return out;
         };
         const Tensor x = raw::contiguous(noise({2, c.in, c.side, c.side}), format),
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(threads_that_make_one_form_at_a_time_keep_one_of_them) {
     const ThreadLimit limit(threads);
     detail::PreparedForms forms(1 << 30);
     const std::size_t before = memory::stats().live_bytes;
-    kernels(kCPU).conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, false, {}, &forms);
+    kernels(kCPU)->conv2d_relu(raw::view_of(out), raw::view_of(x), raw::view_of(weight), nullptr, false, {}, &forms);
     return memory::stats().live_bytes - before;
   };
   const int budget = num_threads();

@@ -67,13 +67,13 @@ Tensor convolution(cpu::onednn::Map map, const Tensor& x, const Tensor& w, const
   using raw::view_of;
   switch (map) {
     case cpu::onednn::Map::result:
-      kernels(kCPU).conv2d(view_of(out), view_of(x), view_of(w), g);
+      kernels(kCPU)->conv2d(view_of(out), view_of(x), view_of(w), g);
       return out;
     case cpu::onednn::Map::data:
-      kernels(kCPU).conv2d_data(view_of(x), view_of(out), view_of(w), g, nullptr);
+      kernels(kCPU)->conv2d_data(view_of(x), view_of(out), view_of(w), g, nullptr);
       return x;
     default:
-      kernels(kCPU).conv2d_filter(view_of(w), view_of(x), view_of(out), g);
+      kernels(kCPU)->conv2d_filter(view_of(w), view_of(x), view_of(out), g);
       return w;
   }
 }
@@ -232,8 +232,8 @@ BOOST_AUTO_TEST_CASE(everything_else_has_them_without) {
        [] {
          const Tensor x = noise({4, 30, 400}), mean = raw::empty({30}), var = raw::empty({30});
          Tensor out = raw::empty_like(x);
-         kernels(kCPU).batch_norm(raw::view_of(out), raw::view_of(mean), raw::view_of(var), raw::view_of(x), nullptr,
-                                  nullptr, 1e-5, true, {});
+         kernels(kCPU)->batch_norm(raw::view_of(out), raw::view_of(mean), raw::view_of(var), raw::view_of(x), nullptr,
+                                   nullptr, 1e-5, true, {});
          return out;
        }},
   };

@@ -10,7 +10,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 
 /// What is read (or written to), what is written (or read), and the dimension along which they may differ.
 struct Shapes {

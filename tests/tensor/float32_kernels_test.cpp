@@ -14,7 +14,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 
 struct Axis {
   std::vector<int64_t> begin, end;

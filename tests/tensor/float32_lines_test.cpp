@@ -11,7 +11,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 
 /// Three dimensions, of which one or none is long; now and then enough for several threads.
 Dims some_sizes(int round) {

@@ -11,7 +11,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 
 Dims some_sizes(int round) {
   if (round % 4 == 0) return {roll(60'000, 200'000)};  // several threads

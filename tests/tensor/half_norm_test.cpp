@@ -66,7 +66,7 @@ struct Problem {
     const View vw = view_of(w), vb = view_of(b), vr = view_of(added), dx = view_of(r.dx), dw = view_of(r.dweight),
                db = view_of(r.dbias), dr = view_of(r.dresidual);
     const View *const pw = affine ? &vw : nullptr, *const pb = affine ? &vb : nullptr;
-    const Kernels& table = kernels(kCPU);
+    const Kernels& table = *kernels(kCPU);
     if (relu) {
       table.batch_norm_relu(view_of(r.out), view_of(r.mean), view_of(r.var), view_of(image), pw, pb, &vr, 1e-3, batch,
                             {});

@@ -112,8 +112,8 @@ BOOST_AUTO_TEST_CASE(dropout) {
       const Tensor x = noise({roll(1, 3000)}, dtype), wide = raw::cast(x, kFloat64), out = raw::empty_like(x),
                    exact = raw::empty_like(wide);
       const auto seed = static_cast<uint64_t>(roll(0, 1000));
-      kernels(kCPU).dropout(raw::view_of(out), raw::view_of(x), 0.3, seed, 7);
-      kernels(kCPU).dropout(raw::view_of(exact), raw::view_of(wide), 0.3, seed, 7);
+      kernels(kCPU)->dropout(raw::view_of(out), raw::view_of(x), 0.3, seed, 7);
+      kernels(kCPU)->dropout(raw::view_of(exact), raw::view_of(wide), 0.3, seed, 7);
       check(out, exact, "dropout");
     }
   }

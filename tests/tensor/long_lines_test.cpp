@@ -22,7 +22,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Budget {

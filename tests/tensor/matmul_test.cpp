@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(bfloat16_products_on_different_numbers_of_threads_are_withi
     for (const int threads : {1, 2, 3}) {
       const ThreadLimit limit(threads);
       const Tensor out = make::empty({m, n});  // float32: a rounding would hide the sums
-      kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+      kernels(kCPU)->matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
       if (threads == 1) one = out;
       const Tensor apart = raw::unary(Unary::abs, raw::binary(Binary::sub, out, one));
       BOOST_TEST(raw::binary(Binary::sub, apart, bound).max().item<double>() <= 0, threads << " threads");
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_shared_out_whole) {
     set_num_threads(threads);
     const uint64_t before = cpu::taken(Path::onednn_product);
     const Tensor out = make::full({9, 128, 128}, NAN, kFloat32);
-    kernels(kCPU).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+    kernels(kCPU)->matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
     if (cpu::onednn::available()) BOOST_TEST(cpu::taken(Path::onednn_product) - before == 9U);
     if (!first.defined()) first = out;
     BOOST_TEST(raw::equal(out, first), threads << " threads");
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(large_bfloat16_products_are_right_by_the_processors_instruc
         for (const DType dtype : {kFloat32, kBFloat16}) {
           const Tensor out = make::full({size[0], size[2]}, NAN, dtype);
           before = made();
-          kernels(kCPU).matmul(raw::view_of(out), raw::view_of(x), raw::view_of(y));
+          kernels(kCPU)->matmul(raw::view_of(out), raw::view_of(x), raw::view_of(y));
           const bool packed = name_a != "with gaps" && name_b != "with gaps" && size[0] > 2;
           BOOST_TEST((made() > before) == (native && packed), name_a << " by " << name_b << size);
           // Sums of at most 300 products below 1 in float32; below 32, rounded to 8 bits.
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(the_result_may_have_any_strides) {
   for (const Dims& size : {Dims{3, 5, 4}, Dims{40, 60, 50}}) {
     const Tensor a = noise({size[0], size[1]}, kFloat32, generator), b = noise({size[1], size[2]}, kFloat32, generator);
     const Tensor out = raw::transpose(make::full({size[2], size[0]}, NAN), 0, 1);
-    kernels(default_device()).matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
+    kernels(default_device())->matmul(raw::view_of(out), raw::view_of(a), raw::view_of(b));
     BOOST_TEST(worst(out, a, b) < 2e-5);
   }
 }

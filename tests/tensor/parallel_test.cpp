@@ -310,9 +310,9 @@ BOOST_AUTO_TEST_CASE(no_threads_but_ours_compute) {
                  y = raw::contiguous(raw::clone(x), order);
     const Tensor weight = noise({24, 24, 5, 5}, kFloat32);
     const ConvGeometry geometry{.padding = 2};
-    kernels(kCPU).conv2d(raw::view_of(y), raw::view_of(x), raw::view_of(weight), geometry);
-    kernels(kCPU).conv2d_data(raw::view_of(x), raw::view_of(y), raw::view_of(weight), geometry, nullptr);
-    kernels(kCPU).conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(y), geometry);
+    kernels(kCPU)->conv2d(raw::view_of(y), raw::view_of(x), raw::view_of(weight), geometry);
+    kernels(kCPU)->conv2d_data(raw::view_of(x), raw::view_of(y), raw::view_of(weight), geometry, nullptr);
+    kernels(kCPU)->conv2d_filter(raw::view_of(weight), raw::view_of(x), raw::view_of(y), geometry);
   }
   for (const DType dtype : {kFloat32, kFloat16, kBFloat16})
     raw::matmul(noise({300, 300}, dtype), noise({300, 300}, dtype));
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_bit) {
     std::vector<Tensor> results = {raw::matmul(a, b), raw::matmul(raw::transpose(b, 0, 1), raw::transpose(a, 0, 1)),
                                    raw::matmul(tall, raw::transpose(tall, 0, 1)), raw::unary(Unary::tanh, x),
                                    raw::binary(Binary::mul, x, g)};
-    const Kernels& table = kernels(kCPU);
+    const Kernels& table = *kernels(kCPU);
     const Tensor rows = raw::view(x, {3, 16, 1600}), g_rows = raw::view(g, {3, 16, 1600});
     Tensor out = raw::empty_like(rows), mean = raw::empty({16}), var = raw::empty({16}), dx = raw::empty_like(rows);
     table.batch_norm(raw::view_of(out), raw::view_of(mean), raw::view_of(var), raw::view_of(rows), nullptr, nullptr,

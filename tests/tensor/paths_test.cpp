@@ -20,7 +20,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 
 Tensor noise(const Dims& sizes, DType dtype = kFloat32) {
   Generator generator(test_seed());

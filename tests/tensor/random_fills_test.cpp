@@ -13,7 +13,7 @@ namespace {
 
 using raw::view_of;
 
-const Kernels& table = kernels(kCPU);
+const Kernels& table = *kernels(kCPU);
 const DType kFloating[] = {kFloat32, kFloat64, kFloat16, kBFloat16};
 
 /// Sizes of all remainders of a block's numbers, some of them for several threads.

@@ -8,6 +8,7 @@
 #include "tendril/dist/collectives/detail/ring.h"
 #include "tendril/rpc/executor.h"
 #include "tendril/tensor/detail/replay.h"
+#include "tendril/tensor/kernels.h"
 #include "tendril/tensor/raw.h"
 
 namespace tendril::dist::detail {
@@ -29,7 +30,7 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
   try {
     NcclComm::load();
     device = device_of_group();
-    (void)raw::zeros({1}, kUInt8, device);  // NCCL asks for the thread's device: it is this one from here on
+    (void)raw::zeros({1}, kUInt8, device);  // throws if the device cannot be used
     if (rank == 0) id = NcclComm::new_id();
   } catch (const Error& error) {
     problem = error.what();
@@ -50,7 +51,10 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
         throw CollectiveError("ProcessGroup: backend NCCL: worker '" + name + "' has none");
     }
     std::memcpy(id.bytes, bytes.data<uint8_t>(), sizeof id.bytes);
-    rpc::blocking([&] { comm = std::make_unique<NcclComm>(id, rank, size, [&] { channel.check_time(); }); });
+    rpc::blocking([&] {
+      const DeviceKernels current = kernels(device);  // a communicator belongs to the current device
+      comm = std::make_unique<NcclComm>(id, rank, size, [&] { channel.check_time(); });
+    });
   });
   return std::unique_ptr<Carrier>(new NcclGroup(device, std::move(comm)));
 }
@@ -70,7 +74,10 @@ void NcclGroup::run(Channel& channel, const Tensor& flat, const F& f) {
     if (!std::exchange(recorded, true)) end.record(stream);
     return end.done();
   };
-  rpc::blocking([&] { f(stream.native(), done, [&] { channel.check_time(); }); });
+  rpc::blocking([&] {
+    const DeviceKernels current = kernels(device_);
+    f(stream.native(), done, [&] { channel.check_time(); });
+  });
 }
 
 void NcclGroup::all_reduce(Channel& channel, const Tensor& flat, ReduceOp op) {

@@ -12,8 +12,8 @@ template <class Key, class Rule, class State>
 void Optimizer::step_by(std::span<const Ready> ready, const Key& key, const Rule& rule, const State& state) {
   std::vector<StepBlock> blocks;
   for_each_run(ready, key, [&](std::span<const Ready> run) {
-    const Kernels& table = kernels(run[0].param.device());
-    const auto kernel = require(table.optimizer_step, name_, table);
+    const DeviceKernels table = kernels(run[0].param.device());
+    const auto kernel = require(table->optimizer_step, name_, table);
     const StepRule step = rule(run[0].index);
     const DType dtype = run[0].param.dtype();
     const bool halves = computed_in(dtype) != dtype;

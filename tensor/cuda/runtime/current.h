@@ -9,34 +9,36 @@
 /// Where this thread's work goes.
 namespace tendril::cuda {
 
-/// The device that this thread last took kernels of (`kernels(device)` sets it), or CUDA's own choice. Throws Error
-/// without a device.
+/// This thread's current device, which is CUDA's: kernels and guards change it while they live. Throws Error without a
+/// device.
 int current_device();
-/// Makes `index` this thread's device. Throws Error unless the machine has it.
-void set_current_device(int index);
+/// Makes `index` this thread's current device. Returns the one before it, for leave_device, or -1 if that needs no
+/// return: it is the same, or has no context, which returning to it would make. A context costs a device half a
+/// gigabyte. Throws Error unless the machine has device `index`.
+int enter_device(int index);
+void leave_device(int before) noexcept;
 /// This thread's stream on its current device: the device's default stream unless a StreamGuard says otherwise.
 cudaStream_t current_stream();
 /// Throws Error unless the machine has device `index`. Asks the device nothing.
 void check_device(int index);
-/// For work of the host that needs some device, such as locking pages: this thread's, if it chose one or its device has
-/// a context; or one that has; or `local_device`.
+/// For work of the host that needs some device, such as locking pages: the current one if it has a context; or one that
+/// has; or `local_device`.
 int any_device();
 
-/// For as long as it lives, this thread's device is another. Chosen device or not, no context is made but on `index`:
-/// a context costs a device half a gigabyte, and cudaSetDevice makes one. So a thread that had chosen none, and whose
-/// device has no context, keeps `index`.
+/// While it lives, this thread's current device is `index`.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int index);
+  explicit DeviceGuard(int index) : before_(enter_device(index)) {}
   /// For calls that must not throw, on a device that is there.
   DeviceGuard(int index, const std::nothrow_t&) noexcept;
-  ~DeviceGuard();
+  ~DeviceGuard() {
+    if (before_ >= 0) leave_device(before_);
+  }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int before_ = 0;
-  bool had_chosen_;
+  int before_;
 };
 
 }  // namespace tendril::cuda

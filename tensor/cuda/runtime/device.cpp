@@ -67,8 +67,6 @@ int current_device() {
 
 namespace {
 
-/// Whether this thread has said where its work goes; cudaGetDevice is 0 also for one that has not.
-thread_local bool chosen = false;
 std::atomic<int> local_rank{0};
 
 /// Whether anything in this process has made the device's context. True where the driver cannot be asked.
@@ -103,17 +101,21 @@ void check_device(int index) {
                                 ", counted from 0");
 }
 
-void set_current_device(int index) {
+int enter_device(int index) {
   check_device(index);
   int now = -1;
   TENDRIL_CUDA("cuda", cudaGetDevice, &now);
-  if (now != index) TENDRIL_CUDA("cuda", cudaSetDevice, index);
-  chosen = true;
+  if (now == index) return -1;
+  const bool returns = has_context(now);
+  TENDRIL_CUDA("cuda", cudaSetDevice, index);
+  return returns ? now : -1;
 }
+
+void leave_device(int before) noexcept { cudaSetDevice(before); }
 
 int any_device() {
   const int now = current_device();
-  if (chosen || has_context(now)) return now;
+  if (has_context(now)) return now;
   for (int i = 0; i < device_count(); ++i) {
     if (has_context(i)) return i;
   }
@@ -127,19 +129,12 @@ Device local_device() {
   return {DeviceType::cuda, static_cast<int8_t>(local_rank.load(std::memory_order_relaxed) % device_count())};
 }
 
-DeviceGuard::DeviceGuard(int index) : before_(current_device()), had_chosen_(chosen) { set_current_device(index); }
-
-DeviceGuard::DeviceGuard(int index, const std::nothrow_t&) noexcept : had_chosen_(chosen) {
-  cudaGetDevice(&before_);
-  if (before_ != index) cudaSetDevice(index);
-  chosen = true;
-}
-
-DeviceGuard::~DeviceGuard() {
-  int now = before_;
+DeviceGuard::DeviceGuard(int index, const std::nothrow_t&) noexcept : before_(-1) {
+  int now = index;
   cudaGetDevice(&now);
-  if (now != before_ && (had_chosen_ || has_context(before_))) cudaSetDevice(before_);
-  chosen = had_chosen_;
+  if (now == index) return;
+  if (has_context(now)) before_ = now;
+  cudaSetDevice(index);
 }
 
 std::string device_name(int device) {

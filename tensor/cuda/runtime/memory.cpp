@@ -102,7 +102,7 @@ CachingAllocator::Block* allocate_block(std::size_t bytes, int device) {
 }  // namespace
 
 Allocation allocate(std::size_t bytes, Device device) {
-  set_current_device(device.index);
+  const DeviceGuard guard(device.index);
   if (bytes == 0) return {};
   auto* handle = new Handle{&memory_of(device.index), allocate_block(bytes, device.index)};
   return {CachingAllocator::address_of(handle->block), handle};

@@ -21,6 +21,7 @@ struct WithFakeNccl {
   ~WithFakeNccl() {
     BOOST_TEST(fake->made == fake->ended);
     fake->broken = fake->refusing = false;
+    fake->current_device = [] { return 0; };
     ::unsetenv("TENDRIL_NCCL_LIBRARY");
   }
   WithFakeNccl(const WithFakeNccl&) = delete;

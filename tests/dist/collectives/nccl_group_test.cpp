@@ -46,6 +46,12 @@ Values times(double factor) {
 
 }  // namespace nccl_group
 
+#ifdef TENDRIL_EMULATED_DEVICES
+namespace tendril::cuda {
+int current_device();  // tensor/cuda/runtime/current.h, whose includes are not found here
+}
+#endif
+
 BOOST_FIXTURE_TEST_SUITE(nccl_group, Fixture, *boost::unit_test::precondition(has_device))
 
 BOOST_AUTO_TEST_CASE(tensors_of_the_device_are_brought_together_where_they_are) {
@@ -70,6 +76,29 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_device_are_brought_together_where_they_are) 
     members.barrier();
   });
 }
+
+#ifdef TENDRIL_EMULATED_DEVICES
+// Communicators belong to the device that is current where they are made.
+BOOST_AUTO_TEST_CASE(nccl_is_called_with_the_groups_device_current) {
+  static constexpr Device kSecond{DeviceType::cuda, 1};
+  fake->current_device = &cuda::current_device;
+  fake->read = [](void* host, const void* device, std::size_t bytes) {
+    check(cuda::current_device() == kSecond.index);
+    cuda::copy_async(host, kCPU, device, kSecond, bytes);
+  };
+  fake->write = [](void* device, const void* host, std::size_t bytes) {
+    cuda::copy_async(device, kSecond, host, kCPU, bytes);
+  };
+  const DefaultDeviceGuard guard(kSecond);
+  at_all(kSize, [&](int rank) {
+    ProcessGroup members(group[rank], names(kSize), kByNccl);
+    (void)ones({1}, {.device = kDevice});  // something else in between
+    const Tensor x = mine(rank, {12}).to(kSecond);
+    members.all_reduce(x, ReduceOp::sum, {.deterministic = false});
+    check(values(x.to(kCPU)) == times(6));
+  });
+}
+#endif
 
 BOOST_AUTO_TEST_CASE(what_is_elsewhere_or_by_rank_goes_around_the_ring) {
   fake->refusing = true;

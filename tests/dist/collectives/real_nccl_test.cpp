@@ -9,6 +9,7 @@
 #include "tendril/autograd/ops/pointwise.h"
 #include "tendril/dist/collectives/detail/nccl_comm.h"
 #include "tendril/tensor/cuda/runtime.h"
+#include "tendril/tensor/kernels.h"
 #include "tests/dist/collectives/trains_alike.h"
 
 namespace real_nccl {
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_member_alone_gets_what_it_gave) {
   const auto look = [&] {
     if (rpc::Clock::now() > deadline) throw rpc::TimeoutError("NCCL takes too long");
   };
-  (void)mine(0);  // NCCL asks for the thread's device
+  const DeviceKernels current = kernels({DeviceType::cuda, 0});  // NCCL asks for it
   NcclComm comm(NcclComm::new_id(), 0, 1, look);
   const std::size_t bytes = 12 * sizeof(float);
   check_alone("all_reduce", [&](const Tensor& x, void* stream, const auto& done) {
