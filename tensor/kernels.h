@@ -403,8 +403,8 @@ EnteredDevice enter_device(Device device);
 void leave_device(int before) noexcept;
 }  // namespace detail
 
-/// The kernels of a device. While it lives, a CUDA device is this thread's current one; then the device before it is.
-/// Use it on one thread.
+/// The kernels of a device. A CUDA device is this thread's current device until the object is destroyed, which makes
+/// the previous one current again. Use and destroy it on the thread that made it.
 class [[nodiscard]] DeviceKernels {
  public:
   /// Throws Error where this build or machine has no such device.

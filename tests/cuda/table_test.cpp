@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tendril/tensor/kernels.h"
+#include "tests/cuda/compare.h"
 
 using namespace tendril;
 
@@ -29,7 +30,7 @@ std::vector<bool> filled(const Kernels& table) {
 BOOST_AUTO_TEST_SUITE(table)
 
 BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
-  const std::vector<bool> here = filled(*kernels(kCPU)), there = filled(*kernels(kGPU));
+  const std::vector<bool> here = filled(*kernels(kCPU)), there = filled(*kernels(testing::kGPU));
   BOOST_REQUIRE(here.size() > 35);
   // What is made of other operations there (conv.cpp, attention.cpp, lstm.cpp), or goes another way (loss.cpp).
   Kernels elsewhere;
@@ -47,9 +48,9 @@ BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
 }
 
 BOOST_AUTO_TEST_CASE(a_null_slot_is_named_with_its_device) {
-  Kernels none = kernels({DeviceType::cuda, 0});
-  none.softmax = nullptr;
-  BOOST_CHECK_EXCEPTION(require(none.softmax, "softmax", none), Error,
+  const DeviceKernels table = kernels(testing::kGPU);
+  const decltype(table->softmax) none = nullptr;
+  BOOST_CHECK_EXCEPTION(require(none, "softmax", table), Error,
                         [](const Error& error) { return std::string(error.what()) == "softmax: no cuda kernel"; });
 }
 

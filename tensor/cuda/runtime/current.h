@@ -12,9 +12,9 @@ namespace tendril::cuda {
 /// This thread's current device, which is CUDA's: kernels and guards change it while they live. Throws Error without a
 /// device.
 int current_device();
-/// Makes `index` this thread's current device. Returns the one before it, for leave_device, or -1 if that needs no
-/// return: it is the same, or has no context, which returning to it would make. A context costs a device half a
-/// gigabyte. Throws Error unless the machine has device `index`.
+/// Makes `index` this thread's current device. Returns the previous one for leave_device, or -1 if there is nothing to
+/// restore: it is the same, or has no context, which costs a device half a gigabyte and would be made. Throws Error
+/// unless the machine has device `index`.
 int enter_device(int index);
 void leave_device(int before) noexcept;
 /// This thread's stream on its current device: the device's default stream unless a StreamGuard says otherwise.
