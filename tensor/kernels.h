@@ -397,14 +397,14 @@ extern const Kernels table;
 namespace detail {
 struct EnteredDevice {
   const Kernels* table;
-  int before;  ///< the device that was current; -1 if it still is
+  int before;  ///< the device to return to; -1 for none
 };
 EnteredDevice enter_device(Device device);
 void leave_device(int before) noexcept;
 }  // namespace detail
 
-/// The kernels of a device. A CUDA device is this thread's current device until the object is destroyed, which makes
-/// the previous one current again. Use and destroy it on the thread that made it.
+/// The kernels of a device. Until the object is destroyed, a CUDA device is this thread's current device. Then the
+/// previous device is current again, unless it has no context. Use and destroy the object on the thread that made it.
 class [[nodiscard]] DeviceKernels {
  public:
   /// Throws Error where this build or machine has no such device.
@@ -430,13 +430,13 @@ inline DeviceKernels kernels(Device device) { return DeviceKernels(device); }
 /// `slot` unless it is null: then throws Error, "softmax: no cuda kernel". `op` is a name, or the operation itself,
 /// which is then named on failure only.
 template <class F>
-F* require(F* slot, const char* op, const DeviceKernels& table) {
-  TENDRIL_CHECK(slot, op, ": no ", table->device, " kernel");
+F* require(F* slot, const char* op, const Kernels& table) {
+  TENDRIL_CHECK(slot, op, ": no ", table.device, " kernel");
   return slot;
 }
 template <class F, class Op>
-requires std::is_enum_v<Op> F* require(F* slot, Op op, const DeviceKernels& table) {
-  TENDRIL_CHECK(slot, name_of(op), ": no ", table->device, " kernel");
+requires std::is_enum_v<Op> F* require(F* slot, Op op, const Kernels& table) {
+  TENDRIL_CHECK(slot, name_of(op), ": no ", table.device, " kernel");
   return slot;
 }
 

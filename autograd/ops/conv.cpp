@@ -120,7 +120,7 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const How& how
     table->conv2d_relu(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), MaybeView(shift), relu, g,
                        forms.get());
   } else {
-    require(table->conv2d, "conv2d", table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
+    require(table->conv2d, "conv2d", *table)(raw::view_of(out), raw::view_of(whole_x), raw::view_of(whole_w), g);
     if (bias.defined()) raw::binary_(Binary::add, out, raw::view(raw::contiguous(bias), {-1, 1, 1}));
     if (relu) raw::unary_(Unary::relu, out);
   }
@@ -137,9 +137,9 @@ Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& 
             tendril::detail::PreparedForms* prepared) {
   const DeviceKernels table = kernels(out.device());
   Tensor x = raw::empty(x_sizes, out.dtype(), out.device(), how.images);
-  require(table->conv2d_data, "conv2d_data", table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
-                                                    raw::view_of(raw::contiguous(w, how.weights)), how.geometry,
-                                                    prepared);
+  require(table->conv2d_data, "conv2d_data", *table)(raw::view_of(x), raw::view_of(raw::contiguous(out, how.images)),
+                                                     raw::view_of(raw::contiguous(w, how.weights)), how.geometry,
+                                                     prepared);
   if (auto* n = track<Conv2dDataBackward>(x, out, w)) {
     save_operands(n, out, w, how);
     n->w_sizes = w.sizes();
@@ -150,8 +150,8 @@ Tensor data(const Tensor& out, const Tensor& w, const Dims& x_sizes, const How& 
 Tensor filter(const Tensor& x, const Tensor& out, const Dims& w_sizes, const How& how) {
   const DeviceKernels table = kernels(out.device());
   Tensor w = raw::empty(w_sizes, out.dtype(), out.device(), how.weights);
-  require(table->conv2d_filter, "conv2d_filter", table)(raw::view_of(w), raw::view_of(raw::contiguous(x, how.images)),
-                                                        raw::view_of(raw::contiguous(out, how.images)), how.geometry);
+  require(table->conv2d_filter, "conv2d_filter", *table)(raw::view_of(w), raw::view_of(raw::contiguous(x, how.images)),
+                                                         raw::view_of(raw::contiguous(out, how.images)), how.geometry);
   if (auto* n = track<Conv2dFilterBackward>(w, x, out)) {
     save_operands(n, x, out, how);
     n->x_sizes = x.sizes();

@@ -35,7 +35,7 @@ Tensor masked(const Tensor& x, const Mask& mask) {
   const Tensor given = raw::contiguous(x);
   Tensor out = raw::empty_like(given);
   const DeviceKernels table = kernels(x.device());
-  const auto kernel = require(table->dropout, "dropout", table);
+  const auto kernel = require(table->dropout, "dropout", *table);
   if (detail::Recorder* const recorder = detail::recorder(x.device()); recorder && mask.replayed) {
     recorder->renew([=, to = detail::FlatView(raw::view_of(out)), from = detail::FlatView(raw::view_of(given))](bool) {
       kernel(to.view(), from.view(), mask.p, mask.now().seed, mask.now().offset);

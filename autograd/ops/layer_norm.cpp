@@ -82,7 +82,7 @@ struct LayerNormBackward : NodeOf<LayerNormBackward, 3, 4> {
     }
     const Tensor lines_of_dx = dx[0].defined() ? as_lines(dx[0], length) : dx[0];
     const DeviceKernels table = kernels(x.device());
-    require(table->layer_norm_backward, "layer_norm", table)(
+    require(table->layer_norm_backward, "layer_norm", *table)(
         MaybeView(lines_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(as_lines(g, length)),
         raw::view_of(as_lines(x, length)), MaybeView(mean), raw::view_of(rstd), MaybeView(weight));
   }
@@ -145,8 +145,8 @@ Tensor normalised_lines(const char* op, const Tensor& x, const Dims& shape, cons
     rstd = raw::empty({lines}, wide, x.device());
     if (centred) mean = raw::empty_like(rstd);
     const DeviceKernels table = kernels(x.device());
-    require(table->layer_norm, op, table)(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
-                                          raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
+    require(table->layer_norm, op, *table)(raw::view_of(as_lines(out, length)), MaybeView(mean), raw::view_of(rstd),
+                                           raw::view_of(as_lines(x, length)), MaybeView(weight), MaybeView(bias), eps);
     if (!autograd::detail::rstd_in_range(rstd)) {
       const Rescaled n(x, last_dims(x, count), centred, eps);
       return scaled_and_shifted(n.xhat, weight, bias, x.dtype());

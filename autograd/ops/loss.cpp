@@ -163,8 +163,8 @@ struct CrossEntropyBackward : autograd::NodeOf<CrossEntropyBackward, 1, 6> {
     const Tensor largest = saved(4), log_sum = saved(5);
     dx[0] = raw::empty_like(scores);
     const DeviceKernels table = kernels(scores.device());
-    require(table->cross_entropy_backward, "cross_entropy", table)(view_of(dx[0]), view_of(scores), 1, view_of(largest),
-                                                                   view_of(log_sum), view_of(index), view_of(picked));
+    require(table->cross_entropy_backward, "cross_entropy", *table)(
+        view_of(dx[0]), view_of(scores), 1, view_of(largest), view_of(log_sum), view_of(index), view_of(picked));
   }
 };
 
@@ -221,8 +221,8 @@ Tensor cross_entropy_of_classes(const Tensor& scores, const Targets& targets, Lo
   lines[1] = 1;
   const Tensor largest = raw::empty(lines, scores.dtype(), scores.device()), log_sum = raw::empty_like(largest);
   const DeviceKernels table = kernels(scores.device());
-  require(table->log_sum_exp, "cross_entropy", table)(raw::view_of(largest), raw::view_of(log_sum),
-                                                      raw::view_of(scores), 1);
+  require(table->log_sum_exp, "cross_entropy", *table)(raw::view_of(largest), raw::view_of(log_sum),
+                                                       raw::view_of(scores), 1);
   // In this order: target - largest is exact where it matters.
   Tensor picked = drivers::gather(scores, 1, targets.index, IndexUse::cross_entropy);
   picked = raw::binary(Binary::sub, raw::binary(Binary::sub, picked, largest), log_sum);
@@ -259,9 +259,10 @@ struct ClassLossesBackward : autograd::NodeOf<ClassLossesBackward, 1, 6> {
     }
     using raw::view_of;
     dx[0] = raw::empty_like(scores);
+    const Tensor largest = saved(3), log_sum = saved(4);
     const DeviceKernels table = kernels(scores.device());
-    require(table->cross_entropy_backward, "cross_entropy", table)(
-        view_of(dx[0]), view_of(scores), 1, view_of(saved(3)), view_of(saved(4)), view_of(index), view_of(share));
+    require(table->cross_entropy_backward, "cross_entropy", *table)(
+        view_of(dx[0]), view_of(scores), 1, view_of(largest), view_of(log_sum), view_of(index), view_of(share));
   }
 };
 

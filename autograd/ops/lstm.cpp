@@ -62,7 +62,7 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
         !table->lstm_steps_backward(whole, raw::view_of(d_gates), raw::view_of(d_c), raw::view_of(d_h),
                                     d_out.defined() ? &given : nullptr, raw::view_of(gates), raw::view_of(cells),
                                     raw::view_of(tanh_c), needs_grad(kH0))) {
-      step_by_step(table, d_gates, d_c, d_h, d_out, c0);
+      step_by_step(*table, {gates, cells, tanh_c, weight}, d_gates, d_c, d_h, d_out, c0);
     }
     dx[kXGates] = d_gates;
     if (needs_grad(kWeight)) dx[kWeight] = d_weight(d_gates, output, h0);
@@ -70,11 +70,14 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
     if (needs_grad(kC0)) dx[kC0] = d_c;
   }
 
-  void step_by_step(const DeviceKernels& table, const Tensor& d_gates, const Tensor& d_c, const Tensor& d_h,
+  struct Kept {
+    const Tensor &gates, &cells, &tanh_c, &weight;
+  };
+  void step_by_step(const Kernels& table, const Kept& kept, const Tensor& d_gates, const Tensor& d_c, const Tensor& d_h,
                     const Tensor& d_out, const Tensor& c0) const {
-    const Tensor gates = saved(kGates), cells = saved(kCells), tanh_c = saved(kTanhC), weight = saved(kWeight);
+    const auto& [gates, cells, tanh_c, weight] = kept;
     const int64_t steps = gates.sizes()[0];
-    const auto cell = require(table->lstm_cell_backward, "lstm_layer backward", table);
+    const auto cell = require(table.lstm_cell_backward, "lstm_layer backward", table);
     for (int64_t s = steps - 1; s >= 0; --s) {
       const int64_t t = step(s, steps);
       View given{};
@@ -83,7 +86,7 @@ struct LstmBackward : autograd::NodeOf<LstmBackward, 4, 8, 2> {
       const View d_gate = step_of(d_gates, t);
       cell(d_gate, raw::view_of(d_c), raw::view_of(d_h), d_out.defined() ? &given : nullptr, step_of(gates, t), before,
            step_of(tanh_c, t));
-      if (s > 0 || needs_grad(kH0)) table->matmul(raw::view_of(d_h), d_gate, raw::view_of(weight));
+      if (s > 0 || needs_grad(kH0)) table.matmul(raw::view_of(d_h), d_gate, raw::view_of(weight));
     }
   }
 
@@ -163,8 +166,8 @@ LstmLayerResult lstm_layer(const Tensor& x_gates, const Tensor& weight_hh, const
   if (!table->lstm_steps ||
       !table->lstm_steps(whole, raw::view_of(gates), raw::view_of(cells), raw::view_of(tanh_c), raw::view_of(output))) {
     const Tensor weight = raw::transpose(weight_hh, 0, 1);
-    const auto cell = require(table->lstm_cell, "lstm_layer", table);
-    const auto product = require(table->matmul, "lstm_layer", table);
+    const auto cell = require(table->lstm_cell, "lstm_layer", *table);
+    const auto product = require(table->matmul, "lstm_layer", *table);
     View h = whole.h0, c = whole.c0;
     for (int64_t s = 0; s < steps; ++s) {
       const int64_t t = reverse ? steps - 1 - s : s;

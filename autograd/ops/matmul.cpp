@@ -30,7 +30,7 @@ Tensor raw_product(const Tensor& a, const View& b, const Dims& sizes, const char
   const Device device = left.storage->device();
   const DeviceKernels table = kernels(device);
   Tensor out = raw::empty(sizes, dtype, device);
-  require(table->matmul, op, table)(raw::view_of(*out.impl()), raw::view_of(left), b);
+  require(table->matmul, op, *table)(raw::view_of(*out.impl()), raw::view_of(left), b);
   return out;
 }
 

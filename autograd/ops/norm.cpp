@@ -93,7 +93,7 @@ struct BatchNormBackward : NodeOf<BatchNormBackward, 3, 4> {
     }
     const Tensor rows_of_dx = rows(dx[0]);
     const DeviceKernels table = kernels(x.device());
-    require(table->batch_norm_backward, "batch_norm_backward", table)(
+    require(table->batch_norm_backward, "batch_norm_backward", *table)(
         MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), raw::view_of(rows(g)),
         raw::view_of(rows(x)), raw::view_of(mean), raw::view_of(var), MaybeView(weight), eps, batch);
   }
@@ -131,7 +131,7 @@ struct BatchNormReluBackward : NodeOf<BatchNormReluBackward, 4, 5> {
     const auto rows = [format](const Tensor& t) { return t.defined() ? as_channels(t, format) : t; };
     const Tensor rows_of_dx = rows(dx[0]), rows_of_residual = rows(dx[3]);
     const DeviceKernels table = kernels(of.x.device());
-    require(table->batch_norm_relu_backward, "batch_norm_relu_backward", table)(
+    require(table->batch_norm_relu_backward, "batch_norm_relu_backward", *table)(
         MaybeView::as_it_lies(rows_of_dx), MaybeView(dx[1]), MaybeView(dx[2]), MaybeView::as_it_lies(rows_of_residual),
         raw::view_of(rows(g)), raw::view_of(rows(out)), raw::view_of(rows(of.x)), raw::view_of(of.mean),
         raw::view_of(of.var), MaybeView(of.weight), eps, batch);
@@ -260,7 +260,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   if (x.numel() > 0) {  // nothing seen, nothing learned
     const Learning learning(training ? running_mean : Tensor(), training ? running_var : Tensor(), momentum);
     const DeviceKernels table = kernels(x.device());
-    require(table->batch_norm, "batch_norm", table)(
+    require(table->batch_norm, "batch_norm", *table)(
         raw::view_of(as_channels(out, format)), raw::view_of(mean), raw::view_of(var),
         raw::view_of(as_channels(x, format)), MaybeView(weight), MaybeView(bias), eps, training, learning.running());
     if (training) {

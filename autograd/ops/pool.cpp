@@ -85,15 +85,16 @@ struct MaxPool2dBackward : NodeOf<MaxPool2dBackward, 1, 1> {
   PoolGeometry geometry;
 
   void backward(const Tensor& g, std::span<Tensor> dx) {
-    const DeviceKernels table = kernels(g.device());
+    const Tensor indices = saved(0);
     if (!autograd::grad_enabled()) {
       dx[0] = raw::empty(sizes, g.dtype(), g.device(), format);
-      return require(table->max_pool2d_backward, "max_pool2d_backward", table)(
-          raw::view_of(four(dx[0], format)), raw::view_of(four(g, format)), raw::view_of(four(saved(0), format)),
+      const DeviceKernels table = kernels(g.device());
+      return require(table->max_pool2d_backward, "max_pool2d_backward", *table)(
+          raw::view_of(four(dx[0], format)), raw::view_of(four(g, format)), raw::view_of(four(indices, format)),
           geometry);
     }
     const Tensor zeros = raw::zeros(sizes, g.dtype(), g.device());
-    dx[0] = zeros.flatten(-2).scatter_add(-1, saved(0).flatten(-2), g.flatten(-2)).reshape(sizes);
+    dx[0] = zeros.flatten(-2).scatter_add(-1, indices.flatten(-2), g.flatten(-2)).reshape(sizes);
   }
 };
 
@@ -140,7 +141,7 @@ struct AvgPool2dTransposeBackward : NodeOf<AvgPool2dTransposeBackward, 1> {
 Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
   const DeviceKernels table = kernels(x.device());
   Tensor out = raw::empty(pool->out, x.dtype(), x.device(), pool->format);
-  require(table->mean_pool2d, "mean_pool2d", table)(
+  require(table->mean_pool2d, "mean_pool2d", *table)(
       raw::view_of(four(out, pool->format)), raw::view_of(four(x, pool->format)), pool->h.view(), pool->w.view());
   if (auto* n = track<AvgPool2dBackward>(out, x)) n->pool = pool;
   return out;
@@ -149,7 +150,7 @@ Tensor mean_pool(const Tensor& x, const MeanPoolPtr& pool) {
 Tensor mean_pool_transpose(const Tensor& g, const MeanPoolPtr& pool) {
   const DeviceKernels table = kernels(g.device());
   Tensor x = raw::empty(pool->in, g.dtype(), g.device(), pool->format);
-  require(table->mean_pool2d_transpose, "mean_pool2d_transpose", table)(
+  require(table->mean_pool2d_transpose, "mean_pool2d_transpose", *table)(
       raw::view_of(four(x, pool->format)), raw::view_of(four(g, pool->format)), pool->h.view(), pool->w.view());
   if (auto* n = track<AvgPool2dTransposeBackward>(x, g)) n->pool = pool;
   return x;
@@ -195,8 +196,8 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, Size2 kernel
   const Tensor out = raw::empty(sizes, x.dtype(), x.device(), format),
                indices = raw::empty(sizes, kInt64, x.device(), format);
   const DeviceKernels table = kernels(x.device());
-  require(table->max_pool2d, "max_pool2d", table)(raw::view_of(four(out, format)), raw::view_of(four(indices, format)),
-                                                  raw::view_of(four(x, format)), geometry);
+  require(table->max_pool2d, "max_pool2d", *table)(raw::view_of(four(out, format)), raw::view_of(four(indices, format)),
+                                                   raw::view_of(four(x, format)), geometry);
   if (auto* n = track<MaxPool2dBackward>(out, x)) {
     n->save(0, indices);
     n->sizes = x.sizes();

@@ -69,7 +69,7 @@ Tensor with_zeros(const Tensor& gradient, const Tensor& x, const Tensor& g, int 
 /// Whether to look for such. A device's gradients are not looked at, which would wait for it.
 bool may_be_nan(const Tensor& x) { return !x.device().is_cpu() || x.isnan().any().item<bool>(); }
 
-/// dx[i] = (x[0] ... x[i - 1]) s[i], where s[i] = g[i] + x[i + 1] s[i + 1]. It does not divide, so factors may
+/// dx[i] = (x[0] ... x[i - 1]) s[i], where s[i] = g[i] + x[i + 1] s[i + 1]. Nothing is divided, so factors may
 /// be zero.
 struct CumprodBackward : NodeOf<CumprodBackward, 1, 1> {
   static constexpr const char* kName = "CumprodBackward";

@@ -103,8 +103,8 @@ class ResNet : public Module {
   Tensor forward(const Tensor& x);
   Tensor operator()(const Tensor& x) { return call(*this, x); }
   /// For inference: merges each convolution with the batch normalisation behind it (nn/utils/fusion.h), for evaluation
-  /// under NoGrad. Blocks whose parameters or statistics change later use their layers until it is called again, and so
-  /// do training and evaluation that may be recorded. Results differ by roundings.
+  /// under NoGrad. Blocks whose parameters or statistics change later use their layers until it is called again.
+  /// Training, and evaluation without NoGrad, always use the layers. Results differ by roundings.
   void fuse_conv_bn();
 
   Conv2d conv1;

@@ -20,9 +20,8 @@ namespace tendril::optim {
 /// The first update copies the parameters, each later one is average <- decay average + (1 - decay) parameter, as
 /// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged. Averages of float16 and
 /// bfloat16 parameters are float32, and rounded once where they are written into the parameters.
-/// Keeps references to the parameters, and copies. Parameters that the module gets later are not averaged; frozen ones
-/// are.
-/// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
+/// Keeps references to the parameters and their averages. Parameters that the module gets later are not averaged;
+/// frozen ones are. Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class ExponentialMovingAverage {
  public:
   /// Throws Error unless decay is in [0, 1] and there is a parameter, DTypeError unless all are floating.
@@ -31,7 +30,7 @@ class ExponentialMovingAverage {
   /// Averages the current parameters. Throws Error, and changes no average, if one was moved, cast or reshaped.
   void update();
   /// One per parameter, in their order and their dtypes, for half types float32; before the first update the
-  /// parameters' first values.
+  /// parameters' initial values.
   const std::vector<Tensor>& averages() const noexcept { return averages_; }
   /// How many updates there have been.
   int64_t updates() const noexcept { return updates_; }

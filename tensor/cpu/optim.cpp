@@ -9,7 +9,7 @@
 namespace tendril::cpu {
 namespace {
 
-/// Steps elements begin to end, exclusive, of all arrays of a block.
+/// Updates elements [begin, end) of a block's arrays.
 using StepRange = void (*)(StepLoop loop, const void* rule, const StepBlock& block, int64_t begin, int64_t end);
 
 template <class T>

@@ -28,8 +28,8 @@ class Recorder {
   uint64_t number() const noexcept { return number_; }
 
   /// Calls `launches(false)`, whose kernels are recorded, and before each replay `launches(true)`, in the order of
-  /// these calls: the arguments of what it launches then take the place of those before. It launches the same kernels
-  /// each time, and asks nothing else of the device. What it changes on the host, it changes before a replay only.
+  /// these calls, with the recorder's device current. The new arguments replace those of the recorded kernels. It must
+  /// launch the same kernels each time and ask nothing else of the device; it changes the host only before a replay.
   ///
   /// It lives as long as the record. Tensors that it holds keep their memory from the rest of the step: memory that a
   /// recorded kernel uses stays the record's anyway, so that a FlatView does.

@@ -23,7 +23,7 @@ void fill_lines(LineKernel kernel, const char* op, const Tensor& out, const Tens
   detail::check_defined(out, op, "the result");
   detail::check_defined(x, op);
   const DeviceKernels table = kernels(x.device());
-  const auto run = require((*table).*kernel, op, table);
+  const auto run = require((*table).*kernel, op, *table);
   run(raw::view_of(with_a_dimension(out)), raw::view_of(with_a_dimension(x)), dim);
 }
 
@@ -32,7 +32,7 @@ void fill_scan(Scan op, const Tensor& out, const Tensor& indices, const Tensor& 
   detail::check_defined(x, name_of(op));
   if (op == Scan::max || op == Scan::min) detail::check_defined(indices, name_of(op), "the indices");
   const DeviceKernels table = kernels(x.device());
-  const auto run = require(table->scan, op, table);
+  const auto run = require(table->scan, op, *table);
   const Tensor to = with_a_dimension(out), from = with_a_dimension(x);
   if (indices.defined()) {
     const Tensor places = with_a_dimension(indices);
@@ -53,7 +53,7 @@ Tensor find_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse) 
                    b.dtype());
   Tensor out = raw::empty_like(b);
   const DeviceKernels table = kernels(b.device());
-  const auto run = require(table->recurrence, "recurrence", table);
+  const auto run = require(table->recurrence, "recurrence", *table);
   const Tensor to = with_a_dimension(out), factors = with_a_dimension(a), summands = with_a_dimension(b);
   if (!reverse || to.numel() == 0) {
     run(raw::view_of(to), raw::view_of(factors), raw::view_of(summands), dim);
@@ -72,7 +72,7 @@ Extremum find_extremum(bool largest, const Tensor& x, int dim, bool want_values,
   Dims kept = lines.sizes();
   kept[dim] = 1;
   const DeviceKernels table = kernels(x.device());
-  const auto run = require(table->extremum, op, table);
+  const auto run = require(table->extremum, op, *table);
   Extremum out{want_values ? raw::empty(kept, x.dtype(), x.device()) : Tensor(), raw::empty(kept, kInt64, x.device())};
   View values;
   if (want_values) values = raw::view_of(out.values);
@@ -87,7 +87,7 @@ Tensor sort_places(const Tensor& x, int dim, bool descending) {
   const Tensor here = raw::transpose(kernels(x.device())->sort_places ? x : raw::to(x, kCPU), dim, -1);
   const Tensor places = raw::empty(here.sizes(), kInt64, here.device());
   const DeviceKernels table = kernels(here.device());
-  require(table->sort_places, "sort", table)(raw::view_of(places), raw::view_of(here), descending);
+  require(table->sort_places, "sort", *table)(raw::view_of(places), raw::view_of(here), descending);
   return raw::contiguous(raw::transpose(raw::to(places, x.device()), dim, -1));
 }
 

@@ -62,7 +62,7 @@ void scatter_into(Scatter kernel, IndexUse use, const char* op, const Tensor& ou
                    ", the index ", index.sizes());
   const Tensor reached = corner(to, places.sizes(), dim);
   const DeviceKernels table = kernels(out.device());
-  require((*table).*kernel, op, table)(raw::view_of(reached), dim, raw::view_of(places), raw::view_of(from), use);
+  require((*table).*kernel, op, *table)(raw::view_of(reached), dim, raw::view_of(places), raw::view_of(from), use);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ Tensor gather(const Tensor& x, int64_t given_dim, const Tensor& index, IndexUse 
   const int dim = wrap_dim(given_dim, x.dim(), "gather");
   check_fits(x, index, dim, "gather");
   const DeviceKernels table = kernels(x.device());
-  const auto run = require(table->gather, "gather", table);
+  const auto run = require(table->gather, "gather", *table);
   Tensor out = raw::empty(index.sizes(), x.dtype(), x.device());
   const Tensor to = at_least_1d(out), places = at_least_1d(index);
   run(raw::view_of(to), raw::view_of(corner(at_least_1d(x), places.sizes(), dim)), dim, raw::view_of(places), use);
@@ -108,8 +108,8 @@ void index_copy_(const Tensor& out, int64_t given_dim, const Tensor& given_index
   TENDRIL_CHECK_AS(ShapeError, source.sizes() == sizes, op, ": the source has shape ", given_source.sizes(),
                    ", expected ", sizes);
   const DeviceKernels table = kernels(out.device());
-  require(table->scatter, op, table)(raw::view_of(to), dim, raw::view_of(raw::expand(raw::view(index, line), sizes)),
-                                     raw::view_of(source), use);
+  require(table->scatter, op, *table)(raw::view_of(to), dim, raw::view_of(raw::expand(raw::view(index, line), sizes)),
+                                      raw::view_of(source), use);
 }
 
 Tensor index_select(const Tensor& x, int64_t given_dim, const Tensor& given_index, IndexUse use) {
@@ -119,7 +119,7 @@ Tensor index_select(const Tensor& x, int64_t given_dim, const Tensor& given_inde
   Dims sizes = source.sizes();
   sizes[dim] = index.numel();
   const DeviceKernels table = kernels(x.device());
-  const auto run = require(table->index_select, "index_select", table);
+  const auto run = require(table->index_select, "index_select", *table);
   const Tensor out = raw::empty(sizes, x.dtype(), x.device());
   run(raw::view_of(out), raw::view_of(source), dim, raw::view_of(index), use);
   return x.dim() == 0 ? raw::view(out, {}) : out;
@@ -140,8 +140,8 @@ void index_add_(const Tensor& out, int64_t given_dim, const Tensor& given_index,
     from = raw::cast(from, to.dtype());
   }
   const DeviceKernels table = kernels(out.device());
-  require(table->index_add, "index_add", table)(raw::view_of(to), dim, raw::view_of(index), raw::view_of(from),
-                                                IndexUse::index_add);
+  require(table->index_add, "index_add", *table)(raw::view_of(to), dim, raw::view_of(index), raw::view_of(from),
+                                                 IndexUse::index_add);
   if (in_float) raw::copy_(out, raw::view(to, out.sizes()));
 }
 

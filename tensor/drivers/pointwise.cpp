@@ -154,15 +154,15 @@ void check_number(Unary op, double p) {
 
 void run_unary(Unary op, const Tensor& out, const Tensor& x, double p) {
   const DeviceKernels table = kernels(out.device());
-  require(table->unary, op, table)(op, view_of(out), view_of(x), p);
+  require(table->unary, op, *table)(op, view_of(out), view_of(x), p);
 }
 void run_binary(Binary op, const Tensor& out, const View& x, const View& y) {
   const DeviceKernels table = kernels(out.device());
-  require(table->binary, op, table)(op, view_of(out), x, y);
+  require(table->binary, op, *table)(op, view_of(out), x, y);
 }
 void run_compare(Compare op, const Tensor& out, const View& x, const View& y) {
   const DeviceKernels table = kernels(out.device());
-  require(table->compare, op, table)(op, view_of(out), x, y);
+  require(table->compare, op, *table)(op, view_of(out), x, y);
 }
 
 /// In place, a result may be rounded to `out`'s type but not leave its category.
@@ -222,7 +222,7 @@ Tensor unary(Unary op, const Tensor& x) {
   if (a && keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
     const DeviceKernels table = kernels(a->storage->device());
-    require(table->unary, op, table)(op, view_of(*out.impl()), view_of(*a), parameter_of(op));
+    require(table->unary, op, *table)(op, view_of(*out.impl()), view_of(*a), parameter_of(op));
     return out;
   }
   return unary(op, x, parameter_of(op));
@@ -247,7 +247,7 @@ Tensor unary_gradient(Unary op, const Tensor& g, const Tensor& kept, double p, b
   if (g.device() != kept.device()) refuse_devices(g, "the gradient", kept, "what was kept", name_of(op));
   Tensor out = in_place ? g : result_like(g);
   const DeviceKernels table = kernels(g.device());
-  require(table->unary_gradient, op, table)(op, view_of(out), view_of(g), view_of(kept), p);
+  require(table->unary_gradient, op, *table)(op, view_of(out), view_of(g), view_of(kept), p);
   return out;
 }
 
@@ -255,7 +255,7 @@ Tensor predicate(Predicate op, const Tensor& x) {
   check_defined(x, name_of(op), "x");
   Tensor out = empty_in_format_of(x, kBool);
   const DeviceKernels table = kernels(out.device());
-  require(table->predicate, op, table)(op, view_of(out), view_of(x));
+  require(table->predicate, op, *table)(op, view_of(out), view_of(x));
   return out;
 }
 
@@ -288,7 +288,7 @@ Tensor binary(Binary op, const Tensor& x, const Tensor& y) {
       keeps(rule_of(op), a->dtype)) [[likely]] {
     Tensor out = result_like(x);
     const DeviceKernels table = kernels(a->storage->device());
-    require(table->binary, op, table)(op, view_of(*out.impl()), view_of(*a), view_of(*b));
+    require(table->binary, op, *table)(op, view_of(*out.impl()), view_of(*a), view_of(*b));
     return out;
   }
   return binary_promoted(op, x, y);
@@ -345,7 +345,7 @@ bool is_beside(const Tensor& x, const Tensor& g) {
 Tensor run_gradient(Binary op, int operand, const Tensor& g, const View& x, const View& y) {
   Tensor out = result_like(g);
   const DeviceKernels table = kernels(g.device());
-  require(table->binary_gradient, op, table)(op, operand, view_of(out), view_of(g), x, y);
+  require(table->binary_gradient, op, *table)(op, operand, view_of(out), view_of(g), x, y);
   return out;
 }
 
@@ -382,7 +382,7 @@ void unary_(Unary op, const Tensor& out, double p) {
   const DType dtype = result_dtype(rule_of(op), out.dtype(), name_of(op));
   check_fits(dtype, out, name_of(op));
   const DeviceKernels table = kernels(out.device());
-  require(table->unary, op, table)(op, view_of(out), view_of(out), p);
+  require(table->unary, op, *table)(op, view_of(out), view_of(out), p);
 }
 
 void binary_(Binary op, const Tensor& out, const Tensor& y) {
@@ -438,8 +438,8 @@ void add_scaled_(const Tensor& out, const Tensor& y, Scalar alpha) {
   const Tensor copy = overlaps ? clone(y) : Tensor();
   const Cast b(overlaps ? copy : y, out.dtype());
   const DeviceKernels table = kernels(out.device());
-  require(table->add_scaled, "add", table)(view_of(out), view_of(out),
-                                           Broadcast(b, out.sizes(), out.numel(), out.device()), alpha);
+  require(table->add_scaled, "add", *table)(view_of(out), view_of(out),
+                                            Broadcast(b, out.sizes(), out.numel(), out.device()), alpha);
 }
 
 Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
@@ -456,9 +456,9 @@ Tensor where(const Tensor& mask, const Tensor& x, const Tensor& y) {
   Tensor out = empty_for(sizes, {&mask, &x, &y}, dtype, device);
   const Cast a(x, dtype), b(y, dtype);
   const DeviceKernels table = kernels(out.device());
-  require(table->where, "where", table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
-                                        Broadcast(a, out.sizes(), out.numel(), device),
-                                        Broadcast(b, out.sizes(), out.numel(), device));
+  require(table->where, "where", *table)(view_of(out), Broadcast(mask, out.sizes(), out.numel(), device),
+                                         Broadcast(a, out.sizes(), out.numel(), device),
+                                         Broadcast(b, out.sizes(), out.numel(), device));
   return out;
 }
 
@@ -488,7 +488,7 @@ Tensor clamp_integers(const Tensor& x, std::optional<Scalar> low, std::optional<
   const Cast from(x, dtype);
   Tensor out = result_like(from);
   const DeviceKernels table = kernels(out.device());
-  require(table->clamp, "clamp", table)(view_of(out), view_of(from), low ? &*low : nullptr, high ? &*high : nullptr);
+  require(table->clamp, "clamp", *table)(view_of(out), view_of(from), low ? &*low : nullptr, high ? &*high : nullptr);
   return out;
 }
 
@@ -503,7 +503,7 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   }
   Tensor out = result_like(x);
   const DeviceKernels table = kernels(out.device());
-  require(table->clamp, "clamp", table)(view_of(out), view_of(x), low ? &*low : nullptr, high ? &*high : nullptr);
+  require(table->clamp, "clamp", *table)(view_of(out), view_of(x), low ? &*low : nullptr, high ? &*high : nullptr);
   return out;
 }
 

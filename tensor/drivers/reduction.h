@@ -55,7 +55,7 @@ template <class Gradient = Unrecorded>
   Tensor out = raw::empty(sizes, dtype, x.device());
   const Dims strides = contiguous_strides(kept);
   const View to{out.raw_data(), kept.data(), strides.data(), out.numel(), kept.size(), dtype, true};
-  require(table->reduce, name, table)(op, to, raw::view_of(wide.defined() ? wide : x));
+  require(table->reduce, name, *table)(op, to, raw::view_of(wide.defined() ? wide : x));
   if (auto* node = Gradient::record(out, x)) node->keep(out, x, kept);
   return out;
 }

@@ -87,7 +87,7 @@ void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (would_read_what_it_wrote(out, x)) [[unlikely]]
     return copy_(out, clone(x));
   const DeviceKernels table = kernels(out.device());
-  const auto copy = require(table->copy, "copy", table);
+  const auto copy = require(table->copy, "copy", *table);
   if (out.sizes() == x.sizes()) {
     copy(view_of(out), view_of(x));
   } else {
@@ -98,7 +98,7 @@ void copy_(const Tensor& out, const Tensor& x, bool non_blocking) {
 void fill_(const Tensor& out, Scalar value) {
   detail::check_defined(out, "fill_");
   const DeviceKernels table = kernels(out.device());
-  require(table->fill, "fill", table)(view_of(out), value);
+  require(table->fill, "fill", *table)(view_of(out), value);
 }
 
 bool equal(const Tensor& x, const Tensor& y, bool nan_equal) {

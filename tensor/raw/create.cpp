@@ -98,7 +98,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype, Device device)
   TENDRIL_CHECK_AS(DTypeError, dtype != kBool, "arange: not for bool");
   Tensor result = empty({count}, dtype, device);
   const DeviceKernels table = kernels(result.device());
-  require(table->arange, "arange", table)(view_of(result), start, step);
+  require(table->arange, "arange", *table)(view_of(result), start, step);
   return result;
 }
 

@@ -17,7 +17,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   sizes[ndim - 1] = b.sizes()[ndim - 1];
   Tensor out = empty(sizes, a.dtype(), a.device());
   const DeviceKernels table = kernels(out.device());
-  require(table->matmul, "matmul", table)(view_of(out), view_of(a), view_of(b));
+  require(table->matmul, "matmul", *table)(view_of(out), view_of(a), view_of(b));
   return out;
 }
 

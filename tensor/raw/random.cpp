@@ -63,7 +63,7 @@ void uniform_(const Tensor& out, double low, double high, Generator& generator) 
     return copy_(out, clamp(values, {}, out.dtype() == kFloat16 ? before<Half>(high) : before<BFloat16>(high)));
   }
   const DeviceKernels table = kernels(out.device());
-  const auto kernel = require(table->uniform, "uniform_", table);
+  const auto kernel = require(table->uniform, "uniform_", *table);
   fill_in_order(out, generator, blocks_for(out, floats_per_block(out.dtype())),
                 [=](const View& view, Generator::State at) { kernel(view, low, high, at.seed, at.offset); });
 }
@@ -73,7 +73,7 @@ void normal_(const Tensor& out, double mean, double stddev, Generator& generator
   TENDRIL_CHECK(stddev >= 0, "normal_: the standard deviation must not be negative, got ", stddev);
   TENDRIL_CHECK_AS(DTypeError, is_floating(out.dtype()), "normal_: needs a floating dtype, got ", out.dtype());
   const DeviceKernels table = kernels(out.device());
-  const auto kernel = require(table->normal, "normal_", table);
+  const auto kernel = require(table->normal, "normal_", *table);
   fill_in_order(out, generator, blocks_for(out, floats_per_block(out.dtype())),
                 [=](const View& view, Generator::State at) { kernel(view, mean, stddev, at.seed, at.offset); });
 }
@@ -82,7 +82,7 @@ void bernoulli_(const Tensor& out, double p, Generator& generator) {
   check(out, "bernoulli_");
   TENDRIL_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability must be in [0, 1], got ", p);
   const DeviceKernels table = kernels(out.device());
-  const auto kernel = require(table->bernoulli, "bernoulli_", table);
+  const auto kernel = require(table->bernoulli, "bernoulli_", *table);
   fill_in_order(out, generator, blocks_for(out, 4),
                 [=](const View& view, Generator::State at) { kernel(view, p, at.seed, at.offset); });
 }
@@ -92,7 +92,7 @@ void randint_(const Tensor& out, int64_t low, int64_t high, Generator& generator
   TENDRIL_CHECK(low < high, "randint_: the range [", low, ", ", high, ") is empty");
   TENDRIL_CHECK_AS(DTypeError, out.dtype() != kBool, "randint_: not for bool");
   const DeviceKernels table = kernels(out.device());
-  const auto kernel = require(table->randint, "randint_", table);
+  const auto kernel = require(table->randint, "randint_", *table);
   fill_in_order(out, generator, blocks_for(out, 2),
                 [=](const View& view, Generator::State at) { kernel(view, low, high, at.seed, at.offset); });
 }

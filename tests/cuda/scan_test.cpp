@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(special_values_are_those_of_the_cpu) {
     const Tensor y = raw::from_data(values, {length});
     check_close(raw::to(y, kCuda).logcumsumexp(0), y.logcumsumexp(0), 1e-5, 1e-6);
   }
-  // The first factor is not read, even if it is infinite or NaN.
+  // The first factor is not read: it may be NaN.
   const Tensor a = raw::from_data(std::vector<float>{static_cast<float>(kNan), static_cast<float>(kInf), 2, 0}, {4}),
                b = raw::full({4}, 1, kFloat32);
   check_close(drivers::recurrence(raw::to(a, kCuda), raw::to(b, kCuda), 0, false), drivers::recurrence(a, b, 0, false),

@@ -48,9 +48,9 @@ BOOST_AUTO_TEST_CASE(every_slot_that_the_cpu_fills_is_filled) {
 }
 
 BOOST_AUTO_TEST_CASE(a_null_slot_is_named_with_its_device) {
-  const DeviceKernels table = kernels(testing::kGPU);
-  const decltype(table->softmax) none = nullptr;
-  BOOST_CHECK_EXCEPTION(require(none, "softmax", table), Error,
+  Kernels none = *kernels(testing::kGPU);
+  none.softmax = nullptr;
+  BOOST_CHECK_EXCEPTION(require(none.softmax, "softmax", none), Error,
                         [](const Error& error) { return std::string(error.what()) == "softmax: no cuda kernel"; });
 }
 

@@ -52,7 +52,7 @@ std::unique_ptr<Carrier> NcclGroup::make(Channel& channel, rpc::Clock::time_poin
     }
     std::memcpy(id.bytes, bytes.data<uint8_t>(), sizeof id.bytes);
     rpc::blocking([&] {
-      const DeviceKernels current = kernels(device);  // a communicator belongs to the current device
+      const DeviceKernels current = kernels(device);  // to which the communicator will belong
       comm = std::make_unique<NcclComm>(id, rank, size, [&] { channel.check_time(); });
     });
   });

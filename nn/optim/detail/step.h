@@ -13,7 +13,7 @@ void Optimizer::step_by(std::span<const Ready> ready, const Key& key, const Rule
   std::vector<StepBlock> blocks;
   for_each_run(ready, key, [&](std::span<const Ready> run) {
     const DeviceKernels table = kernels(run[0].param.device());
-    const auto kernel = require(table->optimizer_step, name_, table);
+    const auto kernel = require(table->optimizer_step, name_, *table);
     const StepRule step = rule(run[0].index);
     const DType dtype = run[0].param.dtype();
     const bool halves = computed_in(dtype) != dtype;

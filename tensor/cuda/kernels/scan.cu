@@ -23,7 +23,7 @@ struct ScanPlan {
   int64_t length;
   int across;     ///< lines of a block
   int sharing;    ///< threads of a line
-  int64_t share;  ///< elements of a line that a block takes; number blockIdx.y of `shares`
+  int64_t share;  ///< elements of a line that a block takes; blockIdx.y is the number of the share
   int64_t shares;
 };
 

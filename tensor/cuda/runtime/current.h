@@ -9,11 +9,11 @@
 /// Where this thread's work goes.
 namespace tendril::cuda {
 
-/// This thread's current device, which is CUDA's: kernels and guards change it while they live. Throws Error without a
-/// device.
+/// This thread's current device, which is CUDA's. DeviceKernels and DeviceGuard change it until they are destroyed.
+/// Throws Error without a device.
 int current_device();
-/// Makes `index` this thread's current device. Returns the previous one for leave_device, or -1 if there is nothing to
-/// restore: it is the same, or has no context, which costs a device half a gigabyte and would be made. Throws Error
+/// Makes `index` this thread's current device. Returns the previous device for leave_device, or -1 if it is the same
+/// one or has no context: returning to it would make one, which takes half a gigabyte of its memory. Throws Error
 /// unless the machine has device `index`.
 int enter_device(int index);
 void leave_device(int before) noexcept;
@@ -25,7 +25,8 @@ void check_device(int index);
 /// has; or `local_device`.
 int any_device();
 
-/// While it lives, this thread's current device is `index`.
+/// Until it is destroyed, this thread's current device is `index`; afterwards the previous one, unless that has no
+/// context.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index) : before_(enter_device(index)) {}

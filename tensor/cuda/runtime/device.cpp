@@ -69,8 +69,16 @@ namespace {
 
 std::atomic<int> local_rank{0};
 
+/// Forgets an error, which CUB would report as its own.
+void try_set_device(int index) noexcept {
+  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
+}
+
 /// Whether anything in this process has made the device's context. True where the driver cannot be asked.
 bool has_context(int index) noexcept {
+  static std::atomic<uint64_t> known{0};  // bit i: device i has one
+  const uint64_t bit = index < 64 ? uint64_t{1} << index : 0;
+  if (known.load(std::memory_order_relaxed) & bit) return true;
   using Ask = CUresult (*)(CUdevice, unsigned*, int*);
   static const Ask ask = []() noexcept -> Ask {
     void* found = nullptr;
@@ -87,7 +95,9 @@ bool has_context(int index) noexcept {
   }();
   unsigned flags = 0;
   int active = 1;
-  return !ask || ask(index, &flags, &active) != CUDA_SUCCESS || active != 0;
+  if (ask && ask(index, &flags, &active) == CUDA_SUCCESS && active == 0) return false;
+  known.fetch_or(bit, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace
@@ -106,12 +116,14 @@ int enter_device(int index) {
   int now = -1;
   TENDRIL_CUDA("cuda", cudaGetDevice, &now);
   if (now == index) return -1;
-  const bool returns = has_context(now);
-  TENDRIL_CUDA("cuda", cudaSetDevice, index);
-  return returns ? now : -1;
+  const int before = has_context(now) ? now : -1;
+  const cudaError_t status = cudaSetDevice(index);
+  if (status != cudaSuccess && before >= 0) try_set_device(before);
+  check(status, "cuda", "cudaSetDevice");
+  return before;
 }
 
-void leave_device(int before) noexcept { cudaSetDevice(before); }
+void leave_device(int before) noexcept { try_set_device(before); }
 
 int any_device() {
   const int now = current_device();
@@ -134,7 +146,7 @@ DeviceGuard::DeviceGuard(int index, const std::nothrow_t&) noexcept : before_(-1
   cudaGetDevice(&now);
   if (now == index) return;
   if (has_context(now)) before_ = now;
-  cudaSetDevice(index);
+  try_set_device(index);
 }
 
 std::string device_name(int device) {

@@ -90,9 +90,9 @@ BOOST_AUTO_TEST_CASE(nccl_is_called_with_the_groups_device_current) {
     cuda::copy_async(device, kSecond, host, kCPU, bytes);
   };
   const DefaultDeviceGuard guard(kSecond);
+  (void)ones({1}, {.device = kDevice});  // makes a context, so that operations on the second device return to this one
   at_all(kSize, [&](int rank) {
     ProcessGroup members(group[rank], names(kSize), kByNccl);
-    (void)ones({1}, {.device = kDevice});  // something else in between
     const Tensor x = mine(rank, {12}).to(kSecond);
     members.all_reduce(x, ReduceOp::sum, {.deterministic = false});
     check(values(x.to(kCPU)) == times(6));
