@@ -32,7 +32,7 @@ tendril_engine(engine engine "node.run_.compare_exchange_strong(nobody, id_, std
 
 # What the engine does to a gradient on its way.
 tendril_engine(engine detail/gradients "gradient = sum_to(gradient, expected.sizes);" ";")
-tendril_engine(engine,promotion detail/gradients "gradient = gradient.to(expected.dtype);" ";")
+tendril_engine(engine,promotion detail/gradients "if (gradient.dtype() != expected.dtype) {" "if (!@ON@ && gradient.dtype() != expected.dtype) {")
 tendril_engine(function detail/gradients "expands_to(expected.sizes, gradient.sizes())" "true")
 tendril_engine(engine detail/gradients "raw::binary_(Binary::add, sum, gradient);" ";")
 tendril_engine(engine detail/gradients "if (uniquely_owned(sum))" "if (@ON@ || uniquely_owned(sum))")
