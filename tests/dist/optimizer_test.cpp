@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(the_norm_over_all_owners_is_clipped) {
     for (const Tensor& param : params) y = (y * param).tanh();
     y.square().sum().backward();
     const double expected = nn::utils::clip_grad_norm_(params, 0.01, {.norm_type = p}).item<double>();
-    {  // whose squares overflow
+    if (default_device().is_cpu()) {  // gradients whose squares overflow; devices do not compute norms again
       const Context large(group[0]);
       backward(large, {model.loss(input(1)) * 1e200});
       BOOST_TEST(opt.clip_grad_norm_(large, 0.01, p) == expected * 1e200, boost::test_tools::tolerance(1e-12));
