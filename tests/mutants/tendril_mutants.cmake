@@ -49,6 +49,7 @@ function(tendril_mutant set source check from to)
     add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E false)
   endif()
   set_tests_properties(${test} PROPERTIES LABELS mutants TIMEOUT 90 COST 190)  # one of them takes 20 s
+  tendril_test_needs(${test} mutants_${set})
 endfunction()
 
 # tendril_mutant_program(SET LIBRARIES...): the program of the set's rows. Its own sources and objects are added to the
@@ -81,5 +82,6 @@ function(tendril_mutants_unchanged set)
     string(REGEX REPLACE "^--run_test=" "" title "${check}")
     add_test(NAME mutants/${set}_unchanged_${title} COMMAND mutants_${set} "${check}")
     set_tests_properties(mutants/${set}_unchanged_${title} PROPERTIES LABELS mutants TIMEOUT 120)
+    tendril_test_needs(mutants/${set}_unchanged_${title} mutants_${set})
   endforeach()
 endfunction()
