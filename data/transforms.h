@@ -77,10 +77,11 @@ struct CenterCrop {
 };
 /// To another size. With a single number the shorter side becomes that, and the longer one keeps the ratio.
 struct Resize {
-  int64_t height = 0, width = 0;  ///< 0 where `shorter` is not
-  int64_t shorter = 0;
+  int64_t height = 0, width = 0;  ///< both 0 if `shorter` is not
+  int64_t shorter = 0;            ///< the new length of the shorter side; 0 if height and width are given
   explicit Resize(int64_t size);
   Resize(int64_t height, int64_t width);
+  /// `image`, [channels, height, width], resized.
   Tensor operator()(const Tensor& image) const {
     return shorter > 0 ? resize(image, shorter) : resize(image, height, width);
   }

@@ -204,6 +204,7 @@ requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, Te
 Tensor tensor(const std::vector<T>& values, TensorOptions options) {
   return from_vector(values, {static_cast<int64_t>(values.size())}, options);
 }
+/// A vector of the values, converted to `dtype`.
 template <class T, std::same_as<DType> D>
 requires requires(const std::vector<T>& values) { from_vector(values, Dims{}, TensorOptions{}); }
 Tensor tensor(const std::vector<T>& values, D dtype) { return tensor(values, TensorOptions{.dtype = dtype}); }

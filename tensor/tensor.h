@@ -187,11 +187,12 @@ class Tensor {
     impl_->storage->expose();
     return static_cast<T*>(raw_data());
   }
-  /// PyTorch's names of `mutable_data` and `data`.
+  /// PyTorch's name for `mutable_data`.
   template <class T>
   T* data_ptr() const {
     return mutable_data<T>();
   }
+  /// PyTorch's name for `data`.
   template <class T>
   const T* const_data_ptr() const {
     return data<T>();
