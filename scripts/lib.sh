@@ -40,12 +40,11 @@ configure() {
   local preset=$1 cuda=OFF
   shift
   if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then cuda=AUTO; fi
-  local log="build/$preset/configure.log" cache="build/$preset/CMakeCache.txt" fresh=()
+  local log="build/$preset/configure.log" asked="build/$preset/CXX" fresh=()
   mkdir -p "build/$preset"
-  # CMake reads CXX only in a new folder.
-  if [ -n "${CXX:-}" ] && [ -e "$cache" ] && ! grep -qx "CMAKE_CXX_COMPILER:[A-Z]*=$(command -v "${CXX%% *}")" "$cache"; then
-    fresh=(--fresh)
-  fi
+  # CMake reads CXX only in a new folder, so another compiler needs one.
+  if [ -e "build/$preset/CMakeCache.txt" ] && [ "$(cat "$asked" 2>/dev/null)" != "${CXX:-}" ]; then fresh=(--fresh); fi
+  echo "${CXX:-}" >"$asked"
   cmake --preset "$preset" "${fresh[@]}" -DTENDRIL_CUDA=$cuda "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 }
 

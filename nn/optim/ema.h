@@ -20,8 +20,9 @@ namespace tendril::optim {
 /// The first update copies the parameters, each later one is average <- decay average + (1 - decay) parameter, as
 /// PyTorch's swa_utils.AveragedModel with get_ema_multi_avg_fn. Buffers are not averaged. Averages of float16 and
 /// bfloat16 parameters are float32, and rounded once where they are written into the parameters.
-/// Keeps references to the parameters and their averages. Parameters that the module gets later are not averaged;
-/// frozen ones are. Thread-safety: one thread at a time, and not while another reads or writes the parameters.
+/// Refers to the parameters and owns their averages. Parameters that the module gets later are not averaged; frozen
+/// ones are.
+/// Thread-safety: one thread at a time, and not while another reads or writes the parameters.
 class ExponentialMovingAverage {
  public:
   /// Throws Error unless decay is in [0, 1] and there is a parameter, DTypeError unless all are floating.
