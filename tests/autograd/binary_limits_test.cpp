@@ -42,7 +42,11 @@ Real distance_slope(Real x, Real y) {
   if (std::isinf(x)) return std::copysign(Real(1), x);
   return x == 0 && y == 0 ? 0 : x / std::hypot(x, y);
 }
-Real power_slope(Real x, Real y) { return y == 0 ? 0 : product(y, std::pow(x, y - 1)); }
+Real power_slope(Real x, Real y) {
+  const Real slope = y == 0 ? 0 : product(y, std::pow(x, y - 1));
+  // A finite y so large is even, whether or not a Real can hold y - 1, which is odd.
+  return std::abs(y) >= 0x1p53L && std::isfinite(y) ? std::copysign(slope, std::copysign(Real(1), x) * y) : slope;
+}
 Real exponent_slope(Real x, Real y) {
   if (x == 0 && y >= 0) return 0;
   return x >= 0 ? product(std::log(x), std::pow(x, y)) : std::pow(x, y) * std::log(x);
@@ -122,6 +126,22 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_are_right_at_the_limits) {
             BOOST_TEST(close(found_y[i], by_y(a, b), dtype), "by y: " << found_y[i] << ", expected " << by_y(a, b));
           }
         }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_a_power_has_its_sign_also_where_its_exponent_is_rounded) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const double even = dtype == kFloat32 ? 0x1p24 : 0x1p53;  // from here on all numbers are
+    for (const double y : {2., 3., even - 1, even, even + 2, 4 * even, -2., -3., 1 - even, -even, -even - 2}) {
+      const bool odd = std::fmod(y, 2) != 0;
+      for (const bool graph : {false, true}) {
+        const Tensor x = raw::full({1}, -1, dtype, kCPU).requires_grad_();
+        const Tensor slope = autograd::grad({x.pow(raw::full({1}, y, dtype, kCPU))}, {x},
+                                            {raw::full({1}, 1, dtype, kCPU)}, {.create_graph = graph})[0];
+        BOOST_TEST(slope.detach().to(kFloat64).item<double>() == (odd ? y : -y),
+                   "pow(-1, " << y << ") of " << dtype << ": " << slope.detach());
       }
     }
   }
