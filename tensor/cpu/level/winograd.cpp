@@ -76,17 +76,20 @@ struct KernelGradient {  // G^T
 /// A map of the columns and then of the rows of a square; load(vector, i, j) and store(vector, i, j).
 template <class Map, class Load, class Store>
 [[gnu::always_inline]] inline void map_square(const Load& load, const Store& store) {
-  Vector half[Map::kOut][Map::kIn];
+  // Clang reads elements of these arrays as aligned vectors, which Vector itself is not.
+  constexpr std::size_t kAligned = sizeof(Vector);
+  alignas(kAligned) Vector half[Map::kOut][Map::kIn];
 #pragma GCC unroll 6
   for (int j = 0; j < Map::kIn; ++j) {
-    Vector column[Map::kIn], mapped[Map::kOut];
+    alignas(kAligned) Vector column[Map::kIn];
+    alignas(kAligned) Vector mapped[Map::kOut];
     for (int i = 0; i < Map::kIn; ++i) load(column[i], i, j);
     Map::map(column, mapped);
     for (int i = 0; i < Map::kOut; ++i) half[i][j] = mapped[i];
   }
 #pragma GCC unroll 6
   for (int i = 0; i < Map::kOut; ++i) {
-    Vector mapped[Map::kOut];
+    alignas(kAligned) Vector mapped[Map::kOut];
     Map::map(half[i], mapped);
     for (int j = 0; j < Map::kOut; ++j) store(mapped[j], i, j);
   }
