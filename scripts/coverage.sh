@@ -7,7 +7,10 @@ export CXX=clang++-16
 profiles=$PWD/build/coverage/profiles
 rm -rf "$profiles"
 status=0
-LLVM_PROFILE_FILE="$profiles/%8m.profraw" TENDRIL_PRESET=coverage ./scripts/test.sh || status=$?
+# %c: each process counts in the mapped file, so that a killed process leaves a valid one. The excluded tests limit
+# memory, and compare the functions of object files, to which instrumentation adds.
+LLVM_PROFILE_FILE="$profiles/%c%8m.profraw" TENDRIL_PRESET=coverage ./scripts/test.sh \
+  -E '^tensor/(out_of_memory|loops_for_newer)' || status=$?
 llvm-profdata-16 merge -sparse -o build/coverage/all.profdata "$profiles"
 libraries=()
 for library in tensor autograd nn data rpc dist envs; do libraries+=(-object "build/coverage/$library/libtendril_$library.so"); done
