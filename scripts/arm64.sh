@@ -2,7 +2,8 @@
 # Builds for arm64 with Debian's cross compiler and runs the suites of tensor, autograd, nn, data and envs in QEMU:
 # scripts/arm64.sh [CTest arguments]. rpc and dist are left out: at the emulator's speed most of their deadlines expire.
 source "$(dirname "$0")/lib.sh"
-# QEMU sets no limits on memory, and starts no other program of its architecture; the last two need this machine's Python.
+# QEMU does not enforce memory limits and cannot start other arm64 programs; the last two tests need this machine's
+# Python.
 not_here='out_of_memory|memory_limit|memory_blocks|signals|nn/checkpoint|pytorch_gives|tensorboard_reads'
 [ $# -gt 0 ] || set -- -R '^(tensor|autograd|nn|data|envs)/' -E "$not_here"
 dpkg --print-foreign-architectures | grep -qx arm64 || as_root dpkg --add-architecture arm64

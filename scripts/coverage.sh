@@ -7,8 +7,8 @@ export CXX=clang++-16
 profiles=$PWD/build/coverage/profiles
 rm -rf "$profiles"
 status=0
-# %c: each process counts in the mapped file, so that a killed process leaves a valid one. The excluded tests limit
-# memory, and compare the functions of object files, to which instrumentation adds.
+# %c: processes count in a mapped file, which stays valid when a process is killed. Two tests are excluded, because
+# instrumentation uses memory that out_of_memory limits, and adds functions to the object files that the other compares.
 LLVM_PROFILE_FILE="$profiles/%c%8m.profraw" TENDRIL_PRESET=coverage ./scripts/test.sh \
   -E '^tensor/(out_of_memory|loops_for_newer)' || status=$?
 llvm-profdata-16 merge -sparse -o build/coverage/all.profdata "$profiles"

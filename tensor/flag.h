@@ -13,7 +13,7 @@ class Flag {
  public:
   template <std::same_as<bool> T>
   constexpr Flag(T value) noexcept : value_(value) {}  // implicit on purpose: a bool is a Flag
-  /// The bool that it was made of.
+  /// The wrapped bool.
   constexpr operator bool() const noexcept { return value_; }
 
  private:

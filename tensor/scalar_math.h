@@ -187,11 +187,12 @@ constexpr T power_by_base(T x, T y) {
   if (y == T(0)) return T(0);
   const T exponent = y - T(1), rest = power(x, exponent);
   if (rest == T(0)) return T(0);
-  // From 2^digits on all numbers are even, so y is, and y - 1, which is odd, has been rounded to an even number.
+  // All numbers of magnitude 2^digits and above are even. If y is one of them, the odd number y - 1 is rounded to an
+  // even one, and the power of a negative x loses its sign.
   constexpr T kAllEven = T(uint64_t{1} << std::numeric_limits<T>::digits);
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const bool rounded = (exponent >= kAllEven && y < kInfinity) || (y <= -kAllEven && y > -kInfinity);
-  return rounded && (x < T(0) || T(1) / x < T(0)) ? -(y * rest) : y * rest;  // x may be -0
+  return rounded && (x < T(0) || T(1) / x < T(0)) ? -(y * rest) : y * rest;  // including -0
 }
 template <class T>
 constexpr T power_by_exponent(T x, T y) {

@@ -32,10 +32,11 @@ Tensor over_distance(const Tensor& x, const Tensor& y) {
 /// The derivatives of x^y, as in tensor/scalar_math.h.
 Tensor power_by_base(const Tensor& x, const Tensor& y) {
   const Tensor exponent = y - 1.0, constant = y.eq(0), rest = x.masked_fill(constant, 1).pow(exponent);
+  Tensor result = (y * rest).masked_fill(constant.logical_or(rest.eq(0).logical_and(y.isinf())), 0);
   const double all_even = y.dtype() == kFloat64 ? 0x1p53 : 0x1p24;
+  if (y.numel() == 1 && y.device() == kCPU && std::abs(y.item<double>()) < all_even) return result;
   const Tensor rounded = exponent.ge(all_even).logical_or(y.le(-all_even)).logical_and(y.isfinite()),
-               negative = x.lt(0).logical_or(x.detach().reciprocal().lt(0));  // -0 too
-  const Tensor result = (y * rest).masked_fill(constant.logical_or(rest.eq(0).logical_and(y.isinf())), 0);
+               negative = x.lt(0).logical_or(x.detach().reciprocal().lt(0));  // including -0
   return where(rounded.logical_and(negative), -result, result);
 }
 Tensor power_by_exponent(const Tensor& x, const Tensor& y) {

@@ -79,7 +79,7 @@ def binary(d, p):
         d.plain = d.plain and kind == "plain"
     elif op == "div":
         kind = d.kind("plain", "plain", "plain", "ties", "wide", "edges")
-        instead = {"float16": "bfloat16"}  # its range is small: PyTorch's gradients overflow on the way
+        instead = {"float16": "bfloat16"}  # PyTorch's gradients overflow in float16: differences.py
     elif op == "atan2":  # nor its gradient at infinity
         kind = d.kind("plain", "plain", "ties", "wide")
         instead = {"uint8": "float32", "float16": "float32"}

@@ -62,7 +62,7 @@ def norm(d, p):
     training = d.chance(0.6)
     sizes = [d.between(1, 4), channels] + d.one([], [3], [2, 2])
     if training and sizes == [2, channels]:
-        sizes[0] = 3  # two elements become -1 and 1, and gradients rounding errors
+        sizes[0] = 3  # two elements are normalised to -1 and 1, so that gradients are only rounding errors
     make = lambda sizes, **how: f"%{d.input(p, sizes, dtype, **how)}"
     # Not all equal in a channel: gradients would be a rounding error times 1 / sqrt(eps).
     # Contiguous in evaluation: PyTorch's gradient of some other layouts has its elements in another order.

@@ -76,7 +76,7 @@ struct KernelGradient {  // G^T
 /// A map of the columns and then of the rows of a square; load(vector, i, j) and store(vector, i, j).
 template <class Map, class Load, class Store>
 [[gnu::always_inline]] inline void map_square(const Load& load, const Store& store) {
-  // Clang reads elements of these arrays as aligned vectors, which Vector itself is not.
+  // Clang assumes the natural alignment of a vector for elements of these arrays; Vector declares a smaller one.
   constexpr std::size_t kAligned = sizeof(Vector);
   alignas(kAligned) Vector half[Map::kOut][Map::kIn];
 #pragma GCC unroll 6
