@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
     const auto own = [](const Tensor& t) { return raw::cast(t, kFloat64); };  // in its order
     const auto run = [&](const Tensor& like, auto kernel, const Tensor& a, const Tensor& b) {
       const uint64_t before = cpu::taken(Path::onednn_convolution), turned = cpu::taken(Path::turned_image),
-                     winograd = winograd_count();
+                     winograd = winograd_count(), own_winograd = cpu::taken(Path::own_winograd);
       const Tensor result = raw::empty_in_format_of(like), exact = raw::full(like.sizes(), 0, kFloat64);
       raw::fill_(result, std::nan(""));
       kernel(raw::view_of(result), raw::view_of(a), raw::view_of(b), g);
@@ -90,7 +90,8 @@ BOOST_AUTO_TEST_CASE(all_three_maps_of_any_geometry_agree_with_those_in_float64)
       }
       const bool few = g.groups == 1 && x.is_contiguous() && y.is_contiguous() && weight.is_contiguous() &&
                        y.numel() * (weight.numel() / out) < cpu::kFewMultiplications;
-      BOOST_TEST((cpu::taken(Path::onednn_convolution) > before) == (cpu::onednn::available() && !few && direct));
+      const bool by_onednn = cpu::onednn::available() && !few && cpu::taken(Path::own_winograd) == own_winograd;
+      BOOST_TEST((cpu::taken(Path::onednn_convolution) > before) == by_onednn);
       const uint64_t taken = cpu::taken(Path::onednn_convolution);
       kernel(raw::view_of(exact), raw::view_of(wide(a)), raw::view_of(wide(b)), g);
       const Tensor packed = raw::empty_in_format_of(own(like));
