@@ -26,6 +26,8 @@ def activation(d, p):
     x = f"%{d.input(p, sizes, dtype, True, kind, low, high)}"
     d.plain = d.plain and op not in ("celu", "selu")  # as elu's: differences.py
     if op == "prelu":
+        # At 0 PyTorch takes the slope for 1 in one of the mixed derivatives, and for the weight in the other.
+        d.plain = d.plain and 0 not in p.inputs()[0].values
         weight = d.input(p, [sizes[1] if len(sizes) > 1 and d.chance(0.5) else 1], dtype, True)
         return p.step(op, x, f"%{weight}")
     return p.step(op, x, *{"hardtanh": [-1.5, 2.5], "threshold": [0.5, -3.0], "softplus_of": [d.one(1.0, 2.0, 0.5), d.one(20.0, 3.0)]}.get(op, []))
