@@ -65,8 +65,8 @@ def norm(d, p):
         sizes[0] = 3  # two elements are normalised to -1 and 1, so that gradients are only rounding errors
     make = lambda sizes, **how: f"%{d.input(p, sizes, dtype, **how)}"
     # Not all equal in a channel: gradients would be a rounding error times 1 / sqrt(eps).
-    # Contiguous in evaluation and for one image: PyTorch's gradient of some other layouts has its elements in another
-    # order.
+    # Contiguous in evaluation and for one image: for some other layouts PyTorch's gradient has its elements in the
+    # wrong order.
     x = make(sizes, grad=True, kind=k, overlapping=False, plain_layout=not training or sizes[0] == 1)
     tracked = not training or d.chance(0.6)
     mean = make([channels], plain_layout=True) if tracked else "none"

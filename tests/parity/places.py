@@ -270,7 +270,7 @@ def multiplied(d, p):
     if dtype in ("float16", "bfloat16"):
         dtype = "float32"
     x = f"%{d.input(p, sizes, dtype, True, kind)}"
-    d.plain = d.plain and 0 not in sizes
+    d.plain = d.plain and 0 < math.prod(sizes) <= 100  # as in scanned
     return p.step(op, x, *{"prod": [], "prod_dim": [dim, keep], "cumprod": [dim]}[op])
 
 
@@ -284,6 +284,7 @@ def scanned(d, p):
     if op == "logcumsumexp":
         d.plain = False  # second derivatives where a gradient is 0: differences.py
         return p.step(op, f"%{d.input(p, sizes, dtype, True, d.kind('plain', 'plain', 'ties'))}", dim)
-    d.plain = d.plain and 0 not in sizes
+    # PyTorch's second derivative of a large product with zeros takes minutes.
+    d.plain = d.plain and 0 < math.prod(sizes) <= 100
     x = f"%{d.input(p, sizes, dtype, True, d.kind('plain', 'ties', 'ties'))}"
     return p.step(op, x, *{"prod": [], "prod_dim": [dim, text(d.chance(0.5))], "cumprod": [dim]}[op])

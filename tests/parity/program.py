@@ -167,8 +167,8 @@ class Program:
         self.expected = [expectation(n, actual[n], low[n], high[n], scale, n in from_grad) for n in numbers]
 
     def is_steady(self, numbers, random):
-        """Whether small changes of the inputs change these results little. Else an operand may be so close to a kink
-        (a tie of `maximum`, for example) that the order of a sum decides on which side it is."""
+        """Whether a change of the inputs by 1e-9 hardly changes these results. If it does, an operand is so close to a
+        kink (a tie of `maximum`, for example) that the order of summation decides which side it is on."""
         results = self.run(torch.float64)
         inputs = [i for i in self.inputs() if i.dtype in FLOATS]
         values = [i.values for i in inputs]

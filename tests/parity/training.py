@@ -26,7 +26,7 @@ def activation(d, p):
     x = f"%{d.input(p, sizes, dtype, True, kind, low, high)}"
     d.plain = d.plain and op not in ("celu", "selu")  # as elu's: differences.py
     if op == "prelu":
-        # At 0 PyTorch takes the slope for 1 in one of the mixed derivatives, and for the weight in the other.
+        # At 0 PyTorch's two mixed derivatives differ: one takes the slope 1, the other the slope `weight`.
         d.plain = d.plain and 0 not in p.inputs()[0].values
         weight = d.input(p, [sizes[1] if len(sizes) > 1 and d.chance(0.5) else 1], dtype, True)
         return p.step(op, x, f"%{weight}")

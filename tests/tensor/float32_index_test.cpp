@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(elements_and_slices_are_read_alike) {
 BOOST_AUTO_TEST_CASE(sums_by_index_are) {
   for (int round = 0; round < 24; ++round) {
     const Shapes s(round);
-    // All that is added may meet in one place, in order, and cancel.
+    // In the worst case all terms are added to one element, one after the other, and cancel.
     const std::vector<Result> sums{{s.x, false, std::sqrt(static_cast<double>(s.chosen[s.dim]))}};
     check_anyhow("scatter_add", {noise(s.x), places(s.chosen, s.x[s.dim]), noise(s.chosen)}, sums, 1e-5,
                  [&](const Tensors& out, const Tensors& given) {
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(an_embedding_and_its_gradient_are_also_where_threads_share_
   for (int round = 0; round < 12; ++round) {
     const int64_t rows = roll(1, 40), width = roll(1, 300), number = roll(1, 900);
     const Dims weight{rows, width}, chosen{number, width};
-    const double terms = std::sqrt(static_cast<double>(number));  // of one row's gradient, if all choose it
+    const double terms = std::sqrt(static_cast<double>(number));  // if all choose one row
     check("embedding", {noise(weight), places({number}, rows), noise(chosen)}, {{chosen}, {weight, false, terms}}, 1e-5,
           [&](const Tensors& out, const Tensors& given) {
             const View index = view_of(given[1]);
