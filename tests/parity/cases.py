@@ -90,6 +90,7 @@ def binary(d, p):
     x, y = operands(d, p, kind=kind, instead=instead, itself=op not in ("div", "atan2", "pow"))
     if (op == "pow" and y in ("true", "false")) or (op in ("atan2", "pow") and y.endswith("inf")):
         y = "2"  # PyTorch does not take false for 0 in the gradient of pow
+    d.plain = d.plain and (op != "pow" or not any(0 in node.values for node in p.inputs()))
     # A number divided by a subnormal: differences.py.
     if d.chance(0.3) and not y.startswith("%") and (op != "div" or kind in ("plain", "ties")):
         x, y = y, x
@@ -143,8 +144,9 @@ def reduction(d, p):
     kind = d.kind() if chosen else d.kind(*kinds)
     if op == "std" or 0 in sizes or (op == "var" and not sizes):
         d.plain = False  # second derivatives at equal elements, of one alone, and of means over nothing: differences.py
-    # PyTorch's variance of equal elements may be off by roundings; here it is 0.
-    x = f"%{d.input(p, sizes, dtype, True, kind, overlapping=op not in ('var', 'std'))}"
+    # PyTorch's variance of equal elements may be off by roundings; here it is 0. Roundings of many equal terms add up.
+    overlapping = op not in ("var", "std") and d.largest < 100
+    x = f"%{d.input(p, sizes, dtype, True, kind, overlapping=overlapping)}"
     if op == "logsumexp":
         without(p.nodes[-1], math.isinf)
     keep, dim, along = text(d.chance(0.5)), str(d.dim(len(sizes))), dims(d.dims(len(sizes), 0 if "sum" in op else 1))
@@ -329,6 +331,8 @@ def in_place(d, p):
     if full and full[0] and d.chance(0.4):
         target, sizes = p.step("select", f"%{target}", 0, d.below(full[0])), full[1:]
     op = d.one("add_", "sub_", "mul_", "div_", "copy_", "fill_", "zero_", "relu_", "clamp_", "masked_fill_")
+    if op == "div_" and kind == "special":  # gradients of quotients overflow on the way
+        op = "mul_"
     ref = f"%{target}"
     if op in ("add_", "sub_", "mul_", "div_", "copy_"):
         if op != "copy_" and d.chance(0.3):

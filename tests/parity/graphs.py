@@ -62,7 +62,10 @@ class Graph:
         what = d.one("unary", "unary", "binary", "binary", "binary", "view", "view", "view", "in_place", "in_place",
                      "in_place", "sum", "product", "join", "where", "index", "detach")
         if what == "unary":
-            self.add(d.one(*SMOOTH, *KINKED), ref, keeps=[x])
+            op = d.one(*SMOOTH, *KINKED)
+            if op == "softplus" and self.env[x].max() > 20:  # differences.py: gradient_of_softplus_above_20
+                op = "tanh"
+            self.add(op, ref, keeps=[x])
         elif what == "binary":
             y = self.like(sizes)
             op = d.one("add", "sub", "mul", "maximum", "minimum")

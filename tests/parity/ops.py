@@ -9,6 +9,10 @@ PREDICATES = "logical_not isnan isinf isfinite".split()
 BINARY = "add sub mul div pow maximum minimum atan2".split()
 COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor".split()
 
+# The operations of a graph whose one result is rounded: here it may break a tie that it does not break in PyTorch.
+ROUNDED = """add sub mul add_ sub_ mul_ square sum_dims mean_dims cumsum softmax logsumexp matmul
+    sin cos tanh sigmoid atan erf gelu silu softplus logsigmoid""".split()
+
 
 def called(name):
     functional = ("logsigmoid", "softplus", "silu", "gelu", "elu", *ACTIVATIONS)

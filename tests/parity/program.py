@@ -43,6 +43,16 @@ def number_text(value, dtype):
     return next(text for text in (f"{value:.{digits}g}" for digits in range(1, 18)) if rounded(float(text), dtype) == value)
 
 
+JITTER = 1e-9
+
+
+def jitter(x, random):
+    """Changes each element of a float64 tensor by up to JITTER of itself, unseen by autograd."""
+    if x.dtype == torch.float64:
+        factors = [1 + JITTER * random.uniform(-1, 1) for _ in range(x.numel())]
+        x.data.mul_(torch.tensor(factors, dtype=x.dtype).reshape(x.shape))
+
+
 class Input:
     """A tensor given by the elements of its storage. No strides: contiguous from offset 0."""
 
@@ -50,9 +60,11 @@ class Input:
         self.dtype, self.sizes, self.grad, self.strides, self.offset = dtype, list(sizes), grad, strides, offset
         self.values = [rounded(v, dtype) for v in values] if dtype in FLOATS else [int(v) for v in values]
 
-    def make(self, floating):
+    def make(self, floating, disturb):
         dtype = floating if floating and self.dtype in FLOATS else DTYPES[self.dtype]
         storage = torch.tensor(self.values, dtype=dtype)
+        if disturb:
+            jitter(storage, disturb)
         x = storage.reshape(self.sizes) if self.strides is None else storage.as_strided(self.sizes, self.strides, self.offset)
         return x.detach().requires_grad_(self.grad)
 
@@ -134,18 +146,21 @@ class Program:
         return numbers[0] if results == 1 else numbers
 
     # ---- running
-    def run(self, floating=None, env=None, start=0):
+    def run(self, floating=None, env=None, start=0, disturb=None):
         """What each number is, all floating tensors in the dtype `floating` if it is given. With `env`: node `start` and
-        later, over what the nodes before have left there."""
+        later, over what the nodes before have left there. With `disturb`, a random.Random: with jitter on the inputs and
+        on rounded results."""
         env = {} if env is None else env
         for node in self.nodes[start:]:
             if isinstance(node, Input):
-                env[node.number] = node.make(floating)
+                env[node.number] = node.make(floating, disturb)
                 continue
             result = ops.OPS[node.op](*(argument(token, env, floating) for token in node.args))
             result = list(result) if isinstance(result, (tuple, list)) else [result]
             if len(result) != len(node.results):
                 raise ValueError(f"{node.op} gave {len(result)} results, expected {len(node.results)}")
+            if disturb and node.op in ops.ROUNDED:
+                jitter(result[0], disturb)
             env.update(zip(node.results, result))
         return env
 
@@ -155,28 +170,30 @@ class Program:
     def steps(self):
         return [n for n in self.nodes if isinstance(n, Step)]
 
-    def expect(self, numbers):
-        """Runs the program and writes down what PyTorch gives for these numbers."""
+    def expect(self, numbers, random=None):
+        """Runs the program and writes down what PyTorch gives for these numbers. With `random`, a random.Random: their slack
+        is at least the effect of an epsilon of each input."""
         actual = self.run()
         high = self.run(torch.float64)
         mixed = any(n.dtype in FLOATS and n.dtype != "float64" for n in self.inputs()) or any(
             token in FLOATS and token != "float64" for n in self.steps() for token in n.args)
         # All float64: there is nothing more precise, but float32 shows how errors grow.
         low, scale = (actual, 1.0) if mixed else (self.run(torch.float32), EPSILON["float64"] / EPSILON["float32"])
+        disturbed = [self.run(torch.float64, disturb=random) for _ in range(2 if random else 0)]
+        inputs = [abs(v) for n in self.inputs() if n.dtype in FLOATS for v in n.values if math.isfinite(v)]
+        jump = 1e-6 * max(inputs, default=0)
+        coarse = max((EPSILON[n.dtype] for n in self.inputs() if n.dtype in FLOATS), default=0)
         from_grad = {r for n in self.steps() if n.op in ("grad", "backward") for r in n.results}
-        self.expected = [expectation(n, actual[n], low[n], high[n], scale, n in from_grad) for n in numbers]
+        if random and any(overflows_on_the_way(actual[n], high[n]) for n in numbers):
+            raise ValueError("PyTorch overflows on the way")
+        self.expected = [expectation(n, actual[n], low[n], high[n], scale, coarse,
+                                     amplified(high[n], [d[n] for d in disturbed], jump), n in from_grad) for n in numbers]
 
     def is_steady(self, numbers, random):
-        """Whether a change of the inputs by 1e-9 hardly changes these results. If it does, an operand is so close to a
-        kink (a tie of `maximum`, for example) that the order of summation decides which side it is on."""
+        """Whether a change of the inputs, and of what steps compute from them, by JITTER hardly changes these results. If it
+        does, an operand is so close to a kink (a tie of `maximum`, for example) that rounding decides which side it is on."""
         results = self.run(torch.float64)
-        inputs = [i for i in self.inputs() if i.dtype in FLOATS]
-        values = [i.values for i in inputs]
-        for node in inputs:
-            node.values = [v * (1 + 1e-9 * random.uniform(-1, 1)) for v in node.values]
-        changed = self.run(torch.float64)
-        for node, before in zip(inputs, values):
-            node.values = before
+        changed = self.run(torch.float64, disturb=random)
         return all(torch.allclose(changed[n], results[n], rtol=1e-5, atol=1e-5, equal_nan=True) for n in numbers)
 
     # ---- text
@@ -192,16 +209,37 @@ def elements(tensor):
     return (torch.zeros(tensor.shape) if tensor._is_zerotensor() else tensor).flatten().tolist()
 
 
-def expectation(number, actual, low, high, scale, from_grad):
+def overflows_on_the_way(actual, high):
+    """Whether an element is infinite or NaN that the dtype could hold."""
+    if not actual.is_floating_point() or actual.shape != high.shape:
+        return False
+    most = torch.finfo(actual.dtype).max
+    return any(not math.isfinite(a) and abs(h) < most for a, h in zip(elements(actual), elements(high)))
+
+
+def amplified(high, disturbed, jump):
+    """By how many times the relative change of the inputs each element of `high` changes: 0 where that is what it does to
+    the element itself (a copy, for example), and where it is no rounding but a jump."""
+    if not disturbed or any(d.shape != high.shape for d in disturbed):
+        return [0.0] * high.numel()
+    def factor(h, *others):
+        change = max(abs(o - h) for o in others)
+        return change / JITTER if 4 * JITTER * abs(h) < change < jump else 0.0
+    return [factor(*values) for values in zip(elements(high), *map(elements, disturbed))]
+
+
+def expectation(number, actual, low, high, scale, coarse, amplified, from_grad):
     """`? %n dtype [sizes] grad|plain|any = values`, each with `~slack` where PyTorch itself is unsure of it."""
     dtype = dtype_name(actual)
     words = []
     if low.shape != actual.shape or high.shape != actual.shape:  # how many there are depends on the precision
-        low = high = actual
-    for a, l, h in zip(elements(actual), elements(low), elements(high)):
+        low, high, amplified = actual, actual, [0.0] * actual.numel()
+    for a, l, h, factor in zip(elements(actual), elements(low), elements(high), amplified):
         word = number_text(a, dtype)
         if dtype in FLOATS and math.isfinite(a) and math.isfinite(float(l)) and math.isfinite(float(h)):
-            slack = abs(l - h) * scale
+            slack = max(abs(l - h) * scale, EPSILON[dtype] * factor)
+            if from_grad and EPSILON[dtype] * abs(a) < slack:  # a sum of what steps of another dtype have rounded
+                slack = max(slack, coarse * abs(a))
             if slack > EPSILON[dtype] * abs(a):
                 word += f"~{slack:.0e}"
         words.append(word)

@@ -30,7 +30,7 @@ def activation(d, p):
         d.plain = d.plain and 0 not in p.inputs()[0].values
         weight = d.input(p, [sizes[1] if len(sizes) > 1 and d.chance(0.5) else 1], dtype, True)
         return p.step(op, x, f"%{weight}")
-    return p.step(op, x, *{"hardtanh": [-1.5, 2.5], "threshold": [0.5, -3.0], "softplus_of": [d.one(1.0, 2.0, 0.5), d.one(20.0, 3.0)]}.get(op, []))
+    return p.step(op, x, *{"hardtanh": [-1.5, 2.5], "threshold": [0.5, -3.0], "softplus_of": [d.one(1.0, 2.0, 0.5), d.one(20.0, 3.001)]}.get(op, []))
 
 
 def normalised(d, p):
