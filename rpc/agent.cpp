@@ -31,6 +31,7 @@ std::shared_ptr<Agent> Agent::share() const { return {impl_->shared_from_this(),
 const AgentOptions& Agent::options() const noexcept { return impl_->options; }
 const WorkerInfo& Agent::self() const noexcept { return impl_->self; }
 uint64_t Agent::incarnation() const noexcept { return impl_->incarnation; }
+uint64_t Agent::generation() const noexcept { return impl_->generation.load(std::memory_order_relaxed); }
 Executor& Agent::executor() const noexcept { return *impl_->loop; }
 void Agent::shutdown(Clock::time_point deadline) { impl_->shutdown(deadline); }
 

@@ -58,11 +58,12 @@ struct AgentOptions {
   /// that peer is started. Requests and replies of more than 256 KiB count by themselves: small ones do not wait for
   /// their room.
   std::size_t send_limit = std::size_t{64} << 20;
-  /// Bytes of one peer's requests that are kept before they are started, 1 KiB added for each; a message more at most.
-  /// Beyond it, or half of it for calls made outside handlers, the peer's calls wait on its side. At least 64 KiB.
+  /// Bytes of requests, 1 KiB added for each, that wait here to be started. All peers share them equally, each with at
+  /// least 16 MiB (or the whole limit, if that is less); each may exceed its share by one message. A peer's further
+  /// calls wait on its side; those made outside handlers wait beyond half of its share. At least 64 KiB.
   std::size_t receive_limit = std::size_t{256} << 20;
-  /// A peer that owes a reply, or does not take what it is sent, and is silent this long is pinged; 0 = never. At
-  /// most a quarter of liveness_timeout.
+  /// A peer is pinged if it owes a reply, or does not take its messages, and is silent this long. In a group rank 0
+  /// also pings idle workers, and workers ping rank 0. 0 = never. At most a quarter of liveness_timeout.
   std::chrono::milliseconds ping_interval{5000};
   /// And lost if silent this long, or in the middle of a message; 0 = never.
   std::chrono::milliseconds liveness_timeout{20000};
@@ -106,6 +107,9 @@ class Agent {
   /// This worker's name and rank.
   const WorkerInfo& self() const noexcept;
   uint64_t incarnation() const noexcept;  ///< a random number that tells this agent from earlier ones of its rank
+  /// The group's epoch when this worker joined it (Group::epoch), so that agents of one rank that follow each other
+  /// have higher and higher ones. 0: it belongs to no Group, or has not met the others yet.
+  uint64_t generation() const noexcept;
 
   // ---- peers
   /// Where this agent accepts peers: the path of a Unix-domain socket in a folder of mode 0700, and a TCP port.

@@ -14,6 +14,7 @@
 
 namespace tendril::rpc::detail {  // hidden
 class JobQueue;
+class JobSource;
 class Loop;
 enum class Slot;
 }  // namespace tendril::rpc::detail
@@ -37,13 +38,15 @@ class Job {
   /// ones (docs/rpc.md). What goes on with something that was begun has the highest.
   static constexpr int kContinuation = 16;
   virtual int level() const noexcept { return kContinuation; }  ///< 0 to kContinuation
+  /// The jobs of a source take turns with those of others. Null: this job takes a separate turn.
+  virtual detail::JobSource* source() const noexcept { return nullptr; }
   /// The handler that it is, or goes on with.
   virtual CallOrigin origin() const noexcept { return {}; }
 
  private:
   friend class detail::JobQueue;
   Job* next_ = nullptr;
-  uint64_t number_ = 0;
+  uint64_t turn_ = 0;  // of one without a source
 };
 
 /// Where handlers and resumed coroutines run, and how a thread waits for a future. Each agent has one.

@@ -1,44 +1,31 @@
-#include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "tendril/rpc/session/agent_listener.h"
 
 namespace tendril::rpc {
 
-/// The index of the gap that it lies in; as many as there are if in none.
-std::size_t CallFilter::gap_of(uint64_t call_id) const {
-  const auto found =
-      std::partition_point(gaps_.begin(), gaps_.end(), [&](const Gap& gap) { return gap.last < call_id; });
-  if (found == gaps_.end() || found->first > call_id) return gaps_.size();
-  return static_cast<std::size_t>(found - gaps_.begin());
+void CallFilter::add_gap(uint64_t first, uint64_t last) {
+  gaps_.emplace(last, first);
+  if (gaps_.size() > kMaxGaps) gaps_.erase(gaps_.begin());
 }
 
 bool CallFilter::admit(uint64_t call_id) {
   if (call_id > last_) {
-    if (call_id > last_ + 1) gaps_.push_back({last_ + 1, call_id - 1});
-    if (gaps_.size() > kMaxGaps) gaps_.erase(gaps_.begin());
+    if (call_id > last_ + 1) add_gap(last_ + 1, call_id - 1);
     last_ = call_id;
     return true;
   }
-  const std::size_t index = gap_of(call_id);
-  if (index == gaps_.size()) return false;
-  const auto at = std::next(gaps_.begin(), static_cast<std::ptrdiff_t>(index));
-  Gap& gap = *at;
-  if (gap.first == gap.last) {
-    gaps_.erase(at);
-  } else if (call_id == gap.first) {
-    ++gap.first;
-  } else if (call_id == gap.last) {
-    --gap.last;
-  } else {
-    const Gap before{gap.first, call_id - 1};
-    gap.first = call_id + 1;
-    gaps_.insert(at, before);
-    if (gaps_.size() > kMaxGaps) gaps_.erase(gaps_.begin());
-  }
+  const auto gap = gaps_.lower_bound(call_id);
+  if (gap == gaps_.end() || gap->second > call_id) return false;
+  const uint64_t first = std::exchange(gap->second, call_id + 1);
+  if (call_id == gap->first) gaps_.erase(gap);
+  if (first < call_id) add_gap(first, call_id - 1);
   return true;
 }
 
-bool CallFilter::seen(uint64_t call_id) const { return call_id <= last_ && gap_of(call_id) == gaps_.size(); }
+bool CallFilter::seen(uint64_t call_id) const {
+  const auto gap = gaps_.lower_bound(call_id);
+  return call_id <= last_ && (gap == gaps_.end() || gap->second > call_id);
+}
 
 }  // namespace tendril::rpc

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,30 +9,60 @@
 
 namespace tendril::rpc::detail {
 
-/// What is known of calls by their numbers, which are given in order: a hash table without nodes (open addressing, the
-/// number itself is the hash), so that a call that comes and goes allocates nothing. Not thread-safe.
+/// Values of calls by the calls' numbers, which are given in order. The values lie densely in a vector, whose places
+/// are used again; chains through the vector lead to them. As numbers that follow each other are in different chains,
+/// each operation takes the same time however many calls there are, and moves no other call. A call that comes and goes
+/// allocates nothing. Not thread-safe.
 template <class T>
 class CallTable {
  public:
+  using Place = uint32_t;
+  static constexpr Place kNowhere = UINT32_MAX;
+
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  bool contains(uint64_t call_id) const noexcept { return at(call_id) != nullptr; }
+  bool contains(uint64_t call_id) const noexcept { return place_of(call_id) != kNowhere; }
   /// Null: not there. Valid until the table is changed.
   T* find(uint64_t call_id) noexcept {
-    Slot* const slot = const_cast<Slot*>(at(call_id));
-    return slot ? &*slot->value : nullptr;
+    const Place place = place_of(call_id);
+    return place == kNowhere ? nullptr : &*slots_[place].value;
   }
-  /// The number is not 0, and not there yet. If it throws nothing has changed, `value` neither.
-  void insert(uint64_t call_id, T&& value) {
-    if (2 * (size_ + 1) > slots_.size()) grow();
-    place(call_id, std::move(value));
+  /// The number is not there yet. Returns the call's place, where it stays until it is taken. If it throws nothing has
+  /// changed, `value` neither.
+  Place insert(uint64_t call_id, T&& value) {
+    if (free_ == kNowhere && slots_.size() == first_.size()) grow();
+    Place place = free_;
+    if (place == kNowhere) {
+      place = static_cast<Place>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      free_ = slots_[place].next;
+    }
+    Slot& slot = slots_[place];
+    slot.call_id = call_id;
+    slot.value.emplace(std::move(value));
+    Place& first = first_of(call_id);
+    slot.next = first;
+    first = place;
     ++size_;
+    return place;
   }
+  T& at(Place place) noexcept { return *slots_[place].value; }
+  uint64_t number(Place place) const noexcept { return slots_[place].call_id; }
   std::optional<T> take(uint64_t call_id) noexcept {
     std::optional<T> taken;
-    if (const Slot* const found = at(call_id)) {
-      taken.emplace(std::move(*slots_[index(found)].value));
-      vacate(index(found));
+    if (size_ == 0) return taken;
+    for (Place* link = &first_of(call_id); *link != kNowhere; link = &slots_[*link].next) {
+      const Place place = *link;
+      Slot& slot = slots_[place];
+      if (slot.call_id != call_id) continue;
+      taken.emplace(std::move(*slot.value));
+      slot.value.reset();
+      *link = slot.next;
+      slot.next = free_;
+      free_ = place;
+      if (--size_ == 0 && slots_.size() > kMostKept) CallTable().swap(*this);  // a burst is over
+      return taken;
     }
     return taken;
   }
@@ -50,57 +81,42 @@ class CallTable {
   }
   void swap(CallTable& other) noexcept {
     slots_.swap(other.slots_);
+    first_.swap(other.first_);
+    std::swap(free_, other.free_);
     std::swap(size_, other.size_);
   }
 
  private:
   struct Slot {
     uint64_t call_id = 0;
-    std::optional<T> value;
+    Place next = kNowhere;  // of its chain, or of those that are free
+    std::optional<T> value = {};
   };
   static constexpr std::size_t kLeast = 16, kMostKept = 1024;
 
-  std::size_t mask() const noexcept { return slots_.size() - 1; }
-  std::size_t index(const Slot* slot) const noexcept { return static_cast<std::size_t>(slot - slots_.data()); }
-  const Slot* at(uint64_t call_id) const noexcept {
-    if (size_ == 0) return nullptr;
-    for (std::size_t i = call_id & mask();; i = (i + 1) & mask()) {
-      const Slot& slot = slots_[i];
-      if (!slot.value) return nullptr;
-      if (slot.call_id == call_id) return &slot;
-    }
+  Place& first_of(uint64_t call_id) noexcept { return first_[call_id & (first_.size() - 1)]; }
+  Place place_of(uint64_t call_id) const noexcept {
+    if (size_ == 0) return kNowhere;
+    Place place = first_[call_id & (first_.size() - 1)];
+    while (place != kNowhere && slots_[place].call_id != call_id) place = slots_[place].next;
+    return place;
   }
-  void place(uint64_t call_id, T&& value) noexcept {
-    std::size_t i = call_id & mask();
-    while (slots_[i].value) i = (i + 1) & mask();
-    slots_[i].call_id = call_id;
-    slots_[i].value.emplace(std::move(value));
-  }
-  /// Those behind it that would not be found any more move up.
-  void vacate(std::size_t hole) noexcept {
-    slots_[hole].value.reset();
-    if (--size_ == 0) {
-      if (slots_.size() > kMostKept) std::vector<Slot>().swap(slots_);  // a burst is over
-      return;
-    }
-    for (std::size_t i = (hole + 1) & mask(); slots_[i].value; i = (i + 1) & mask()) {
-      const std::size_t home = slots_[i].call_id & mask();
-      if (((i - home) & mask()) < ((i - hole) & mask())) continue;
-      slots_[hole].call_id = slots_[i].call_id;
-      slots_[hole].value.emplace(std::move(*slots_[i].value));
-      slots_[i].value.reset();
-      hole = i;
-    }
-  }
+  /// With all slots in use.
   void grow() {
-    std::vector<Slot> before(slots_.empty() ? kLeast : 2 * slots_.size());
-    before.swap(slots_);
-    for (Slot& slot : before) {
-      if (slot.value) place(slot.call_id, std::move(*slot.value));
+    const std::size_t size = std::max(kLeast, 2 * first_.size());
+    std::vector<Place> first(size, kNowhere);
+    slots_.reserve(size);
+    first_.swap(first);
+    for (Place place = 0; place < slots_.size(); ++place) {
+      Place& of_chain = first_of(slots_[place].call_id);
+      slots_[place].next = of_chain;
+      of_chain = place;
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two of them, at most half of them taken
+  std::vector<Slot> slots_;   // as many as `first_` has room for
+  std::vector<Place> first_;  // of each chain; a power of two
+  Place free_ = kNowhere;
   std::size_t size_ = 0;
 };
 

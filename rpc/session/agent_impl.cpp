@@ -77,6 +77,11 @@ Agent::Impl::Impl(AgentOptions given, const FunctionTable& served)
   detail::stamp_device_work();
 }
 
+uint64_t Agent::Impl::receive_window() const noexcept {
+  const auto peers = static_cast<std::size_t>(std::max(1, options.world_size - 1));
+  return std::max(options.receive_limit / peers, std::min<std::size_t>(options.receive_limit, SendWindow::kLeastApart));
+}
+
 void Agent::Impl::start() {
   const DeviceReport devices = devices_for(self.name);
   check_device_map(self, devices, self, devices);
@@ -89,7 +94,7 @@ void Agent::Impl::start() {
   }
   sessions_[static_cast<std::size_t>(self.id)] = std::make_shared<detail::Session>(
       shared_from_this(), self, incarnation, nullptr, detail::DeviceRoutes(self, devices, devices));
-  workers_[static_cast<std::size_t>(self.id)] = self;
+  note_worker(self);
   loop->start();
 }
 
@@ -163,7 +168,7 @@ void Agent::Impl::arm(Clock::time_point when) {
   });
 }
 
-void Agent::Impl::sweep() {
+void Agent::Impl::sweep() try {
   // First: who inserts a call from now on arms the timer for it.
   armed_.store(Clock::time_point::max().time_since_epoch().count(), std::memory_order_release);
   const Clock::time_point now = Clock::now();
@@ -171,6 +176,9 @@ void Agent::Impl::sweep() {
   for (const auto& session : sessions()) next = std::min(next, session->sweep(now));
   if (listener) next = std::min(next, std::max(listener->on_timer(now), now + std::chrono::milliseconds(1)));
   arm(std::min(next, give_memory_back(now)));
+} catch (...) {
+  arm(Clock::now() + kRest);
+  throw;
 }
 
 /// When to look again; max: not needed.

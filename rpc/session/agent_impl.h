@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "tendril/rpc/agent.h"
@@ -59,6 +62,8 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void cancel_dials();  ///< The leader's.
   bool is_shut_down() const;
   DeviceReport devices_for(const std::string& peer) const;
+  /// Each peer's share of AgentOptions::receive_limit.
+  uint64_t receive_window() const noexcept;
   void session_ended(const std::shared_ptr<detail::Session>& session);  ///< nobody finds it here any more
   void all_told_of_end(const detail::Session& session);                 ///< hooks and listener, too
   bool is_ending(WorkerId peer) const;  ///< between the two: it cannot have another session yet
@@ -96,6 +101,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   const AgentOptions options;
   const WorkerInfo self;
   const uint64_t incarnation;
+  std::atomic<uint64_t> generation{0};
   const FunctionTable& functions;
   const Ref<detail::Loop> loop;
   std::vector<std::shared_ptr<MessageHook>> hooks;
@@ -114,6 +120,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   void end_threads(Clock::time_point deadline);
   bool tell_closing(Clock::time_point deadline);
   void check_rank(WorkerId peer, const char* what) const;
+  void note_worker_locked(const WorkerInfo& worker);
 
   mutable detail::ShortMutex mutex_;
   bool shut_down_ = false;
@@ -124,6 +131,7 @@ class Agent::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<const detail::Session*> ending_;                // by rank: whose end is being told
   std::vector<uint64_t> last_incarnations_;                   // by rank: of the last session that has ended
   std::vector<WorkerInfo> workers_;                           // by rank, once seen; id -1: not yet
+  std::map<std::string, WorkerId, std::less<>> ranks_;        // of workers_, by name
   std::vector<std::vector<Ref<FutureState<void>>>> awaited_;  // by rank: who waits for it to connect
   std::mutex shutdown_mutex_;                                 // one shutdown at a time
 

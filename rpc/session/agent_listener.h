@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 
 #include "tendril/rpc/call_context.h"
@@ -88,13 +89,10 @@ class CallFilter {
   static constexpr std::size_t kMaxGaps = 1 << 16;
 
  private:
-  struct Gap {
-    uint64_t first, last;
-  };
-  std::size_t gap_of(uint64_t call_id) const;
+  void add_gap(uint64_t first, uint64_t last);
 
-  uint64_t last_ = 0;      // the highest seen
-  std::vector<Gap> gaps_;  // ascending, below last_
+  uint64_t last_ = 0;                  // the highest seen
+  std::map<uint64_t, uint64_t> gaps_;  // the first number of each by its last one, below last_
 };
 
 }  // namespace tendril::rpc

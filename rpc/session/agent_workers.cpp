@@ -52,15 +52,16 @@ void Agent::Impl::add_peer(const WorkerInfo& peer, uint64_t peer_incarnation, st
     auto& slot = sessions_[static_cast<std::size_t>(peer.id)];
     TENDRIL_CHECK_AS(UsageError, !slot, "add_peer: rank ", peer.id, " is connected already, as '",
                      slot ? slot->peer().name : "", "'");
-    for (const auto& other : sessions_) {
-      TENDRIL_CHECK_AS(UsageError, !other || other->peer().name != peer.name, "add_peer: the name '", peer.name,
-                       "' is taken by rank ", other ? other->peer().id : -1, "; rank ", peer.id,
-                       " must have another one");
-    }
+    const auto named = ranks_.find(peer.name);
+    TENDRIL_CHECK_AS(
+        UsageError,
+        named == ranks_.end() || named->second == peer.id || !sessions_[static_cast<std::size_t>(named->second)],
+        "add_peer: the name '", peer.name, "' is taken by rank ", named == ranks_.end() ? -1 : named->second, "; rank ",
+        peer.id, " must have another one");
+    note_worker_locked(peer);
     // Under the lock, so that nobody calls the peer before the listener knows it.
     if (listener) listener->peer_joined(peer, peer_incarnation);
     slot = session;
-    workers_[static_cast<std::size_t>(peer.id)] = peer;
     waiting.swap(awaited_[static_cast<std::size_t>(peer.id)]);
   }
   const bool connected = link->gauges().begun;
@@ -87,7 +88,17 @@ void Agent::Impl::add_unconnected(const Hello& theirs, const Agent::Endpoint& en
 void Agent::Impl::note_worker(const WorkerInfo& worker) {
   check_rank(worker.id, "note_worker");
   const std::lock_guard lock(mutex_);
-  workers_[static_cast<std::size_t>(worker.id)] = worker;
+  note_worker_locked(worker);
+}
+
+void Agent::Impl::note_worker_locked(const WorkerInfo& worker) {
+  WorkerInfo& known = workers_[static_cast<std::size_t>(worker.id)];
+  if (known.id >= 0 && known.name != worker.name) {
+    const auto former = ranks_.find(known.name);
+    if (former != ranks_.end() && former->second == worker.id) ranks_.erase(former);
+  }
+  ranks_.insert_or_assign(worker.name, worker.id);
+  known = worker;
 }
 
 bool Agent::Impl::was_last(WorkerId peer, uint64_t peer_incarnation) const {
@@ -127,12 +138,13 @@ WorkerInfo Agent::Impl::worker(WorkerId rank) const {
 }
 
 WorkerInfo Agent::Impl::worker(std::string_view name) const {
-  std::string names;
   const std::lock_guard lock(mutex_);
+  if (const auto found = ranks_.find(name); found != ranks_.end()) {
+    return workers_[static_cast<std::size_t>(found->second)];
+  }
+  std::string names;
   for (const WorkerInfo& worker : workers_) {
-    if (worker.id < 0) continue;
-    if (worker.name == name) return worker;
-    names += (names.empty() ? "'" : ", '") + worker.name + "'";
+    if (worker.id >= 0) names += (names.empty() ? "'" : ", '") + worker.name + "'";
   }
   throw UsageError("there is no worker named '" + std::string(name) + "'; '" + self.name + "' knows " + names);
 }

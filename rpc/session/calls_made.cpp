@@ -1,16 +1,26 @@
 #include "tendril/rpc/session/calls_made.h"
 
 #include <algorithm>
-
 #include <mutex>
+#include <new>
 
 namespace tendril::rpc::detail {
 
 uint64_t CallsMade::enter(CallMade&& call) {
   const std::lock_guard lock(mutex_);
   if (ended_) return 0;
-  calls_.insert(last_call_id_ + 1, std::move(call));
+  const Clock::time_point deadline = call.deadline;
+  const bool has_deadline = deadline != Clock::time_point::max();
+  if (has_deadline) deadlines_.reserve_one();
+  const uint32_t place = calls_.insert(last_call_id_ + 1, std::move(call));
+  if (has_deadline) deadlines_.add(deadline, place, moved());
   return ++last_call_id_;
+}
+
+std::optional<CallMade> CallsMade::take_locked(uint64_t call_id) noexcept {
+  std::optional<CallMade> call = calls_.take(call_id);
+  if (call && call->deadline_position != Deadlines::kNowhere) deadlines_.remove(call->deadline_position, moved());
+  return call;
 }
 
 void CallsMade::watch(uint64_t call_id, std::unique_ptr<CancelCallback> stop) {
@@ -34,27 +44,26 @@ bool CallsMade::end_leaving(uint64_t call_id) {
 
 std::optional<CallMade> CallsMade::take(uint64_t call_id, bool cancelled) {
   const std::lock_guard lock(mutex_);
-  std::optional<CallMade> call = calls_.take(call_id);
+  std::optional<CallMade> call = take_locked(call_id);
   if (cancelled && call && call->leaving) ended_leaving_.push_back(call_id);
   return call;
 }
 
 CallsMade::Overdue CallsMade::take_overdue(Clock::time_point now) {
   Overdue overdue;
-  std::vector<uint64_t> late;
   const std::lock_guard lock(mutex_);
-  calls_.for_each([&](uint64_t call_id, const CallMade& call) {
-    if (call.deadline <= now) {
-      late.push_back(call_id);
-    } else {
-      overdue.next = std::min(overdue.next, call.deadline);
+  while (deadlines_.earliest() <= now) {
+    auto& calls = overdue.calls;
+    const uint64_t call_id = calls_.number(deadlines_.place_of_earliest());
+    try {  // what may throw comes first: a call that has been taken out must not get lost
+      if (calls.size() == calls.capacity()) calls.reserve(std::max<std::size_t>(16, 2 * calls.size()));
+      if (calls_.find(call_id)->leaving) ended_leaving_.push_back(call_id);
+    } catch (const std::bad_alloc&) {
+      break;  // those that are left are overdue the next time
     }
-  });
-  overdue.calls.reserve(late.size());
-  for (const uint64_t call_id : late) {
-    overdue.calls.emplace_back(call_id, std::move(*calls_.take(call_id)));
-    if (overdue.calls.back().second.leaving) ended_leaving_.push_back(call_id);
+    calls.emplace_back(call_id, std::move(*take_locked(call_id)));
   }
+  overdue.next = deadlines_.earliest();
   overdue.others = !calls_.empty();
   return overdue;
 }
@@ -65,6 +74,7 @@ std::optional<CallTable<CallMade>> CallsMade::end() {
   if (ended_) return left;
   ended_ = true;
   left.emplace().swap(calls_);
+  deadlines_ = {};
   return left;
 }
 

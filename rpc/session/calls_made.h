@@ -11,6 +11,7 @@
 #include "tendril/rpc/agent.h"
 #include "tendril/rpc/call/call_table.h"
 #include "tendril/rpc/call/counters.h"
+#include "tendril/rpc/call/deadlines.h"
 #include "tendril/rpc/call/pending_call.h"
 #include "tendril/rpc/threads/short_mutex.h"
 
@@ -34,7 +35,8 @@ struct CallMade {
   Clock::time_point started = {}, deadline = {};
   bool leaving = false;  // its references are being registered: who ends it leaves it to the sender to say so
   std::unique_ptr<CancelCallback> stop = {};
-  uint64_t span = 0;  // 0: not traced
+  uint64_t span = 0;                                 // 0: not traced
+  uint32_t deadline_position = Deadlines::kNowhere;  // CallsMade's
 };
 
 /// The caller's half of a session: which calls wait for their replies. Whoever takes a call out ends it, once.
@@ -67,10 +69,16 @@ class CallsMade {
   void for_each(const std::function<void(uint64_t, const CallMade&)>& f) const;  ///< `f` must not come back here
 
  private:
+  std::optional<CallMade> take_locked(uint64_t call_id) noexcept;
+  auto moved() noexcept {
+    return [this](uint32_t place, uint32_t position) noexcept { calls_.at(place).deadline_position = position; };
+  }
+
   mutable ShortMutex mutex_;
   bool ended_ = false;
   uint64_t last_call_id_ = 0;
   CallTable<CallMade> calls_;
+  Deadlines deadlines_;                  // of those that have one
   std::vector<uint64_t> ended_leaving_;  // calls that ended while they were leaving
 };
 

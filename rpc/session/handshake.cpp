@@ -21,7 +21,7 @@ Hello hello_of(const Agent::Impl& agent, const WorkerInfo& peer) {
   hello.group = agent.options.group;
   hello.incarnation = agent.incarnation;
   hello.limits = agent.options.limits;
-  hello.request_window = agent.options.receive_limit;
+  hello.request_window = agent.receive_window();
   hello.devices = agent.devices_for(peer.name);
   if (const auto listener = agent.listening()) {
     hello.resumption.grace_ms = static_cast<uint32_t>(agent.options.grace_period.count());
@@ -42,7 +42,7 @@ SocketLinkOptions link_options(const Agent::Impl& agent, const Hello& mine, cons
   return {.send_limits = theirs.limits,
           .receive_limits = agent.options.limits,
           .send_window = theirs.request_window,
-          .receive_window = agent.options.receive_limit,
+          .receive_window = agent.receive_window(),
           .max_queued_bytes = agent.options.send_limit,
           .stall_timeout = agent.options.liveness_timeout,
           .terms = {.self = agent.self.id,

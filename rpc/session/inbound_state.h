@@ -19,6 +19,7 @@ struct InboundState final : Job, Recycled {
   void run(std::unique_ptr<Job> self) noexcept override;
   std::chrono::nanoseconds likely_time() const noexcept override;
   int level() const noexcept override;
+  JobSource* source() const noexcept override { return &session->requests(); }
   CallOrigin origin() const noexcept override { return context.origin; }
 
   std::shared_ptr<Session> session;

@@ -14,6 +14,7 @@
 #include "tendril/rpc/session/device_routes.h"
 #include "tendril/rpc/session/lender.h"
 #include "tendril/rpc/session/transfer.h"
+#include "tendril/rpc/threads/job_queue.h"
 #include "tendril/rpc/transport/link.h"
 
 namespace tendril::rpc::detail {
@@ -66,6 +67,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
   void place(Message& reply) const { routes_.place(reply); }
   void drop(uint64_t call_id);  ///< the call will not be answered: its caller has cancelled it
   RequestStatus withdraw(uint64_t call_id) { return served_.withdraw(call_id); }
+  JobSource& requests() noexcept { return requests_; }  ///< takes turns with those of other peers
   std::size_t unanswered() const { return served_.size(); }
   void list_received(Clock::time_point now, std::vector<CallReceived>& out) const;  ///< queued and running: suspended
 
@@ -130,6 +132,7 @@ class Session final : public LinkEvents, public std::enable_shared_from_this<Ses
 
   CallsMade made_;
   CallsServed served_;
+  JobSource requests_;
   std::atomic<bool> said_goodbye_{false};
   int unanswered_pings_ = 0;  // the leader's, as `last_ping_`
   Clock::time_point last_ping_{};

@@ -11,7 +11,30 @@
 
 namespace tendril::rpc::detail {
 
-/// First in, first out among the jobs whose level may start; the links are in the jobs. Not thread-safe.
+/// A source of jobs that takes turns with other sources: the requests of one peer, for example. It must outlive its
+/// queued jobs. The lock of its queue guards it.
+class JobSource {
+ public:
+  JobSource() = default;
+  JobSource(const JobSource&) = delete;
+  JobSource& operator=(const JobSource&) = delete;
+
+ private:
+  friend class JobQueue;
+  /// Its jobs of one level, the oldest first.
+  struct Lane {
+    Job* first = nullptr;
+    Job* last = nullptr;
+    JobSource* next = nullptr;  // of those that have jobs of this level
+    uint64_t turn = 0;          // the lower the sooner
+  };
+  std::array<Lane, Job::kContinuation + 1> lanes_{};
+};
+
+/// Jobs that wait. Sources take turns, and so do the levels of a source; each turn runs the oldest job of one level of
+/// one source. So a job does not wait for all jobs that another source has queued. A job without a source takes a
+/// separate turn, in the order of arrival: a continuation waits for at most one job of each source. All links are in
+/// the jobs and the sources. Not thread-safe.
 class JobQueue {
  public:
   JobQueue() = default;
@@ -28,46 +51,65 @@ class JobQueue {
   /// In no particular order.
   template <class F>
   void for_each(F f) const {
-    for (const List& list : lists_) {
-      for (const Job* job = list.first; job; job = job->next_) f(*job);
+    for (std::size_t level = 0; level < rings_.size(); ++level) {
+      for (const JobSource* source = rings_[level].first; source; source = source->lanes_[level].next) {
+        for (const Job* job = source->lanes_[level].first; job; job = job->next_) f(*job);
+      }
     }
   }
   void push(std::unique_ptr<Job> job) noexcept {
     Job* const added = job.release();
-    const int level = added->level();
-    List& list = lists_[static_cast<std::size_t>(level)];
+    const auto level = static_cast<std::size_t>(added->level());
+    JobSource* const given = added->source();
+    JobSource& source = given ? *given : others_;
+    JobSource::Lane& lane = source.lanes_[level];
     added->next_ = nullptr;
-    added->number_ = ++last_number_;
-    *(list.first ? &list.last->next_ : &list.first) = added;
-    list.last = added;
-    levels_ |= uint32_t{1} << level;
+    if (!given) added->turn_ = ++last_turn_;
+    *(lane.first ? &lane.last->next_ : &lane.first) = added;
+    const bool first = lane.first == added;
+    lane.last = added;
+    if (first) line_up(source, level);
     ++size_;
   }
-  /// The oldest of the jobs of this level or above, of which there is one.
+  /// The next job of this level or above, of which there is one.
   std::unique_ptr<Job> pop(int lowest = 0) noexcept {
-    int oldest = -1;
+    std::size_t next = rings_.size();
     for (uint32_t left = levels_ >> lowest << lowest; left != 0; left &= left - 1) {
-      const int level = std::countr_zero(left);
-      if (oldest < 0 || first(level)->number_ < first(oldest)->number_) oldest = level;
+      const auto level = static_cast<std::size_t>(std::countr_zero(left));
+      if (next == rings_.size() || turn_of(level) < turn_of(next)) next = level;
     }
-    List& list = lists_[static_cast<std::size_t>(oldest)];
-    std::unique_ptr<Job> job(list.first);
-    list.first = job->next_;
-    if (!list.first) levels_ &= ~(uint32_t{1} << oldest);
+    Ring& ring = rings_[next];
+    JobSource& source = *ring.first;
+    JobSource::Lane& lane = source.lanes_[next];
+    std::unique_ptr<Job> job(lane.first);
+    lane.first = job->next_;
+    ring.first = lane.next;
+    if (!ring.first) levels_ &= ~(uint32_t{1} << next);
+    if (lane.first) line_up(source, next);
     --size_;
     return job;
   }
 
  private:
-  struct List {
-    Job* first = nullptr;
-    Job* last = nullptr;
+  struct Ring {
+    JobSource* first = nullptr;
+    JobSource* last = nullptr;
   };
-  const Job* first(int level) const noexcept { return lists_[static_cast<std::size_t>(level)].first; }
+  uint64_t turn_of(std::size_t level) const noexcept { return rings_[level].first->lanes_[level].turn; }
+  void line_up(JobSource& source, std::size_t level) noexcept {
+    Ring& ring = rings_[level];
+    JobSource::Lane& lane = source.lanes_[level];
+    lane.next = nullptr;
+    lane.turn = &source == &others_ ? lane.first->turn_ : ++last_turn_;
+    *(ring.first ? &ring.last->lanes_[level].next : &ring.first) = &source;
+    ring.last = &source;
+    levels_ |= uint32_t{1} << level;
+  }
 
-  std::array<List, Job::kContinuation + 1> lists_{};
-  uint32_t levels_ = 0;  // bits: the lists that are not empty
-  uint64_t last_number_ = 0;
+  std::array<Ring, Job::kContinuation + 1> rings_{};  // the sources that have jobs of a level, in turn
+  JobSource others_;                                  // of jobs that have none
+  uint32_t levels_ = 0;                               // bits: the rings that are not empty
+  uint64_t last_turn_ = 0;
   std::size_t size_ = 0;
 };
 

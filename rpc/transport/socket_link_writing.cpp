@@ -142,7 +142,7 @@ void SocketLink::admit_waiting(std::unique_lock<ShortMutex>& lock) {
     return true;
   };
   waiting_large_.admit(queue_, -1, admit);
-  waiting_.admit(queue_, large_waits_for_window_locked() ? waiting_large_.front().depth() : -1, admit);
+  waiting_.admit(queue_, large_waits_for_window_locked() ? waiting_large_.greatest_depth() : -1, admit);
   num_waiting_.store(waiting_.size() + waiting_large_.size(), std::memory_order_relaxed);
   if (admitted.empty()) return;
   lock.unlock();

@@ -1,71 +1,73 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <unordered_map>
 
 #include "tendril/rpc/transport/sent_frames.h"
 
 namespace tendril::rpc {
 
-/// Requests for which there is no room, each in its turn among those of its depth (CallContext::depth). Not
-/// thread-safe.
+/// Requests for which there is no room, each in its turn among those of its depth (CallContext::depth). What one of
+/// them costs does not depend on how many there are. Not thread-safe.
 class WaitingRequests {
  public:
-  bool empty() const noexcept { return frames_.empty(); }
-  std::size_t size() const noexcept { return frames_.size(); }
-  const Frame& front() const noexcept { return frames_.front(); }
+  bool empty() const noexcept { return places_.empty(); }
+  std::size_t size() const noexcept { return places_.size(); }
+  /// Of those that are here; -1: there are none.
+  int greatest_depth() const noexcept { return by_depth_.empty() ? -1 : by_depth_.begin()->first; }
 
   /// Whether one of this depth has to wait behind one that is here.
-  bool is_before(uint8_t depth) const noexcept {
-    if (depth == 0) return !frames_.empty();
-    return nested_ > 0 &&
-           std::any_of(frames_.begin(), frames_.end(), [&](const Frame& frame) { return frame.depth() >= depth; });
-  }
+  bool is_before(uint8_t depth) const noexcept { return greatest_depth() >= depth; }
   void push(FrameList& one) {
-    if (one.front().depth() > 0) ++nested_;
-    frames_.splice(frames_.end(), one);
+    const Frame& frame = one.front();
+    FrameList& queue = by_depth_[frame.depth()];
+    try {
+      places_.emplace(frame.call_id(), Place{frame.depth(), one.begin()});
+    } catch (...) {
+      if (queue.empty()) by_depth_.erase(frame.depth());
+      throw;
+    }
+    queue.splice(queue.end(), one);
   }
-  /// Moves those that `admit` takes to the end of `to`. Of those of one depth none passes another; those of depth
-  /// `closed_to` or less stay.
+  /// Moves those that `admit` takes to the end of `to`: the deepest first, and after one that it does not take none as
+  /// deep or less. Those of depth `closed_to` or less stay.
   template <class Admit>
   void admit(FrameList& to, int closed_to, const Admit& admit) {
-    for (auto at = frames_.begin(); at != frames_.end();) {
-      const auto next = at++;
-      const int depth = next->depth();
-      if (depth <= closed_to) {
-        if (nested_ == 0) return;
-        continue;
-      }
-      if (!admit(*next)) {
-        closed_to = depth;
-        continue;
-      }
-      if (depth > 0) --nested_;
-      to.splice(to.end(), frames_, next);
+    while (greatest_depth() > closed_to) {
+      FrameList& queue = by_depth_.begin()->second;
+      if (!admit(queue.front())) return;
+      places_.erase(queue.front().call_id());
+      to.splice(to.end(), queue, queue.begin());
+      if (queue.empty()) by_depth_.erase(by_depth_.begin());
     }
   }
   /// Moves that call's request to `to`. False: it is not here.
   bool withdraw(uint64_t call_id, FrameList& to) noexcept {
-    const auto found =
-        std::find_if(frames_.begin(), frames_.end(), [&](const Frame& frame) { return frame.call_id() == call_id; });
-    if (found == frames_.end()) return false;
-    if (found->depth() > 0) --nested_;
-    to.splice(to.end(), frames_, found);
+    const auto found = places_.find(call_id);
+    if (found == places_.end()) return false;
+    const auto queue = by_depth_.find(found->second.depth);
+    to.splice(to.end(), queue->second, found->second.frame);
+    if (queue->second.empty()) by_depth_.erase(queue);
+    places_.erase(found);
     return true;
   }
-  bool contains(uint64_t call_id) const noexcept {  // most ask for one that has just come
-    return std::any_of(frames_.rbegin(), frames_.rend(),
-                       [&](const Frame& frame) { return frame.call_id() == call_id; });
-  }
+  bool contains(uint64_t call_id) const noexcept { return places_.contains(call_id); }
   void drop(FrameList& to) noexcept {
-    to.splice(to.end(), frames_);
-    nested_ = 0;
+    for (auto& [depth, queue] : by_depth_) to.splice(to.end(), queue);
+    by_depth_.clear();
+    places_.clear();
   }
 
  private:
-  FrameList frames_;
-  std::size_t nested_ = 0;  // those of them that handlers made
+  struct Place {
+    uint8_t depth;
+    FrameList::iterator frame;
+  };
+  std::map<uint8_t, FrameList, std::greater<>> by_depth_;  // none of them empty
+  std::unordered_map<uint64_t, Place> places_;             // by call id
 };
 
 }  // namespace tendril::rpc

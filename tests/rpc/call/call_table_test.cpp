@@ -44,6 +44,47 @@ BOOST_AUTO_TEST_CASE(it_holds_what_a_map_holds_whatever_comes_and_goes) {
   }
 }
 
+namespace {
+
+/// Counts how often values of its kind were moved.
+struct Counted {
+  Counted() = default;
+  Counted(Counted&&) noexcept { ++moves; }
+  Counted& operator=(Counted&&) noexcept {
+    ++moves;
+    return *this;
+  }
+  static inline int moves = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_call_that_comes_and_goes_moves_no_other_however_many_there_are) {
+  CallTable<Counted> table;
+  uint64_t last = 0;
+  while (last < 100'000) table.insert(++last, {});
+  table.insert(last + 1, {});  // the table may have grown for this one
+  BOOST_TEST(table.take(last + 1).has_value());
+  Counted::moves = 0;
+  table.insert(last + 1, {});
+  BOOST_TEST(table.take(last + 1).has_value());
+  const int moves_of_one = Counted::moves;
+  BOOST_TEST(moves_of_one <= 4);
+  for (uint64_t id = 1; id <= last; id += 2) BOOST_REQUIRE(table.take(id).has_value());
+  BOOST_TEST(Counted::moves <= moves_of_one * static_cast<int>(1 + last / 2));
+}
+
+BOOST_AUTO_TEST_CASE(a_call_stays_in_its_place_and_the_next_one_takes_a_place_that_is_free) {
+  CallTable<uint64_t> table;
+  const auto first = table.insert(1, 10), second = table.insert(2, 20);
+  for (uint64_t id = 3; id < 1000; ++id) table.insert(id, 10 * id);  // it grows
+  BOOST_TEST(table.at(first) == 10u);
+  BOOST_TEST(table.at(second) == 20u);
+  BOOST_TEST(table.number(second) == 2u);
+  BOOST_TEST(table.take(1).value() == 10u);
+  BOOST_TEST(table.insert(1000, 5) == first);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_there_is_not_found) {
   CallTable<int> table;
   BOOST_TEST(!table.contains(1));

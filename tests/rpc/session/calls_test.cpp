@@ -71,6 +71,21 @@ BOOST_AUTO_TEST_CASE(overdue_calls_are_taken_and_the_next_deadline_is_that_of_th
   BOOST_TEST(!made.take_overdue(at(99s)).others);
 }
 
+BOOST_AUTO_TEST_CASE(a_call_that_has_ended_is_never_overdue) {
+  Counters counters;
+  CallsMade made;
+  for (const auto deadline : {at(3s), at(1s), at(2s)}) {
+    (void)made.enter({.open = OpenCall(counters), .deadline = deadline});
+  }
+  (void)made.take(2);
+  BOOST_TEST(made.take_overdue(at(1s)).calls.empty());
+  BOOST_TEST((made.take_overdue(at(1s)).next == at(2s)));
+  BOOST_TEST(made.end().value().size() == 2);
+  const CallsMade::Overdue overdue = made.take_overdue(at(9s));
+  BOOST_TEST(overdue.calls.empty());
+  BOOST_TEST(!overdue.others);
+}
+
 BOOST_AUTO_TEST_CASE(who_registers_references_learns_that_the_call_was_cancelled_meanwhile) {
   Counters counters;
   CallsMade made;
