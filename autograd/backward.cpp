@@ -1,5 +1,7 @@
 #include "tendril/autograd/backward.h"
 
+#include <algorithm>
+
 #include "tendril/autograd/engine.h"
 #include "tendril/autograd/history.h"
 #include "tendril/tensor/creation.h"
@@ -38,7 +40,7 @@ void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, Gradi
     values.push_back(root_gradient(roots[i], gradients.empty() ? Tensor() : gradients[i], i));
   }
   GraphTask task(entries, sink, std::move(options));
-  for (std::size_t i = 0; i < entries.size(); ++i) task.add_root(entries[i], std::move(values[i]));
+  for (std::size_t i = 0; i < entries.size(); ++i) task.add_root(i, std::move(values[i]));
   task.run();
 }
 
@@ -60,16 +62,23 @@ void run_to_leaves(std::span<const Tensor> roots, std::span<const Tensor> gradie
 }
 
 struct CaptureSink final : GradientSink {
-  explicit CaptureSink(const std::vector<Edge>& wanted) : targets(wanted), captured(wanted.size()) {}
+  explicit CaptureSink(const std::vector<Edge>& wanted) : targets(wanted), captured(wanted.size()) {
+    places.reserve(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) places.push_back(i);
+    std::sort(places.begin(), places.end(),
+              [&](std::size_t a, std::size_t b) { return EdgeOrder()(targets[a], targets[b]); });
+  }
 
   void accumulate(const Edge& target, Tensor gradient) override {
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      if (targets[i] == target) captured[i] = gradient;
-    }
+    auto found = std::lower_bound(places.begin(), places.end(), target, [&](std::size_t place, const Edge& sought) {
+      return EdgeOrder()(targets[place], sought);
+    });
+    for (; found != places.end() && targets[*found] == target; ++found) captured[*found] = gradient;
   }
 
   const std::vector<Edge>& targets;
   std::vector<Tensor> captured;
+  std::vector<std::size_t> places;  // in `targets`, in their EdgeOrder
 };
 
 }  // namespace

@@ -39,6 +39,11 @@ void check_like(const Tensor& gradient, const OutputInfo& expected, const Who&..
   }
 }
 
+GraphTask::Options sorted(GraphTask::Options options) {
+  if (options.wanted.size() > 1) std::sort(options.wanted.begin(), options.wanted.end(), EdgeOrder());
+  return options;
+}
+
 std::size_t slot_of(const Node& leaf) noexcept {
   return (reinterpret_cast<uintptr_t>(&leaf) * 0x9E3779B97F4A7C15u) >> 40;
 }
@@ -48,7 +53,7 @@ std::size_t slot_of(const Node& leaf) noexcept {
 // ---- preparing
 
 GraphTask::GraphTask(std::span<const Edge> entries, GradientSink& sink, Options options)
-    : sink_(sink), options_(std::move(options)), id_(next_run.fetch_add(1, std::memory_order_relaxed)) {
+    : sink_(sink), options_(sorted(std::move(options))), id_(next_run.fetch_add(1, std::memory_order_relaxed)) {
   try {
     claimed_.reserve(16);
     ready_.reserve(8);
@@ -363,7 +368,7 @@ void GraphTask::capture(Node& node, std::span<const Tensor> output_grads) {
   for (uint32_t i = 0; i < node.num_outputs_; ++i) {
     const Edge target{Ref<Node>(&node), i};
     if (!output_grads[i].defined()) continue;
-    if (std::find(options_.wanted.begin(), options_.wanted.end(), target) == options_.wanted.end()) continue;
+    if (!std::binary_search(options_.wanted.begin(), options_.wanted.end(), target, EdgeOrder())) continue;
     sink_.accumulate(target, output_grads[i]);
   }
 }

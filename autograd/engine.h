@@ -129,7 +129,7 @@ class GraphTask {
   using Vector = std::vector<T, memory::Allocator<T>>;
 
   GradientSink& sink_;
-  const Options options_;
+  const Options options_;  // `wanted` in EdgeOrder
   const uint64_t id_;
   Vector<Node*> claimed_;
   std::size_t num_run_ = 0;

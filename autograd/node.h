@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <type_traits>
 
@@ -42,6 +43,13 @@ struct Edge {
 
   explicit operator bool() const noexcept { return node != nullptr; }  ///< whether it leads anywhere
   friend bool operator==(const Edge& a, const Edge& b) noexcept = default;
+};
+
+/// A total order for searching. It has no meaning, and differs between runs.
+struct EdgeOrder {
+  bool operator()(const Edge& a, const Edge& b) const noexcept {
+    return a.node.get() != b.node.get() ? std::less<>()(a.node.get(), b.node.get()) : a.input_nr < b.input_nr;
+  }
 };
 
 /// What a gradient must look like to be the gradient of a forward output.
