@@ -91,31 +91,36 @@ std::vector<R> DistributedOptimizer<O>::on_every_owner(const char* what, Ask ask
   const detail::Unrecorded scope;
   using Result = decltype(ask(owners_[0]));
   std::vector<Result> answers(owners_.size());
-  std::vector<std::exception_ptr> not_asked(owners_.size());
-  for (std::size_t i = 0; i < owners_.size(); ++i) {
-    try {
-      if (owners_[i].here == nullptr) answers[i] = ask(owners_[i]);
-    } catch (...) {
-      not_asked[i] = std::current_exception();
+  std::vector<R> results(owners_.size());
+  std::vector<std::exception_ptr> errors(owners_.size());
+  const auto each = [&](bool here, const auto& f) {
+    for (std::size_t i = 0; i < owners_.size(); ++i) {
+      if ((owners_[i].here != nullptr) != here || errors[i]) continue;
+      try {
+        f(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
     }
-  }
-  std::vector<R> results;
+  };
+  each(false, [&](std::size_t i) { answers[i] = ask(owners_[i]); });
+  each(true, [&](std::size_t i) {  // while the others are at work
+    if constexpr (std::is_same_v<R, std::monostate>) {
+      do_here(owners_[i]);
+    } else {
+      results[i] = do_here(owners_[i]);
+    }
+  });
+  each(false, [&](std::size_t i) {
+    if constexpr (std::is_same_v<R, std::monostate>) {
+      if (answers[i].valid()) answers[i].wait();
+    } else {
+      results[i] = std::move(answers[i]).wait();
+    }
+  });
   std::vector<OptimizerError::Failure> failures;
   for (std::size_t i = 0; i < owners_.size(); ++i) {
-    try {
-      if (not_asked[i]) std::rethrow_exception(not_asked[i]);
-      if constexpr (std::is_same_v<R, std::monostate>) {
-        if (owners_[i].here != nullptr) {
-          do_here(owners_[i]);
-        } else if (answers[i].valid()) {
-          answers[i].wait();
-        }
-      } else {
-        results.push_back(owners_[i].here != nullptr ? do_here(owners_[i]) : std::move(answers[i]).wait());
-      }
-    } catch (...) {
-      failures.push_back({owners_[i].worker, detail::reason_of(std::current_exception())});
-    }
+    if (errors[i]) failures.push_back({owners_[i].worker, detail::reason_of(errors[i])});
   }
   if (!failures.empty()) detail::throw_failures(name() + "::" + what, std::move(failures), owners_.size());
   return results;

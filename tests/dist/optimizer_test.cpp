@@ -71,6 +71,8 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
   static inline std::atomic<double> fail_at{1e300};  ///< updates of a parameter whose first element this is throw
   static inline std::atomic<std::latch*> entered{nullptr};  ///< counted down by an update
   static inline std::atomic<std::latch*> go_on{nullptr};    ///< ... that then waits for this
+  static inline std::atomic<int> together{0};               ///< so many updates wait until all of them have begun
+  static inline std::atomic<int> begun{0}, not_together{0};
 
  protected:
   void update(std::span<const Ready> ready) override {
@@ -83,6 +85,10 @@ class Probe final : public optim::OptimizerOf<ProbeOptions, ProbeState> {
     if (std::latch* latch = entered.exchange(nullptr)) {
       latch->count_down();
       go_on.load()->wait();
+    }
+    if (const int all = together) {
+      ++begun;
+      if (!Cluster::eventually([&] { return begun >= all; })) ++not_together;
     }
     const bool fails = values(param)[0] == fail_at;
     if (!fails) raw::binary_(Binary::add, param, Scalar(options_of(index).lr));
@@ -217,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_is_unknown_or_released_is_refused) {
     id = context.id();
   }
   BOOST_CHECK_EXCEPTION(opt.step(id), AutogradError,
-                        says("DistributedOptimizer<tendril::optim::SGD>::step", "context 0.1", "unknown", "'w0'"));
+                        says("DistributedOptimizer<tendril::optim::SGD>::step", "context 0.", "unknown", "'w0'"));
 }
 
 BOOST_AUTO_TEST_CASE(a_constructor_that_throws_on_one_owner_names_it) {
@@ -290,6 +296,20 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_take_turns_on_each_owner) {
   BOOST_TEST(Probe::overlaps == 0);
   BOOST_TEST(model.values(1)[0] == kStart[1][0] + kThreads * kSteps);
   BOOST_TEST(first.state(model.params[1]).updates + second.state(model.params[1]).updates == kThreads * kSteps);
+}
+
+BOOST_AUTO_TEST_CASE(the_worker_that_steps_updates_its_own_parameters_while_the_others_update_theirs) {
+  const Group group(3);
+  const Model model(group[2]);  // the last of the owners
+  DistributedOptimizer<Probe> opt(group[2], model.params);
+  const Context context(group[2]);
+  backward(context, {model.loss(input(1))});
+  Probe::begun = 0;
+  Probe::together = 3;
+  opt.step(context);
+  Probe::together = 0;
+  BOOST_TEST(Probe::not_together == 0);
+  Probe::overlaps = 0;  // these were on three workers
 }
 
 BOOST_AUTO_TEST_CASE(learning_rates_and_state_are_within_reach) {
