@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "tendril/autograd/grad_mode.h"
 #include "tendril/autograd/history.h"
@@ -23,18 +24,22 @@ constexpr MessageId kNothingRecorded = ~MessageId{0};
 /// Released contexts of one worker that are remembered one by one; older ones are behind `floor`.
 constexpr std::size_t kMaxReleased = 4096;
 
-constexpr uint64_t kNumbersPerMs = 64;
-/// Contexts that a lost worker may have made after the last one that was heard of, as numbers go: what comes of them
-/// comes too late. Those of the next incarnation have higher ones. (A call that a third worker makes in a later one of
-/// the lost worker's, heard of only after the loss, makes a context that nobody releases.)
-constexpr uint64_t kUnheardOf = kNumbersPerMs;
+/// A lost worker may have made up to this many contexts after the last one seen here; calls in them arrive too late.
+/// (If a third worker's call in a later context, or in the first one of a series, arrives after the loss, it makes a
+/// context that is never released.)
+constexpr uint64_t kUnheardOf = 64;
 
-/// Where the numbers of contexts, messages and passes begin: the time. So those of a worker that is started anew are
-/// none that the one before has used, which others may still mention.
-uint64_t first_number() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
-  return number_of(static_cast<uint64_t>(ms) * kNumbersPerMs);
+/// The first number of messages and passes. Each incarnation starts at a random number, so that it hardly ever repeats
+/// a number of the previous incarnation. Numbers are compared only within a context.
+uint64_t first_number(const rpc::Agent& agent) { return number_of(agent.incarnation()) / 2 + 1; }
+
+/// The first context of an agent's series. It does not depend on the clock, which may be set back between two
+/// incarnations.
+ContextId first_context(const rpc::Agent& agent) {
+  constexpr uint64_t kSeries = uint64_t{1} << (48 - kCountBits);
+  const uint64_t generation = agent.generation();
+  const uint64_t series = (generation > 0 ? generation : agent.incarnation()) % kSeries;
+  return make_id(agent.self().id, series << kCountBits | 1);
 }
 
 /// Which container serves which pool, for functions that are called. Emptied as agents close.
@@ -89,9 +94,8 @@ Container::Container(rpc::Agent& agent)
     : census_(std::make_shared<detail::Census>()),
       transmitter_(std::make_shared<detail::Transmitter>(agent)),
       world_size_(agent.options().world_size),
-      next_message_(first_number()),
-      next_pass_(first_number()),
-      next_context_(first_number()) {}
+      next_message_(first_number(agent)),
+      next_pass_(first_number(agent)) {}
 
 Container::~Container() = default;
 
@@ -124,17 +128,17 @@ void Container::agent_closing() noexcept {
 // ---- contexts
 
 bool Container::is_released_locked(ContextId id) const {
-  const auto found = released_.find(worker_of(id));
+  const auto found = released_.find(series_of(id));
   if (found == released_.end()) return false;
-  return number_of(id) <= found->second.floor || found->second.numbers.contains(number_of(id));
+  return count_of(id) <= found->second.floor || found->second.counts.contains(count_of(id));
 }
 
 /// The context was released because its maker was lost from here, who may be alive for others: what is not recorded in
 /// it would be missing from the gradients, and nobody would know.
 bool Container::is_lost(ContextId id) const {
   const std::lock_guard lock(mutex_);
-  const auto found = released_.find(worker_of(id));
-  return found != released_.end() && number_of(id) > found->second.lost_after && number_of(id) <= found->second.lost_to;
+  const auto found = released_.find(series_of(id));
+  return found != released_.end() && count_of(id) > found->second.lost_after && count_of(id) <= found->second.lost_to;
 }
 
 std::shared_ptr<detail::ContextState> Container::find(ContextId id) const {
@@ -165,8 +169,13 @@ std::shared_ptr<detail::ContextState> Container::require(ContextId id, const cha
 }
 
 ContextId Container::make_context() {
+  const auto agent = transmitter_->agent();
+  if (!agent) throw rpc::UsageError("Context: worker '" + self().name + "' has been shut down");
   const std::lock_guard lock(mutex_);
-  const ContextId id = make_id(self().id, next_context_++);
+  if (next_context_ == 0) next_context_ = first_context(*agent);
+  TENDRIL_CHECK_AS(AutogradError, count_of(next_context_) > 0, "Context: worker '", self().name, "' has made 2^",
+                   kCountBits, " contexts, and cannot make any more");
+  const ContextId id = next_context_++;
   contexts_.emplace(id, std::make_shared<detail::ContextState>(id, census_));
   own_.insert(id);
   return id;
@@ -182,7 +191,7 @@ void Container::release(ContextId id) {
   {
     const std::lock_guard lock(mutex_);
     if (own_.erase(id) == 0) return;
-    oldest_alive = own_.empty() ? next_context_ : number_of(*own_.begin());
+    oldest_alive = count_of(own_.empty() ? next_context_ : *own_.begin());
   }
   release_here(id, oldest_alive, self().id, [self = shared_from_this(), id, oldest_alive](bool incomplete) {
     if (!incomplete) return;
@@ -203,13 +212,13 @@ void Container::release_here(ContextId id, uint64_t oldest_alive, rpc::WorkerId 
       contexts_.erase(found);
     }
     if (worker_of(id) != self().id) {
-      Released& released = released_[worker_of(id)];
-      released.numbers.insert(number_of(id));
+      Released& released = released_[series_of(id)];
+      released.counts.insert(count_of(id));
       if (oldest_alive > 0) released.floor = std::max(released.floor, oldest_alive - 1);
-      while (!released.numbers.empty() &&
-             (*released.numbers.begin() <= released.floor || released.numbers.size() > kMaxReleased)) {
-        released.floor = std::max(released.floor, *released.numbers.begin());
-        released.numbers.erase(released.numbers.begin());
+      while (!released.counts.empty() &&
+             (*released.counts.begin() <= released.floor || released.counts.size() > kMaxReleased)) {
+        released.floor = std::max(released.floor, *released.counts.begin());
+        released.counts.erase(released.counts.begin());
       }
     }
   }
@@ -261,24 +270,30 @@ void Container::send_release(rpc::WorkerId to, ContextId id, uint64_t oldest_ali
 
 void Container::peer_lost(const rpc::WorkerInfo& peer, const std::exception_ptr& reason) noexcept {
   std::vector<std::shared_ptr<detail::ContextState>> lost, others;
-  uint64_t last = 0;
   {
+    std::map<uint64_t, uint64_t> last;  // the last context of each series of the peer
     const std::lock_guard lock(mutex_);
     for (auto at = contexts_.begin(); at != contexts_.end();) {
       if (worker_of(at->first) == peer.id) {
         lost.push_back(std::move(at->second));
-        last = std::max(last, number_of(at->first));
+        uint64_t& count = last[series_of(at->first)];
+        count = std::max(count, count_of(at->first));
         at = contexts_.erase(at);
       } else {
         others.push_back(at->second);
         ++at;
       }
     }
+    for (const auto& [series, released] : released_) {
+      if (worker_of(series << kCountBits) == peer.id) last.try_emplace(series);
+    }
     // Nobody is left who would release those that are still to be heard of.
-    Released& released = released_[peer.id];
-    last = std::max({last, released.floor, released.numbers.empty() ? 0 : *released.numbers.rbegin()});
-    const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // lost before: that stays so
-    released = {.floor = last + kUnheardOf, .lost_after = after, .lost_to = last + kUnheardOf};
+    for (auto& [series, count] : last) {
+      Released& released = released_[series];
+      count = std::max({count, released.floor, released.counts.empty() ? 0 : *released.counts.rbegin()});
+      const uint64_t after = released.lost_to > 0 ? released.lost_after : released.floor;  // lost before: that stays so
+      released = {.floor = count + kUnheardOf, .lost_after = after, .lost_to = count + kUnheardOf};
+    }
   }
   for (const auto& context : lost) context->release();
   for (const auto& context : others) {

@@ -94,8 +94,8 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
  private:
   friend struct Handlers;
   struct Released {
-    uint64_t floor = 0;  // every number up to this, unless its context is here
-    std::set<uint64_t> numbers;
+    uint64_t floor = 0;  // every count up to this, unless its context is here
+    std::set<uint64_t> counts;
     uint64_t lost_after = 0, lost_to = 0;  // of these: not released by their maker, whom this worker has lost
   };
 
@@ -121,10 +121,10 @@ class Container final : public rpc::MessageHook, public std::enable_shared_from_
   std::atomic<uint64_t> next_message_, next_pass_;
 
   mutable std::mutex mutex_;
-  uint64_t next_context_;
-  std::set<ContextId> own_;  // contexts made here that are alive
+  ContextId next_context_ = 0;  // 0: none has been made
+  std::set<ContextId> own_;     // contexts made here that are alive
   std::unordered_map<ContextId, std::shared_ptr<detail::ContextState>> contexts_;
-  std::map<rpc::WorkerId, Released> released_;  // by who made them
+  std::map<uint64_t, Released> released_;  // by series
 };
 
 }  // namespace tendril::dist::autograd

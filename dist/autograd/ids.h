@@ -9,7 +9,7 @@ TENDRIL_API_BEGIN
 
 namespace tendril::dist::autograd {
 
-// Names that are unique in the group: the worker that made one in the upper 16 bits, a counter there (from 1) below.
+// Names that are unique in the group: the worker that made one in the upper 16 bits, a number of that worker below.
 using ContextId = uint64_t;  ///< the same on every worker
 using MessageId = uint64_t;  ///< a recorded message: its send node here, its recv node there
 using PassId = uint64_t;     ///< one backward over a context
@@ -22,6 +22,13 @@ constexpr uint64_t make_id(rpc::WorkerId worker, uint64_t number) noexcept {
 constexpr rpc::WorkerId worker_of(uint64_t id) noexcept { return static_cast<rpc::WorkerId>(id >> 48); }
 /// The number within the worker that made it.
 constexpr uint64_t number_of(uint64_t id) noexcept { return id & ((uint64_t{1} << 48) - 1); }
+
+/// The contexts of one incarnation of a worker are a series: they are counted in the lower bits of their numbers.
+inline constexpr int kCountBits = 36;
+/// The series of a context: the worker and 12 bits that distinguish its incarnations.
+constexpr uint64_t series_of(ContextId id) noexcept { return id >> kCountBits; }
+/// The position of a context in its series, from 1.
+constexpr uint64_t count_of(ContextId id) noexcept { return id & ((uint64_t{1} << kCountBits) - 1); }
 
 }  // namespace tendril::dist::autograd
 

@@ -164,6 +164,7 @@ class Joining {
     TENDRIL_CHECK_AS(MessageError, welcome.members.size() == static_cast<std::size_t>(agent.options.world_size),
                      "rendezvous: a malformed welcome");
     for (const MemberRecord& one : welcome.members) member_.workers.push_back({one.name, one.rank});
+    agent.generation = welcome.members[static_cast<std::size_t>(agent.self.id)].epoch;
     const std::vector<std::string>& names = membership->names();
     for (const auto& [peer, map] : agent.options.device_maps)
       TENDRIL_CHECK_AS(UsageError, std::find(names.begin(), names.end(), peer) != names.end(),

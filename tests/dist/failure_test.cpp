@@ -3,6 +3,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <set>
 
 #include "tendril/autograd/hooks.h"
 #include "tendril/rpc/error.h"
@@ -186,8 +187,14 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_started_anew_makes_contexts_that_others_d
     one = start(1);
   }
   constexpr int kRounds = 3;
+  std::set<uint64_t> series;
   for (int round = 1; round <= kRounds; ++round) {
+    for (int i = 0; i < 10 * (kRounds - round); ++i) {  // what comes after has lower counts
+      const Context earlier(*one->agent());
+      rpc::rpc_sync<&twice>(*one->agent(), 0, leaf({1}));
+    }
     const Context context(*one->agent());
+    BOOST_TEST(series.insert(dist::autograd::series_of(context.id())).second);  // and is not taken for one of those
     const Tensor input = leaf({1, 2});
     backward(context, {rpc::rpc_sync<&twice>(*one->agent(), 0, input).sum()});
     BOOST_TEST(values(get_gradients(context).at(input)) == Values({2, 2}));

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_graph_of_another_context_is_refused) {
     y = rpc::rpc_sync<&pass_on>(group[0], 1, x).sum();
   }
   const Context context(group[0]);
-  BOOST_CHECK_EXCEPTION(backward(context, {y}), AutogradError, says("received in another context, 0.1"));
+  BOOST_CHECK_EXCEPTION(backward(context, {y}), AutogradError, says("received in another context, 0."));
   BOOST_CHECK_EXCEPTION(y.backward(), AutogradError,
                         says("goes on on the worker of rank 1", "dist::autograd::backward"));
 }
