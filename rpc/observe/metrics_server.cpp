@@ -1,7 +1,5 @@
 #include "tendril/rpc/observe/metrics_server.h"
 
-#include <fcntl.h>
-
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -9,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/observer.h"
 #include "tendril/rpc/status.h"
+#include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {
 
@@ -144,8 +144,9 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
   uint16_t listen(uint16_t port) {
     const tcp::endpoint address(asio::ip::address_v4::loopback(), port);
     error_code error;
-    acceptor_.open(address.protocol(), error);
-    if (!error) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    UniqueFd socket = new_socket(AF_INET);
+    if (!socket) error = error_code(errno, boost::system::system_category());
+    if (!error && !acceptor_.assign(address.protocol(), socket.get(), error)) socket.release();
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(address, error);
     if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
@@ -154,10 +155,14 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
     return acceptor_.local_endpoint().port();
   }
   void accept() {
-    acceptor_.async_accept([self = shared_from_this()](const error_code& error, tcp::socket socket) {
+    acceptor_.async_wait(tcp::acceptor::wait_read, [self = shared_from_this()](const error_code& error) {
       if (!self->acceptor_.is_open()) return;
-      if (error) return self->accept_later();
-      ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+      UniqueFd accepted;
+      if (!error) accepted = accept_connection(self->acceptor_.native_handle());
+      if (!accepted) return self->accept_later();
+      self->accept();  // first: the rest may throw
+      tcp::socket socket(self->acceptor_.get_executor(), tcp::v4(), accepted.get());
+      accepted.release();
       self->connections_.remove_if([](const auto& one) { return one->closed(); });
       if (self->connections_.size() >= kMostConnections) {
         self->connections_.front()->close();
@@ -165,7 +170,6 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
       }
       self->connections_.push_back(std::make_shared<HttpConnection>(std::move(socket), self->agent_));
       self->connections_.back()->start();
-      self->accept();
     });
   }
   void close() {

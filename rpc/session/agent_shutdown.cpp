@@ -10,7 +10,6 @@
 #include "tendril/rpc/session/dial.h"
 #include "tendril/rpc/session/listener.h"
 #include "tendril/rpc/threads/thread_state.h"
-#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc {
 
@@ -98,7 +97,6 @@ bool Agent::Impl::tell_closing(Clock::time_point deadline) {
   const std::future<void> told = task.get_future();
   std::thread thread;
   try {
-    const tendril::detail::SignalMask mask;
     thread = std::thread(std::move(task));
   } catch (const std::system_error&) {  // the system gives no more threads
     tell();

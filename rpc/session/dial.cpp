@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{100};
 
-UniqueFd new_socket(int family) { return UniqueFd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
-
 /// 0, or errno.
 int begin_connect(int socket, const sockaddr* address, socklen_t size) {
   tune_socket(socket, address->sa_family != AF_UNIX);

@@ -29,7 +29,8 @@ boost::system::error_code system_code(int error) { return {error, boost::system:
 
 void HandshakeStream::open(UniqueFd socket) {
   close();
-  stream_.assign(socket.release());
+  stream_.assign(socket.get());
+  socket.release();
   stream_.native_non_blocking(true);
 }
 

@@ -4,14 +4,42 @@
 #include <poll.h>
 
 #include <array>
+#include <cerrno>
 
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/session/agent_impl.h"
+#include "tendril/rpc/transport/sockets.h"
 
 namespace tendril::rpc::detail {
 
 namespace asio = boost::asio;
+
+namespace {
+
+boost::system::error_code error_of_errno() { return {errno, boost::system::system_category()}; }
+
+template <class Acceptor>
+void open_with(UniqueFd socket, Acceptor& acceptor, const typename Acceptor::protocol_type& protocol,
+               boost::system::error_code& error) {
+  if (!socket) {
+    error = error_of_errno();
+  } else if (!acceptor.assign(protocol, socket.get(), error)) {
+    socket.release();
+  }
+}
+
+/// Takes a connection that should wait there. None and no error: it has gone away.
+UniqueFd take_connection(int listening, boost::system::error_code& error, sockaddr* from = nullptr,
+                         socklen_t* size = nullptr) {
+  UniqueFd socket;
+  if (error) return socket;
+  socket = accept_connection(listening, from, size);
+  if (!socket && errno != EAGAIN && errno != ECONNABORTED) error = error_of_errno();
+  return socket;
+}
+
+}  // namespace
 
 std::shared_ptr<Listener> Listener::open(std::shared_ptr<Agent::Impl> agent, const Agent::ListenOptions& options) {
   auto listener = std::make_shared<Listener>(std::move(agent));
@@ -46,7 +74,7 @@ void Listener::listen_unix(bool optional) try {
   const std::string path = folder_->socket_path();
   const asio::local::stream_protocol::endpoint endpoint(path);
   boost::system::error_code error;
-  unix_.open(endpoint.protocol(), error);
+  open_with(new_socket(AF_UNIX), unix_, endpoint.protocol(), error);
   if (!error) unix_.bind(endpoint, error);
   if (!error) unix_.listen(asio::socket_base::max_listen_connections, error);
   TENDRIL_CHECK_AS(UsageError, !error, "Agent::listen: cannot listen on ", path, ": ", error.message());
@@ -66,6 +94,7 @@ void Listener::listen_tcp(const Agent::ListenOptions& options) {
     const int copy = ::fcntl(options.tcp_socket, F_DUPFD_CLOEXEC, 0);
     TENDRIL_CHECK_AS(UsageError, copy >= 0, "Agent::listen: no socket that listens was inherited");
     if (!agent->options.tls) key_of(*agent);
+    make_non_blocking(copy);
     tcp_.assign(asio::ip::tcp::v4(), copy);
     endpoint_.tcp_host = tcp_.local_endpoint().address().to_string();
     endpoint_.tcp_port = tcp_.local_endpoint().port();
@@ -77,7 +106,7 @@ void Listener::listen_tcp(const Agent::ListenOptions& options) {
                    "Agent::listen: '", options.tcp_host, "' is no address that others can dial: state advertised_host");
   if (!agent->options.tls) key_of(*agent);  // its absence is better known now
   boost::system::error_code error;
-  tcp_.open(endpoint.protocol(), error);
+  open_with(new_socket(endpoint.protocol().family()), tcp_, endpoint.protocol(), error);
   if (!error) tcp_.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) tcp_.bind(endpoint, error);
   if (!error) tcp_.listen(asio::socket_base::max_listen_connections, error);
@@ -88,23 +117,26 @@ void Listener::listen_tcp(const Agent::ListenOptions& options) {
 }
 
 void Listener::accept_unix() {
-  unix_.async_accept(
-      [self = shared_from_this()](const boost::system::error_code& error, asio::local::stream_protocol::socket socket) {
-        if (error == asio::error::operation_aborted || !self->unix_.is_open()) return;
-        if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix, error.message());
-        self->accepted(UniqueFd(socket.release()), false, "a process of this user");
-        self->accept_unix();
-      });
+  unix_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](boost::system::error_code error) {
+    if (error == asio::error::operation_aborted || !self->unix_.is_open()) return;
+    UniqueFd socket = take_connection(self->unix_.native_handle(), error);
+    if (error) return self->retry_later(self->retry_unix_, &Listener::accept_unix, error.message());
+    self->accept_unix();  // first: the rest may throw
+    if (socket) self->accepted(std::move(socket), false, "a process of this user");
+  });
 }
 
 void Listener::accept_tcp() {
-  tcp_.async_accept([self = shared_from_this()](const boost::system::error_code& error, asio::ip::tcp::socket socket) {
+  tcp_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](boost::system::error_code error) {
     if (error == asio::error::operation_aborted || !self->tcp_.is_open()) return;
+    asio::ip::tcp::endpoint from;
+    auto size = static_cast<socklen_t>(from.capacity());
+    UniqueFd socket = take_connection(self->tcp_.native_handle(), error, from.data(), &size);
     if (error) return self->retry_later(self->retry_tcp_, &Listener::accept_tcp, error.message());
-    boost::system::error_code gone;
-    const auto from = socket.remote_endpoint(gone).address();
-    self->accepted(UniqueFd(socket.release()), true, from.to_string());
     self->accept_tcp();
+    if (!socket) return;
+    from.resize(size);
+    self->accepted(std::move(socket), true, from.address().to_string());
   });
 }
 

@@ -54,6 +54,13 @@ std::chrono::nanoseconds polling_time(std::chrono::microseconds max_spin) {
   return std::min<std::chrono::nanoseconds>(max_spin, kPolledCosts * wakeup_cost());
 }
 
+sigset_t blocked_signals() noexcept {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return blocked;
+}
+
 }  // namespace
 
 void Waiter::run(FutureCore&) noexcept {
@@ -75,6 +82,7 @@ void Waiter::run(FutureCore&) noexcept {
 
 Loop::Loop(LoopOptions options)
     : options_(std::move(options)),
+      blocked_(blocked_signals()),
       spare_cores_(std::max(0, cores_to_use() - 2)),
       polling_(polling_time(options_.max_spin)),
       slots_(options_.slots, options_.max_threads) {}

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <functional>
 #include <list>
 #include <memory>
@@ -144,7 +145,8 @@ class Loop final : public Executor {
   void hand_off_or_poll_locked();
 
   const LoopOptions options_;
-  const int spare_cores_;  // beside two: so many jobs may compute while the leader polls
+  const sigset_t blocked_;  // signals, in the pool's threads: as in the thread that has made this
+  const int spare_cores_;   // beside two: so many jobs may compute while the leader polls
   Reactor reactor_;
   Polling polling_;  // the leader's
   mutable std::mutex mutex_;

@@ -7,7 +7,6 @@
 #include "tendril/rpc/error.h"
 #include "tendril/rpc/threads/loop.h"
 #include "tendril/rpc/threads/thread_state.h"
-#include "tendril/tensor/detail/signal_mask.h"
 
 namespace tendril::rpc::detail {
 
@@ -100,7 +99,6 @@ void Loop::spawn_locked(bool polls) {
   worker.woken = !polls;
   if (polls) has_poller_ = true;
   if (!polls) ++arriving_;
-  const tendril::detail::SignalMask mask;
   try {
     worker.thread = std::thread([this, &worker] { work(worker); });
     if (phase_ == Phase::stopped) {  // a job for which those that are left to themselves may wait
@@ -120,6 +118,8 @@ void Loop::work(Worker& self) {
   ThreadState::current().pool = this;
   set_current(this);
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
+  // Handlers may start processes, which inherit the mask. Not that of whoever happens to start this thread.
+  pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   std::unique_lock lock(mutex_);
   pthread_getcpuclockid(pthread_self(), &self.processor_time);
   if (self.woken) --arriving_;

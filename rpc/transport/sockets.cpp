@@ -28,6 +28,18 @@ void set_buffer(int socket, int option, int forced_option) noexcept {
 
 }  // namespace
 
+UniqueFd new_socket(int family) noexcept {
+  return UniqueFd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+UniqueFd accept_connection(int listening, sockaddr* from, socklen_t* size) noexcept {
+  int accepted = -1;
+  do {
+    accepted = ::accept4(listening, from, size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  } while (accepted < 0 && errno == EINTR);
+  return UniqueFd(accepted);
+}
+
 void tune_socket(int socket, bool tcp) noexcept {
   if (tcp) {
     const int on = 1;
