@@ -5,11 +5,19 @@
 #include <exception>
 #include <utility>
 
+#include "tendril/rpc/observe/log.h"
+
 namespace tendril::rpc::detail {
 
 void GroupTrace::start(Agent& agent, std::string path, const std::string& group) {
   if (const char* variable = std::getenv("TENDRIL_TRACE"); path.empty() && variable) path = variable;
   if (path.empty()) return;
+  try {
+    check_trace_path(path);
+  } catch (const std::exception& e) {
+    const std::string& name = agent.self().name;
+    return log(LogLevel::warn, name, "rpc: worker '" + name + "' records no trace: " + e.what());
+  }
   group_ = group;
   trace_ = std::make_shared<Trace>(path, agent.self(), agent.incarnation());
   agent.set_trace(trace_);

@@ -14,7 +14,8 @@ namespace tendril::rpc::detail {
 class GroupTrace {
  public:
   /// `path` is what the options say; empty: TENDRIL_TRACE, or no trace. Before the agent's first peer. `group` tells
-  /// this run from others that write to the same file.
+  /// this run from others that write to the same file. If the file cannot be written, logs a warning and
+  /// records nothing.
   void start(Agent& agent, std::string path, const std::string& group);
   /// Compares this worker's clock with rank 0's, once all have met. Throws what calls throw.
   void measure(Agent& agent, Clock::time_point deadline);

@@ -70,9 +70,9 @@ class Trace {
   std::vector<Thread> threads() const;
   uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
-  /// Adds this worker to the file. `group` tells the runs apart: what another one has left there is replaced. Where
-  /// other workers add themselves at the same time, it waits for them, for 10 s at most. Throws std::system_error,
-  /// TimeoutError.
+  /// Adds this worker to the file. `group` tells the runs apart: a trace that another one has left there is replaced.
+  /// Where other workers add themselves at the same time, it waits for them, for 10 s at most. Throws UsageError if the
+  /// path is a symbolic link or a file that is neither empty nor a trace, std::system_error, TimeoutError.
   void write(const std::string& group, const ClockFit& clock) const;
 
  private:
@@ -97,6 +97,9 @@ class Trace {
   mutable std::mutex mutex_;
   std::unordered_map<int, std::unique_ptr<Buffer>> buffers_;  // by thread id
 };
+
+/// Throws as Trace::write would for this path; changes nothing.
+void check_trace_path(const std::string& path);
 
 /// Where an agent's spans go; null: nowhere.
 std::shared_ptr<Trace> trace_of(const Agent& agent) noexcept;

@@ -1,5 +1,6 @@
 // The file: Chrome's trace format, which Perfetto reads. One JSON object, one event a line, so that a worker that
-// leaves can add its events to those of others, and what a killed one has written in part can be cut off.
+// leaves can add its events to those of others, and what a killed one has written in part can be cut off. The path may
+// come from the environment, so files other than traces are never changed, and a symbolic link is not followed.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -24,6 +27,7 @@
 namespace tendril::rpc::detail {
 namespace {
 
+constexpr std::string_view kBeginning = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":";  // of every trace
 constexpr std::string_view kTrailer = "\n]}\n";
 constexpr std::chrono::seconds kFileTime{10};
 
@@ -161,6 +165,63 @@ void write_all(int fd, std::string_view text, const std::string& path) {
   }
 }
 
+struct stat status_of(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(path);
+  return status;
+}
+
+/// Whether the path still leads to this file.
+bool is_at(const struct stat& file, const std::string& path) {
+  struct stat there {};
+  return ::lstat(path.c_str(), &there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino;
+}
+
+/// Throws UsageError unless the file is empty, a trace, or the beginning of one (of a killed worker).
+void check_is_trace(int fd, const struct stat& status, const std::string& path) {
+  TENDRIL_CHECK_AS(UsageError, S_ISREG(status.st_mode), path, " is not a regular file");
+  std::string beginning(kBeginning.size(), '\0');
+  const ssize_t n = ::pread(fd, beginning.data(), beginning.size(), 0);
+  if (n < 0) throw_errno(path);
+  beginning.resize(static_cast<std::size_t>(n));
+  TENDRIL_CHECK_AS(UsageError, kBeginning.starts_with(beginning), path, " is not a trace, and is not overwritten");
+}
+
+/// None: there is no such file.
+UniqueFd open_existing(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return file;
+  TENDRIL_CHECK_AS(UsageError, file || errno != ELOOP, path, " is a symbolic link, which a trace does not follow");
+  if (!file) throw_errno(path);
+  check_is_trace(file.get(), status_of(file.get(), path), path);
+  return file;
+}
+
+UniqueFd open_or_make(const std::string& path) {
+  for (;;) {
+    if (UniqueFd file = open_existing(path)) return file;
+    UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (file) return file;
+    if (errno != EEXIST) throw_errno(path);
+  }
+}
+
+/// Puts a file with this text in the place of the one that is there, all at once. False: its folder takes no new file.
+bool replace(const std::string& path, mode_t mode, std::string_view text) {
+  std::string temporary = path + ".XXXXXX";
+  const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file && (errno == EACCES || errno == EPERM || errno == EROFS)) return false;
+  if (!file) throw_errno(temporary);
+  try {
+    write_all(file.get(), text, temporary);
+    if (::fchmod(file.get(), mode & 0777) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  return true;
+}
+
 void lock_file(int fd, const std::string& path) {
   const Clock::time_point deadline = Clock::now() + kFileTime;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -224,18 +285,27 @@ std::string Trace::events(const ClockFit& clock) const {
 void Trace::write(const std::string& group, const ClockFit& clock) const {
   // Not the group's id itself: that is for its members.
   const std::string run = hex(crc32c(std::as_bytes(std::span(group))));
-  const std::string header = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":" + run + "},\"traceEvents\":[\n";
+  const std::string header = std::string(kBeginning) + run + "},\"traceEvents\":[\n";
   std::string text = events(clock);
   text += kTrailer;
-  const UniqueFd file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (file.get() < 0) throw_errno(path_);
-  lock_file(file.get(), path_);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw_errno(path_);
-  const off_t end = end_of_events(file.get(), header, status.st_size);
-  if (::ftruncate(file.get(), end) != 0 || ::lseek(file.get(), end, SEEK_SET) < 0) throw_errno(path_);
-  write_all(file.get(), end == 0 ? header : end == static_cast<off_t>(header.size()) ? "" : ",\n", path_);
-  write_all(file.get(), text, path_);
+  for (;;) {
+    const UniqueFd file = open_or_make(path_);
+    lock_file(file.get(), path_);
+    const struct stat status = status_of(file.get(), path_);
+    if (!is_at(status, path_)) continue;  // replaced by another worker while this one waited
+    check_is_trace(file.get(), status, path_);
+    const off_t end = end_of_events(file.get(), header, status.st_size);
+    if (end == 0 && status.st_size > 0 && replace(path_, status.st_mode, header + text)) return;
+    if (::ftruncate(file.get(), end) != 0 || ::lseek(file.get(), end, SEEK_SET) < 0) throw_errno(path_);
+    write_all(file.get(), end == 0 ? header : end == static_cast<off_t>(header.size()) ? "" : ",\n", path_);
+    return write_all(file.get(), text, path_);
+  }
+}
+
+void check_trace_path(const std::string& path) {
+  if (open_existing(path)) return;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) throw_errno(path);
 }
 
 }  // namespace tendril::rpc::detail

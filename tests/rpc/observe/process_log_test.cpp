@@ -24,7 +24,7 @@ std::string said(std::vector<std::string> variables) {
 
 const std::string no_trace = "TENDRIL_TRACE=/no/such/folder/trace.json";
 const std::string trace_text =
-    "rpc: worker 'solo' could not write its trace: /no/such/folder/trace.json: No such file or directory\n";
+    "rpc: worker 'solo' records no trace: /no/such/folder/trace.json: No such file or directory\n";
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 // The trace of all workers in one file, parsed back.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json/src.hpp>
@@ -19,6 +20,7 @@
 #include "tendril/rpc/group.h"
 #include "tendril/rpc/observe/trace.h"
 #include "tendril/rpc/task.h"
+#include "tests/errors.h"
 #include "tests/rpc/error_text.h"
 #include "tests/rpc/process.h"
 #include "tests/rpc/reserved_port.h"
@@ -31,6 +33,7 @@ using namespace std::chrono_literals;
 using tendril::test::Process;
 using tendril::test::ReservedPort;
 using tendril::test::text_of_error;
+using tendril::testing::says;
 namespace json = boost::json;
 using detail::Trace;
 using detail::TraceSpan;
@@ -250,6 +253,16 @@ BOOST_AUTO_TEST_CASE(a_later_run_replaces_the_file) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_may_read_a_trace_stays_so_when_it_is_replaced) {
+  const TraceFile file;
+  const Trace trace(file.path, {"w0", 0}, 1);
+  trace.write("one run", no_offset());
+  std::filesystem::permissions(file.path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  trace.write("another run", no_offset());
+  BOOST_TEST(Parsed(file.events()).workers.size() == 1u);
+  BOOST_TEST((static_cast<unsigned>(std::filesystem::status(file.path).permissions()) == 0600u));
+}
+
 BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   const TraceFile file;
   Trace first(file.path, {"w0", 0}, 1), second(file.path, {"w1", 1}, 2);
@@ -273,7 +286,36 @@ BOOST_AUTO_TEST_CASE(of_what_a_killed_writer_has_left_all_whole_events_stay) {
   check(events.substr(0, arrow), 1, 0, 2);
   check(events.substr(0, arrow - 1), 0, 0, 2);
   check(whole.substr(0, whole.find("[\n") + 2), 0, 0, 1);
-  for (const char* other : {"", "{", "not a trace at all\n", "{\"traceEvents\":[\n]}\n"}) check(other, 0, 0, 1);
+  const std::string of_another_run =
+      "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":\"0x1\"},\"traceEvents\":[\n]}\n";
+  for (const std::size_t written : {0, 1, 40, 50, 70}) check(of_another_run.substr(0, written), 0, 0, 1);
+  check(of_another_run, 0, 0, 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_a_trace_is_left_as_it_is) {
+  const TraceFile file;
+  Trace trace(file.path, {"w0", 0}, 1);
+  const auto refused = [&](const std::string& why) {
+    BOOST_CHECK_EXCEPTION(detail::check_trace_path(file.path), UsageError, says(why));
+    BOOST_CHECK_EXCEPTION(trace.write("group", no_offset()), UsageError, says(why));
+  };
+  for (const std::string notes : {"buy milk\n", "{\"traceEvents\":[\n]}\n", "{\"displayTimeUnit\":\"ms\"}"}) {
+    std::ofstream(file.path) << notes;
+    refused("is not a trace");
+    BOOST_TEST(file.text() == notes);
+  }
+  std::filesystem::remove(file.path);
+  const std::string victim = file.path.string() + ".victim";
+  std::filesystem::create_symlink(victim, file.path);
+  refused("symbolic link");  // also where it leads nowhere
+  BOOST_TEST(!std::filesystem::exists(victim));
+  std::ofstream(victim) << "";
+  refused("symbolic link");
+  BOOST_TEST(std::filesystem::file_size(victim) == 0u);
+  std::filesystem::remove(victim);
+  std::filesystem::remove(file.path);
+  BOOST_REQUIRE(::mkfifo(file.path.c_str(), 0600) == 0);
+  refused("is not a regular file");
 }
 
 BOOST_AUTO_TEST_CASE(beyond_its_bound_spans_are_counted_only) {
