@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/detail/epoll_reactor.hpp>
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdio>
+#include <exception>
 #include <system_error>
 
+#include "tendril/rpc/observe/log.h"
 #include "tendril/rpc/transport/direct_calls.h"
 
 namespace tendril::rpc::detail {
@@ -30,6 +34,22 @@ int milliseconds_until(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
+}
+
+void say_error(const char* what) noexcept {
+  std::array<char, 512> text;
+  std::snprintf(text.data(), text.size(), "rpc: an error in a worker's I/O: %s", what);
+  log(LogLevel::error, "", text.data());
+}
+
+/// Says what `f` throws, and goes on.
+template <class F>
+void guarded(const F& f) noexcept try {
+  f();
+} catch (const std::exception& e) {
+  say_error(e.what());
+} catch (...) {
+  say_error("of an unknown type");
 }
 
 UniqueFd made(int descriptor, const char* what) {
@@ -128,7 +148,8 @@ bool Reactor::read_again() {
     read_again_ = 0;
     return false;
   }
-  return watched(last_read_)->ready(EPOLLIN);
+  const std::shared_ptr<Watched> again = watched(last_read_);
+  return tell(*again, EPOLLIN);
 }
 
 /// One of the things that have been noticed. False: there is none.
@@ -143,11 +164,12 @@ bool Reactor::run_next() {
       next_taken_ = 0;
     }
     io_due_ = true;  // it may be what uses Asio
-    posted->run();
+    guarded([&] { posted->run(); });
     return true;
   }
   if (io_due_) {
-    io_due_ = io_.poll_one() > 0;
+    io_due_ = true;  // also after one that throws
+    guarded([&] { io_due_ = io_.poll_one() > 0; });
     return io_due_;
   }
   return false;
@@ -161,7 +183,12 @@ bool Reactor::handle(const epoll_event& event) {
   const std::shared_ptr<Watched> watched = this->watched(event.data.fd);
   if (!watched) return false;  // the eventfd, or one that is not watched any more
   last_read_ = event.data.fd;
-  watched->ready(event.events);
+  tell(*watched, event.events);
+  return true;
+}
+
+bool Reactor::tell(Watched& watched, uint32_t events) noexcept try { return watched.ready(events); } catch (...) {
+  watched.failed(std::current_exception());
   return true;
 }
 

@@ -29,6 +29,8 @@ class Reactor {
   class Watched {
    public:
     virtual bool ready(uint32_t events) = 0;
+    /// `ready` has thrown this: what it was for cannot go on.
+    virtual void failed(std::exception_ptr error) noexcept = 0;
 
    protected:
     ~Watched() = default;
@@ -52,8 +54,9 @@ class Reactor {
   /// `run_one` returns soon, whatever it waits for; or the next one does.
   void interrupt() noexcept;
 
-  /// Waits until something has happened, and sees to that one thing. False: nothing was done, because of the deadline
-  /// or because it was interrupted.
+  /// Waits until something has happened, and sees to that one thing. Whoever waits for a call may be the one who does:
+  /// an error in others' I/O is not thrown at it. Watched::failed hears of it, or a line on the error output says it.
+  /// False: nothing was done, because of the deadline or because it was interrupted.
   bool run_one(Clock::time_point deadline);
   /// As run_one, without waiting. What was read last is looked at first: most of what comes, comes from there.
   bool poll_one();
@@ -87,6 +90,7 @@ class Reactor {
   bool has_more() const noexcept { return next_event_ < num_events_ || next_taken_ < taken_.size() || io_due_; }
   void look(int timeout_ms);
   bool handle(const epoll_event& event);
+  static bool tell(Watched& watched, uint32_t events) noexcept;
   bool read_again();
   void wake() noexcept;
   void add(int descriptor, uint32_t events);

@@ -105,6 +105,11 @@ bool SocketLink::ready(uint32_t events) {
   return (events & (EPOLLIN | ended)) != 0 && watched_ && read((events & ended) != 0);
 }
 
+/// No memory, for example. Whoever waits for a reply over this link hears of it.
+void SocketLink::failed(std::exception_ptr error) noexcept try { finish(std::move(error)); } catch (...) {
+  close();
+}
+
 /// True: there was something. What comes after a read that took less than it could is reported; the end is so with what
 /// came before it.
 bool SocketLink::read(bool until_empty) {

@@ -81,6 +81,7 @@ class SocketLink final : public Link,
   using Waiters = std::unordered_map<uint64_t, Ref<FutureState<void>>>;
 
   bool ready(uint32_t events) override;
+  void failed(std::exception_ptr error) noexcept override;
   void write_held() override;
 
   // Reading: on the leader's thread only.

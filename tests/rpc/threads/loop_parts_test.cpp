@@ -4,11 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,9 +53,12 @@ struct Reader final : Reactor::Watched {
     char bytes[16];
     const ssize_t count = ::recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
+    if (text.ends_with('!')) throw std::runtime_error("this reader has had enough");
     return count > 0;
   }
+  void failed(std::exception_ptr) noexcept override { failures += 1; }
   int socket;
+  int failures = 0;
   uint32_t seen = 0;
   std::string text;
 };
@@ -210,6 +215,30 @@ BOOST_AUTO_TEST_CASE(a_leader_that_sleeps_is_woken_by_what_is_posted_by_timers_a
   interrupts.join();
   BOOST_TEST(reactor.take_interrupt());
   BOOST_TEST(!reactor.take_interrupt());
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_anothers_io_is_not_thrown_at_who_leads_and_the_rest_goes_on) {
+  Reactor reactor;
+  const Connected one;
+  reactor.watch(one.here.get(), one.reader);
+  one.say("enough!");
+  BOOST_TEST(reactor.run_one(soon()));
+  BOOST_TEST(one.reader->failures == 1);
+  reactor.unwatch(one.here.get());
+
+  int run = 0;
+  reactor.post([] { throw std::runtime_error("thrown by a test, in what was posted"); });
+  boost::asio::steady_timer timer(reactor.io());
+  timer.expires_after(0ms);
+  timer.async_wait([&](const boost::system::error_code&) {
+    ++run;
+    throw std::runtime_error("thrown by a test, in a timer");
+  });
+  boost::asio::post(reactor.io(), [&] { ++run; });
+  reactor.post([&] { ++run; });
+  while (run < 3) BOOST_REQUIRE(reactor.run_one(soon()));
+  reactor.post([&] { ++run; });
+  while (run < 4) BOOST_REQUIRE(reactor.run_one(soon()));
 }
 
 BOOST_AUTO_TEST_CASE(functions_that_post_themselves_again_keep_nobody_from_being_read) {
