@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <locale>
-#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -49,23 +48,50 @@ Traffic wait_until_idle(const Agent& agent, Gathering& group, Clock::time_point 
   }
 }
 
-std::string write(const Traffic& traffic) {
+/// The numbers of requests sent and received; then, whichever list is shorter, the connected ranks after a '+' or the
+/// others after a '-'. Every worker receives the text of every worker, so it must be short.
+std::string write(const Traffic& traffic, WorkerId world_size) {
   std::ostringstream text;
   text.imbue(std::locale::classic());  // whatever the program's locale puts between digits
   text << traffic.requests_sent << ' ' << traffic.requests_received;
-  for (const WorkerId rank : traffic.not_connected) text << ' ' << rank;
+  const std::vector<WorkerId>& apart = traffic.not_connected;
+  if (apart.size() <= static_cast<std::size_t>(world_size) / 2) {
+    text << " -";
+    for (const WorkerId rank : apart) text << ' ' << rank;
+    return text.str();
+  }
+  text << " +";
+  auto next = apart.begin();
+  for (WorkerId rank = 0; rank < world_size; ++rank) {
+    if (next != apart.end() && *next == rank) {
+      ++next;
+    } else {
+      text << ' ' << rank;
+    }
+  }
   return text.str();
 }
 
-Traffic parse(const std::string& text) {
-  Traffic traffic;
+/// The text of one worker, parsed.
+struct Said {
+  uint64_t sent = 0, received = 0;
+  std::vector<bool> connected;  // by rank
+};
+
+Said parse(const std::string& text, std::size_t world_size) {
+  Said said;
   std::istringstream in(text);
   in.imbue(std::locale::classic());
-  in >> traffic.requests_sent >> traffic.requests_received;
-  if (!in) throw MessageError("rendezvous: a malformed count of calls");
-  for (WorkerId rank; in >> rank;) traffic.not_connected.push_back(rank);
-  if (!in.eof()) throw MessageError("rendezvous: a malformed count of calls");
-  return traffic;
+  char sign = 0;
+  in >> said.sent >> said.received >> sign;
+  bool good = in && (sign == '+' || sign == '-');
+  said.connected.assign(world_size, sign == '-');
+  for (std::size_t rank = 0; good && in >> rank;) {
+    good = rank < world_size;
+    if (good) said.connected[rank] = sign == '+';
+  }
+  if (!good || !in.eof()) throw MessageError("rendezvous: a malformed count of calls");
+  return said;
 }
 
 /// What all workers said in one round, by rank.
@@ -73,12 +99,10 @@ class Round {
  public:
   explicit Round(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      workers_.push_back(text.empty() ? Traffic() : parse(text));
       missing_.push_back(text.empty());
-      sent_ += workers_.back().requests_sent;
-      received_ += workers_.back().requests_received;
-      for (const WorkerId other : workers_.back().not_connected)
-        apart_.emplace(static_cast<WorkerId>(workers_.size()) - 1, other);
+      workers_.push_back(text.empty() ? Said() : parse(text, texts.size()));
+      sent_ += workers_.back().sent;
+      received_ += workers_.back().received;
     }
   }
 
@@ -89,33 +113,36 @@ class Round {
     std::ostringstream text;
     text << "of " << sent_ << " requests that were sent over open connections " << received_ << " have arrived";
     for (std::size_t rank = 0; rank < std::min<std::size_t>(workers_.size(), 8); ++rank)
-      text << (rank == 0 ? " (" : "; ") << '\'' << names[rank] << "' has sent " << workers_[rank].requests_sent
-           << " and received " << workers_[rank].requests_received;
+      text << (rank == 0 ? " (" : "; ") << '\'' << names[rank] << "' has sent " << workers_[rank].sent
+           << " and received " << workers_[rank].received;
     text << (workers_.size() > 8 ? "; ...)" : ")");
     if (const auto pair = one_sided())
-      text << ", and '" << names[static_cast<std::size_t>(pair->first)] << "' has lost its connection to '"
-           << names[static_cast<std::size_t>(pair->second)] << "', which has not noticed";
+      text << ", and '" << names[pair->first] << "' has lost its connection to '" << names[pair->second]
+           << "', which has not noticed";
     return text.str();
   }
 
  private:
-  std::optional<std::pair<WorkerId, WorkerId>> one_sided() const {
-    for (const auto& [from, to] : apart_)
-      if (!apart_.contains({to, from}) && to >= 0 && to < static_cast<WorkerId>(workers_.size()) &&
-          !missing_[static_cast<std::size_t>(to)])
+  /// The first pair of workers of which only the second believes that they are connected.
+  std::optional<std::pair<std::size_t, std::size_t>> one_sided() const {
+    for (std::size_t from = 0; from < workers_.size(); ++from) {
+      for (std::size_t to = 0; to < workers_.size(); ++to) {
+        if (missing_[from] || missing_[to] || workers_[from].connected[to] || !workers_[to].connected[from]) continue;
         return std::pair(from, to);
+      }
+    }
     return std::nullopt;
   }
 
-  std::vector<Traffic> workers_;
+  std::vector<Said> workers_;
   std::vector<bool> missing_;  // whose loss is accepted
   uint64_t sent_ = 0, received_ = 0;
-  std::set<std::pair<WorkerId, WorkerId>> apart_;  // who has no connection to whom
 };
 
 }  // namespace
 
 void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
+  const WorkerId world_size = agent.options().world_size;
   std::vector<std::string> previous;
   Clock::time_point until = deadline;
   auto pause = std::chrono::microseconds(50);
@@ -125,7 +152,7 @@ void drain(const Agent& agent, Gathering& group, Clock::time_point deadline) {
     // Later than the deadline: a worker that is busy then says itself with what.
     if (deadline != Clock::time_point::max())
       left = std::max(0ms, std::chrono::ceil<milliseconds>(deadline - Clock::now())) + 1s;
-    auto all = group.gather(phases::kCallsFinished, write(mine), left);
+    auto all = group.gather(phases::kCallsFinished, write(mine, world_size), left);
     const Round round(all);
     // All workers see the same numbers, so all stop in the same round.
     if (round.settled() && all == previous) return;

@@ -134,6 +134,33 @@ BOOST_AUTO_TEST_CASE(it_is_over_once_everybody_is_idle_and_everything_has_arrive
   for (const std::string& error : drain::drain(pair.cluster, 60s)) BOOST_TEST(error == "");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_connected_with_few_says_little_in_a_group_of_any_size) {
+  constexpr int kWorkers = 1000;
+  /// The other workers, connected with nobody.
+  struct Rest final : tendril::rpc::detail::Gathering {
+    std::vector<std::string> gather(const std::string&, std::string contribution, std::chrono::milliseconds) override {
+      longest = std::max(longest, contribution.size());
+      std::vector<std::string> all;
+      for (int rank = 0; rank < kWorkers; ++rank) all.push_back("0 0 + " + std::to_string(rank));
+      all[0] = std::move(contribution);
+      ++rounds;
+      return all;
+    }
+    void check() override {}
+    const std::vector<std::string>& names() const noexcept override { return names_; }
+    std::size_t longest = 0;
+    int rounds = 0;
+
+   private:
+    std::vector<std::string> names_;
+  };
+  Agent agent({.name = std::string("w0"), .world_size = kWorkers}, served_functions());
+  Rest rest;
+  tendril::rpc::detail::drain(agent, rest, Clock::now() + 60s);
+  BOOST_TEST(rest.rounds == 2);
+  BOOST_TEST(rest.longest < 32u);
+}
+
 BOOST_AUTO_TEST_CASE(it_waits_for_coroutines_that_outlive_their_calls) {
   Cluster cluster(2, {}, served_functions(), nullptr, [](Agent& agent) {
     if (agent.self().id == 1) agent.add_hook(std::make_shared<SlowReading>());
